@@ -1,0 +1,82 @@
+"""The finite attributes of a micro object, and the colour or length that each stands for."""
+
+from __future__ import annotations
+
+SHAPES: tuple[str, ...] = ("circle", "square", "triangle", "diamond", "cross", "star", "ring", "heart")
+COLOURS: tuple[str, ...] = (
+    "red",
+    "green",
+    "blue",
+    "yellow",
+    "orange",
+    "purple",
+    "pink",
+    "cyan",
+    "brown",
+    "white",
+)
+SIZES: tuple[str, ...] = ("small", "large")
+MATERIALS: tuple[str, ...] = ("plain", "striped", "dotted", "shiny")
+
+#: sRGB in [0, 1]. Every pair of colours differs by at least 0.3 in Euclidean distance (tested).
+RGB: dict[str, tuple[float, float, float]] = {
+    "red": (0.86, 0.10, 0.12),
+    "green": (0.12, 0.66, 0.20),
+    "blue": (0.13, 0.28, 0.92),
+    "yellow": (0.97, 0.90, 0.12),
+    "orange": (1.00, 0.54, 0.02),
+    "purple": (0.54, 0.14, 0.74),
+    "pink": (1.00, 0.56, 0.78),
+    "cyan": (0.15, 0.85, 0.90),
+    "brown": (0.52, 0.30, 0.12),
+    "white": (0.96, 0.96, 0.96),
+}
+
+#: Radius of the circumscribed circle in units of the image's side, where an item gives no scale of its own.
+SIZE_SCALE: dict[str, float] = {"small": 0.12, "large": 0.2}
+
+#: The fields that a caption can name, in the order in which it names them, with their values.
+FIELDS: dict[str, tuple[str, ...]] = {"size": SIZES, "material": MATERIALS, "colour": COLOURS, "shape": SHAPES}
+
+PLURALS: dict[str, str] = {
+    **{shape: f"{shape}s" for shape in SHAPES},
+    "cross": "crosses",
+    "object": "objects",
+}
+
+NUMBERS: tuple[str, ...] = (
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+)
+
+#: Relations as captions write them. "a left of b": a's centre lies to the left of b's, along the dominant axis.
+SPATIAL: tuple[str, ...] = ("left of", "right of", "above", "below")
+DEPTH: tuple[str, ...] = ("in front of", "behind")
+RELATIONS: tuple[str, ...] = SPATIAL + DEPTH
+INVERSE: dict[str, str] = {
+    "left of": "right of",
+    "right of": "left of",
+    "above": "below",
+    "below": "above",
+    "in front of": "behind",
+    "behind": "in front of",
+}
+
+#: The axis on which a relation is read.
+AXIS: dict[str, str] = {
+    "left of": "horizontal",
+    "right of": "horizontal",
+    "above": "vertical",
+    "below": "vertical",
+    "in front of": "depth",
+    "behind": "depth",
+}

@@ -1,0 +1,186 @@
+"""The scene graph: items, their order in depth, and the relations that follow from them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from eqben_builder.micro.attributes import FIELDS, INVERSE, SIZE_SCALE
+from eqben_builder.micro.shapes import AREA, signed_distance
+
+#: Two centres must be this far apart, along an axis that is this much longer than the other, to stand in a relation.
+MIN_GAP = 0.08
+DOMINANCE = 1.5
+#: Share of the smaller item's area that must be shared for one to be "in front of" the other.
+MIN_OCCLUSION = 0.10
+
+
+@dataclass(frozen=True)
+class Item:
+    """One object of a scene.
+
+    Args:
+        shape: One of `SHAPES`.
+        colour: One of `COLOURS`.
+        size: One of `SIZES`.
+        material: One of `MATERIALS`.
+        x: Centre, to the right, in units of the image's side, in [0, 1].
+        y: Centre, downwards, in [0, 1].
+        scale: Circumscribed radius in units of the image's side, in (0, 1]; None takes `SIZE_SCALE[size]`.
+        angle: Clockwise turn in radians.
+
+    Raises:
+        ValueError: The value that is out of range, and the field's choices.
+
+    Example:
+        >>> Item("star", "red", "small", "plain", 0.5, 0.25).radius
+        0.12
+    """
+
+    shape: str
+    colour: str
+    size: str
+    material: str
+    x: float
+    y: float
+    scale: float | None = None
+    angle: float = 0.0
+
+    def __post_init__(self) -> None:
+        for field, values in FIELDS.items():
+            if getattr(self, field) not in values:
+                raise ValueError(f"{field} {getattr(self, field)!r} is not one of {', '.join(values)}")
+        for field in ("x", "y"):
+            if not 0.0 <= getattr(self, field) <= 1.0:
+                raise ValueError(f"{field} = {getattr(self, field)!r} lies outside [0, 1]")
+        if self.scale is not None and not 0.0 < self.scale <= 1.0:
+            raise ValueError(f"scale = {self.scale!r} lies outside (0, 1]")
+        if not math.isfinite(self.angle):
+            raise ValueError(f"angle = {self.angle!r} is not finite")
+
+    @property
+    def radius(self) -> float:
+        """Circumscribed radius in units of the image's side."""
+        return SIZE_SCALE[self.size] if self.scale is None else self.scale
+
+
+class Relation(NamedTuple):
+    """`items[subject]` stands in `relation` to `items[object]`."""
+
+    subject: int
+    relation: str
+    object: int
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Items in painter's order (the last is nearest) on a background of one sRGB colour in [0, 1]."""
+
+    items: tuple[Item, ...]
+    background: tuple[float, float, float] = (0.15, 0.15, 0.15)
+
+    def __post_init__(self) -> None:
+        if len(self.background) != 3 or not all(0.0 <= value <= 1.0 for value in self.background):
+            raise ValueError(f"background = {self.background!r} is not three numbers in [0, 1]")
+
+    def relations(self) -> tuple[Relation, ...]:
+        """All relations between ordered pairs of items, spatial ones first.
+
+        A spatial relation holds along the axis on which the centres are at least `MIN_GAP` apart and `DOMINANCE` times
+        farther than on the other; "in front of" holds where the nearer item hides at least `MIN_OCCLUSION` of the
+        smaller item's area (whatever is painted over both).
+        """
+        found = []
+        for i, a in enumerate(self.items):
+            for j, b in enumerate(self.items):
+                spatial = spatial_relation(a, b) if i != j else None
+                if spatial is not None:
+                    found.append(Relation(i, spatial, j))
+        for j, near in enumerate(self.items):
+            for i in range(j):
+                if shared_area(self.items[i], near) >= MIN_OCCLUSION:
+                    found.append(Relation(j, "in front of", i))
+                    found.append(Relation(i, "behind", j))
+        return tuple(found)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The graph as JSON-ready values: background, items in painter's order, relations."""
+        return {
+            "background": list(self.background),
+            "items": [asdict(item) for item in self.items],
+            "relations": [relation._asdict() for relation in self.relations()],
+        }
+
+    @classmethod
+    def from_dict(cls, graph: dict[str, Any]) -> Scene:
+        """Read what `to_dict` wrote; relations, where given, must be those that follow from the items.
+
+        Raises:
+            ValueError: Names the item and the field that is missing, unknown or wrong.
+        """
+        names = {field.name for field in fields(Item)}
+        items = []
+        for index, row in enumerate(_required(graph, "items", "scene")):
+            unknown, missing = set(row) - names, names - {"scale", "angle"} - set(row)
+            if unknown or missing:
+                raise ValueError(f"items[{index}]: missing fields {sorted(missing)}, unknown fields {sorted(unknown)}")
+            try:
+                items.append(Item(**row))
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"items[{index}]: {error}") from error
+        scene = cls(tuple(items), tuple(_required(graph, "background", "scene")))
+        if "relations" in graph:
+            given = {(row["subject"], row["relation"], row["object"]) for row in graph["relations"]}
+            wrong = given ^ {tuple(relation) for relation in scene.relations()}
+            if wrong:
+                raise ValueError(f"relations: {sorted(wrong)[0]} disagrees with the items' places")
+        return scene
+
+
+def _required(graph: dict[str, Any], field: str, where: str) -> Any:
+    if field not in graph:
+        raise ValueError(f"{where}: field {field!r} is missing")
+    return graph[field]
+
+
+def spatial_relation(a: Item, b: Item) -> str | None:
+    """Where `a` lies as seen from `b`, or None where no axis dominates.
+
+    Example:
+        >>> a, b = Item("star", "red", "small", "plain", 0.2, 0.5), Item("ring", "blue", "small", "plain", 0.7, 0.4)
+        >>> spatial_relation(a, b), spatial_relation(b, a)
+        ('left of', 'right of')
+    """
+    dx, dy = b.x - a.x, b.y - a.y
+    if abs(dx) >= MIN_GAP and abs(dx) >= DOMINANCE * abs(dy):
+        return "left of" if dx > 0 else INVERSE["left of"]
+    if abs(dy) >= MIN_GAP and abs(dy) >= DOMINANCE * abs(dx):
+        return "above" if dy > 0 else INVERSE["above"]
+    return None
+
+
+def shared_area(a: Item, b: Item, samples: int = 48) -> float:
+    """Area common to two items over the area of the smaller, from `samples` x `samples` points; in [0, 1]."""
+    low_x, high_x = max(a.x - a.radius, b.x - b.radius), min(a.x + a.radius, b.x + b.radius)
+    low_y, high_y = max(a.y - a.radius, b.y - b.radius), min(a.y + a.radius, b.y + b.radius)
+    if low_x >= high_x or low_y >= high_y or math.hypot(a.x - b.x, a.y - b.y) >= a.radius + b.radius:
+        return 0.0
+    steps = (np.arange(samples) + 0.5) / samples
+    x = (low_x + (high_x - low_x) * steps).astype(np.float32)[None, :]
+    y = (low_y + (high_y - low_y) * steps).astype(np.float32)[:, None]
+    both = np.ones((samples, samples), dtype=bool)
+    for item in (a, b):
+        u, v = item_frame(item, x, y)
+        both &= signed_distance(item.shape, u, v) < 0
+    area = float(both.mean()) * (high_x - low_x) * (high_y - low_y)
+    return min(1.0, area / min(AREA[item.shape] * item.radius**2 for item in (a, b)))
+
+
+def item_frame(item: Item, x: Any, y: Any) -> tuple[Any, Any]:
+    """Coordinates of image points in an item's own frame, in units of its radius (broadcasts x against y)."""
+    cos, sin = math.cos(item.angle) / item.radius, math.sin(item.angle) / item.radius
+    dx, dy = x - np.float32(item.x), y - np.float32(item.y)
+    return dx * np.float32(cos) + dy * np.float32(sin), dy * np.float32(cos) - dx * np.float32(sin)
