@@ -1,0 +1,46 @@
+"""What a source of knowledge is: anything with a name and items for a class."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@runtime_checkable
+class KnowledgeSource(Protocol):
+    """Anything that knows texts about a class.
+
+    Attributes:
+        name: Short name under which prompts and tables show the source, such as ``wordnet-definition``.
+        whole: True where an item is a prompt by itself, such as CuPL's sentences; False where it is a piece of
+            knowledge that follows a template after `` ; ``.
+    """
+
+    @property
+    def name(self) -> str:
+        """Short name of the source."""
+        ...
+
+    @property
+    def whole(self) -> bool:
+        """Whether an item is a whole prompt."""
+        ...
+
+    def items(self, class_name: str) -> Sequence[str]:
+        """The texts about a class, best first; empty where the source knows nothing about it."""
+        ...
+
+
+def check_sources(sources: Sequence[KnowledgeSource]) -> None:
+    """Refuse two sources of one name, since tables and prompts tell sources apart by it.
+
+    Raises:
+        ValueError: Shows the name.
+    """
+    seen: set[str] = set()
+    for source in sources:
+        if source.name in seen:
+            raise ValueError(f"two sources are called {source.name!r}; give one of them another name")
+        seen.add(source.name)

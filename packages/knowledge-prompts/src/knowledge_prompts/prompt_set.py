@@ -1,0 +1,183 @@
+"""Prompts of every class: templates combined with knowledge, each prompt with the source that it came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from knowledge_prompts.class_prompts import ClassPrompts, check_class_names
+from knowledge_prompts.knowledge import KnowledgeSource, check_sources
+from knowledge_prompts.treebank import treebank_words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+Style = Literal["paper", "toolkit"]
+PLAIN = "plain"
+
+
+class Prompt(NamedTuple):
+    """One text that stands for a class.
+
+    Args:
+        text: What the text encoder is given.
+        class_index: Position of the class, from 0.
+        class_name: Name of the class.
+        source: Name of the knowledge source, or ``plain`` for a template without knowledge.
+        base: The filled template, without the knowledge.
+        item: The knowledge, as the source gives it; empty for ``plain``.
+    """
+
+    text: str
+    class_index: int
+    class_name: str
+    source: str
+    base: str
+    item: str
+
+
+@dataclass(frozen=True)
+class PromptSet:
+    """The prompts of every class, in class order.
+
+    Args:
+        classes: Class names in label order.
+        prompts: For each class its prompts.
+        sources: Names of the knowledge sources that were asked.
+    """
+
+    classes: tuple[str, ...]
+    prompts: tuple[tuple[Prompt, ...], ...]
+    sources: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return sum(len(group) for group in self.prompts)
+
+    def __iter__(self) -> Iterator[Prompt]:
+        return (prompt for group in self.prompts for prompt in group)
+
+    def texts(self, class_index: int) -> list[str]:
+        """Texts of one class."""
+        return [prompt.text for prompt in self.prompts[class_index]]
+
+    def unique_texts(self) -> list[str]:
+        """Every different text once, in the order of its first use."""
+        return list(dict.fromkeys(prompt.text for prompt in self))
+
+    @property
+    def without_knowledge(self) -> list[str]:
+        """Classes that no source knows; they keep their plain prompts."""
+        if not self.sources:
+            return []
+        return [
+            name
+            for name, group in zip(self.classes, self.prompts, strict=True)
+            if all(prompt.source == PLAIN for prompt in group)
+        ]
+
+
+def join_knowledge(base: str, item: str, class_name: str, style: Style = "paper") -> str:
+    """One prompt from a filled template and one item of knowledge.
+
+    ``paper``: ``base ; item``, the template's full stop dropped, as in the paper's table 7.
+    ``toolkit``: ``base ; class , item``, the part after the template split into words as the toolkit does.
+
+    Args:
+        base: The filled template.
+        item: The knowledge.
+        class_name: Name of the class, which the toolkit's form repeats.
+        style: ``paper`` or ``toolkit``.
+
+    Raises:
+        ValueError: Another style; the message shows it.
+
+    Example:
+        >>> join_knowledge("a photo of a tench, a type of fish.", " A freshwater fish.", "tench")
+        'a photo of a tench, a type of fish ; A freshwater fish.'
+        >>> join_knowledge("a photo of a tench.", "A freshwater fish.", "tench", style="toolkit")
+        'a photo of a tench. ; tench , A freshwater fish .'
+
+    Source: ELEVATER, section C.5 and table 7; the toolkit's form from its text-feature extraction.
+    """
+    if check_style(style) == "paper":
+        return f"{base.rstrip().removesuffix('.')} ; {item.strip()}"
+    return f"{base} {' '.join(treebank_words(f' ; {class_name} , {item}'))}"
+
+
+def check_style(style: str) -> Style:
+    """The style, if it is one.
+
+    Raises:
+        ValueError: Shows it and the styles there are.
+    """
+    if style == "paper":
+        return "paper"
+    if style == "toolkit":
+        return "toolkit"
+    raise ValueError(f"style is {style!r}; expected 'paper' or 'toolkit'")
+
+
+def build_prompts(
+    class_prompts: ClassPrompts,
+    sources: Sequence[KnowledgeSource] = (),
+    *,
+    classes: Sequence[str] | None = None,
+    style: Style = "paper",
+    with_plain: bool = False,
+) -> PromptSet:
+    """All combinations of a class's templates with its items of knowledge.
+
+    A class that no source knows keeps its plain prompts and is listed in `PromptSet.without_knowledge`. An item that
+    two sources give is kept once, under the first of them.
+
+    Args:
+        class_prompts: Templates, class names, and texts of a class's own.
+        sources: Knowledge sources; their items are combined, not overwritten by one another.
+        classes: Class names in place of those of ``class_prompts``.
+        style: ``paper`` (``template ; knowledge``) or ``toolkit`` (``template ; class , knowledge``).
+        with_plain: Keep the plain prompts beside those with knowledge.
+
+    Returns:
+        The prompts of each class, in class order: templates vary fastest, then items, then sources.
+
+    Raises:
+        ValueError: No classes, a class name twice, two sources of one name, or an unknown style; the message shows
+            which.
+
+    Example:
+        >>> from knowledge_prompts import ClassPrompts, StoredKnowledge
+        >>> fish = StoredKnowledge({"tench": ["A freshwater fish."]}, name="wiktionary")
+        >>> prompts = build_prompts(ClassPrompts("own", ["a photo of a {}."], ["tench", "orca"]), [fish])
+        >>> [prompt.text for prompt in prompts]
+        ['a photo of a tench ; A freshwater fish.', 'a photo of a orca.']
+        >>> prompts.without_knowledge
+        ['orca']
+
+    Source: ELEVATER, section 4.2 (every combination of prompts and items is averaged) and C.5. The toolkit lets its
+        sources overwrite one another; here they are combined.
+    """
+    names = tuple(class_prompts.classes if classes is None else classes)
+    check_class_names(names, repeated=class_prompts.repeated)
+    check_sources(sources)
+    check_style(style)
+    groups: list[tuple[Prompt, ...]] = []
+    for index, name in enumerate(names):
+        plain = class_prompts.plain(name)
+        group: list[Prompt] = []
+        seen: set[str] = set()
+        for source in sources:
+            for item in source.items(name):
+                if item.strip() in seen:
+                    continue
+                seen.add(item.strip())
+                if source.whole:
+                    group.append(Prompt(item.strip(), index, name, source.name, item.strip(), ""))
+                else:
+                    group += [
+                        Prompt(join_knowledge(base, item, name, style), index, name, source.name, base, item.strip())
+                        for base in plain
+                    ]
+        if with_plain or not group:
+            group = [Prompt(base, index, name, PLAIN, base, "") for base in plain] + group
+        groups.append(tuple(group))
+    return PromptSet(names, tuple(groups), tuple(source.name for source in sources))

@@ -1,0 +1,163 @@
+"""WordNet's database files, read in place: binary search in the sorted index, one line of data per synset."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PARTS_OF_SPEECH = {"n": "noun", "v": "verb", "a": "adj", "r": "adv"}
+NEEDED = ("index.noun", "data.noun", "index.verb", "data.verb", "index.adj", "data.adj", "index.adv", "data.adv")
+
+
+class WordNetMissingError(FileNotFoundError):
+    """No folder with WordNet's database files was found."""
+
+
+@dataclass(frozen=True)
+class Synset:
+    """One line of a data file: words that share a meaning.
+
+    Args:
+        part_of_speech: ``n``, ``v``, ``a`` or ``r``; a satellite adjective is ``a``.
+        offset: Byte at which its line starts.
+        words: Its words, most usual first, as written (``Great_Dane``).
+        pointers: ``(symbol, part of speech, offset)`` of each relation; ``@`` is "is a kind of", ``@i`` "is one of".
+        gloss: Definition and examples, as the file has them.
+    """
+
+    part_of_speech: str
+    offset: int
+    words: tuple[str, ...]
+    pointers: tuple[tuple[str, str, int], ...]
+    gloss: str
+
+
+class WordNetFiles:
+    """WordNet's 3.0 or 3.1 database in its own format.
+
+    Args:
+        folder: Where ``index.noun``, ``data.noun`` and so on lie; None to search the usual places (`wordnet_folders`).
+
+    Raises:
+        WordNetMissingError: The folder lacks the files; the message says which package brings them.
+
+    Numerics: Files are mapped, not loaded: a look-up touches about 17 pages of an index and one of a data file.
+    """
+
+    def __init__(self, folder: str | Path | None = None) -> None:
+        self.folder = find_wordnet(folder)
+        self._maps: dict[str, mmap.mmap] = {}
+
+    def offsets(self, lemma: str, part_of_speech: str) -> tuple[int, ...]:
+        """Offsets of a lemma's synsets, most frequent meaning first; empty where the index lacks it."""
+        line = self._line_of(f"index.{PARTS_OF_SPEECH[part_of_speech]}", lemma)
+        if line is None:
+            return ()
+        fields = line.split()
+        count = int(fields[2])
+        return tuple(int(field) for field in fields[-count:])
+
+    def base_forms(self, form: str, part_of_speech: str) -> tuple[str, ...]:
+        """Base forms of an irregular form, from the exception list; empty where the list lacks it or there is none."""
+        name = f"{PARTS_OF_SPEECH[part_of_speech]}.exc"
+        if not (self.folder / name).is_file():
+            return ()
+        line = self._line_of(name, form)
+        return tuple(line.split()[1:]) if line else ()
+
+    def synset(self, part_of_speech: str, offset: int) -> Synset:
+        """Read the synset whose line starts at a byte.
+
+        Raises:
+            ValueError: No line starts there: index and data are of different versions. Shows file and byte.
+        """
+        name = f"data.{PARTS_OF_SPEECH[part_of_speech]}"
+        data = self._map(name)
+        end = data.find(b"\n", offset)
+        line = data[offset : end if end >= 0 else len(data)].decode("latin-1")
+        if not line.startswith(f"{offset:08d} "):
+            raise ValueError(
+                f"{self.folder / name}, byte {offset}: no synset starts here; index and data files are of different "
+                f"versions, or were edited"
+            )
+        return _parse(line, part_of_speech, offset)
+
+    def _map(self, name: str) -> mmap.mmap:
+        found = self._maps.get(name)
+        if found is None:
+            with (self.folder / name).open("rb") as file:
+                found = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            self._maps[name] = found
+        return found
+
+    def _line_of(self, name: str, key: str) -> str | None:
+        data = self._map(name)
+        wanted = key.encode("utf-8")
+        low, high = 0, len(data)
+        while low < high:
+            start = data.rfind(b"\n", low, (low + high) // 2) + 1 or low
+            end = data.find(b"\n", start)
+            end = len(data) if end < 0 else end
+            # The licence at the top is indented, so that it sorts before every word.
+            found = data[start:end].split(b" ", 1)[0]
+            if found == wanted and wanted:
+                return data[start:end].decode("latin-1")
+            if found < wanted:
+                low = end + 1
+            else:
+                high = start
+        return None
+
+
+def wordnet_folders() -> Iterator[Path]:
+    """Places where the database files usually lie: WordNet's own variables, Debian's, and NLTK's corpus folders."""
+    if value := os.environ.get("WNSEARCHDIR"):
+        yield Path(value)
+    if value := os.environ.get("WNHOME"):
+        yield Path(value) / "dict"
+    yield Path("/usr/share/wordnet")
+    yield from (Path("/usr/local") / name / "dict" for name in ("WordNet-3.1", "WordNet-3.0"))
+    roots = [Path(part) for part in os.environ.get("NLTK_DATA", "").split(os.pathsep) if part]
+    roots += [Path.home() / "nltk_data", Path(sys.prefix) / "nltk_data", Path(sys.prefix) / "share" / "nltk_data"]
+    roots += [Path(root) / "nltk_data" for root in ("/usr/share", "/usr/local/share", "/usr/lib", "/usr/local/lib")]
+    yield from (root / "corpora" / name for root in roots for name in ("wordnet", "wordnet31"))
+
+
+def find_wordnet(folder: str | Path | None = None) -> Path:
+    """Folder with WordNet's database files: the given one (or its ``dict``), or the first usual place that has them.
+
+    Raises:
+        WordNetMissingError: One line that says what to install, or what the given folder lacks.
+    """
+    places = list(wordnet_folders()) if folder is None else [Path(folder), Path(folder) / "dict"]
+    for place in places:
+        if all((place / name).is_file() for name in NEEDED):
+            return place
+    how = "install Debian's wordnet-base (apt-get install wordnet-base) or NLTK's corpus (nltk.download('wordnet'), "
+    how += "unpacked), or give the folder that holds index.noun and data.noun"
+    if folder is None:
+        raise WordNetMissingError(f"WordNet's database files were found in none of {len(places)} usual places; {how}")
+    lacking = [name for name in NEEDED if not (Path(folder) / name).is_file()]
+    raise WordNetMissingError(f"{str(folder)!r} lacks {', '.join(lacking[:3])} of WordNet's database; {how}")
+
+
+def _parse(line: str, part_of_speech: str, offset: int) -> Synset:
+    head, _, gloss = line.partition("|")
+    fields = head.split()
+    word_count = int(fields[3], 16)
+    # Adjectives may carry a syntactic marker, such as galore(ip), which is not part of the word.
+    words = tuple(word.partition("(")[0] for word in fields[4 : 4 + 2 * word_count : 2])
+    position = 4 + 2 * word_count
+    pointer_count = int(fields[position])
+    pointers = tuple(
+        (fields[at], "a" if fields[at + 2] == "s" else fields[at + 2], int(fields[at + 1]))
+        for at in range(position + 1, position + 1 + 4 * pointer_count, 4)
+    )
+    return Synset(part_of_speech, offset, words, pointers, gloss.strip())

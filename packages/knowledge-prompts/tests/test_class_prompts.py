@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knowledge_prompts import ClassPrompts, built_in_sets, fill, load_class_prompts, without_aliases
+
+# Number of classes and templates: ELEVATER's table 5 and CLIP's published prompts.
+SIZES = {
+    "caltech-101": (102, 34), "cifar-10": (10, 18), "cifar-100": (100, 18), "country211": (211, 5), "dtd": (47, 8),
+    "eurosat_clip": (10, 3), "fer-2013": (7, 6), "fgvc-aircraft-2013b-variants102": (100, 2), "food-101": (101, 1),
+    "gtsrb": (43, 3), "hateful-memes": (2, 1), "kitti-distance": (4, 1), "mnist": (10, 1),
+    "oxford-flower-102": (102, 1), "oxford-iiit-pets": (37, 1), "patch-camelyon": (2, 1), "rendered-sst2": (2, 1),
+    "resisc45_clip": (45, 18), "stanford-cars": (196, 8), "voc-2007-classification": (20, 1),
+}  # fmt: skip
+
+
+def test_built_in_sets_have_the_published_sizes():
+    found = {name: load_class_prompts(name) for name in built_in_sets()}
+    assert {name: (len(found[name].classes), len(found[name].templates)) for name in SIZES} == SIZES
+    assert sum(classes for classes, _ in SIZES.values()) == 1151
+    assert set(found) - set(SIZES) == {"generic", "imagenet-1k", "imagenet-7"}
+    assert (len(found["imagenet-1k"].classes), len(found["imagenet-1k"].templates)) == (1000, 80)
+    assert len(set(found["imagenet-1k"].templates)) == 80
+    assert list(found["imagenet-1k"].repeated) == ["missile", "sunglasses"]
+
+
+def test_class_names_are_those_of_the_stored_knowledge(shared_knowledge):
+    for name in [*SIZES, "imagenet-1k"]:
+        stored = json.loads((shared_knowledge / "external" / f"{name}_knowledge.tsv").read_text("utf-8"))
+        names = [record["classname"] for record in stored]
+        ours = list(load_class_prompts(name).classes)
+        assert ours == (sorted(names) if name == "cifar-100" else names)
+
+
+def test_imagenet_set_is_open_clips():
+    metadata = pytest.importorskip("open_clip.zero_shot_metadata", exc_type=ImportError)
+    ours = load_class_prompts("imagenet-1k")
+    assert list(ours.classes) == list(metadata.IMAGENET_CLASSNAMES)
+    assert list(ours.templates) == [template("{}") for template in metadata.OPENAI_IMAGENET_TEMPLATES]
+
+
+@given(st.text("ab {}%s\\", max_size=20), st.text("ab {}%s\\", max_size=10))
+def test_fill_replaces_the_placeholder_and_nothing_else(before, name):
+    before = before.replace("{}", "")
+    assert fill(before + "[{}]", name).startswith(before + "[" + name.replace("{}", "")[:0])
+    assert fill(before + "[{}]", name) == before + "[" + name + "]"
+
+
+def test_aliases_and_own_texts():
+    faces = load_class_prompts("fer-2013")
+    assert len(faces.plain("happy")) == 12
+    assert len(without_aliases(faces).plain("happy")) == 6
+    own = ClassPrompts("own", ["a {}."], ["cat", "dog"], texts={"dog": ["man's best friend"]})
+    assert own.plain("dog") == ("man's best friend",)
+    assert own.plain("cat") == ("a cat.",)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"templates": ["a photo."]}, r"template 1, 'a photo\.', has 0 placeholders"),
+        ({"templates": ["a {}.", "{} and {}"]}, "template 2, '{} and {}', has 2 placeholders"),
+        ({"templates": []}, "templates is empty"),
+        ({"templates": "a {}."}, "templates is one text"),
+        ({"templates": ["{}"], "classes": ["cat", "dog", "cat"]}, r"'cat' comes 2 times, at positions \[0, 2\]"),
+        ({"templates": ["{}"], "classes": ["cat", " "]}, "class 1 is ' '"),
+        ({"templates": ["{}"], "classes": "cat"}, "classes is one text"),
+        ({"templates": ["{}"], "classes": ["cat"], "texts": {"cow": ["moo"]}}, "texts of 'cow'"),
+        ({"templates": ["{}"], "classes": ["cat"], "aliases": {"cow": ["moo"]}}, "aliases of 'cow'"),
+    ],
+)
+def test_bad_sets_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        ClassPrompts("own", **arguments)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"templates": ["{}"],\n oops', r"own\.json, line 2: not JSON"),
+        ("[1]", r"own\.json: expected one JSON object, found list"),
+        ('{"templates": "a {}"}', "field 'templates': expected a list of texts"),
+        ('{"templates": ["{}"], "classes": ["a"], "texts": {"a": "b"}}', "field 'texts': expected an object"),
+        ('{"templates": ["no"]}', r"own\.json: template 1, 'no', has 0 placeholders"),
+    ],
+)
+def test_bad_files_name_file_and_field(tmp_path, text, message):
+    path = tmp_path / "own.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        load_class_prompts(path)
+
+
+def test_own_file_is_read(tmp_path):
+    path = tmp_path / "own.json"
+    path.write_text('{"templates": ["a {}."], "classes": ["wren"], "aliases": {"wren": ["jenny"]}}')
+    own = load_class_prompts(str(path))
+    assert (own.name, own.plain("wren")) == ("own", ("a wren.", "a jenny."))
+
+
+def test_unknown_names_list_the_known_ones(tmp_path):
+    with pytest.raises(ValueError, match=r"no template set called 'imagnet'.*imagenet-1k"):
+        load_class_prompts("imagnet")
+    with pytest.raises(FileNotFoundError, match=r"none\.json"):
+        load_class_prompts(tmp_path / "none.json")
