@@ -1,0 +1,25 @@
+"""Heads: what turns an encoder's features or tokens into a task's scores."""
+
+from vision_adapters.heads.linear import (
+    FeatureNorm,
+    LinearHead,
+    language_head,
+    prototype_logits,
+    seeded,
+    zero_shot_logits,
+)
+from vision_adapters.heads.segmentation import SegmentationHead
+from vision_adapters.heads.sequences import ImageTextHead, RelationalHead, TemporalHead
+
+__all__ = [
+    "FeatureNorm",
+    "ImageTextHead",
+    "LinearHead",
+    "RelationalHead",
+    "SegmentationHead",
+    "TemporalHead",
+    "language_head",
+    "prototype_logits",
+    "seeded",
+    "zero_shot_logits",
+]

@@ -1,0 +1,225 @@
+"""Linear heads on pooled features, their start from class texts, and class prototypes."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal, TypeVar, get_args
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtyping import Float, Int
+
+FeatureNorm = Literal["raw", "l2", "batchnorm"]
+M = TypeVar("M", bound=nn.Module)
+
+
+def seeded(build: Callable[[], M], seed: int) -> M:
+    """Build a module whose random start depends on `seed` alone; the global generators are left as they were.
+
+    Args:
+        build: makes the module, for example `lambda: LinearHead(512, 10)`.
+        seed: any integer that `torch.manual_seed` takes.
+
+    Returns:
+        What `build` returned.
+
+    Example:
+        >>> a = seeded(lambda: LinearHead(4, 2), 7)
+        >>> b = seeded(lambda: LinearHead(4, 2), 7)
+        >>> torch.equal(a.weight, b.weight)
+        True
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return build()
+
+
+class LinearHead(nn.Module):
+    r"""Class scores $s\,(W\,n(x)) + b$, linear in the features after a fixed normalisation $n$.
+
+    Args:
+        dim: features per sample, d >= 1.
+        outputs: classes (or labels, or regressed numbers), k >= 1.
+        features: "raw" leaves x as it is, "l2" scales each row to length 1, "batchnorm" is batch normalisation
+            without affine parameters (ELEVATER's choice for its linear probe).
+        logit_scale: s > 0.
+        train_scale: True makes log s a parameter; otherwise it is a buffer.
+
+    Raises:
+        ValueError: a size below 1, an unknown `features`, or a scale that is not positive, shown with its value.
+
+    Numerics:
+        W starts as `torch.nn.Linear` starts (uniform, from the global generator; see `seeded`), b at 0.
+
+    Example:
+        >>> head = LinearHead(4, 3, features="l2")
+        >>> head(torch.randn(2, 4)).shape
+        torch.Size([2, 3])
+
+    Source:
+        ELEVATER, section 3.3 and figure 5; "Random-1P" when the features are the backbone's.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        outputs: int,
+        *,
+        features: FeatureNorm = "raw",
+        logit_scale: float = 1.0,
+        train_scale: bool = False,
+    ) -> None:
+        super().__init__()
+        if dim < 1 or outputs < 1:
+            raise ValueError(f"dim and outputs must be at least 1, got dim={dim}, outputs={outputs}")
+        if features not in get_args(FeatureNorm):
+            raise ValueError(f"features must be one of {get_args(FeatureNorm)}, got {features!r}")
+        if not (logit_scale > 0 and math.isfinite(logit_scale)):
+            raise ValueError(f"logit_scale must be positive and finite, got {logit_scale}")
+        self.features = features
+        self.weight = nn.Parameter(torch.empty(outputs, dim))
+        nn.init.uniform_(self.weight, -(dim**-0.5), dim**-0.5)
+        self.bias = nn.Parameter(torch.zeros(outputs))
+        self.norm = nn.BatchNorm1d(dim, affine=False) if features == "batchnorm" else nn.Identity()
+        self.train_scale = train_scale
+        if train_scale:
+            self.log_scale = nn.Parameter(torch.tensor(math.log(logit_scale)))
+        else:
+            self.register_buffer("scale", torch.tensor(float(logit_scale)))
+
+    def logit_scale(self) -> Tensor:
+        """The scale s as a tensor of no dimensions."""
+        return self.log_scale.exp() if self.train_scale else self.get_buffer("scale")
+
+    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
+        """Scores of each class for each row of features."""
+        if x.shape[-1] != self.weight.shape[1]:
+            raise ValueError(f"features have {x.shape[-1]} columns, the head was made for {self.weight.shape[1]}")
+        x = F.normalize(x, dim=-1) if self.features == "l2" else self.norm(x)
+        return self.logit_scale() * F.linear(x, self.weight) + self.bias
+
+    def extra_repr(self) -> str:
+        """What `print(head)` shows."""
+        outputs, dim = self.weight.shape
+        return f"{dim}, {outputs}, features={self.features!r}, train_scale={self.train_scale}"
+
+
+def zero_shot_logits(
+    features: Float[Tensor, "n d"], class_embeddings: Float[Tensor, "k d"], logit_scale: float = 100.0
+) -> Float[Tensor, "n k"]:
+    r"""Zero-shot scores $s \cos(x, v_c)$ of a dual encoder.
+
+    Args:
+        features: image features; each row is scaled to length 1 here.
+        class_embeddings: one text embedding per class; each row is scaled to length 1 here.
+        logit_scale: s > 0; CLIP's trained value is 100.
+
+    Returns:
+        One score per image and class.
+
+    Example:
+        >>> zero_shot_logits(torch.tensor([[3.0, 0.0]]), torch.eye(2), 10.0)
+        tensor([[10.,  0.]])
+    """
+    scale = torch.tensor(float(logit_scale), device=features.device)
+    return scale * F.linear(F.normalize(features, dim=-1), F.normalize(class_embeddings, dim=-1))
+
+
+def language_head(
+    class_embeddings: Float[Tensor, "k d"],
+    logit_scale: float,
+    *,
+    features: FeatureNorm = "l2",
+    train_scale: bool = False,
+) -> LinearHead:
+    r"""A linear head that starts as the zero-shot classifier: $W = V / \lVert V\rVert$, $b = 0$, scale s.
+
+    Args:
+        class_embeddings: one text embedding per class, in the space of the image features.
+        logit_scale: s > 0; use the encoder's own (100 for CLIP), or 1 as ELEVATER's toolkit does.
+        features: as in `LinearHead`. With "l2" the untrained head gives `zero_shot_logits` bit for bit; with "raw" or
+            an untrained "batchnorm" it ranks the classes the same, the scores being scaled by the row's length.
+        train_scale: whether log s is a parameter.
+
+    Returns:
+        The head, on the device of the embeddings.
+
+    Raises:
+        ValueError: embeddings that are not a matrix, not finite, or hold a row of zeros, whose index is shown.
+
+    Example:
+        >>> V, x = torch.randn(3, 8), torch.randn(5, 8)
+        >>> torch.equal(language_head(V, 100.0)(x), zero_shot_logits(x, V, 100.0))
+        True
+
+    Source:
+        ELEVATER, section 3.3: "Language-2P" on projected features. Its toolkit uses scale 1 and batch normalisation.
+    """
+    if class_embeddings.ndim != 2 or 0 in class_embeddings.shape:
+        raise ValueError(f"class_embeddings must be [classes, dim], got shape {tuple(class_embeddings.shape)}")
+    lengths = class_embeddings.float().norm(dim=-1)
+    bad = (~torch.isfinite(lengths) | (lengths == 0)).nonzero().flatten()
+    if len(bad):
+        row = int(bad[0])
+        raise ValueError(
+            f"class_embeddings row {row} has length {float(lengths[row])}, expected a finite length above 0"
+        )
+    classes, dim = class_embeddings.shape
+    with torch.random.fork_rng(
+        devices=[]
+    ):  # the random start is overwritten: do not spend the caller's generator on it
+        head = LinearHead(dim, classes, features=features, logit_scale=logit_scale, train_scale=train_scale)
+    head = head.to(device=class_embeddings.device)
+    with torch.no_grad():
+        head.weight.copy_(F.normalize(class_embeddings, dim=-1))
+    return head
+
+
+def prototype_logits(
+    support: Float[Tensor, "s d"],
+    support_labels: Int[Tensor, " s"],
+    query: Float[Tensor, "q d"],
+    ways: int,
+) -> Float[Tensor, "q ways"]:
+    r"""Scores of a prototypical network: $-\lVert q - \mu_c \rVert^2$ with $\mu_c$ the mean of class c's support.
+
+    Args:
+        support: features of the labelled samples.
+        support_labels: their classes, 0 … ways - 1, each present at least once.
+        query: features of the samples to classify.
+        ways: number of classes, >= 1.
+
+    Returns:
+        One score per query and class; differentiable in `support` and `query`.
+
+    Raises:
+        ValueError: lengths that differ, a label out of range, or a class without support, shown with its number.
+
+    Numerics:
+        Differences are formed before squaring, so close points do not cancel; memory is q x ways x d.
+
+    Example:
+        >>> prototype_logits(torch.tensor([[0.0], [2.0]]), torch.tensor([0, 1]), torch.tensor([[0.5]]), 2)
+        tensor([[-0.2500, -2.2500]])
+
+    Source:
+        Snell, Swersky and Zemel (2017), equations 1 and 2; GATE's few-shot head.
+    """
+    if len(support) != len(support_labels):
+        raise ValueError(f"{len(support)} support rows but {len(support_labels)} support labels")
+    if support.shape[-1] != query.shape[-1]:
+        raise ValueError(f"support has {support.shape[-1]} columns, query has {query.shape[-1]}")
+    if len(support_labels) and not (int(support_labels.min()) >= 0 and int(support_labels.max()) < ways):
+        low, high = int(support_labels.min()), int(support_labels.max())
+        raise ValueError(f"support labels span {low}..{high}, expected 0..{ways - 1}")
+    member = F.one_hot(support_labels.long(), ways).to(support.dtype)
+    counts = member.sum(0)
+    if bool((counts == 0).any()):
+        raise ValueError(f"class {int((counts == 0).nonzero()[0])} has no support sample among {ways} ways")
+    prototypes = (member / counts).T @ support
+    return -(query[:, None, :] - prototypes[None]).square().sum(-1)

@@ -1,0 +1,158 @@
+"""Heads on several inputs: questions about images, clips of frames, and image-text pairs."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from vision_adapters.heads.transformer import Transformer, sinusoidal_positions
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float
+
+
+class RelationalHead(nn.Module):
+    """Answers to a question about an image, from the tokens of both.
+
+    Both sides are projected to one width, marked by a learned vector for their side and by fixed positions, and mixed
+    with a learned answer token by a transformer; a linear layer reads the answer token.
+
+    Args:
+        image_dim: numbers per image token, d.
+        text_dim: numbers per text token, e.
+        answers: number of possible answers, k.
+        width: width of the transformer.
+        depth: its blocks.
+        heads: its attention heads.
+
+    Raises:
+        ValueError: sizes below 1, or a mask whose shape is not that of the text tokens.
+
+    Example:
+        >>> head = RelationalHead(6, 4, 10, width=16)
+        >>> head(torch.randn(2, 9, 6), torch.randn(2, 5, 4), torch.ones(2, 5, dtype=torch.bool)).shape
+        torch.Size([2, 10])
+
+    Source:
+        GATE's relational head (512 wide, 4 blocks, one linear layer per answer type); here one answer list.
+    """
+
+    def __init__(
+        self, image_dim: int, text_dim: int, answers: int, *, width: int = 256, depth: int = 2, heads: int = 4
+    ) -> None:
+        super().__init__()
+        if min(image_dim, text_dim, answers) < 1:
+            raise ValueError(f"sizes must be at least 1, got {image_dim=}, {text_dim=}, {answers=}")
+        self.image = nn.Sequential(nn.LayerNorm(image_dim), nn.Linear(image_dim, width))
+        self.text = nn.Sequential(nn.LayerNorm(text_dim), nn.Linear(text_dim, width))
+        self.sides = nn.Parameter(torch.randn(2, width) * 0.02)
+        self.ask = nn.Parameter(torch.randn(1, 1, width) * 0.02)
+        self.mix = Transformer(width, depth, heads)
+        self.answer = nn.Linear(width, answers)
+
+    def forward(
+        self,
+        image_tokens: Float[Tensor, "n t d"],
+        text_tokens: Float[Tensor, "n l e"],
+        text_mask: Bool[Tensor, "n l"],
+    ) -> Float[Tensor, "n k"]:
+        """Scores of each answer; `text_mask` is True at real tokens, and what lies under False changes nothing."""
+        n, t, _ = image_tokens.shape
+        if text_mask.shape != text_tokens.shape[:2] or len(text_tokens) != n:
+            raise ValueError(
+                f"text_mask has shape {tuple(text_mask.shape)}, text tokens {tuple(text_tokens.shape)}, "
+                f"image tokens {tuple(image_tokens.shape)}; expected [n, l], [n, l, e] and [n, t, d]"
+            )
+        keep = text_mask.to(torch.bool)
+        text_tokens = text_tokens.masked_fill(~keep[..., None], 0.0)
+        width = self.ask.shape[-1]
+        image = self.image(image_tokens) + self.sides[0] + sinusoidal_positions(t, width).to(self.ask)
+        text = self.text(text_tokens) + self.sides[1] + sinusoidal_positions(keep.shape[1], width).to(self.ask)
+        x = torch.cat([self.ask.expand(n, -1, -1), image, text], dim=1)
+        keep = torch.cat([keep.new_ones(n, 1 + t), keep], dim=1)
+        scores: Tensor = self.answer(self.mix(x, keep)[:, 0])
+        return scores
+
+
+class TemporalHead(nn.Module):
+    """Class scores, or regressed numbers, from the features of a clip's frames.
+
+    Args:
+        dim: numbers per frame, d.
+        outputs: classes or numbers, k.
+        frames: frames per clip, f.
+        width: width of the transformer.
+        depth: its blocks.
+        heads: its attention heads.
+
+    Raises:
+        ValueError: sizes below 1, or clips of another number of frames.
+
+    Example:
+        >>> TemporalHead(6, 3, frames=4, width=16)(torch.randn(2, 4, 6)).shape
+        torch.Size([2, 3])
+
+    Source:
+        GATE's video head (4 blocks over 8 frames).
+    """
+
+    def __init__(
+        self, dim: int, outputs: int, *, frames: int = 8, width: int = 256, depth: int = 2, heads: int = 4
+    ) -> None:
+        super().__init__()
+        if min(dim, outputs, frames) < 1:
+            raise ValueError(f"sizes must be at least 1, got {dim=}, {outputs=}, {frames=}")
+        self.enter = nn.Sequential(nn.LayerNorm(dim), nn.Linear(dim, width))
+        self.position = nn.Parameter(torch.randn(1, 1 + frames, width) * 0.02)
+        self.mix = Transformer(width, depth, heads)
+        self.leave = nn.Linear(width, outputs)
+
+    def forward(self, frames: Float[Tensor, "n f d"]) -> Float[Tensor, "n k"]:
+        """Scores of each clip, read from a token that has seen every frame."""
+        expected = self.position.shape[1] - 1
+        if frames.ndim != 3 or frames.shape[1] != expected:
+            raise ValueError(f"frames have shape {tuple(frames.shape)}, expected [n, {expected}, d]")
+        x = F.pad(self.enter(frames), (0, 0, 1, 0)) + self.position
+        scores: Tensor = self.leave(self.mix(x)[:, 0])
+        return scores
+
+
+class ImageTextHead(nn.Module):
+    r"""Similarities of images and texts: $s \cos(A x_i, B y_j)$ with two trained projections.
+
+    Args:
+        image_dim: numbers per image, d.
+        text_dim: numbers per text, e.
+        width: numbers in the common space.
+        logit_scale: where the trained scale s starts; CLIP's start, 1/0.07, by default.
+
+    Raises:
+        ValueError: sizes below 1.
+
+    Numerics:
+        s is capped at 100, as in CLIP.
+
+    Example:
+        >>> ImageTextHead(6, 4, 8)(torch.randn(3, 6), torch.randn(5, 4)).shape
+        torch.Size([3, 5])
+
+    Source:
+        GATE's image-text head: two linear projections; trained with `losses.symmetric_cross_entropy`.
+    """
+
+    def __init__(self, image_dim: int, text_dim: int, width: int, *, logit_scale: float = 1 / 0.07) -> None:
+        super().__init__()
+        if min(image_dim, text_dim, width) < 1:
+            raise ValueError(f"sizes must be at least 1, got {image_dim=}, {text_dim=}, {width=}")
+        self.image = nn.Linear(image_dim, width, bias=False)
+        self.text = nn.Linear(text_dim, width, bias=False)
+        self.log_scale = nn.Parameter(torch.tensor(math.log(logit_scale)))
+
+    def forward(self, image: Float[Tensor, "n d"], text: Float[Tensor, "m e"]) -> Float[Tensor, "n m"]:
+        """Similarity of each image with each text."""
+        scale = self.log_scale.clamp(max=math.log(100.0)).exp()
+        return scale * F.normalize(self.image(image), dim=-1) @ F.normalize(self.text(text), dim=-1).T

@@ -1,0 +1,99 @@
+"""A small pre-norm transformer over tokens, shared by the heads for masks, questions and clips."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float
+
+
+def sinusoidal_positions(length: int, width: int) -> Float[Tensor, "length width"]:
+    r"""Fixed positions: $\sin(p\,\omega_i)$ and $\cos(p\,\omega_i)$ with $\omega_i = 10000^{-2i/\text{width}}$.
+
+    Args:
+        length: number of positions, >= 1.
+        width: numbers per position, even.
+
+    Returns:
+        Sines in the first half of the columns, cosines in the second.
+
+    Example:
+        >>> sinusoidal_positions(1, 4)
+        tensor([[0., 0., 1., 1.]])
+
+    Source:
+        Vaswani et al. (2017), section 3.5, with the columns reordered.
+    """
+    rates = torch.exp(-math.log(10000.0) * torch.arange(0, width, 2) / width)
+    angles = torch.arange(length)[:, None] * rates[None]
+    return torch.cat([angles.sin(), angles.cos()], dim=1)
+
+
+class Block(nn.Module):
+    """Self-attention and a two-layer perceptron, each after a layer norm and added to its input.
+
+    Args:
+        width: numbers per token, a multiple of `heads`.
+        heads: attention heads.
+
+    Raises:
+        ValueError: `width` that `heads` does not divide.
+    """
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        if width < 2 or heads < 1 or width % heads or width % 2:
+            raise ValueError(f"width must be even and a multiple of heads, got width={width}, heads={heads}")
+        self.heads = heads
+        self.norm1 = nn.LayerNorm(width)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+        self.norm2 = nn.LayerNorm(width)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def forward(self, x: Float[Tensor, "n t w"], keep: Bool[Tensor, "n t"] | None = None) -> Float[Tensor, "n t w"]:
+        """Mix the tokens; those where `keep` is False are not attended to."""
+        n, t, w = x.shape
+        q, k, v = self.qkv(self.norm1(x)).view(n, t, 3, self.heads, w // self.heads).permute(2, 0, 3, 1, 4)
+        mask = None if keep is None else keep[:, None, None, :]
+        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        x = x + self.out(mixed.transpose(1, 2).reshape(n, t, w))
+        added: Tensor = self.mlp(self.norm2(x))
+        return x + added
+
+
+class Transformer(nn.Module):
+    """`depth` blocks and a final layer norm.
+
+    Args:
+        width: numbers per token.
+        depth: blocks, >= 1.
+        heads: attention heads, a divisor of `width`.
+
+    Raises:
+        ValueError: `depth` below 1.
+
+    Example:
+        >>> Transformer(8, 2, 2)(torch.randn(3, 5, 8)).shape
+        torch.Size([3, 5, 8])
+    """
+
+    def __init__(self, width: int, depth: int, heads: int) -> None:
+        super().__init__()
+        if depth < 1:
+            raise ValueError(f"depth must be at least 1, got {depth}")
+        self.blocks = nn.ModuleList(Block(width, heads) for _ in range(depth))
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, x: Float[Tensor, "n t w"], keep: Bool[Tensor, "n t"] | None = None) -> Float[Tensor, "n t w"]:
+        """Mix the tokens through every block."""
+        for block in self.blocks:
+            x = block(x, keep)
+        normed: Tensor = self.norm(x)
+        return normed

@@ -1,0 +1,125 @@
+"""Predictions and targets brought into one form, or refused with the value that is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+
+IGNORED = -100
+
+
+def as_array(values: Any) -> Array:
+    """A NumPy array of a tensor, an array or a list.
+
+    Args:
+        values: a torch tensor (on any device), an array, or nested lists of numbers.
+
+    Returns:
+        The array; bfloat16 becomes float32.
+    """
+    if hasattr(values, "detach"):
+        values = values.detach().cpu()
+        values = values.float() if values.is_floating_point() else values
+        values = values.numpy()
+    return np.asarray(values)
+
+
+def refuse_nan(name: str, values: Array) -> None:
+    """Raise for the first sample that holds NaN or infinity.
+
+    Args:
+        name: what the array is called in the message.
+        values: samples along the first dimension.
+
+    Raises:
+        ValueError: with the sample's index.
+    """
+    if np.issubdtype(values.dtype, np.floating):
+        bad = ~np.isfinite(values).reshape(len(values), -1).all(1)
+        if bad.any():
+            raise ValueError(f"{name}: sample {int(bad.argmax())} holds NaN or infinity")
+
+
+def ratio(upper: Floats, lower: Floats, otherwise: float = np.nan) -> Floats:
+    """Quotient where `lower` is above 0.
+
+    Args:
+        upper: numerators.
+        lower: denominators of the same shape.
+        otherwise: the value elsewhere.
+
+    Returns:
+        The quotients.
+
+    Example:
+        >>> ratio(np.array([1.0, 1.0]), np.array([2.0, 0.0]))
+        array([0.5, nan])
+    """
+    quotient = np.full(upper.shape, otherwise)
+    np.divide(upper, lower, out=quotient, where=lower > 0)
+    return quotient
+
+
+def class_labels(targets: Array, classes: int | None) -> Array:
+    """Check a vector of classes.
+
+    Args:
+        targets: one class per sample.
+        classes: k, or None where predictions do not tell.
+
+    Returns:
+        The targets as int64.
+
+    Raises:
+        ValueError: another shape, fractions, or a class out of range, shown with its place.
+    """
+    if targets.ndim != 1:
+        raise ValueError(f"targets must be one class per sample, got shape {targets.shape}")
+    labels = targets.astype(np.int64)
+    wrong = (labels != targets) | (labels < 0) | (labels >= (np.iinfo(np.int64).max if classes is None else classes))
+    if wrong.any():
+        place = int(wrong.argmax())
+        span = "0 or more" if classes is None else f"0..{classes - 1}"
+        raise ValueError(f"target {targets[place]} of sample {place} is out of range, expected an integer in {span}")
+    return labels
+
+
+def score_columns(predictions: Array, targets: Array) -> tuple[Floats, Floats]:
+    """Scores and 0/1 truths with one column per label.
+
+    Args:
+        predictions: [n] scores of one label; [n, 2] of two classes or [n, k] of k classes with targets [n];
+            or [n, l] with targets [n, l].
+        targets: 0/1 per sample (and label), or one class per sample.
+
+    Returns:
+        Scores [n, l] and truths [n, l]; two classes give the one column "second against first".
+
+    Raises:
+        ValueError: shapes that do not belong together, or truths other than 0 and 1.
+    """
+    scores = predictions.astype(np.float64)
+    if scores.ndim == 2 and targets.ndim == 1:
+        labels = class_labels(targets, scores.shape[1])
+        if scores.shape[1] == 2:
+            scores, truths = scores[:, 1:] - scores[:, :1], labels[:, None]
+        elif scores.shape[1] == 1:
+            truths = labels[:, None]
+        else:
+            truths = np.eye(scores.shape[1], dtype=np.int64)[labels]
+    elif scores.ndim == targets.ndim == 1:
+        scores, truths = scores[:, None], targets[:, None]
+    else:
+        truths = targets
+    if scores.shape != truths.shape:
+        raise ValueError(f"predictions have shape {predictions.shape}, targets {targets.shape}; see the metric's forms")
+    wrong = ~np.isin(truths, (0, 1))
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0]
+        raise ValueError(f"target {truths[row, column]} of sample {row}, label {column}, expected 0 or 1")
+    return scores, truths.astype(np.float64)

@@ -1,0 +1,220 @@
+"""The metrics: what each keeps per sample, and how those numbers make the metric for any weighting of the samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from vision_adapters.metrics.arrays import IGNORED, Array, Floats, class_labels, ratio, score_columns
+from vision_adapters.metrics.ranking import weighted_11point, weighted_auc, weighted_average_precision
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric as two functions, so that an interval resamples samples and never recomputes predictions.
+
+    Args:
+        name: the registry's name.
+        direction: "higher" or "lower" is better.
+        chance: (targets, number of classes or labels) -> what guessing without the image expects; None where there
+            is no such number.
+        outcomes: (predictions, targets) -> what is kept per sample, samples along the first dimension.
+        aggregate: (outcomes, weights [r, n]) -> the metric [r] of each weighting; weights of 1 give the metric itself.
+    """
+
+    name: str
+    direction: Literal["higher", "lower"]
+    chance: Callable[[Array, int], float] | None
+    outcomes: Callable[[Array, Array], Floats]
+    aggregate: Callable[[Floats, Floats], Floats]
+
+
+def weighted_mean(outcomes: Floats, weights: Floats) -> Floats:
+    """The mean over samples of one number each.
+
+    Args:
+        outcomes: [n].
+        weights: [r, n].
+
+    Returns:
+        [r].
+    """
+    return ratio(weights @ outcomes, weights.sum(1))
+
+
+def _mean_over(columns: Floats) -> Floats:
+    """Mean of each row [r, l] over the columns that are not NaN; NaN where none is."""
+    known = ~np.isnan(columns)
+    total: Floats = np.where(known, columns, 0.0).sum(1)
+    return ratio(total, known.sum(1).astype(np.float64))
+
+
+def _hits(k: int) -> Callable[[Array, Array], Floats]:
+    """Whether the true class is among the k best; among equal scores the lower class number ranks first."""
+
+    def outcomes(predictions: Array, targets: Array) -> Floats:
+        if predictions.ndim == 1:
+            if k > 1:
+                raise ValueError(f"acc@{k} needs scores [n, classes], got labels of shape {predictions.shape}")
+            return np.asarray(class_labels(predictions, None) == class_labels(targets, None), dtype=np.float64)
+        if predictions.ndim != 2:
+            raise ValueError(f"predictions must be labels [n] or scores [n, classes], got shape {predictions.shape}")
+        labels = class_labels(targets, predictions.shape[1])
+        own = predictions[np.arange(len(labels)), labels][:, None]
+        ahead = (predictions > own) | ((predictions == own) & (np.arange(predictions.shape[1]) < labels[:, None]))
+        return np.asarray(ahead.sum(1) < k, dtype=np.float64)
+
+    return outcomes
+
+
+def _hits_and_class(predictions: Array, targets: Array) -> Floats:
+    """Columns: whether the sample is right, and its class."""
+    return np.stack([_hits(1)(predictions, targets), targets.astype(np.float64)], axis=1)
+
+
+def _per_class_accuracy(outcomes: Floats, weights: Floats) -> Floats:
+    """The mean over classes of the accuracy within each; classes that a resample lacks are left out of its mean."""
+    order = np.argsort(outcomes[:, 1], kind="stable")
+    classes = outcomes[order, 1]
+    starts = np.flatnonzero(np.append(True, np.diff(classes) != 0))
+    sorted_weights = weights[:, order]
+    count = np.add.reduceat(sorted_weights, starts, axis=1)
+    right = np.add.reduceat(sorted_weights * outcomes[order, 0], starts, axis=1)
+    return _mean_over(ratio(right, count))
+
+
+def _ranked(predictions: Array, targets: Array) -> Floats:
+    """Scores and truths [n, 2, labels]; every label must have a positive and a negative."""
+    scores, truths = score_columns(predictions, targets)
+    positives = truths.sum(0)
+    lonely = (positives == 0) | (positives == len(truths))
+    if lonely.any():
+        label = int(lonely.argmax())
+        raise ValueError(
+            f"label {label} has {int(positives[label])} positives among {len(truths)} samples, expected both classes"
+        )
+    return np.stack([scores, truths], axis=1)
+
+
+def _macro(rank: Callable[[Floats, Floats, Floats], Floats]) -> Callable[[Floats, Floats], Floats]:
+    """The mean over labels of a ranking metric."""
+
+    def aggregate(outcomes: Floats, weights: Floats) -> Floats:
+        columns = [rank(outcomes[:, 0, each], outcomes[:, 1, each], weights) for each in range(outcomes.shape[2])]
+        return _mean_over(np.stack(columns, axis=1))
+
+    return aggregate
+
+
+def _brier(predictions: Array, targets: Array) -> Floats:
+    """Squared error of the probabilities, averaged over labels."""
+    if predictions.ndim == 2 and targets.ndim == 1 and predictions.shape[1] > 1:
+        truths = np.eye(predictions.shape[1])[class_labels(targets, predictions.shape[1])]
+        scores = predictions.astype(np.float64)
+    else:
+        scores, truths = score_columns(predictions, targets)
+    outside = (scores < 0) | (scores > 1)
+    if outside.any():
+        raise ValueError(f"brier needs probabilities, got {scores[outside][0]}; apply a softmax or sigmoid first")
+    means: Floats = np.square(scores - truths).mean(1)
+    return means
+
+
+def _errors(power: int) -> Callable[[Array, Array], Floats]:
+    """|prediction - target| ** power, averaged over what each sample predicts."""
+
+    def outcomes(predictions: Array, targets: Array) -> Floats:
+        if predictions.ndim == targets.ndim + 1 and predictions.shape[-1] == 1:
+            predictions = predictions[..., 0]
+        if predictions.shape != targets.shape:
+            raise ValueError(f"predictions have shape {predictions.shape}, targets {targets.shape}; expected the same")
+        error = np.abs(predictions.astype(np.float64) - targets.astype(np.float64)) ** power
+        means: Floats = error.reshape(len(error), -1).mean(1)
+        return means
+
+    return outcomes
+
+
+def _mask_counts(predictions: Array, targets: Array) -> Floats:
+    """Pixels [n, 3, classes] of each image and class: in both, predicted, true. Targets of -100 count nowhere."""
+    scored = predictions.ndim == targets.ndim + 1
+    labels = predictions.argmax(1) if scored else predictions
+    if labels.shape != targets.shape or targets.ndim < 2:
+        raise ValueError(f"masks have shape {predictions.shape}, targets {targets.shape}; expected [n, (k,) h, w]")
+    valid = targets != IGNORED
+    classes = predictions.shape[1] if scored else int(max(labels.max(), targets.max())) + 1
+    for name, values in (("predictions", labels), ("targets", targets)):
+        wrong = valid & ((values < 0) | (values >= classes))
+        if wrong.any():
+            raise ValueError(
+                f"{name}: class {values[wrong][0]} is out of range, expected 0..{classes - 1} or {IGNORED}"
+            )
+    counts = np.zeros((len(targets), 3, classes))
+    for each in range(len(targets)):
+        predicted, true = labels[each][valid[each]].astype(np.int64), targets[each][valid[each]].astype(np.int64)
+        counts[each, 0] = np.bincount(true[predicted == true], minlength=classes)
+        counts[each, 1] = np.bincount(predicted, minlength=classes)
+        counts[each, 2] = np.bincount(true, minlength=classes)
+    return counts
+
+
+def _overlap(form: Literal["iou", "dice"]) -> Callable[[Floats, Floats], Floats]:
+    """Mean over classes of intersection over union, or of dice without class 0; absent classes are left out."""
+
+    def aggregate(outcomes: Floats, weights: Floats) -> Floats:
+        n, _, classes = outcomes.shape
+        sums = (weights @ outcomes.reshape(n, -1)).reshape(len(weights), 3, classes)
+        both, predicted, true = sums[:, 0], sums[:, 1], sums[:, 2]
+        if form == "iou":
+            upper, lower = both, predicted + true - both
+        else:
+            upper, lower = 2 * both[:, 1:], (predicted + true)[:, 1:]
+        return _mean_over(ratio(upper, lower))
+
+    return aggregate
+
+
+def _prevalence(targets: Array, classes: int) -> float:
+    """Mean share of positives: the precision of a random ranking."""
+    return 1.0 / classes if targets.ndim == 1 and classes > 2 else float((targets > 0).mean())
+
+
+def _best_constant(power: int) -> Callable[[Array, int], float]:
+    """Error of the best constant: the median for absolute, the mean for squared errors."""
+
+    def chance(targets: Array, classes: int) -> float:
+        centre = np.median(targets, axis=0) if power == 1 else targets.mean(0)
+        return float((np.abs(targets - centre) ** power).mean())
+
+    return chance
+
+
+def _uniform_brier(targets: Array, classes: int) -> float:
+    """The Brier score of 1/k for every class of k, or of .5 for every label."""
+    if targets.ndim == 1 and classes > 1:
+        return (1 - 1 / classes) ** 2 / classes + (1 - 1 / classes) / classes**2
+    return 0.25
+
+
+METRICS: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric("accuracy", "higher", lambda _, k: 1 / k, _hits(1), weighted_mean),
+        Metric("acc@1", "higher", lambda _, k: 1 / k, _hits(1), weighted_mean),
+        Metric("acc@5", "higher", lambda _, k: min(5, k) / k, _hits(5), weighted_mean),
+        Metric("mean_per_class", "higher", lambda _, k: 1 / k, _hits_and_class, _per_class_accuracy),
+        Metric("map_11point", "higher", _prevalence, _ranked, _macro(weighted_11point)),
+        Metric("roc_auc", "higher", lambda _t, _k: 0.5, _ranked, _macro(weighted_auc)),
+        Metric("average_precision", "higher", _prevalence, _ranked, _macro(weighted_average_precision)),
+        Metric("brier", "lower", _uniform_brier, _brier, weighted_mean),
+        Metric("miou", "higher", None, _mask_counts, _overlap("iou")),
+        Metric("dice", "higher", None, _mask_counts, _overlap("dice")),
+        Metric("mae", "lower", _best_constant(1), _errors(1), weighted_mean),
+        Metric("mse", "lower", _best_constant(2), _errors(2), weighted_mean),
+    )
+}

@@ -1,0 +1,213 @@
+"""A metric with its bootstrap interval, and the difference between two models on the same samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from vision_adapters.metrics.arrays import Floats, as_array, refuse_nan
+from vision_adapters.metrics.definitions import METRICS, Metric
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CHUNK = 4_000_000  # weights held at a time: 32 MB
+
+
+@dataclass(frozen=True)
+class Score:
+    """A metric's value and interval.
+
+    Args:
+        metric: its name.
+        direction: "higher" or "lower" is better.
+        value: on all samples.
+        low: lower end of the bootstrap interval.
+        high: upper end.
+        outcomes: what the metric keeps per sample, samples along the first dimension; `METRICS[metric].aggregate` makes
+            the value of them again.
+    """
+
+    metric: str
+    direction: Literal["higher", "lower"]
+    value: float
+    low: float
+    high: float
+    outcomes: Floats
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The second model's metric less the first's, with the interval of the paired bootstrap."""
+
+    value: float
+    low: float
+    high: float
+
+
+def metric_named(name: str) -> Metric:
+    """The metric of that name.
+
+    Args:
+        name: a key of `METRICS`.
+
+    Returns:
+        The metric.
+
+    Raises:
+        ValueError: an unknown name, with the known ones.
+
+    Example:
+        >>> metric_named("mae").direction
+        'lower'
+    """
+    if name not in METRICS:
+        raise ValueError(f"metric {name!r} is unknown, expected one of {', '.join(METRICS)}")
+    return METRICS[name]
+
+
+def evaluate(
+    name: str, predictions: Any, targets: Any, *, seed: int = 0, resamples: int = 1000, level: float = 0.95
+) -> Score:
+    """A metric and its percentile bootstrap interval over samples (whole images for masks).
+
+    Forms of predictions and targets:
+
+    - accuracy, acc@1, mean_per_class: labels [n] or scores [n, k]; classes [n]. acc@5: scores.
+    - map_11point, roc_auc, average_precision: scores [n, l] with 0/1 [n, l], scores [n] with 0/1 [n], or scores [n, k]
+      with classes [n] (one against the rest); the mean over labels.
+    - brier: the same forms with probabilities; the mean over labels.
+    - miou, dice: masks [n, h, w] or scores [n, k, h, w]; masks [n, h, w], -100 not counted. Pixels are summed over the
+      images first; classes neither predicted nor true are left out; dice leaves out class 0, the background.
+    - mae, mse: numbers of the same shape.
+
+    Args:
+        name: a key of `METRICS`.
+        predictions: tensor or array.
+        targets: tensor or array.
+        seed: of the resamples.
+        resamples: 0 gives an interval of the value alone.
+        level: of the interval, between 0 and 1.
+
+    Returns:
+        Value, interval and the outcomes per sample.
+
+    Raises:
+        ValueError: an unknown metric, lengths that differ, no samples, NaN, labels out of range, a label with one class
+            only: the message shows the value and its place.
+
+    Numerics:
+        Values agree with scikit-learn's to rounding. A resample is a row of counts, so the interval costs one matrix
+        product for means and one sort per label for rankings. A class that a resample lacks is left out of that
+        resample's mean.
+
+    Example:
+        >>> score = evaluate("accuracy", [0, 1, 1, 0], [0, 1, 1, 1])
+        >>> score.value, score.low, score.high
+        (0.75, 0.25, 1.0)
+
+    Source:
+        ELEVATER, table 2 (which metric for which data set); GATE, table 3. Intervals are ours.
+    """
+    metric = metric_named(name)
+    if not 0 < level < 1 or resamples < 0:
+        raise ValueError(f"expected 0 < level < 1 and resamples >= 0, got {level=}, {resamples=}")
+    predicted, true = as_array(predictions), as_array(targets)
+    if predicted.ndim == 0 or true.ndim == 0 or len(predicted) != len(true):
+        raise ValueError(f"predictions have shape {predicted.shape}, targets {true.shape}; expected the same length")
+    if len(true) == 0:
+        raise ValueError("there are no samples to score")
+    refuse_nan("predictions", predicted)
+    refuse_nan("targets", true)
+    return score_outcomes(name, metric.outcomes(predicted, true), seed=seed, resamples=resamples, level=level)
+
+
+def score_outcomes(name: str, outcomes: Floats, *, seed: int = 0, resamples: int = 1000, level: float = 0.95) -> Score:
+    """A metric and its interval from what it keeps per sample, or per any larger unit (an episode, a volume).
+
+    Args:
+        name: a key of `METRICS`.
+        outcomes: units along the first dimension, in the form of `Score.outcomes`; for accuracy, an episode's mean.
+        seed: of the resamples.
+        resamples: 0 gives an interval of the value alone.
+        level: of the interval, between 0 and 1.
+
+    Returns:
+        Value, interval and the outcomes.
+
+    Raises:
+        ValueError: an unknown metric, or no outcomes.
+
+    Example:
+        >>> score_outcomes("accuracy", np.array([0.5, 1.0])).value
+        0.75
+    """
+    metric = metric_named(name)
+    if len(outcomes) == 0:
+        raise ValueError("there are no outcomes to score")
+    value = float(metric.aggregate(outcomes, np.ones((1, len(outcomes))))[0])
+    values = np.concatenate([metric.aggregate(outcomes, rows) for rows in _weights(len(outcomes), resamples, seed)])
+    low, high = _interval(values, level, value)
+    return Score(metric.name, metric.direction, value, low, high, outcomes)
+
+
+def paired_difference(
+    name: str, first: Floats, second: Floats, *, seed: int = 0, resamples: int = 1000, level: float = 0.95
+) -> Difference:
+    """How much the second model's metric exceeds the first's, both resampled on the same samples.
+
+    Args:
+        name: a key of `METRICS`.
+        first: outcomes of one model (`Score.outcomes`).
+        second: outcomes of the other on the same samples in the same order.
+        seed: of the resamples.
+        resamples: number of resamples.
+        level: of the interval.
+
+    Returns:
+        The difference and its interval.
+
+    Raises:
+        ValueError: an unknown metric, or outcomes of different length.
+
+    Example:
+        >>> paired_difference("accuracy", np.array([0.0, 1.0]), np.array([1.0, 1.0])).value
+        0.5
+    """
+    metric = metric_named(name)
+    if len(first) != len(second):
+        raise ValueError(
+            f"the first model has {len(first)} outcomes, the second {len(second)}; expected the same samples"
+        )
+    ones = np.ones((1, len(first)))
+    value = float((metric.aggregate(second, ones) - metric.aggregate(first, ones))[0])
+    values = np.concatenate(
+        [
+            metric.aggregate(second, rows) - metric.aggregate(first, rows)
+            for rows in _weights(len(first), resamples, seed)
+        ]
+    )
+    return Difference(value, *_interval(values, level, value))
+
+
+def _weights(samples: int, resamples: int, seed: int) -> Iterator[Floats]:
+    """Rows of counts that sum to the number of samples, a few rows at a time; the same for any size of the parts."""
+    generator = np.random.default_rng(seed)
+    yield np.empty((0, samples))  # so that no resamples still concatenate
+    rows = max(1, CHUNK // samples)
+    for first in range(0, resamples, rows):
+        count = min(rows, resamples - first)
+        drawn = generator.integers(0, samples, (count, samples))
+        drawn += np.arange(count)[:, None] * samples
+        yield np.bincount(drawn.ravel(), minlength=count * samples).reshape(count, samples).astype(np.float64)
+
+
+def _interval(values: Floats, level: float, value: float) -> tuple[float, float]:
+    """Percentiles of the resampled values; the value itself where there are none."""
+    known = values[~np.isnan(values)]
+    if len(known) == 0:
+        return value, value
+    low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)

@@ -1,0 +1,80 @@
+"""How a module is trained: numbers only."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Schedule = Literal["plateau", "cosine", "constant"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """AdamW, its schedule, and how often to validate.
+
+    Args:
+        lr: learning rate, > 0.
+        steps: optimiser steps, >= 0 (0 validates the start alone).
+        batch_size: samples per step; at most all samples are taken.
+        validate_every: steps between validations, >= 1; the start and the end are always validated.
+        weight_decay: decoupled decay of matrices and kernels; biases, norms and scalars have none.
+        betas: AdamW's.
+        eps: AdamW's.
+        schedule: "plateau" multiplies the rate by `factor` after `patience` steps without a training loss lower by the
+            relative `threshold`; "cosine" falls to 0 after a linear `warmup`; "constant" stays (after the warm-up).
+        patience: steps, for "plateau".
+        factor: 0 < factor < 1, for "plateau".
+        threshold: relative, >= 0, for "plateau".
+        warmup: steps of linear rise, >= 0, for "cosine" and "constant".
+        clip_norm: largest norm of the gradient, or None to leave it.
+        accumulate: parts into which a batch is cut, >= 1; the gradient is that of the whole batch for losses that
+            average over samples, at 1/accumulate of the memory.
+
+    Raises:
+        ValueError: a number out of its range, shown with its name and value.
+
+    Example:
+        >>> Recipe(lr=1e-3, steps=100, batch_size=32, validate_every=25).schedule
+        'plateau'
+
+    Source:
+        Defaults: GATE, section 8.1 (AdamW, weight decay .01, plateau, patience 1000); betas and eps from its code.
+    """
+
+    lr: float
+    steps: int
+    batch_size: int
+    validate_every: int
+    weight_decay: float = 0.01
+    betas: tuple[float, float] = (0.9, 0.98)
+    eps: float = 1e-6
+    schedule: Schedule = "plateau"
+    patience: int = 1000
+    factor: float = 0.5
+    threshold: float = 1e-4
+    warmup: int = 0
+    clip_norm: float | None = None
+    accumulate: int = 1
+
+    def __post_init__(self) -> None:
+        """Check every number at the door."""
+        at_least = {"steps": 0, "batch_size": 1, "validate_every": 1, "patience": 0, "warmup": 0, "accumulate": 1}
+        for name, least in at_least.items():
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
+        for name in ("lr", "eps"):
+            if not (getattr(self, name) > 0 and math.isfinite(getattr(self, name))):
+                raise ValueError(f"{name} must be positive and finite, got {getattr(self, name)}")
+        if not 0 < self.factor < 1:
+            raise ValueError(f"factor must lie between 0 and 1, got {self.factor}")
+        if self.weight_decay < 0 or self.threshold < 0:
+            raise ValueError(
+                f"weight_decay and threshold must be at least 0, got {self.weight_decay}, {self.threshold}"
+            )
+        if self.schedule not in get_args(Schedule):
+            raise ValueError(f"schedule must be one of {get_args(Schedule)}, got {self.schedule!r}")
+        if self.clip_norm is not None and not self.clip_norm > 0:
+            raise ValueError(f"clip_norm must be positive or None, got {self.clip_norm}")
+        if self.schedule == "plateau" and self.warmup:
+            raise ValueError(f"warmup={self.warmup} has no effect on the plateau schedule; choose cosine or constant")

@@ -1,0 +1,100 @@
+"""Parameter groups and the learning rate over the steps."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from vision_adapters.training.recipe import Recipe
+
+NORMS = (
+    nn.LayerNorm,
+    nn.GroupNorm,
+    nn.modules.batchnorm._BatchNorm,
+    nn.modules.instancenorm._InstanceNorm,
+)
+
+
+def parameter_groups(module: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """Split the trainable parameters into those that decay and those that do not.
+
+    Args:
+        module: any module.
+        weight_decay: for weight matrices and kernels.
+
+    Returns:
+        Two groups for a torch optimiser: matrices and kernels with the decay; biases, norms and scalars without.
+
+    Raises:
+        ValueError: a module without trainable parameters.
+
+    Example:
+        >>> [len(group["params"]) for group in parameter_groups(nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3)), 0.1)]
+        [1, 3]
+    """
+    decayed: list[Tensor] = []
+    plain: list[Tensor] = []
+    seen: set[int] = set()
+    for part in module.modules():
+        for name, parameter in part.named_parameters(recurse=False):
+            if not parameter.requires_grad or id(parameter) in seen:
+                continue
+            seen.add(id(parameter))
+            without = isinstance(part, NORMS) or parameter.ndim < 2 or name.endswith("bias")
+            (plain if without else decayed).append(parameter)
+    if not decayed and not plain:
+        raise ValueError(f"{type(module).__name__} has no trainable parameter")
+    return [{"params": decayed, "weight_decay": weight_decay}, {"params": plain, "weight_decay": 0.0}]
+
+
+class Rate:
+    """The learning rate of each step; its state is three numbers.
+
+    Args:
+        recipe: the schedule and its numbers.
+        optimiser: whose groups get the rate.
+    """
+
+    def __init__(self, recipe: Recipe, optimiser: torch.optim.Optimizer) -> None:
+        self.recipe, self.optimiser = recipe, optimiser
+        self.plateau = 1.0
+        self.best_loss = math.inf
+        self.waited = 0
+
+    def set(self, step: int) -> float:
+        """Set and return the rate of step number `step`, the first being 1."""
+        recipe = self.recipe
+        if recipe.schedule == "plateau":
+            scale = self.plateau
+        elif step <= recipe.warmup:
+            scale = step / recipe.warmup
+        elif recipe.schedule == "cosine":
+            scale = 0.5 * (1 + math.cos(math.pi * (step - 1 - recipe.warmup) / max(1, recipe.steps - recipe.warmup)))
+        else:
+            scale = 1.0
+        for group in self.optimiser.param_groups:
+            group["lr"] = recipe.lr * scale
+        return recipe.lr * scale
+
+    def observe(self, loss: float) -> None:
+        """Take in a step's training loss (only the plateau schedule uses it)."""
+        if self.recipe.schedule != "plateau":
+            return
+        if loss < self.best_loss * (1 - self.recipe.threshold):
+            self.best_loss, self.waited = loss, 0
+        else:
+            self.waited += 1
+        if self.waited > self.recipe.patience:
+            self.plateau, self.waited = self.plateau * self.recipe.factor, 0
+
+    def state(self) -> dict[str, float]:
+        """What `load` needs to go on."""
+        return {"plateau": self.plateau, "best_loss": self.best_loss, "waited": self.waited}
+
+    def load(self, state: dict[str, float]) -> None:
+        """Go on from `state`."""
+        self.plateau, self.best_loss, self.waited = state["plateau"], state["best_loss"], int(state["waited"])
