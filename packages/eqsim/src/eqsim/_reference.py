@@ -1,0 +1,133 @@
+"""The definition: every loss of this package in plain Python loops over float64 numbers.
+
+Slow on purpose. The fast code is compared with these functions, values and gradients alike; nothing else calls them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+    from torch import Tensor
+
+Pairs = Sequence[tuple[int, int]]
+
+
+def all_pairs(n: int) -> list[tuple[int, int]]:
+    """Return every ordered pair (i, j) with i != j."""
+    return [(i, j) for i in range(n) for j in range(n) if i != j]
+
+
+def _margin_mean(squares: list[Tensor], margin: float, margin_mode: str, like: Tensor) -> Tensor:
+    if not squares:
+        return like.sum() * 0.0
+    if margin_mode == "pair":
+        return sum((torch.clamp(square - margin, min=0.0) for square in squares), like.sum() * 0.0) / len(squares)
+    return torch.clamp(sum(squares, like.sum() * 0.0) / len(squares) - margin, min=0.0)
+
+
+def v1(scores: Float[Tensor, "n n"], pairs: Pairs, margin: float = 0.0, margin_mode: str = "mean") -> Tensor:
+    """Mean of (s_ij - s_ji)^2 over `pairs`."""
+    squares = [(scores[i, j] - scores[j, i]) ** 2 for i, j in pairs]
+    return _margin_mean(squares, margin, margin_mode, scores)
+
+
+def v2(
+    scores: Float[Tensor, "n n"],
+    pairs: Pairs,
+    sides: Sequence[str] = ("text", "image"),
+    margin: float = 0.0,
+    margin_mode: str = "mean",
+) -> Tensor:
+    """Sum over sides of the mean squared difference of differences over `pairs`."""
+    total = scores.sum() * 0.0
+    s = scores
+    if "text" in sides:
+        squares = [((s[i, i] - s[i, j]) - (s[j, j] - s[j, i])) ** 2 for i, j in pairs]
+        total = total + _margin_mean(squares, margin, margin_mode, scores)
+    if "image" in sides:
+        squares = [((s[i, i] - s[j, i]) - (s[j, j] - s[i, j])) ** 2 for i, j in pairs]
+        total = total + _margin_mean(squares, margin, margin_mode, scores)
+    return total
+
+
+def hybrid(
+    scores: Float[Tensor, "n n"],
+    close: Pairs,
+    sides: Sequence[str] = ("text", "image"),
+    margin: float = 0.0,
+    margin_v1: float = 0.0,
+    margin_mode: str = "mean",
+    distant_reduction: str = "mean",
+) -> Tensor:
+    """v2 over the close list plus v1 over the pairs that are in it in neither order."""
+    n = scores.shape[0]
+    close_set = {frozenset(pair) for pair in close}
+    distant = [(i, j) for i, j in all_pairs(n) if frozenset((i, j)) not in close_set]
+    if distant_reduction == "mean" or not distant:
+        far = v1(scores, distant, margin_v1, margin_mode)
+    elif margin_mode == "pair":
+        far = v1(scores, distant, margin_v1, "pair") * (len(distant) / n**2)
+    else:
+        squares = sum(((scores[i, j] - scores[j, i]) ** 2 for i, j in distant), scores.sum() * 0.0)
+        far = torch.clamp(squares / n**2 - margin_v1, min=0.0)
+    return v2(scores, close, sides, margin, margin_mode) + far
+
+
+def score_matrix(
+    image: Float[Tensor, "n d"], text: Float[Tensor, "n d"], score: str, scale: Tensor | float = 1.0
+) -> Float[Tensor, "n n"]:
+    """Score every image (row) against every text (column), one pair at a time."""
+    n = image.shape[0]
+    rows = []
+    for i in range(n):
+        row = []
+        for j in range(n):
+            dot = (image[i] * text[j]).sum()
+            if score == "cosine":
+                dot = dot / (image[i].square().sum().sqrt() * text[j].square().sum().sqrt())
+            else:
+                dot = dot * scale
+            row.append(dot)
+        rows.append(torch.stack(row))
+    if score == "softmax":
+        rows = [torch.exp(row) / torch.exp(row).sum() for row in rows]
+    return torch.stack(rows)
+
+
+def contrastive(logits: Float[Tensor, "n n"]) -> Tensor:
+    """CLIP's symmetric cross-entropy, term by term."""
+    n = logits.shape[0]
+    total = logits.sum() * 0.0
+    for i in range(n):
+        total = total - torch.log(torch.exp(logits[i, i]) / torch.exp(logits[i]).sum()) / (2 * n)
+        total = total - torch.log(torch.exp(logits[i, i]) / torch.exp(logits[:, i]).sum()) / (2 * n)
+    return total
+
+
+def sigmoid(logits: Float[Tensor, "n n"]) -> Tensor:
+    """SigLIP's pairwise sigmoid loss, term by term (bias already added)."""
+    n = logits.shape[0]
+    total = logits.sum() * 0.0
+    for i in range(n):
+        for j in range(n):
+            sign = 1.0 if i == j else -1.0
+            total = total + torch.log1p(torch.exp(-sign * logits[i, j])) / n
+    return total
+
+
+def cyclic(image: Float[Tensor, "n d"], text: Float[Tensor, "n d"]) -> tuple[Tensor, Tensor]:
+    """CyCLIP's in-modal and cross-modal terms as means over all N^2 pairs of unit features."""
+    n = image.shape[0]
+    image = torch.stack([row / row.square().sum().sqrt() for row in image])
+    text = torch.stack([row / row.square().sum().sqrt() for row in text])
+    in_modal, cross = image.sum() * 0.0, image.sum() * 0.0
+    for i in range(n):
+        for j in range(n):
+            in_modal = in_modal + ((image[i] * image[j]).sum() - (text[i] * text[j]).sum()) ** 2 / n**2
+            cross = cross + ((image[i] * text[j]).sum() - (image[j] * text[i]).sum()) ** 2 / n**2
+    return in_modal, cross

@@ -1,0 +1,131 @@
+"""Which pairs are semantically close: the k best-scoring others of each sample, or a draw from the softmax."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from eqsim.checks import check_scores
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class TopK:
+    """The best-scoring others of each sample, in both directions.
+
+    Args:
+        fraction: share of the other n - 1 samples, in (0, 1]; at least one is taken.
+        k: a fixed number instead, >= 1. Give exactly one of the two.
+
+    Example:
+        >>> TopK(0.05).count(101), TopK(k=4).count(101)
+        (5, 4)
+
+    Source: "EqSim/EqBen" section 3 ("samples with top-k% as close").
+    """
+
+    fraction: float | None = None
+    k: int | None = None
+
+    def __post_init__(self) -> None:
+        if (self.fraction is None) == (self.k is None):
+            msg = f"TopK(fraction={self.fraction!r}, k={self.k!r}): expected exactly one of the two"
+            raise ValueError(msg)
+        if self.fraction is not None and not 0 < self.fraction <= 1:
+            msg = f"TopK(fraction={self.fraction!r}): expected a share in (0, 1]"
+            raise ValueError(msg)
+        if self.k is not None and (not isinstance(self.k, int) or self.k < 1):
+            msg = f"TopK(k={self.k!r}): expected a whole number >= 1"
+            raise ValueError(msg)
+
+    def count(self, n: int) -> int:
+        """Return how many others each sample gets in a batch of n."""
+        wanted = self.k if self.k is not None else max(1, round((self.fraction or 0.0) * (n - 1)))
+        return min(wanted, n - 1)
+
+
+@dataclass(frozen=True)
+class Multinomial:
+    """Draw n others of each sample without replacement, with probability proportional to the softmax of the logits.
+
+    Drawn as the n largest of logits + Gumbel noise, which has exactly that distribution and works where probabilities
+    underflow.
+
+    Args:
+        n: draws in each direction, >= 1.
+
+    Source: the authors' training code (n = 4), which the paper's text does not mention.
+    """
+
+    n: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.n, int) or self.n < 1:
+            msg = f"Multinomial(n={self.n!r}): expected a whole number >= 1"
+            raise ValueError(msg)
+
+    def count(self, n: int) -> int:
+        """Return how many others each sample gets in a batch of n."""
+        return min(self.n, n - 1)
+
+
+ClosePairs = TopK | Multinomial
+
+
+def pick_columns(
+    logits: Float[Tensor, "b n"], own: Int[Tensor, " b"], close: ClosePairs, generator: torch.Generator | None = None
+) -> Int[Tensor, "b k"]:
+    """Return the chosen columns of each row; `own[r]` is the row's own sample and is never chosen."""
+    logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits.clone()
+    logits.scatter_(1, own[:, None], float("-inf"))
+    if isinstance(close, Multinomial):
+        noise = torch.empty_like(logits).exponential_(generator=generator)
+        logits -= noise.log_()
+    return torch.topk(logits, close.count(logits.shape[1]), dim=1).indices
+
+
+def columns_to_pairs(own: Int[Tensor, " b"], columns: Int[Tensor, "b k"]) -> Int[Tensor, "p 2"]:
+    """Turn the chosen columns of each row into ordered pairs (row's sample, chosen sample)."""
+    return torch.stack([own[:, None].expand_as(columns), columns], dim=-1).reshape(-1, 2)
+
+
+@torch.no_grad()
+def select_close_pairs(
+    logits: Float[Tensor, "n n"], close: ClosePairs, *, generator: torch.Generator | None = None
+) -> Int[Tensor, "p 2"]:
+    """Choose the close pairs of a batch from its logits, in both directions.
+
+    For sample i the list holds (i, j) for the chosen texts j of image i, then (i, j) for the chosen images j of text i,
+    so a pair can occur up to four times; v2 counts every occurrence.
+
+    Args:
+        logits: (n, n) scaled logits, rows images; only their order matters for TopK, their values for Multinomial.
+        close: the rule.
+        generator: source of the draws of Multinomial (on the logits' device); None uses torch's global one.
+
+    Returns:
+        (2 n k, 2) ordered pairs. Equal logits are ordered as `torch.topk` orders them.
+
+    Raises:
+        ValueError: logits that are not square.
+
+    Numerics: no gradient, no wait for the device.
+
+    Example:
+        >>> import torch
+        >>> logits = torch.tensor([[9.0, 1.0, 2.0], [0.0, 9.0, 3.0], [4.0, 5.0, 9.0]])
+        >>> select_close_pairs(logits, TopK(k=1)).tolist()
+        [[0, 2], [1, 2], [2, 1], [0, 2], [1, 2], [2, 1]]
+
+    Source: "EqSim/EqBen" section 3 for TopK; the authors' code for Multinomial.
+    """
+    check_scores(logits)
+    own = torch.arange(logits.shape[0], device=logits.device)
+    rows = pick_columns(logits, own, close, generator)
+    columns = pick_columns(logits.mT, own, close, generator)
+    return torch.cat([columns_to_pairs(own, rows), columns_to_pairs(own, columns)])

@@ -1,0 +1,333 @@
+"""EqSim on a score matrix, or on four scores for each pair: the terms as plain differentiable functions.
+
+Throughout, `scores[i, j]` is score(image i, text j), d = s_ii - s_jj and a = s_ij - s_ji. The text-side residual of an
+ordered pair is d - a, the image-side residual is d + a. Half-precision scores are reduced in float32.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from eqsim.checks import check_choice, check_non_negative, check_pairs, check_scores, check_sides
+from eqsim.close_pairs import select_close_pairs
+from eqsim.residuals import DistantReduction, MarginMode, PairSums, Side, Terms, clamped, margin_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float, Int
+    from torch import Tensor
+
+__all__ = [
+    "eqsim_hybrid",
+    "eqsim_quad",
+    "eqsim_v1",
+    "eqsim_v2",
+    "equivariance_score",
+    "hybrid_terms",
+    "select_close_pairs",
+]
+
+BOTH_SIDES: tuple[Side, Side] = ("text", "image")
+
+
+def _wide(scores: Tensor) -> Tensor:
+    return scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
+
+
+def _prepare(
+    scores: Tensor, pairs: Tensor | None, sides: Sequence[Side], margin: float, margin_mode: MarginMode
+) -> Tensor:
+    check_scores(scores)
+    check_sides(sides)
+    check_non_negative(margin=margin)
+    check_choice("margin_mode", margin_mode, ("mean", "pair"))
+    if pairs is not None:
+        values = scores.device.type == "cpu" and not torch.compiler.is_compiling()
+        check_pairs(pairs, scores.shape[0], scores.device, values=values)
+    return _wide(scores)
+
+
+def _residuals(scores: Tensor, pairs: Tensor | None) -> tuple[Tensor, Tensor, int]:
+    """Return d, a and the number of ordered pairs: for all pairs as (n, n) matrices, for a list as (p,) vectors."""
+    diagonal = scores.diagonal()
+    if pairs is None:
+        n = scores.shape[0]
+        return diagonal[:, None] - diagonal[None, :], scores - scores.mT, n * (n - 1)
+    i, j = pairs[:, 0], pairs[:, 1]
+    return diagonal[i] - diagonal[j], scores[i, j] - scores[j, i], pairs.shape[0]
+
+
+def _v2_terms(
+    d: Tensor, a: Tensor, count: int, sides: Sequence[Side], margin: float, margin_mode: MarginMode
+) -> tuple[Tensor, Tensor]:
+    zero = a.sum() * 0.0
+    text = clamped((d - a).square(), margin, margin_mode).sum() if "text" in sides else zero
+    image = clamped((d + a).square(), margin, margin_mode).sum() if "image" in sides else zero
+    return (
+        margin_mean(text, count, margin, margin_mode) if "text" in sides else zero,
+        margin_mean(image, count, margin, margin_mode) if "image" in sides else zero,
+    )
+
+
+def eqsim_v1(
+    scores: Float[Tensor, "n n"],
+    pairs: Int[Tensor, "p 2"] | None = None,
+    *,
+    margin: float = 0.0,
+    margin_mode: MarginMode = "mean",
+) -> Float[Tensor, ""]:
+    """Mean squared difference of the two off-diagonal scores of a pair, (s_ij - s_ji)^2.
+
+    Args:
+        scores: (n, n), any real values; rows are images, columns are texts.
+        pairs: (p, 2) ordered pairs (i, j), i != j, duplicates counted; None means all n (n - 1) ordered pairs.
+        margin: >= 0, in squared score units; "mean" gives max(mean - margin, 0), "pair" mean(max(a^2 - margin, 0)).
+        margin_mode: where the margin is taken off.
+
+    Returns:
+        A scalar; 0 when there is no pair (n = 1, or an empty list).
+
+    Raises:
+        ValueError: the shape of `scores`, a pair out of range or of a sample with itself (read on the CPU only),
+            a negative margin; each message shows the value.
+
+    Example:
+        >>> import torch
+        >>> eqsim_v1(torch.tensor([[1.0, 0.5], [0.25, 1.0]]))
+        tensor(0.0625)
+
+    Source: "EqSim/EqBen" section 3, equation 6, the term for distant pairs, as a mean squared error. The authors' code
+        divides by n^2 instead of the number of pairs: that is `distant_reduction="reference"` of `eqsim_hybrid`.
+    """
+    scores = _prepare(scores, pairs, BOTH_SIDES, margin, margin_mode)
+    _, a, count = _residuals(scores, pairs)
+    return margin_mean(clamped(a.square(), margin, margin_mode).sum(), count, margin, margin_mode)
+
+
+def eqsim_v2(
+    scores: Float[Tensor, "n n"],
+    pairs: Int[Tensor, "p 2"] | None = None,
+    *,
+    sides: Sequence[Side] = BOTH_SIDES,
+    margin: float = 0.0,
+    margin_mode: MarginMode = "mean",
+) -> Float[Tensor, ""]:
+    """Sum over the sides of the mean squared difference of score changes.
+
+    Text side ((s_ii - s_ij) - (s_jj - s_ji))^2, image side ((s_ii - s_ji) - (s_jj - s_ij))^2. With both sides and no
+    margin this is 2 mean d^2 + 2 mean a^2.
+
+    Args:
+        scores: (n, n), any real values; rows are images, columns are texts.
+        pairs: (p, 2) ordered pairs, duplicates counted; None means all n (n - 1) ordered pairs.
+        sides: "text", "image" or both.
+        margin: >= 0, taken off each side; see `eqsim_v1`.
+        margin_mode: where the margin is taken off.
+
+    Returns:
+        A scalar; 0 when there is no pair.
+
+    Raises:
+        ValueError: as `eqsim_v1`; also unknown sides.
+
+    Example:
+        >>> import torch
+        >>> eqsim_v2(torch.tensor([[1.0, 0.5], [0.25, 0.5]]), sides=("text",))
+        tensor(0.0625)
+
+    Source: "EqSim/EqBen" section 3, equation 6, the term for close pairs; the margin per side as in the authors' code.
+    """
+    scores = _prepare(scores, pairs, sides, margin, margin_mode)
+    d, a, count = _residuals(scores, pairs)
+    text, image = _v2_terms(d, a, count, sides, margin, margin_mode)
+    return text + image
+
+
+def hybrid_terms(
+    scores: Float[Tensor, "n n"],
+    close_pairs: Int[Tensor, "p 2"],
+    *,
+    sides: Sequence[Side] = BOTH_SIDES,
+    margin: float = 0.0,
+    margin_v1: float = 0.0,
+    margin_mode: MarginMode = "mean",
+    distant_reduction: DistantReduction = "mean",
+) -> Terms:
+    """Return the three terms whose sum is `eqsim_hybrid`; same arguments.
+
+    Example:
+        >>> import torch
+        >>> terms = hybrid_terms(torch.eye(3), torch.tensor([[0, 1]]))
+        >>> float(terms.total())
+        0.0
+    """
+    scores = _prepare(scores, close_pairs, sides, margin, margin_mode)
+    check_non_negative(margin_v1=margin_v1)
+    check_choice("distant_reduction", distant_reduction, ("mean", "reference"))
+    n = scores.shape[0]
+    d, a, count = _residuals(scores, close_pairs)
+    text, image = _v2_terms(d, a, count, sides, margin, margin_mode)
+    distant = ~torch.eye(n, dtype=torch.bool, device=scores.device)
+    i, j = close_pairs[:, 0], close_pairs[:, 1]
+    no = torch.zeros((), dtype=torch.bool, device=scores.device)
+    distant = distant.index_put((torch.cat([i, j]), torch.cat([j, i])), no)
+    squares = clamped((scores - scores.mT).square(), margin_v1, margin_mode)
+    total = torch.where(distant, squares, torch.zeros_like(squares)).sum()
+    divisor = distant.sum() if distant_reduction == "mean" else n * n
+    return Terms(margin_mean(total, divisor, margin_v1, margin_mode), text, image)
+
+
+def eqsim_hybrid(
+    scores: Float[Tensor, "n n"],
+    close_pairs: Int[Tensor, "p 2"],
+    *,
+    sides: Sequence[Side] = BOTH_SIDES,
+    margin: float = 0.0,
+    margin_v1: float = 0.0,
+    margin_mode: MarginMode = "mean",
+    distant_reduction: DistantReduction = "mean",
+) -> Float[Tensor, ""]:
+    """v2 over the close list plus v1 over the pairs that are in it in neither order.
+
+    Args:
+        scores: (n, n), any real values; rows are images, columns are texts.
+        close_pairs: (p, 2) ordered pairs; duplicates count in v2, not in the set that v1 leaves out.
+        sides: the sides of v2.
+        margin: >= 0, taken off each side of v2.
+        margin_v1: >= 0, taken off v1.
+        margin_mode: where the margins are taken off; see `eqsim_v1`.
+        distant_reduction: "mean" divides by the number of distant pairs, as the paper writes; "reference" by n^2,
+            as the authors' code does.
+
+    Returns:
+        A scalar.
+
+    Raises:
+        ValueError: as `eqsim_v1`.
+
+    Example:
+        >>> import torch
+        >>> scores = torch.tensor([[1.0, 0.5, 0.0], [0.25, 1.0, 0.0], [0.5, 0.0, 1.0]])
+        >>> eqsim_hybrid(scores, torch.tensor([[0, 1]]))
+        tensor(0.2500)
+
+    Source: "EqSim/EqBen" section 3 and figure 4.
+    """
+    return hybrid_terms(
+        scores,
+        close_pairs,
+        sides=sides,
+        margin=margin,
+        margin_v1=margin_v1,
+        margin_mode=margin_mode,
+        distant_reduction=distant_reduction,
+    ).total()
+
+
+def eqsim_quad(
+    s_ii: Float[Tensor, "*p"],
+    s_ij: Float[Tensor, "*p"],
+    s_ji: Float[Tensor, "*p"],
+    s_jj: Float[Tensor, "*p"],
+    *,
+    sides: Sequence[Side] = BOTH_SIDES,
+    margin: float = 0.0,
+    margin_mode: MarginMode = "mean",
+) -> Float[Tensor, ""]:
+    """v2 from the four scores of each pair, for models that give a score for a pair of inputs only.
+
+    Args:
+        s_ii: score(image i, text i), any shape; the four shapes must agree.
+        s_ij: score(image i, text j).
+        s_ji: score(image j, text i).
+        s_jj: score(image j, text j).
+        sides: "text", "image" or both.
+        margin: >= 0, taken off each side.
+        margin_mode: where the margin is taken off.
+
+    Returns:
+        A scalar.
+
+    Raises:
+        ValueError: shapes that differ, unknown sides, a negative margin.
+
+    Example:
+        >>> import torch
+        >>> eqsim_quad(*(torch.tensor([x]) for x in (0.9, 0.2, 0.4, 0.9)))
+        tensor(0.0800)
+
+    Source: "EqSim/EqBen" section 3, equation 6, with scores of an image-text-matching head.
+    """
+    sums = quad_sums(s_ii, s_ij, s_ji, s_jj, sides=sides, margin=margin, margin_mode=margin_mode)
+    count = s_ii.numel()
+    return margin_mean(sums.text, count, margin, margin_mode) + margin_mean(sums.image, count, margin, margin_mode)
+
+
+def quad_sums(
+    s_ii: Tensor,
+    s_ij: Tensor,
+    s_ji: Tensor,
+    s_jj: Tensor,
+    *,
+    sides: Sequence[Side] = BOTH_SIDES,
+    margin: float = 0.0,
+    margin_v1: float = 0.0,
+    margin_mode: MarginMode = "mean",
+) -> PairSums:
+    """Return the summed squares of the residuals of given quadruples of scores; arguments as `eqsim_quad`.
+
+    Example:
+        >>> import torch
+        >>> float(quad_sums(*(torch.tensor([x]) for x in (1.0, 0.5, 0.5, 1.0))).v1)
+        0.0
+    """
+    check_sides(sides)
+    check_non_negative(margin=margin, margin_v1=margin_v1)
+    check_choice("margin_mode", margin_mode, ("mean", "pair"))
+    shapes = [tuple(score.shape) for score in (s_ii, s_ij, s_ji, s_jj)]
+    if len(set(shapes)) != 1:
+        msg = f"s_ii, s_ij, s_ji, s_jj have shapes {shapes}: expected one shape"
+        raise ValueError(msg)
+    s_ii, s_ij, s_ji, s_jj = (_wide(score) for score in (s_ii, s_ij, s_ji, s_jj))
+    d, a = s_ii - s_jj, s_ij - s_ji
+    zero = a.sum() * 0.0
+    return PairSums(
+        v1=clamped(a.square(), margin_v1, margin_mode).sum(),
+        text=clamped((d - a).square(), margin, margin_mode).sum() if "text" in sides else zero,
+        image=clamped((d + a).square(), margin, margin_mode).sum() if "image" in sides else zero,
+    )
+
+
+def equivariance_score(scores: Float[Tensor, "n n"], pairs: Int[Tensor, "p 2"] | None = None) -> Float[Tensor, " p"]:
+    """How far each pair is from equivariance: |text-side residual| + |image-side residual|, 0 when exact.
+
+    |d - a| + |d + a| = 2 max(|d|, |a|). The smaller, the better; scores of different models are comparable only on
+    one scale (cosine, or softmax).
+
+    Args:
+        scores: (n, n), rows are images, columns are texts.
+        pairs: (p, 2) pairs; None means the n (n - 1) / 2 unordered pairs i < j (both orders have the same score).
+
+    Returns:
+        One value for each pair.
+
+    Raises:
+        ValueError: as `eqsim_v1`.
+
+    Example:
+        >>> import torch
+        >>> equivariance_score(torch.tensor([[1.0, 0.5], [0.25, 0.5]]))
+        tensor([1.])
+
+    Source: the quantity of "EqSim/EqBen" figure 6. Its formula did not survive in our copy of the paper: this is the
+        sum of the absolute values of the two residuals of equation 6.
+    """
+    scores = _prepare(scores, pairs, BOTH_SIDES, 0.0, "mean")
+    if pairs is None:
+        n = scores.shape[0]
+        pairs = torch.triu_indices(n, n, 1, device=scores.device).T
+    d, a, _ = _residuals(scores, pairs)
+    return (d - a).abs() + (d + a).abs()

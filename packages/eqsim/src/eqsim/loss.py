@@ -1,0 +1,260 @@
+"""`EqSimLoss`: the regulariser alone, to be added to whatever loss the training already has."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Self
+
+import torch
+from torch import nn
+
+from eqsim.backends import choose_backend, compute_parts
+from eqsim.checks import (
+    check_choice,
+    check_features,
+    check_finite,
+    check_non_negative,
+    check_pairs,
+    check_scale,
+    check_sides,
+)
+from eqsim.close_pairs import Multinomial, TopK
+from eqsim.distributed import check_process_group
+from eqsim.objective import Objective
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float, Int
+    from torch import Tensor
+
+    from eqsim.backends import Backend, BackendChoice
+    from eqsim.close_pairs import ClosePairs
+    from eqsim.objective import Contrast, Mode, Parts, Score
+    from eqsim.residuals import DistantReduction, MarginMode, Side, Terms
+
+
+class EqSimLoss(nn.Module):
+    r"""EqSim: score changes between two image-text pairs should be equal, whichever side is changed.
+
+    With s_ij = score(image i, text j), d = s_ii - s_jj, a = s_ij - s_ji:
+
+        v1 = mean a^2,     v2 = mean (d - a)^2 [text] + mean (d + a)^2 [image],
+        hybrid = v2 over close pairs + v1 over distant pairs;     loss = weight * that.
+
+    Args:
+        mode: "v1", "v2" or "hybrid" (the paper's best).
+        score: "cosine" (features are normalised here), "logits" (logit_scale * dot product of the features as given)
+            or "softmax" (of those logits over texts, the published run's).
+        sides: sides of v2, "text", "image" or both.
+        margin: >= 0, squared score units, taken off each side of v2.
+        margin_v1: >= 0, taken off v1.
+        margin_mode: "mean" gives max(mean - margin, 0), "pair" the mean of max(square - margin, 0).
+        close: which pairs are close, `TopK` or `Multinomial`. None means all pairs for "v1" and "v2", and TopK(k=4)
+            for "hybrid". With "v1" and "v2" a rule restricts the mean to the close pairs. `close_pairs` given in the
+            call take its place.
+        distant_reduction: "mean" over the distant pairs, or "reference", which divides by n^2.
+        weight: >= 0, multiplies the whole.
+        backend: "auto", "dense", "tiled", "gram" or "triton"; `explain` says what "auto" picks, and why.
+        rank: this process's rank, where the batch is spread over processes.
+        world_size: number of processes; the loss is that of the whole batch, on every rank (see `eqsim.distributed`).
+        generator: source of the draws of `Multinomial`.
+        checks: look for NaN and infinity, bad close pairs on an accelerator, and terms without gradient. Waits for the
+            device. On the CPU pairs and dead terms are looked at in any case.
+
+    Shapes:
+        image_features, text_features: (n, d), any floating dtype, reduced in float32 (float64 stays). n is per rank,
+            and the same on every rank.
+        logit_scale: one number, already exponentiated; needed by "logits" and "softmax".
+        logit_bias: accepted for drop-in use; it cancels in every term.
+        close_pairs: (p, 2) ordered pairs of indices into the whole batch (rank 0's rows first), the same on every rank.
+
+    Returns:
+        A scalar, or {"eqsim_loss": scalar} with output_dict=True.
+
+    Raises:
+        ValueError, TypeError: at construction or at the call, before any work; the message shows the wrong value.
+        RuntimeError: world_size > 1 without a process group.
+
+    Warns:
+        UserWarning: once, when a margin exceeds a term's mean, which leaves that term without any gradient.
+
+    Numerics: float32 accumulation, autocast switched off inside, scales up to 100. Agreement with the float64
+        definition and costs are in the README.
+
+    Example:
+        >>> import torch
+        >>> from eqsim import EqSimLoss
+        >>> image, text = torch.eye(3), torch.eye(3).roll(1, 0) * 0.5 + torch.eye(3)
+        >>> loss = EqSimLoss(mode="v1")
+        >>> round(float(loss(image, text)), 4)
+        0.2
+
+    Source: "Equivariant Similarity for Vision-Language Foundation Models", section 3, equations 5 and 6. The paper
+        names hybrid as v1 on distant plus v2 on close pairs. Its code differs from its text in the selection
+        (`Multinomial`) and in the divisor of v1 (`distant_reduction="reference"`); its margin 0.1 on softmax scores
+        leaves v2 without gradient at usual batch sizes. `EqSimLoss.reference()` is that run; the defaults are not.
+    """
+
+    _contrast: Contrast | None = None
+
+    def __init__(
+        self,
+        mode: Mode = "hybrid",
+        score: Score = "cosine",
+        sides: Sequence[Side] = ("text", "image"),
+        margin: float = 0.0,
+        margin_v1: float = 0.0,
+        margin_mode: MarginMode = "mean",
+        close: ClosePairs | None = None,
+        distant_reduction: DistantReduction = "mean",
+        weight: float = 1.0,
+        backend: Backend = "auto",
+        rank: int = 0,
+        world_size: int = 1,
+        *,
+        generator: torch.Generator | None = None,
+        checks: bool = False,
+    ) -> None:
+        super().__init__()
+        check_sides(sides)
+        self.objective = Objective(
+            mode,
+            score,
+            tuple(sides),
+            margin,
+            margin_v1,
+            margin_mode,
+            distant_reduction,
+        )
+        check_non_negative(weight=weight)
+        check_choice("backend", backend, ("auto", "dense", "tiled", "gram", "triton"))
+        if close is not None and not isinstance(close, (TopK, Multinomial)):
+            msg = f"close={close!r}: expected TopK(...), Multinomial(...) or None"
+            raise TypeError(msg)
+        if world_size < 1 or not 0 <= rank < world_size:
+            msg = f"rank={rank}, world_size={world_size}: expected world_size >= 1 and 0 <= rank < world_size"
+            raise ValueError(msg)
+        self.close = TopK(k=4) if close is None and mode == "hybrid" else close
+        self.weight = weight
+        self.backend: Backend = backend
+        self.rank = rank
+        self.world_size = world_size
+        self.generator = generator
+        self.checks = checks
+        self._warned = False
+        # Settings that cannot work at any size are refused now, not at the first batch.
+        choose_backend(self.objective, self._contrast, backend, n=2, d=1, device="cpu", listed=self.close is not None)
+
+    @classmethod
+    def reference(cls, **changes: object) -> Self:
+        """Return the published run: hybrid, softmax scores, margin 0.1, weight 0.5, Multinomial(4), v1 over n^2.
+
+        With this margin v2 is exactly 0 at usual batch sizes; the loss then warns.
+
+        Example:
+            >>> from eqsim import EqSimLoss
+            >>> EqSimLoss.reference().objective.margin
+            0.1
+        """
+        settings: dict[str, object] = {
+            "mode": "hybrid",
+            "score": "softmax",
+            "sides": ("text", "image"),
+            "margin": 0.1,
+            "margin_v1": 0.0,
+            "margin_mode": "mean",
+            "close": Multinomial(4),
+            "distant_reduction": "reference",
+            "weight": 0.5,
+        }
+        return cls(**(settings | changes))  # type: ignore[arg-type] # a dict of keyword arguments has one value type
+
+    def explain(self, n: int, d: int, device: str = "cpu", *, close_pairs: bool = False) -> BackendChoice:
+        """Say which backend a batch of n (over all ranks) features of size d gets on a device, and why.
+
+        Example:
+            >>> from eqsim import EqSimLoss
+            >>> EqSimLoss(mode="v1").explain(n=8192, d=512).name
+            'dense'
+        """
+        listed = close_pairs or self.close is not None
+        return choose_backend(self.objective, self._contrast, self.backend, n=n, d=d, device=device, listed=listed)
+
+    def forward(
+        self,
+        image_features: Float[Tensor, "n d"],
+        text_features: Float[Tensor, "n d"],
+        logit_scale: Float[Tensor, ""] | float | None = None,
+        logit_bias: Float[Tensor, ""] | float | None = None,
+        *,
+        close_pairs: Int[Tensor, "p 2"] | None = None,
+        output_dict: bool = False,
+    ) -> Tensor | dict[str, Tensor]:
+        """Compute the loss of a batch; see the class for shapes and errors."""
+        parts = self._parts(image_features, text_features, logit_scale, logit_bias, close_pairs)
+        loss = self.weight * parts.terms.total()
+        return {"eqsim_loss": loss} if output_dict else loss
+
+    def _parts(
+        self,
+        image: Tensor,
+        text: Tensor,
+        scale: Tensor | float | None,
+        bias: Tensor | float | None,
+        close_pairs: Tensor | None,
+    ) -> Parts:
+        check_features(image, text)
+        check_scale(self.objective.score, scale, needed_for=type(self).__name__ if self._contrast else None)
+        check_process_group(self.rank, self.world_size)
+        compiling = torch.compiler.is_compiling()
+        if close_pairs is not None:
+            values = not compiling and (self.checks or image.device.type == "cpu")
+            check_pairs(close_pairs, image.shape[0] * self.world_size, image.device, values=values)
+        if self.checks and not compiling:
+            check_finite(image_features=image, text_features=text, logit_scale=scale, logit_bias=bias)
+        with torch.autocast(image.device.type, enabled=False):
+            parts = compute_parts(
+                self.objective,
+                self._contrast,
+                image,
+                text,
+                1.0 if scale is None else scale,
+                bias,
+                close_pairs,
+                self.close,
+                backend=self.backend,
+                rank=self.rank,
+                world_size=self.world_size,
+                generator=self.generator,
+            )
+        if not compiling and (self.checks or image.device.type == "cpu"):
+            self._warn_dead(parts.terms)
+        return parts
+
+    def _warn_dead(self, terms: Terms) -> None:
+        margins = {"v1": self.objective.margin_v1, "v2_text": self.objective.margin, "v2_image": self.objective.margin}
+        present = {"v1": ("v1",), "v2": ("v2_text", "v2_image"), "hybrid": ("v1", "v2_text", "v2_image")}
+        if self._warned or not any(margins.values()):
+            return
+        sides = {f"v2_{side}" for side in self.objective.sides} | {"v1"}
+        dead = [
+            name
+            for name in present[self.objective.mode]
+            if name in sides and margins[name] > 0 and float(getattr(terms, name).detach()) == 0.0
+        ]
+        if dead:
+            self._warned = True
+            named = " and ".join(f"{name} (margin {margins[name]})" for name in dead)
+            warnings.warn(
+                f"{type(self).__name__}: {named} is exactly 0, because its margin exceeds its value, so it gives no "
+                "gradient; lower the margin, or see eqsim.diagnose",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    def extra_repr(self) -> str:
+        """Show the settings in repr(module)."""
+        objective = self.objective
+        shown = f"mode={objective.mode!r}, score={objective.score!r}, sides={objective.sides}"
+        return f"{shown}, margin={objective.margin}, close={self.close}, weight={self.weight}, backend={self.backend!r}"

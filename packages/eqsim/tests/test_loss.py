@@ -1,0 +1,191 @@
+"""`EqSimLoss` on features against the float64 definition, in every mode, score and backend."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+
+import pytest
+import torch
+
+from eqsim import EqSimLoss, Multinomial, TopK, _reference
+from eqsim.functional import select_close_pairs
+
+MODES = ("v1", "v2", "hybrid")
+SCORES = ("cosine", "logits", "softmax")
+
+
+def features(
+    n: int, d: int = 6, seed: int = 0, dtype: torch.dtype = torch.float64
+) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    image = torch.randn(n, d, generator=generator, dtype=torch.float64)
+    text = torch.randn(n, d, generator=generator, dtype=torch.float64) + image
+    return image.to(dtype).requires_grad_(), text.to(dtype).requires_grad_()
+
+
+def definition(
+    mode: str,
+    score: str,
+    image: torch.Tensor,
+    text: torch.Tensor,
+    scale: torch.Tensor,
+    pairs: torch.Tensor | None,
+    **settings: object,
+) -> torch.Tensor:
+    scores = _reference.score_matrix(image, text, score, scale)
+    listed = None if pairs is None else [(int(i), int(j)) for i, j in pairs]
+    everything = _reference.all_pairs(len(image))
+    margin, margin_v1 = settings.get("margin", 0.0), settings.get("margin_v1", 0.0)
+    margin_mode, sides = settings.get("margin_mode", "mean"), settings.get("sides", ("text", "image"))
+    if mode == "v1":
+        return _reference.v1(scores, everything if listed is None else listed, margin_v1, margin_mode)
+    if mode == "v2":
+        return _reference.v2(scores, everything if listed is None else listed, sides, margin, margin_mode)
+    reduction = settings.get("distant_reduction", "mean")
+    return _reference.hybrid(scores, listed or [], sides, margin, margin_v1, margin_mode, reduction)
+
+
+def pairs_for(n: int) -> torch.Tensor:
+    if n == 1:
+        return torch.empty((0, 2), dtype=torch.int64)
+    listed = [(i, (i + step) % n) for i in range(n) for step in (1, 2) if (i + step) % n != i]
+    return torch.tensor([*listed, listed[0], listed[0][::-1]])
+
+
+@pytest.mark.parametrize("n", [1, 2, 7])
+@pytest.mark.parametrize(("mode", "score"), list(itertools.product(MODES, SCORES)))
+@pytest.mark.parametrize("listed", [False, True])
+def test_dense_is_the_definition(n: int, mode: str, score: str, listed: bool) -> None:
+    image, text = features(n)
+    scale = torch.tensor(1.3, dtype=torch.float64, requires_grad=True)
+    pairs = pairs_for(n) if listed or mode == "hybrid" else None
+    inputs = [image, text] if score == "cosine" else [image, text, scale]
+    fast = 2 * EqSimLoss(mode, score, weight=0.5, backend="dense")(image, text, scale, close_pairs=pairs)
+    slow = definition(mode, score, image, text, scale, pairs)
+    torch.testing.assert_close(fast, slow, rtol=1e-10, atol=1e-14)
+    for ours, theirs in zip(torch.autograd.grad(fast, inputs), torch.autograd.grad(slow, inputs), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-13)
+
+
+def test_close_rules_select_on_the_logits() -> None:
+    image, text = features(9)
+    unit = [rows / rows.norm(dim=1, keepdim=True) for rows in (image, text)]
+    for mode, rule in itertools.product(MODES, (TopK(k=2), TopK(0.5), Multinomial(3))):
+        seeded = [torch.Generator().manual_seed(3) for _ in range(2)]
+        pairs = select_close_pairs(20.0 * unit[0] @ unit[1].T, rule, generator=seeded[0])
+        ruled = EqSimLoss(mode, close=rule, generator=seeded[1], backend="dense")(image, text, 20.0)
+        given = EqSimLoss(mode, backend="dense")(image, text, close_pairs=pairs)
+        torch.testing.assert_close(ruled, given, rtol=1e-12, atol=0)
+
+
+def test_hybrid_without_a_rule_takes_the_four_best() -> None:
+    assert EqSimLoss().close == TopK(k=4)
+    assert EqSimLoss("v2").close is None
+
+
+def test_reference_is_the_published_run() -> None:
+    loss = EqSimLoss.reference(generator=torch.Generator().manual_seed(0), backend="dense")
+    image, text = features(6)
+    unit = [rows / rows.norm(dim=1, keepdim=True) for rows in (image, text)]
+    scale = torch.tensor(30.0, dtype=torch.float64)
+    pairs = select_close_pairs(scale * unit[0] @ unit[1].T, Multinomial(4), generator=torch.Generator().manual_seed(0))
+    slow = 0.5 * definition("hybrid", "softmax", *unit, scale, pairs, margin=0.1, distant_reduction="reference")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.testing.assert_close(loss(*unit, scale), slow, rtol=1e-10, atol=0)
+
+
+def test_a_margin_that_switches_a_term_off_warns_once() -> None:
+    image, text = features(16)
+    loss = EqSimLoss("v2", margin=10.0)
+    with pytest.warns(UserWarning, match=r"v2_text \(margin 10.0\) and v2_image \(margin 10.0\) is exactly 0"):
+        value = loss(image, text)
+    assert float(value.detach()) == 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loss(image, text)
+        EqSimLoss("v2", margin=1e-6)(image, text)
+        EqSimLoss("v1")(image.detach(), image.detach())
+
+
+def test_output_dict_and_bias() -> None:
+    image, text = features(5)
+    loss = EqSimLoss("v2", "logits", weight=0.25)
+    plain = loss(image, text, 2.0)
+    named = loss(image, text, 2.0, -10.0, output_dict=True)
+    assert set(named) == {"eqsim_loss"}
+    torch.testing.assert_close(named["eqsim_loss"], plain)
+
+
+@pytest.mark.parametrize(
+    ("build", "shown"),
+    [
+        (lambda: EqSimLoss("v3"), "'v3'"),
+        (lambda: EqSimLoss(score="dot"), "'dot'"),
+        (lambda: EqSimLoss(sides="text"), "'text'"),
+        (lambda: EqSimLoss(sides=("left",)), "left"),
+        (lambda: EqSimLoss(margin=-1), "margin=-1"),
+        (lambda: EqSimLoss(margin_v1=float("inf")), "margin_v1=inf"),
+        (lambda: EqSimLoss(margin_mode="max"), "'max'"),
+        (lambda: EqSimLoss(weight=-0.5), "weight=-0.5"),
+        (lambda: EqSimLoss(close=0.1), "close=0.1"),
+        (lambda: EqSimLoss(backend="cuda"), "'cuda'"),
+        (lambda: EqSimLoss(distant_reduction="sum"), "'sum'"),
+        (lambda: EqSimLoss(rank=2, world_size=2), "rank=2, world_size=2"),
+        (lambda: EqSimLoss(world_size=0), "world_size=0"),
+    ],
+)
+def test_bad_settings_are_refused_at_construction(build: object, shown: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=shown):
+        build()
+
+
+@pytest.mark.parametrize(
+    ("change", "shown"),
+    [
+        ({"text": torch.zeros(4, 6)}, r"\(5, 6\) against \(4, 6\)"),
+        ({"text": torch.zeros(5, 6, dtype=torch.float64)}, "torch.float32 against torch.float64"),
+        ({"text": torch.zeros(5, 6, device="meta")}, "cpu against meta"),
+        ({"image": torch.zeros(5)}, r"image_features has shape \(5,\)"),
+        ({"image": torch.zeros(0, 6)}, r"\(0, 6\)"),
+        ({"image": torch.zeros(5, 6, dtype=torch.int64)}, "torch.int64"),
+        ({"image": [[1.0]]}, "list"),
+        ({"scale": None}, "logit_scale is None: score='softmax'"),
+        ({"scale": torch.ones(3)}, r"\(3,\)"),
+        ({"close_pairs": torch.tensor([[0, 5]])}, r"close_pairs\[0\] = \(0, 5\): expected indices in \[0, 5\)"),
+        ({"close_pairs": torch.tensor([[0, 1], [3, 3]])}, r"close_pairs\[1\] = \(3, 3\)"),
+        ({"close_pairs": torch.zeros(2, 3, dtype=torch.int64)}, r"\(2, 3\)"),
+        ({"close_pairs": torch.zeros(2, 2)}, "float32"),
+        ({"close_pairs": [(0, 1)]}, "list"),
+        ({"close_pairs": torch.zeros(1, 2, dtype=torch.int64, device="meta")}, "meta"),
+    ],
+)
+def test_bad_input_is_named(change: dict[str, object], shown: str) -> None:
+    call = {"image": torch.ones(5, 6), "text": torch.ones(5, 6), "scale": 10.0, "close_pairs": None} | change
+    with pytest.raises((ValueError, TypeError), match=shown):
+        EqSimLoss(score="softmax")(call["image"], call["text"], call["scale"], close_pairs=call["close_pairs"])
+
+
+def test_world_size_must_match_the_process_group() -> None:
+    with pytest.raises(RuntimeError, match="world_size=2: expected an initialised"):
+        EqSimLoss("v1", world_size=2)(torch.ones(2, 2), torch.ones(2, 2))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_values_that_are_not_finite_are_named_on_request(value: float) -> None:
+    image = torch.ones(3, 4)
+    image[2, 1] = value
+    with pytest.raises(ValueError, match=rf"image_features\[2, 1\] is {value}.*1 are not"):
+        EqSimLoss("v1", checks=True)(image, torch.ones(3, 4))
+    with pytest.raises(ValueError, match="logit_scale is nan"):
+        EqSimLoss("v1", "logits", checks=True)(torch.ones(3, 4), torch.ones(3, 4), float("nan"))
+
+
+def test_rows_of_zeros_give_finite_gradients() -> None:
+    image, text = features(4)
+    zeroed = (image * torch.tensor([[0.0], [1], [1], [1]])).detach().requires_grad_()
+    loss = EqSimLoss("v2")(zeroed, text)
+    loss.backward()
+    assert bool(torch.isfinite(zeroed.grad).all())
+    assert float(zeroed.grad[0].abs().max()) == 0.0
