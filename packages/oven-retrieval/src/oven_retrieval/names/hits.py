@@ -1,0 +1,103 @@
+"""What a name engine takes and gives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+K1, B, EPSILON = 1.2, 0.75, 0.25
+"""The usual k1 and b; epsilon is rank_bm25's share of the mean idf for tokens in over half the names."""
+
+
+class Hits(NamedTuple):
+    """The best entities of each query, best first.
+
+    `rows` [q, k] int64, -1 where fewer than k share a token with the query; `scores` [q, k] float64, -inf there.
+    """
+
+    rows: npt.NDArray[np.int64]
+    scores: npt.NDArray[np.float64]
+
+
+class Surfaces(NamedTuple):
+    """The names to be searched: each is one document.
+
+    `tokens` token lists; `owners` [n] int64, the entity that has the name; `preference` [n] int64, smaller first
+    among equal scores (each value once, so that the order is total).
+    """
+
+    tokens: Sequence[Sequence[str]]
+    owners: npt.NDArray[np.int64]
+    preference: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, tokens: Sequence[Sequence[str]]) -> Surfaces:
+        """One name per entity, earlier rows first among equal scores."""
+        rows = np.arange(len(tokens), dtype=np.int64)
+        return cls(tokens, rows, rows)
+
+
+class NameEngine(Protocol):
+    """BM25 over names.
+
+    All engines score with BM25Okapi as rank_bm25 defines it and return, for each query, the k entities with the best
+    name; equal scores are ordered by `preference`. Only names that share a token with the query are returned.
+    """
+
+    def search(self, queries: Sequence[Sequence[str]], k: int = 1) -> Hits:
+        """The k best entities for each query, given as tokens."""
+        ...
+
+
+def check_k(k: int) -> int:
+    """Return k, or say what is wrong with it."""
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        raise ValueError(f"k: expected an integer of at least 1, got {k!r}")
+    return k
+
+
+def no_hits(queries: int, k: int) -> Hits:
+    """Hits with nothing in them."""
+    return Hits(np.full((queries, k), -1, dtype=np.int64), np.full((queries, k), -np.inf))
+
+
+def best_entities(
+    scores: npt.NDArray[np.float64],
+    owners: npt.NDArray[np.int64],
+    preference: npt.NDArray[np.int64],
+    k: int,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """The k best entities of one query from the scores of its candidate names.
+
+    Args:
+        scores: [c] of the candidates.
+        owners: [c] entities that have them.
+        preference: [c] smaller first among equal scores.
+        k: how many at most.
+
+    Returns:
+        Entities and scores, best first, each entity once.
+
+    Example:
+        >>> scores, owners = np.array([1.0, 3.0, 3.0, 2.0]), np.array([7, 5, 6, 5])
+        >>> rows, scores = best_entities(scores, owners, np.array([0, 2, 1, 3]), 2)
+        >>> rows.tolist(), scores.tolist()
+        ([6, 5], [3.0, 3.0])
+    """
+    if len(scores) > 4 * k:
+        for taken in (4 * k, 64 * k):
+            if taken < len(scores):
+                floor = np.partition(scores, len(scores) - taken)[len(scores) - taken]
+                near = np.flatnonzero(scores >= floor)
+                if len(np.unique(owners[near])) >= k:
+                    scores, owners, preference = scores[near], owners[near], preference[near]
+                    break
+    order = np.lexsort((preference, -scores))
+    _, first = np.unique(owners[order], return_index=True)
+    kept = order[np.sort(first)[:k]]
+    return owners[kept], scores[kept]

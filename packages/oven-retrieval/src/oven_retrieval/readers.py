@@ -1,0 +1,215 @@
+"""Entity files, read one line at a time: Wiki6M jsonl, plain JSONL, CSV, WordNet nouns."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from .entity import Entity, EntityFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+WIKI6M_FIELDS = {
+    "id": "wikidata_id",
+    "name": "wikipedia_title",
+    "description": "wikipedia_summary",
+    "image": "wikipedia_image_url",
+    "content": "wikipedia_content",
+}
+_OWN_FIELDS = ("id", "name", "aliases", "description", "category", "image", "popularity", "content")
+ALIAS_SEPARATOR = "|"
+
+Row = tuple[int, Entity, str]
+"""Line number (from 1), the entity, and the start of the page's text where the file has it (for filters)."""
+
+
+def open_text(path: str | Path) -> TextIO:
+    """Open a UTF-8 file, through gzip where its name ends in `.gz`; the caller closes it."""
+    path = Path(path)
+    if path.suffix == ".gz":
+        return io.TextIOWrapper(gzip.open(path, "rb"), encoding="utf-8", newline="")
+    return path.open(encoding="utf-8", newline="")
+
+
+def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
+    """Yield (line number, line) of a UTF-8 file; a byte that is not UTF-8 is an error with its line."""
+    number = 0
+    with open_text(path) as file:
+        lines = iter(file)
+        while True:
+            try:
+                line = next(lines)
+            except StopIteration:
+                return
+            except UnicodeDecodeError as error:
+                raise EntityFileError(
+                    path, number + 1, f"expected UTF-8 (at or after this line): {error.reason}"
+                ) from None
+            except (EOFError, gzip.BadGzipFile) as error:
+                raise EntityFileError(path, number + 1, f"the compressed file is damaged: {error}") from None
+            number += 1
+            yield number, line
+
+
+def json_objects(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (line number, object) of a JSON-lines file; blank lines are skipped."""
+    for number, line in numbered_lines(path):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise EntityFileError(path, number, f"expected one JSON object per line: {error}") from None
+        if not isinstance(record, dict):
+            raise EntityFileError(path, number, f"expected a JSON object, got {type(record).__name__}")
+        yield number, record
+
+
+def _text(record: Mapping[str, Any], field: str) -> str:
+    value = record.get(field)
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    raise ValueError(f"{field}: expected a text, got {value!r:.80}")
+
+
+def _aliases(value: Any, field: str) -> tuple[str, ...]:
+    if value is None or value == "":
+        return ()
+    if isinstance(value, str):
+        value = value.split(ALIAS_SEPARATOR)
+    if not isinstance(value, list) or not all(isinstance(alias, str) for alias in value):
+        raise ValueError(f"{field}: expected a list of texts, got {value!r:.80}")
+    return tuple(alias for alias in value if alias.strip())
+
+
+def _popularity(value: Any, field: str) -> float:
+    if value is None or value == "":
+        return 0.0
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{field}: expected a number, got {value!r:.80}") from None
+
+
+def _entity(record: Mapping[str, Any], names: Mapping[str, str]) -> Entity:
+    for required in ("id", "name"):
+        if record.get(names[required]) is None:
+            raise ValueError(f"{names[required]}: missing; the fields are {', '.join(map(repr, list(record)[:12]))}")
+    try:
+        return Entity(
+            id=_text(record, names["id"]),
+            name=_text(record, names["name"]),
+            aliases=_aliases(record.get(names["aliases"]), names["aliases"]),
+            description=_text(record, names["description"]),
+            category=_text(record, names["category"]),
+            image=_text(record, names["image"]) or None,
+            popularity=_popularity(record.get(names["popularity"]), names["popularity"]),
+        )
+    except ValueError as error:
+        field, colon, rest = str(error).partition(":")
+        raise ValueError(f"{names.get(field, field)}{colon}{rest}") from None
+
+
+def _rows(path: str | Path, records: Iterator[tuple[int, dict[str, Any]]], fields: Mapping[str, str]) -> Iterator[Row]:
+    unknown = set(fields) - set(_OWN_FIELDS)
+    if unknown:
+        raise ValueError(f"fields: unknown {sorted(unknown)}, expected a subset of {list(_OWN_FIELDS)}")
+    names = {field: fields.get(field, field) for field in _OWN_FIELDS}
+    for number, record in records:
+        try:
+            content = record.get(names["content"])
+            yield number, _entity(record, names), content[:400] if isinstance(content, str) else ""
+        except ValueError as error:
+            raise EntityFileError(path, number, str(error)) from None
+
+
+def read_jsonl(path: str | Path, *, fields: Mapping[str, str] | None = None) -> Iterator[Row]:
+    r"""Stream a JSON-lines file of entities.
+
+    Args:
+        path: file of one object per line, `.jsonl` or `.jsonl.gz`.
+        fields: our field name -> the file's field name, for those that differ; `aliases` may be a list or one text
+            with `|` between the names.
+
+    Returns:
+        An iterator of (line number, entity, start of the page's text).
+
+    Raises:
+        EntityFileError: file, line and field of the first row that cannot be read.
+
+    Example:
+        >>> import tempfile, pathlib
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "kb.jsonl"
+        >>> _ = path.write_text('{"id": "Q31", "content": "Belgium"}\n', encoding="utf-8")
+        >>> [entity.name for _, entity, _ in read_jsonl(path, fields={"name": "content"})]
+        ['Belgium']
+    """
+    return _rows(path, json_objects(path), fields or {})
+
+
+def read_wiki6m(path: str | Path) -> Iterator[Row]:
+    """Stream OVEN's `Wiki6M_ver_1_0.jsonl` or its title-only form; only the id and the title are required."""
+    return _rows(path, json_objects(path), WIKI6M_FIELDS)
+
+
+def read_wordnet(path: str | Path) -> Iterator[Row]:
+    """Stream WordNet nouns as JSON lines (`id name aliases description category`); other fields are left out."""
+    return _rows(path, json_objects(path), {})
+
+
+def read_csv(path: str | Path, *, fields: Mapping[str, str] | None = None) -> Iterator[Row]:
+    """Stream a CSV file with a header; aliases are one cell with `|` between them. Errors as in `read_jsonl`."""
+
+    def records() -> Iterator[tuple[int, dict[str, Any]]]:
+        reader = csv.DictReader((line for _, line in numbered_lines(path)), strict=True)
+        while True:
+            try:
+                record = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                raise EntityFileError(path, reader.line_num, f"expected CSV: {error}") from None
+            if None in record:
+                raise EntityFileError(path, reader.line_num, f"expected {len(reader.fieldnames or ())} cells, got more")
+            yield reader.line_num, record
+
+    return _rows(path, records(), fields or {})
+
+
+READERS: dict[str, Callable[[str | Path], Iterator[Row]]] = {
+    "wiki6m": read_wiki6m,
+    "jsonl": read_jsonl,
+    "csv": read_csv,
+    "wordnet": read_wordnet,
+}
+
+
+def guess_format(path: str | Path) -> str:
+    """Name of the reader for a file: by its ending, then by the fields of its first line."""
+    name = Path(path).name.removesuffix(".gz")
+    if name.endswith(".csv"):
+        return "csv"
+    if not name.endswith((".jsonl", ".json", ".ndjson")):
+        raise ValueError(
+            f"{path}: expected a name that ends in .jsonl or .csv (or .gz after it), or a format of {list(READERS)}"
+        )
+    for _, record in json_objects(path):
+        return "wiki6m" if WIKI6M_FIELDS["id"] in record else "jsonl"
+    return "jsonl"
+
+
+def read_entities(path: str | Path, file_format: str | None = None) -> Iterator[Row]:
+    """Stream an entity file of any of the known formats (`wiki6m`, `jsonl`, `csv`, `wordnet`; None: find out)."""
+    chosen = guess_format(path) if file_format is None else file_format
+    if chosen not in READERS:
+        raise ValueError(f"format: expected one of {list(READERS)}, got {file_format!r}")
+    return READERS[chosen](path)

@@ -1,0 +1,125 @@
+"""Every engine against the slow definition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oven_retrieval import _reference as reference
+from oven_retrieval.names import Bm25s, PrunedIndex, RankBm25, Surfaces, build_impacts
+from oven_retrieval.names.hits import best_entities
+
+
+def surfaces(seed, names, vocabulary, aliases=False, longest=6):
+    rng = np.random.default_rng(seed)
+    weights = 1 / np.arange(1, vocabulary + 1) ** 0.9
+    tokens = [
+        [f"t{t}" for t in rng.choice(vocabulary, size=rng.integers(1, longest), p=weights / weights.sum())]
+        for _ in range(names)
+    ]
+    owners = np.sort(rng.integers(0, max(1, names // 2), names)) if aliases else np.arange(names)
+    return Surfaces(tokens, owners.astype(np.int64), rng.permutation(names))
+
+
+def queries(seed, count, vocabulary, longest=6):
+    rng = np.random.default_rng(seed + 1000)
+    made = [[f"t{t}" for t in rng.integers(0, vocabulary + 3, size=rng.integers(0, longest))] for _ in range(count)]
+    return [*made, [], ["unknown"], ["t0", "t0", "t1"]]
+
+
+def assert_equals_reference(engine, corpus, asked, k, tolerance):
+    hits = engine.search(asked, k)
+    assert hits.rows.shape == hits.scores.shape == (len(asked), k)
+    for i, query in enumerate(asked):
+        rows, scores = reference.okapi_entities(corpus.tokens, corpus.owners, corpus.preference, query, k, tolerance)
+        assert hits.rows[i, : len(rows)].tolist() == [int(row) for row in rows], (query, scores, hits.scores[i])
+        assert np.all(hits.rows[i, len(rows) :] == -1)
+        assert np.all(np.isneginf(hits.scores[i, len(rows) :]))
+        np.testing.assert_allclose(hits.scores[i, : len(rows)], scores, rtol=3e-7, atol=1e-6)
+
+
+@pytest.mark.parametrize("make", [RankBm25, PrunedIndex.of])
+@pytest.mark.parametrize("aliases", [False, True])
+@pytest.mark.parametrize("k", [1, 3, 10])
+@pytest.mark.parametrize(("names", "vocabulary"), [(1, 1), (2, 3), (3, 2), (7, 5), (63, 20), (301, 150)])
+def test_engines_equal_the_definition(make, aliases, k, names, vocabulary):
+    corpus = surfaces(names, names, vocabulary, aliases)
+    assert_equals_reference(make(corpus), corpus, queries(names, 25, vocabulary), k, 1e-9)
+
+
+@pytest.mark.parametrize("k", [1, 5])
+def test_bm25s_equals_the_definition_where_no_token_is_in_half_the_names(k):
+    corpus = surfaces(5, 300, 200, aliases=True)
+    frequency = {t for name in corpus.tokens for t in name}
+    assert max(sum(t in name for name in corpus.tokens) for t in frequency) < len(corpus.tokens) / 2
+    engine, ours = Bm25s(corpus), RankBm25(corpus)
+    asked = queries(5, 40, 200)
+    hits, defined = engine.search(asked, k), ours.search(asked, k)
+    np.testing.assert_allclose(hits.scores, defined.scores, rtol=2e-6, atol=2e-5)
+    assert np.mean(hits.rows == defined.rows) > 0.98  # float32 sums may swap near-equal scores
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    names=st.lists(st.lists(st.sampled_from("abcdef"), max_size=5), min_size=1, max_size=40),
+    asked=st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=24), min_size=1, max_size=5),
+    k=st.integers(1, 6),
+)
+def test_pruned_equals_the_definition_on_any_names(names, asked, k):
+    corpus = Surfaces.of([*names, ["a"]])
+    assert_equals_reference(PrunedIndex.of(corpus), corpus, asked, k, 1e-9)
+
+
+@pytest.mark.parametrize("k", [1, 4])
+def test_pruned_equals_exhaustive_on_long_lists(k):
+    """Enough names that lists are read in several chunks and pruning ends them early."""
+    corpus = surfaces(11, 6000, 300, longest=8)
+    engine = PrunedIndex.of(corpus)
+    asked = queries(11, 300, 300, longest=9)
+    hits = engine.search(asked, k)
+    engine._exhaustive = True
+    whole = engine.search(asked, k)
+    np.testing.assert_array_equal(hits.rows, whole.rows)
+    np.testing.assert_array_equal(hits.scores, whole.scores)
+
+
+def test_queries_longer_than_the_bound_are_scored_exhaustively():
+    corpus = surfaces(3, 200, 60)
+    asked = [[f"t{t}" for t in range(60)] * 2, [f"t{t}" for t in range(17)], [f"t{t}" for t in range(16)]]
+    assert_equals_reference(PrunedIndex.of(corpus), corpus, asked, 7, 1e-9)
+
+
+def test_ties_are_all_read_and_follow_the_preference():
+    corpus = Surfaces([["same", "name"]] * 500 + [["other"]] * 800, np.arange(1300), np.arange(1300)[::-1].copy())
+    hits = PrunedIndex.of(corpus).search([["name", "same"], ["same"]], k=3)
+    assert hits.rows.tolist() == [[499, 498, 497]] * 2
+
+
+def test_parameters_are_refused():
+    with pytest.raises(ValueError, match=r"k1 >= 0 and 0 <= b <= 1, got -1, 0.75"):
+        build_impacts([["a"]], k1=-1)
+    with pytest.raises(ValueError, match="owners: expected 1 values, one per name, got 2"):
+        build_impacts([["a"]], owners=np.arange(2))
+    with pytest.raises(ValueError, match="k: expected an integer of at least 1, got 0"):
+        PrunedIndex.of(Surfaces.of([["a"]])).search([["a"]], k=0)
+    for engine in (RankBm25, Bm25s):
+        with pytest.raises(ValueError, match="at least one name with a token"):
+            engine(Surfaces.of([[]]))
+
+
+def test_an_empty_index_finds_nothing():
+    engine = PrunedIndex.of(Surfaces.of([]))
+    assert engine.search([["a"], []], k=2).rows.tolist() == [[-1, -1], [-1, -1]]
+    assert PrunedIndex.of(Surfaces.of([[], []])).search([["a"]]).rows.tolist() == [[-1]]
+
+
+def test_best_entities_partitions_without_losing_an_entity():
+    rng = np.random.default_rng(0)
+    scores, owners, preference = rng.integers(0, 9, 3000) / 4, rng.integers(0, 40, 3000), rng.permutation(3000)
+    rows, best = best_entities(scores, owners, preference, 25)
+    whole = [(-scores[i], preference[i], owners[i]) for i in np.lexsort((preference, -scores))]
+    expected = list(dict.fromkeys(owner for _, _, owner in whole))[:25]
+    assert rows.tolist() == expected
+    assert np.all(np.diff(best) <= 0)

@@ -1,0 +1,202 @@
+"""Names to entities: the order of answers, all scripts, the index on disk, WordNet's nouns."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oven_retrieval import (
+    STEPS,
+    Entity,
+    FolderError,
+    build_kb,
+    build_kb_from_file,
+    build_linker,
+    build_name_index,
+    open_name_index,
+)
+from oven_retrieval.tokens import fold, whitespace, words
+
+CITIES = [
+    Entity("Q1", "PARIS", popularity=9),
+    Entity("Q2", "Paris", popularity=1),
+    Entity("Q3", "Paris", popularity=5),
+    Entity("Q4", "Lutetia", aliases=("paris", "Paris")),
+    Entity("Q5", "Ville Lumière", aliases=("PARIS",)),
+    Entity("Q6", "Paris Texas"),
+    Entity("Q7", "Straße"),
+    Entity("Q8", "東京タワー"),
+    Entity("Q9", "🦆"),
+    Entity("Q10", "हिन्दी भाषा"),
+    *(Entity(f"F{i}", f"Filler {chr(97 + i)}") for i in range(12)),
+]
+
+
+def data_folder():
+    here = Path(__file__).resolve()
+    for root in [
+        Path(os.environ.get("VLB_SHARED_DATA", "/nonexistent")),
+        *(p / "shared" / "data" for p in here.parents),
+    ]:
+        if (root / "entities").is_dir():
+            return root / "entities"
+    return None
+
+
+@pytest.fixture(scope="module", params=["pruned", "rank_bm25", "bm25s"])
+def linker(request, tmp_path_factory):
+    return build_linker(build_kb(CITIES, tmp_path_factory.mktemp("kb") / "kb"), engine=request.param)
+
+
+def ids(linker, name, k=8):
+    links = linker.link([name], k)
+    return [
+        (linker.kb.ids[row], STEPS[step]) for row, step in zip(links.rows[0], links.steps[0], strict=True) if row >= 0
+    ]
+
+
+def test_the_order_of_answers(linker):
+    assert ids(linker, "Paris") == [
+        ("Q3", "exact name"),  # popularity
+        ("Q2", "exact name"),
+        ("Q1", "folded name"),
+        ("Q4", "exact alias"),
+        ("Q5", "folded alias"),
+        ("Q6", "bm25"),
+    ]
+    assert ids(linker, " paris ")[:4] == [
+        ("Q3", "folded name"),  # sentence case before capitals, though Q1 is more popular
+        ("Q2", "folded name"),
+        ("Q1", "folded name"),
+        ("Q4", "exact alias"),
+    ]
+    assert linker.kb.ids[linker.candidates("PARIS")[0]] == "Q1"
+    assert len(linker.candidates("paris")) == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("STRASSE", "Q7"),
+        ("東京", "Q8"),
+        ("🦆", "Q9"),
+        ("भाषा हिन्दी", "Q10"),
+        ("texas, PARIS!", "Q6"),
+        ("ville lumière", "Q5"),
+    ],
+)
+def test_any_script(linker, name, expected):
+    assert ids(linker, name)[0][0] == expected
+
+
+@pytest.mark.parametrize("name", ["", "   ", "\x00", "\ud800", "zzz", "?!"])
+def test_names_without_an_answer(linker, name):
+    links = linker.link([name], k=2)
+    assert links.rows.tolist() == links.steps.tolist() == [[-1, -1]]
+    assert np.isnan(links.scores).all()
+
+
+def test_a_query_of_a_megabyte(linker):
+    links = linker.link(["paris texas " * 90_000], k=3)
+    assert linker.kb.ids[links.rows[0, 0]] == "Q6"
+
+
+def test_k_beyond_the_knowledge_base_and_no_names(linker):
+    assert linker.link(["paris"], k=50).rows.shape == (1, 50)
+    assert linker.link([], k=3).rows.shape == (0, 3)
+    with pytest.raises(ValueError, match="k: expected an integer of at least 1, got 0"):
+        linker.link(["paris"], k=0)
+    with pytest.raises(TypeError, match="expected a list of texts, got one text 'paris'"):
+        linker.link("paris")
+
+
+def test_bm25_alone(linker):
+    links = linker.link(["paris"], k=1, exact_first=False)
+    assert STEPS[links.steps[0, 0]] == "bm25"
+    assert np.isfinite(links.scores[0, 0])
+
+
+def test_index_on_disk(tmp_path):
+    kb = build_kb(CITIES, tmp_path / "kb")
+    built = build_name_index(kb, tmp_path / "names", tokenizer="whitespace", k1=0.9)
+    loaded = open_name_index(tmp_path / "names", kb, verify=True)
+    queries = ["Paris", "texas", "東京タワー", "x"]
+    for a, b in zip(
+        built.link(queries, 4), build_linker(kb, tokenizer="whitespace", k1=0.9).link(queries, 4), strict=True
+    ):
+        np.testing.assert_array_equal(a, b)
+    for a, b in zip(built.link(queries, 4), loaded.link(queries, 4), strict=True):
+        np.testing.assert_array_equal(a, b)
+    other = build_kb(CITIES[1:], tmp_path / "other")
+    with pytest.raises(
+        FolderError, match=f"built from the entities {kb.hash[:12]}…, expected those of .*other, {other.hash[:12]}…"
+    ):
+        open_name_index(tmp_path / "names", other)
+
+
+def test_refused_options(tmp_path):
+    kb = build_kb(CITIES, tmp_path / "kb")
+    with pytest.raises(ValueError, match=r"engine: expected one of .* got 'lucene'"):
+        build_linker(kb, engine="lucene")
+    with pytest.raises(ValueError, match=r"tokenizer: expected one of .* got 'bpe'"):
+        build_name_index(kb, tmp_path / "names", tokenizer="bpe")
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=30))
+def test_folding_is_idempotent_and_tokens_are_folded(text):
+    folded = fold(text)
+    assert fold(folded) == folded
+    assert folded == " ".join(folded.split())
+    assert words(folded) == words(text)
+    assert all(words(text)) or not words(text)
+    assert bool(words(text)) == bool(folded)
+    assert whitespace(text) == folded.split()
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.text(min_size=1, max_size=8).filter(lambda name: fold(name) != ""), min_size=1, max_size=10))
+def test_every_name_links_to_an_entity_that_has_it(tmp_path_factory, names):
+    kb = build_kb(
+        [Entity(str(i), name) for i, name in enumerate(names) if name.strip()], tmp_path_factory.mktemp("any") / "kb"
+    )
+    linker = build_linker(kb)
+    asked = [name for name in names if name.strip()]
+    links = linker.link(asked)
+    for name, row in zip(asked, links.rows[:, 0], strict=True):
+        assert fold(kb.names[row]) == fold(name)
+
+
+@pytest.mark.skipif(data_folder() is None, reason="needs shared/data/entities")
+def test_every_wordnet_name_and_alias_links_to_an_entity_that_has_it(tmp_path):
+    path = data_folder() / "wordnet_nouns.jsonl.gz"
+    kb = build_kb_from_file(path, tmp_path / "kb", file_format="wordnet")
+    assert len(kb) == 84_956
+    linker = build_name_index(kb, tmp_path / "names")
+    holders = defaultdict(list)
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        for row, line in enumerate(file):
+            record = json.loads(line)
+            for name in dict.fromkeys([record["name"], *record["aliases"]]):
+                holders[name].append(row)
+    names = list(holders)
+    links = linker.link(names)
+    assert links.steps.max() < STEPS.index("bm25")
+    by_fold = defaultdict(set)
+    for name, rows in holders.items():
+        by_fold[fold(name)].update(rows)
+    assert all(row in by_fold[fold(name)] for name, row in zip(names, links.rows[:, 0].tolist(), strict=True))
+    other_spelling = sum(row not in holders[name] for name, row in zip(names, links.rows[:, 0].tolist(), strict=True))
+    assert other_spelling < 0.01 * len(names)  # an alias such as "US" behind the name "us"
+    found = linker.exact.find(names)
+    by_query = np.split(found.row, np.searchsorted(found.query, np.arange(1, len(names))))
+    assert all(set(holders[name]) <= set(rows.tolist()) for name, rows in zip(names, by_query, strict=True))
+    assert sum(len(rows) > 1 for rows in holders.values()) > 5_000
