@@ -1,0 +1,8 @@
+"""The benchmarks that exist, and the packs that name several of them."""
+
+from __future__ import annotations
+
+from gate_runner.benchmarks.benchmark import TASKS, Benchmark, DataRequest
+from gate_runner.benchmarks.registry import BENCHMARKS, PACKS, resolve
+
+__all__ = ["BENCHMARKS", "PACKS", "TASKS", "Benchmark", "DataRequest", "resolve"]

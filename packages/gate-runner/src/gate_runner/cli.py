@@ -1,0 +1,66 @@
+"""The command line. Nothing heavy is imported here: ``gate-runner --help`` must not wait for torch."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from gate_runner.__about__ import __version__
+from gate_runner.commands import eevee, prompts
+from gate_runner.commands.listing import app as listing
+from gate_runner.commands.run import run
+
+app = typer.Typer(
+    name="gate-runner",
+    help="Score a vision encoder on GATE's tasks, and use the six libraries behind it.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("run")(run)
+app.add_typer(listing, name="ls", help="List packs, benchmarks or encoders.")
+app.add_typer(prompts.app, name="prompts", help="Class prompts with and without external knowledge.")
+app.command("eevee", context_settings=eevee.CONTEXT, help=eevee.HELP)(eevee.eevee)
+
+
+def _version(shown: bool) -> None:
+    if shown:
+        typer.echo(f"gate-runner {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks and details.")] = False,
+) -> None:
+    if debug:
+        os.environ["GATE_RUNNER_DEBUG"] = "1"
+        logging.basicConfig(level=logging.DEBUG, format="%(name)s: %(message)s")
+        for noisy in ("PIL", "matplotlib", "urllib3"):
+            logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; an error that the user can mend is one line, and the exit status 2.
+
+    Args:
+        arguments: without the program's name; those of the process by default.
+    """
+    try:
+        app(args=None if arguments is None else list(arguments), prog_name="gate-runner")
+    except (ValueError, OSError, ImportError) as error:
+        if os.environ.get("GATE_RUNNER_DEBUG"):
+            raise
+        line = " ".join(str(error).split()) or type(error).__name__
+        sys.stderr.write(f"gate-runner: {line}\n")
+        raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        sys.stderr.write("gate-runner: interrupted; the same command continues\n")
+        raise SystemExit(130) from None

@@ -1,0 +1,56 @@
+"""``gate-runner ls``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.command()
+def packs(json: Json = False) -> None:
+    """Named lists of benchmarks."""
+    from gate_runner.benchmarks import PACKS
+
+    _show(json, [{"pack": name, "benchmarks": " ".join(members)} for name, members in PACKS.items()])
+
+
+@app.command()
+def benchmarks(json: Json = False) -> None:
+    """What can be scored, from which sources, by which metrics."""
+    from gate_runner.benchmarks import BENCHMARKS
+
+    rows = [
+        {
+            "benchmark": one.id,
+            "task": one.task,
+            "metrics": " ".join(one.metrics),
+            "sources": " ".join(one.sources),
+            "licence": one.licence,
+        }
+        for one in BENCHMARKS.values()
+    ]
+    _show(json, rows)
+
+
+@app.command()
+def encoders(json: Json = False) -> None:
+    """The forms that a spec string can take."""
+    from gate_runner.encoders import encoder_forms
+
+    _show(json, [{"spec": form, "what": what} for form, what in encoder_forms()])
+
+
+def _show(json: bool, rows: list[dict[str, str]]) -> None:
+    if json:
+        import json as standard
+
+        typer.echo(standard.dumps(rows, indent=2))
+        return
+    widths = {key: max(len(key), *(len(row[key]) for row in rows)) for key in rows[0]}
+    for row in [{key: key for key in rows[0]}, *rows]:
+        typer.echo("  ".join(row[key].ljust(width) for key, width in widths.items()).rstrip())

@@ -1,0 +1,7 @@
+"""Encoders: anything that turns images (and perhaps texts) into features, made from a spec string."""
+
+from __future__ import annotations
+
+from gate_runner.encoders.spec import EncoderSpec, encoder_forms, load_encoder, parse_spec
+
+__all__ = ["EncoderSpec", "encoder_forms", "load_encoder", "parse_spec"]

@@ -1,0 +1,161 @@
+"""What the benchmarks see of a model: pooled features, patch features, and a text side where there is one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, UInt8
+from torch import Tensor, nn
+
+from gate_runner.errors import MissingCapability
+
+CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
+CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
+
+
+class PatchFeatures(NamedTuple):
+    """Features of an image's places: tokens in row order, and how many rows and columns they form."""
+
+    tokens: Float[Tensor, "n t d"]
+    grid: tuple[int, int]
+
+
+class TextTokens(NamedTuple):
+    """Features of a text's words, before pooling; ``mask`` is True where a token is real."""
+
+    tokens: Float[Tensor, "n l e"]
+    mask: Bool[Tensor, "n l"]
+
+
+@dataclass
+class Encoder:
+    """A frozen model behind four functions, of which only the first must be there.
+
+    Args:
+        spec: the string that it was made from.
+        image_size: side of the square images that the model takes, in pixels.
+        image: prepared images ``[n, 3, s, s]`` to pooled features ``[n, d]``.
+        patches: prepared images to `PatchFeatures`, or None.
+        text: texts to features in the same space as the images' ``[n, d]``, or None.
+        text_tokens: texts to `TextTokens`, or None.
+        module: the torch module that holds the weights, or None where there is none to see.
+        mean: channel means of the model's training data, on a 0 to 1 scale.
+        std: channel standard deviations likewise.
+        logit_scale: factor on cosines that the model was trained with, or None.
+    """
+
+    spec: str
+    image_size: int
+    image: Callable[[Float[Tensor, "n 3 s s"]], Float[Tensor, "n d"]]
+    patches: Callable[[Float[Tensor, "n 3 s s"]], PatchFeatures] | None = None
+    text: Callable[[Sequence[str]], Float[Tensor, "n d"]] | None = None
+    text_tokens: Callable[[Sequence[str]], TextTokens] | None = None
+    module: nn.Module | None = None
+    mean: tuple[float, float, float] = CLIP_MEAN
+    std: tuple[float, float, float] = CLIP_STD
+    logit_scale: float | None = None
+    device: torch.device = torch.device("cpu")
+
+    def to(self, device: str) -> None:
+        """Move the weights, and from now on also the images, to a device."""
+        self.device = torch.device(device)
+        if self.module is not None:
+            self.module.to(self.device).eval().requires_grad_(False)
+
+    def prepare(self, images: UInt8[Tensor, "n 3 h w"] | Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n 3 s s"]:
+        """Resize to the model's size and normalise.
+
+        Args:
+            images: square images, ``uint8`` or floats in 0 to 1.
+
+        Returns:
+            What the model takes, float32 on the encoder's device.
+        """
+        pixels = images.to(self.device)
+        pixels = pixels.float().div(255) if pixels.dtype == torch.uint8 else pixels.float()
+        if pixels.shape[-2:] != (self.image_size, self.image_size):
+            size = (self.image_size, self.image_size)
+            pixels = F.interpolate(pixels, size, mode="bicubic", antialias=True, align_corners=False).clamp(0, 1)
+        mean = torch.tensor(self.mean, device=self.device).view(3, 1, 1)
+        std = torch.tensor(self.std, device=self.device).view(3, 1, 1)
+        return (pixels - mean) / std
+
+    @torch.inference_mode()
+    def encode_image(self, images: UInt8[Tensor, "n 3 h w"] | Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n d"]:
+        """Pooled features, in float32, not normalised."""
+        return self.image(self.prepare(images)).float()
+
+    @torch.inference_mode()
+    def encode_patches(self, images: UInt8[Tensor, "n 3 h w"] | Float[Tensor, "n 3 h w"]) -> PatchFeatures:
+        """Features of the places in each image.
+
+        Raises:
+            MissingCapability: the model gives pooled features only.
+        """
+        if self.patches is None:
+            raise MissingCapability(f"encoder {self.spec!r} gives pooled features only; this needs patch features")
+        found = self.patches(self.prepare(images))
+        return PatchFeatures(found.tokens.float(), found.grid)
+
+    @torch.inference_mode()
+    def encode_text(self, texts: Sequence[str]) -> Float[Tensor, "n d"]:
+        """Features of texts in the same space as the images', not normalised.
+
+        Raises:
+            MissingCapability: the model has no text side.
+        """
+        if self.text is None:
+            raise MissingCapability(f"encoder {self.spec!r} has no text side; this needs one")
+        return self.text(list(texts)).float()
+
+    @torch.inference_mode()
+    def encode_text_tokens(self, texts: Sequence[str]) -> TextTokens:
+        """Features of the words of texts, before pooling.
+
+        Raises:
+            MissingCapability: the model has no text side, or does not show its tokens.
+        """
+        if self.text_tokens is None:
+            raise MissingCapability(f"encoder {self.spec!r} shows no text tokens; this needs them")
+        found = self.text_tokens(list(texts))
+        return TextTokens(found.tokens.float(), found.mask)
+
+    def provides(self) -> list[str]:
+        """What the model gives besides pooled image features.
+
+        Returns:
+            Any of ``"patches"``, ``"text"``, ``"text_tokens"``.
+        """
+        return [name for name in ("patches", "text", "text_tokens") if getattr(self, name) is not None]
+
+    def parameters(self) -> int | None:
+        """Number of weights, or None where they cannot be seen."""
+        return None if self.module is None else sum(p.numel() for p in self.module.parameters())
+
+    def fingerprint(self) -> str | None:
+        """SHA-256 over the names and values of all weights, or None where they cannot be seen.
+
+        Two encoders with one fingerprint give the same features, so a run folder can tell whose results it holds.
+        """
+        if self.module is None:
+            return None
+        digest = hashlib.sha256()
+        for name, value in sorted(self.module.state_dict().items()):
+            digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+            digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+        return digest.hexdigest()
+
+    def describe(self) -> dict[str, Any]:
+        """What a result file says about the encoder."""
+        return {
+            "spec": self.spec,
+            "image_size": self.image_size,
+            "provides": self.provides(),
+            "parameters": self.parameters(),
+            "fingerprint": self.fingerprint(),
+        }

@@ -1,0 +1,116 @@
+"""Encoders from Hugging Face transformers: vision models (ViT, DINOv2, …) and dual encoders (CLIP, SigLIP, …)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gate_runner.encoders.encoder import CLIP_MEAN, CLIP_STD, Encoder, PatchFeatures, TextTokens
+from gate_runner.encoders.spec import EncoderSpec
+from gate_runner.errors import EncoderError
+
+
+def load(spec: EncoderSpec) -> Encoder:
+    """Make an encoder from a local directory, or from an id on the hub.
+
+    Only safetensors weights are read, and no code that a repository brings is run.
+
+    Raises:
+        EncoderError: transformers is missing (names the extra), or the directory or id cannot be loaded.
+    """
+    try:
+        import transformers
+    except ImportError as error:
+        raise EncoderError("hf: encoders need transformers: pip install 'gate-runner[hf]'") from error
+    looks_local = spec.name.startswith((".", "/", "~")) or spec.name.count("/") > 1
+    path = Path(spec.name).expanduser()
+    if looks_local and not path.is_dir():
+        raise EncoderError(f"encoder {spec.text!r}: no directory {path}")
+    source = str(path) if path.is_dir() else spec.name
+    try:
+        model = transformers.AutoModel.from_pretrained(source, use_safetensors=True)
+    except Exception as error:  # noqa: BLE001 - transformers raises OSError, ValueError and the hub's own
+        reason = next(iter(str(error).splitlines()), "")
+        raise EncoderError(f"encoder {spec.text!r} does not load: {type(error).__name__}: {reason}") from error
+    dual = hasattr(model, "get_image_features")
+    vision_config = getattr(model.config, "vision_config", model.config)
+    size = getattr(vision_config, "image_size", 224)
+    mean, std = _normalisation(transformers, source, dual)
+    tower = model.vision_model if dual else model
+    text = _TextSide(transformers, model, source) if dual else None
+
+    def image(images: Tensor) -> Tensor:
+        found = model.get_image_features(pixel_values=images) if dual else model(pixel_values=images)
+        return _pooled(found).flatten(1)
+
+    def patches(images: Tensor) -> PatchFeatures:
+        states = tower(pixel_values=images).last_hidden_state
+        if states.ndim == 4:
+            return PatchFeatures(states.flatten(2).transpose(1, 2), (states.shape[2], states.shape[3]))
+        side = int(states.shape[1] ** 0.5)
+        return PatchFeatures(states[:, states.shape[1] - side * side :], (side, side))
+
+    return Encoder(
+        spec=spec.text,
+        image_size=size if isinstance(size, int) else size[0],
+        image=image,
+        patches=patches,
+        text=text.features if text else None,
+        text_tokens=text.tokens if text else None,
+        module=model,
+        mean=mean,
+        std=std,
+        logit_scale=float(model.logit_scale.detach().exp()) if hasattr(model, "logit_scale") else None,
+    )
+
+
+class _TextSide:
+    """The text tower of a dual encoder and its tokenizer, which is loaded with it."""
+
+    def __init__(self, transformers: Any, model: Any, source: str) -> None:
+        try:
+            self.tokenizer = transformers.AutoTokenizer.from_pretrained(source)
+        except Exception as error:  # noqa: BLE001 - as above
+            raise EncoderError(f"encoder 'hf:{source}' has a text side but its tokenizer does not load: {error}") from error
+        self.model = model
+        self.length = model.config.text_config.max_position_embeddings
+
+    def _ids(self, texts: Sequence[str]) -> Any:
+        found = self.tokenizer(
+            list(texts), padding="max_length", truncation=True, max_length=self.length, return_tensors="pt"
+        )
+        return {key: value.to(self.model.device) for key, value in found.items() if key != "token_type_ids"}
+
+    def features(self, texts: Sequence[str]) -> Tensor:
+        return _pooled(self.model.get_text_features(**self._ids(texts)))
+
+    def tokens(self, texts: Sequence[str]) -> TextTokens:
+        ids = self._ids(texts)
+        states = self.model.text_model(**ids).last_hidden_state
+        mask = ids["attention_mask"].bool() if "attention_mask" in ids else torch.ones(states.shape[:2], dtype=torch.bool)
+        return TextTokens(states, mask)
+
+
+def _pooled(found: Any) -> Tensor:
+    """The pooled features of whatever a transformers model returns; the mean over tokens where it pools nothing."""
+    if isinstance(found, Tensor):
+        return found
+    pooled = getattr(found, "pooler_output", None)
+    if pooled is not None:
+        return torch.as_tensor(pooled)
+    return torch.as_tensor(found.last_hidden_state).mean(dim=1)
+
+
+def _normalisation(
+    transformers: Any, source: str, dual: bool
+) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
+    try:
+        processor = transformers.AutoImageProcessor.from_pretrained(source)
+        mean, std = processor.image_mean, processor.image_std
+    except Exception:  # noqa: BLE001 - a directory without a processor is common; its values are then the family's
+        return (CLIP_MEAN, CLIP_STD) if dual else ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+    return (mean[0], mean[1], mean[2]), (std[0], std[1], std[2])

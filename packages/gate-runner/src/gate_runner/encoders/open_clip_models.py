@@ -1,0 +1,107 @@
+"""Encoders from open_clip: a model's name, and weights from a tag, a local file, or random."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gate_runner.encoders.encoder import CLIP_MEAN, CLIP_STD, Encoder, PatchFeatures, TextTokens
+from gate_runner.encoders.spec import EncoderSpec
+from gate_runner.errors import EncoderError, unknown
+
+
+def load(spec: EncoderSpec) -> Encoder:
+    """Make an open_clip encoder.
+
+    Raises:
+        UsageError: no such model or tag; the nearest are shown.
+        EncoderError: the file does not hold weights of this model.
+    """
+    import open_clip
+
+    if spec.name not in open_clip.list_models():
+        raise unknown("open_clip model", spec.name, open_clip.list_models())
+    tags = open_clip.list_pretrained_tags_by_model(spec.name)
+    if spec.weights is None:
+        raise EncoderError(
+            f"encoder {spec.text!r} says no weights; add /TAG ({', '.join(tags[:4]) or 'none published'}), /FILE or /random"
+        )
+    seed = spec.random_seed
+    if seed is not None:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model = open_clip.create_model(spec.name, pretrained_image=False, pretrained_text=False)
+    else:
+        if spec.weights not in tags and not Path(spec.weights).is_file():
+            raise unknown(f"weights of {spec.name} (neither a file nor a tag):", spec.weights, tags)
+        try:
+            model = open_clip.create_model(spec.name, pretrained=spec.weights)
+        except Exception as error:  # noqa: BLE001 - torch, safetensors and the hub each raise their own
+            reason = next(iter(str(error).splitlines()), "")
+            raise EncoderError(f"encoder {spec.text!r}: weights do not load: {type(error).__name__}: {reason}") from error
+    return from_clip(model, open_clip.get_tokenizer(spec.name), spec.text)
+
+
+def from_clip(
+    model: Any,
+    tokenize: Callable[[list[str]], Tensor],
+    spec: str,
+    mean: tuple[float, float, float] | None = None,
+    std: tuple[float, float, float] | None = None,
+) -> Encoder:
+    """Wrap a model of open_clip's own ``CLIP`` or ``CustomTextCLIP`` class.
+
+    Args:
+        model: the model.
+        tokenize: texts to token ids ``[n, l]``.
+        spec: the string that the encoder goes by.
+        mean: channel means that the model expects; by default what the model itself says.
+        std: channel standard deviations likewise.
+
+    Returns:
+        The encoder, with patch features and text tokens where the towers show them.
+    """
+    visual = model.visual
+    size = visual.image_size[0] if isinstance(visual.image_size, tuple) else visual.image_size
+    pad = getattr(getattr(model, "text", model), "pad_id", 0)
+
+    def device() -> torch.device:
+        return next(model.parameters()).device
+
+    def patches(images: Tensor) -> PatchFeatures:
+        found = model.forward_intermediates(
+            image=images, image_indices=1, intermediates_only=True, normalize_intermediates=True
+        )
+        maps = found["image_intermediates"][-1]
+        return PatchFeatures(maps.flatten(2).transpose(1, 2), (maps.shape[2], maps.shape[3]))
+
+    def text(texts: Sequence[str]) -> Tensor:
+        features: Tensor = model.encode_text(tokenize(list(texts)).to(device()))
+        return features
+
+    def text_tokens(texts: Sequence[str]) -> TextTokens:
+        ids = tokenize(list(texts)).to(device())
+        found = model.forward_intermediates(
+            text=ids, text_indices=1, intermediates_only=True, normalize_intermediates=True
+        )
+        tokens = found["text_intermediates"][-1]
+        return TextTokens(tokens, ids[:, : tokens.shape[1]] != pad)
+
+    shows_places = hasattr(visual, "forward_intermediates")
+    shows_words = hasattr(getattr(model, "text", model.transformer if hasattr(model, "transformer") else None), "forward_intermediates")
+    return Encoder(
+        spec=spec,
+        image_size=int(size),
+        image=model.encode_image,
+        patches=patches if shows_places else None,
+        text=text,
+        text_tokens=text_tokens if shows_words else None,
+        module=model,
+        mean=mean or getattr(visual, "image_mean", None) or CLIP_MEAN,
+        std=std or getattr(visual, "image_std", None) or CLIP_STD,
+        logit_scale=float(model.logit_scale.detach().exp()),
+    )

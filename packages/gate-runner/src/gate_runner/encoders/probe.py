@@ -1,0 +1,64 @@
+"""Two small images and two words through a new encoder, before anything is trained on what it gives."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from gate_runner.encoders.encoder import Encoder
+from gate_runner.errors import EncoderError
+
+
+def probe(encoder: Encoder) -> None:
+    """Check the shape and the values of all that an encoder offers.
+
+    Args:
+        encoder: the encoder, already on its device.
+
+    Raises:
+        EncoderError: with the shape that came and the one that was expected, or where NaN or infinity stands.
+    """
+    generator = torch.Generator().manual_seed(0)
+    size = encoder.image_size
+    images = torch.randint(0, 256, (2, 3, size, size), generator=generator, dtype=torch.uint8)
+    try:
+        pooled = encoder.encode_image(images)
+        patches = encoder.encode_patches(images) if encoder.patches is not None else None
+        text = encoder.encode_text(["one", "two words"]) if encoder.text is not None else None
+        words = encoder.encode_text_tokens(["one", "two words"]) if encoder.text_tokens is not None else None
+    except EncoderError:
+        raise
+    except Exception as error:
+        raise EncoderError(
+            f"encoder {encoder.spec!r} fails on images of shape (2, 3, {size}, {size}): "
+            f"{type(error).__name__}: {_first_line(error)}"
+        ) from error
+    _check(encoder, "encode_image", pooled, ("2", "d"))
+    if patches is not None:
+        rows, columns = patches.grid
+        _check(encoder, "encode_patches", patches.tokens, ("2", str(rows * columns), "d"))
+    if text is not None:
+        _check(encoder, "encode_text", text, ("2", str(pooled.shape[1])))
+    if words is not None:
+        _check(encoder, "encode_text_tokens", words.tokens, ("2", str(words.mask.shape[-1]), "e"))
+
+
+def _check(encoder: Encoder, what: str, found: Tensor, expected: tuple[str, ...]) -> None:
+    fits = found.ndim == len(expected) and all(
+        not want.isdecimal() or have == int(want) for have, want in zip(found.shape, expected, strict=True)
+    )
+    if not fits:
+        raise EncoderError(
+            f"encoder {encoder.spec!r}: {what} of two inputs gave shape {tuple(found.shape)}, "
+            f"expected ({', '.join(expected)})"
+        )
+    if not bool(torch.isfinite(found).all()):
+        bad = int((~torch.isfinite(found)).sum())
+        raise EncoderError(
+            f"encoder {encoder.spec!r}: {what} gave NaN or infinity in {bad} of {found.numel()} values, "
+            f"shape {tuple(found.shape)}"
+        )
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), "")

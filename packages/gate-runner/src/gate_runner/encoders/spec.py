@@ -1,0 +1,169 @@
+"""From a spec string to an encoder.
+
+The grammar is ``SOURCE[:NAME][/WEIGHTS]``: ``micro-clip``, ``open_clip:ViT-B-32/laion2b_s34b_b79k``,
+``timm:resnet18/weights.safetensors``, ``hf:DIRECTORY``, ``package.module:function``. ``/random`` or ``/random:SEED``
+gives the same architecture with untrained weights, the baseline that every score should beat.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING
+
+from gate_runner.errors import EncoderError, UsageError, unknown
+
+if TYPE_CHECKING:
+    from gate_runner.encoders.encoder import Encoder
+
+_FORMS = {
+    "micro-clip": ("micro-clip[/random[:SEED]]", "the tiny dual encoder that is shipped with gate-runner"),
+    "open_clip": ("open_clip:MODEL/PRETRAINED", "an open_clip model; PRETRAINED is a tag, a local file or random"),
+    "timm": ("timm:NAME[/WEIGHTS]", "a timm model; its default weights from the hub, a local file, or random"),
+    "hf": ("hf:DIRECTORY_OR_ID", "a Hugging Face vision or dual encoder; a local directory, or an id on the hub"),
+    "module": ("PACKAGE.MODULE:FUNCTION", "your own: a function without arguments that returns an encoder"),
+}
+
+ENTRY_POINTS = "gate_runner.encoders"
+"""Entry-point group of plug-ins: each value is a function from the text after ``NAME:`` to an encoder."""
+
+
+@dataclass(frozen=True)
+class EncoderSpec:
+    """A spec string in its parts.
+
+    Args:
+        text: the string as it was given.
+        source: ``micro-clip``, ``open_clip``, ``timm``, ``hf``, ``module`` or the name of an entry point.
+        name: the model's name, directory, or ``package.module:function``; empty for ``micro-clip``.
+        weights: what stands behind the first slash after the name, or None.
+    """
+
+    text: str
+    source: str
+    name: str
+    weights: str | None
+
+    @property
+    def random_seed(self) -> int | None:
+        """The seed of untrained weights where the spec asks for them, else None.
+
+        Raises:
+            EncoderError: what follows ``random:`` is not a number; the message shows it.
+
+        Example:
+            >>> parse_spec("micro-clip/random:3").random_seed
+            3
+            >>> parse_spec("micro-clip").random_seed is None
+            True
+        """
+        if self.weights is None or not (self.weights == "random" or self.weights.startswith("random:")):
+            return None
+        seed = self.weights.removeprefix("random").removeprefix(":") or "0"
+        if not seed.isdecimal():
+            raise EncoderError(f"encoder {self.text!r}: the seed after 'random:' must be a whole number, not {seed!r}")
+        return int(seed)
+
+
+def encoder_forms() -> list[tuple[str, str]]:
+    """The forms that a spec string can take, and what each gives.
+
+    Returns:
+        Pairs of a form and a sentence, plug-ins last.
+
+    Example:
+        >>> encoder_forms()[0][0]
+        'micro-clip[/random[:SEED]]'
+    """
+    plugins = [(f"{point.name}:…", f"plug-in {point.value}") for point in entry_points(group=ENTRY_POINTS)]
+    return [*_FORMS.values(), *plugins]
+
+
+def parse_spec(text: str) -> EncoderSpec:
+    """Read a spec string.
+
+    Args:
+        text: e.g. ``"open_clip:ViT-B-32/laion2b_s34b_b79k"``.
+
+    Returns:
+        The spec in its parts.
+
+    Raises:
+        UsageError: the source is unknown (shows the nearest), or a name is missing.
+
+    Example:
+        >>> parse_spec("timm:resnet18/weights/r18.safetensors")
+        EncoderSpec(text='timm:resnet18/weights/r18.safetensors', source='timm', name='resnet18', weights='weights/r18.safetensors')
+        >>> parse_spec("mylab.models:tiny").source
+        'module'
+    """  # noqa: E501 - the doctest prints one line
+    head, colon, rest = text.partition(":")
+    plugins = {point.name for point in entry_points(group=ENTRY_POINTS)}
+    if text == "micro-clip" or text.startswith("micro-clip/"):
+        _, _, weights = text.partition("/")
+        return EncoderSpec(text, "micro-clip", "", weights or None)
+    if head in ("open_clip", "timm"):
+        name, _, weights = rest.partition("/")
+        if not name:
+            raise UsageError(f"encoder {text!r} names no model; expected {_FORMS[head][0]}")
+        return EncoderSpec(text, head, name, weights or None)
+    if head == "hf" or head in plugins:
+        if not rest:
+            raise UsageError(f"encoder {text!r} names nothing behind the colon; expected {head}:…")
+        return EncoderSpec(text, head, rest, None)
+    if colon and head.replace(".", "").isidentifier() and rest.isidentifier():
+        return EncoderSpec(text, "module", text, None)
+    raise unknown("encoder", text, ["micro-clip", "open_clip:", "timm:", "hf:", "module:function", *sorted(plugins)])
+
+
+def load_encoder(text: str, *, device: str = "cpu") -> Encoder:
+    """Make an encoder from a spec string, and check what it gives on two small images before anything else runs.
+
+    Args:
+        text: the spec string, see `parse_spec`.
+        device: a torch device, e.g. ``"cpu"`` or ``"cuda:0"``.
+
+    Returns:
+        The encoder, frozen and in evaluation mode.
+
+    Raises:
+        UsageError: the spec is wrong; the message shows the nearest.
+        EncoderError: weights are missing or do not fit, or the features have a wrong shape, NaN or infinity.
+
+    Example:
+        >>> load_encoder("micro-clip/random").image_size
+        64
+    """
+    spec = parse_spec(text)
+    encoder = _loader(spec)(spec)
+    from gate_runner.encoders.probe import probe
+
+    encoder.to(device)
+    probe(encoder)
+    return encoder
+
+
+def _loader(spec: EncoderSpec) -> Callable[[EncoderSpec], Encoder]:
+    modules = {
+        "micro-clip": "micro",
+        "open_clip": "open_clip_models",
+        "timm": "timm_models",
+        "hf": "hugging_face",
+        "module": "own",
+    }
+    if spec.source in modules:
+        load: Callable[[EncoderSpec], Encoder] = importlib.import_module(
+            f"gate_runner.encoders.{modules[spec.source]}"
+        ).load
+        return load
+    (point,) = entry_points(group=ENTRY_POINTS, name=spec.source)
+    make = point.load()
+
+    def from_plugin(spec: EncoderSpec) -> Encoder:
+        from gate_runner.encoders.own import adopt
+
+        return adopt(make(spec.name), spec.text)
+
+    return from_plugin

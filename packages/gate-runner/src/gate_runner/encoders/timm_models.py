@@ -1,0 +1,73 @@
+"""Encoders from timm: any of its models, without its classifier."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gate_runner.encoders.encoder import Encoder, PatchFeatures
+from gate_runner.encoders.spec import EncoderSpec
+from gate_runner.errors import EncoderError, unknown
+
+
+def load(spec: EncoderSpec) -> Encoder:
+    """Make a timm encoder: its published weights, a local checkpoint, or random ones.
+
+    Raises:
+        UsageError: no such model; the nearest are shown.
+        EncoderError: the weights cannot be had or do not fit.
+    """
+    import timm
+
+    base = spec.name.partition(".")[0]
+    if not timm.is_model(base):
+        raise unknown("timm model", spec.name, timm.list_models())
+    seed = spec.random_seed
+    try:
+        if seed is not None:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                model = timm.create_model(base)
+        elif spec.weights is None:
+            model = timm.create_model(spec.name, pretrained=True)
+        else:
+            model = _from_file(timm, spec.name, Path(spec.weights))
+    except EncoderError:
+        raise
+    except Exception as error:  # noqa: BLE001 - torch, safetensors and the hub each raise their own
+        reason = next(iter(str(error).splitlines()), "")
+        raise EncoderError(f"encoder {spec.text!r}: weights do not load: {type(error).__name__}: {reason}") from error
+    config = timm.data.resolve_model_data_config(model)
+
+    def image(images: Tensor) -> Tensor:
+        features: Tensor = model.forward_head(model.forward_features(images), pre_logits=True)
+        return features.flatten(1)
+
+    def patches(images: Tensor) -> PatchFeatures:
+        maps = model.forward_intermediates(images, indices=1, output_fmt="NCHW", intermediates_only=True, norm=False)[-1]
+        return PatchFeatures(maps.flatten(2).transpose(1, 2), (maps.shape[2], maps.shape[3]))
+
+    return Encoder(
+        spec=spec.text,
+        image_size=config["input_size"][-1],
+        image=image,
+        patches=patches if hasattr(model, "forward_intermediates") else None,
+        module=model,
+        mean=config["mean"],
+        std=config["std"],
+    )
+
+
+def _from_file(timm: Any, name: str, path: Path) -> Any:
+    if not path.is_file():
+        raise EncoderError(f"no file {path}; expected a timm checkpoint (.safetensors or .pth) of {name}")
+    from timm.models import load_state_dict
+
+    state = load_state_dict(str(path), weights_only=True)
+    head = next((state[key] for key in ("head.weight", "fc.weight", "head.fc.weight", "classifier.weight") if key in state), None)
+    model = timm.create_model(name.partition(".")[0], num_classes=0 if head is None else head.shape[0])
+    model.load_state_dict(state)
+    return model

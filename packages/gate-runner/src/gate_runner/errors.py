@@ -1,0 +1,43 @@
+"""Errors that a user can mend: one line, the value that is wrong, what was expected."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class UsageError(ValueError):
+    """Something that was asked for cannot be done; the command line prints the message and exits with 2."""
+
+
+class EncoderError(UsageError):
+    """The encoder cannot be made, or what it returns is not usable."""
+
+
+class MissingCapability(EncoderError):
+    """A benchmark needs something (patch features, a text side) that this encoder does not give."""
+
+
+class DataError(UsageError):
+    """A data set's own files are missing, unreadable or not in their format."""
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
+    """An error for a name that nothing has, with the nearest names that exist.
+
+    Args:
+        kind: what was looked for, e.g. ``"benchmark"``.
+        name: what was given.
+        known: the names that exist.
+
+    Returns:
+        The error, to be raised by the caller.
+
+    Example:
+        >>> str(unknown("benchmark", "cifar10", ["cifar100", "mini"]))
+        "unknown benchmark 'cifar10'; nearest: cifar100"
+    """
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    offer = "nearest" if near else "there are"
+    return UsageError(f"unknown {kind} {name!r}; {offer}: {', '.join(near or sorted(names))}")

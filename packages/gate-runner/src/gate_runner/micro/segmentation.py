@@ -1,0 +1,41 @@
+"""A scene of objects, to be told apart pixel by pixel."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from eqben_builder.micro import SHAPES, Scene, sample_scene
+
+from gate_runner.benchmarks.benchmark import DataRequest
+from gate_runner.benchmarks.data import Data, Split
+from gate_runner.micro.pictures import draw, scenes_of
+from gate_runner.micro.seeds import NOTE, SplitName, split_seed
+
+
+def ade20k(request: DataRequest) -> Data:
+    """Two to five objects that may hide one another; a pixel's class is the shape that it shows, 0 is background.
+
+    Args:
+        request: only its limit is used.
+
+    Returns:
+        700, 120 and 300 images of 64 px with class maps of the same size.
+    """
+
+    def split(name: SplitName, count: int) -> Split:
+        seed = split_seed("ade20k", name)
+
+        def scene(rng: np.random.Generator, _: int) -> Scene:
+            return sample_scene(rng, (2, 5), max_overlap=0.4)
+
+        scenes = scenes_of(seed, count, scene)
+        pictures = draw(scenes, seed, noise=0.06)
+        of_item = torch.zeros(count, 17, dtype=torch.long)
+        for row, made in enumerate(scenes):
+            for place, item in enumerate(made.items):
+                of_item[row, place + 1] = 1 + SHAPES.index(item.shape)
+        maps = of_item.gather(1, pictures.visible.flatten(1).long()).view(count, 64, 64)
+        return Split(pictures.images, maps)
+
+    classes = ("background", *SHAPES)
+    return Data(split("train", 700), split("validation", 120), split("test", 300), classes, NOTE).limited(request.limit)

@@ -1,0 +1,68 @@
+"""Where and with what a run happened, for the manifest."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+_PACKAGES = (
+    "gate-runner", "vision-adapters", "eqben-builder", "eqsim", "eevee", "knowledge-prompts", "oven-retrieval",
+    "torch", "open_clip_torch", "timm", "transformers", "numpy", "scikit-learn",
+)  # fmt: skip
+
+
+def circumstances() -> dict[str, Any]:
+    """Versions, hardware, git revision and command; nothing that identifies a person.
+
+    Returns:
+        JSON-ready values. A package that is not installed is absent; a missing git revision is None.
+    """
+    import torch
+
+    return {
+        "command": ["gate-runner", *sys.argv[1:]],
+        "git": _revision(),
+        "hardware": {
+            "processor": _processor(),
+            "cores": os.cpu_count(),
+            "threads": torch.get_num_threads(),
+            "gpus": [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())],
+        },
+        "python": platform.python_version(),
+        "system": platform.system(),
+        "versions": {name: found for name in _PACKAGES if (found := _version(name)) is not None},
+    }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _revision() -> str | None:
+    """The commit of the working directory's repository, with ``+`` where files differ from it."""
+    try:
+        commit = _git("rev-parse", "HEAD")
+        return commit + ("+" if _git("status", "--porcelain", "--untracked-files=no") else "")
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=True, timeout=10)
+    return done.stdout.strip()
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")

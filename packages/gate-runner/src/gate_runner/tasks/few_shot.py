@@ -1,0 +1,126 @@
+"""Few-shot classification: prototypes in a projected space that is trained on episodes of other classes."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from vision_adapters.fewshot import sample_episode
+from vision_adapters.losses import cross_entropy
+from vision_adapters.metrics import METRICS, score_outcomes
+from vision_adapters.training import Recipe, fit
+
+from gate_runner.benchmarks.data import Split
+from gate_runner.errors import DataError
+from gate_runner.tasks.features import pooled
+from gate_runner.tasks.job import Job, Outcome, TaskScore
+from gate_runner.tasks.scaling import Scale
+from gate_runner.tasks.training import predict
+
+_VALIDATION_SEED, _TEST_SEED = 1, 2
+_BATCH = 8
+
+
+class EpisodeHead(nn.Module):
+    """Prototypes of a whole batch of episodes, in a linear projection that starts as the identity.
+
+    Untrained, it scores exactly as prototypes on the features themselves.
+
+    Args:
+        dim: channels of the features.
+        ways: classes in an episode.
+        shots: labelled samples per class.
+    """
+
+    def __init__(self, dim: int, ways: int, shots: int) -> None:
+        super().__init__()
+        self.project = nn.Linear(dim, dim, bias=False)
+        nn.init.eye_(self.project.weight)
+        self.log_scale = nn.Parameter(torch.tensor(-float(np.log(dim))))
+        self.ways, self.shots = ways, shots
+
+    def forward(self, samples: Float[Tensor, "e w m d"]) -> Float[Tensor, "e ways wq"]:
+        """Scores of each class for each query; an episode holds, for each class, its shots and then its queries."""
+        projected = self.project(samples)
+        prototypes = projected[:, :, : self.shots].mean(dim=2)
+        queries = projected[:, :, self.shots :].flatten(1, 2)
+        squared = torch.cdist(queries, prototypes, compute_mode="donot_use_mm_for_euclid_dist").square()
+        return -(squared * self.log_scale.exp()).transpose(1, 2)
+
+
+def run(job: Job) -> Outcome:
+    """Accuracy over test episodes, whose classes no training saw; the interval resamples episodes. Chance: 1 / ways."""
+    ways, shots, queries = (int(job.training[key]) for key in ("ways", "shots", "queries"))
+    data = job.data
+    features = {
+        name: pooled(job, split, name)
+        for name, split in (("train", data.train), ("validation", data.validation), ("test", data.test))
+    }
+    scale = Scale(features["train"])
+    episodes = {
+        name: scale(features[name])[_episodes(split, name, ways, shots, queries, count, seed)]
+        for name, split, count, seed in (
+            ("train", data.train, int(job.training["episodes"]), 1000 + job.seed),
+            ("validation", data.validation, 100, _VALIDATION_SEED),
+            ("test", data.test, int(job.training["episodes"]), _TEST_SEED),
+        )
+    }
+    answers = torch.arange(ways).repeat_interleave(queries)
+    head = EpisodeHead(features["train"].shape[-1], ways, shots)
+
+    def accuracies(module: nn.Module, name: str) -> np.ndarray:
+        choices = predict(module, (episodes[name],), lambda logits: logits.argmax(dim=1), job.batch_size)
+        return (choices == answers).double().mean(dim=1).numpy()
+
+    steps = int(job.training["steps"])
+    with job.timed("train"):
+        fitted = fit(
+            head,
+            (episodes["train"],),
+            answers.expand(len(episodes["train"]), -1),
+            loss=cross_entropy,
+            recipe=Recipe(lr=1e-3, steps=steps, batch_size=_BATCH, validate_every=max(1, steps // 6)),
+            validate=lambda module: float(accuracies(module, "validation").mean()),
+            direction="higher",
+            seed=job.seed,
+            checkpoint=job.checkpoint,
+            progress=lambda step, total, _: job.progress("train", step, total),
+            device=job.encoder.device,
+        )
+    with job.timed("test"):
+        outcomes = accuracies(head, "test")
+        found = score_outcomes("accuracy", outcomes, seed=job.seed)
+    score = TaskScore("accuracy", METRICS["accuracy"].direction, found.value, found.low, found.high, 1 / ways)
+    training = {
+        "head_parameters": sum(p.numel() for p in head.parameters()),
+        "ways": ways,
+        "shots": shots,
+        "queries": queries,
+        "test_episodes": len(episodes["test"]),
+        "steps": steps,
+        "chosen_step": fitted.best_step,
+        "validation": [{"step": row.step, "accuracy": row.score} for row in fitted.history],
+    }
+    return Outcome((score,), outcomes, training)
+
+
+def _episodes(
+    split: Split, name: str, ways: int, shots: int, queries: int, count: int, seed: int
+) -> Int[Tensor, "e w m"]:
+    """Sample indices of episodes: for each class its shots, then its queries."""
+    sizes = torch.bincount(split.targets)
+    able = int((sizes >= shots + queries).sum())
+    if able < ways:
+        raise DataError(
+            f"few-shot with {ways} ways needs {ways} classes of {shots + queries} images in the {name} split; "
+            f"{able} of its {int((sizes > 0).sum())} classes have them (a larger --limit?)"
+        )
+    generator = torch.Generator().manual_seed(seed)
+    rows = []
+    for _ in range(count):
+        drawn = sample_episode(split.targets, ways=ways, shots=shots, queries=queries, generator=generator)
+        support = drawn.support.view(ways, shots)
+        asked = drawn.query.view(ways, queries)
+        rows.append(torch.cat([support, asked], dim=1))
+    return torch.stack(rows)

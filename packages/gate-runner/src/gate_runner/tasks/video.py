@@ -1,0 +1,48 @@
+"""Video regression: a transformer over the pooled features of the frames."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from torch import Tensor, nn
+from vision_adapters.heads import TemporalHead, seeded
+from vision_adapters.losses import l1
+
+from gate_runner.tasks.features import pooled
+from gate_runner.tasks.job import Job, Outcome
+from gate_runner.tasks.scaling import Scale
+from gate_runner.tasks.training import train_and_test
+
+_WIDTH, _DEPTH = 128, 2
+
+
+class _Centred(nn.Module):
+    """Adds the training mean, so that the head starts at the best constant and learns differences from it."""
+
+    def __init__(self, head: nn.Module, mean: Tensor) -> None:
+        super().__init__()
+        self.head = head
+        self.register_buffer("mean", mean)
+
+    def forward(self, frames: Tensor) -> Tensor:
+        """One number per clip."""
+        value: Tensor = self.head(frames)[:, 0] + self.get_buffer("mean")
+        return value
+
+
+def run(job: Job) -> Outcome:
+    """Chance: the median of the training targets, which no other constant beats in absolute error."""
+    data = job.data
+    train = pooled(job, data.train, "train")
+    scale = Scale(train)
+    inputs = (
+        (scale(train),),
+        (scale(pooled(job, data.validation, "validation")),),
+        (scale(pooled(job, data.test, "test")),),
+    )
+    targets = (data.train.targets, data.validation.targets, data.test.targets)
+    blind = data.train.targets.median().expand(len(data.test))
+    head = seeded(
+        partial(TemporalHead, train.shape[-1], 1, frames=train.shape[1], width=_WIDTH, depth=_DEPTH), job.seed
+    )
+    return train_and_test(job, _Centred(head, data.train.targets.mean()), l1, inputs, targets, blind)
