@@ -3,4 +3,13 @@
 from vision_adapters.metrics.definitions import METRICS, Metric
 from vision_adapters.metrics.score import Difference, Score, evaluate, metric_named, paired_difference, score_outcomes
 
-__all__ = ["METRICS", "Difference", "Metric", "Score", "evaluate", "metric_named", "paired_difference", "score_outcomes"]
+__all__ = [
+    "METRICS",
+    "Difference",
+    "Metric",
+    "Score",
+    "evaluate",
+    "metric_named",
+    "paired_difference",
+    "score_outcomes",
+]

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import hashlib
+import random
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vision_adapters.fewshot import Episode, elevater_indices, sample_episode
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 4), st.integers(1, 3), st.integers(0, 3), st.integers(0, 999))
+def test_episodes(ways: int, shots: int, queries: int, seed: int) -> None:
+    labels = torch.randint(0, 9, (200,), generator=torch.Generator().manual_seed(seed))
+
+    def make() -> Episode:
+        generator = torch.Generator().manual_seed(seed)
+        return sample_episode(labels, ways=ways, shots=shots, queries=queries, generator=generator)
+
+    episode = make()
+    assert episode.support.shape == (ways * shots,)
+    assert episode.query.shape == (ways * queries,)
+    everything = torch.cat([episode.support, episode.query]).tolist()
+    assert len(set(everything)) == len(everything)
+    real = {int(c): {int(labels[i]) for i in episode.support[episode.support_labels == c]} for c in range(ways)}
+    assert all(len(each) == 1 for each in real.values())
+    assert len(set.union(*real.values())) == ways
+    for index, own in zip(episode.query, episode.query_labels, strict=True):
+        assert {int(labels[index])} == real[int(own)]
+    assert all(torch.equal(a, b) for a, b in zip(episode, make(), strict=True))
+
+
+def test_episodes_draw_every_class_and_refuse_too_few() -> None:
+    labels = torch.arange(40) % 8
+    generator = torch.Generator().manual_seed(0)
+    seen = {
+        int(labels[sample_episode(labels, ways=1, shots=1, queries=0, generator=generator).support[0]])
+        for _ in range(200)
+    }
+    assert seen == set(range(8))
+    with pytest.raises(ValueError, match=r"9 ways need as many classes with 2 samples .* but 8 of 8"):
+        sample_episode(labels, ways=9, shots=1, queries=1, generator=generator)
+    with pytest.raises(ValueError, match="but 0 of 8"):
+        sample_episode(labels, ways=2, shots=5, queries=1, generator=generator)
+
+
+def by_the_toolkits_rule(labels: list[int], shots: int, seed: int) -> list[int]:
+    order = list(range(len(labels)))
+    random.Random(seed).shuffle(order)
+    taken: list[int] = []
+    for index in order:
+        if sum(labels[other] == labels[index] for other in taken) < shots:
+            taken.append(index)
+    return taken
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("shots", [1, 2, 5, 20])
+@pytest.mark.parametrize("classes", [2, 7])
+def test_elevater_indices(seed: int, shots: int, classes: int) -> None:
+    labels = np.random.default_rng(classes).integers(0, classes, 300)
+    got = elevater_indices(labels, shots, seed)
+    expected = by_the_toolkits_rule(labels.tolist(), shots, seed)
+    assert got.indices.tolist() == expected
+    assert got.sha256 == hashlib.sha256(",".join(map(str, expected)).encode()).hexdigest()
+    assert (np.bincount(labels[got.indices]) == shots).all()
+    assert elevater_indices(torch.tensor(labels), shots, seed).sha256 == got.sha256
+
+
+def test_elevater_refuses() -> None:
+    with pytest.raises(ValueError, match="class 1 has 1 samples, expected at least 2"):
+        elevater_indices(np.array([0, 0, 1]), 2, 0)
+    with pytest.raises(ValueError, match="class 1 has 0 samples"):
+        elevater_indices(np.array([0, 0, 2]), 1, 0)
+    with pytest.raises(ValueError, match="label -1"):
+        elevater_indices(np.array([0, -1]), 1, 0)
+    with pytest.raises(ValueError, match="shots must be at least 1, got 0"):
+        elevater_indices(np.array([0, 0]), 0, 0)

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from vision_adapters.heads import (
+    ImageTextHead,
+    LinearHead,
+    RelationalHead,
+    SegmentationHead,
+    TemporalHead,
+    language_head,
+    prototype_logits,
+    seeded,
+    zero_shot_logits,
+)
+from vision_adapters.losses import cross_entropy
+from vision_adapters.training import Recipe, fit
+
+from ._reference import prototypes
+
+
+def draw(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(("n", "k", "d"), [(1, 1, 1), (7, 3, 5), (33, 11, 17)])
+@pytest.mark.parametrize("train_scale", [False, True])
+def test_zero_steps_is_exactly_zero_shot(seed: int, n: int, k: int, d: int, train_scale: bool) -> None:
+    x, v = draw(n, d, seed=seed), draw(k, d, seed=seed + 100)
+    head = language_head(v, 100.0, train_scale=train_scale)
+    expected = zero_shot_logits(x, v, float(head.logit_scale().detach()))
+    assert torch.equal(head(x), expected)
+    y = torch.arange(n) % k
+    recipe = Recipe(lr=0.1, steps=0, batch_size=4, validate_every=1)
+    done = fit(head, (x,), y, loss=cross_entropy, recipe=recipe, validate=lambda _: 0.0, direction="higher", seed=0)
+    assert done.best_step == 0
+    assert torch.equal(head(x), expected)
+
+
+@pytest.mark.parametrize("features", ["raw", "batchnorm"])
+def test_other_features_start_with_zero_shot_predictions(features: str) -> None:
+    x, v = draw(200, 16), draw(9, 16, seed=1)
+    head = language_head(v, 1.0, features=features).eval()
+    assert torch.equal(head(x).argmax(1), zero_shot_logits(x, v).argmax(1))
+
+
+def test_language_head_leaves_the_global_generator_alone() -> None:
+    before = torch.get_rng_state()
+    language_head(draw(3, 4), 1.0)
+    seeded(lambda: LinearHead(4, 3), 1)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+@pytest.mark.parametrize(("row", "value"), [(1, 0.0), (2, float("nan"))])
+def test_language_head_names_a_bad_class(row: int, value: float) -> None:
+    v = draw(4, 3)
+    v[row] = value
+    with pytest.raises(ValueError, match=f"row {row} has length"):
+        language_head(v, 1.0)
+
+
+@pytest.mark.parametrize(("s", "q", "d", "ways"), [(1, 1, 1, 1), (7, 5, 3, 3), (20, 9, 13, 4)])
+def test_prototypes_match_the_definition(s: int, q: int, d: int, ways: int) -> None:
+    support, query, labels = draw(s, d), draw(q, d, seed=1), torch.arange(s) % ways
+    got = prototype_logits(support, labels, query, ways)
+    expected = prototypes(support.double().numpy(), labels.tolist(), query.double().numpy(), ways)
+    np.testing.assert_allclose(got.numpy(), expected, rtol=2e-6, atol=1e-6)
+
+
+def test_prototypes_survive_cancellation() -> None:
+    """Far from the origin, the expanded square would lose every digit."""
+    support = torch.tensor([[1000.0], [1000.01]])
+    got = prototype_logits(support, torch.tensor([0, 1]), torch.tensor([[1000.0]]), 2)
+    assert got[0, 0] == 0.0
+    assert got[0, 1] == pytest.approx(-(float(support[1] - support[0]) ** 2))
+
+
+def test_prototypes_refuse_a_class_without_support() -> None:
+    with pytest.raises(ValueError, match="class 1 has no support"):
+        prototype_logits(draw(2, 3), torch.tensor([0, 2]), draw(1, 3), 3)
+    with pytest.raises(ValueError, match=r"span 0\.\.3"):
+        prototype_logits(draw(2, 3), torch.tensor([0, 3]), draw(1, 3), 3)
+
+
+@pytest.mark.parametrize(
+    ("grid", "size"), [((1, 1), (1, 1)), ((2, 3), (7, 11)), ((8, 8), (64, 64)), ((2, 2), (96, 80))]
+)
+def test_segmentation_shapes(grid: tuple[int, int], size: tuple[int, int]) -> None:
+    head = SegmentationHead(6, 3, grid=grid, size=size, width=16)
+    assert head(draw(2, grid[0] * grid[1], 6)).shape == (2, 3, *size)
+
+
+def test_segmentation_recovers_detail_inside_a_token() -> None:
+    """Each token tells where an edge lies inside its own block; only a head that draws pixels can follow it."""
+    generator = torch.Generator().manual_seed(0)
+    edges = torch.randint(0, 9, (128, 4), generator=generator)
+    tokens = torch.nn.functional.one_hot(edges, 9).float()
+    columns = torch.arange(8)
+    blocks = (columns[None, None] >= edges[..., None]).long()  # [n, 4 tokens, 8 columns]
+    masks = blocks.view(-1, 2, 2, 1, 8).expand(-1, -1, -1, 8, -1).permute(0, 1, 3, 2, 4).reshape(-1, 16, 16)
+    head = seeded(lambda: SegmentationHead(9, 2, grid=(2, 2), size=(16, 16), width=32, depth=1), 0)
+    recipe = Recipe(lr=3e-3, steps=120, batch_size=32, validate_every=120, schedule="cosine")
+
+    def right(module: torch.nn.Module) -> float:
+        return float((module(tokens).argmax(1) == masks).float().mean())
+
+    done = fit(head, (tokens,), masks, loss=cross_entropy, recipe=recipe, validate=right, direction="higher", seed=0)
+    assert done.best_score > 0.98
+
+
+def test_segmentation_refuses_another_number_of_tokens() -> None:
+    with pytest.raises(ValueError, match=r"expected \[n, 6, d\]"):
+        SegmentationHead(6, 3, grid=(2, 3), size=(8, 8), width=16)(draw(2, 5, 6))
+
+
+def test_what_a_text_mask_hides_changes_nothing() -> None:
+    head = seeded(lambda: RelationalHead(6, 4, 5, width=16), 0).eval()
+    image, text = draw(3, 9, 6), draw(3, 7, 4, seed=1)
+    mask = torch.arange(7)[None] < torch.tensor([7, 4, 1])[:, None]
+    other = text.masked_fill(~mask[..., None], float("nan"))
+    assert torch.equal(head(image, text, mask), head(image, other, mask))
+    shorter = head(image[1:2], text[1:2, :4], mask[1:2, :4])
+    torch.testing.assert_close(head(image, text, mask)[1:2], shorter, rtol=1e-5, atol=1e-6)
+
+
+def test_the_question_and_its_word_order_matter() -> None:
+    head = seeded(lambda: RelationalHead(6, 4, 5, width=16), 0).eval()
+    image, text, mask = draw(1, 9, 6), draw(1, 7, 4, seed=1), torch.ones(1, 7, dtype=torch.bool)
+    assert not torch.allclose(head(image, text, mask), head(image, text.flip(1), mask), atol=1e-5)
+    assert not torch.allclose(head(image, text, mask), head(image.flip(1), text, mask), atol=1e-5)
+
+
+def test_frame_order_matters_and_frames_are_counted() -> None:
+    head = seeded(lambda: TemporalHead(6, 2, frames=4, width=16), 0).eval()
+    clip = draw(1, 4, 6)
+    assert not torch.allclose(head(clip), head(clip.flip(1)), atol=1e-5)
+    with pytest.raises(ValueError, match=r"expected \[n, 4, d\]"):
+        head(draw(1, 5, 6))
+
+
+def test_image_text_scale_is_capped() -> None:
+    head = ImageTextHead(4, 3, 8, logit_scale=1000.0)
+    assert float(head(draw(5, 4), draw(6, 3)).detach().abs().max()) <= 100.001
+
+
+@pytest.mark.parametrize("make", [
+    lambda: LinearHead(0, 2), lambda: LinearHead(2, 2, features="l1"), lambda: LinearHead(2, 2, logit_scale=-1.0),
+    lambda: SegmentationHead(4, 2, grid=(4, 4), size=(2, 8)), lambda: TemporalHead(4, 2, width=6, heads=4),
+])  # fmt: skip
+def test_sizes_are_checked_at_the_door(make: object) -> None:
+    with pytest.raises(ValueError, match="got"):
+        make()

@@ -1,0 +1,258 @@
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from vision_adapters.heads import LinearHead, seeded
+from vision_adapters.losses import cross_entropy, l1
+from vision_adapters.training import Fit, Recipe, batch_indices, fit, parameter_groups
+
+from ._reference import adamw_step
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RECIPE = Recipe(lr=0.01, steps=23, batch_size=5, validate_every=4)
+
+
+class KilledError(Exception):
+    pass
+
+
+def data(n: int = 31, d: int = 6, k: int = 3) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(n, d, generator=generator), torch.randint(0, k, (n,), generator=generator)
+
+
+def network() -> nn.Module:
+    return seeded(lambda: nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Dropout(0.3), nn.Linear(8, 3)), 1)
+
+
+def run(
+    module: nn.Module, recipe: Recipe = RECIPE, checkpoint: Path | None = None, kill: int | None = None, seed: int = 3
+) -> Fit:
+    x, y = data()
+
+    def progress(step: int, steps: int, score: float | None) -> None:
+        assert steps == recipe.steps
+        if step == kill:
+            raise KilledError
+
+    def validate(m: nn.Module) -> float:
+        assert not m.training
+        return float(cross_entropy(m(x), y))
+
+    return fit(
+        module, (x,), y, loss=cross_entropy, recipe=recipe, validate=validate, direction="lower", seed=seed,
+        checkpoint=checkpoint, progress=progress,
+    )  # fmt: skip
+
+
+def same(a: nn.Module, b: nn.Module) -> bool:
+    return all(torch.equal(p, q) for p, q in zip(a.state_dict().values(), b.state_dict().values(), strict=True))
+
+
+@pytest.mark.parametrize("schedule", [
+    {}, {"schedule": "plateau", "patience": 2, "threshold": 0.05}, {"schedule": "cosine", "warmup": 3},
+    {"schedule": "constant"}, {"accumulate": 2, "clip_norm": 0.5},
+])  # fmt: skip
+@pytest.mark.parametrize("kill", [0, 1, 4, 5, 11, 22, 23])
+def test_an_interrupted_training_ends_with_the_same_bits(
+    tmp_path: Path, schedule: dict[str, object], kill: int
+) -> None:
+    recipe = dataclasses.replace(RECIPE, **schedule)
+    whole = network()
+    first = run(whole, recipe)
+    broken, file = network(), tmp_path / "state.pt"
+    with pytest.raises(KilledError):
+        run(broken, recipe, file, kill)
+    again = network()
+    second = run(again, recipe, file)
+    assert same(whole, again)
+    assert repr(first.history) == repr(second.history)
+    assert (first.best_step, first.best_score) == (second.best_step, second.best_score)
+    assert [each.name for each in tmp_path.iterdir()] == ["state.pt"]
+    finished = network()
+    third = run(finished, recipe, file)
+    assert third.seconds == second.seconds or third.seconds < second.seconds + 1
+    assert same(whole, finished)
+
+
+def test_the_seed_decides_and_the_callers_generator_is_put_back() -> None:
+    before = torch.get_rng_state()
+    a, b, c = network(), network(), network()
+    run(a), run(b), run(c, seed=4)
+    assert torch.equal(before, torch.get_rng_state())
+    assert same(a, b)
+    assert not same(a, c)
+
+
+def test_the_best_validated_weights_are_kept_in_both_directions() -> None:
+    x, y = data()
+    for direction, scores, best in (("higher", [1.0, 3.0, 3.0, 0.0], 2), ("lower", [1.0, 3.0, 0.5, 0.5], 4)):
+        head = seeded(lambda: LinearHead(6, 3), 0)
+        seen: list[torch.Tensor] = []
+
+        def validate(m: nn.Module, scores: list[float] = scores, seen: list[torch.Tensor] = seen) -> float:
+            seen.append(m.weight.detach().clone())
+            return scores[len(seen) - 1]
+
+        recipe = Recipe(lr=0.1, steps=6, batch_size=4, validate_every=2)
+        done = fit(head, (x,), y, loss=cross_entropy, recipe=recipe, validate=validate, direction=direction, seed=0)
+        assert done.best_step == best
+        assert done.best_score == scores[best // 2]
+        assert torch.equal(head.weight, seen[best // 2])
+        assert [row.step for row in done.history] == [0, 2, 4, 6]
+
+
+def test_one_weight_follows_adamw_by_hand() -> None:
+    """A single number fitted by |w x - y| with one sample: the gradient is known, so each step is."""
+    module = nn.Linear(1, 1, bias=False)
+    nn.init.constant_(module.weight, 2.0)
+    recipe = Recipe(lr=0.05, steps=4, batch_size=1, validate_every=1, weight_decay=0.1, schedule="constant")
+    seen: list[float] = []
+    fit(
+        module, (torch.ones(1, 1),), torch.zeros(1), loss=l1, recipe=recipe, direction="lower", seed=0,
+        validate=lambda m: (seen.append(float(m.weight)), 0.0)[1],
+    )  # fmt: skip
+    value, mean, square = 2.0, 0.0, 0.0
+    for step in range(1, 5):
+        value, mean, square = adamw_step(value, 1.0, mean, square, step, 0.05, (0.9, 0.98), 1e-6, 0.1)
+        assert seen[step] == pytest.approx(value, rel=1e-6)
+
+
+def test_accumulated_parts_make_the_whole_gradient() -> None:
+    a, b = seeded(lambda: LinearHead(6, 3), 0), seeded(lambda: LinearHead(6, 3), 0)
+    run(a)
+    run(b, dataclasses.replace(RECIPE, accumulate=3))
+    torch.testing.assert_close(a.weight, b.weight, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(("n", "size"), [(1, 1), (10, 3), (12, 4), (5, 9)])
+def test_batches_are_whole_and_visit_everything(n: int, size: int) -> None:
+    actual = min(size, n)
+    per_epoch = n // actual
+    for epoch in range(3):
+        taken = [batch_indices(n, size, 1 + epoch * per_epoch + i, 7) for i in range(per_epoch)]
+        assert all(len(part) == actual for part in taken)
+        flat = torch.cat(taken).tolist()
+        assert len(set(flat)) == len(flat)
+    assert n < 10 or not torch.equal(batch_indices(n, n, 1, 7), batch_indices(n, n, 2, 7))
+
+
+def test_biases_norms_and_scalars_do_not_decay() -> None:
+    module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.MultiheadAttention(4, 2), nn.LayerNorm((4, 4)))
+    decayed, plain = (group["params"] for group in parameter_groups(module, 0.1))
+    names = {id(p): name for name, p in module.named_parameters()}
+    assert sorted(names[id(p)] for p in decayed) == ["0.weight", "2.in_proj_weight", "2.out_proj.weight"]
+    assert len(decayed) + len(plain) == len(names)
+    shared = nn.Linear(3, 3)
+    assert len(parameter_groups(nn.Sequential(shared, shared), 0.1)[0]["params"]) == 1
+    with pytest.raises(ValueError, match="no trainable"):
+        parameter_groups(nn.Linear(2, 2).requires_grad_(False), 0.1)
+
+
+def test_frozen_parameters_stay_and_are_not_saved(tmp_path: Path) -> None:
+    module = network()
+    module[0].requires_grad_(False)
+    before = module[0].weight.clone()
+    run(module, checkpoint=tmp_path / "state.pt")
+    assert torch.equal(before, module[0].weight)
+    saved = torch.load(tmp_path / "state.pt", weights_only=True)
+    assert "0.weight" not in saved["module"]
+
+
+def test_plateau_halves_after_patience() -> None:
+    x, y = data()
+    recipe = Recipe(lr=0.1, steps=8, batch_size=31, validate_every=1, patience=2, schedule="plateau")
+    done = fit(
+        LinearHead(6, 3), (x,), y, loss=lambda z, _: z.sum() * 0 + 1.0, recipe=recipe, validate=lambda _: 0.0,
+        direction="higher", seed=0,
+    )  # fmt: skip
+    assert [row.rate for row in done.history[1:]] == pytest.approx([0.1, 0.1, 0.1, 0.1, 0.05, 0.05, 0.05, 0.025])
+
+
+def test_cosine_with_warmup() -> None:
+    x, y = data()
+    recipe = Recipe(lr=1.0, steps=6, batch_size=31, validate_every=1, schedule="cosine", warmup=2)
+    done = fit(
+        LinearHead(6, 3), (x,), y, loss=cross_entropy, recipe=recipe, validate=lambda _: 0.0, direction="higher", seed=0
+    )
+    rest = [0.5 * (1 + math.cos(math.pi * i / 4)) for i in range(4)]
+    assert [row.rate for row in done.history[1:]] == pytest.approx([0.5, 1.0, *rest])
+
+
+def test_the_gradient_norm_is_recorded() -> None:
+    x, y = data()
+    head = seeded(lambda: LinearHead(6, 3), 0)
+    z = x.double().numpy() @ head.weight.detach().double().numpy().T
+    p = np.exp(z) / np.exp(z).sum(1, keepdims=True)
+    error = (p - np.eye(3)[y.numpy()]) / len(y)
+    expected = math.sqrt(np.square(error.T @ x.double().numpy()).sum() + np.square(error.sum(0)).sum())
+    recipe = Recipe(lr=0.1, steps=1, batch_size=31, validate_every=1)
+    done = fit(head, (x,), y, loss=cross_entropy, recipe=recipe, validate=lambda _: 0.0, direction="higher", seed=0)
+    assert done.history[1].gradient_norm == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "state.pt"
+    run(network(), checkpoint=file)
+    with pytest.raises(ValueError, match="another training: seed differ"):
+        run(network(), checkpoint=file, seed=9)
+    with pytest.raises(ValueError, match="recipe differ"):
+        run(network(), dataclasses.replace(RECIPE, lr=0.5), checkpoint=file)
+    file.write_bytes(b"nonsense")
+    with pytest.raises(ValueError, match="not a training checkpoint"):
+        run(network(), checkpoint=file)
+
+
+def test_bad_input_is_named() -> None:
+    x, y = data()
+    call = {"loss": cross_entropy, "recipe": RECIPE, "validate": lambda _: 0.0, "direction": "higher", "seed": 0}
+    with pytest.raises(ValueError, match="input 1 has 30 samples but there are 31"):
+        fit(LinearHead(6, 3), (x, x[:30]), y, **call)
+    broken = x.clone()
+    broken[17, 2] = float("nan")
+    with pytest.raises(ValueError, match="input 0, sample 17 holds NaN"):
+        fit(LinearHead(6, 3), (broken,), y, **call)
+    with pytest.raises(ValueError, match="'up'"):
+        fit(LinearHead(6, 3), (x,), y, **{**call, "direction": "up"})
+    with pytest.raises(FloatingPointError, match="step 1: loss nan"):
+        fit(LinearHead(6, 3), (x,), y, **{**call, "loss": lambda z, _: z.sum() * float("nan")})
+    with pytest.raises(FloatingPointError, match="step 0: the validation score is nan"):
+        fit(LinearHead(6, 3), (x,), y, **{**call, "validate": lambda _: float("nan")})
+
+
+@pytest.mark.parametrize("change", [
+    {"lr": 0.0}, {"lr": math.inf}, {"steps": -1}, {"batch_size": 0}, {"schedule": "linear"}, {"factor": 1.0},
+    {"weight_decay": -0.1}, {"clip_norm": 0.0}, {"accumulate": 0}, {"warmup": 5},
+])  # fmt: skip
+def test_recipes_are_checked(change: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=next(iter(change))):
+        dataclasses.replace(RECIPE, **change)
+
+
+def test_images_as_bytes_pass_through() -> None:
+    class Encoder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.head = LinearHead(48, 2)
+
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            assert images.dtype == torch.uint8
+            return self.head(images.flatten(1).float() / 255)
+
+    images = torch.zeros(8, 3, 4, 4, dtype=torch.uint8)
+    images[4:] = 200
+    y = torch.arange(8) // 4
+    done = fit(
+        Encoder(), (images,), y, loss=cross_entropy, recipe=Recipe(lr=0.05, steps=30, batch_size=4, validate_every=10),
+        validate=lambda m: float((m(images).argmax(1) == y).float().mean()), direction="higher", seed=0,
+    )  # fmt: skip
+    assert done.best_score == 1.0
