@@ -1,0 +1,113 @@
+"""The command line: `eevee check|select|score|predict|pareto|report`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from eevee.errors import EeveeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+METHODS = ("evolution", "greedy", "greedy-swap", "random", "exhaustive")
+OBJECTIVES = ("all", "unselected", "rank", "pairwise")
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose complaints are one line, like all others."""
+
+    def error(self, message: str) -> None:  # type: ignore[override]  # raises, as the parent exits
+        raise EeveeError(f"{message} (see {self.prog} --help)")
+
+
+def parser(prog: str = "eevee") -> argparse.ArgumentParser:
+    """The argument parser; `prog` is the command's name in its help."""
+    top = _Parser(prog=prog, description="Which few benchmarks tell the rest, how surely, and at what cost.")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    source = _Parser(add_help=False)
+    source.add_argument("--table", default="gate", help="gate, gate-full or a CSV file (default: gate)")
+    source.add_argument("--about", help="CSV with metric or benchmark, and direction, cost, task, family")
+    source.add_argument("--direction", choices=("higher", "lower"), help="for metrics that do not say theirs")
+    source.add_argument("--twins", type=float, default=0.1, metavar="SD",
+                        help="models nearer than this stay on one side of every split (default: 0.1; 0: off)")  # fmt: skip
+    source.add_argument("--json", metavar="FILE", help="write the result here; - prints it")
+    source.add_argument("--threads", type=int, help="CPU threads of torch")
+    source.add_argument("--quiet", action="store_true", help="no progress")
+
+    model = _Parser(add_help=False)
+    model.add_argument("--scorer", choices=("ridge", "mlp"), default="ridge", help="meta-model (default: ridge)")
+    model.add_argument("--objective", choices=OBJECTIVES, default="all", help="what the error measures")
+    model.add_argument("--alpha", type=float, default=1.0, help="ridge penalty (default: 1)")
+    model.add_argument("--splits", type=int, default=10, help="splits of the mlp scorer (default: 10)")
+    model.add_argument("--device", default="cpu", help="of the mlp scorer: cpu, cuda, cuda:1 (default: cpu)")
+    model.add_argument("--seed", type=int, default=0, help="of everything random (default: 0)")
+
+    rules = _Parser(add_help=False)
+    rules.add_argument("--include", default="", metavar="IDS", help="must be chosen, comma-separated")
+    rules.add_argument("--exclude", default="", metavar="IDS", help="must not be chosen, comma-separated")
+    rules.add_argument("--one-per-family", action="store_true", help="at most one benchmark of each family")
+
+    add = commands.add_parser
+    add("check", parents=[source], help="constant columns, duplicate models, outliers, gaps")
+
+    select = add("select", parents=[source, model, rules], help="search a subset")
+    select.add_argument("-k", type=int, help="number of benchmarks")
+    select.add_argument("--budget", type=float, help="largest total cost")
+    select.add_argument("--cover", default="", metavar="TASKS", help="tasks that must be present, comma-separated, or all")
+    select.add_argument("--method", choices=METHODS, default="evolution", help="searcher (default: evolution)")
+    select.add_argument("--generations", type=int, default=20, help="of the evolution, at most (default: 20)")
+    select.add_argument("--no-nested", action="store_true", help="skip the held-out estimate and the learning curve")
+    select.add_argument("--journal", metavar="FILE", help="keep scores here; the same command continues from it")
+    select.add_argument("--executor", default="serial", help="serial, processes:N or ray (default: serial)")
+
+    score = add("score", parents=[source, model], help="judge a given subset")
+    score.add_argument("--subset", required=True, metavar="IDS",
+                       help="ids, comma-separated; a tier of the paper (small, base, big); or a result's JSON file")  # fmt: skip
+
+    predict = add("predict", parents=[source], help="a new model's whole row from its scores on a subset")
+    predict.add_argument("--subset", required=True, metavar="IDS", help="as for score")
+    predict.add_argument("--scores", required=True, metavar="FILE", help="CSV with model and a column for each subset metric")
+    predict.add_argument("--level", type=float, default=0.9, help="of the intervals (default: 0.9)")
+    predict.add_argument("--alpha", type=float, default=1.0, help="ridge penalty (default: 1)")
+
+    pareto = add("pareto", parents=[source, model, rules], help="error against cost, and tiers from budgets")
+    pareto.add_argument("--largest", type=int, default=12, help="largest size of a subset (default: 12)")
+    pareto.add_argument("--tiers", default="", metavar="NAME=COST,...", help="choose a subset for each budget as well")
+    return top
+
+
+def main(argv: Sequence[str] | None = None, prog: str = "eevee") -> int:
+    """Run a command.
+
+    Args:
+        argv: arguments without the program's name; those of the process by default.
+        prog: the command's name in its help and errors.
+
+    Returns:
+        0 where it worked, 2 where the input cannot be used (one line on stderr says why).
+    """
+    try:
+        options = parser(prog).parse_args(argv)
+        from eevee import commands
+
+        return commands.run(options)
+    except EeveeError as error:
+        print(f"{prog}: {' '.join(str(error).split())}", file=sys.stderr)  # noqa: T201
+        return 2
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+
+
+def console() -> None:
+    """Entry point of the console script."""
+    sys.exit(main())
+
+
+def existing(path: str) -> bool:
+    """Whether an argument is an existing file."""
+    return Path(path).is_file()

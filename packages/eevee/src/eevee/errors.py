@@ -1,0 +1,14 @@
+"""The one exception that bad input raises."""
+
+from __future__ import annotations
+
+
+class EeveeError(ValueError):
+    """Input that cannot be used; the message prints the offending value and what was expected."""
+
+
+class MissingExtraError(EeveeError, ImportError):
+    """An optional dependency is absent; the message names the extra that installs it."""
+
+    def __init__(self, module: str, extra: str) -> None:
+        super().__init__(f"{module} is not installed; install it with: pip install 'eevee[{extra}]'")

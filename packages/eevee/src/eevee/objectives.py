@@ -1,0 +1,132 @@
+"""What a candidate is judged by, from the held-out predictions of a meta-model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+
+import torch
+
+from eevee.errors import EeveeError
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float
+    from torch import Tensor
+
+Objective = Literal["all", "unselected", "rank", "pairwise"]
+OBJECTIVES: tuple[str, ...] = get_args(Objective)
+
+
+class Errors(NamedTuple):
+    """Error of each candidate and its standard error, over models."""
+
+    error: Float[Tensor, " b"]
+    stderr: Float[Tensor, " b"]
+
+
+def require_objective(objective: str) -> None:
+    """Refuse an objective that is not one of `OBJECTIVES`."""
+    if objective not in OBJECTIVES:
+        raise EeveeError(f"objective {objective!r}; expected one of {', '.join(OBJECTIVES)}")
+
+
+def squared_errors(residual: Float[Tensor, "b n t"], weight: Float[Tensor, "b|1 n t"]) -> Errors:
+    r"""Mean squared error over the counted cells: $\sum w r^2 / \sum w$.
+
+    Args:
+        residual: held-out prediction minus truth, in standard deviations; anything where the weight is zero.
+        weight: 1 where a cell counts, 0 where it does not.
+
+    Returns:
+        The error, and its standard error from the spread over models: each model is one observation, weighted by
+        its number of counted cells.
+
+    Example:
+        >>> squared_errors(torch.tensor([[[1.0], [3.0]]]), torch.ones(1, 2, 1)).error.tolist()
+        [5.0]
+    """
+    squares = torch.einsum("bnt,bnt,bnt->bn", residual, residual, weight.expand_as(residual))
+    share = weight.sum(-1).expand_as(squares)
+    total = share.sum(-1)
+    error = squares.sum(-1) / total.clamp_min(1e-300)
+    return Errors(error, _ratio_stderr(squares, share, error))
+
+
+def rank_errors(
+    predicted: Float[Tensor, "b n t"], truth: Float[Tensor, "n t"], weight: Float[Tensor, "b|1 n t"]
+) -> Errors:
+    r"""One minus the mean over metrics of Spearman's correlation between held-out prediction and truth, over models.
+
+    0 is a perfect order on every metric, 1 none at all, 2 every order reversed. Each model's standard error is that of
+    its own contribution $\frac1t\sum_j \tilde r_{ij} \tilde s_{ij}$ to the mean, with $\tilde r$ and $\tilde s$ the
+    standardised ranks.
+
+    Example:
+        >>> truth = torch.arange(4.0)[:, None]
+        >>> rank_errors(truth[None] ** 3, truth, torch.ones(1, 4, 1)).error.item()
+        0.0
+    """
+    counted = weight.expand_as(predicted) > 0
+    ours = _standard_ranks(predicted, counted)
+    theirs = _standard_ranks(truth.expand_as(predicted), counted)
+    n_metrics = counted.any(-2).sum(-1).clamp_min(1)
+    by_model = (ours * theirs).sum(-1) / n_metrics[:, None] * counted.any(-1).sum(-1, keepdim=True)
+    n = counted.any(-1).sum(-1).clamp_min(2)
+    error = 1 - (ours * theirs).sum((-2, -1)) / n_metrics
+    spread = by_model - by_model.mean(-1, keepdim=True)
+    return Errors(error, (spread.square().sum(-1) / (n - 1) / n).sqrt())
+
+
+def pairwise_errors(
+    predicted: Float[Tensor, "b n t"],
+    truth: Float[Tensor, "n t"],
+    weight: Float[Tensor, "b|1 n t"],
+    signs: Float[Tensor, " t"],
+) -> Errors:
+    r"""Share of the margin between models that the predicted overall score orders wrongly.
+
+    The overall score of a model is the mean of its counted metrics, in standard deviations, oriented so that higher is
+    better; with $d_{ij}$ the true and $\hat d_{ij}$ the predicted difference,
+    $\sum_{i<j} |d_{ij}| [d_{ij}\hat d_{ij} \le 0] / \sum_{i<j} |d_{ij}|$. A pair that is nearly a tie hardly counts.
+
+    Returns:
+        The error in [0, 1] and a delete-one-model jackknife standard error.
+
+    Example:
+        >>> truth = torch.tensor([[0.0], [1.0], [3.0]])
+        >>> swapped = torch.tensor([[[1.0], [0.0], [3.0]]])
+        >>> round(pairwise_errors(swapped, truth, torch.ones(1, 3, 1), torch.ones(1)).error.item(), 4)
+        0.1667
+    """
+    counted = weight.expand_as(predicted)
+    cells = counted.sum(-1).clamp_min(1)
+    score = (truth * signs * counted).sum(-1) / cells
+    guess = (predicted * signs * counted).sum(-1) / cells
+    present = (counted.sum(-1) > 0).to(score.dtype)
+    gap = (score[:, :, None] - score[:, None, :]) * present[:, :, None] * present[:, None, :]
+    wrong = gap.abs() * (gap * (guess[:, :, None] - guess[:, None, :]) <= 0)
+    total, lost = gap.abs().sum((-2, -1)) / 2, wrong.sum((-2, -1)) / 2
+    error = lost / total.clamp_min(1e-300)
+    without = (lost[:, None] - wrong.sum(-1)) / (total[:, None] - gap.abs().sum(-1)).clamp_min(1e-300)
+    n = present.sum(-1).clamp_min(2)
+    spread = (without - without.mean(-1, keepdim=True)) * present
+    return Errors(error, (spread.square().sum(-1) * (n - 1) / n).sqrt())
+
+
+def _ratio_stderr(top: Float[Tensor, "b n"], bottom: Float[Tensor, "b n"], ratio: Float[Tensor, " b"]) -> Tensor:
+    n = (bottom > 0).sum(-1).clamp_min(2)
+    spread = top - ratio[:, None] * bottom
+    return (spread.square().sum(-1) * n / (n - 1)).sqrt() / bottom.sum(-1).clamp_min(1e-300)
+
+
+def _standard_ranks(values: Float[Tensor, "b n t"], counted: Bool[Tensor, "b n t"]) -> Float[Tensor, "b n t"]:
+    """Ranks over dimension -2 (ties share their mean), centred and scaled to unit length; zero where not counted."""
+    hidden = values.masked_fill(~counted, torch.inf)
+    order = hidden.sort(dim=-2).values
+    flat, ordered = hidden.transpose(-1, -2).contiguous(), order.transpose(-1, -2).contiguous()
+    low = torch.searchsorted(ordered, flat, right=False)
+    high = torch.searchsorted(ordered, flat, right=True)
+    ranks = ((low + high).to(values.dtype) / 2).transpose(-1, -2)
+    number = counted.sum(-2, keepdim=True).clamp_min(1)
+    centred = torch.where(counted, ranks - (ranks * counted).sum(-2, keepdim=True) / number, 0.0)
+    length = centred.square().sum(-2, keepdim=True).sqrt()
+    return torch.where(length > 0, centred / length.clamp_min(1e-300), 0.0)

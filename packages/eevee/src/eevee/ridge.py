@@ -1,0 +1,208 @@
+"""The ridge meta-model: every leave-one-model-out prediction in closed form, for many candidates at once."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from eevee.errors import EeveeError
+from eevee.objectives import Errors, Objective, pairwise_errors, rank_errors, require_objective, squared_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float
+    from torch import Tensor
+
+    from eevee.standard import Standardised
+
+BATCH_BYTES = 4 << 20
+SILENT = 1e-9  # the penalty of an intercept: next to none, so that a target without a row stays solvable
+
+
+@dataclass(frozen=True)
+class RidgeScorer:
+    r"""Error of predicting a table from some of its columns by ridge regression, leaving one model (group) out.
+
+    With inputs $X$ (chosen columns), targets $Y$ (all columns), both standardised, an intercept without penalty, and
+    $H = \frac1n 11^\top + X (X^\top X + \alpha I)^{-1} X^\top$, the residual of model i from the fit without it is
+    $((I - H) Y)_i / (1 - H_{ii})$, and of a group g $(I - H_{gg})^{-1} ((I - H) Y)_g$: nothing is refitted.
+
+    Args:
+        alpha: ridge penalty on standardised columns, > 0.
+        objective: see `eevee.objectives`.
+
+    Numerics: float64. A missing target cell is left out of the fit of its own column, exactly; a missing input cell counts as
+    the column's mean. Standardisation uses all models, as in algorithm 1; held-out honesty is `eevee.nested`'s.
+
+    Source: the scoring step of algorithm 1 of the EEVEE paper with its network replaced by ridge regression; the
+    leave-one-out identity is textbook linear algebra.
+    """
+
+    alpha: float = 1.0
+    objective: Objective = "all"
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.alpha) and self.alpha > 0):
+            raise EeveeError(f"alpha is {self.alpha}; expected a finite number > 0")
+        require_objective(self.objective)
+
+    @property
+    def name(self) -> str:
+        """Name in prints and results."""
+        return "ridge"
+
+    def score(self, data: Standardised, candidates: Sequence[Sequence[int]]) -> Float[np.ndarray, "b 2"]:
+        """Errors and standard errors of candidates.
+
+        Args:
+            data: the standardised table.
+            candidates: benchmark positions of each candidate.
+
+        Returns:
+            Float array (candidates, 2): error and its standard error over models.
+        """
+        if not candidates:
+            return np.zeros((0, 2))
+        out = np.empty((len(candidates), 2))
+        widths = np.array([sum(len(data.columns[b]) for b in candidate) for candidate in candidates])
+        order = np.argsort(widths, kind="stable")
+        n, p = data.values.shape
+        d = int(widths.max())
+        per_candidate = n * (p + d) * 8 if data.complete else (n + p) * (d + 1) * (d + 2) * 8
+        step = max(1, BATCH_BYTES // per_candidate)
+        for start in range(0, len(candidates), step):
+            chosen = order[start : start + step]
+            batch = [candidates[int(i)] for i in chosen]
+            errors = self._errors(data, batch, held_out_residuals(data, batch, self.alpha))
+            out[chosen, 0], out[chosen, 1] = errors.error.numpy(), errors.stderr.numpy()
+        return out
+
+    def predict(
+        self, data: Standardised, candidate: Sequence[int], inputs: Float[np.ndarray, "m metrics"]
+    ) -> Float[np.ndarray, "m metrics"]:
+        """Predict whole rows of models that took no part in `data` from their candidate columns.
+
+        Args:
+            data: the standardised table of the models to learn from.
+            candidate: benchmark positions.
+            inputs: standardised rows, NaN where missing; only the candidate's columns are read. A row that lacks some
+                of them is predicted by a fit on those that it has.
+        """
+        columns = np.array(data.metric_columns(candidate))
+        given = ~np.isnan(inputs[:, columns])
+        out = np.empty((len(inputs), data.values.shape[1]))
+        for pattern in np.unique(given, axis=0):
+            rows = np.flatnonzero((given == pattern).all(axis=1))
+            present = columns[pattern]
+            coefficients = fit(data, present, self.alpha)
+            out[rows] = inputs[np.ix_(rows, present)] @ coefficients[:-1] + coefficients[-1]
+        return out
+
+    def _errors(self, data: Standardised, batch: list[Sequence[int]], residual: Float[Tensor, "b n t"]) -> Errors:
+        cells = torch.from_numpy(data.mask & data.varies).to(residual.dtype)
+        weight = cells[None]
+        if self.objective == "unselected":
+            weight = cells[None] * unselected(data, batch)[:, None, :]
+        if self.objective in ("all", "unselected"):
+            return squared_errors(residual, weight)
+        truth = torch.from_numpy(data.values)
+        if self.objective == "rank":
+            return rank_errors(truth + residual, truth, weight)
+        return pairwise_errors(truth + residual, truth, weight, torch.from_numpy(data.signs))
+
+
+def unselected(data: Standardised, batch: Sequence[Sequence[int]]) -> Float[Tensor, "b t"]:
+    """1 for the metrics that a candidate does not contain, 0 for those that it does."""
+    out = torch.ones(len(batch), data.values.shape[1], dtype=torch.float64)
+    for row, candidate in enumerate(batch):
+        out[row, data.metric_columns(candidate)] = 0.0
+    return out
+
+
+def fit(data: Standardised, columns: Sequence[int] | np.ndarray, alpha: float) -> Float[np.ndarray, "d+1 metrics"]:
+    """Ridge coefficients of every metric on some columns; the last row is the intercept, which has no penalty."""
+    n, p = data.values.shape
+    inputs = np.concatenate([data.values[:, list(columns)], np.ones((n, 1))], axis=1)
+    penalty = np.diag([alpha] * len(columns) + [SILENT])
+    if data.complete:
+        return np.linalg.solve(inputs.T @ inputs + penalty, inputs.T @ data.values)
+    mask = data.mask.astype(np.float64)
+    normal = (mask.T @ (inputs[:, :, None] * inputs[:, None, :]).reshape(n, -1)).reshape(p, *penalty.shape) + penalty
+    return np.linalg.solve(normal, (inputs.T @ (mask * data.values)).T[..., None])[..., 0].T
+
+
+def held_out_residuals(
+    data: Standardised, batch: Sequence[Sequence[int]], alpha: float = 1.0
+) -> Float[Tensor, "b models metrics"]:
+    """Prediction minus truth for every model, from the ridge fit without its group.
+
+    Args:
+        data: the standardised table.
+        batch: benchmark positions of each candidate; sizes may differ.
+        alpha: ridge penalty, > 0.
+
+    Returns:
+        Residuals in standard deviations; where a target is missing, the number means nothing.
+    """
+    columns = [data.metric_columns(candidate) for candidate in batch]
+    width = max(len(c) for c in columns)
+    blank = data.values.shape[1]
+    index = torch.from_numpy(np.array([c + [blank] * (width - len(c)) for c in columns], dtype=np.int64))
+    return _complete(data, index, alpha) if data.complete else _masked(data, index, alpha)
+
+
+def _complete(data: Standardised, index: Tensor, alpha: float) -> Tensor:
+    values = torch.from_numpy(data.values)
+    n = values.shape[0]
+    padded = torch.cat([values, values.new_zeros(n, 1)], dim=1)
+    gram = padded.T @ padded
+    inputs = padded.T[index]  # (b, d, n)
+    normal = gram[index[:, :, None], index[:, None, :]]
+    normal.diagonal(dim1=-2, dim2=-1).add_(alpha)
+    weights = torch.linalg.inv(normal) @ inputs  # (b, d, n): what each model's row multiplies
+    residual = torch.baddbmm(-values, weights.transpose(1, 2), gram[index][:, :, :-1])
+    leverage = (weights * inputs).sum(1) + 1 / n
+    spare = (1 - leverage)[:, :, None]
+    out = residual / spare
+    for members in data.twins:
+        hat = weights[:, :, members].transpose(1, 2) @ inputs[:, :, members] + 1 / n
+        out[:, members] = torch.linalg.solve(torch.eye(len(members), dtype=hat.dtype) - hat, residual[:, members])
+    return out
+
+
+def _masked(data: Standardised, index: Tensor, alpha: float) -> Tensor:
+    values = torch.from_numpy(data.values)
+    mask = torch.from_numpy(data.mask).to(values.dtype)
+    n, p = values.shape
+    padded = torch.cat([values, values.new_zeros(n, 1)], dim=1)
+    batch, width = index.shape
+    inputs = torch.cat([padded[:, index].transpose(0, 1), values.new_ones(batch, n, 1)], dim=2)  # (b, n, d + 1)
+    upper = torch.triu_indices(width + 1, width + 1)
+    squares = inputs[:, :, upper[0]] * inputs[:, :, upper[1]]  # (b, n, m): the upper half of x x'
+    normal = values.new_empty(batch, p, width + 1, width + 1)
+    sums = mask.T @ squares
+    normal[:, :, upper[0], upper[1]] = sums
+    normal[:, :, upper[1], upper[0]] = sums
+    diagonal = normal.diagonal(dim1=-2, dim2=-1)
+    diagonal[..., :-1] += alpha
+    diagonal[..., -1] += SILENT
+    inverse = torch.cholesky_inverse(torch.linalg.cholesky(normal))
+    moments = (mask * values).T @ inputs  # (b, p, d + 1)
+    coefficients = (inverse @ moments[..., None])[..., 0]
+    residual = inputs @ coefficients.transpose(1, 2) - values
+    twice = torch.where(upper[0] == upper[1], 1.0, 2.0).to(values.dtype)
+    leverage = squares @ (inverse[:, :, upper[0], upper[1]] * twice).transpose(1, 2)
+    out = residual / torch.where(mask > 0, 1 - leverage, 1.0)
+    for members in data.twins:
+        rows = inputs[:, members]
+        seen = mask[members].T  # (p, g)
+        hat = torch.einsum("bgi,bpij,bhj->bpgh", rows, inverse, rows)
+        system = torch.eye(len(members), dtype=values.dtype) - hat * seen[:, :, None] * seen[:, None, :]
+        solved = torch.linalg.solve(system, (residual[:, members] * mask[members]).transpose(1, 2)[..., None])
+        out[:, members] = solved[..., 0].transpose(1, 2)
+    return out

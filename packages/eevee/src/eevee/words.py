@@ -1,0 +1,123 @@
+"""Results in words, for a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from eevee.checking import Check
+    from eevee.front import Front
+    from eevee.predicting import Prediction
+    from eevee.scoring import Score
+    from eevee.selecting import Rival, Selection
+
+
+def check_words(found: Check) -> str:
+    """A table's findings."""
+    lines = [
+        f"{found.table}: {found.models} models in {found.groups} groups, {found.benchmarks} benchmarks, "
+        f"{found.metrics} metrics, {found.missing:.1%} of the cells missing",
+        f"one principal component explains {found.first_component:.0%} of the variance",
+        _listed("constant metrics (neither predicted nor counted)", found.constant),
+        _listed("of these all zero", found.all_zero),
+        _listed("metrics with fewer than 5 models", found.unmeasured),
+        _listed("models with equal rows", [f"{a} = {b}" for a, b in found.duplicates]),
+        _listed("near-twins", [f"{a} ~ {b} ({d:.2f} sd)" for a, b, d in found.near_duplicates]),
+        _listed("outliers", [f"{m} on {x}: {v:g} ({d:+.0f} sd)" for m, x, v, d in found.outliers]),
+        _listed("benchmarks without a cost", found.without_cost),
+    ]
+    return "\n".join(line for line in lines if line)
+
+
+def selection_words(chosen: Selection) -> str:
+    """A selection, with its rank, its rival and its held-out error."""
+    members = [f"  {key:<24} +{rise:.4f} without it" for key, rise in chosen.importance.items()]
+    lines = [
+        f"{len(chosen.benchmarks)} of the benchmarks of {chosen.table}, by {chosen.method} with {chosen.scorer}:",
+        *members,
+        f"error     {chosen.error:.4f} ± {chosen.stderr:.4f} ({chosen.objective}); {_rank(chosen.better_randoms, chosen.randoms)}"
+        f" (their mean: {chosen.random_error:.4f})",
+        _rival(chosen.rival),
+        f"searched  {chosen.asked} candidates, {chosen.scored} of them different, in {chosen.seconds:.1f} s",
+    ]
+    if chosen.cost is not None:
+        lines.append(f"cost      {chosen.cost:g}")
+    if chosen.nested is not None:
+        nested = chosen.nested
+        lines += [
+            f"held out  {nested.outer:.4f} on models that the search never saw ({nested.folds} folds, {nested.method}); inside "
+            f"it reported {nested.inner:.4f}: optimistic by {nested.optimism:.0%}",
+            f"          random subsets there: {nested.random:.4f}; the chosen one is better on {nested.wins} of "
+            f"{nested.models} models",
+            "chosen in " + ", ".join(f"{key} {share:.0%}" for key, share in list(nested.chosen.items())[:12]) + " of the folds",
+        ]
+    if chosen.curve:
+        points = ", ".join(f"{p.models} models {p.inner:.3f} -> {p.outer:.3f}" for p in chosen.curve)
+        lines.append(f"learning  (reported -> held out) {points}")
+    lines += [f"warning   {line}" for line in chosen.warnings]
+    lines.append("rank models by predictions, not by the subset's mean (eevee predict)")
+    return "\n".join(lines)
+
+
+def score_words(judged: Score) -> str:
+    """A given subset's score."""
+    return "\n".join(
+        [
+            f"{len(judged.benchmarks)} of the benchmarks of {judged.table}, with {judged.scorer}:",
+            *(f"  {key:<24} {rise:+.4f} without it" for key, rise in judged.importance.items()),
+            f"error     {judged.error:.4f} ± {judged.stderr:.4f} ({judged.objective}); "
+            f"{_rank(judged.better_randoms, judged.randoms)} (their mean: {judged.random_error:.4f})",
+            _rival(judged.rival),
+            f"ranking   Kendall {judged.prediction_agreement:.2f} with all metrics by held-out prediction, "
+            f"{judged.mean_agreement:.2f} by the subset's mean",
+        ]
+    )
+
+
+def prediction_words(prediction: Prediction) -> str:
+    """Predictions of new models."""
+    lines = []
+    for model, row in prediction.models.items():
+        lines.append(f"{model}: rank {row.rank} of {len(prediction.ranking)}, overall {row.overall:+.2f} sd")
+        for metric, cell in row.cells.items():
+            span = "given" if cell.given else f"{cell.low:.4g} to {cell.high:.4g}"
+            lines.append(f"  {metric:<32} {cell.value:>9.4g}  {span}")
+        if row.outside:
+            lines.append(f"  warning: outside the range of the table's models: {', '.join(row.outside)}")
+        if row.extrapolates:
+            lines.append("  warning: no model of the table has a combination of scores this far out; the intervals may be too narrow")
+        if row.missing:
+            lines.append(f"  predicted without {', '.join(row.missing)}, which were not given")
+    lines.append(f"intervals are meant to cover {prediction.level:.0%} of the cells")
+    lines.append("ranking: " + ", ".join(prediction.ranking))
+    return "\n".join(lines)
+
+
+def front_words(front: Front, chosen: Mapping[str, Selection]) -> str:
+    """A Pareto front, and tiers where budgets were given."""
+    lines = [f"{front.unit:>10}  error            subset"]
+    for point in front.points:
+        lines.append(f"{point.cost:>10g}  {point.error:.4f} ± {point.stderr:.4f}  {', '.join(point.benchmarks)}")
+    for name, tier in chosen.items():
+        lines.append(
+            f"tier {name}: cost {tier.cost:g} of {tier.constraints.budget:g}, error {tier.error:.4f}, "
+            f"{_rank(tier.better_randoms, tier.randoms)}: {', '.join(tier.benchmarks)}"
+        )
+    return "\n".join(lines)
+
+
+def _rank(better: float, count: int) -> str:
+    if better == 0:
+        return f"lower than all {count} random subsets"
+    return f"{better:.1%} of {count} random subsets are better"
+
+
+def _rival(rival: Rival) -> str:
+    return f"{rival.method} {rival.error:.4f} after {rival.asked} candidates: {', '.join(rival.benchmarks)}"
+
+
+def _listed(label: str, items: tuple[str, ...] | list[str]) -> str:
+    shown = ", ".join(items[:12]) + (f" and {len(items) - 12} more" if len(items) > 12 else "")
+    return f"{label}: {shown}" if items else ""
