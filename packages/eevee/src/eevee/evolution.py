@@ -22,6 +22,9 @@ class LowestError(base.Fitness):  # type: ignore[misc]  # DEAP ships no types
 
     weights = (-1.0,)
 
+    def __init__(self) -> None:
+        """Start without values; DEAP's own start checks the weights anew for every individual, a third of the search."""
+
 
 class Individual(tuple):  # type: ignore[type-arg]  # noqa: SLOT001  # DEAP needs the attribute `fitness`
     """A candidate with DEAP's fitness."""

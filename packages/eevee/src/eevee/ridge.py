@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -15,12 +15,12 @@ from eevee.objectives import Errors, Objective, pairwise_errors, rank_errors, re
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Float
+    from jaxtyping import Float, Int
     from torch import Tensor
 
     from eevee.standard import Standardised
 
-BATCH_BYTES = 4 << 20
+BATCH_BYTES = 2 << 20
 SILENT = 1e-9  # the penalty of an intercept: next to none, so that a target without a row stays solvable
 
 
@@ -69,18 +69,38 @@ class RidgeScorer:
         if not candidates:
             return np.zeros((0, 2))
         out = np.empty((len(candidates), 2))
-        widths = np.array([sum(len(data.columns[b]) for b in candidate) for candidate in candidates])
+        lengths = np.array([len(columns) for columns in data.columns])
+        if lengths.max() == 1:
+            widths = np.fromiter(map(len, candidates), np.int64, len(candidates))
+        else:
+            widths = np.array([int(lengths[list(candidate)].sum()) for candidate in candidates])
         order = np.argsort(widths, kind="stable")
         n, p = data.values.shape
         d = int(widths.max())
+        plain = data.complete and not data.twins and self.objective in ("all", "unselected")
         per_candidate = n * (p + d) * 8 if data.complete else (n + p) * (d + 1) * (d + 2) * 8
         step = max(1, BATCH_BYTES // per_candidate)
         for start in range(0, len(candidates), step):
             chosen = order[start : start + step]
             batch = [candidates[int(i)] for i in chosen]
+            if plain:
+                out[chosen] = self._plain_errors(data, batch)
+                continue
             errors = self._errors(data, batch, held_out_residuals(data, batch, self.alpha))
             out[chosen, 0], out[chosen, 1] = errors.error.numpy(), errors.stderr.numpy()
         return out
+
+    def _plain_errors(self, data: Standardised, batch: list[Sequence[int]]) -> Float[np.ndarray, "b 2"]:
+        """Squared errors without gaps and groups: the division by 1 - H is left until the metrics are summed."""
+        full = _full_fits(data, _padded_columns(data, batch), self.alpha)
+        weight = data.varies.astype(np.float64)
+        counted = weight * unselected(data, batch).numpy() if self.objective == "unselected" else weight[None]
+        squares = full.residual
+        squares *= squares
+        share = counted.sum(axis=1).clip(1e-300)
+        by_model = (squares @ counted[:, :, None])[:, :, 0] / (1 - full.leverage) ** 2 / share[:, None]
+        n = by_model.shape[1]
+        return np.stack([by_model.mean(axis=1), by_model.std(axis=1, ddof=1) / math.sqrt(n)], axis=1)
 
     def predict(
         self, data: Standardised, candidate: Sequence[int], inputs: Float[np.ndarray, "m metrics"]
@@ -149,29 +169,52 @@ def held_out_residuals(
     Returns:
         Residuals in standard deviations; where a target is missing, the number means nothing.
     """
+    index = _padded_columns(data, batch)
+    if data.complete:
+        return torch.from_numpy(_complete(data, index, alpha))
+    return _masked(data, torch.from_numpy(index), alpha)
+
+
+def _padded_columns(data: Standardised, batch: Sequence[Sequence[int]]) -> Int[np.ndarray, "b d"]:
+    """Metric columns of each candidate, filled up with the position of a column of zeros, which changes no fit."""
+    if all(len(columns) == 1 for columns in data.columns) and len({len(candidate) for candidate in batch}) == 1:
+        single = np.array([columns[0] for columns in data.columns])
+        return np.asarray(single[np.array(batch, dtype=np.int64)])
     columns = [data.metric_columns(candidate) for candidate in batch]
     width = max(len(c) for c in columns)
-    blank = data.values.shape[1]
-    index = torch.from_numpy(np.array([c + [blank] * (width - len(c)) for c in columns], dtype=np.int64))
-    return _complete(data, index, alpha) if data.complete else _masked(data, index, alpha)
+    return np.array([c + [data.values.shape[1]] * (width - len(c)) for c in columns], dtype=np.int64)
 
 
-def _complete(data: Standardised, index: Tensor, alpha: float) -> Tensor:
-    values = torch.from_numpy(data.values)
-    n = values.shape[0]
-    padded = torch.cat([values, values.new_zeros(n, 1)], dim=1)
+class _Fit(NamedTuple):
+    """Residuals of the full fits (before leaving anything out), leverages, and what group residuals need."""
+
+    residual: Float[np.ndarray, "b n p"]
+    leverage: Float[np.ndarray, "b n"]
+    weights: Float[np.ndarray, "b d n"]
+    inputs: Float[np.ndarray, "b d n"]
+
+
+def _full_fits(data: Standardised, index: Int[np.ndarray, "b d"], alpha: float) -> _Fit:
+    """Fits without gaps, in numpy: matrices this small gain nothing from torch's threads, and lose when cores are busy."""
+    n = data.values.shape[0]
+    padded = np.concatenate([data.values, np.zeros((n, 1))], axis=1)
     gram = padded.T @ padded
-    inputs = padded.T[index]  # (b, d, n)
+    inputs = np.ascontiguousarray(padded.T)[index]
     normal = gram[index[:, :, None], index[:, None, :]]
-    normal.diagonal(dim1=-2, dim2=-1).add_(alpha)
-    weights = torch.linalg.inv(normal) @ inputs  # (b, d, n): what each model's row multiplies
-    residual = torch.baddbmm(-values, weights.transpose(1, 2), gram[index][:, :, :-1])
-    leverage = (weights * inputs).sum(1) + 1 / n
-    spare = (1 - leverage)[:, :, None]
-    out = residual / spare
+    steps = np.arange(index.shape[1])
+    normal[:, steps, steps] += alpha
+    weights = np.linalg.inv(normal) @ inputs  # what each model's row multiplies
+    residual = weights.transpose(0, 2, 1) @ gram[index][:, :, :-1]
+    residual -= data.values
+    return _Fit(residual, (weights * inputs).sum(axis=1) + 1 / n, weights, inputs)
+
+
+def _complete(data: Standardised, index: Int[np.ndarray, "b d"], alpha: float) -> Float[np.ndarray, "b n p"]:
+    full = _full_fits(data, index, alpha)
+    out = full.residual / (1 - full.leverage)[:, :, None]
     for members in data.twins:
-        hat = weights[:, :, members].transpose(1, 2) @ inputs[:, :, members] + 1 / n
-        out[:, members] = torch.linalg.solve(torch.eye(len(members), dtype=hat.dtype) - hat, residual[:, members])
+        hat = full.weights[:, :, members].transpose(0, 2, 1) @ full.inputs[:, :, members] + 1 / len(data.values)
+        out[:, members] = np.linalg.solve(np.eye(len(members)) - hat, full.residual[:, members])
     return out
 
 

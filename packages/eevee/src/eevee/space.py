@@ -159,19 +159,23 @@ class Space:
 
         The candidate itself comes back where 200 draws find no feasible replacement.
         """
-        outs = [i for i in candidate if i not in self.include]
+        members = set(candidate)
+        outs = [i for i in candidate if i not in self.include] if self.include else list(candidate)
+        ins = len(self.swappable) - len(outs)
         for _ in range(DRAWS):
-            kept = list(candidate)
             move = "swap" if self.k is not None else generator.choice(("swap", "grow", "shrink"))
-            if move != "grow" and outs:
+            if (move != "grow" and not outs) or (move != "shrink" and not ins):
+                continue
+            kept = list(candidate)
+            if move != "grow":
                 kept.remove(generator.choice(outs))
             if move != "shrink":
-                ins = [i for i in self.swappable if i not in candidate]
-                if not ins or len(kept) == len(candidate) and move == "swap":
-                    continue
-                kept.append(generator.choice(ins))
+                added = generator.choice(self.swappable)
+                while added in members:
+                    added = generator.choice(self.swappable)
+                kept.append(added)
             mutant = tuple(sorted(kept))
-            if mutant != candidate and (self.free or self.feasible(mutant)):
+            if self.free or self.feasible(mutant):
                 return mutant
         return candidate
 
