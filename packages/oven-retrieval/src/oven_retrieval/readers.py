@@ -203,7 +203,7 @@ def guess_format(path: str | Path) -> str:
             f"{path}: expected a name that ends in .jsonl or .csv (or .gz after it), or a format of {list(READERS)}"
         )
     for _, record in json_objects(path):
-        return "wiki6m" if WIKI6M_FIELDS["id"] in record else "jsonl"
+        return "wiki6m" if WIKI6M_FIELDS["name"] in record else "jsonl"
     return "jsonl"
 
 

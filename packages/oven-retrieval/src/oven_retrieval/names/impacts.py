@@ -23,20 +23,23 @@ LENGTHS = 4
 class Impacts(NamedTuple):
     """Arrays of the index; V tokens, N names, P (token, name) pairs.
 
-    `token_hash` [V] uint64, sorted; `start` [V+1]; `post_doc` [P] names of a token, greatest impact first;
-    `post_impact` [P] float32;
-    `bound` [V, 4] float32, greatest impact of a token in names of at least m distinct tokens; `doc_start` [N+1];
-    `doc_token` [P] and `doc_impact` [P], the same pairs name by name; `owner`, `preference` [N] int32 as in `Surfaces`.
+    `token_hash` [V] uint64, sorted; `start` [V+1] where the postings of each token begin; `post_record` [P] the names
+    of a token as places in
+    `records`, greatest impact first; `post_impact` [P] float32; `bound` [V, 4] float32, greatest impact of a token in
+    names of at least
+    m distinct tokens; `records` [N+P] int64, name after name: a head, then one cell per distinct token; `owner`,
+    `preference` [N] int32 as in `Surfaces`.
+
+    A cell of `records` holds two 32-bit numbers, see `unpack`: (number of the name, number of its tokens) in a head,
+    (token, impact) after it. All that a name needs to be scored thus lies in one line of the processor's cache.
     """
 
     token_hash: npt.NDArray[np.uint64]
     start: npt.NDArray[np.int64]
-    post_doc: npt.NDArray[np.int32]
+    post_record: npt.NDArray[np.int32]
     post_impact: npt.NDArray[np.float32]
     bound: npt.NDArray[np.float32]
-    doc_start: npt.NDArray[np.int64]
-    doc_token: npt.NDArray[np.int32]
-    doc_impact: npt.NDArray[np.float32]
+    records: npt.NDArray[np.int64]
     owner: npt.NDArray[np.int32]
     preference: npt.NDArray[np.int32]
 
@@ -49,6 +52,25 @@ class Impacts(NamedTuple):
     def read(cls, folder: Folder) -> Impacts:
         """Map the arrays of a folder."""
         return cls(**{name: folder.array(f"bm25_{name}") for name in cls._fields})
+
+
+def pack(first: npt.NDArray[np.int32], second: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Put two arrays of 32-bit numbers into the halves of one of 64 bits."""
+    cells = np.empty((len(first), 2), dtype=np.int32)
+    cells[:, 0], cells[:, 1] = first, second.view(np.int32)
+    return cells.view(np.int64)[:, 0]
+
+
+def unpack(cells: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """The two halves of each cell.
+
+    Example:
+        >>> first, second = unpack(pack(np.array([7], np.int32), np.array([1.5], np.float32)))
+        >>> first.tolist(), second.view(np.float32).tolist()
+        ([7], [1.5])
+    """
+    halves = cells.view(np.int32)
+    return halves[0::2], halves[1::2]
 
 
 def okapi_idf(document_frequency: npt.NDArray[np.int64], documents: int, epsilon: float) -> npt.NDArray[np.float64]:
@@ -135,16 +157,20 @@ def build_impacts(
     order = np.lexsort((-doc_impact, doc_token))
     start = np.concatenate([[0], np.cumsum(document_frequency)]).astype(np.int64)
     docs = np.repeat(np.arange(count, dtype=np.int32), doc_length)
+    heads = doc_start[:-1] + np.arange(count)
+    records = np.empty(len(flat) + count, dtype=np.int64)
+    if len(records) > np.iinfo(np.int32).max:
+        raise ValueError(f"tokens: expected at most 2**31 names and tokens together, got {len(records)}")
+    records[heads] = pack(np.arange(count, dtype=np.int32), doc_length.astype(np.int32))
+    records[np.arange(len(flat)) + docs + 1] = pack(doc_token, doc_impact)
     rows = np.arange(count)
     return Impacts(
         token_hash=hashes[by_hash],
         start=start,
-        post_doc=docs[order],
+        post_record=heads[docs[order]].astype(np.int32),
         post_impact=doc_impact[order],
         bound=_bounds(doc_impact[order], doc_length[docs[order]], start),
-        doc_start=doc_start.astype(np.int64),
-        doc_token=doc_token,
-        doc_impact=doc_impact,
+        records=records,
         owner=(rows if owners is None else owners).astype(np.int32),
         preference=(rows if preference is None else preference).astype(np.int32),
     )

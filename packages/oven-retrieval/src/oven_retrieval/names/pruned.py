@@ -9,13 +9,13 @@ import numpy.typing as npt
 
 from ..tokens import hash64
 from .hits import EPSILON, K1, B, Hits, Surfaces, best_entities, check_k, no_hits
-from .impacts import LENGTHS, Impacts, build_impacts
+from .impacts import LENGTHS, Impacts, build_impacts, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_BATCH = 2048
-_CHUNK = 64
+_BATCH = 4096
+_CHUNK = 32
 _MOST_TOKENS = 16
 """Queries with more distinct known tokens than this are scored exhaustively: their bounds prune nothing."""
 
@@ -130,7 +130,7 @@ class PrunedIndex:
         """Score every name that shares a token with one query."""
         index = self._impacts
         at, of = _ranges(index.start[token], index.start[token + 1] - index.start[token])
-        docs = index.post_doc[at]
+        docs = unpack(index.records[index.post_record[at]])[0]
         sums: Float = np.bincount(docs, weights=index.post_impact[at] * weight[of]).astype(np.float64)
         sharing = np.unique(docs)
         return best_entities(
@@ -169,6 +169,8 @@ class _Search:
     def __init__(self, impacts: Impacts, batch: _Batch, k: int, one_name_each: bool) -> None:
         self._index, self._batch, self._k = impacts, batch, k
         n = len(batch.tokens)
+        self._token = np.ascontiguousarray(batch.token.T, dtype=np.int32)
+        self._repeated = bool(np.any(batch.weight > 1))
         self._rank = np.zeros(n, dtype=np.int64)
         self._offset = np.zeros(n, dtype=np.int64)
         self._chunk = np.full(n, _CHUNK, dtype=np.int64)
@@ -236,16 +238,18 @@ class _Search:
         at, of = _ranges(index.start[token] + self._offset[queries], size)
         self._offset[queries] += size
         self._chunk[queries] *= 4
-        docs = index.post_doc[at]
-        begin = index.doc_start[docs]
-        slot, pair = _ranges(begin, index.doc_start[docs + 1] - begin)
+        record = index.post_record[at].astype(np.int64)
+        docs, length = unpack(index.records[record])
+        ends = np.cumsum(length, dtype=np.int64)
+        begins = ends - length
+        terms, impact = unpack(index.records[np.arange(int(ends[-1])) + np.repeat(record + 1 - begins, length)])
         query = queries[of]
-        terms = index.doc_token[slot]
-        gain = np.zeros(len(slot))
-        wanted, weight = batch.token[query], batch.weight[query]
-        for t in range(wanted.shape[1]):
-            gain += (terms == wanted[pair, t]) * weight[pair, t]
-        score: Float = np.bincount(pair, weights=gain * index.doc_impact[slot], minlength=len(docs)).astype(np.float64)
+        gain = np.zeros(len(terms))
+        for t in range(int(batch.tokens[queries].max())):
+            found = terms == np.repeat(self._token[t][query], length)
+            gain += found * np.repeat(batch.weight[query, t], length) if self._repeated else found
+        gain *= impact.view(np.float32)
+        score: Float = np.add.reduceat(gain, begins)
         kept = np.flatnonzero(score >= self._floor[query])
         if len(kept):
             self._merge(query[kept], docs[kept].astype(np.int64), score[kept])
