@@ -5,9 +5,8 @@ from __future__ import annotations
 import mmap
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,8 +19,7 @@ class WordNetMissingError(FileNotFoundError):
     """No folder with WordNet's database files was found."""
 
 
-@dataclass(frozen=True)
-class Synset:
+class Synset(NamedTuple):
     """One line of a data file: words that share a meaning.
 
     Args:

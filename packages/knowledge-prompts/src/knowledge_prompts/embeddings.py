@@ -1,0 +1,225 @@
+"""One embedding per class from all its prompts, whatever encodes the text."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from knowledge_prompts.prompt_set import PromptSet
+from knowledge_prompts.tokens import TokenRules, token_rules
+from knowledge_prompts.truncation import TruncationReport, report_of, shorten
+
+Overlong = Literal["cut", "shorten", "error"]
+Padding = Literal["auto", "longest", "context"]
+
+# Two embeddings of one text, padded differently, count as the same up to this distance on the unit sphere.
+_SAME = 1e-4
+_CHUNK = 1024
+
+
+@dataclass(frozen=True)
+class ClassEmbeddings:
+    """One unit vector per class.
+
+    Args:
+        weights: ``[classes, features]``, float32, each row of length 1.
+        classes: Class names, in the order of the rows.
+        prompts: Number of prompts.
+        encoded: Number of different texts that were encoded.
+        truncation: Which prompts did not fit; None where no tokenizer was given, so that nobody can know.
+    """
+
+    weights: NDArray[np.float32]
+    classes: tuple[str, ...]
+    prompts: int
+    encoded: int
+    truncation: TruncationReport | None
+
+
+def class_embeddings(
+    encode_text: Callable[..., Any],
+    prompts: PromptSet,
+    *,
+    tokenize: Any = None,
+    context_length: int | None = None,
+    batch_size: int = 256,
+    overlong: Overlong = "cut",
+    padding: Padding = "auto",
+    progress: Callable[[int, int], None] | None = None,
+) -> ClassEmbeddings:
+    r"""Average the embeddings of each class's prompts on the unit sphere.
+
+    w_k = normalise(mean over the prompts p of class k of normalise(encode(p)))
+
+    Each different text is encoded once, in batches of texts of similar length, padded only to the longest of a batch.
+
+    Args:
+        encode_text: Without ``tokenize``: a function from a list of texts to features ``[n, d]``. With it: a function
+            from token ids ``[n, l]`` to features; for a Hugging Face tokenizer it is called with ``input_ids`` and
+            ``attention_mask`` by name. Features may be NumPy arrays, torch tensors, or an output of Hugging Face. The
+            ids are a torch tensor if it belongs to a torch module (then on the module's device) or the tokenizer is
+            open_clip's or Hugging Face's and torch is loaded; else they are a NumPy array.
+        prompts: What `build_prompts` gives.
+        tokenize: A tokenizer; see `token_rules`. Without one, truncation cannot be seen.
+        context_length: The most tokens that the encoder takes; None to ask the tokenizer.
+        batch_size: Texts per call, at least 1.
+        overlong: What happens to a prompt of too many tokens: ``cut`` keeps the first ones and the end token,
+            ``shorten`` drops words from its end until it fits, ``error`` refuses. It is reported in every case.
+        padding: ``longest`` pads to the longest text of a batch, ``context`` to the whole context; ``auto`` encodes
+            one text both ways first, and pads to the context where that makes a difference.
+        progress: Called after each batch with the number of texts done, and of all.
+
+    Returns:
+        The class embeddings, and what was encoded and truncated on the way.
+
+    Raises:
+        ValueError: A batch size below 1, an unknown option, features of a wrong shape or not finite, or, for
+            ``overlong="error"``, a prompt that does not fit. Shows value and expectation.
+
+    Numerics: Sums in float64, result float32. Memory: one batch of features, not all of them. Put a module into
+        evaluation mode first: with dropout active the result is random. Prompts of a class that are the same text
+        count as often as they occur.
+
+    Example:
+        >>> from knowledge_prompts import ClassPrompts, build_prompts
+        >>> prompts = build_prompts(ClassPrompts("own", ["a {}.", "the {}."], ["wren", "owl"]))
+        >>> found = class_embeddings(lambda texts: np.array([[len(t), t.count("e")] for t in texts]), prompts)
+        >>> found.weights.shape, found.encoded, found.truncation
+        ((2, 2), 4, None)
+
+    Source: ELEVATER, section 4.2, and the zero-shot ensemble of Radford et al. 2021, section 3.1.4.
+    """
+    if batch_size < 1:
+        raise ValueError(f"batch_size is {batch_size}; expected at least 1")
+    if overlong not in ("cut", "shorten", "error"):
+        raise ValueError(f"overlong is {overlong!r}; expected 'cut', 'shorten' or 'error'")
+    if padding not in ("auto", "longest", "context"):
+        raise ValueError(f"padding is {padding!r}; expected 'auto', 'longest' or 'context'")
+    texts = prompts.unique_texts()
+    if tokenize is None:
+        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+        rows: list[Any] = [texts[i] for i in order]
+        encode: Callable[[list[Any]], NDArray[np.float64]] = lambda batch: _features(encode_text(batch), batch)  # noqa: E731
+        report = None
+    else:
+        rules = token_rules(tokenize, context_length)
+        ids, report = _token_ids(texts, prompts, rules, overlong)
+        order = sorted(range(len(texts)), key=lambda i: len(ids[i]))
+        rows = [ids[i] for i in order]
+        wide = padding == "context" or (padding == "auto" and _needs_context(encode_text, rows[0], rules))
+        encode = lambda batch: _encode_ids(encode_text, batch, rules, wide)  # noqa: E731
+
+    rank = {texts[i]: position for position, i in enumerate(order)}
+    # (position of the text, class) of every prompt, so that each batch's features go straight to their classes.
+    uses = np.array(sorted((rank[prompt.text], prompt.class_index) for prompt in prompts), dtype=np.int64)
+    sums: NDArray[np.float64] | None = None
+    for start in range(0, len(rows), batch_size):
+        batch = rows[start : start + batch_size]
+        with _without_gradients():
+            unit = _unit(encode(batch), [texts[i] for i in order[start : start + batch_size]])
+        if sums is None:
+            sums = np.zeros((len(prompts.classes), unit.shape[1]))
+        if unit.shape[1] != sums.shape[1]:
+            raise ValueError(f"encode_text gave {unit.shape[1]} features, but {sums.shape[1]} for an earlier batch")
+        first, last = np.searchsorted(uses[:, 0], [start, start + len(batch)])
+        np.add.at(sums, uses[first:last, 1], unit[uses[first:last, 0] - start])
+        if progress is not None:
+            progress(start + len(batch), len(rows))
+    assert sums is not None, "a prompt set has at least one class, and each class a prompt"
+    counts = np.array([len(group) for group in prompts.prompts], dtype=np.float64)
+    weights = _unit(sums / counts[:, None], [f"the mean of class {name!r}" for name in prompts.classes])
+    return ClassEmbeddings(weights.astype(np.float32), prompts.classes, len(prompts), len(texts), report)
+
+
+def _token_ids(
+    texts: Sequence[str], prompts: PromptSet, rules: TokenRules, overlong: Overlong
+) -> tuple[list[list[int]], TruncationReport]:
+    ids: list[list[int]] = []
+    for start in range(0, len(texts), _CHUNK):
+        ids += rules.ids(texts[start : start + _CHUNK])
+    lengths = {text: len(row) for text, row in zip(texts, ids, strict=True)}
+    too_long = [i for i, row in enumerate(ids) if len(row) > rules.context_length]
+    read_instead: dict[str, str] = {}
+    if overlong == "shorten":
+        for i in too_long:
+            read_instead[texts[i]] = shorten(texts[i], rules)
+            ids[i] = rules.ids([read_instead[texts[i]]])[0]
+    report = report_of(prompts, lengths, rules.context_length, read_instead)
+    if too_long and overlong == "error":
+        raise ValueError(f"{report.lines()[0]}; the first is {texts[too_long[0]]!r}")
+    return [rules.cut(row) for row in ids], report
+
+
+def _needs_context(encode_text: Callable[..., Any], row: list[int], rules: TokenRules) -> bool:
+    """Whether an encoder gives another result, or none, for a text that is not padded to the whole context."""
+    if len(row) >= rules.context_length:
+        return False
+    with _without_gradients():
+        padded = _unit(_encode_ids(encode_text, [row], rules, wide=True), ["the first text"])
+        try:
+            short = _unit(_encode_ids(encode_text, [row], rules, wide=False), ["the first text"])
+        except (RuntimeError, ValueError, IndexError):
+            return True
+    return short.shape != padded.shape or float(np.abs(short - padded).max()) > _SAME
+
+
+def _encode_ids(
+    encode_text: Callable[..., Any], rows: Sequence[Sequence[int]], rules: TokenRules, wide: bool
+) -> NDArray[np.float64]:
+    width = rules.context_length if wide else max(len(row) for row in rows)
+    ids = np.full((len(rows), width), rules.pad_id, dtype=np.int64)
+    mask = np.zeros((len(rows), width), dtype=np.int64)
+    for i, row in enumerate(rows):
+        ids[i, : len(row)] = row
+        mask[i, : len(row)] = 1
+    convert = _tensor_maker(encode_text, rules)
+    if rules.masked:
+        return _features(encode_text(input_ids=convert(ids), attention_mask=convert(mask)), rows)
+    return _features(encode_text(convert(ids)), rows)
+
+
+def _tensor_maker(encode_text: Callable[..., Any], rules: TokenRules) -> Callable[[NDArray[np.int64]], Any]:
+    """How ids become what the encoder takes: a tensor beside a torch module's weights, or the array as it is."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return lambda array: array
+    owner = getattr(encode_text, "__self__", encode_text)
+    if isinstance(owner, torch.nn.Module):
+        weight = next(owner.parameters(), None)
+        return lambda array: torch.from_numpy(array).to("cpu" if weight is None else weight.device)
+    return torch.from_numpy if rules.with_torch else lambda array: array
+
+
+def _features(output: Any, batch: Sequence[Any]) -> NDArray[np.float64]:
+    for name in ("text_embeds", "pooler_output"):
+        if getattr(output, name, None) is not None:
+            output = getattr(output, name)
+            break
+    if hasattr(output, "detach"):  # a torch tensor; NumPy knows no bfloat16
+        output = output.detach().to("cpu").float().numpy()
+    array = np.asarray(output, dtype=np.float64)
+    if array.ndim != 2 or array.shape[0] != len(batch):
+        raise ValueError(f"encode_text gave shape {array.shape} for {len(batch)} texts; expected ({len(batch)}, d)")
+    return array
+
+
+def _unit(array: NDArray[np.float64], names: Sequence[str]) -> NDArray[np.float64]:
+    lengths = np.linalg.norm(array, axis=1, keepdims=True)
+    bad = ~np.isfinite(lengths[:, 0]) | (lengths[:, 0] == 0)
+    if bad.any():
+        i = int(np.argmax(bad))
+        raise ValueError(
+            f"the features of {names[i]!r:.120} have length {lengths[i, 0]}; expected a finite one above 0"
+        )
+    return np.asarray(array / lengths, dtype=np.float64)
+
+
+def _without_gradients() -> contextlib.AbstractContextManager[Any]:
+    torch = sys.modules.get("torch")
+    return contextlib.nullcontext() if torch is None else torch.inference_mode()

@@ -1,0 +1,178 @@
+"""New knowledge from a language model: asked once, kept for good, and never more often than allowed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from knowledge_prompts.in_context import in_context_prompt, sample_contexts
+from knowledge_prompts.json_records import complaint, read_text
+from knowledge_prompts.language_model import LanguageModel, LanguageModelError
+
+_LONGEST = 600
+
+
+class GeneratedKnowledge:
+    r"""Knowledge source that asks a language model to explain a class, in ELEVATER's way.
+
+    A class is asked about in several contexts, each of example pairs drawn from the definitions. An answer is kept in
+    a file under the content of its question, so that a run that was broken off goes on where it stopped. A class whose
+    questions failed stays in `failed`, with what was answered of it.
+
+    Args:
+        model: What answers; see `Endpoint` and `LocalModel`.
+        definitions: Definitions by class name, as examples.
+        cache: File of answers, one JSON object per line; made where there is none. None to keep nothing.
+        items_per_class: Answers per class; the paper has five.
+        shots: Example pairs per question; the toolkit's script takes three.
+        seed: Seed of the draw of examples.
+        max_calls: The most calls of the model, repetitions included; None for no bound.
+        retries: How often a question is repeated after a failure or nonsense.
+        wait: Seconds before the first repetition; doubled before each further one.
+        name: Name of the source.
+
+    Raises:
+        ValueError: A number out of range; shows it.
+        KnowledgeFileError: The cache is not in its format; names file, line and field.
+
+    Example:
+        >>> class Parrot:
+        ...     identity = "parrot"
+        ...     def complete(self, prompt: str) -> str:
+        ...         return " A bird that repeats what it hears.\nQ: and so on"
+        >>> source = GeneratedKnowledge(Parrot(), {"owl": "A bird of the night."}, items_per_class=1)
+        >>> source.items("parrot"), source.calls, source.failed
+        (['A bird that repeats what it hears.'], 1, {})
+
+    Source: ELEVATER, section 3.1 and supplement C.4. The toolkit's script asks about the last class of the list every
+        time, and repeats a failed call for ever.
+    """
+
+    whole = False
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        definitions: Mapping[str, str],
+        *,
+        cache: str | Path | None = None,
+        items_per_class: int = 5,
+        shots: int = 3,
+        seed: int = 0,
+        max_calls: int | None = None,
+        retries: int = 2,
+        wait: float = 1.0,
+        name: str = "gpt3",
+    ) -> None:
+        for key, value, least in (
+            ("items_per_class", items_per_class, 1),
+            ("shots", shots, 1),
+            ("retries", retries, 0),
+            ("wait", wait, 0),
+            ("max_calls", 0 if max_calls is None else max_calls, 0),
+        ):
+            if value < least:
+                raise ValueError(f"{key} is {value}; expected at least {least}")
+        self.model, self.definitions, self.name = model, dict(definitions), name
+        self.items_per_class, self.shots, self.seed = items_per_class, shots, seed
+        self.max_calls, self.retries, self.wait = max_calls, retries, wait
+        self.cache = None if cache is None else Path(cache)
+        self.calls = 0
+        self.failed: dict[str, str] = {}
+        self._refused = ""
+        self._answers = {} if self.cache is None else _read_cache(self.cache)
+
+    def items(self, class_name: str) -> list[str]:
+        """The answers about a class, each once; those that are not in the cache are asked for."""
+        contexts = sample_contexts(
+            class_name, self.definitions, count=self.items_per_class, shots=self.shots, seed=self.seed
+        )
+        self.failed.pop(class_name, None)
+        answers: list[str] = []
+        for context in contexts:
+            prompt = in_context_prompt(class_name, context)
+            try:
+                answers.append(self._ask(prompt, class_name))
+            except LanguageModelError as error:
+                self.failed[class_name] = str(error)
+        return list(dict.fromkeys(answers))
+
+    def _ask(self, prompt: str, class_name: str) -> str:
+        key = hashlib.sha256(f"{self.model.identity}\n{prompt}".encode()).hexdigest()
+        if key in self._answers:
+            return self._answers[key]
+        reason = ""
+        for attempt in range(self.retries + 1):
+            if self._refused:
+                raise LanguageModelError(self._refused)
+            if self.max_calls is not None and self.calls >= self.max_calls:
+                raise LanguageModelError(f"the bound of {self.max_calls} calls was reached")
+            if attempt:
+                time.sleep(self.wait * 2 ** (attempt - 1))
+            self.calls += 1
+            try:
+                answer = check_answer(self.model.complete(prompt), class_name)
+            except LanguageModelError as error:
+                reason = str(error)
+                if error.permanent:
+                    self._refused = reason
+                continue
+            self._keep(key, class_name, answer)
+            return answer
+        raise LanguageModelError(f"{reason} (asked {self.retries + 1} times)")
+
+    def _keep(self, key: str, class_name: str, answer: str) -> None:
+        self._answers[key] = answer
+        if self.cache is not None:
+            self.cache.parent.mkdir(parents=True, exist_ok=True)
+            row = {"key": key, "model": self.model.identity, "classname": class_name, "answer": answer}
+            with self.cache.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+
+
+def check_answer(text: str, class_name: str) -> str:
+    r"""The first line of an answer, if it is an explanation at all.
+
+    Raises:
+        LanguageModelError: Empty, without a letter, the class name alone, or longer than 600 characters; shows it.
+
+    Example:
+        >>> check_answer(" A large mass of ice. \n===", "snowberg")
+        'A large mass of ice.'
+    """
+    lines = text.strip().splitlines()
+    answer = " ".join(lines[0].split()) if lines else ""
+    answer = answer.removeprefix("A:").strip()
+    if not any(character.isalpha() for character in answer):
+        raise LanguageModelError(f"nonsense, no words: {text!r:.60}")
+    if answer.casefold().strip(" .") == class_name.casefold().strip(" ."):
+        raise LanguageModelError(f"nonsense, the class name alone: {text!r:.60}")
+    if len(answer) > _LONGEST:
+        raise LanguageModelError(f"nonsense, {len(answer)} characters without an end: {text!r:.60}")
+    return answer
+
+
+def _read_cache(path: Path) -> dict[str, str]:
+    if not path.exists():
+        return {}
+    lines = read_text(path).split("\n")
+    answers: dict[str, str] = {}
+    # A last line without its end was being written when the run was broken off.
+    torn = lines.pop()
+    for number, line in enumerate(lines, start=1):
+        try:
+            row: Any = json.loads(line)
+        except ValueError as error:
+            raise complaint(path, number, f"not JSON ({error})") from None
+        for field in ("key", "answer"):
+            if not isinstance(row, dict) or not isinstance(row.get(field), str):
+                raise complaint(path, number, f"field {field!r}: expected a text")
+        answers[row["key"]] = row["answer"]
+    if torn:
+        kept = "".join(line + "\n" for line in lines)
+        path.write_text(kept, encoding="utf-8")
+    return answers

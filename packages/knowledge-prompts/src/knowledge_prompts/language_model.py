@@ -1,0 +1,229 @@
+"""Language models that complete a text: an endpoint that speaks OpenAI's protocol, or one on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import urllib.error
+import urllib.request
+from http.client import HTTPException, HTTPMessage
+from pathlib import Path
+from typing import IO, Any, Literal, Protocol
+from urllib.parse import urlsplit
+
+_MOST_BYTES = 1 << 20
+_TRY_AGAIN = (408, 409, 425, 429)
+
+
+class LanguageModelError(RuntimeError):
+    """A language model gave no answer.
+
+    Args:
+        message: What happened, in one line.
+        permanent: Whether asking again is useless, such as with a wrong key.
+    """
+
+    def __init__(self, message: str, *, permanent: bool = False) -> None:
+        super().__init__(message)
+        self.permanent = permanent
+
+
+class LanguageModel(Protocol):
+    """Anything that completes a text.
+
+    Attributes:
+        identity: Model and settings in one text; answers are cached under it.
+    """
+
+    @property
+    def identity(self) -> str:
+        """Model and settings."""
+        ...
+
+    def complete(self, prompt: str) -> str:
+        """The model's continuation of a prompt.
+
+        Raises:
+            LanguageModelError: There is none.
+        """
+        ...
+
+
+class Endpoint:
+    """A model behind any endpoint that speaks OpenAI's protocol.
+
+    Args:
+        url: The base address, up to and without ``/chat/completions`` or ``/completions``.
+        model: Name of the model.
+        kind: ``chat`` or ``completion``.
+        key_variable: Environment variable that holds the key; without one set, no key is sent.
+        max_tokens: Longest answer; the toolkit's script takes 50.
+        temperature: 0 for the most likely answer, as the toolkit's script has it.
+        timeout: Seconds that one call may take in all, above 0.
+
+    Raises:
+        ValueError: An address that is not http or https, or a number out of range; shows it.
+
+    Numerics: Redirections are not followed, so that the key goes nowhere else. An answer may have 1 MiB.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        model: str,
+        *,
+        kind: Literal["chat", "completion"] = "chat",
+        key_variable: str = "OPENAI_API_KEY",
+        max_tokens: int = 50,
+        temperature: float = 0.0,
+        timeout: float = 30.0,
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            raise ValueError(f"the endpoint's address is {url!r}; expected one that starts with http:// or https://")
+        if kind not in ("chat", "completion"):
+            raise ValueError(f"kind is {kind!r}; expected 'chat' or 'completion'")
+        if max_tokens < 1:
+            raise ValueError(f"max_tokens is {max_tokens}; expected at least 1")
+        if not timeout > 0:
+            raise ValueError(f"timeout is {timeout}; expected more than 0 seconds")
+        self.url = url.rstrip("/") + ("/chat/completions" if kind == "chat" else "/completions")
+        self.model, self.kind, self.timeout, self.key_variable = model, kind, timeout, key_variable
+        self.settings = {"model": model, "max_tokens": max_tokens, "temperature": temperature}
+
+    @property
+    def identity(self) -> str:
+        """Address, kind and settings; never the key."""
+        return f"{self.url} {json.dumps(self.settings, sort_keys=True)}"
+
+    def complete(self, prompt: str) -> str:
+        """Ask once.
+
+        Raises:
+            LanguageModelError: Refused, failed, took too long, or answered something else than the protocol's form.
+        """
+        asked: dict[str, Any] = {**self.settings, "stop": ["\n"]}
+        asked |= {"messages": [{"role": "user", "content": prompt}]} if self.kind == "chat" else {"prompt": prompt}
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        if key := os.environ.get(self.key_variable):
+            headers["Authorization"] = f"Bearer {key}"
+        request = urllib.request.Request(self.url, json.dumps(asked).encode(), headers, method="POST")  # noqa: S310 - http(s) only, checked above
+        try:
+            raw = self._read(request)
+        except urllib.error.HTTPError as error:
+            with error:
+                permanent = 300 <= error.code < 500 and error.code not in _TRY_AGAIN
+                raise LanguageModelError(f"status {error.code} ({error.reason})", permanent=permanent) from None
+        except TimeoutError:
+            raise LanguageModelError(f"no answer within {self.timeout:g} s") from None
+        except urllib.error.URLError as error:
+            if isinstance(error.reason, TimeoutError):
+                raise LanguageModelError(f"no answer within {self.timeout:g} s") from None
+            raise LanguageModelError(f"not reached ({error.reason})") from None
+        except (HTTPException, OSError) as error:
+            raise LanguageModelError(f"broken off ({type(error).__name__}: {error})") from None
+        return self._answer(raw)
+
+    def _read(self, request: urllib.request.Request) -> bytes:
+        deadline = time.monotonic() + self.timeout
+        raw = b""
+        with _OPENER.open(request, timeout=self.timeout) as response:
+            while chunk := response.read1(65536):
+                raw += chunk
+                if len(raw) > _MOST_BYTES:
+                    raise LanguageModelError(f"an answer of more than {_MOST_BYTES} bytes")
+                if time.monotonic() > deadline:  # the socket's own limit starts anew with each piece
+                    raise TimeoutError
+        return raw
+
+    def _answer(self, raw: bytes) -> str:
+        try:
+            choice = json.loads(raw)["choices"][0]
+            text = choice["message"]["content"] if self.kind == "chat" else choice["text"]
+        except (ValueError, LookupError, TypeError, RecursionError):
+            raise LanguageModelError(f"the answer is not of OpenAI's form: {raw[:80]!r}") from None
+        if not isinstance(text, str):
+            raise LanguageModelError(f"the answer's text is {text!r:.80}; expected a text")
+        return text
+
+
+class LocalModel:
+    """A causal language model of transformers on this machine.
+
+    Args:
+        model: A loaded model, in evaluation mode.
+        tokenizer: Its tokenizer.
+        name: Name under which answers are cached.
+        max_tokens: Longest answer in tokens.
+
+    Raises:
+        ValueError: ``max_tokens`` below 1; shows it.
+
+    Numerics: Always the most likely next token, so that the same question has the same answer.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, *, name: str, max_tokens: int = 50) -> None:
+        if max_tokens < 1:
+            raise ValueError(f"max_tokens is {max_tokens}; expected at least 1")
+        self.model, self.tokenizer, self.name, self.max_tokens = model, tokenizer, name, max_tokens
+
+    @classmethod
+    def from_folder(cls, folder: str | Path, *, device: str = "cpu", max_tokens: int = 50) -> LocalModel:
+        """Load a model and its tokenizer from a folder; nothing is downloaded, and weights must be safetensors.
+
+        Raises:
+            FileNotFoundError: There is no such folder.
+            ModuleNotFoundError: transformers is not installed; the message names the extra.
+        """
+        if not Path(folder).is_dir():
+            raise FileNotFoundError(f"no folder {str(folder)!r}; expected one with a model of transformers")
+        try:
+            import transformers
+        except ImportError:
+            raise ModuleNotFoundError(
+                "a local language model needs transformers and torch: pip install 'knowledge-prompts[local-model]'"
+            ) from None
+        loader = transformers.AutoModelForCausalLM
+        model: Any = loader.from_pretrained(str(folder), local_files_only=True, use_safetensors=True)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+        return cls(model.to(device).eval(), tokenizer, name=str(Path(folder).resolve()), max_tokens=max_tokens)
+
+    @property
+    def identity(self) -> str:
+        """Name and settings."""
+        return f"local {self.name} {self.max_tokens}"
+
+    def complete(self, prompt: str) -> str:
+        """Continue a prompt.
+
+        Raises:
+            LanguageModelError: The prompt leaves no room for an answer.
+        """
+        import torch
+
+        asked = self.tokenizer(prompt, return_tensors="pt").to(self.model.device)
+        length = asked["input_ids"].shape[1]
+        room = getattr(self.model.config, "max_position_embeddings", None)
+        if room is not None and length + self.max_tokens > room:
+            raise LanguageModelError(f"the question has {length} tokens of the model's {room}", permanent=False)
+        end = self.tokenizer.eos_token_id
+        with torch.inference_mode():
+            found = self.model.generate(
+                input_ids=asked["input_ids"],
+                attention_mask=asked["attention_mask"],
+                max_new_tokens=self.max_tokens,
+                do_sample=False,
+                pad_token_id=end if self.tokenizer.pad_token_id is None else self.tokenizer.pad_token_id,
+            )
+        return str(self.tokenizer.decode(found[0, length:], skip_special_tokens=True))
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> None:
+        return None
+
+
+_OPENER = urllib.request.build_opener(_NoRedirect)

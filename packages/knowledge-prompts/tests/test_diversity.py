@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+
+from knowledge_prompts import concept_features, concept_map, concept_spread, map_svg
+
+
+def reference_spread(features):
+    rows = [[value / sum(v * v for v in row) ** 0.5 for value in row] for row in features.tolist()]
+    mean = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
+    squares = [sum((value - m) ** 2 for value, m in zip(row, mean, strict=True)) for row in rows]
+    return (sum(squares) / len(rows)) ** 0.5
+
+
+@pytest.mark.parametrize(("n", "d"), [(1, 1), (1, 7), (2, 3), (37, 5), (5, 63)])
+def test_spread_is_the_definition(n, d):
+    features = np.random.default_rng(n * 100 + d).normal(size=(n, d)) + 0.3
+    assert concept_spread(features) == pytest.approx(reference_spread(features), abs=1e-14)
+    assert concept_spread(features * 7) == pytest.approx(concept_spread(features), abs=1e-14)
+    rotated = features @ np.linalg.qr(np.random.default_rng(1).normal(size=(d, d)))[0]
+    assert concept_spread(rotated) == pytest.approx(concept_spread(features), abs=1e-13)
+
+
+def test_map_is_the_eigenvectors_of_the_joint_covariance():
+    generator = np.random.default_rng(0)
+    sets = {"a": generator.normal(size=(31, 6)) * [5, 3, 1, 1, 1, 1], "b": generator.normal(size=(9, 6)) + 1}
+    found = concept_map(sets)
+    together = np.concatenate([rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in sets.values()])
+    values, vectors = np.linalg.eigh(np.cov(together.T, bias=True))
+    points = np.concatenate(list(found.points.values()))
+    expected = (together - together.mean(axis=0)) @ vectors[:, [-1, -2]]
+    np.testing.assert_allclose(np.abs(points), np.abs(expected), atol=1e-12)
+    np.testing.assert_allclose(found.explained, values[[-1, -2]] / values.sum(), atol=1e-12)
+    assert found.spread == {name: concept_spread(rows) for name, rows in sets.items()}
+
+
+def test_map_does_not_flip_with_the_order():
+    rows = np.random.default_rng(2).normal(size=(8, 4))
+    forward = concept_map({"a": rows}).points["a"]
+    backward = concept_map({"a": rows[::-1]}).points["a"]
+    np.testing.assert_allclose(forward, backward[::-1], atol=1e-12)
+
+
+@pytest.mark.parametrize("rows", [[[1.0, 2.0, 3.0]], [[2.0], [5.0]]])
+def test_map_of_one_concept_or_one_feature(rows):
+    found = concept_map({"a": rows})
+    np.testing.assert_allclose(found.points["a"], 0, atol=1e-15)
+    assert found.explained == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("sets", "message"),
+    [
+        ({}, "there is no data set"),
+        ({"a": [[1.0]], "b": [[1.0, 2.0]]}, "different numbers of features, {'a': 1, 'b': 2}"),
+        ({"a": [1.0]}, r"a has shape \(1,\)"),
+        ({"a": np.zeros((0, 3))}, r"a has shape \(0, 3\)"),
+        ({"a": [[1.0], [0.0]]}, r"a, row 1: length 0\.0"),
+        ({"a": [[float("nan")]]}, "a, row 0: length nan"),
+    ],
+)
+def test_map_refuses(sets, message):
+    with pytest.raises(ValueError, match=message):
+        concept_map(sets)
+
+
+def test_picture_is_xml_with_every_point_and_escaped_names():
+    generator = np.random.default_rng(3)
+    svg = map_svg(concept_map({"<cats> & dogs": generator.normal(size=(5, 3)), "b": generator.normal(size=(4, 3))}))
+    root = ET.fromstring(svg)
+    space = "{http://www.w3.org/2000/svg}"
+    circles = root.findall(f"{space}circle")
+    assert len(circles) == 9
+    width, height = float(root.attrib["width"]), float(root.attrib["height"])
+    assert all(0 <= float(c.attrib["cx"]) <= width and 0 <= float(c.attrib["cy"]) <= height for c in circles)
+    assert any(t.text is not None and t.text.startswith("<cats> & dogs: 5 concepts") for t in root.iter(f"{space}text"))
+
+
+def test_concept_features_count_a_name_once():
+    features = concept_features(lambda texts: np.array([[len(t), 1.0] for t in texts]), ["owl", "tench", "owl"])
+    assert features.shape == (2, 2)
+    np.testing.assert_allclose(np.linalg.norm(features, axis=1), 1, rtol=1e-6)

@@ -1,0 +1,331 @@
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+
+from knowledge_prompts import (
+    Endpoint,
+    GeneratedKnowledge,
+    KnowledgeFileError,
+    LanguageModelError,
+    LocalModel,
+    in_context_prompt,
+    read_gpt3,
+    sample_contexts,
+    write_gpt3,
+)
+from knowledge_prompts.generated import check_answer
+
+DEFINITIONS = {name: f"What {name} means." for name in ("ship", "storage tank", "owl", "tench", "hen")}
+
+
+class Server:
+    """A small endpoint on this machine that answers as a test tells it to."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        self.answer: Callable[[dict[str, Any]], tuple[int, bytes]] = lambda asked: chat("An explanation.")
+        self.redirect = ""
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                outer.asked.append({**asked, "path": self.path})
+                outer.headers.append(dict(self.headers))
+                status, body = outer.answer(asked)
+                self.send_response(status)
+                if outer.redirect:
+                    self.send_header("Location", outer.redirect)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *arguments: object) -> None:
+                pass
+
+        self.http = HTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_port}/v1"
+        self.thread = threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.01})
+        self.thread.start()
+
+    def close(self) -> None:
+        self.http.shutdown()
+        self.http.server_close()
+        self.thread.join()
+
+
+def chat(text: str) -> tuple[int, bytes]:
+    return 200, json.dumps({"choices": [{"message": {"role": "assistant", "content": text}}]}).encode()
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    made = Server()
+    yield made
+    made.close()
+
+
+def generated(server: Server, **options: Any) -> GeneratedKnowledge:
+    timeout = options.pop("timeout", 5.0)
+    return GeneratedKnowledge(Endpoint(server.url, "small", timeout=timeout), DEFINITIONS, wait=0, **options)
+
+
+def test_prompt_is_figure_10():
+    pairs = [
+        ("ship", "A water-borne vessel generally larger than a boat."),
+        ("storage tank", "A closed container for liquids or gases."),
+    ]
+    assert in_context_prompt("snowberg", pairs) == (
+        "Please explain the concept according to the context.\n===\n"
+        "Q: ship\nA: A water-borne vessel generally larger than a boat.\n\n===\n"
+        "Q: storage tank\nA: A closed container for liquids or gases.\n\n===\n"
+        "Q: snowberg\nA:"
+    )
+
+
+def test_contexts_differ_leave_the_class_out_and_depend_on_nothing_else():
+    contexts = sample_contexts("owl", DEFINITIONS, seed=3)
+    assert len(contexts) == 5
+    assert all(len({name for name, _ in context}) == 3 for context in contexts)
+    assert all("owl" not in dict(context) for context in contexts)
+    assert len({tuple(context) for context in contexts}) > 1
+    assert contexts == sample_contexts("owl", dict(reversed(DEFINITIONS.items())), seed=3)
+    assert contexts != sample_contexts("owl", DEFINITIONS, seed=4)
+    assert [len(context) for context in sample_contexts("owl", {"hen": "x", "owl": "y"}, shots=9)] == [1] * 5
+    with pytest.raises(ValueError, match="no definition of a class other than 'owl'"):
+        sample_contexts("owl", {"owl": "x", "hen": " "})
+    with pytest.raises(ValueError, match="shots is 0"):
+        sample_contexts("owl", DEFINITIONS, shots=0)
+
+
+def test_every_class_is_asked_about_itself(server):
+    server.answer = lambda asked: chat(f"About {asked['messages'][0]['content'].rsplit('Q: ')[-1]}")
+    source = generated(server, items_per_class=2)
+    assert source.items("owl") == source.items("owl") == ["About owl"]
+    assert source.items("hen") == ["About hen"]
+    assert len(server.asked) == source.calls == 4, "what was answered is not asked for again"
+    assert server.asked[0]["model"] == "small"
+    assert server.asked[0]["path"] == "/v1/chat/completions"
+    assert "Authorization" not in server.headers[0]
+
+
+def test_completion_endpoint_and_key(server, monkeypatch):
+    monkeypatch.setenv("MY_KEY", "secret")
+    server.answer = lambda asked: (200, json.dumps({"choices": [{"text": f" {asked['prompt'][-2:]}ok"}]}).encode())
+    endpoint = Endpoint(server.url + "/", "small", kind="completion", key_variable="MY_KEY")
+    assert endpoint.complete("Q: x\nA:") == " A:ok"
+    assert server.asked[0]["path"] == "/v1/completions"
+    assert server.headers[0]["Authorization"] == "Bearer secret"
+    assert "secret" not in endpoint.identity
+
+
+def test_answers_are_kept_across_runs(server, tmp_path):
+    cache = tmp_path / "deep" / "answers.jsonl"
+    first = generated(server, cache=cache, items_per_class=3)
+    assert first.items("owl") == ["An explanation."]
+    asked = len(server.asked)
+    again = generated(server, cache=cache, items_per_class=3)
+    assert again.items("owl") == ["An explanation."]
+    assert len(server.asked) == asked
+    assert again.calls == 0
+    other = GeneratedKnowledge(Endpoint(server.url, "large"), DEFINITIONS, cache=cache, items_per_class=1)
+    assert other.items("owl") == ["An explanation."]
+    assert other.calls == 1, "another model's answers are its own"
+    row = json.loads(cache.read_text().splitlines()[0])
+    assert (row["classname"], row["answer"]) == ("owl", "An explanation.")
+
+
+def test_a_line_that_was_being_written_is_asked_for_again(server, tmp_path):
+    cache = tmp_path / "answers.jsonl"
+    generated(server, cache=cache, items_per_class=2).items("owl")
+    whole = cache.read_text()
+    cache.write_text(whole[:-5])
+    source = generated(server, cache=cache, items_per_class=2)
+    assert source.items("owl") == ["An explanation."]
+    assert source.calls == 1
+    assert cache.read_text() == whole
+    cache.write_text("{}\n")
+    with pytest.raises(KnowledgeFileError, match=r"answers\.jsonl, line 1: field 'key'"):
+        generated(server, cache=cache)
+    cache.write_text("oops\n")
+    with pytest.raises(KnowledgeFileError, match=r"answers\.jsonl, line 1: not JSON"):
+        generated(server, cache=cache)
+
+
+def test_a_failure_is_repeated_then_listed_and_answers_stay(server, tmp_path):
+    count = 0
+
+    def sometimes(asked: dict[str, Any]) -> tuple[int, bytes]:
+        nonlocal count
+        count += 1
+        return chat("An explanation.") if count in (2, 3) else (500, b"busy")
+
+    server.answer = sometimes
+    source = generated(server, cache=tmp_path / "a.jsonl", items_per_class=3, retries=1)
+    assert source.items("owl") == ["An explanation."]
+    assert source.calls == 5, "one repeated call, one that works, and one that fails twice"
+    assert source.failed == {"owl": "status 500 (Internal Server Error) (asked 2 times)"}
+    assert len((tmp_path / "a.jsonl").read_text().splitlines()) == 2
+    server.answer = lambda asked: chat("Another one.")
+    again = generated(server, cache=tmp_path / "a.jsonl", items_per_class=3)
+    assert again.items("owl") == ["An explanation.", "Another one."]
+    assert (again.calls, again.failed) == (1, {})
+
+
+def test_calls_are_bounded(server):
+    source = generated(server, items_per_class=2, max_calls=3)
+    assert source.items("owl") == ["An explanation."]
+    assert source.items("hen") == ["An explanation."]
+    assert source.items("tench") == []
+    assert len(server.asked) == 3
+    assert source.failed == dict.fromkeys(("hen", "tench"), "the bound of 3 calls was reached")
+
+
+def test_a_refusal_ends_the_questions(server):
+    server.answer = lambda asked: (401, b"no")
+    source = generated(server)
+    assert source.items("owl") == source.items("hen") == []
+    assert len(server.asked) == 1
+    assert "status 401" in source.failed["owl"]
+    assert "status 401" in source.failed["hen"]
+
+
+@pytest.mark.parametrize("status", [408, 429, 503])
+def test_a_busy_endpoint_is_asked_again(server, status):
+    server.answer = lambda asked: (status, b"")
+    source = generated(server, items_per_class=1, retries=2)
+    assert source.items("owl") == []
+    assert len(server.asked) == 3
+
+
+def test_redirections_are_not_followed(server):
+    server.redirect = server.url + "/elsewhere"
+    server.answer = lambda asked: (307, b"")
+    with pytest.raises(LanguageModelError, match="status 307") as caught:
+        Endpoint(server.url, "small").complete("x")
+    assert caught.value.permanent
+    assert len(server.asked) == 1
+
+
+def test_slow_endpoints_time_out(server):
+    server.answer = lambda asked: time.sleep(0.4) or chat("late")  # type: ignore[func-returns-value]
+    source = generated(server, items_per_class=1, retries=0, timeout=0.1)
+    start = time.monotonic()
+    assert source.items("owl") == []
+    assert time.monotonic() - start < 0.35
+    assert source.failed == {"owl": "no answer within 0.1 s (asked 1 times)"}
+
+
+def test_nobody_there():
+    server = Server()
+    server.close()
+    with pytest.raises(LanguageModelError, match="not reached"):
+        Endpoint(server.url, "small", timeout=2).complete("x")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"oops",
+        b"\xff\xfe",
+        b"[]",
+        b'{"choices": []}',
+        b'{"choices": [{"message": null}]}',
+        b'{"choices": [{"message": {"content": 3}}]}',
+        chat(" \n ")[1],
+        chat("?!. 12")[1],
+        chat("Owl.")[1],
+        chat("x" * 601)[1],
+        b'"' + b"x" * (1 << 20) + b'"',
+        b"[" * 50_000,
+    ],
+)
+def test_nonsense_is_repeated_then_listed(server, body):
+    server.answer = lambda asked: (200, body)
+    source = generated(server, items_per_class=1, retries=1)
+    assert source.items("owl") == []
+    assert len(server.asked) == 2
+    assert list(source.failed) == ["owl"]
+
+
+def test_answers_end_with_their_line():
+    assert check_answer("\n A: A  bird of prey.\nQ: hen", "owl") == "A bird of prey."
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "message"),
+    [
+        ("file:///etc/passwd", {}, "address is 'file:"),
+        ("127.0.0.1:80", {}, "expected one that starts with http"),
+        ("http://x", {"timeout": 0}, "timeout is 0"),
+        ("http://x", {"max_tokens": 0}, "max_tokens is 0"),
+        ("http://x", {"kind": "poem"}, "kind is 'poem'"),
+    ],
+)
+def test_endpoint_refuses(url, options, message):
+    with pytest.raises(ValueError, match=message):
+        Endpoint(url, "small", **options)
+
+
+@pytest.mark.parametrize("option", ["items_per_class", "shots", "retries", "wait", "max_calls"])
+def test_generation_refuses_numbers_out_of_range(option):
+    with pytest.raises(ValueError, match=f"{option} is -1"):
+        GeneratedKnowledge(Endpoint("http://x", "small"), DEFINITIONS, **{option: -1})
+
+
+def test_answers_can_be_stored_in_elevaters_format(server, tmp_path):
+    source = generated(server)
+    write_gpt3(tmp_path / "GPT3_own.tsv", {name: source.items(name) for name in ("owl", "hen")})
+    assert read_gpt3(tmp_path / "GPT3_own.tsv") == {"owl": ("An explanation.",), "hen": ("An explanation.",)}
+
+
+@pytest.fixture(scope="module")
+def tiny_folder(tmp_path_factory):
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    tokenizers = pytest.importorskip("tokenizers")
+    folder = tmp_path_factory.mktemp("tiny")
+    words = ["<unk>", "<end>", ":", ".", "=", *sorted(set(" ".join(DEFINITIONS.values()).split()))]
+    model = tokenizers.models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>")
+    tokenizer = tokenizers.Tokenizer(model)
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>", eos_token="<end>")
+    fast.save_pretrained(folder)
+    torch.manual_seed(0)
+    config = transformers.GPT2Config(
+        vocab_size=len(words), n_positions=128, n_embd=16, n_layer=1, n_head=2, bos_token_id=1, eos_token_id=1
+    )
+    transformers.GPT2LMHeadModel(config).eval().save_pretrained(folder, safe_serialization=True)
+    return folder
+
+
+def test_local_model_answers_the_same_again(tiny_folder):
+    model = LocalModel.from_folder(tiny_folder, max_tokens=7)
+    answer = model.complete("What owl means.")
+    assert answer == model.complete("What owl means.")
+    assert 1 <= len(answer.split()) <= 7
+    source = GeneratedKnowledge(model, DEFINITIONS, items_per_class=2, retries=0, wait=0)
+    items = source.items("owl")
+    assert items or source.failed, "a random model may answer nonsense, which is then listed"
+    assert source.calls == 2
+
+
+def test_local_model_refuses(tiny_folder, tmp_path):
+    with pytest.raises(FileNotFoundError, match="no folder"):
+        LocalModel.from_folder(tmp_path / "none")
+    model = LocalModel.from_folder(tiny_folder, max_tokens=100)
+    with pytest.raises(LanguageModelError, match="the question has 60 tokens of the model's 128"):
+        model.complete("owl " * 60)
+    with pytest.raises(ValueError, match="max_tokens is 0"):
+        LocalModel(None, None, name="x", max_tokens=0)
