@@ -1,0 +1,203 @@
+"""micro-clip: the small dual encoder that comes with the runner, trained on the micro world alone."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Bool, Float, Int
+    from torch import Tensor, nn
+
+FILES = Path(__file__).with_name("micro_clip_files")
+
+
+class TokenReport(NamedTuple):
+    """What a tokenizer could not keep: words outside its vocabulary, and the texts that it cut."""
+
+    unknown: tuple[str, ...]
+    truncated: tuple[int, ...]
+
+
+class MicroTokenizer:
+    """Words, numbers and signs to ids: <start> words <end>, then padding.
+
+    A text is split into lower-case words, runs of digits, and single signs. What is not in the vocabulary becomes
+    <unk>; a text that is too long loses its last words, never its <end>. `report` says what a call would lose.
+
+    Args:
+        vocabulary: Tokens in the order of their ids; <pad> first, and with <start>, <unk> and <end> somewhere.
+        context_length: Length of every row, at least 3.
+
+    Raises:
+        ValueError: The special token that is missing, the word that comes twice, or the length that is too short.
+
+    Example:
+        >>> tokenizer = MicroTokenizer(["<pad>", "<start>", "<unk>", "star", "<end>"], context_length=6)
+        >>> tokenizer(["star", "a star"]).tolist()
+        [[1, 3, 4, 0, 0, 0], [1, 2, 3, 4, 0, 0]]
+        >>> tokenizer.report(["a star"]).unknown
+        ('a',)
+    """
+
+    def __init__(self, vocabulary: Sequence[str], context_length: int) -> None:
+        self.vocabulary = tuple(vocabulary)
+        self.context_length = context_length
+        self._id = {word: index for index, word in enumerate(self.vocabulary)}
+        missing = [special for special in ("<pad>", "<start>", "<unk>", "<end>") if special not in self._id]
+        if missing or self.vocabulary[0] != "<pad>":
+            raise ValueError(f"vocabulary must begin with <pad> and hold <start>, <unk> and <end>; missing: {missing}")
+        if len(self._id) != len(self.vocabulary):
+            twice = next(word for word in self.vocabulary if self.vocabulary.count(word) > 1)
+            raise ValueError(f"vocabulary holds {twice!r} more than once")
+        if context_length < 3:
+            raise ValueError(f"context_length = {context_length} leaves no place for a word; it must be at least 3")
+        self.start_id, self.end_id, self.unknown_id = (self._id[name] for name in ("<start>", "<end>", "<unk>"))
+
+    def __call__(self, texts: str | Sequence[str]) -> Int[Tensor, "n context_length"]:
+        """Token ids, int64, one row a text."""
+        import torch
+
+        rows = [texts] if isinstance(texts, str) else list(texts)
+        ids = torch.zeros(len(rows), self.context_length, dtype=torch.long)
+        for row, text in zip(ids, rows, strict=True):
+            kept = self.split(text)[: self.context_length - 2]
+            tokens = [self.start_id, *(self._id.get(word, self.unknown_id) for word in kept), self.end_id]
+            row[: len(tokens)] = torch.tensor(tokens)
+        return ids
+
+    @staticmethod
+    def split(text: str) -> list[str]:
+        """Lower-case words, runs of digits and single signs, in order."""
+        return re.findall(r"[^\W\d_]+|\d+|[^\w\s]", text.lower())
+
+    def report(self, texts: str | Sequence[str]) -> TokenReport:
+        """Unknown words, each once in the order of their first use, and the indices of the texts that are cut."""
+        rows = [self.split(text) for text in ([texts] if isinstance(texts, str) else texts)]
+        unknown = dict.fromkeys(word for row in rows for word in row if word not in self._id)
+        return TokenReport(tuple(unknown), tuple(i for i, row in enumerate(rows) if len(row) > self.context_length - 2))
+
+
+def micro_clip_config() -> dict[str, Any]:
+    """config.json as it stands beside the weights: `model_cfg`, `preprocess_cfg` and `training`.
+
+    Example:
+        >>> micro_clip_config()["preprocess_cfg"]["size"]
+        64
+    """
+    config: dict[str, Any] = json.loads((FILES / "config.json").read_text(encoding="utf-8"))
+    return config
+
+
+def micro_tokenizer() -> MicroTokenizer:
+    """The tokenizer of micro-clip, from its vocab.txt.
+
+    Example:
+        >>> micro_tokenizer().report("a zebra left of a red circle").unknown
+        ('zebra',)
+    """
+    words = (FILES / "vocab.txt").read_text(encoding="utf-8").split("\n")
+    return MicroTokenizer(
+        [word for word in words if word], micro_clip_config()["model_cfg"]["text_cfg"]["context_length"]
+    )
+
+
+def build_micro_clip(model_cfg: dict[str, Any], seed: int) -> nn.Module:
+    """open_clip's `CLIP` from its three config entries, with random weights that depend on the seed alone."""
+    import torch
+    from open_clip.model import CLIP
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model: nn.Module = CLIP(**model_cfg)
+    return model
+
+
+def load_micro_clip(*, pretrained: bool = True, seed: int = 0) -> tuple[nn.Module, MicroTokenizer]:
+    """Load micro-clip from the files that come with the package; nothing is downloaded.
+
+    `encode_image` takes float images [n, 3, 64, 64] that are scaled to [0, 1] and then normalised with the mean and
+    standard deviation in `micro_clip_config()["preprocess_cfg"]`; `encode_text` takes the tokenizer's ids. For tokens
+    before pooling, see `image_tokens` and `text_tokens`.
+
+    Args:
+        pretrained: False gives the same architecture with random weights.
+        seed: Of the random weights; without effect where `pretrained` is true.
+
+    Returns:
+        open_clip's `CLIP` in eval mode, float32, on the CPU, and its tokenizer.
+
+    Numerics:
+        Weights are float16 on disk and float32 in memory. PyTorch's global random state is left as it was.
+
+    Example:
+        >>> model, tokenizer = load_micro_clip()
+        >>> features = model.encode_text(tokenizer(["a photo of a red circle"]), normalize=True)
+        >>> features.shape[0], tuple(features.shape) == (1, model.text_projection.shape[1])
+        (1, True)
+    """
+    from safetensors.torch import load_file
+
+    config = micro_clip_config()
+    model: Any = build_micro_clip(config["model_cfg"], seed)
+    # Where open_clip itself keeps them.
+    model.visual.image_mean = tuple(config["preprocess_cfg"]["mean"])
+    model.visual.image_std = tuple(config["preprocess_cfg"]["std"])
+    if pretrained:
+        stored = load_file(FILES / "weights.safetensors")
+        model.load_state_dict({name: tensor.float() for name, tensor in stored.items()})
+    return model.eval(), micro_tokenizer()
+
+
+def image_tokens(model: nn.Module, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n tokens width"]:
+    """Patch tokens of the vision tower's last block after its last norm, row by row from the upper left.
+
+    This is open_clip's `visual.forward_intermediates`; the grid is image_size / patch_size each way.
+
+    Args:
+        model: A `CLIP` whose vision tower is a `VisionTransformer`, as micro-clip's is.
+        images: Normalised images of the tower's size.
+
+    Returns:
+        Tokens without the class token.
+
+    Example:
+        >>> import torch
+        >>> model, _ = load_micro_clip(pretrained=False)
+        >>> image_tokens(model, torch.zeros(2, 3, 64, 64)).shape[:2]
+        torch.Size([2, 64])
+    """
+    visual: Any = model.visual
+    output = visual.forward_intermediates(
+        images, indices=1, normalize_intermediates=True, intermediates_only=True, output_fmt="NLC"
+    )
+    tokens: Tensor = output["image_intermediates"][-1]
+    return tokens
+
+
+def text_tokens(
+    model: nn.Module, ids: Int[Tensor, "n length"]
+) -> tuple[Float[Tensor, "n length width"], Bool[Tensor, "n length"]]:
+    """Token features of the text tower after its last norm, and which of them are real (<start> and <end> included).
+
+    Args:
+        model: A `CLIP` whose text tower pads with id 0, as micro-clip's does.
+        ids: Rows of the tokenizer.
+
+    Returns:
+        Features before pooling and projection; a mask that is False on padding.
+
+    Example:
+        >>> model, tokenizer = load_micro_clip(pretrained=False)
+        >>> tokens, mask = text_tokens(model, tokenizer(["a star"]))
+        >>> int(mask.sum())
+        4
+    """
+    clip: Any = model
+    x = clip.token_embedding(ids) + clip.positional_embedding
+    x = clip.ln_final(clip.transformer(x, attn_mask=clip.attn_mask))
+    return x, ids != 0
