@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from knowledge_prompts.knowledge import KnowledgeSource
     from knowledge_prompts.language_model import Endpoint, LanguageModel, LanguageModelError, LocalModel
     from knowledge_prompts.named_texts import cupl, read_named_texts, visual_descriptors
-    from knowledge_prompts.open_clip_text import open_clip_text
     from knowledge_prompts.prompt_set import Prompt, PromptSet, build_prompts, check_style, join_knowledge
     from knowledge_prompts.random_words import RandomWords, vocabulary_of
     from knowledge_prompts.show import show_prompts
     from knowledge_prompts.stored import StoredKnowledge
+    from knowledge_prompts.text_tower import open_clip_text
     from knowledge_prompts.tokens import TokenRules, token_rules
     from knowledge_prompts.truncation import LongPrompt, TruncationReport, truncation_report
     from knowledge_prompts.wiktextract import Wiktextract
@@ -142,7 +142,7 @@ _HOME = {
     "join_knowledge": "prompt_set",
     "load_class_prompts": "class_prompts",
     "map_svg": "diversity",
-    "open_clip_text": "open_clip_text",
+    "open_clip_text": "text_tower",
     "read_external": "elevater_files",
     "read_gpt3": "elevater_files",
     "read_named_texts": "named_texts",

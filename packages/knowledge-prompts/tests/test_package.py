@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import pkgutil
+import subprocess
+import sys
+from importlib import import_module
+from types import ModuleType
+
+import pytest
+
+import knowledge_prompts
+
+
+def test_public_names_are_there_and_no_module_hides_one():
+    for module in pkgutil.iter_modules(knowledge_prompts.__path__):
+        import_module(f"knowledge_prompts.{module.name}")
+    assert sorted(knowledge_prompts.__all__) == sorted({*knowledge_prompts._HOME, "__version__"})
+    for name in knowledge_prompts.__all__:
+        value = getattr(knowledge_prompts, name)
+        assert not isinstance(value, ModuleType), name
+        assert name == "__version__" or value.__doc__, f"{name} has no docstring"
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        knowledge_prompts.nothing  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("use", "absent"),
+    [
+        ("import knowledge_prompts as k; [getattr(k, name) for name in k.__all__]", "torch transformers nltk"),
+        ("from knowledge_prompts import WordNet, show_prompts", "numpy torch"),
+    ],
+)
+def test_imports_stay_light(use, absent):
+    code = f"import sys\n{use}\nsys.exit(any(name in sys.modules for name in {absent.split()!r}))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_light_import_test_can_fail():
+    code = "import sys, numpy\nsys.exit(any(name in sys.modules for name in ['numpy']))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 1
