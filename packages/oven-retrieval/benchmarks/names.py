@@ -193,9 +193,7 @@ def main() -> int:
         "cpu seconds to build": {"knowledge base": round(built_kb, 1), "name index": round(built_index, 1)},
         "peak MB of the process": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
         "machine": platform.processor() or platform.machine(),
-        "cpu": next(
-            (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").open() if line.startswith("model name")), "?"
-        ),
+        "cpu": _cpu(),
         "cores": os.cpu_count(),
         "versions": {
             "python": platform.python_version(),

@@ -130,6 +130,14 @@ class FolderWriter:
         """Write a whole column at once."""
         self.column(name, values.dtype, values.shape[1:]).extend(values)
 
+    def adopt(self, name: str, file: str | Path) -> None:
+        """Take a finished file in as a column of bytes; it is hashed in pieces and removed from its old place."""
+        column = self.column(name, np.uint8)
+        with Path(file).open("rb") as handle:
+            while piece := handle.read(_FLUSH * 8):
+                column.extend(np.frombuffer(piece, dtype=np.uint8))
+        Path(file).unlink()
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -250,6 +258,11 @@ class Folder:
             return np.zeros(shape, dtype)
         mapped = np.memmap(self.path / f"{name}.bin", dtype=dtype, mode="r", shape=shape)
         return cast(Array, mapped.view(np.ndarray))
+
+    def file(self, name: str) -> Path:
+        """Where a column's bytes lie, for libraries that read files themselves."""
+        self.array(name)
+        return self.path / f"{name}.bin"
 
     def texts(self, name: str) -> Texts:
         """The memory-mapped column of texts."""

@@ -1,4 +1,4 @@
-"""One folder per project: `kb/` the entities, `names/` their name index, `vectors/` and `index/` where there are any."""
+"""One folder per project: `kb/` the entities, `names/` their name index, `vectors/` and `index/` if any."""
 
 from __future__ import annotations
 

@@ -1,0 +1,141 @@
+"""Exact search by inner product, in chunks, through the matrix product also for small batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple, Protocol
+
+import faiss
+import numpy as np
+import numpy.typing as npt
+
+from ..names.hits import check_k
+from .store import Float32, check_vectors
+
+BLAS_THRESHOLD = 800
+_CHUNK_BYTES = 64 << 20
+
+
+class Neighbours(NamedTuple):
+    """The best rows of each query, best first.
+
+    `rows` [q, k] int64, -1 beyond what there is; `scores` [q, k] float32, -inf there.
+    """
+
+    rows: npt.NDArray[np.int64]
+    scores: Float32
+
+
+class Rows(Protocol):
+    """Anything that gives rows of vectors as float32, such as `VectorStore`."""
+
+    @property
+    def dim(self) -> int:
+        """Width of the vectors."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def rows(self, first: int, last: int) -> Float32:
+        """Rows first..last-1."""
+        ...
+
+
+class ArrayRows:
+    """An array in memory as `Rows`."""
+
+    def __init__(self, array: npt.ArrayLike) -> None:
+        self._array = check_vectors(array, None, "vectors")
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    @property
+    def dim(self) -> int:
+        """Width of the vectors."""
+        return int(self._array.shape[1])
+
+    def rows(self, first: int, last: int) -> Float32:
+        """Rows first..last-1."""
+        return self._array[first:last]
+
+
+@contextmanager
+def blas_from(threshold: int) -> Iterator[None]:
+    """Let FAISS use the matrix product from queries x dimension >= threshold on; the old value comes back afterwards.
+
+    Numerics: a setting of the whole process; searches in other threads see it meanwhile, and differ in the last bits
+    only.
+    """
+    before = faiss.cvar.distance_compute_blas_threshold
+    faiss.cvar.distance_compute_blas_threshold = threshold
+    try:
+        yield
+    finally:
+        faiss.cvar.distance_compute_blas_threshold = before
+
+
+def exact_search(queries: npt.ArrayLike, vectors: Rows, k: int, *, chunk: int | None = None) -> Neighbours:
+    """The k rows with the greatest inner product, every row compared.
+
+    Args:
+        queries: [q, d], finite.
+        vectors: the rows, in memory or on disk.
+        k: how many, at least 1; places beyond the number of rows are -1.
+        chunk: rows held as float32 at a time; 64 MB of them by default.
+
+    Returns:
+        Rows and scores; equal scores by row within what a chunk returns.
+
+    Raises:
+        ValueError: another width than the vectors', NaN or infinity with its row, k below 1.
+
+    Numerics:
+        float32 products. FAISS takes the matrix product only from queries x dimension >= 128,000 by default; here
+        from 800 on, which is what makes small batches fast.
+
+    Example:
+        >>> exact_search(np.array([[1.0, 0.0]]), ArrayRows(np.array([[0.0, 1.0], [2.0, 0.0]])), k=3).rows.tolist()
+        [[1, 0, -1]]
+    """
+    asked = check_vectors(queries, vectors.dim, "queries")
+    check_k(k)
+    size = chunk if chunk is not None else max(1, _CHUNK_BYTES // (4 * vectors.dim))
+    best = Neighbours(np.full((len(asked), k), -1, np.int64), np.full((len(asked), k), -np.inf, np.float32))
+    if not len(asked):
+        return best
+    with blas_from(BLAS_THRESHOLD):
+        for first in range(0, len(vectors), size):
+            block = np.ascontiguousarray(vectors.rows(first, min(first + size, len(vectors))))
+            scores, rows = faiss.knn(asked, block, min(k, len(block)), metric=faiss.METRIC_INNER_PRODUCT)
+            best = merge(best, Neighbours(rows + first, scores), k)
+    return best
+
+
+def merge(left: Neighbours, right: Neighbours, k: int) -> Neighbours:
+    """The k best of two lists per query, exactly; equal scores by row.
+
+    Example:
+        >>> left = Neighbours(np.array([[4, -1]]), np.array([[0.5, -np.inf]], np.float32))
+        >>> merge(left, Neighbours(np.array([[9, 2]]), np.array([[0.7, 0.5]], np.float32)), 2).rows.tolist()
+        [[9, 2]]
+    """
+    rows = np.concatenate([left.rows, right.rows], axis=1)
+    scores = np.concatenate([left.scores, right.scores], axis=1)
+    order = np.lexsort((np.where(rows < 0, np.iinfo(np.int64).max, rows), -scores), axis=1)[:, :k]
+    return Neighbours(np.take_along_axis(rows, order, 1), np.take_along_axis(scores, order, 1))
+
+
+def recall_at(found: npt.NDArray[np.int64], exact: npt.NDArray[np.int64], k: int) -> float:
+    """Share of the k exact best that are among the k found, averaged over queries.
+
+    Example:
+        >>> recall_at(np.array([[1, 2], [3, 4]]), np.array([[2, 1], [3, 5]]), 2)
+        0.75
+    """
+    if k > min(found.shape[1], exact.shape[1]):
+        raise ValueError(f"k: expected at most {min(found.shape[1], exact.shape[1])}, the number of results, got {k}")
+    wanted = exact[:, :k]
+    hit = (wanted[:, :, None] == found[:, None, :k]).any(axis=2) & (wanted >= 0)
+    return float(hit.sum() / max(1, (wanted >= 0).sum()))

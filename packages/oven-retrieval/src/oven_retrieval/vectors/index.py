@@ -1,0 +1,249 @@
+"""Approximate search with FAISS: built in parts that survive a kill, tuned and measured against exact search."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import faiss
+import numpy as np
+import numpy.typing as npt
+
+from ..folder import Folder, FolderError, FolderWriter
+from ..names.hits import check_k
+from .exact import Neighbours, Rows, exact_search, recall_at
+from .plan import IndexPlan, plan_index
+from .store import Float32, VectorStore, check_vectors
+
+KIND = "oven-vector-index"
+_TRAIN_PER_LIST = 50
+
+
+@dataclass(frozen=True, slots=True)
+class IndexReport:
+    """What was measured on the sample queries after the build.
+
+    `recall_1`, `recall_10` against exact search; `wanted` recall at 1; `probes` lists visited per query;
+    `milliseconds` of processor time per
+    query in one batch, `exact_milliseconds` of exact search; `megabytes` of the index; `queries` how many;
+    `cross_modal` whether they were given (else stored vectors were asked for themselves, which is easier).
+    """
+
+    recall_1: float
+    recall_10: float
+    wanted: float
+    probes: int
+    milliseconds: float
+    exact_milliseconds: float
+    megabytes: float
+    queries: int
+    cross_modal: bool
+
+    def __str__(self) -> str:
+        met = "" if self.recall_1 >= self.wanted else f", below the wanted {self.wanted}"
+        asked = "given queries" if self.cross_modal else "stored vectors as queries (other modalities find less)"
+        return (
+            f"recall@1 {self.recall_1:.3f}{met}, recall@10 {self.recall_10:.3f} "
+            f"against exact search on {self.queries} {asked}; {self.probes} probes, "
+            f"{self.milliseconds:.3f} ms per query (exact {self.exact_milliseconds:.3f}), {self.megabytes:.1f} MB"
+        )
+
+
+class VectorIndex:
+    """A searchable set of vectors: exact, or inverted lists.
+
+    Args:
+        vectors: the rows; kept for exact search.
+        plan: what was built.
+        index: the FAISS index; None for exact search.
+        report: what was measured; None before.
+    """
+
+    def __init__(self, vectors: Rows, plan: IndexPlan, index: Any = None, report: IndexReport | None = None) -> None:
+        self.vectors, self.plan, self.report = vectors, plan, report
+        self._index = index
+
+    @property
+    def probes(self) -> int:
+        """Lists visited per query; 0 for exact search."""
+        return 0 if self._index is None else int(faiss.extract_index_ivf(self._index).nprobe)
+
+    @probes.setter
+    def probes(self, value: int) -> None:
+        if self._index is not None:
+            faiss.extract_index_ivf(self._index).nprobe = value
+
+    @property
+    def megabytes(self) -> float:
+        """Memory of the codes and the centroids; 0 for exact search, which maps the stored vectors."""
+        if self._index is None:
+            return 0.0
+        lists = faiss.extract_index_ivf(self._index)
+        return float(self._index.ntotal * (lists.code_size + 8) + lists.nlist * lists.d * 4) / 1e6
+
+    def search(self, queries: npt.ArrayLike, k: int = 1) -> Neighbours:
+        """The k rows with the greatest inner product. Arguments and errors as in `exact_search`."""
+        if self._index is None:
+            return exact_search(queries, self.vectors, k)
+        asked = check_vectors(queries, self.vectors.dim, "queries")
+        scores, rows = self._index.search(asked, check_k(k))
+        scores = np.where(rows < 0, -np.inf, scores).astype(np.float32)
+        return Neighbours(rows.astype(np.int64), scores)
+
+
+def build_index(
+    vectors: VectorStore,
+    path: str | Path,
+    *,
+    plan: IndexPlan | None = None,
+    memory_mb: float | None = None,
+    recall: float = 0.96,
+    queries: npt.ArrayLike | None = None,
+    part: int = 200_000,
+    seed: int = 0,
+    overwrite: bool = False,
+    progress: Callable[[str], None] | None = None,
+) -> VectorIndex:
+    """Build an index in parts, tune it, measure it; the same call after a kill continues with the next part.
+
+    Args:
+        vectors: the stored vectors.
+        path: the new folder; `<path>.parts` holds what is done so far.
+        plan: what to build; None for `plan_index(len, dim, memory_mb=memory_mb, recall=recall)`.
+        memory_mb: memory for the index.
+        recall: wanted recall at 1; lists are visited until it is reached on the sample queries.
+        queries: [q, d] sample, of the kind that will be asked; stored vectors where None.
+        part: vectors added between two saves.
+        seed: of the samples for training and measuring.
+        overwrite: replace an index that is there.
+        progress: called with one line per step.
+
+    Returns:
+        The index, with its `report`.
+
+    Raises:
+        FolderError: the parts that are there belong to other vectors or another plan.
+        ValueError: no index fits the memory; bad queries.
+    """
+    chosen = plan or plan_index(len(vectors), vectors.dim, memory_mb=memory_mb, recall=recall)
+    say = progress or (lambda line: None)
+    say(chosen.reason)
+    sample, cross_modal = _sample(vectors, queries, seed)
+    writer = FolderWriter(path, KIND, overwrite=overwrite)
+    with writer as folder:
+        built = VectorIndex(vectors, chosen)
+        parts = Path(path).with_name(Path(path).name + ".parts")
+        if chosen.factory != "exact":
+            built = VectorIndex(vectors, chosen, _build_parts(vectors, chosen, parts, part, seed, say))
+        built.report = measure(built, sample, wanted=recall, cross_modal=cross_modal)
+        say(str(built.report))
+        if chosen.factory != "exact":
+            _write(built._index, parts / "whole.faiss")
+            folder.adopt("index", parts / "whole.faiss")
+            shutil.rmtree(parts)
+        folder.meta = {"vectors": vectors.hash, "plan": asdict(chosen), "report": asdict(built.report)}
+    return built
+
+
+def open_index(path: str | Path, vectors: VectorStore, *, verify: bool = True) -> VectorIndex:
+    """Open an index of `build_index`.
+
+    Raises:
+        FolderError: damaged, or built from other vectors (both hashes are shown).
+    """
+    folder = Folder(path, KIND, verify=verify)
+    if folder.meta["vectors"] != vectors.hash:
+        raise FolderError(
+            f"{folder.path}: built from the vectors {folder.meta['vectors'][:12]}…, "
+            f"expected those of {vectors.path}, {vectors.hash[:12]}…; build it again"
+        )
+    plan, report = IndexPlan(**folder.meta["plan"]), IndexReport(**folder.meta["report"])
+    index = None if plan.factory == "exact" else faiss.read_index(str(folder.file("index")))
+    return VectorIndex(vectors, plan, index, report)
+
+
+def measure(index: VectorIndex, queries: Float32, *, wanted: float, cross_modal: bool) -> IndexReport:
+    """Visit 1, 2, 4 … lists until the recall at 1 on these queries is reached, and report what that costs."""
+    k = min(10, len(index.vectors))
+    start = time.process_time()
+    exact = exact_search(queries, index.vectors, k)
+    exact_ms = (time.process_time() - start) / len(queries) * 1000
+    probes = 1
+    while True:
+        index.probes = probes
+        start = time.process_time()
+        found = index.search(queries, k)
+        spent = (time.process_time() - start) / len(queries) * 1000
+        first = recall_at(found.rows, exact.rows, 1)
+        if index.plan.lists == 0 or first >= wanted or probes >= index.plan.lists:
+            break
+        probes = min(2 * probes, index.plan.lists)
+    return IndexReport(
+        recall_1=first,
+        recall_10=recall_at(found.rows, exact.rows, k),
+        wanted=wanted,
+        probes=index.probes,
+        milliseconds=spent,
+        exact_milliseconds=exact_ms,
+        megabytes=index.megabytes,
+        queries=len(queries),
+        cross_modal=cross_modal,
+    )
+
+
+def _sample(vectors: VectorStore, queries: npt.ArrayLike | None, seed: int) -> tuple[Float32, bool]:
+    if queries is not None:
+        given = check_vectors(queries, vectors.dim, "queries")
+        if not len(given):
+            raise ValueError("queries: expected at least one, got none")
+        return given, True
+    rows = np.random.default_rng(seed).choice(len(vectors), min(1000, len(vectors)), replace=False)
+    return np.asarray(vectors.array[np.sort(rows)], dtype=np.float32), False
+
+
+def _build_parts(
+    vectors: VectorStore, plan: IndexPlan, parts: Path, size: int, seed: int, say: Callable[[str], None]
+) -> Any:
+    """Train once, add part by part with a file for each, merge."""
+    identity = {"vectors": vectors.hash, "factory": plan.factory, "part": size, "seed": seed}
+    state = parts / "state.json"
+    if state.is_file() and json.loads(state.read_text(encoding="utf-8")) != identity:
+        raise FolderError(f"{parts}: parts of another build are there; remove the folder to start anew")
+    parts.mkdir(parents=True, exist_ok=True)
+    state.write_text(json.dumps(identity), encoding="utf-8")
+    trained = parts / "trained.faiss"
+    if not trained.is_file():
+        rows = np.random.default_rng(seed + 1).permutation(len(vectors))[: _TRAIN_PER_LIST * plan.lists]
+        index = faiss.index_factory(vectors.dim, plan.factory, faiss.METRIC_INNER_PRODUCT)
+        index.train(np.asarray(vectors.array[np.sort(rows)], dtype=np.float32))
+        _write(index, trained)
+        say(f"trained {plan.factory} on {len(rows):,} vectors")
+    files = []
+    for number, first in enumerate(range(0, len(vectors), size)):
+        file, last = parts / f"part-{number:05d}.faiss", min(first + size, len(vectors))
+        files.append(file)
+        if file.is_file():
+            say(f"{last:,} of {len(vectors):,}: done before")
+            continue
+        index = faiss.read_index(str(trained))
+        for begin in range(first, last, 20_000):
+            end = min(begin + 20_000, last)
+            index.add_with_ids(vectors.rows(begin, end), np.arange(begin, end))
+        _write(index, file)
+        say(f"{last:,} of {len(vectors):,}")
+    whole = faiss.read_index(str(trained))
+    for file in files:
+        whole.merge_from(faiss.read_index(str(file)), 0)
+    return whole
+
+
+def _write(index: Any, file: Path) -> None:
+    """Write under another name first, so that a part is whole or absent."""
+    partial = file.with_suffix(".partial")
+    faiss.write_index(index, str(partial))
+    partial.replace(file)

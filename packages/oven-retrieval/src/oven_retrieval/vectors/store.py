@@ -1,0 +1,162 @@
+"""Vectors of a knowledge base on disk: memory-mapped, written in chunks, continued after a kill."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..folder import Folder, FolderError, FolderWriter
+
+KIND = "oven-vectors"
+Float32 = npt.NDArray[np.float32]
+
+
+def check_vectors(values: npt.ArrayLike, dim: int | None, label: str, first_row: int = 0) -> Float32:
+    """Return vectors as a float32 matrix, or say which row or width is wrong.
+
+    Args:
+        values: [n, d].
+        dim: the width they must have; None for any.
+        label: what they are called in the message.
+        first_row: number of the first row, for the message.
+    """
+    matrix = np.ascontiguousarray(values, dtype=np.float32)
+    if matrix.ndim != 2 or (dim is not None and matrix.shape[1] != dim) or matrix.shape[1] == 0:
+        raise ValueError(f"{label}: expected shape [n, {'d' if dim is None else dim}], got {list(matrix.shape)}")
+    finite = np.isfinite(matrix).all(axis=1)
+    if not finite.all():
+        raise ValueError(f"{label}: row {first_row + int(np.argmin(finite))} holds NaN or infinity")
+    return matrix
+
+
+class VectorStore:
+    """Vectors of entities, row by row as in the knowledge base.
+
+    Args:
+        path: folder written by `build_vectors`.
+        kb: hash of the knowledge base that they must belong to; None for any.
+        encoder: name of the encoder that they must come from; None for any.
+        verify: compare every byte with the manifest's hashes.
+
+    Raises:
+        FolderError: damaged, or from other entities or another encoder; both are shown.
+    """
+
+    def __init__(
+        self, path: str | Path, *, kb: str | None = None, encoder: str | None = None, verify: bool = False
+    ) -> None:
+        self._folder = Folder(path, KIND, verify=verify)
+        self.path, self.hash, self.meta = self._folder.path, self._folder.hash, self._folder.meta
+        for label, expected in (("kb", kb), ("encoder", encoder)):
+            if expected is not None and self.meta[label] != expected:
+                raise FolderError(f"{self.path}: {label} is {self.meta[label]!r}, expected {expected!r}; encode again")
+        self.array: npt.NDArray[Any] = self._folder.array("vectors")
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    @property
+    def dim(self) -> int:
+        """Width of the vectors."""
+        return int(self.array.shape[1])
+
+    def rows(self, first: int, last: int) -> Float32:
+        """Rows first..last-1 as float32."""
+        return np.asarray(self.array[first:last], dtype=np.float32)
+
+
+def build_vectors(
+    encode: Callable[[int, int], npt.ArrayLike],
+    count: int,
+    path: str | Path,
+    *,
+    kb: str,
+    encoder: str,
+    dtype: npt.DTypeLike = np.float16,
+    chunk: int = 1024,
+    overwrite: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> VectorStore:
+    """Encode entities chunk by chunk into a folder; the same call after a kill continues where it stopped.
+
+    Args:
+        encode: (first, last) -> vectors [last - first, d] of these rows.
+        count: number of rows.
+        path: the new folder; `<path>.rows` holds what is done so far.
+        kb: hash of the knowledge base.
+        encoder: name of the encoder; kept, and compared when the folder is opened.
+        dtype: float16 (half the storage, relative error 5e-4) or float32.
+        chunk: rows per call.
+        overwrite: replace a folder that is there.
+        progress: called with (rows done, rows in all).
+
+    Raises:
+        ValueError: NaN or infinity (the row is named), another width than before, a value beyond the dtype's range.
+        FolderError: what is there belongs to another build (other entities, encoder or dtype).
+        FileExistsError: names the folder that is in the way.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "vectors"
+        >>> store = build_vectors(lambda a, b: np.eye(4)[a:b], 4, path, kb="k", encoder="one-hot", chunk=3)
+        >>> store.rows(1, 2).tolist(), store.dim
+        ([[0.0, 1.0, 0.0, 0.0]], 4)
+    """
+    kind = np.dtype(dtype)
+    if kind not in (np.dtype(np.float16), np.dtype(np.float32)):
+        raise ValueError(f"dtype: expected float16 or float32, got {kind}")
+    if count < 1 or chunk < 1:
+        raise ValueError(f"count, chunk: expected at least 1, got {count}, {chunk}")
+    writer = FolderWriter(path, KIND, overwrite=overwrite)
+    rows = Path(path).with_name(Path(path).name + ".rows")
+    identity = {"kb": kb, "encoder": encoder, "dtype": kind.str, "count": count}
+    done, dim = _resume(rows, identity)
+    rows.mkdir(parents=True, exist_ok=True)
+    with (rows / "vectors.raw").open("r+b" if done else "wb") as file:
+        file.truncate(done * (dim or 0) * kind.itemsize)
+        file.seek(0, 2)
+        while done < count:
+            last = min(done + chunk, count)
+            block = check_vectors(encode(done, last), dim, "vectors", done)
+            if len(block) != last - done:
+                raise ValueError(f"vectors: expected {last - done} rows for {done}..{last - 1}, got {len(block)}")
+            with np.errstate(over="ignore"):
+                stored = block.astype(kind)
+            check_vectors(stored, None, f"vectors as {kind}", done)
+            stored.tofile(file)
+            file.flush()
+            done, dim = last, block.shape[1]
+            (rows / "state.new").write_text(json.dumps({**identity, "done": done, "dim": dim}), encoding="utf-8")
+            (rows / "state.new").replace(rows / "state.json")
+            if progress is not None:
+                progress(done, count)
+    with writer as folder:
+        column = folder.column("vectors", kind, (int(dim or 0),))
+        raw = np.memmap(rows / "vectors.raw", dtype=kind, mode="r", shape=(count, int(dim or 0)))
+        for first in range(0, count, 65536):
+            column.extend(raw[first : first + 65536])
+        folder.meta = {"kb": kb, "encoder": encoder}
+    del raw
+    for name in ("vectors.raw", "state.json"):
+        (rows / name).unlink()
+    rows.rmdir()
+    return VectorStore(path)
+
+
+def _resume(rows: Path, identity: dict[str, Any]) -> tuple[int, int | None]:
+    """Rows that an earlier, killed build has finished, and their width."""
+    if not (rows / "state.json").is_file():
+        return 0, None
+    state = json.loads((rows / "state.json").read_text(encoding="utf-8"))
+    differing = [name for name in identity if state.get(name) != identity[name]]
+    if differing:
+        raise FolderError(
+            f"{rows}: an unfinished build with other {', '.join(differing)} is there "
+            f"({state.get(differing[0])!r}, expected {identity[differing[0]]!r}); remove it to start anew"
+        )
+    return int(state["done"]), int(state["dim"])

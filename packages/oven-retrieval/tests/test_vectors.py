@@ -1,0 +1,241 @@
+"""Vectors on disk, exact search, the planner and the index."""
+
+from __future__ import annotations
+
+import faiss
+import numpy as np
+import pytest
+
+from oven_retrieval import FolderError
+from oven_retrieval.vectors import (
+    ArrayRows,
+    Neighbours,
+    VectorStore,
+    build_index,
+    build_vectors,
+    exact_search,
+    merge,
+    open_index,
+    plan_index,
+    recall_at,
+)
+from oven_retrieval.vectors import index as index_module
+from oven_retrieval.vectors.exact import BLAS_THRESHOLD, blas_from
+
+
+def unit(seed, rows, dim, centres=40):
+    """Clustered unit vectors, as encoders give them."""
+    rng = np.random.default_rng(seed)
+    middle = np.random.default_rng(99).normal(size=(centres, dim))
+    made = middle[rng.integers(0, centres, rows)] + 0.6 * rng.normal(size=(rows, dim))
+    return (made / np.linalg.norm(made, axis=1, keepdims=True)).astype(np.float32)
+
+
+def store(tmp_path, rows=3000, dim=24, dtype=np.float32, **options):
+    made = unit(0, rows, dim)
+    options = {"kb": "k1", "encoder": "e1", "dtype": dtype, **options}
+    return build_vectors(lambda a, b: made[a:b], rows, tmp_path / "vectors", **options), made
+
+
+@pytest.mark.parametrize(
+    ("queries", "rows", "dim", "k", "chunk"),
+    [(1, 1, 1, 1, None), (3, 7, 5, 9, 2), (65, 301, 33, 10, 64), (200, 1000, 8, 3, 999)],
+)
+def test_exact_search_equals_float64(queries, rows, dim, k, chunk):
+    asked, base = unit(1, queries, dim), unit(2, rows, dim)
+    found = exact_search(asked, ArrayRows(base), k, chunk=chunk)
+    product = asked.astype(np.float64) @ base.astype(np.float64).T
+    best = np.sort(product, axis=1)[:, ::-1][:, :k]
+    np.testing.assert_allclose(found.scores[:, : best.shape[1]], best, atol=2e-6)
+    np.testing.assert_allclose(np.take_along_axis(product, found.rows[:, : best.shape[1]], 1), best, atol=2e-6)
+    assert np.all(found.rows[:, rows:] == -1)
+    assert np.all(np.isneginf(found.scores[:, rows:]))
+
+
+def test_exact_search_leaves_the_process_s_setting():
+    before = faiss.cvar.distance_compute_blas_threshold
+    with blas_from(BLAS_THRESHOLD):
+        assert faiss.cvar.distance_compute_blas_threshold == BLAS_THRESHOLD
+    with pytest.raises(KeyError), blas_from(BLAS_THRESHOLD):
+        raise KeyError
+    exact_search(np.ones((2, 3)), ArrayRows(np.ones((4, 3))), 2)
+    assert faiss.cvar.distance_compute_blas_threshold == before
+    assert exact_search(np.ones((0, 3)), ArrayRows(np.ones((4, 3))), 2).rows.shape == (0, 2)
+
+
+def test_ties_over_chunks_go_to_the_earlier_row():
+    found = exact_search(np.ones((1, 2)), ArrayRows(np.ones((9, 2))), 9, chunk=2)
+    assert found.rows.tolist() == [list(range(9))]
+    left = Neighbours(np.array([[5]]), np.array([[1.0]], np.float32))
+    right = Neighbours(np.array([[3]]), np.array([[1.0]], np.float32))
+    assert merge(left, right, 2).rows.tolist() == merge(right, left, 2).rows.tolist() == [[3, 5]]
+
+
+@pytest.mark.parametrize(
+    ("queries", "k", "expected"),
+    [
+        (np.ones((2, 4)), 1, r"queries: expected shape \[n, 3\], got \[2, 4\]"),
+        (np.array([[1, 2, 3], [1, np.nan, 3]]), 1, "queries: row 1 holds NaN or infinity"),
+        (np.ones(3), 1, r"queries: expected shape \[n, 3\], got \[3\]"),
+        (np.ones((1, 3)), 0, "k: expected an integer of at least 1, got 0"),
+    ],
+)
+def test_bad_queries_are_refused(queries, k, expected):
+    with pytest.raises(ValueError, match=expected):
+        exact_search(queries, ArrayRows(np.ones((4, 3))), k)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_store_round_trip(tmp_path, dtype):
+    stored, made = store(tmp_path, rows=70, dtype=dtype, chunk=32)
+    np.testing.assert_allclose(stored.rows(0, 70), made, atol=5e-4 if dtype == np.float16 else 0)
+    assert (len(stored), stored.dim) == (70, 24)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["vectors"]
+    VectorStore(tmp_path / "vectors", kb="k1", encoder="e1", verify=True)
+    with pytest.raises(FolderError, match="kb is 'k1', expected 'k2'"):
+        VectorStore(tmp_path / "vectors", kb="k2")
+    with pytest.raises(FolderError, match="encoder is 'e1', expected 'other'"):
+        VectorStore(tmp_path / "vectors", encoder="other")
+
+
+def test_a_killed_encoding_continues(tmp_path):
+    made, asked = unit(0, 100, 6), []
+
+    def encode(first, last, limit):
+        asked.append((first, last))
+        if last > limit:
+            raise KeyboardInterrupt
+        return made[first:last]
+
+    build = {"kb": "k", "encoder": "e", "dtype": np.float32, "chunk": 30}
+    with pytest.raises(KeyboardInterrupt):
+        build_vectors(lambda a, b: encode(a, b, 60), 100, tmp_path / "v", **build)
+    with (tmp_path / "v.rows" / "vectors.raw").open("ab") as file:
+        file.write(b"half a chunk that was not finished")
+    with pytest.raises(FolderError, match=r"unfinished build with other encoder is there \('e', expected 'f'\)"):
+        build_vectors(lambda a, b: made[a:b], 100, tmp_path / "v", **{**build, "encoder": "f"})
+    asked.clear()
+    stored = build_vectors(lambda a, b: encode(a, b, 100), 100, tmp_path / "v", **build)
+    assert asked == [(60, 90), (90, 100)]
+    np.testing.assert_array_equal(stored.rows(0, 100), made)
+
+
+def test_bad_vectors_are_refused(tmp_path):
+    made = np.ones((9, 3))
+    made[7, 1] = np.inf
+    with pytest.raises(ValueError, match="vectors: row 7 holds NaN or infinity"):
+        build_vectors(lambda a, b: made[a:b], 9, tmp_path / "a", kb="k", encoder="e", chunk=5)
+    with pytest.raises(ValueError, match="vectors as float16: row 0 holds NaN or infinity"):
+        build_vectors(lambda a, b: np.full((b - a, 3), 1e6), 9, tmp_path / "b", kb="k", encoder="e")
+    with pytest.raises(ValueError, match=r"expected 9 rows for 0..8, got 2"):
+        build_vectors(lambda a, b: np.ones((2, 3)), 9, tmp_path / "c", kb="k", encoder="e")
+    with pytest.raises(ValueError, match="dtype: expected float16 or float32, got float64"):
+        build_vectors(lambda a, b: made, 9, tmp_path / "d", kb="k", encoder="e", dtype=np.float64)
+    with pytest.raises(ValueError, match="count, chunk: expected at least 1, got 0, 1024"):
+        build_vectors(lambda a, b: made, 0, tmp_path / "d", kb="k", encoder="e")
+
+
+@pytest.mark.parametrize(
+    ("count", "memory", "recall", "expected"),
+    [(20_000, None, 0.96, "exact"), (20_001, None, 0.96, "IVF256,SQ8"), (20_001, None, 1.0, "exact"),
+     (6_063_945, None, 0.96, "IVF8192,SQ8"), (6_063_945, 2500, 0.9, "IVF8192,SQ4")],
+)  # fmt: skip
+def test_plans(count, memory, recall, expected):
+    plan = plan_index(count, 768, memory_mb=memory, recall=recall)
+    assert plan.factory == expected
+    assert memory is None or plan.megabytes <= memory
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"count": 0, "dim": 3}, "count, dim: expected at least 1, got 0, 3"),
+        ({"count": 5, "dim": 3, "recall": 1.2}, "recall: expected above 0 and at most 1, got 1.2"),
+        ({"count": 5, "dim": 3, "memory_mb": float("nan")}, "memory_mb: expected above 0, got nan"),
+        (
+            {"count": 10**6, "dim": 512, "memory_mb": 10},
+            "no index of 1,000,000 x 512 fits in 10 MB; the smallest takes 272 MB",
+        ),
+    ],
+)
+def test_impossible_plans_are_refused(arguments, expected):
+    with pytest.raises(ValueError, match=expected):
+        plan_index(**arguments)
+
+
+def ivf(rows):
+    plan = plan_index(30_000, 24)
+    return type(plan)("IVF16,SQ8", 16, 1.0, f"{rows} rows in 16 lists")
+
+
+def test_index_is_tuned_measured_saved_and_continued(tmp_path, monkeypatch):
+    stored, made = store(tmp_path)
+    asked = unit(3, 200, 24)
+    writes = []
+    real = index_module._write
+
+    def dying(index, file):
+        writes.append(file.name)
+        if len(writes) == 3:
+            raise KeyboardInterrupt
+        real(index, file)
+
+    options = {"plan": ivf(3000), "recall": 0.9, "queries": asked, "part": 1000}
+    monkeypatch.setattr(index_module, "_write", dying)
+    with pytest.raises(KeyboardInterrupt):
+        build_index(stored, tmp_path / "index", **options)
+    assert writes == ["trained.faiss", "part-00000.faiss", "part-00001.faiss"]
+    with pytest.raises(FolderError, match="parts of another build are there"):
+        build_index(stored, tmp_path / "index", **{**options, "part": 500})
+    lines = []
+    built = build_index(stored, tmp_path / "index", **options, progress=lines.append)
+    assert list(writes[3:]) == ["part-00001.faiss", "part-00002.faiss", "whole.faiss"]
+    assert any("done before" in line for line in lines)
+    assert "against exact search on 200 given queries" in lines[-1]
+    report = built.report
+    assert report.recall_1 >= 0.9
+    assert report.cross_modal
+    found, exact = built.search(asked, 10), exact_search(asked, ArrayRows(made), 10)
+    assert recall_at(found.rows, exact.rows, 1) == report.recall_1
+    assert recall_at(found.rows, exact.rows, 10) == report.recall_10
+    loaded = open_index(tmp_path / "index", stored)
+    assert loaded.report == report
+    assert loaded.probes == report.probes
+    np.testing.assert_array_equal(loaded.search(asked, 10).rows, found.rows)
+    built.probes = 16  # all lists: only the 8 bits differ from exact
+    whole = built.search(asked, 10)
+    assert recall_at(whole.rows, exact.rows, 1) > 0.9
+    true = np.take_along_axis(asked @ made.T, whole.rows, 1)
+    assert np.abs(whole.scores - true).mean() < 0.01
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["index", "vectors"]
+
+
+def test_an_exact_plan_needs_no_index(tmp_path):
+    stored, _ = store(tmp_path, rows=50)
+    built = build_index(stored, tmp_path / "index")
+    assert (built.plan.factory, built.probes, built.report.recall_1) == ("exact", 0, 1.0)
+    assert "other modalities find less" in str(built.report)
+    loaded = open_index(tmp_path / "index", stored)
+    assert loaded.search(stored.rows(3, 4), 60).rows[0].tolist()[0] == 3
+    other = build_vectors(lambda a, b: np.ones((b - a, 2)), 5, tmp_path / "other", kb="k", encoder="e")
+    with pytest.raises(FolderError, match=f"built from the vectors {stored.hash[:12]}…, expected those of .*other"):
+        open_index(tmp_path / "index", other)
+
+
+def test_a_damaged_index_is_not_read(tmp_path):
+    stored, _ = store(tmp_path)
+    build_index(stored, tmp_path / "index", plan=ivf(3000))
+    file = tmp_path / "index" / "index.bin"
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(FolderError, match="its bytes have changed"):
+        open_index(tmp_path / "index", stored)
+
+
+def test_recall_counts_within_k():
+    exact = np.array([[1, 2, 3], [4, -1, -1]])
+    assert recall_at(np.array([[3, 1, 2], [4, 5, 6]]), exact, 1) == 0.5
+    assert recall_at(np.array([[3, 1, 9], [4, 5, 6]]), exact, 3) == 0.75
+    with pytest.raises(ValueError, match="k: expected at most 3"):
+        recall_at(exact, exact, 4)
