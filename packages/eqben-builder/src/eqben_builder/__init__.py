@@ -1,5 +1,21 @@
 """Minimal-change image/caption pairs, and the scores that read them."""
 
 from eqben_builder.__about__ import __version__
+from eqben_builder.scores import (
+    CHANCE,
+    Residuals,
+    Share,
+    WinogroundScores,
+    equivariance_residuals,
+    winoground_scores,
+)
 
-__all__ = ["__version__"]
+__all__ = [
+    "CHANCE",
+    "Residuals",
+    "Share",
+    "WinogroundScores",
+    "__version__",
+    "equivariance_residuals",
+    "winoground_scores",
+]

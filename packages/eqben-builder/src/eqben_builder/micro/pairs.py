@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from eqben_builder.micro.attributes import AXIS, DEPTH, FIELDS
+from eqben_builder.micro.raster import render
 from eqben_builder.micro.sampling import sample_scene
 from eqben_builder.micro.scene import Item, Relation, Scene
 from eqben_builder.micro.statements import Count, Exists, Phrase, Related, parse
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 Kind = Literal["attribute", "count", "relation"]
 KINDS: tuple[Kind, ...] = ("attribute", "count", "relation")
+
+#: Of 64 x 64. Two plain items of one colour may exchange their depth without any trace.
+MIN_CHANGED_PIXELS = 6
 
 _TRIES = 200
 _PLACE = ("x", "y", "scale", "angle")
@@ -115,7 +119,7 @@ def certify(pair: Pair) -> Difference:
     """Check a pair against its own graphs and captions.
 
     Exactly one thing differs, it is the one that the pair names, each caption is true of its own scene and false of the
-    other, and a relation's captions use the same words.
+    other, a relation's captions use the same words, and the pictures differ in at least `MIN_CHANGED_PIXELS` pixels.
 
     Args:
         pair: Any pair whose captions are of the grammar.
@@ -147,6 +151,10 @@ def certify(pair: Pair) -> Difference:
         words = [sorted(text.split()) for text in (pair.caption0, pair.caption1)]
         if words[0] != words[1]:
             raise ValueError(f"a relation's captions must use the same words: {pair.caption0!r}, {pair.caption1!r}")
+    drawn = render([pair.scene0, pair.scene1]).images
+    changed = int((drawn[0] != drawn[1]).any(axis=-1).sum())
+    if changed < MIN_CHANGED_PIXELS:
+        raise ValueError(f"the pictures differ in {changed} pixels of 64 x 64, expected at least {MIN_CHANGED_PIXELS}")
     return difference
 
 

@@ -46,8 +46,9 @@ def _triangle(x: Floats, y: Floats) -> Floats:
 def _diamond(x: Floats, y: Floats) -> Floats:
     a, b = _DIAMOND
     norm = math.hypot(a, b)
-    distance: Floats = np.abs(x) * np.float32(b / norm) + np.abs(y) * np.float32(a / norm) - np.float32(a * b / norm)
-    return distance
+    across = np.abs(x) * np.float32(b / norm)
+    down = np.abs(y) * np.float32(a / norm)
+    return across + down - np.float32(a * b / norm)
 
 
 def _cross(x: Floats, y: Floats) -> Floats:

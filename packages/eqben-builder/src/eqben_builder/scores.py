@@ -1,0 +1,139 @@
+"""Scores of minimal pairs from their 2 x 2 similarities, and how far a model is from equivariance on them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+#: What scores drawn independently from one continuous distribution would get.
+CHANCE: dict[str, float] = {"text": 1 / 4, "image": 1 / 4, "group": 1 / 6}
+
+
+class Share(NamedTuple):
+    """A share of pairs, in [0, 1], with a bootstrap interval and what chance would give."""
+
+    value: float
+    low: float
+    high: float
+    chance: float
+
+
+class WinogroundScores(NamedTuple):
+    """What `winoground_scores` returns.
+
+    text: Both images pick their own caption.
+    image: Both captions pick their own image.
+    group: Both.
+    ties: Pairs in which at least one of the four comparisons is an exact tie; these cannot be right in "group".
+    outcomes: bool [n, 3], one row a pair: text, image, group.
+    """
+
+    text: Share
+    image: Share
+    group: Share
+    ties: int
+    outcomes: NDArray[np.bool_]
+
+
+class Residuals(NamedTuple):
+    """Equivariance residuals, float64 [n] each; all are zero for a model whose scores change as the pair does.
+
+    text: (s00 - s10) - (s11 - s01), how unevenly the two images tell the captions apart.
+    image: (s00 - s01) - (s11 - s10), how unevenly the two captions tell the images apart.
+    v1: s01 - s10, which is half of text minus image.
+    """
+
+    text: NDArray[np.float64]
+    image: NDArray[np.float64]
+    v1: NDArray[np.float64]
+
+
+def winoground_scores(
+    scores: ArrayLike, *, level: float = 0.95, resamples: int = 1000, seed: int = 0
+) -> WinogroundScores:
+    """Score minimal pairs: text, image and group, by strict inequalities.
+
+    text = mean[s00 > s10 and s11 > s01], image = mean[s00 > s01 and s11 > s10], group = mean[both], where s[c][i] is
+    the similarity of caption c and image i.
+
+    Args:
+        scores: [n, 2, 2], the caption first: `scores[k, c, i]`; n at least 1. Any finite scale will do.
+        level: Of the intervals, in (0, 1).
+        resamples: Bootstrap samples of pairs, at least 1.
+        seed: Of the bootstrap.
+
+    Returns:
+        A `WinogroundScores`; a model that ties everything scores 0, not chance.
+
+    Raises:
+        ValueError: The shape that is wrong, or the first entry that is not finite.
+
+    Numerics:
+        Comparisons are made in float64 on the values as given. The bootstrap of a share is drawn from its exact
+        distribution, Binomial(n, share) / n.
+
+    Example:
+        >>> result = winoground_scores([[[0.9, 0.1], [0.2, 0.8]], [[0.9, 0.9], [0.2, 0.8]]])
+        >>> result.text.value, result.image.value, result.ties
+        (0.5, 0.5, 1)
+
+    Source:
+        EqBen section 4 (text, image and group scores as in Winoground); chance as derived from four independent scores.
+    """
+    s = _checked(scores)
+    if not 0.0 < level < 1.0 or resamples < 1:
+        raise ValueError(f"level = {level!r} and resamples = {resamples!r}: expected within (0, 1) and at least 1")
+    text = (s[:, 0, 0] > s[:, 1, 0]) & (s[:, 1, 1] > s[:, 0, 1])
+    image = (s[:, 0, 0] > s[:, 0, 1]) & (s[:, 1, 1] > s[:, 1, 0])
+    outcomes = np.stack([text, image, text & image], axis=1)
+    own, other = s[:, (0, 1), (0, 1)], s[:, (0, 1), (1, 0)]
+    ties = int((own[:, :, None] == other[:, None, :]).any(axis=(1, 2)).sum())
+    rng = np.random.default_rng(seed)
+    tail = (1 - level) / 2
+    shares = []
+    for k, name in enumerate(("text", "image", "group")):
+        value = float(outcomes[:, k].mean())
+        low, high = np.quantile(rng.binomial(len(s), value, resamples) / len(s), (tail, 1 - tail)).tolist()
+        shares.append(Share(value, low, high, CHANCE[name]))
+    return WinogroundScores(shares[0], shares[1], shares[2], ties, outcomes)
+
+
+def equivariance_residuals(scores: ArrayLike) -> Residuals:
+    """How unevenly a model's scores answer to the same change, pair by pair.
+
+    Args:
+        scores: [n, 2, 2] with `scores[k, c, i]`, as in `winoground_scores`.
+
+    Returns:
+        The residuals on the text side, on the image side, and of the v1 form. text = d - a and image = d + a with
+        d = s00 - s11 and a = s10 - s01 = -v1.
+
+    Raises:
+        ValueError: The shape that is wrong, or the first entry that is not finite.
+
+    Example:
+        >>> residuals = equivariance_residuals([[[0.75, 0.25], [0.5, 0.75]]])
+        >>> residuals.text.tolist(), residuals.image.tolist(), residuals.v1.tolist()
+        ([-0.25], [0.25], [-0.25])
+
+    Source:
+        EqSim's equivariance terms, read on one pair.
+    """
+    s = _checked(scores)
+    text = (s[:, 0, 0] - s[:, 1, 0]) - (s[:, 1, 1] - s[:, 0, 1])
+    image = (s[:, 0, 0] - s[:, 0, 1]) - (s[:, 1, 1] - s[:, 1, 0])
+    return Residuals(text, image, s[:, 0, 1] - s[:, 1, 0])
+
+
+def _checked(scores: ArrayLike) -> NDArray[np.float64]:
+    s = np.asarray(scores, dtype=np.float64)
+    if s.ndim != 3 or s.shape[1:] != (2, 2) or not len(s):
+        raise ValueError(f"scores have shape {s.shape}, expected (n, 2, 2) with n >= 1: scores[k, caption, image]")
+    if not np.isfinite(s).all():
+        k, c, i = np.argwhere(~np.isfinite(s))[0]
+        raise ValueError(f"scores[{k}, {c}, {i}] = {s[k, c, i]} is not finite")
+    return s
