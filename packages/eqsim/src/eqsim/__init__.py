@@ -3,6 +3,22 @@
 from eqsim import functional
 from eqsim.__about__ import __version__
 from eqsim.close_pairs import Multinomial, TopK
+from eqsim.contrastive import ClipEqSimLoss, SigLipEqSimLoss
+from eqsim.cyclic import CyclicLoss
+from eqsim.diagnostics import Diagnosis, diagnose
+from eqsim.itm import EqSimITMLoss
 from eqsim.loss import EqSimLoss
 
-__all__ = ["EqSimLoss", "Multinomial", "TopK", "__version__", "functional"]
+__all__ = [
+    "ClipEqSimLoss",
+    "CyclicLoss",
+    "Diagnosis",
+    "EqSimITMLoss",
+    "EqSimLoss",
+    "Multinomial",
+    "SigLipEqSimLoss",
+    "TopK",
+    "__version__",
+    "diagnose",
+    "functional",
+]

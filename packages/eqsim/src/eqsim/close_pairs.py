@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from eqsim.checks import check_scores
+from eqsim.distributed import gather_pairs
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -81,8 +82,8 @@ def pick_columns(
     logits: Float[Tensor, "b n"], own: Int[Tensor, " b"], close: ClosePairs, generator: torch.Generator | None = None
 ) -> Int[Tensor, "b k"]:
     """Return the chosen columns of each row; `own[r]` is the row's own sample and is never chosen."""
-    logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits.clone()
-    logits.scatter_(1, own[:, None], float("-inf"))
+    logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+    logits = logits.scatter(1, own[:, None], float("-inf"))
     if isinstance(close, Multinomial):
         noise = torch.empty_like(logits).exponential_(generator=generator)
         logits -= noise.log_()
@@ -129,3 +130,45 @@ def select_close_pairs(
     rows = pick_columns(logits, own, close, generator)
     columns = pick_columns(logits.mT, own, close, generator)
     return torch.cat([columns_to_pairs(own, rows), columns_to_pairs(own, columns)])
+
+
+CHUNK_ELEMENTS = 1 << 22
+
+
+@torch.no_grad()
+def select_from_features(
+    image: Float[Tensor, "n d"],
+    text: Float[Tensor, "n d"],
+    scale: Float[Tensor, ""],
+    close: ClosePairs,
+    *,
+    generator: torch.Generator | None = None,
+    rank: int = 0,
+    world_size: int = 1,
+) -> Int[Tensor, "p 2"]:
+    """Choose the close pairs of the whole batch a few rows of logits at a time.
+
+    Each rank chooses for its own samples, from all; then the lists are put together.
+
+    Args:
+        image: (n, d) features of the whole batch, as the logits take them.
+        text: (n, d).
+        scale: of the logits.
+        close: the rule.
+        generator: as in `select_close_pairs`; in one process and one chunk the draws are the same.
+        rank: this rank.
+        world_size: number of ranks.
+
+    Returns:
+        (2 n k, 2) ordered pairs, the same on every rank.
+    """
+    n = image.shape[0]
+    share = n // world_size
+    step = max(1, CHUNK_ELEMENTS // n)
+    picked = []
+    for queries, keys in ((image, text), (text, image)):
+        for start in range(rank * share, (rank + 1) * share, step):
+            own = torch.arange(start, min(start + step, (rank + 1) * share), device=image.device)
+            logits = (queries[start : start + len(own)] @ keys.T).mul_(scale)
+            picked.append(columns_to_pairs(own, pick_columns(logits, own, close, generator)))
+    return gather_pairs(torch.cat(picked), world_size)

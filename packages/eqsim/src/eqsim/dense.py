@@ -40,7 +40,7 @@ def dense_contrastive(logits: Float[Tensor, "n n"], contrast: Contrast) -> Float
     if contrast == "clip":
         labels = torch.arange(logits.shape[0], device=logits.device)
         return (F.cross_entropy(logits, labels) + F.cross_entropy(logits.mT, labels)) / 2
-    return (F.softplus(logits).sum() - logits.diagonal().sum()) / logits.shape[0]
+    return (-F.logsigmoid(-logits).sum() - logits.diagonal().sum()) / logits.shape[0]
 
 
 def dense_terms(objective: Objective, scores: Float[Tensor, "n n"], close_pairs: Int[Tensor, "p 2"] | None) -> Terms:

@@ -176,7 +176,7 @@ class EqSimLoss(nn.Module):
         Example:
             >>> from eqsim import EqSimLoss
             >>> EqSimLoss(mode="v1").explain(n=8192, d=512).name
-            'dense'
+            'gram'
         """
         listed = close_pairs or self.close is not None
         return choose_backend(self.objective, self._contrast, self.backend, n=n, d=d, device=device, listed=listed)
@@ -196,6 +196,44 @@ class EqSimLoss(nn.Module):
         loss = self.weight * parts.terms.total()
         return {"eqsim_loss": loss} if output_dict else loss
 
+    @property
+    def contrast(self) -> Contrast | None:
+        """Which contrastive loss comes along: "clip", "sigmoid" or none."""
+        return self._contrast
+
+    @property
+    def term_names(self) -> tuple[str, ...]:
+        """The terms that the mode and the sides have, of "v1", "v2_text" and "v2_image"."""
+        v2 = tuple(f"v2_{side}" for side in ("text", "image") if side in self.objective.sides)
+        return {"v1": ("v1",), "v2": v2, "hybrid": ("v1", *v2)}[self.objective.mode]
+
+    def check(
+        self,
+        image_features: Tensor,
+        text_features: Tensor,
+        logit_scale: Tensor | float | None = None,
+        logit_bias: Tensor | float | None = None,
+        close_pairs: Tensor | None = None,
+    ) -> None:
+        """Raise for input that the loss cannot take; values are read on the CPU, or with checks=True."""
+        check_features(image_features, text_features)
+        check_scale(
+            self.objective.score, logit_scale, needed_for=type(self).__name__ if self._contrast is not None else None
+        )
+        check_process_group(self.rank, self.world_size)
+        compiling = torch.compiler.is_compiling()
+        device = image_features.device
+        if close_pairs is not None:
+            values = not compiling and (self.checks or device.type == "cpu")
+            check_pairs(close_pairs, image_features.shape[0] * self.world_size, device, values=values)
+        if self.checks and not compiling:
+            check_finite(
+                image_features=image_features,
+                text_features=text_features,
+                logit_scale=logit_scale,
+                logit_bias=logit_bias,
+            )
+
     def _parts(
         self,
         image: Tensor,
@@ -204,15 +242,8 @@ class EqSimLoss(nn.Module):
         bias: Tensor | float | None,
         close_pairs: Tensor | None,
     ) -> Parts:
-        check_features(image, text)
-        check_scale(self.objective.score, scale, needed_for=type(self).__name__ if self._contrast else None)
-        check_process_group(self.rank, self.world_size)
+        self.check(image, text, scale, bias, close_pairs)
         compiling = torch.compiler.is_compiling()
-        if close_pairs is not None:
-            values = not compiling and (self.checks or image.device.type == "cpu")
-            check_pairs(close_pairs, image.shape[0] * self.world_size, image.device, values=values)
-        if self.checks and not compiling:
-            check_finite(image_features=image, text_features=text, logit_scale=scale, logit_bias=bias)
         with torch.autocast(image.device.type, enabled=False):
             parts = compute_parts(
                 self.objective,
@@ -234,15 +265,9 @@ class EqSimLoss(nn.Module):
 
     def _warn_dead(self, terms: Terms) -> None:
         margins = {"v1": self.objective.margin_v1, "v2_text": self.objective.margin, "v2_image": self.objective.margin}
-        present = {"v1": ("v1",), "v2": ("v2_text", "v2_image"), "hybrid": ("v1", "v2_text", "v2_image")}
         if self._warned or not any(margins.values()):
             return
-        sides = {f"v2_{side}" for side in self.objective.sides} | {"v1"}
-        dead = [
-            name
-            for name in present[self.objective.mode]
-            if name in sides and margins[name] > 0 and float(getattr(terms, name).detach()) == 0.0
-        ]
+        dead = [name for name in self.term_names if margins[name] > 0 and float(getattr(terms, name).detach()) == 0.0]
         if dead:
             self._warned = True
             named = " and ".join(f"{name} (margin {margins[name]})" for name in dead)

@@ -1,0 +1,197 @@
+"""What EqSim does in a batch: how equivariant the scores are, and which terms pull on the features."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from eqsim.close_pairs import select_close_pairs
+from eqsim.dense import dense_contrastive, dense_terms
+from eqsim.features import as_scalar, at_least_float32, unit_rows
+from eqsim.functional import equivariance_score
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+    from torch import Tensor
+
+    from eqsim.loss import EqSimLoss
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What `diagnose` measured on one batch.
+
+    Attributes:
+        samples: batch size looked at.
+        equivariance: equivariance score of every unordered pair i < j (`eqsim.functional.equivariance_score`).
+        quantiles: for "text", "image" (signed residuals d - a and d + a of all ordered pairs) and "score", the
+            quantiles of `QUANTILES`.
+        terms: value of each term after its margin, times the weight.
+        inside_margin: for each term with pairs, the share of its pairs whose squared residual is within the margin.
+        gradient_share: norm of each term's gradient with respect to both feature matrices, over the sum of the norms;
+            with a contrastive loss, that too.
+        dead: terms that exist in the mode, but have no gradient.
+    """
+
+    samples: int
+    equivariance: Tensor
+    quantiles: dict[str, list[float]]
+    terms: dict[str, float]
+    inside_margin: dict[str, float]
+    gradient_share: dict[str, float]
+    dead: tuple[str, ...]
+
+    def histogram(self, bins: int = 50, high: float | None = None) -> tuple[list[int], list[float]]:
+        """Count equivariance scores in equal bins from 0 to `high` (their maximum by default): counts and edges.
+
+        Scores above `high` are left out.
+        """
+        top = float(self.equivariance.max()) if high is None and self.equivariance.numel() else (high or 1.0)
+        counts = torch.histc(self.equivariance, bins=bins, min=0.0, max=top) if top > 0 else torch.zeros(bins)
+        return [int(count) for count in counts], torch.linspace(0.0, top, bins + 1).tolist()
+
+    def __str__(self) -> str:
+        lines = [f"{self.samples} samples, mean equivariance score {float(self.equivariance.mean()):.4g}"]
+        heading = "  ".join(f"{level:>9.0%}" for level in QUANTILES)
+        lines.append(f"{'quantiles':<22}{heading}")
+        lines += [
+            f"{name:<22}" + "  ".join(f"{value:>9.3g}" for value in values) for name, values in self.quantiles.items()
+        ]
+        for name, share in self.gradient_share.items():
+            inside = (
+                f", {self.inside_margin[name]:.0%} of pairs inside the margin" if name in self.inside_margin else ""
+            )
+            dead = "  NO GRADIENT" if name in self.dead else ""
+            lines.append(f"{name:<22}{self.terms[name]:.4g}, {share:.1%} of the gradient{inside}{dead}")
+        return "\n".join(lines)
+
+
+def diagnose(
+    loss: EqSimLoss,
+    image_features: Float[Tensor, "n d"],
+    text_features: Float[Tensor, "n d"],
+    logit_scale: Tensor | float | None = None,
+    logit_bias: Tensor | float | None = None,
+    *,
+    close_pairs: Int[Tensor, "p 2"] | None = None,
+) -> Diagnosis:
+    """Measure residuals, margins and the gradient of each term on one process's batch.
+
+    Args:
+        loss: the loss whose settings to look at; also `ClipEqSimLoss` and `SigLipEqSimLoss`.
+        image_features: (n, d).
+        text_features: (n, d).
+        logit_scale: as in the loss.
+        logit_bias: as in the loss.
+        close_pairs: as in the loss; None lets the loss's rule choose.
+
+    Returns:
+        A `Diagnosis`; `print` shows it as a table.
+
+    Raises:
+        ValueError: as the loss does.
+
+    Warns:
+        UserWarning: when a term has no gradient at all.
+
+    Numerics: keeps n x n matrices and waits for the device; meant for every few hundred steps, on a few thousand
+        samples at most.
+
+    Example:
+        >>> import torch
+        >>> from eqsim import EqSimLoss, diagnose
+        >>> generator = torch.Generator().manual_seed(0)
+        >>> image, text = torch.randn(2, 32, 8, generator=generator)
+        >>> sorted(diagnose(EqSimLoss(), image, text).gradient_share)
+        ['v1', 'v2_image', 'v2_text']
+
+    Source: "EqSim/EqBen" figure 6 plots the distribution of the equivariance score.
+    """
+    loss.check(image_features, text_features, logit_scale, logit_bias, close_pairs)
+    image, text = (at_least_float32(rows.detach()).clone().requires_grad_() for rows in (image_features, text_features))
+    with torch.enable_grad(), torch.autocast(image.device.type, enabled=False):
+        scale = as_scalar(1.0 if logit_scale is None else logit_scale, image).detach()
+        rows = (unit_rows(image), unit_rows(text)) if loss.objective.score == "cosine" else (image, text)
+        dots = rows[0] @ rows[1].mT
+        logits = dots * scale
+        scores = {"cosine": dots, "logits": logits, "softmax": logits.softmax(dim=1)}[loss.objective.score]
+        if close_pairs is None and loss.close is not None:
+            close_pairs = select_close_pairs(logits.detach(), loss.close, generator=loss.generator)
+        terms = dense_terms(loss.objective, scores, close_pairs)
+        asked = [name for name in terms._fields if name in loss.term_names]
+        values = {name: loss.weight * getattr(terms, name) for name in asked}
+        if loss.contrast is not None:
+            bias = 0.0 if logit_bias is None else as_scalar(logit_bias, image).detach()
+            values = {"contrastive": dense_contrastive(logits + bias, loss.contrast)} | values
+        norms = {}
+        for name, value in values.items():
+            grads = torch.autograd.grad(value, (image, text), retain_graph=True)
+            norms[name] = float(torch.stack([grad.square().sum() for grad in grads]).sum().sqrt())
+    total = sum(norms.values())
+    dead = tuple(name for name in asked if norms[name] == 0.0)
+    if dead:
+        warnings.warn(
+            f"{', '.join(dead)} gives no gradient on this batch (margin={loss.objective.margin}, "
+            f"margin_v1={loss.objective.margin_v1}, weight={loss.weight})",
+            UserWarning,
+            stacklevel=2,
+        )
+    scores = scores.detach()
+    return Diagnosis(
+        samples=scores.shape[0],
+        equivariance=equivariance_score(scores).cpu(),
+        quantiles=_quantiles(scores),
+        terms={name: float(value.detach()) for name, value in values.items()},
+        inside_margin=_inside(loss, scores, close_pairs, asked),
+        gradient_share={name: norm / total if total > 0 else 0.0 for name, norm in norms.items()},
+        dead=dead,
+    )
+
+
+def _residuals(scores: Tensor) -> dict[str, Tensor]:
+    diagonal = scores.diagonal()
+    d, a = diagonal[:, None] - diagonal[None], scores - scores.mT
+    return {"v1": a, "v2_text": d - a, "v2_image": d + a}
+
+
+def _quantiles(scores: Tensor) -> dict[str, list[float]]:
+    n = scores.shape[0]
+    others = ~torch.eye(n, dtype=torch.bool, device=scores.device)
+    residuals = _residuals(scores)
+    values = {
+        "text residual": residuals["v2_text"][others],
+        "image residual": residuals["v2_image"][others],
+        "equivariance score": equivariance_score(scores),
+    }
+    return {name: [_quantile(value, level) for level in QUANTILES] for name, value in values.items()}
+
+
+def _quantile(values: Tensor, level: float) -> float:
+    """Return a quantile of any number of values (torch.quantile stops at 2^24)."""
+    if values.numel() == 0:
+        return 0.0
+    rank = 1 + round(level * (values.numel() - 1))
+    return float(values.flatten().kthvalue(rank).values)
+
+
+def _inside(loss: EqSimLoss, scores: Tensor, pairs: Tensor | None, asked: list[str]) -> dict[str, float]:
+    n = scores.shape[0]
+    listed = torch.zeros((n, n), dtype=torch.bool, device=scores.device)
+    if pairs is not None:
+        listed[pairs[:, 0], pairs[:, 1]] = True
+    others = ~torch.eye(n, dtype=torch.bool, device=scores.device)
+    share = {}
+    for name in asked:
+        chosen = others if pairs is None else listed
+        if name == "v1" and loss.objective.mode == "hybrid":
+            chosen = others & ~(listed | listed.mT)
+        margin = loss.objective.margin_v1 if name == "v1" else loss.objective.margin
+        squares = _residuals(scores)[name][chosen].square()
+        if squares.numel():
+            share[name] = float((squares <= margin).float().mean())
+    return share

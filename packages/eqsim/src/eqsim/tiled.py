@@ -1,0 +1,209 @@
+"""The tiled backend: autograd around the tiled passes, and the loss put together from what they return."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+
+from eqsim.assemble import assemble_terms
+from eqsim.objective import Parts
+from eqsim.pair_scores import listed_sums, pair_dots
+from eqsim.residuals import PairSums
+from eqsim.tiles import DOTS, LOGITS, SOFTMAX, TILE, Plan, plan_of, tile_gradients, tile_softmax_sums, tile_statistics
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+    from torch import Tensor
+
+    from eqsim.objective import Contrast, Objective
+
+SCORE_CODES = {"cosine": DOTS, "logits": LOGITS, "softmax": SOFTMAX}
+
+
+class _TiledPass(torch.autograd.Function):
+    """Log-sum-exps (2, n) and sums (4,) of the whole batch; each rank computes its share of the tiles, both ways."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        image: Tensor,
+        text: Tensor,
+        scale: Tensor,
+        bias: Tensor,
+        matching: Tensor,
+        numbers: list[float],
+        triton: bool,
+    ) -> tuple[Tensor, Tensor]:
+        plan = plan_of(numbers)
+        statistics, softmax_sums, _ = _passes(triton)
+        running, sums = statistics(image, text, scale, bias, matching, numbers)
+        lse = _combine(running, plan.world_size) if plan.lse else running[:2]
+        rho = diagonal = image.new_empty(0)
+        if plan.terms and plan.score == SOFTMAX:
+            own = torch.exp(matching - lse[0])
+            soft, rho, diagonal = softmax_sums(image, text, scale, lse[0].contiguous(), own, numbers)
+            sums = torch.cat([soft[:3], sums[3:]])
+            if plan.world_size > 1:
+                dist.all_reduce(rho)
+                dist.all_reduce(diagonal)
+            diagonal = diagonal * own
+            rho = rho + diagonal
+        if plan.world_size > 1:
+            dist.all_reduce(sums)
+        ctx.save_for_backward(image, text, scale, bias, matching, lse, rho, diagonal)
+        ctx.numbers, ctx.triton = numbers, triton
+        return lse, sums
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        image, text, scale, bias, matching, lse, rho, diagonal = ctx.saved_tensors
+        plan = plan_of(ctx.numbers)
+        lse_weights, sum_weights = grads[0].contiguous(), grads[1].contiguous()
+        own = matching
+        soft = plan.terms and plan.score == SOFTMAX
+        if soft:
+            own = torch.exp(matching - lse[0])
+            lse_weights = torch.stack([lse_weights[0] - sum_weights[:3] @ rho, lse_weights[1]])
+        grad_image, grad_text, grad_numbers, grad_matching = _passes(ctx.triton)[2](
+            image, text, scale, bias, own, lse, lse_weights, sum_weights, ctx.numbers
+        )
+        # This rank formed its share of the tiles: the gather's backward adds the ranks' parts, and the factor makes the
+        # sum follow the convention of eqsim.distributed. The softmax's diagonal part is whole on every rank already.
+        share = plan.world_size
+        if share > 1:
+            grad_image, grad_text, grad_numbers, grad_matching = (
+                grad * share for grad in (grad_image, grad_text, grad_numbers, grad_matching)
+            )
+        if soft:
+            grad_matching = sum_weights[:3] @ diagonal
+        return grad_image, grad_text, grad_numbers[0], grad_numbers[1], grad_matching, None, None
+
+
+def _passes(triton: bool) -> tuple[Any, Any, Any]:
+    if triton:
+        from eqsim.triton_passes import triton_gradients, triton_softmax_sums, triton_statistics
+
+        return triton_statistics, triton_softmax_sums, triton_gradients
+    return tile_statistics, tile_softmax_sums, tile_gradients
+
+
+def _combine(running: Tensor, world_size: int) -> Tensor:
+    """Turn running maxima and scaled sums into log-sum-exps, over the tiles of all ranks."""
+    maxima: Tensor = running[0::2]
+    sums: Tensor = running[1::2]
+    if world_size > 1:
+        local = maxima.clone()
+        maxima = local.clone()
+        dist.all_reduce(maxima, op=dist.ReduceOp.MAX)
+        sums = sums * torch.exp(local - maxima)
+        dist.all_reduce(sums)
+    lse: Tensor = maxima + sums.log()
+    return lse
+
+
+def matching_scores(image: Float[Tensor, "n d"], text: Float[Tensor, "n d"], *, unit: bool) -> Float[Tensor, " n"]:
+    """Return image_i . text_i; for unit rows as 1 - |image_i - text_i|^2 / 2, which is accurate near convergence."""
+    if not unit:
+        dots: Tensor = (image * text).sum(dim=1)
+        return dots
+    # A row of zeros stands for itself: its score is 0.
+    alive = [(torch.linalg.vector_norm(rows.detach(), dim=1) > 0.5).to(rows) for rows in (image, text)]
+    scores: Tensor = (alive[0] + alive[1] - (image - text).square().sum(dim=1)) / 2
+    return scores
+
+
+def _plan(
+    objective: Objective, contrast: Contrast | None, *, everything: bool, split: bool, tile: int, rank: int, world: int
+) -> Plan:
+    """Decide what the pass has to sum; with `split`, v2 comes from sum a^2 and the matching scores alone."""
+    v2 = everything and objective.mode == "v2"
+    pairwise = objective.margin_mode == "pair"
+    softmax = objective.score == "softmax"
+    return Plan(
+        lse=contrast == "clip" or softmax,
+        sigmoid=contrast == "sigmoid",
+        v1=everything and (objective.mode != "v2" or split),
+        text=v2 and not split and "text" in objective.sides,
+        image=v2 and not split and "image" in objective.sides,
+        score=SCORE_CODES[objective.score],
+        margin=objective.margin if pairwise else 0.0,
+        margin_v1=objective.margin_v1 if pairwise else 0.0,
+        tile=tile,
+        rank=rank,
+        world_size=world,
+    )
+
+
+def tiled_parts(
+    objective: Objective,
+    contrast: Contrast | None,
+    image: Float[Tensor, "n d"],
+    text: Float[Tensor, "n d"],
+    scale: Float[Tensor, ""],
+    bias: Float[Tensor, ""] | None,
+    close_pairs: Int[Tensor, "p 2"] | None,
+    *,
+    all_sums: PairSums | None = None,
+    triton: bool = False,
+    tile: int | None = None,
+    rank: int = 0,
+    world_size: int = 1,
+) -> Parts:
+    """Compute everything in O(n d) memory.
+
+    Args:
+        objective: what is minimised.
+        contrast: the contrastive loss to compute on the way, if any.
+        image: (n, d) rows of the whole batch; unit rows where the score is the cosine.
+        text: (n, d).
+        scale: of the logits.
+        bias: of the logits, for the sigmoid loss.
+        close_pairs: the close list.
+        all_sums: the sums over all pairs, where they are known already (from Gram matrices).
+        triton: run the passes as Triton kernels.
+        tile: rows of a tile; None takes `TILE`.
+        rank: this process's share of the tiles.
+        world_size: number of processes that share the tiles; all hold the whole batch.
+    """
+    n = image.shape[0]
+    unit = objective.score == "cosine"
+    everything = objective.runs_over_all_pairs(listed=close_pairs is not None)
+    # 2 mean d^2 + 2 mean a^2 needs no d_ij; one side alone or a margin does, since (d - a)^2 is then wanted accurately.
+    split = objective.margin == 0 and len(objective.sides) == 2
+    matching = matching_scores(image, text, unit=unit)
+    logits_ii = matching * scale
+    by_tiles = everything and all_sums is None
+    plan = _plan(objective, contrast, everything=by_tiles, split=split, tile=tile or TILE, rank=rank, world=world_size)
+    lse: Tensor | None = None
+    sums: Tensor | None = None
+    if plan.lse or plan.sigmoid or plan.terms:
+        own = matching if unit else logits_ii
+        offset = scale.new_zeros(()) if bias is None else bias
+        numbers = [float(number) for number in plan]
+        lse, sums = _TiledPass.apply(image, text, scale, offset, own, numbers, triton)
+    contrastive = None
+    if contrast == "clip" and lse is not None:
+        contrastive = (lse.sum() / 2 - logits_ii.sum()) / n
+    elif contrast == "sigmoid" and sums is not None:
+        contrastive = (sums[3] - logits_ii.sum()) / n - (0.0 if bias is None else bias)
+    scores_ii = matching if unit else logits_ii
+    if objective.score == "softmax" and lse is not None:
+        scores_ii = torch.exp(logits_ii - lse[0])
+
+    if by_tiles and sums is not None:
+        all_sums = PairSums(*sums[:3].unbind(0))
+        if split and objective.mode == "v2":
+            both = all_sums.v1 + 2 * n * (scores_ii - scores_ii.mean()).square().sum()
+            all_sums = PairSums(all_sums.v1, both, both)
+    listed, length = None, 0
+    if close_pairs is not None:
+        length = close_pairs.shape[0]
+        s_ij, s_ji = pair_dots(image, text, close_pairs)
+        if not unit:
+            s_ij, s_ji = s_ij * scale, s_ji * scale
+        if objective.score == "softmax" and lse is not None:
+            s_ij, s_ji = torch.exp(s_ij - lse[0, close_pairs[:, 0]]), torch.exp(s_ji - lse[0, close_pairs[:, 1]])
+        listed = listed_sums(objective, scores_ii, s_ij, s_ji, close_pairs)
+    return Parts(contrastive, assemble_terms(objective, n, all_sums, listed, length))

@@ -1,0 +1,366 @@
+"""The tiled pass: log-sum-exps, EqSim sums and gradients from square tiles of the score matrix and their mirrors.
+
+A tile holds rows b and columns c of the n x n matrix; its mirror holds rows c and columns b. EqSim couples s_ij with
+s_ji, so both are formed together as x[i, j] = image_i . text_j and y[i, j] = image_j . text_i, for b <= c only. Nothing
+n x n is kept: backward forms the tiles again. The gradient of a tile's scores is put together in place and multiplied
+into the feature gradients at once.
+
+These are plain functions on tensors without autograd (`eqsim.tiled` adds it), registered as operators
+(`eqsim.operators`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+
+from eqsim.operators import operator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torch import Tensor
+
+DOTS, LOGITS, SOFTMAX = 0, 1, 2
+"""What a residual is taken of: dot products, dot products times the scale, or the softmax of those over texts."""
+
+TILE = 1024
+
+
+class Plan(NamedTuple):
+    """What a pass computes; a flat tuple of numbers, so that it passes through a custom operator.
+
+    Attributes:
+        lse: log-sum-exps of rows and columns.
+        sigmoid: the sum of softplus(logit + bias).
+        v1, text, image: which sums of squared residuals.
+        score: DOTS, LOGITS or SOFTMAX.
+        margin, margin_v1: margins taken off every pair (0 where margins are taken off means).
+        tile: rows and columns of a tile.
+        rank, world_size: this process computes every world_size-th tile, from the rank-th on.
+    """
+
+    lse: bool
+    sigmoid: bool
+    v1: bool
+    text: bool
+    image: bool
+    score: int
+    margin: float
+    margin_v1: float
+    tile: int
+    rank: int = 0
+    world_size: int = 1
+
+    @property
+    def terms(self) -> bool:
+        """Whether any sum of squared residuals is asked for."""
+        return self.v1 or self.text or self.image
+
+
+class _Tile(NamedTuple):
+    """One tile with its mirror: x[i, j] = L_ij and y[i, j] = L_ji; a tile on the diagonal has no mirror (y is x^T)."""
+
+    b: slice
+    c: slice
+    x: Tensor
+    y: Tensor
+    on_diagonal: bool
+
+    def weight(self) -> int:
+        """How many ordered pairs one element stands for."""
+        return 1 if self.on_diagonal else 2
+
+
+def _tiles(image: Tensor, text: Tensor, factor: Tensor | None, plan: Plan) -> Iterator[_Tile]:
+    """Yield the tiles of this process with their dot products, times `factor` where given."""
+    n = image.shape[0]
+    blocks = [slice(start, min(start + plan.tile, n)) for start in range(0, n, plan.tile)]
+    buffers = image.new_empty((2, min(plan.tile, n) ** 2))
+    position = -1
+    for first, b in enumerate(blocks):
+        for c in blocks[first:]:
+            position += 1
+            if position % plan.world_size != plan.rank:
+                continue
+            shape = (b.stop - b.start, c.stop - c.start)
+            size = shape[0] * shape[1]
+            x, y = buffers[0, :size].view(shape), buffers[1, :size].view(shape)
+            torch.mm(image[b], text[c].T, out=x)
+            if factor is not None:
+                x.mul_(factor)
+            if b == c:
+                yield _Tile(b, c, x, x.T, True)
+                continue
+            torch.mm(text[b], image[c].T, out=y)
+            if factor is not None:
+                y.mul_(factor)
+            yield _Tile(b, c, x, y, False)
+
+
+def _absorb(maxima: Tensor, sums: Tensor, where: slice, values: Tensor, dim: int, scratch: Tensor) -> None:
+    """Fold exp(values), reduced over `dim`, into running maxima and scaled sums (an online log-sum-exp)."""
+    new = torch.maximum(maxima[where], values.amax(dim))
+    sums[where] *= torch.exp(maxima[where] - new)
+    work = scratch.view(-1)[: values.numel()].view(values.shape)
+    torch.sub(values, new.unsqueeze(dim), out=work).exp_()
+    sums[where] += work.sum(dim)
+    maxima[where] = new
+
+
+def _active(residual: Tensor, margin: float) -> Tensor:
+    """Return the residual where its square exceeds the margin, else 0."""
+    return residual if margin == 0 else torch.where(residual.square() > margin, residual, torch.zeros_like(residual))
+
+
+def _square_sum(residual: Tensor, margin: float) -> Tensor:
+    """Return the sum of max(residual^2 - margin, 0)."""
+    if margin == 0:
+        flat = residual.reshape(-1)
+        return torch.dot(flat, flat)
+    return torch.relu(residual.square() - margin).sum()
+
+
+def _add_sums(sums: Tensor, a: Tensor, d: Tensor | None, plan: Plan, weight: int) -> None:
+    if plan.v1:
+        sums[0] += weight * _square_sum(a, plan.margin_v1)
+    if d is not None and plan.text:
+        sums[1] += weight * _square_sum(d - a, plan.margin)
+    if d is not None and plan.image:
+        sums[2] += weight * _square_sum(d + a, plan.margin)
+
+
+def _softplus_sum(values: Tensor) -> Tensor:
+    """Return sum log(1 + e^x); logsigmoid keeps every digit where softplus switches to x at 20."""
+    return -torch.nn.functional.logsigmoid(-values).sum()
+
+
+def _differences(matching: Tensor, tile: _Tile, plan: Plan) -> Tensor | None:
+    return matching[tile.b, None] - matching[None, tile.c] if plan.text or plan.image else None
+
+
+STATISTICS_SCHEMA = (
+    "(Tensor image, Tensor text, Tensor scale, Tensor bias, Tensor matching, float[] numbers) -> (Tensor, Tensor)"
+)
+SOFTMAX_SCHEMA = (
+    "(Tensor image, Tensor text, Tensor scale, Tensor row_lse, Tensor matching, float[] numbers)"
+    " -> (Tensor, Tensor, Tensor)"
+)
+GRADIENTS_SCHEMA = (
+    "(Tensor image, Tensor text, Tensor scale, Tensor bias, Tensor matching, Tensor lse, Tensor lse_weights,"
+    " Tensor sum_weights, float[] numbers) -> (Tensor, Tensor, Tensor, Tensor)"
+)
+
+
+def statistics_shapes(image: Tensor, *_: object) -> tuple[Tensor, Tensor]:
+    """Return empty outputs of `tile_statistics`."""
+    return image.new_empty((4, image.shape[0])), image.new_empty(4)
+
+
+def softmax_shapes(image: Tensor, *_: object) -> tuple[Tensor, Tensor, Tensor]:
+    """Return empty outputs of `tile_softmax_sums`."""
+    return image.new_empty(4), image.new_empty((3, image.shape[0])), image.new_empty((3, image.shape[0]))
+
+
+def gradients_shapes(image: Tensor, text: Tensor, *_: object) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return empty outputs of `tile_gradients`."""
+    return torch.empty_like(image), torch.empty_like(text), image.new_empty(2), image.new_empty(image.shape[0])
+
+
+@operator(f"tile_statistics{STATISTICS_SCHEMA}", statistics_shapes)
+def tile_statistics(
+    image: Tensor, text: Tensor, scale: Tensor, bias: Tensor, matching: Tensor, numbers: list[float]
+) -> tuple[Tensor, Tensor]:
+    """Return running (row max, row sum, column max, column sum) as (4, n), and (v1, text, image, softplus) sums.
+
+    `matching` is s_ii in units of the score; softmax residuals need the log-sum-exps first (`tile_softmax_sums`).
+    """
+    plan = plan_of(numbers)
+    n = image.shape[0]
+    running = image.new_zeros((4, n))
+    running[0::2] = float("-inf")
+    sums = image.new_zeros(4)
+    scratch = image.new_empty(min(plan.tile, n) ** 2 if plan.lse else 0)
+    raw = plan.terms and plan.score != SOFTMAX
+    scaled = plan.lse or plan.sigmoid or plan.score == LOGITS
+    late_scale = scaled and raw and plan.score == DOTS
+    for tile in _tiles(image, text, scale if scaled and not late_scale else None, plan):
+        if raw:
+            _add_sums(sums, tile.x - tile.y, _differences(matching, tile, plan), plan, tile.weight())
+        if late_scale:
+            tile.x.mul_(scale)
+            if not tile.on_diagonal:
+                tile.y.mul_(scale)
+        if plan.lse:
+            _absorb(running[0], running[1], tile.b, tile.x, 1, scratch)
+            _absorb(running[2], running[3], tile.c, tile.x, 0, scratch)
+            if not tile.on_diagonal:
+                _absorb(running[0], running[1], tile.c, tile.y, 0, scratch)
+                _absorb(running[2], running[3], tile.b, tile.y, 1, scratch)
+        if plan.sigmoid:
+            sums[3] += _softplus_sum(tile.x + bias)
+            if not tile.on_diagonal:
+                sums[3] += _softplus_sum(tile.y + bias)
+    return running, sums
+
+
+def _softmax_tile(tile: _Tile, row_lse: Tensor) -> tuple[Tensor, Tensor]:
+    """Return S_ij and S_ji on a tile, S = exp(L - row_lse); for a diagonal tile the second is the first, transposed."""
+    s_x = torch.sub(tile.x, row_lse[tile.b, None]).exp_()
+    s_y = s_x.T if tile.on_diagonal else torch.sub(tile.y, row_lse[None, tile.c]).exp_()
+    return s_x, s_y
+
+
+@operator(f"tile_softmax_sums{SOFTMAX_SCHEMA}", softmax_shapes)
+def tile_softmax_sums(
+    image: Tensor, text: Tensor, scale: Tensor, row_lse: Tensor, matching: Tensor, numbers: list[float]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the sums for softmax scores, and what their gradient needs.
+
+    The softmax couples a row: dL_ij = S_ij (g_ij - rho_i), rho_i = sum_k S_ik g_ik, where g is the gradient of S.
+
+    Returns:
+        sums (4,); rho (3, n), one row for each of v1, text, image at coefficient 1, without the diagonal's part; and
+        the gradient of S_ii (3, n), likewise.
+    """
+    plan = plan_of(numbers)
+    n = image.shape[0]
+    sums, rho, diagonal = image.new_zeros(4), image.new_zeros((3, n)), image.new_zeros((3, n))
+    for tile in _tiles(image, text, scale, plan):
+        s_x, s_y = _softmax_tile(tile, row_lse)
+        a, d = s_x - s_y, _differences(matching, tile, plan)
+        _add_sums(sums, a, d, plan, tile.weight())
+        for term, asked in enumerate((plan.v1, plan.text, plan.image)):
+            if not asked:
+                continue
+            if term == 0 or d is None:
+                slope = _active(a, plan.margin_v1)
+            else:
+                sign = 1 if term == 2 else -1
+                residual = _active(torch.add(d, a, alpha=sign), plan.margin)
+                diagonal[term, tile.b] += 4 * residual.sum(1)
+                if not tile.on_diagonal:
+                    diagonal[term, tile.c] -= 4 * residual.sum(0)
+                slope = residual if sign == 1 else -residual
+            rho[term, tile.b] += 4 * torch.linalg.vecdot(s_x, slope)
+            if not tile.on_diagonal:
+                rho[term, tile.c] -= 4 * (s_y * slope).sum(0)
+    return sums, rho, diagonal
+
+
+def _slopes(a: Tensor, d: Tensor | None, weights: Tensor, plan: Plan) -> tuple[Tensor | None, Tensor | None]:
+    """Return the gradients of the weighted sums with respect to s_ij (minus that of s_ji) and to d."""
+    slope = a if plan.v1 and plan.margin_v1 == 0 else _active(a, plan.margin_v1) if plan.v1 else None
+    slope = None if slope is None else slope * (4 * weights[0])
+    if d is None:
+        return slope, None
+    pull = torch.zeros_like(d)
+    slope = torch.zeros_like(d) if slope is None else slope
+    for asked, sign, weight in ((plan.text, -1, weights[1]), (plan.image, 1, weights[2])):
+        if asked:
+            residual = _active(torch.add(d, a, alpha=sign), plan.margin) * (4 * weight)
+            slope = torch.add(slope, residual, alpha=sign)
+            pull += residual
+    return slope, pull
+
+
+@operator(f"tile_gradients{GRADIENTS_SCHEMA}", gradients_shapes)
+def tile_gradients(
+    image: Tensor,
+    text: Tensor,
+    scale: Tensor,
+    bias: Tensor,
+    matching: Tensor,
+    lse: Tensor,
+    lse_weights: Tensor,
+    sum_weights: Tensor,
+    numbers: list[float],
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Form every tile again and return the gradients of image, text, (scale, bias) and matching.
+
+    Args:
+        image: (n, d), as in the forward pass, and so are the next four.
+        text: (n, d).
+        scale: of the logits.
+        bias: of the logits.
+        matching: (n,) s_ii in units of the score.
+        lse: (2, n) log-sum-exps of rows and columns.
+        lse_weights: (2, n) incoming gradient of `lse`; for softmax scores the rows' already hold minus rho.
+        sum_weights: (4,) incoming gradient of the sums.
+        numbers: the plan.
+    """
+    plan = plan_of(numbers)
+    n = image.shape[0]
+    grad_image, grad_text = torch.zeros_like(image), torch.zeros_like(text)
+    grad_numbers, grad_matching = image.new_zeros(2), image.new_zeros(n)
+    rows, columns = lse.unbind(0)
+    row_weights, column_weights = lse_weights.unbind(0)
+    scaled = plan.lse or plan.sigmoid or plan.score != DOTS
+    work = image.new_empty((3, min(plan.tile, n) ** 2))
+    for tile in _tiles(image, text, None, plan):
+        shape, size = tile.x.shape, tile.x.numel()
+        grad_x, grad_y, spare = (work[k, :size].view(shape) for k in range(3))
+        both = ((tile.x, grad_x, False),) if tile.on_diagonal else ((tile.x, grad_x, False), (tile.y, grad_y, True))
+        b, c = tile.b, tile.c
+        slope = None
+        if plan.terms and plan.score == DOTS:
+            slope, pull = _slopes(tile.x - tile.y, _differences(matching, tile, plan), sum_weights, plan)
+            _pull_matching(grad_matching, pull, tile)
+        if scaled:
+            for values, _, _ in both:
+                values.mul_(scale)
+        soft: tuple[Tensor, Tensor] | None = None
+        if plan.terms and plan.score == LOGITS:
+            slope, pull = _slopes(tile.x - tile.y, _differences(matching, tile, plan), sum_weights, plan)
+            _pull_matching(grad_matching, pull, tile)
+        elif plan.terms and plan.score == SOFTMAX:
+            soft = _softmax_tile(tile, rows)
+            slope, _ = _slopes(soft[0] - soft[1], _differences(matching, tile, plan), sum_weights, plan)
+        for values, grad, mirrored in both:
+            own, other = (slice(None), None), (None, slice(None))
+            # In x rows are the tile's rows; in y they are its columns, so the weights swap axes.
+            row_at, column_at = ((c, other), (b, own)) if mirrored else ((b, own), (c, other))
+            grad.zero_()
+            if soft is not None and slope is not None:
+                torch.add(row_weights[row_at[0]][row_at[1]], slope, alpha=-1 if mirrored else 1, out=grad)
+                grad.mul_(soft[1] if mirrored else soft[0])
+            elif plan.lse:
+                torch.sub(values, rows[row_at[0]][row_at[1]], out=grad).exp_().mul_(row_weights[row_at[0]][row_at[1]])
+            if plan.lse:
+                torch.sub(values, columns[column_at[0]][column_at[1]], out=spare).exp_()
+                grad.addcmul_(spare, column_weights[column_at[0]][column_at[1]])
+            if plan.sigmoid:
+                torch.add(values, bias, out=spare).sigmoid_().mul_(sum_weights[3])
+                grad_numbers[1] += spare.sum()
+                grad.add_(spare)
+            if slope is not None and plan.score == LOGITS:
+                grad.add_(slope, alpha=-1 if mirrored else 1)
+            if scaled:
+                grad_numbers[0] += torch.dot(grad.view(-1), values.reshape(-1))
+                grad.mul_(scale)
+            if slope is not None and plan.score == DOTS:
+                grad.add_(slope, alpha=-1 if mirrored else 1)
+        grad_image[b].addmm_(grad_x, text[c])
+        grad_text[c].addmm_(grad_x.T, image[b])
+        if not tile.on_diagonal:
+            grad_image[c].addmm_(grad_y.T, text[b])
+            grad_text[b].addmm_(grad_y, image[c])
+    # The tiles held scale * dot where the scale's gradient needs the dot product alone.
+    grad_numbers[0] /= scale
+    return grad_image, grad_text, grad_numbers, grad_matching
+
+
+def _pull_matching(grad_matching: Tensor, pull: Tensor | None, tile: _Tile) -> None:
+    if pull is None:
+        return
+    grad_matching[tile.b] += pull.sum(1)
+    if not tile.on_diagonal:
+        grad_matching[tile.c] -= pull.sum(0)
+
+
+def plan_of(numbers: list[float]) -> Plan:
+    """Read a plan back from the numbers that passed through a custom operator."""
+    lse, sigmoid, v1, text, image = (bool(number) for number in numbers[:5])
+    tile, rank, world_size = (int(number) for number in numbers[8:])
+    return Plan(lse, sigmoid, v1, text, image, int(numbers[5]), numbers[6], numbers[7], tile, rank, world_size)

@@ -1,0 +1,176 @@
+"""Every backend against the dense one, which `test_loss` holds against the definition; and the choice between them."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+
+from eqsim import ClipEqSimLoss, EqSimLoss, SigLipEqSimLoss, TopK, _reference
+from eqsim.backends import choose_backend
+from eqsim.dense import dense_parts
+from eqsim.features import unit_rows
+from eqsim.gram import gram_sums
+from eqsim.objective import Objective
+from eqsim.tiled import tiled_parts
+
+SETTINGS = list(
+    itertools.product(
+        ("v1", "v2", "hybrid"),
+        ("cosine", "logits", "softmax"),
+        (None, "clip", "sigmoid"),
+        (("text", "image"), ("text",), ("image",)),
+        (("mean", 0.0, 0.0), ("mean", 0.05, 0.02), ("pair", 0.05, 0.02)),
+        (False, True),
+    )
+)
+
+
+def leaves(n: int, d: int, dtype: torch.dtype = torch.float64, spread: float = 1.0) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(n)
+    image = torch.randn(n, d, generator=generator, dtype=torch.float64)
+    text = image + spread * torch.randn(n, d, generator=generator, dtype=torch.float64)
+    numbers = [torch.tensor(value, dtype=torch.float64) for value in (2.0, -1.0)]
+    return [value.to(dtype).requires_grad_() for value in (image, text, *numbers)]
+
+
+def neighbours(n: int) -> torch.Tensor:
+    listed = [(i, (i + step) % n) for i in range(n) for step in (1, 2, 1) if (i + step) % n != i]
+    return torch.tensor(listed, dtype=torch.int64).reshape(-1, 2)
+
+
+def gradients(loss: torch.Tensor, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+    found = torch.autograd.grad(loss, inputs, allow_unused=True, retain_graph=True)
+    return [torch.zeros_like(x) if grad is None else grad for grad, x in zip(found, inputs, strict=True)]
+
+
+@pytest.mark.parametrize(("n", "d", "tile"), [(1, 3, 4), (2, 3, 1), (7, 5, 3), (13, 4, 4)])
+@pytest.mark.parametrize("contrast", [None, "clip", "sigmoid"])
+def test_tiles_are_the_dense_matrix(n: int, d: int, tile: int, contrast: str | None) -> None:
+    inputs = leaves(n, d)
+    image, text, scale, bias = inputs
+    # Each size takes its own third of the settings; together they take all.
+    for mode, score, kind, sides, margins, listed in SETTINGS[{1: 0, 2: 1, 7: 2, 13: 1}[n] :: 3]:
+        if kind != contrast or (mode == "hybrid" and not listed):
+            continue
+        objective = Objective(mode, score, sides, margins[1], margins[2], margins[0])
+        rows = (unit_rows(image), unit_rows(text)) if score == "cosine" else (image, text)
+        pairs = neighbours(n) if listed else None
+        offset = bias if contrast == "sigmoid" else None
+        call = (objective, contrast, *rows, scale, offset, pairs)
+        losses = []
+        for parts in (dense_parts(*call), tiled_parts(*call, tile=tile)):
+            contrastive = 0.0 if parts.contrastive is None else parts.contrastive
+            losses.append(0.7 * parts.terms.total() + 1.3 * contrastive)
+        torch.testing.assert_close(losses[1], losses[0], rtol=1e-11, atol=1e-12)
+        for ours, theirs in zip(gradients(losses[1], inputs), gradients(losses[0], inputs), strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-11, msg=lambda m, c=call: f"{c[0]}: {m}")
+
+
+@pytest.mark.parametrize(("n", "d"), [(1, 3), (2, 3), (7, 5), (40, 6)])
+@pytest.mark.parametrize("mode", ["v1", "v2", "hybrid"])
+@pytest.mark.parametrize("score", ["cosine", "logits"])
+def test_gram_is_the_dense_matrix(n: int, d: int, mode: str, score: str) -> None:
+    for sides, margin in itertools.product(
+        (("text", "image"), ("text",), ("image",)), (0.0, 0.01) if n > 2 else (0.0,)
+    ):
+        inputs = leaves(n, d)[:3]
+        pairs = neighbours(n) if mode == "hybrid" else None
+        losses = [
+            EqSimLoss(mode, score, sides, margin, margin / 2, backend=backend)(*inputs, close_pairs=pairs)
+            for backend in ("dense", "gram")
+        ]
+        torch.testing.assert_close(losses[1], losses[0], rtol=1e-10, atol=1e-12)
+        for ours, theirs in zip(gradients(losses[1], inputs), gradients(losses[0], inputs), strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-11)
+
+
+def test_gram_sums_with_rows_of_zeros() -> None:
+    image, text = (rows.detach() for rows in leaves(6, 4)[:2])
+    image[2], text[4] = 0.0, 0.0
+    a, d, x = gram_sums(image, text, unit=True)
+    inverse = [torch.nan_to_num(1 / rows.norm(dim=1, keepdim=True), posinf=0.0) for rows in (image, text)]
+    scores = (image * inverse[0]) @ (text * inverse[1]).T
+    differences = scores.diagonal()[:, None] - scores.diagonal()[None]
+    skew = scores - scores.T
+    expected = [skew.square().sum(), differences.square().sum(), (differences * skew).sum()]
+    torch.testing.assert_close(torch.stack([a, d, x]), torch.stack(expected))
+
+
+@pytest.mark.parametrize(("kind", "contrast"), [(ClipEqSimLoss, "clip"), (SigLipEqSimLoss, "sigmoid")])
+@pytest.mark.parametrize("score", ["cosine", "logits", "softmax"])
+@pytest.mark.parametrize("n", [1, 6])
+def test_contrastive_losses_are_the_definition(kind: type, contrast: str, score: str, n: int) -> None:
+    inputs = leaves(n, 4)
+    image, text, scale, bias = inputs
+    pairs = neighbours(n)
+    for backend in ("dense", "tiled"):
+        named = kind(score=score, weight=0.5, backend=backend)(*inputs, close_pairs=pairs, output_dict=True)
+        logits = _reference.score_matrix(image, text, "cosine" if score == "cosine" else "logits", scale)
+        logits = logits * scale if score == "cosine" else logits
+        slow = _reference.contrastive(logits) if contrast == "clip" else _reference.sigmoid(logits + bias)
+        torch.testing.assert_close(named["contrastive_loss"], slow, rtol=1e-10, atol=1e-12)
+        scores = _reference.score_matrix(image, text, score, scale)
+        hybrid = 0.5 * _reference.hybrid(scores, [tuple(pair) for pair in pairs.tolist()])
+        torch.testing.assert_close(named["eqsim_loss"], hybrid, rtol=1e-10, atol=1e-12)
+        total = kind(score=score, weight=0.5, backend=backend)(*inputs, close_pairs=pairs)
+        for ours, theirs in zip(gradients(total, inputs), gradients(slow + hybrid, inputs), strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-11)
+
+
+def test_large_batches_take_the_tiled_path_with_several_tiles() -> None:
+    generator = torch.Generator().manual_seed(0)
+    image, text = (torch.randn(1300, 16, generator=generator, requires_grad=True) for _ in range(2))
+    loss = ClipEqSimLoss(score="softmax", close=TopK(k=2))
+    assert loss.explain(1300, 16).name == "tiled"
+    dense = ClipEqSimLoss(score="softmax", close=TopK(k=2), backend="dense")
+    inputs = [image, text]
+    wide = [rows.detach().double().requires_grad_() for rows in inputs]
+    truth = dense(*wide, 5.0)
+    exact = gradients(truth, wide)
+    errors = []
+    for value in (loss(*inputs, 5.0), dense(*inputs, 5.0)):
+        found = gradients(value, inputs)
+        assert float((value - truth).detach().abs()) < 1e-6 * float(truth.detach())
+        errors.append(max(float((ours - theirs).abs().max()) for ours, theirs in zip(found, exact, strict=True)))
+    assert errors[0] <= 4 * errors[1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "n", "d", "device", "listed", "name"),
+    [
+        ({"mode": "v1"}, 64, 512, "cpu", False, "dense"),
+        ({"mode": "v1"}, 8192, 512, "cpu", False, "gram"),
+        ({"mode": "hybrid"}, 8192, 512, "cpu", True, "gram"),
+        ({"mode": "v2"}, 8192, 512, "cpu", True, "tiled"),
+        ({"mode": "v1"}, 900, 512, "cpu", False, "tiled"),
+        ({"mode": "v1", "score": "softmax"}, 8192, 512, "cpu", False, "tiled"),
+        ({"mode": "v2", "margin": 0.1, "margin_mode": "pair"}, 8192, 512, "cpu", False, "tiled"),
+    ],
+)
+def test_auto_picks_by_size_and_says_why(
+    settings: dict[str, object], n: int, d: int, device: str, listed: bool, name: str
+) -> None:
+    choice = choose_backend(Objective(**settings), None, "auto", n=n, d=d, device=device, listed=listed)
+    assert choice.name == name
+    assert str(n) in choice.reason
+
+
+@pytest.mark.parametrize(
+    ("settings", "shown"),
+    [
+        ({"score": "softmax", "backend": "gram"}, "softmax.*'dense', 'tiled' and 'triton' can"),
+        ({"mode": "v2", "margin": 0.1, "margin_mode": "pair", "backend": "gram"}, "margin_mode='pair'"),
+        ({"mode": "v1", "close": TopK(k=1), "backend": "gram"}, "list of close pairs"),
+    ],
+)
+def test_a_backend_that_cannot_says_which_can(settings: dict[str, object], shown: str) -> None:
+    with pytest.raises(ValueError, match=shown):
+        EqSimLoss(**settings)
+
+
+def test_triton_without_a_gpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    with pytest.raises(ValueError, match=r"backend='triton': .*'gram' can"):
+        EqSimLoss("v1", backend="triton")(torch.ones(2, 2), torch.ones(2, 2))

@@ -1,0 +1,67 @@
+"""Diagnostics against quantities worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from eqsim import ClipEqSimLoss, EqSimLoss, diagnose
+from eqsim.functional import equivariance_score
+
+
+def features(n: int = 24, d: int = 6) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    image = torch.nn.functional.normalize(torch.randn(n, d, generator=generator), dim=1)
+    text = torch.nn.functional.normalize(image + 0.3 * torch.randn(n, d, generator=generator), dim=1)
+    return image, text
+
+
+def test_the_published_margin_leaves_v2_without_gradient() -> None:
+    image, text = features(64, 32)
+    with pytest.warns(UserWarning, match="v2_text, v2_image gives no gradient"):
+        found = diagnose(EqSimLoss.reference(generator=torch.Generator().manual_seed(0)), image, text, 3.0)
+    assert found.dead == ("v2_text", "v2_image")
+    assert found.gradient_share["v1"] == 1.0
+    assert found.inside_margin["v2_text"] > 0.5
+    assert "NO GRADIENT" in str(found)
+
+
+def test_shares_terms_and_distribution() -> None:
+    image, text = features()
+    loss = ClipEqSimLoss(weight=0.5)
+    found = diagnose(loss, image, text, 10.0)
+    assert set(found.gradient_share) == {"contrastive", "v1", "v2_text", "v2_image"}
+    assert sum(found.gradient_share.values()) == pytest.approx(1.0)
+    named = loss(image, text, 10.0, output_dict=True)
+    assert found.terms["contrastive"] == pytest.approx(float(named["contrastive_loss"]), rel=1e-5)
+    terms = found.terms["v1"] + found.terms["v2_text"] + found.terms["v2_image"]
+    assert terms == pytest.approx(float(named["eqsim_loss"]), rel=1e-5)
+    scores = image @ text.T
+    torch.testing.assert_close(found.equivariance, equivariance_score(scores))
+    counts, edges = found.histogram(10)
+    assert sum(counts) == 24 * 23 // 2
+    assert len(edges) == 11
+    middle = float(equivariance_score(scores).median())
+    assert found.quantiles["equivariance score"][2] == pytest.approx(middle, rel=0.05)
+    assert found.quantiles["text residual"][0] == pytest.approx(-found.quantiles["text residual"][4], abs=0.05)
+
+
+def test_inside_margin_counts_pairs() -> None:
+    image, text = features(5)
+    scores = image @ text.T
+    squares = (scores - scores.T).square()
+    others = ~torch.eye(5, dtype=torch.bool)
+    margin = 1.001 * float(squares[others].median())
+    with pytest.warns(UserWarning, match="no gradient"):
+        found = diagnose(EqSimLoss("v1", margin_v1=10.0), image, text)
+    assert found.inside_margin == {"v1": 1.0}
+    found = diagnose(EqSimLoss("v1", margin_v1=margin, margin_mode="pair"), image, text)
+    assert found.inside_margin["v1"] == pytest.approx(float((squares[others] <= margin).float().mean()))
+
+
+def test_one_sample_has_nothing_to_compare() -> None:
+    with pytest.warns(UserWarning, match="no gradient"):
+        found = diagnose(EqSimLoss("v1"), *(rows[:1] for rows in features()))
+    assert found.equivariance.numel() == 0
+    assert found.inside_margin == {}
+    assert found.histogram(3)[0] == [0, 0, 0]
