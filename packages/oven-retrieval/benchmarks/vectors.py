@@ -1,4 +1,4 @@
-"""Vectors to entities: exact search and the planned index beside FAISS as it comes, cross-modal queries, one process, alternating.
+"""Vectors to entities: exact search and the planned index beside FAISS as it comes, in one process, alternating.
 
     python benchmarks/vectors.py --rows 200000 --dim 256
 

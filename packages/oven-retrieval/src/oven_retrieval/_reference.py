@@ -53,3 +53,25 @@ def okapi_entities(
         best.append(scores[winner])
         rest = [i for i in rest if owners[i] != owners[winner]]
     return rows, best
+
+
+def clip2clip_score(
+    image: Sequence[float],
+    text: Sequence[float],
+    entity_image: Sequence[float],
+    entity_text: Sequence[float],
+    weights: Sequence[float],
+) -> float:
+    """CLIP2CLIP's four weighted cosine similarities of one question and one entity."""
+
+    def cosine(x: Sequence[float], y: Sequence[float]) -> float:
+        dot = sum(float(a) * float(b) for a, b in zip(x, y, strict=True))
+        return dot / math.sqrt(sum(float(a) ** 2 for a in x)) / math.sqrt(sum(float(b) ** 2 for b in y))
+
+    a, b, c, d = weights
+    return (
+        a * cosine(image, entity_text)
+        + b * cosine(text, entity_image)
+        + c * cosine(image, entity_image)
+        + d * cosine(text, entity_text)
+    )

@@ -1,0 +1,33 @@
+"""Official and honest numbers of OVEN."""
+
+from __future__ import annotations
+
+from .curves import POPULARITY_EDGES, Bin, SizePoint, accuracy_by_popularity, accuracy_by_size, wilson
+from .files import Prediction, Reference, read_predictions, read_references
+from .honest import Estimate, Outcomes, Scores, SplitScores, outcomes, scores, split_scores
+from .official import OfficialScores, OfficialSplit, harmonic_mean, official_scores, official_split
+
+__all__ = [
+    "POPULARITY_EDGES",
+    "Bin",
+    "Estimate",
+    "OfficialScores",
+    "OfficialSplit",
+    "Outcomes",
+    "Prediction",
+    "Reference",
+    "Scores",
+    "SizePoint",
+    "SplitScores",
+    "accuracy_by_popularity",
+    "accuracy_by_size",
+    "harmonic_mean",
+    "official_scores",
+    "official_split",
+    "outcomes",
+    "read_predictions",
+    "read_references",
+    "scores",
+    "split_scores",
+    "wilson",
+]

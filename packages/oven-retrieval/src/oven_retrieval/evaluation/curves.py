@@ -1,0 +1,163 @@
+"""Accuracy by popularity of the entity, and against the size of the knowledge base."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..names.hits import check_k
+from ..vectors import Rows, exact_search
+from ..vectors.store import check_vectors
+from .honest import Estimate
+
+POPULARITY_EDGES = (0.0, 100.0, 1000.0, 5000.0)
+"""Monthly page views from which the bins of `accuracy_by_popularity` start."""
+
+
+class Bin(NamedTuple):
+    """Accuracy in percent of the questions whose entity lies in low <= popularity < high."""
+
+    low: float
+    high: float
+    questions: int
+    accuracy: Estimate
+
+
+class SizePoint(NamedTuple):
+    """Accuracy in percent among `size` entities, mean over draws of the distractors, with its range over them."""
+
+    size: int
+    accuracy: Estimate
+
+
+def wilson(correct: int, questions: int, z: float = 1.96) -> Estimate:
+    """Accuracy in percent with Wilson's interval.
+
+    Example:
+        >>> tuple(round(x, 1) for x in wilson(5, 10))
+        (50.0, 23.7, 76.3)
+
+    Source: Wilson 1927.
+    """
+    if not 0 <= correct <= questions or questions < 1:
+        raise ValueError(
+            f"correct, questions: expected 0 <= correct <= questions, at least one, got {correct}, {questions}"
+        )
+    p = correct / questions
+    middle, spread = p + z * z / (2 * questions), z * np.sqrt(p * (1 - p) / questions + z * z / (4 * questions**2))
+    scale = 1 + z * z / questions
+    return Estimate(100 * p, 100 * float(middle - spread) / scale, 100 * float(middle + spread) / scale)
+
+
+def accuracy_by_popularity(
+    correct: npt.ArrayLike, popularity: npt.ArrayLike, edges: Sequence[float] = POPULARITY_EDGES
+) -> list[Bin]:
+    """Head against tail: accuracy of the questions in bins of their entity's popularity.
+
+    Args:
+        correct: [n] whether each question was answered right.
+        popularity: [n] of each question's entity, at least `edges[0]`.
+        edges: where the bins start, rising; the last is open.
+
+    Returns:
+        The bins that hold a question, with Wilson intervals.
+
+    Raises:
+        ValueError: lengths that differ, edges that do not rise, a popularity below the first or NaN.
+
+    Example:
+        >>> bins = accuracy_by_popularity([1, 0, 1], [5, 50, 9000])
+        >>> [(bin.low, bin.questions, round(bin.accuracy.value)) for bin in bins]
+        [(0.0, 2, 50), (5000.0, 1, 100)]
+
+    Source: OVEN figure 6 (average monthly page views in 2022).
+    """
+    right, views = np.asarray(correct, dtype=np.bool_), np.asarray(popularity, dtype=np.float64)
+    if right.shape != views.shape or right.ndim != 1:
+        raise ValueError(f"correct, popularity: expected one value per question, got {right.shape} and {views.shape}")
+    if not len(edges) or np.any(np.diff(edges) <= 0):
+        raise ValueError(f"edges: expected rising numbers, got {list(edges)}")
+    if len(views) and not views.min() >= edges[0]:
+        raise ValueError(f"popularity: expected at least {edges[0]}, got {views.min()}")
+    place = np.searchsorted(edges, views, side="right") - 1
+    highs = [*edges[1:], float("inf")]
+    return [
+        Bin(
+            float(low),
+            float(high),
+            int((place == i).sum()),
+            wilson(int(right[place == i].sum()), int((place == i).sum())),
+        )
+        for i, (low, high) in enumerate(zip(edges, highs, strict=True))
+        if np.any(place == i)
+    ]
+
+
+def accuracy_by_size(
+    queries: npt.ArrayLike,
+    truth: npt.ArrayLike,
+    vectors: Rows,
+    sizes: Sequence[int],
+    *,
+    draws: int = 3,
+    depth: int = 1000,
+    seed: int = 0,
+) -> list[SizePoint]:
+    """Accuracy when only some of the entities may be answered: all right ones, and distractors drawn at random.
+
+    One search of the whole knowledge base serves all sizes: with the places of better-scored distractors known, a
+    question is right in a sample if none of those was drawn. Draws are nested: a greater sample holds the smaller.
+
+    Args:
+        queries: [q, d].
+        truth: [q] row of each question's entity.
+        vectors: the knowledge base's vectors.
+        sizes: numbers of entities, from the number of different right ones to all.
+        draws: independent orders of the distractors.
+        depth: best entities per question that are looked at; a question whose entity is not among them counts as
+        wrong where nothing of those
+            before it decides (see Numerics).
+        seed: of the draws.
+
+    Returns:
+        One point per size; the interval is the least and greatest value over the draws.
+
+    Raises:
+        ValueError: a size or row out of range.
+
+    Numerics:
+        Exact for every question whose entity is among its `depth` best. For the others, a sample that holds none of
+        the `depth` entities before it
+        is counted as wrong, which can only lower the accuracy at small sizes; raise `depth` to the number of entities
+        to be exact.
+
+    Source: OVEN figure 5, which does not say how often the distractors were drawn.
+    """
+    right = np.asarray(truth, dtype=np.int64)
+    total, depth = len(vectors), min(check_k(depth), len(vectors))
+    asked = check_vectors(queries, vectors.dim, "queries")
+    if right.shape != (len(asked),) or not len(right) or right.min() < 0 or right.max() >= total:
+        raise ValueError(f"truth: expected {len(asked)} rows from 0 to {total - 1}, got {right.shape} with {right}")
+    positives = np.unique(right)
+    for size in sizes:
+        if not len(positives) <= size <= total:
+            raise ValueError(f"sizes: expected from {len(positives)} (the right entities) to {total}, got {size}")
+    found = exact_search(asked, vectors, depth).rows
+    is_truth = found == right[:, None]
+    reached = is_truth.any(axis=1)
+    before = np.arange(depth) < np.where(reached, is_truth.argmax(axis=1), depth)[:, None]
+    results: dict[int, list[float]] = {size: [] for size in sizes}
+    for draw in range(draws):
+        rng = np.random.default_rng([seed, draw])
+        distractors = np.setdiff1d(np.arange(total), positives)
+        entry = np.full(total, len(positives), dtype=np.int64)  # the size from which an entity is in the sample
+        entry[rng.permutation(distractors)] = len(positives) + 1 + np.arange(len(distractors))
+        first_rival = np.where(before, entry[found], total + 1).min(axis=1)
+        for size in sizes:
+            results[size].append(float(np.mean(reached & (first_rival > size))) * 100)
+    return [
+        SizePoint(size, Estimate(float(np.mean(values)), min(values), max(values))) for size, values in results.items()
+    ]

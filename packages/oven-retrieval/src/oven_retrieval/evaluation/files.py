@@ -1,0 +1,98 @@
+"""References and predictions in OVEN's own jsonl formats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ..entity import EntityFileError
+from ..readers import json_objects
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """One question of OVEN: `data_split` is for example `val_seen` or `val_unseen`."""
+
+    data_id: str
+    entity_id: str
+    data_split: str
+    image_id: str = ""
+    question: str = ""
+    entity_text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """One answer; an empty `entity_id` is an answer that names no entity."""
+
+    data_id: str
+    entity_id: str
+
+
+def _text(record: dict[str, Any], field: str, required: bool) -> str:
+    value = record.get(field)
+    if value is None and not required:
+        return ""
+    if not isinstance(value, str):
+        problem = f"missing; the fields are {list(record)[:12]}" if field not in record else f"got {value!r:.80}"
+        raise ValueError(f"{field}: expected a text, {problem}")
+    return value
+
+
+def _read(path: str | Path, make: Callable[[dict[str, Any]], Item]) -> list[Item]:
+    items = []
+    for line, record in json_objects(path):
+        try:
+            items.append(make(record))
+        except ValueError as error:
+            raise EntityFileError(path, line, str(error)) from None
+    return items
+
+
+def read_references(path: str | Path) -> list[Reference]:
+    """Read a reference file (`data_id image_id question entity_id entity_text data_split`).
+
+    Raises:
+        EntityFileError: file, line and field of the first row that cannot be read.
+    """
+
+    def make(record: dict[str, Any]) -> Reference:
+        split = _text(record, "data_split", True)
+        if "_seen" not in split and "_unseen" not in split:
+            raise ValueError(f"data_split: expected a name with _seen or _unseen in it, got {split!r}")
+        entity = _text(record, "entity_id", True)
+        if not entity.strip():
+            raise ValueError(f"entity_id: expected a text that is not blank, got {entity!r}")
+        return Reference(
+            _text(record, "data_id", True),
+            entity,
+            split,
+            *(_text(record, field, False) for field in ("image_id", "question", "entity_text")),
+        )
+
+    return _read(path, make)
+
+
+def read_predictions(path: str | Path) -> list[Prediction]:
+    """Read a prediction file (`data_id pred_entity_id`); null is an answer without an entity."""
+
+    def make(record: dict[str, Any]) -> Prediction:
+        if "pred_entity_id" not in record:
+            raise ValueError(f"pred_entity_id: missing; the fields are {list(record)[:12]}")
+        return Prediction(_text(record, "data_id", True), _text(record, "pred_entity_id", False))
+
+    return _read(path, make)
+
+
+def unique_references(references: Iterable[Reference]) -> dict[str, Reference]:
+    """References by data_id; one that occurs twice is an error."""
+    by_id: dict[str, Reference] = {}
+    for reference in references:
+        if reference.data_id in by_id:
+            raise ValueError(f"data_id: {reference.data_id!r} occurs twice among the references")
+        by_id[reference.data_id] = reference
+    return by_id

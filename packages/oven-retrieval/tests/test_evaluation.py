@@ -1,0 +1,220 @@
+"""Official numbers, honest numbers, popularity and size of the knowledge base."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oven_retrieval import EntityFileError
+from oven_retrieval.evaluation import (
+    Prediction,
+    Reference,
+    accuracy_by_popularity,
+    accuracy_by_size,
+    harmonic_mean,
+    official_scores,
+    official_split,
+    outcomes,
+    read_predictions,
+    read_references,
+    scores,
+    split_scores,
+    wilson,
+)
+from oven_retrieval.vectors import ArrayRows
+
+
+def references(seen, unseen, prefix="val"):
+    kinds = [f"{prefix}_seen"] * seen + [f"{prefix}_unseen"] * unseen
+    return [Reference(f"{prefix}{i}", f"Q{i}", kind) for i, kind in enumerate(kinds)]
+
+
+def answers(asked, right):
+    return [Prediction(r.data_id, r.entity_id if i in right else "Q-1") for i, r in enumerate(asked)]
+
+
+def test_official_numbers_round_before_the_mean():
+    asked = references(3, 7)
+    query = answers(asked, {0, 3, 4})  # 33.33 and 28.57, whose mean is not that of 1/3 and 2/7
+    entity = answers(asked, {0, 1, 3, 4, 5, 6, 7, 8})
+    result = official_scores(asked, query, asked, entity)
+    assert result.query == (33.33, 28.57)
+    assert result.entity == (66.67, 85.71)
+    q, e = 2 / (1 / 33.33 + 1 / 28.57), 2 / (1 / 66.67 + 1 / 85.71)
+    assert (result.query_score, result.entity_score) == (round(q, 2), round(e, 2))
+    assert result.final_score == round(2 / (1 / q + 1 / e), 2)
+
+
+def test_official_numbers_of_a_published_row():
+    """The released zero-shot BLIP-2 row: 24.63 and 17.68, 8.55 and 3.4 give 20.58, 4.87 and 7.87."""
+    assert round(harmonic_mean(24.63, 17.68), 2) == 20.58
+    assert round(harmonic_mean(8.55, 3.4), 2) == 4.87
+    assert round(harmonic_mean(harmonic_mean(24.63, 17.68), harmonic_mean(8.55, 3.4)), 2) == 7.87
+
+
+def test_official_quirks_and_the_honest_numbers_beside_them():
+    asked = references(4, 2)
+    given_ = [*answers(asked, {0, 4}), Prediction("val0", "Q0"), Prediction("val0", "Q0")]
+    without = [p for p in given_ if p.data_id not in {"val2", "val3"}]
+    assert official_split(asked, without) == (75.0, 50.0)  # 3 of 4 answers, though 1 of 4 questions
+    marked = outcomes(asked, without)
+    honest = split_scores(marked)
+    assert (honest.seen.value, honest.unseen.value) == (25.0, 50.0)
+    assert (honest.questions, honest.missing, honest.duplicates, honest.unknown) == (6, 2, 2, 0)
+    assert official_split(asked, answers(asked, set())) == (0.0, 0.0)
+    assert official_scores(asked, answers(asked, set()), asked, answers(asked, {0, 4})).final_score == 0.0
+
+
+def test_of_several_seen_splits_the_last_counts():
+    asked = [*references(2, 1, "val"), *references(2, 1, "test")]
+    given_ = answers(asked, {0, 1, 2, 5})
+    assert official_split(asked, given_) == (0.0, 100.0)
+    assert official_split(asked, given_[::-1]) == (100.0, 100.0)
+
+
+@pytest.mark.parametrize(
+    ("given_", "expected"),
+    [
+        ([Prediction("other", "Q1")], "data_id: 'other' is predicted and not among the references"),
+        ([Prediction("val0", "Q1")], "expected some for unseen questions, got none"),
+        ([], "expected some for seen and unseen questions, got none"),
+    ],
+)
+def test_official_refusals(given_, expected):
+    with pytest.raises(ValueError, match=expected):
+        official_split(references(1, 1), given_)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=60), st.randoms(use_true_random=False))
+def test_complete_files_give_the_same_accuracies_in_any_order(questions, random):
+    kinds = [True, False, *(seen for seen, _ in questions)]
+    right = [True, True, *(correct for _, correct in questions)]
+    asked = [Reference(str(i), f"Q{i}", "test_seen" if seen else "test_unseen") for i, seen in enumerate(kinds)]
+    given_ = answers(asked, {i for i, correct in enumerate(right) if correct})
+    random.shuffle(given_)
+    official, honest = official_split(asked, given_), split_scores(outcomes(asked, given_), resamples=100)
+    assert official == (round(honest.seen.value, 2), round(honest.unseen.value, 2))
+    assert honest.missing == honest.duplicates == honest.unknown == 0
+
+
+def test_a_question_answered_twice_is_right_only_if_both_are():
+    asked = references(3, 0)
+    given_ = [Prediction("val0", "Q0"), Prediction("val0", "Q0"), Prediction("val1", "Q1"), Prediction("val1", "Q9")]
+    assert outcomes(asked, given_).correct.tolist() == [True, False, False]
+    with pytest.raises(ValueError, match="data_id: 'val0' occurs twice among the references"):
+        outcomes([asked[0], asked[0]], [])
+
+
+def test_intervals_cover_the_truth_and_repeat():
+    rng, held, repeats = np.random.default_rng(5), 0, 200
+    truth = harmonic_mean(40.0, 20.0)
+    asked = references(300, 300)
+    for _ in range(repeats):
+        right = {
+            *np.flatnonzero(rng.random(300) < 0.4).tolist(),
+            *(300 + np.flatnonzero(rng.random(300) < 0.2)).tolist(),
+        }
+        interval = split_scores(outcomes(asked, answers(asked, right)), resamples=400, seed=1).harmonic
+        held += interval.low <= truth <= interval.high
+    assert 0.89 <= held / repeats <= 0.99
+    marked = outcomes(asked, answers(asked, right))
+    assert scores(marked, marked, seed=3) == scores(marked, marked, seed=3)
+    assert scores(marked, marked, confidence=0.5).final.low > scores(marked, marked, confidence=0.99).final.low
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [({"confidence": 1.0}, "confidence: expected between 0 and 1, got 1.0"), ({"resamples": 3}, "at least 100, got 3")],
+)
+def test_interval_options_are_refused(options, expected):
+    marked = outcomes(references(1, 1), [])
+    with pytest.raises(ValueError, match=expected):
+        split_scores(marked, **options)
+    with pytest.raises(ValueError, match="references: expected questions of unseen entities, got none"):
+        split_scores(outcomes(references(1, 0), []))
+
+
+def test_files(tmp_path):
+    path = tmp_path / "ref.jsonl"
+    record = {
+        "data_id": "d1",
+        "image_id": "i",
+        "question": "q?",
+        "entity_id": "Q1",
+        "entity_text": "T",
+        "data_split": "val_seen",
+    }
+    path.write_text(json.dumps(record) + "\n\n", encoding="utf-8")
+    assert read_references(path) == [Reference("d1", "Q1", "val_seen", "i", "q?", "T")]
+    path.write_text(
+        '{"data_id": "d1", "pred_entity_id": "Q1", "extra": [1]}\n{"data_id": "d2", "pred_entity_id": null}\n'
+    )
+    assert read_predictions(path) == [Prediction("d1", "Q1"), Prediction("d2", "")]
+
+
+@pytest.mark.parametrize(
+    ("read", "line", "expected"),
+    [
+        (read_references, '{"data_id": "1", "entity_id": "Q1", "data_split": "val"}',
+         "data_split: expected a name with _seen or _unseen in it, got 'val'"),
+        (read_references, '{"data_id": "1", "entity_id": " ", "data_split": "val_seen"}',
+         "entity_id: expected a text that is not blank"),
+        (read_references, '{"data_id": 1, "entity_id": "Q1", "data_split": "val_seen"}',
+         "data_id: expected a text, got 1"),
+        (read_predictions, '{"data_id": "1"}', r"pred_entity_id: missing; the fields are \['data_id'\]"),
+        (read_predictions, '{"pred_entity_id": "Q1"}', "data_id: expected a text, missing"),
+        (read_predictions, "nonsense", "expected one JSON object per line"),
+    ],
+)  # fmt: skip
+def test_bad_rows_name_file_line_and_field(tmp_path, read, line, expected):
+    path = tmp_path / "x.jsonl"
+    path.write_text("\n" + line + "\n", encoding="utf-8")
+    with pytest.raises(EntityFileError, match=f"x.jsonl:2: {expected}"):
+        read(path)
+
+
+def test_popularity_bins():
+    bins = accuracy_by_popularity([1, 1, 0, 1], [0, 99.9, 100, 5000], edges=(0, 100, 5000))
+    assert [(b.low, b.high, b.questions, b.accuracy.value) for b in bins] == [
+        (0, 100, 2, 100), (100, 5000, 1, 0), (5000, float("inf"), 1, 100)]  # fmt: skip
+    with pytest.raises(ValueError, match=r"edges: expected rising numbers"):
+        accuracy_by_popularity([1], [1], edges=(0, 0))
+    with pytest.raises(ValueError, match=r"popularity: expected at least 0.0, got nan"):
+        accuracy_by_popularity([1], [float("nan")])
+    with pytest.raises(ValueError, match="one value per question"):
+        accuracy_by_popularity([1], [1, 2])
+    with pytest.raises(ValueError, match="got 3, 2"):
+        wilson(3, 2)
+
+
+@pytest.mark.parametrize("depth", [60, 7])
+def test_accuracy_by_size_equals_searching_each_sample(depth):
+    rng = np.random.default_rng(0)
+    base = rng.normal(size=(60, 5)).astype(np.float32)
+    truth = rng.integers(0, 60, 25)
+    asked = base[truth] + rng.normal(size=(25, 5)).astype(np.float32)
+    positives = np.unique(truth)
+    sizes = [len(positives), 40, 60]
+    points = accuracy_by_size(asked, truth, ArrayRows(base), sizes, draws=2, depth=depth, seed=4)
+    for point in points:
+        values = []
+        for draw in range(2):
+            distractors = np.setdiff1d(np.arange(60), positives)
+            order = np.random.default_rng([4, draw]).permutation(distractors)
+            sample = np.concatenate([positives, order[: point.size - len(positives)]])
+            best = sample[np.argmax(asked @ base[sample].T, axis=1)]
+            values.append(100 * np.mean(best == truth))
+        if depth == 60:
+            assert point.accuracy == (np.mean(values), min(values), max(values))
+        else:
+            assert point.accuracy.value <= np.mean(values)
+    assert points[-1].accuracy.value == 100 * np.mean(np.argmax(asked @ base.T, axis=1) == truth)
+    with pytest.raises(ValueError, match=r"sizes: expected from \d+ \(the right entities\) to 60, got 61"):
+        accuracy_by_size(asked, truth, ArrayRows(base), [61])
+    with pytest.raises(ValueError, match="truth: expected 25 rows from 0 to 59"):
+        accuracy_by_size(asked, truth + 60, ArrayRows(base), [60])
