@@ -37,7 +37,9 @@ def _version(shown: bool) -> None:
 
 @app.callback()
 def _options(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks and details.")] = False,
 ) -> None:
     if debug:

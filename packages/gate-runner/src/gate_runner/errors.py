@@ -14,7 +14,7 @@ class EncoderError(UsageError):
     """The encoder cannot be made, or what it returns is not usable."""
 
 
-class MissingCapability(EncoderError):
+class MissingCapabilityError(EncoderError):
     """A benchmark needs something (patch features, a text side) that this encoder does not give."""
 
 

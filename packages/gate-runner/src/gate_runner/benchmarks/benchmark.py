@@ -36,6 +36,15 @@ class DataRequest:
     root: Path | None = None
     limit: int | None = None
 
+    def cap(self, count: int) -> int:
+        """How many of ``count`` samples to make.
+
+        Example:
+            >>> DataRequest(limit=10).cap(400), DataRequest().cap(400)
+            (10, 400)
+        """
+        return count if self.limit is None else min(count, self.limit)
+
 
 @dataclass(frozen=True)
 class Benchmark:
@@ -47,7 +56,7 @@ class Benchmark:
         task: one of `TASKS`.
         metrics: names of ``vision_adapters.metrics``; the first one selects and is the headline.
         sources: where the data can come from, in order of preference: ``"local"`` (original files), ``"built-in"``
-            (shipped with a dependency), ``"micro"`` (made on the spot), each with the ``module:function`` that gives it.
+            (shipped with a dependency), ``"micro"`` (made on the spot), each with its ``module:function``.
         training: arguments of ``vision_adapters.training.Recipe``, or of the few-shot episodes.
         cost: seconds on two cores with micro-clip, for estimates before anything was measured.
         licence: of the data.

@@ -25,7 +25,7 @@ class Split:
     """
 
     images: UInt8[Tensor, "n *frames 3 s s"]
-    targets: Shaped[Tensor, "n *places"]
+    targets: Shaped[Tensor, n * places]
     questions: tuple[str, ...] | None = None
     groups: Shaped[Tensor, " n"] | None = None
 
@@ -39,7 +39,7 @@ class Split:
         if count < 1:
             raise DataError(f"--limit must be at least 1, not {count}")
         if self.groups is not None:
-            first = self.groups[:count].unique()
+            first = torch.unique(self.groups[:count])
             count = int(torch.isin(self.groups, first).sum())
         return Split(
             self.images[:count],
@@ -78,9 +78,7 @@ class Data:
 
     def limited(self, limit: int | None) -> Data:
         """The same with at most ``limit`` samples in each split."""
-        return Data(
-            self.train.take(limit), self.validation.take(limit), self.test.take(limit), self.classes, self.note
-        )
+        return Data(self.train.take(limit), self.validation.take(limit), self.test.take(limit), self.classes, self.note)
 
 
 def as_targets(values: Sequence[int]) -> Tensor:

@@ -30,8 +30,8 @@ def load(request: DataRequest) -> Data:
     for label in range(10):
         mine = rng.permutation(np.flatnonzero(labels == label))
         first, second = (round(len(mine) * share) for share in np.cumsum(_SHARES)[:2])
-        for split, part in zip(rows, np.split(mine, [first, second]), strict=True):
-            split.extend(part.tolist())
+        for share, part in zip(rows, np.split(mine, [first, second]), strict=True):
+            share.extend(part.tolist())
 
     def split(chosen: list[int]) -> Split:
         order = rng.permutation(chosen)

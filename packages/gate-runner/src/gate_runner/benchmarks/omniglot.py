@@ -71,7 +71,9 @@ def load(request: DataRequest) -> Data:
     if not (train and validation and test):
         raise DataError(f"{pair[0]} and {pair[1]} hold too few alphabets: {len(first)} and {len(second)}")
     splits = [_read(pair[0], train), _read(pair[0], validation), _read(pair[1], test)]
-    names = tuple(f"{alphabet}/{sign}" for part in (train, validation, test) for alphabet in part for sign in part[alphabet])
+    names = tuple(
+        f"{alphabet}/{sign}" for part in (train, validation, test) for alphabet in part for sign in part[alphabet]
+    )
     return Data(splits[0], splits[1], splits[2], names).limited(request.limit)
 
 

@@ -10,15 +10,21 @@ import typer
 
 
 def run(
-    names: Annotated[list[str], typer.Argument(metavar="PACK|BENCHMARK...", help="What to run; see 'gate-runner ls packs'.")],
+    names: Annotated[
+        list[str], typer.Argument(metavar="PACK|BENCHMARK...", help="What to run; see 'gate-runner ls packs'.")
+    ],
     encoder: Annotated[str, typer.Option(help="Spec of the encoder; see 'gate-runner ls encoders'.")] = "micro-clip",
     data_root: Annotated[Path | None, typer.Option(help="Folder with data sets' original files.")] = None,
     source: Annotated[str | None, typer.Option(help="local, built-in or micro; by default the first possible.")] = None,
     output: Annotated[Path | None, typer.Option(help="Run folder; runs/ENCODER by default.")] = None,
     limit: Annotated[int | None, typer.Option(help="At most so many samples in each split.")] = None,
     batch_size: Annotated[int, typer.Option(help="Images per call of the encoder.")] = 128,
-    device: Annotated[str, typer.Option(help="A torch device; 'auto' takes the first GPU where there is one.")] = "auto",
-    seed: Annotated[list[int] | None, typer.Option(help="Seed of heads and batches; may be given several times.")] = None,
+    device: Annotated[
+        str, typer.Option(help="A torch device; 'auto' takes the first GPU where there is one.")
+    ] = "auto",
+    seed: Annotated[
+        list[int] | None, typer.Option(help="Seed of heads and batches; may be given several times.")
+    ] = None,
 ) -> None:
     """Score an encoder. The same command again continues, and computes nothing twice."""
     from gate_runner.benchmarks import resolve

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, UInt8
 from torch import Tensor, nn
 
-from gate_runner.errors import MissingCapability
+from gate_runner.errors import MissingCapabilityError
 
 CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
@@ -59,7 +59,7 @@ class Encoder:
     mean: tuple[float, float, float] = CLIP_MEAN
     std: tuple[float, float, float] = CLIP_STD
     logit_scale: float | None = None
-    device: torch.device = torch.device("cpu")
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
 
     def to(self, device: str) -> None:
         """Move the weights, and from now on also the images, to a device."""
@@ -95,10 +95,10 @@ class Encoder:
         """Features of the places in each image.
 
         Raises:
-            MissingCapability: the model gives pooled features only.
+            MissingCapabilityError: the model gives pooled features only.
         """
         if self.patches is None:
-            raise MissingCapability(f"encoder {self.spec!r} gives pooled features only; this needs patch features")
+            raise MissingCapabilityError(f"encoder {self.spec!r} gives pooled features only; this needs patch features")
         found = self.patches(self.prepare(images))
         return PatchFeatures(found.tokens.float(), found.grid)
 
@@ -107,10 +107,10 @@ class Encoder:
         """Features of texts in the same space as the images', not normalised.
 
         Raises:
-            MissingCapability: the model has no text side.
+            MissingCapabilityError: the model has no text side.
         """
         if self.text is None:
-            raise MissingCapability(f"encoder {self.spec!r} has no text side; this needs one")
+            raise MissingCapabilityError(f"encoder {self.spec!r} has no text side; this needs one")
         return self.text(list(texts)).float()
 
     @torch.inference_mode()
@@ -118,10 +118,10 @@ class Encoder:
         """Features of the words of texts, before pooling.
 
         Raises:
-            MissingCapability: the model has no text side, or does not show its tokens.
+            MissingCapabilityError: the model has no text side, or does not show its tokens.
         """
         if self.text_tokens is None:
-            raise MissingCapability(f"encoder {self.spec!r} shows no text tokens; this needs them")
+            raise MissingCapabilityError(f"encoder {self.spec!r} shows no text tokens; this needs them")
         found = self.text_tokens(list(texts))
         return TextTokens(found.tokens.float(), found.mask)
 

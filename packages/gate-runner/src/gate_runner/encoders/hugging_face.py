@@ -33,7 +33,7 @@ def load(spec: EncoderSpec) -> Encoder:
     source = str(path) if path.is_dir() else spec.name
     try:
         model = transformers.AutoModel.from_pretrained(source, use_safetensors=True)
-    except Exception as error:  # noqa: BLE001 - transformers raises OSError, ValueError and the hub's own
+    except Exception as error:
         reason = next(iter(str(error).splitlines()), "")
         raise EncoderError(f"encoder {spec.text!r} does not load: {type(error).__name__}: {reason}") from error
     dual = hasattr(model, "get_image_features")
@@ -74,8 +74,10 @@ class _TextSide:
     def __init__(self, transformers: Any, model: Any, source: str) -> None:
         try:
             self.tokenizer = transformers.AutoTokenizer.from_pretrained(source)
-        except Exception as error:  # noqa: BLE001 - as above
-            raise EncoderError(f"encoder 'hf:{source}' has a text side but its tokenizer does not load: {error}") from error
+        except Exception as error:
+            raise EncoderError(
+                f"encoder 'hf:{source}' has a text side but its tokenizer does not load: {error}"
+            ) from error
         self.model = model
         self.length = model.config.text_config.max_position_embeddings
 
@@ -91,7 +93,9 @@ class _TextSide:
     def tokens(self, texts: Sequence[str]) -> TextTokens:
         ids = self._ids(texts)
         states = self.model.text_model(**ids).last_hidden_state
-        mask = ids["attention_mask"].bool() if "attention_mask" in ids else torch.ones(states.shape[:2], dtype=torch.bool)
+        mask = (
+            ids["attention_mask"].bool() if "attention_mask" in ids else torch.ones(states.shape[:2], dtype=torch.bool)
+        )
         return TextTokens(states, mask)
 
 

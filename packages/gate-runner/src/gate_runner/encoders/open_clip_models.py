@@ -28,7 +28,8 @@ def load(spec: EncoderSpec) -> Encoder:
     tags = open_clip.list_pretrained_tags_by_model(spec.name)
     if spec.weights is None:
         raise EncoderError(
-            f"encoder {spec.text!r} says no weights; add /TAG ({', '.join(tags[:4]) or 'none published'}), /FILE or /random"
+            f"encoder {spec.text!r} says no weights; add /random, /FILE or a tag, as "
+            f"{', '.join(tags[:4]) or 'none is published'}"
         )
     seed = spec.random_seed
     if seed is not None:
@@ -40,9 +41,11 @@ def load(spec: EncoderSpec) -> Encoder:
             raise unknown(f"weights of {spec.name} (neither a file nor a tag):", spec.weights, tags)
         try:
             model = open_clip.create_model(spec.name, pretrained=spec.weights)
-        except Exception as error:  # noqa: BLE001 - torch, safetensors and the hub each raise their own
+        except Exception as error:
             reason = next(iter(str(error).splitlines()), "")
-            raise EncoderError(f"encoder {spec.text!r}: weights do not load: {type(error).__name__}: {reason}") from error
+            raise EncoderError(
+                f"encoder {spec.text!r}: weights do not load: {type(error).__name__}: {reason}"
+            ) from error
     return from_clip(model, open_clip.get_tokenizer(spec.name), spec.text)
 
 
@@ -70,7 +73,8 @@ def from_clip(
     pad = getattr(getattr(model, "text", model), "pad_id", 0)
 
     def device() -> torch.device:
-        return next(model.parameters()).device
+        found: torch.device = next(model.parameters()).device
+        return found
 
     def patches(images: Tensor) -> PatchFeatures:
         found = model.forward_intermediates(
@@ -92,7 +96,9 @@ def from_clip(
         return TextTokens(tokens, ids[:, : tokens.shape[1]] != pad)
 
     shows_places = hasattr(visual, "forward_intermediates")
-    shows_words = hasattr(getattr(model, "text", model.transformer if hasattr(model, "transformer") else None), "forward_intermediates")
+    shows_words = hasattr(
+        getattr(model, "text", model.transformer if hasattr(model, "transformer") else None), "forward_intermediates"
+    )
     return Encoder(
         spec=spec,
         image_size=int(size),

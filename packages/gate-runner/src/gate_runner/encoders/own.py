@@ -34,7 +34,9 @@ def load(spec: EncoderSpec) -> Encoder:
     try:
         made = getattr(module, function_name)()
     except Exception as error:
-        raise EncoderError(f"encoder {spec.text!r}: {function_name}() raised {type(error).__name__}: {error}") from error
+        raise EncoderError(
+            f"encoder {spec.text!r}: {function_name}() raised {type(error).__name__}: {error}"
+        ) from error
     return adopt(made, spec.text)
 
 

@@ -26,6 +26,7 @@ def load(spec: EncoderSpec) -> Encoder:
     if not timm.is_model(base):
         raise unknown("timm model", spec.name, timm.list_models())
     seed = spec.random_seed
+    model: Any
     try:
         if seed is not None:
             with torch.random.fork_rng(devices=[]):
@@ -37,17 +38,21 @@ def load(spec: EncoderSpec) -> Encoder:
             model = _from_file(timm, spec.name, Path(spec.weights))
     except EncoderError:
         raise
-    except Exception as error:  # noqa: BLE001 - torch, safetensors and the hub each raise their own
+    except Exception as error:
         reason = next(iter(str(error).splitlines()), "")
         raise EncoderError(f"encoder {spec.text!r}: weights do not load: {type(error).__name__}: {reason}") from error
-    config = timm.data.resolve_model_data_config(model)
+    from timm.data.config import resolve_model_data_config
+
+    config = resolve_model_data_config(model)  # type: ignore[no-untyped-call]  # timm leaves it without types
 
     def image(images: Tensor) -> Tensor:
         features: Tensor = model.forward_head(model.forward_features(images), pre_logits=True)
         return features.flatten(1)
 
     def patches(images: Tensor) -> PatchFeatures:
-        maps = model.forward_intermediates(images, indices=1, output_fmt="NCHW", intermediates_only=True, norm=False)[-1]
+        maps = model.forward_intermediates(images, indices=1, output_fmt="NCHW", intermediates_only=True, norm=False)[
+            -1
+        ]
         return PatchFeatures(maps.flatten(2).transpose(1, 2), (maps.shape[2], maps.shape[3]))
 
     return Encoder(
@@ -67,7 +72,10 @@ def _from_file(timm: Any, name: str, path: Path) -> Any:
     from timm.models import load_state_dict
 
     state = load_state_dict(str(path), weights_only=True)
-    head = next((state[key] for key in ("head.weight", "fc.weight", "head.fc.weight", "classifier.weight") if key in state), None)
+    head = next(
+        (state[key] for key in ("head.weight", "fc.weight", "head.fc.weight", "classifier.weight") if key in state),
+        None,
+    )
     model = timm.create_model(name.partition(".")[0], num_classes=0 if head is None else head.shape[0])
     model.load_state_dict(state)
     return model

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from eqben_builder.micro import COLOURS, SHAPES, Item, Scene, generator_at, sample_scene
 
+from eqben_builder.micro import COLOURS, NUMBERS, PLURALS, SHAPES, Item, Scene, generator_at, sample_scene
 from gate_runner.benchmarks.benchmark import DataRequest
 from gate_runner.benchmarks.data import Data, Split, as_targets
 from gate_runner.micro.pictures import draw
 from gate_runner.micro.seeds import NOTE, SplitName, split_seed
 
-ANSWERS = ("zero", "one", "two", "three", "four", "five", "six")
-_NUMBERS = ("zero", "one", "two", "three")
+ANSWERS = NUMBERS[:7]
 
 
 def question(rng: np.random.Generator, scene: Scene) -> tuple[str, int]:
@@ -38,7 +37,8 @@ def question(rng: np.random.Generator, scene: Scene) -> tuple[str, int]:
         subject = scene.items[int(rng.integers(len(scene.items)))]
         shape, colour = subject.shape, subject.colour
     by_colour = rng.random() < 0.5
-    what = f"{colour} objects" if by_colour else _plural(shape)
+    what = f"{colour} objects" if by_colour else PLURALS[shape]
+    single = f"{colour} object" if by_colour else shape
     matches: Callable[[Item], bool] = (lambda i: i.colour == colour) if by_colour else (lambda i: i.shape == shape)
     count, total = sum(map(matches, scene.items)), len(scene.items)
     if kind == 0:
@@ -48,9 +48,9 @@ def question(rng: np.random.Generator, scene: Scene) -> tuple[str, int]:
     room = len(ANSWERS) - 1
     if kind == 2:
         extra = int(rng.integers(1, min(3, room - total) + 1))
-        return f"add {_NUMBERS[extra]} {what} . how many objects are there ?", total + extra
+        return f"add {_counted(extra, single, what)} . how many objects are there ?", total + extra
     extra = int(rng.integers(1, min(3, room - count) + 1))
-    return f"add {_NUMBERS[extra]} {what} . how many {what} are there ?", count + extra
+    return f"add {_counted(extra, single, what)} . how many {what} are there ?", count + extra
 
 
 def clevr_math(request: DataRequest) -> Data:
@@ -78,8 +78,14 @@ def clevr_math(request: DataRequest) -> Data:
         pictures = draw(scenes, seed, noise=0.03)
         return Split(pictures.images, as_targets(answers), tuple(questions))
 
-    return Data(split("train", 2500), split("validation", 300), split("test", 800), ANSWERS, NOTE).limited(request.limit)
+    return Data(
+        split("train", request.cap(2500)),
+        split("validation", request.cap(300)),
+        split("test", request.cap(800)),
+        ANSWERS,
+        NOTE,
+    ).limited(request.limit)
 
 
-def _plural(shape: str) -> str:
-    return f"{shape}es" if shape.endswith(("s", "x")) else f"{shape}s"
+def _counted(count: int, single: str, several: str) -> str:
+    return f"{NUMBERS[count]} {single if count == 1 else several}"

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from eqben_builder.micro import generator_at
 from jaxtyping import Float, Int64
 
+from eqben_builder.micro import generator_at
 from gate_runner.benchmarks.benchmark import DataRequest
 from gate_runner.benchmarks.data import Data, Split
 from gate_runner.micro.seeds import NOTE, SplitName, split_seed
@@ -51,7 +51,7 @@ def volume(rng: np.random.Generator) -> Volume:
     grey = np.empty((SLICES, _SIZE, _SIZE), dtype=np.float32)
     labels = np.zeros((SLICES, _SIZE, _SIZE), dtype=np.int64)
     liver = _ellipse(rows, columns, rng.uniform(0.75, 1.0), rng.uniform(0.1, 0.9), 0.25, 0.35) < 1
-    vessel = _ellipse(rows, columns, *rng.uniform(0.15, 0.85, 2), 0.05, 0.05) < 1
+    vessel = _ellipse(rows, columns, rng.uniform(0.15, 0.85), rng.uniform(0.15, 0.85), 0.05, 0.05) < 1
     lungs = np.abs(columns - 0.5) > rng.uniform(0.33, 0.42)
     bias = 1 + rng.uniform(-0.3, 0.3) * (rows - 0.5) + rng.uniform(-0.3, 0.3) * (columns - 0.5)
     for index in range(SLICES):
@@ -92,11 +92,12 @@ def acdc(request: DataRequest) -> Data:
     """
 
     def split(name: SplitName, count: int) -> Split:
-        made = [volume(generator_at(split_seed("acdc", name), index)) for index in range(count)]
+        wanted = min(count, -(-request.cap(count * SLICES) // SLICES))
+        made = [volume(generator_at(split_seed("acdc", name), index)) for index in range(wanted)]
         grey = torch.from_numpy(np.concatenate([one.grey for one in made]))
         images = grey.mul(255).round().byte()[:, None].expand(-1, 3, -1, -1).contiguous()
         labels = torch.from_numpy(np.concatenate([one.labels for one in made]))
-        return Split(images, labels, groups=torch.arange(count).repeat_interleave(SLICES))
+        return Split(images, labels, groups=torch.arange(wanted).repeat_interleave(SLICES))
 
     return Data(split("train", 70), split("validation", 12), split("test", 40), CLASSES, NOTE).limited(request.limit)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import torch.nn.functional as F
-from eqben_builder.micro import COLOURS, MATERIALS, SHAPES, Item, Scene, sample_scene
 
+from eqben_builder.micro import COLOURS, MATERIALS, SHAPES, Item, Scene, sample_scene
 from gate_runner.benchmarks.benchmark import DataRequest
 from gate_runner.benchmarks.data import Data, Split, as_targets
 from gate_runner.micro.pictures import draw, scenes_of
@@ -42,7 +42,13 @@ def imagenet1k(request: DataRequest) -> Data:
         return Split(pictures.images, as_targets([i % len(_COLOUR_SHAPES) for i in range(count)]))
 
     classes = tuple(f"{colour} {shape}" for colour, shape in _COLOUR_SHAPES)
-    return Data(split("train", 2400), split("validation", 400), split("test", 1000), classes, NOTE).limited(request.limit)
+    return Data(
+        split("train", request.cap(2400)),
+        split("validation", request.cap(400)),
+        split("test", request.cap(1000)),
+        classes,
+        NOTE,
+    ).limited(request.limit)
 
 
 def cifar100(request: DataRequest) -> Data:
@@ -67,4 +73,10 @@ def cifar100(request: DataRequest) -> Data:
         return Split(small, as_targets([i % len(_MATERIAL_SHAPES) for i in range(count)]))
 
     classes = tuple(f"{material} {shape}" for material, shape in _MATERIAL_SHAPES)
-    return Data(split("train", 1600), split("validation", 320), split("test", 960), classes, NOTE).limited(request.limit)
+    return Data(
+        split("train", request.cap(1600)),
+        split("validation", request.cap(320)),
+        split("test", request.cap(960)),
+        classes,
+        NOTE,
+    ).limited(request.limit)

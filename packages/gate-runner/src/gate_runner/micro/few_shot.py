@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 
 import numpy as np
-from eqben_builder.micro import COLOURS, MATERIALS, SHAPES, Item, Scene, generator_at, sample_scene
 
+from eqben_builder.micro import COLOURS, MATERIALS, SHAPES, Item, Scene, generator_at, sample_scene
 from gate_runner.benchmarks.benchmark import DataRequest
 from gate_runner.benchmarks.data import Data, Split, as_targets
 from gate_runner.micro.pictures import draw, scenes_of
@@ -50,7 +51,7 @@ def mini(request: DataRequest) -> Data:
             target = Item(shape, colour, "large", material, float(x), float(y), radius, float(rng.uniform(-0.26, 0.26)))
             return Scene((target, *clutter.items), clutter.background)
 
-        return _of_classes(seed, len(kinds[name]), scene, noise=0.08)
+        return _of_classes(seed, request.cap(_PER_CLASS * len(kinds[name])), scene, noise=0.08)
 
     names = tuple(" ".join(kind) for name in _CLASSES for kind in kinds[name])
     return Data(split("train"), split("validation"), split("test"), names, NOTE).limited(request.limit)
@@ -65,7 +66,9 @@ def cubirds(request: DataRequest) -> Data:
     Returns:
         60, 20 and 40 species, 20 images each.
     """
-    species = _dealt([kind for kind in product(COLOURS, COLOURS, MATERIALS, COLOURS) if len({kind[0], kind[1]}) == 2], 1)
+    species = _dealt(
+        [kind for kind in product(COLOURS, COLOURS, MATERIALS, COLOURS) if len({kind[0], kind[1]}) == 2], 1
+    )
 
     def split(name: SplitName) -> Split:
         seed = split_seed("cubirds", name)
@@ -73,7 +76,7 @@ def cubirds(request: DataRequest) -> Data:
         def scene(rng: np.random.Generator, index: int) -> Scene:
             return _bird(rng, species[name][index // _PER_CLASS])
 
-        return _of_classes(seed, len(species[name]), scene, noise=0.05)
+        return _of_classes(seed, request.cap(_PER_CLASS * len(species[name])), scene, noise=0.05)
 
     names = tuple(
         f"{body} body, {head} head, {material} marks, {wing} wing"
@@ -83,9 +86,8 @@ def cubirds(request: DataRequest) -> Data:
     return Data(split("train"), split("validation"), split("test"), names, NOTE).limited(request.limit)
 
 
-def _of_classes(seed: int, classes: int, scene: object, noise: float) -> Split:
-    count = classes * _PER_CLASS
-    pictures = draw(scenes_of(seed, count, scene), seed, noise=noise)  # type: ignore[arg-type]  # a local function
+def _of_classes(seed: int, count: int, scene: Callable[[np.random.Generator, int], Scene], noise: float) -> Split:
+    pictures = draw(scenes_of(seed, count, scene), seed, noise=noise)
     return Split(pictures.images, as_targets([i // _PER_CLASS for i in range(count)]))
 
 

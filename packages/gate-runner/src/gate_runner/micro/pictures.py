@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from eqben_builder.micro import Scene, generator_at, render
 from jaxtyping import Float, Int8, UInt8
 from torch import Tensor
+
+from eqben_builder.micro import Scene, generator_at, render
 
 _CHUNK = 256
 
@@ -52,7 +53,7 @@ def with_noise(
     image: UInt8[np.ndarray, "*n s s 3"], noise: float, rng: np.random.Generator
 ) -> UInt8[np.ndarray, "*n s s 3"]:
     """Gaussian noise on every channel, and one change of brightness for the image (or clip)."""
-    grain: Float[np.ndarray, "..."] = rng.standard_normal(image.shape, dtype=np.float32)
+    grain: Float[np.ndarray, ...] = rng.standard_normal(image.shape, dtype=np.float32)
     shift = 0.5 * noise * float(rng.standard_normal())
     noisy = image.astype(np.float32) + 255 * (noise * grain + shift)
     return np.clip(np.rint(noisy), 0, 255).astype(np.uint8)

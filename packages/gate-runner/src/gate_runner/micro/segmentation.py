@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from eqben_builder.micro import SHAPES, Scene, sample_scene
 
+from eqben_builder.micro import SHAPES, Scene, sample_scene
 from gate_runner.benchmarks.benchmark import DataRequest
 from gate_runner.benchmarks.data import Data, Split
 from gate_runner.micro.pictures import draw, scenes_of
@@ -38,4 +38,10 @@ def ade20k(request: DataRequest) -> Data:
         return Split(pictures.images, maps)
 
     classes = ("background", *SHAPES)
-    return Data(split("train", 700), split("validation", 120), split("test", 300), classes, NOTE).limited(request.limit)
+    return Data(
+        split("train", request.cap(700)),
+        split("validation", request.cap(120)),
+        split("test", request.cap(300)),
+        classes,
+        NOTE,
+    ).limited(request.limit)

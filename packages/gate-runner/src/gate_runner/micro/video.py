@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from eqben_builder.micro import COLOURS, SHAPES, Item, Scene, generator_at, render
 
+from eqben_builder.micro import COLOURS, SHAPES, Item, Scene, generator_at, render
 from gate_runner.benchmarks.benchmark import DataRequest
 from gate_runner.benchmarks.data import Data, Split
 from gate_runner.micro.pictures import with_noise
@@ -26,16 +26,14 @@ def clip(rng: np.random.Generator) -> tuple[list[Scene], int]:
     """
     animals, stones = int(rng.integers(MOST + 1)), int(rng.integers(3))
     level = rng.uniform(0.1, 0.3, 3)
-    looks = [
-        (str(rng.choice(SHAPES)), str(rng.choice(COLOURS)), float(rng.uniform(0.06, 0.1))) for _ in range(animals)
-    ]
+    looks = [(str(rng.choice(SHAPES)), str(rng.choice(COLOURS)), float(rng.uniform(0.06, 0.1))) for _ in range(animals)]
     start = rng.uniform(0.1, 0.9, (animals, 2))
     heading = rng.uniform(0, 2 * np.pi, animals)
     speed = rng.uniform(0.03, 0.07, animals)
     step = np.stack([np.cos(heading), np.sin(heading)], axis=-1) * speed[:, None]
     ground = [
-        Item("square", "brown", "small", "dotted", *map(float, rng.uniform(0.1, 0.9, 2)), float(rng.uniform(0.06, 0.1)))
-        for _ in range(stones)
+        Item("square", "brown", "small", "dotted", float(x), float(y), float(radius))
+        for x, y, radius in rng.uniform((0.1, 0.1, 0.06), (0.9, 0.9, 0.1), (stones, 3))
     ]
     scenes = []
     for frame in range(FRAMES):
@@ -69,7 +67,13 @@ def iwildcam(request: DataRequest) -> Data:
             targets.append(float(animals))
         return Split(clips, torch.tensor(targets))
 
-    return Data(split("train", 480), split("validation", 80), split("test", 200), (), NOTE).limited(request.limit)
+    return Data(
+        split("train", request.cap(480)),
+        split("validation", request.cap(80)),
+        split("test", request.cap(200)),
+        (),
+        NOTE,
+    ).limited(request.limit)
 
 
 def _reflected(places: np.ndarray) -> np.ndarray:

@@ -107,7 +107,9 @@ class PlainDisplay:
         self.estimate.finish(result.name, result.seed, seconds)
         self.over += 1
         left = f", about {clock(self.estimate.remaining())} left" if self.over < self.count else ""
-        self._line(f"[{self.over}/{self.count}] {result.name} seed {result.seed}: {summary(result)}, {seconds:.1f} s{left}")
+        self._line(
+            f"[{self.over}/{self.count}] {result.name} seed {result.seed}: {summary(result)}, {seconds:.1f} s{left}"
+        )
 
     def table(self, results: Sequence[Result]) -> None:
         """Print all rows."""
@@ -194,7 +196,7 @@ def results_table(results: Sequence[Result]) -> Table:
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("metric", no_wrap=True)
     table.add_column("s", justify="right", no_wrap=True)
-    table.add_column("source")
+    table.add_column("source", overflow="fold")
     for result in results:
         seeded = result.name if len({one.seed for one in results}) == 1 else f"{result.name} seed {result.seed}"
         seconds = f"{result.seconds['total']:.0f}"

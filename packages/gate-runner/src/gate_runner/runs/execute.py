@@ -6,9 +6,9 @@ import importlib
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gate_runner.benchmarks import Benchmark, DataRequest
 from gate_runner.errors import DataError, UsageError
@@ -100,7 +100,7 @@ def run(request: RunRequest, display: Display | None = None) -> list[Result]:
     for part, found in zip(parts, done, strict=True):
         result = found
         if result is None:
-            result = _run_part(part, request, encoder, folder, display)
+            result = _run_part(part, request, encoder, description, folder, display)
             display.finish(result)
         results.append(result)
     display.table(results)
@@ -129,35 +129,47 @@ def _parts(request: RunRequest) -> list[_Part]:
 
 
 def _run_part(
-    part: _Part, request: RunRequest, encoder: Encoder, folder: RunFolder, display: Display
+    part: _Part,
+    request: RunRequest,
+    encoder: Encoder,
+    description: dict[str, Any],
+    folder: RunFolder,
+    display: Display,
 ) -> Result:
     """One benchmark; whatever goes wrong in it becomes its reason."""
     from gate_runner.tasks import Job, run_task
 
     display.begin(part.name, part.seed)
     start = time.perf_counter()
-    common = {
-        "benchmark": part.benchmark.id,
-        "name": part.name,
-        "task": part.benchmark.task,
-        "source": part.source,
-        "seed": part.seed,
-        "limit": request.limit,
-        "encoder": encoder.describe(),
-    }
+    blank = Result(
+        benchmark=part.benchmark.id,
+        name=part.name,
+        task=part.benchmark.task,
+        source=part.source,
+        seed=part.seed,
+        status="failed",
+        limit=request.limit,
+        encoder=description,
+    )
     try:
         display.progress("data", 0, 1)
         data = part.benchmark.load(part.source, DataRequest(request.data_root, request.limit))
-        loaded = time.perf_counter() - start
+        seconds = {"data": time.perf_counter() - start}
         checkpoint = folder.unfinished_file(part.name, part.seed)
         checkpoint.parent.mkdir(parents=True, exist_ok=True)
         job = Job(
-            encoder, part.benchmark, data, part.seed, request.batch_size, checkpoint, display.progress,
-            {"data": loaded},
-        )  # fmt: skip
+            encoder=encoder,
+            benchmark=part.benchmark,
+            data=data,
+            seed=part.seed,
+            batch_size=request.batch_size,
+            checkpoint=checkpoint,
+            progress=display.progress,
+            seconds=seconds,
+        )
         outcome = run_task(job)
-        result = Result(
-            **common,
+        result = replace(
+            blank,
             status="ok",
             note=data.note,
             scores=tuple(Score(**asdict(score)) for score in outcome.scores),
@@ -169,14 +181,14 @@ def _run_part(
                 "sha256": data.digest(),
             },
             training=outcome.training,
-            seconds={**job.seconds, "total": time.perf_counter() - start},
+            seconds={**seconds, "total": time.perf_counter() - start},
         )
         folder.save(result, outcome.samples)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever a benchmark raises is its row's reason; the others go on
         _LOG.debug("%s failed", part.name, exc_info=True)
         reason = next(iter(str(error).splitlines()), "") or "no message"
         if not isinstance(error, UsageError):
             reason = f"{type(error).__name__}: {reason}"
-        result = Result(**common, status="failed", reason=reason, seconds={"total": time.perf_counter() - start})
+        result = replace(blank, reason=reason, seconds={"total": time.perf_counter() - start})
         folder.save(result, None)
     return result

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from vision_adapters.heads import LinearHead, seeded
-from vision_adapters.losses import cross_entropy
-
 from gate_runner.tasks.features import pooled
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.scaling import Scale
 from gate_runner.tasks.training import frequencies, train_and_test
+from vision_adapters.heads import LinearHead, seeded
+from vision_adapters.losses import cross_entropy
 
 
 def run(job: Job) -> Outcome:

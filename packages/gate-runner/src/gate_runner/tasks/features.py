@@ -33,7 +33,7 @@ def patches(job: Job, split: Split, name: str) -> tuple[Float[Tensor, "n t d"], 
     """Patch features and their rows and columns.
 
     Raises:
-        MissingCapability: the encoder gives pooled features only.
+        MissingCapabilityError: the encoder gives pooled features only.
         EncoderError: NaN or infinity in the features.
     """
     grid = job.encoder.encode_patches(split.images[:1]).grid
@@ -71,7 +71,9 @@ def _in_batches(job: Job, images: Tensor, name: str, encode: Callable[[Tensor], 
 
 
 def _by_encoder(job: Job, texts: list[str]) -> TextTokens:
-    parts = [job.encoder.encode_text_tokens(texts[i : i + job.batch_size]) for i in range(0, len(texts), job.batch_size)]
+    parts = [
+        job.encoder.encode_text_tokens(texts[i : i + job.batch_size]) for i in range(0, len(texts), job.batch_size)
+    ]
     longest = max(int(part.mask.sum(dim=1).max()) for part in parts)
     tokens = torch.cat([part.tokens.cpu() for part in parts]).clone()
     mask = torch.cat([part.mask.cpu() for part in parts])

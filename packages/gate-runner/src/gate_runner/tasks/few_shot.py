@@ -6,10 +6,6 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from vision_adapters.fewshot import sample_episode
-from vision_adapters.losses import cross_entropy
-from vision_adapters.metrics import METRICS, score_outcomes
-from vision_adapters.training import Recipe, fit
 
 from gate_runner.benchmarks.data import Split
 from gate_runner.errors import DataError
@@ -17,6 +13,10 @@ from gate_runner.tasks.features import pooled
 from gate_runner.tasks.job import Job, Outcome, TaskScore
 from gate_runner.tasks.scaling import Scale
 from gate_runner.tasks.training import predict
+from vision_adapters.fewshot import sample_episode
+from vision_adapters.losses import cross_entropy
+from vision_adapters.metrics import METRICS, score_outcomes
+from vision_adapters.training import Recipe, fit
 
 _VALIDATION_SEED, _TEST_SEED = 1, 2
 _BATCH = 8

@@ -6,14 +6,14 @@ from functools import partial
 
 import torch.nn.functional as F
 from torch import Tensor
-from vision_adapters.heads import RelationalHead, seeded
-from vision_adapters.losses import cross_entropy
 
 from gate_runner.benchmarks.data import Split
 from gate_runner.tasks.features import patches, pooled, words
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.scaling import Scale
 from gate_runner.tasks.training import frequencies, train_and_test
+from vision_adapters.heads import RelationalHead, seeded
+from vision_adapters.losses import cross_entropy
 
 _WIDTH, _DEPTH = 128, 2
 

@@ -6,14 +6,14 @@ from functools import partial
 
 import torch
 from torch import Tensor
-from vision_adapters.heads import SegmentationHead, seeded
-from vision_adapters.losses import acdc_loss, segmentation_loss
 
 from gate_runner.benchmarks.data import Split
 from gate_runner.tasks.features import patches
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.scaling import Scale
 from gate_runner.tasks.training import frequencies, train_and_test
+from vision_adapters.heads import SegmentationHead, seeded
+from vision_adapters.losses import acdc_loss, segmentation_loss
 
 _WIDTH, _DEPTH = 128, 2
 

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from jaxtyping import Shaped
 from torch import Tensor, nn
-from vision_adapters.metrics import METRICS, Score, evaluate
-from vision_adapters.training import Recipe, fit
 
 from gate_runner.tasks.job import Job, Outcome, TaskScore
+from vision_adapters.metrics import METRICS, Score, evaluate
+from vision_adapters.training import Recipe, fit
 
 Inputs = tuple[Tensor, ...]
 Loss = Callable[[Any, Tensor], Tensor]

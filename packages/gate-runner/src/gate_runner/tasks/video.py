@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import partial
 
 from torch import Tensor, nn
-from vision_adapters.heads import TemporalHead, seeded
-from vision_adapters.losses import l1
 
 from gate_runner.tasks.features import pooled
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.scaling import Scale
 from gate_runner.tasks.training import train_and_test
+from vision_adapters.heads import TemporalHead, seeded
+from vision_adapters.losses import l1
 
 _WIDTH, _DEPTH = 128, 2
 

@@ -1,0 +1,90 @@
+"""A cheap encoder of our own, and the project's data where it is there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ENCODER = '''
+"""Colours and edges in a coarse grid: no weights, no training, and better than nothing."""
+
+import torch
+from torch import nn
+
+
+class Grid(nn.Module):
+    image_size = 32
+
+    def places(self, images):
+        edges = torch.cat([images, images.diff(dim=2, append=images[:, :, -1:]).abs()], dim=1)
+        return torch.cat([nn.functional.adaptive_avg_pool2d(edges, 8), nn.functional.adaptive_max_pool2d(edges, 8)], 1)
+
+    def encode_image(self, images):
+        return nn.functional.avg_pool2d(self.places(images), 2).flatten(1)
+
+    def encode_patches(self, images):
+        return self.places(images).flatten(2).transpose(1, 2), (8, 8)
+
+
+def grid():
+    return Grid()
+
+
+class Wrong(Grid):
+    def encode_image(self, images):
+        return images
+
+
+def wrong_shape():
+    return Wrong()
+
+
+class Broken(Grid):
+    def encode_image(self, images):
+        return super().encode_image(images) * float("nan")
+
+
+def nan():
+    return Broken()
+
+
+class NoPatches(nn.Module):
+    image_size = 32
+
+    def forward(self, images):
+        return nn.functional.adaptive_avg_pool2d(images, 4).flatten(1)
+
+
+def pooled_only():
+    return NoPatches()
+
+
+def fails():
+    raise RuntimeError("no weights at hand")
+
+
+def not_an_encoder():
+    return 3
+'''
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a module with encoders, importable from the current directory, which is a fresh one."""
+    name = f"own_{abs(hash(str(tmp_path)))}"
+    (tmp_path / f"{name}.py").write_text(ENCODER)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return name
+
+
+@pytest.fixture
+def shared_data() -> Path:
+    """The folder with real data, beside the repository; the test is skipped where it is not there."""
+    given = os.environ.get("VLB_SHARED_DATA")
+    root = Path(given) if given else Path(__file__).parents[4] / "shared" / "data"
+    if not root.is_dir():
+        pytest.skip("the project's shared data is not here")
+    return root

@@ -1,0 +1,101 @@
+"""The command line as a user meets it: in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+
+def call(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    code = "from gate_runner.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True, text=True, cwd=cwd, timeout=300, check=False,
+        env={**os.environ, "COLUMNS": "150", "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from gate_runner.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'torch', 'numpy', 'open_clip', 'timm', 'transformers', 'faiss', 'eevee', 'PIL', 'sklearn'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=60)
+
+
+def test_help_takes_at_most_three_times_what_typer_takes() -> None:
+    def seconds(code: str) -> float:
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=60)
+        return time.perf_counter() - start
+
+    helping = "from gate_runner.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass"
+    pairs = [(seconds(helping), seconds("import typer")) for _ in range(7)]
+    ours, typers = (sorted(column)[len(pairs) // 2] for column in zip(*pairs, strict=True))
+    assert ours <= 3 * typers, (ours, typers)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "smal"], "unknown pack or benchmark 'smal'; nearest: small"),
+        (["run", "cifar10"], "nearest: cifar100"),
+        (["run", "small", "--encoder", "micro-klip"], "unknown encoder 'micro-klip'; nearest: micro-clip"),
+        (["run", "digits", "--encoder", "timm:resnet19/random"], "unknown timm model 'resnet19'; nearest:"),
+        (["run", "digits", "--data-root", "nowhere"], "data root nowhere is not a folder"),
+        (["run", "omniglot"], "give --data-root"),
+    ],
+)
+def test_a_mistake_is_one_line_and_status_2(arguments: list[str], said: str, tmp_path: Path) -> None:
+    done = call(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_truncated_zip_stops_the_run_before_it_starts(tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "omniglot"
+    folder.mkdir(parents=True)
+    for name in ("images_background_small1.zip", "images_background_small2.zip"):
+        (folder / name).write_bytes(b"PK\x03\x04 and nothing more")
+    done = call("run", "digits", "omniglot", "--data-root", "data", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "images_background_small1.zip is not a whole zip file" in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_run_prints_lines_and_a_table_and_fails_with_status_1(own: str, tmp_path: Path) -> None:
+    done = call("run", "ade20k", "digits", "--encoder", f"{own}:pooled_only", "--limit", "40", cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    lines = done.stdout.splitlines()
+    assert any(line.startswith("[2/2] digits seed 0: acc@1 0.") for line in lines)
+    assert any(line.split()[:2] == ["micro/ade20k", "failed"] for line in lines)
+    assert any(line.split()[0] == "digits" and "built-in" in line for line in lines[-2:])
+    assert "\x1b" not in done.stdout
+    again = call("run", "digits", "--encoder", f"{own}:pooled_only", "--limit", "40", cwd=tmp_path)
+    assert again.returncode == 0
+    assert "1 already there" in again.stdout
+
+
+def test_lists(tmp_path: Path) -> None:
+    import json
+
+    for what, first in (("packs", "small"), ("benchmarks", "acdc"), ("encoders", "micro-clip")):
+        plain, made = call("ls", what), call("ls", what, "--json")
+        assert plain.stdout.splitlines()[1].startswith(first)
+        assert len(json.loads(made.stdout)) == len(plain.stdout.splitlines()) - 1
+
+
+def test_version() -> None:
+    from gate_runner import __version__
+
+    assert call("--version").stdout == f"gate-runner {__version__}\n"

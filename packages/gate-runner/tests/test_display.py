@@ -1,0 +1,58 @@
+"""What is shown: an estimate that learns, names that are not markup, a table that fits."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from gate_runner.runs.display import BarDisplay, Estimate, PlainDisplay, results_table
+from gate_runner.runs.results import Result, Score
+
+GOOD = Result(
+    "mini", "micro/mini", "few-shot", "micro", 0, "ok", note="synthetic stand-in",
+    scores=(Score("accuracy", "higher", 0.61234, 0.6, 0.62, 0.2),), seconds={"total": 12.0},
+)  # fmt: skip
+BAD = Result(
+    "digits", "digits", "image-classification", "built-in", 0, "failed", "shape [2] is wrong", seconds={"total": 1}
+)
+
+
+def test_the_estimate_learns_from_what_is_over() -> None:
+    estimate = Estimate([("a", 0, 10, False), ("b", 0, 10, False), ("c", 0, 40, True)])
+    assert estimate.remaining() == 20
+    estimate.finish("a", 0, 30)
+    assert estimate.remaining() == 30
+    assert estimate.remaining(0.5, ("b", 0)) == 15
+
+
+def test_brackets_in_a_reason_are_not_markup() -> None:
+    out = io.StringIO()
+    display = PlainDisplay(Console(file=out, width=120))
+    display.plan([("digits", 0, 1.0, False)])
+    display.begin("digits", 0)
+    display.finish(BAD)
+    display.table([BAD])
+    assert out.getvalue().count("shape [2] is wrong") == 2
+
+
+def test_bars_on_a_terminal() -> None:
+    out = io.StringIO()
+    display = BarDisplay(Console(file=out, width=120, force_terminal=True))
+    display.plan([("micro/mini", 0, 20.0, False)])
+    display.begin("micro/mini", 0)
+    display.progress("encode train", 50, 100)
+    display.progress("train", 100, 100)
+    display.finish(GOOD)
+    display.table([GOOD])
+    shown = out.getvalue()
+    assert "about 20 s left" in shown
+    assert "0.612" in shown
+
+
+def test_the_table_fits_a_plain_terminal() -> None:
+    out = io.StringIO()
+    Console(file=out, width=80).print(results_table([GOOD, BAD]))
+    lines = out.getvalue().splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    assert "0.600 to 0.620" in lines[1]

@@ -1,0 +1,226 @@
+"""Every kind of encoder, with random weights saved to disk and read again; and every way in which one can be wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from gate_runner.encoders import encoder_forms, load_encoder, parse_spec
+from gate_runner.encoders.encoder import Encoder
+from gate_runner.encoders.own import adopt
+from gate_runner.errors import EncoderError, MissingCapabilityError, UsageError
+
+IMAGES = torch.randint(0, 256, (3, 3, 48, 48), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+
+
+def features(encoder: Encoder) -> torch.Tensor:
+    return encoder.encode_image(IMAGES)
+
+
+@pytest.mark.parametrize(
+    ("text", "source", "name", "weights"),
+    [
+        ("micro-clip", "micro-clip", "", None),
+        ("micro-clip/random", "micro-clip", "", "random"),
+        ("open_clip:ViT-B-32/laion2b_s34b_b79k", "open_clip", "ViT-B-32", "laion2b_s34b_b79k"),
+        ("open_clip:ViT-B-32//data/w.pt", "open_clip", "ViT-B-32", "/data/w.pt"),
+        ("timm:vit_tiny_patch16_224.augreg_in21k", "timm", "vit_tiny_patch16_224.augreg_in21k", None),
+        ("hf:google/vit-base-patch16-224", "hf", "google/vit-base-patch16-224", None),
+        ("lab.models.tiny:make", "module", "lab.models.tiny:make", None),
+    ],
+)
+def test_specs_are_read(text: str, source: str, name: str, weights: str | None) -> None:
+    spec = parse_spec(text)
+    assert (spec.source, spec.name, spec.weights) == (source, name, weights)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("micro-clop", "nearest: micro-clip"),
+        ("timm:", "names no model"),
+        ("hf:", "names nothing"),
+        ("lab.models:", "unknown encoder"),
+        ("", "unknown encoder"),
+    ],
+)
+def test_wrong_specs_are_refused(text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        parse_spec(text)
+
+
+def test_every_form_is_listed() -> None:
+    assert [form.split(":")[0].split("[")[0] for form, _ in encoder_forms()][:4] == [
+        "micro-clip",
+        "open_clip",
+        "timm",
+        "hf",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("timm:resnet19/random", "nearest: .*resnet1"),
+        ("open_clip:ViT-B-33/random", "nearest: .*ViT-B-3"),
+        ("open_clip:ViT-B-32", "add /random, /FILE or a tag"),
+        ("open_clip:ViT-B-32/laion3b", "nearest"),
+        ("timm:test_vit/nowhere.safetensors", "no file nowhere.safetensors"),
+        ("timm:test_vit/random:x", "whole number, not 'x'"),
+        ("micro-clip/pretrained", "micro-clip/random"),
+        ("hf:./nowhere", "no directory nowhere"),
+        ("no.such.module:make", "cannot import 'no.such.module'"),
+    ],
+)
+def test_what_does_not_exist_is_named(text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        load_encoder(text)
+
+
+def test_random_weights_depend_on_their_seed_alone() -> None:
+    before = torch.random.get_rng_state()
+    first, again, other = (load_encoder(f"timm:test_vit/random:{seed}") for seed in (1, 1, 2))
+    assert torch.equal(before, torch.random.get_rng_state())
+    assert first.fingerprint() == again.fingerprint() != other.fingerprint()
+    assert torch.equal(features(first), features(again))
+
+
+def test_timm_from_a_file_equals_the_model_that_was_saved(tmp_path: Path) -> None:
+    import timm
+    from safetensors.torch import save_file
+
+    model = timm.create_model("test_vit", num_classes=7).eval()
+    save_file(model.state_dict(), tmp_path / "w.safetensors")
+    encoder = load_encoder(f"timm:test_vit/{tmp_path}/w.safetensors")
+    with torch.inference_mode():
+        expected = model.forward_head(model.forward_features(encoder.prepare(IMAGES)), pre_logits=True)
+    assert torch.equal(features(encoder), expected)
+    assert encoder.encode_patches(IMAGES).grid == (10, 10)
+    with pytest.raises(MissingCapabilityError, match="no text side"):
+        encoder.encode_text(["a star"])
+
+
+def test_timm_refuses_weights_of_another_model(tmp_path: Path) -> None:
+    import timm
+    from safetensors.torch import save_file
+
+    save_file(timm.create_model("test_resnet").state_dict(), tmp_path / "w.safetensors")
+    with pytest.raises(EncoderError, match="weights do not load"):
+        load_encoder(f"timm:test_vit/{tmp_path}/w.safetensors")
+
+
+def test_open_clip_from_a_file_equals_the_model_that_was_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import json
+
+    import open_clip
+
+    config = {
+        "embed_dim": 16,
+        "vision_cfg": {"image_size": 32, "layers": 2, "width": 32, "head_width": 16, "patch_size": 8},
+        "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 2},
+    }
+    (tmp_path / "tiny-clip.json").write_text(json.dumps(config))
+    open_clip.add_model_config(tmp_path / "tiny-clip.json")
+    model = open_clip.create_model("tiny-clip").eval()
+    torch.save(model.state_dict(), tmp_path / "w.pt")
+    encoder = load_encoder(f"open_clip:tiny-clip/{tmp_path}/w.pt")
+    texts = ["a star", "two red circles"]
+    with torch.inference_mode():
+        expected = model.encode_image(encoder.prepare(IMAGES))
+        words = model.encode_text(open_clip.get_tokenizer("tiny-clip")(texts))
+    assert torch.equal(features(encoder), expected)
+    torch.testing.assert_close(encoder.encode_text(texts), words)
+    assert encoder.encode_patches(IMAGES).tokens.shape == (3, 16, 32)
+    tokens = encoder.encode_text_tokens(texts)
+    assert tokens.tokens.shape == (2, 77, 32)
+    assert tokens.mask.sum(dim=1).tolist() == [4, 5]  # start, words, end
+
+
+def test_hugging_face_dual_encoder_from_a_directory(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    side = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    ends = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+    config = transformers.CLIPConfig(
+        text_config={**side, **ends, "vocab_size": 30, "max_position_embeddings": 12},
+        vision_config={**side, "image_size": 32, "patch_size": 8},
+        projection_dim=16,
+    )
+    model = transformers.CLIPModel(config).eval()
+    model.save_pretrained(tmp_path)
+    _save_word_tokenizer(transformers, tmp_path)
+    encoder = load_encoder(f"hf:{tmp_path}")
+    with torch.inference_mode():
+        found = model.get_image_features(pixel_values=encoder.prepare(IMAGES))
+    assert torch.equal(features(encoder), getattr(found, "pooler_output", found))
+    assert encoder.encode_patches(IMAGES).grid == (4, 4)
+    assert encoder.encode_text(["star", "red star"]).shape == (2, 16)
+    assert encoder.encode_text_tokens(["star", "red star"]).mask.sum(dim=1).tolist() == [3, 4]
+
+
+def test_hugging_face_vision_model_from_a_directory(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    config = transformers.ViTConfig(
+        hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, image_size=32, patch_size=8
+    )
+    model = transformers.ViTModel(config).eval()
+    model.save_pretrained(tmp_path)
+    encoder = load_encoder(f"hf:{tmp_path}")
+    with torch.inference_mode():
+        expected = model(pixel_values=encoder.prepare(IMAGES))
+    assert torch.equal(features(encoder), expected.pooler_output)
+    assert torch.equal(encoder.encode_patches(IMAGES).tokens, expected.last_hidden_state[:, 1:])
+    assert encoder.provides() == ["patches"]
+
+
+def _save_word_tokenizer(transformers: object, folder: Path) -> None:
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    words = {word: place for place, word in enumerate(["<pad>", "<s>", "</s>", "<unk>", "star", "red"])}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 1), ("</s>", 2)]
+    )
+    transformers.PreTrainedTokenizerFast(  # type: ignore[attr-defined]
+        tokenizer_object=tokenizer, pad_token="<pad>", bos_token="<s>", eos_token="</s>", unk_token="<unk>"
+    ).save_pretrained(folder)
+
+
+def test_own_encoder(own: str) -> None:
+    encoder = load_encoder(f"{own}:grid")
+    assert encoder.image_size == 32
+    assert features(encoder).shape == (3, 192)
+    assert encoder.provides() == ["patches"]
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        ("wrong_shape", r"encode_image of two inputs gave shape \(2, 3, 32, 32\), expected \(2, d\)"),
+        ("nan", r"NaN or infinity in 384 of 384 values, shape \(2, 192\)"),
+        ("fails", "fails\\(\\) raised RuntimeError: no weights at hand"),
+        ("missing", "has no 'missing'"),
+        ("not_an_encoder", "is a int without encode_image"),
+    ],
+)
+def test_a_bad_encoder_is_found_before_anything_runs(own: str, function: str, said: str) -> None:
+    with pytest.raises(EncoderError, match=said):
+        load_encoder(f"{own}:{function}")
+
+
+def test_images_are_resized_and_normalised() -> None:
+    seen = []
+
+    def encode(images: torch.Tensor) -> torch.Tensor:
+        seen.append(images)
+        return images.flatten(2).mean(dim=2)
+
+    class Holder:
+        image_size, mean, std = 16, (0.5, 0.5, 0.5), (0.25, 0.25, 0.25)
+        encode_image = staticmethod(encode)
+
+    adopt(Holder(), "x").encode_image(torch.full((2, 3, 40, 40), 255, dtype=torch.uint8))
+    assert seen[0].shape == (2, 3, 16, 16)
+    torch.testing.assert_close(seen[0], torch.full((2, 3, 16, 16), 2.0))

@@ -1,0 +1,145 @@
+"""The stand-ins: made from seeds, the same whatever the limit, and true to what they claim to show."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+from eqben_builder.micro import COLOURS, SHAPES, Scene, generator_at, sample_scene
+from gate_runner.benchmarks import BENCHMARKS, PACKS, DataRequest
+from gate_runner.micro import SEEDS, arithmetic, cardiac, video
+from gate_runner.micro.pictures import draw, scenes_of
+
+SMALL = PACKS["small"]
+
+
+def test_the_pack_is_the_papers_small_tier() -> None:
+    assert SMALL == ("acdc", "ade20k", "cifar100", "clevr-math", "cubirds", "imagenet1k", "iwildcam", "mini")
+    assert all("micro" in BENCHMARKS[name].sources for name in SMALL)
+
+
+def test_no_two_stand_ins_share_a_seed() -> None:
+    used = [first + place for first in SEEDS.values() for place in range(3)]
+    assert len(set(used)) == len(used)
+    assert max(used) < 100_000
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_stand_in_is_the_same_twice_and_begins_alike_under_a_limit(name: str) -> None:
+    full = BENCHMARKS[name].load("micro", DataRequest())
+    few = BENCHMARKS[name].load("micro", DataRequest(limit=24))
+    for whole, part in zip(
+        (full.train, full.validation, full.test), (few.train, few.validation, few.test), strict=True
+    ):
+        assert torch.equal(whole.images[:24], part.images)
+        assert torch.equal(whole.targets[:24], part.targets)
+    assert few.digest() == BENCHMARKS[name].load("micro", DataRequest(limit=24)).digest()
+    assert full.note == "synthetic stand-in"
+    assert BENCHMARKS[name].name_with("micro").startswith("micro/")
+    pictures = [one for split in (full.train, full.validation, full.test) for one in split.images.flatten(1)[:40]]
+    assert len({picture.numpy().tobytes() for picture in pictures}) == len(pictures)
+
+
+@pytest.mark.parametrize("name", ["imagenet1k", "cifar100"])
+def test_classes_are_balanced(name: str) -> None:
+    data = BENCHMARKS[name].load("micro", DataRequest())
+    for split in (data.train, data.validation, data.test):
+        counts = torch.bincount(split.targets, minlength=len(data.classes))
+        assert int(counts.max() - counts.min()) <= 1
+
+
+@pytest.mark.parametrize("name", ["mini", "cubirds"])
+def test_test_classes_never_occur_in_training(name: str) -> None:
+    names = BENCHMARKS[name].load("micro", DataRequest(limit=1)).classes
+    assert len(set(names)) == len(names) == 120
+
+
+def test_the_noise_of_an_image_does_not_depend_on_the_others() -> None:
+    scenes = scenes_of(5, 300, lambda rng, _: sample_scene(rng, 2))
+    assert torch.equal(draw(scenes, 5, noise=0.1).images[:7], draw(scenes[:7], 5, noise=0.1).images)
+
+
+def test_segmentation_maps_show_the_shape_that_is_nearest() -> None:
+    data = BENCHMARKS["ade20k"].load("micro", DataRequest(limit=30))
+    images, maps = data.test.images.float(), data.test.targets
+    assert set(maps.unique().tolist()) <= set(range(1 + len(SHAPES)))
+    inside = torch.stack([image[:, where > 0].std() for image, where in zip(images, maps, strict=True)])
+    outside = torch.stack([image[:, where == 0].std() for image, where in zip(images, maps, strict=True)])
+    assert bool((inside > outside).all())
+
+
+def test_the_heart_is_nested_and_shrinks_towards_the_apex() -> None:
+    for index in range(20):
+        labels = cardiac.volume(generator_at(1, index)).labels
+        left = (labels == 3).sum(axis=(1, 2))
+        assert left[0] > left[-1] > 0
+        assert (labels[-1] == 1).sum() == 0  # the right ventricle ends first
+        for one in labels:
+            inside = one == 3
+            around = np.zeros_like(inside)
+            around[1:] |= inside[:-1]
+            around[:-1] |= inside[1:]
+            around[:, 1:] |= inside[:, :-1]
+            around[:, :-1] |= inside[:, 1:]
+            assert set(np.unique(one[around & ~inside])) == {2}  # only wall touches the cavity
+        assert any(not np.array_equal(a, b) for a, b in pairwise(labels))
+
+
+def answer(text: str, scene: Scene) -> int:
+    """Another way to the answer: read the question word by word."""
+    numbers = {word: value for value, word in enumerate(arithmetic.ANSWERS)}
+    words = text.replace(".", " ").replace("?", " ").split()
+
+    def count(phrase: list[str]) -> int:
+        if phrase[0] == "objects":
+            return len(scene.items)
+        if phrase[0] in COLOURS:
+            return sum(item.colour == phrase[0] for item in scene.items)
+        stem = phrase[0].removesuffix("es") if phrase[0] == "crosses" else phrase[0].removesuffix("s")
+        return sum(item.shape == stem for item in scene.items)
+
+    asked = words[words.index("many") + 1 :]
+    if words[0] == "how":
+        return count(asked)
+    if words[0] == "subtract":
+        return count(asked) - count(words[2:])
+    return count(asked) + numbers[words[1]]
+
+
+def test_answers_are_right() -> None:
+    kinds = set()
+    for index in range(400):
+        rng = generator_at(77, index)
+        scene = sample_scene(rng, (1, 5))
+        text, found = arithmetic.question(rng, scene)
+        assert found == answer(text, scene), (text, scene)
+        kinds.add(" ".join(text.split()[:1]) + text.split()[-2])
+    assert len(kinds) >= 3
+
+
+def test_every_answer_occurs_and_none_dominates() -> None:
+    data = BENCHMARKS["clevr-math"].load("micro", DataRequest())
+    shares = torch.bincount(data.train.targets, minlength=7).float() / len(data.train)
+    assert float(shares.min()) > 0.05
+    assert float(shares.max()) < 0.3
+
+
+def test_only_animals_move() -> None:
+    for index in range(30):
+        scenes, animals = video.clip(generator_at(3, index))
+        first, last = scenes[0].items, scenes[-1].items
+        moved = sum((a.x, a.y) != (b.x, b.y) for a, b in zip(first, last, strict=True))
+        assert moved == animals
+        assert all(0 <= item.x <= 1 and 0 <= item.y <= 1 for scene in scenes for item in scene.items)
+
+
+def test_every_question_is_in_the_default_encoders_vocabulary() -> None:
+    from gate_runner.encoders.micro_clip import load_micro_clip
+
+    _, tokenizer = load_micro_clip(pretrained=False)
+    data = BENCHMARKS["clevr-math"].load("micro", DataRequest(limit=300))
+    questions = [*(data.train.questions or ()), *(data.test.questions or ())]
+    assert tokenizer.report(questions) == ((), ())
