@@ -1,0 +1,143 @@
+"""Who may import whom, proved in a subprocess; and that the proof can fail."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+IMPORT_NAMES = {
+    "eqsim": "eqsim",
+    "knowledge-prompts": "knowledge_prompts",
+    "adapters": "vision_adapters",
+    "eqben-builder": "eqben_builder",
+    "oven-retrieval": "oven_retrieval",
+    "eevee": "eevee",
+    "gate-runner": "gate_runner",
+}
+LIBRARIES = {folder: name for folder, name in IMPORT_NAMES.items() if folder != "gate-runner"}
+HEAVY = {
+    "accelerate", "bpy", "cv2", "datasets", "diffusers", "httpx", "lightning", "matplotlib", "mitsuba", "nltk", "numba", "av", "oidn",
+    "pandas", "peft", "qdrant_client", "pymilvus", "ray", "sentence_transformers", "tensorboard", "transformers", "wandb",
+}  # fmt: skip
+"""Extras: imported where they are used, never by importing a package."""
+
+
+def modules_of(folder: str) -> list[str]:
+    """Every module of a package, by name; the scripts that run when imported are not among them."""
+    source = ROOT / "packages" / folder / "src"
+    names = []
+    for path in sorted(source.rglob("*.py")):
+        parts = path.relative_to(source).with_suffix("").parts
+        if parts[-1] != "__main__":
+            names.append(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
+    return names
+
+
+def loaded_by(modules: list[str], *, path: list[str] | None = None) -> set[str]:
+    """Top-level names in ``sys.modules`` after importing modules in a fresh interpreter."""
+    code = (
+        "import importlib, json, sys\n"
+        f"sys.path[:0] = {path or []!r}\n"
+        f"for name in {modules!r}: importlib.import_module(name)\n"
+        "print(json.dumps(sorted({name.split('.')[0] for name in sys.modules})))"
+    )
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    import json
+
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def imported_names(folder: str) -> set[str]:
+    """Top-level names in every import statement of a package, also inside functions and under TYPE_CHECKING."""
+    found: set[str] = set()
+    for path in (ROOT / "packages" / folder / "src").rglob("*.py"):
+        found |= names_in(path.read_text())
+    return found
+
+
+def names_in(source: str) -> set[str]:
+    """Top-level names that a source text imports, absolutely."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            found.add(node.module.split(".")[0])
+    return found
+
+
+def declared(folder: str) -> dict[str, list[str]]:
+    """The dependencies of a package: required, and by extra."""
+    project = tomllib.loads((ROOT / "packages" / folder / "pyproject.toml").read_text())["project"]
+    return {"": project["dependencies"], **project.get("optional-dependencies", {})}
+
+
+@pytest.mark.parametrize("folder", LIBRARIES)
+def test_a_library_names_no_other(folder: str) -> None:
+    others = set(IMPORT_NAMES.values()) - {IMPORT_NAMES[folder]}
+    assert not imported_names(folder) & others
+
+
+@pytest.mark.parametrize("folder", LIBRARIES)
+def test_importing_all_of_a_library_loads_no_other_and_no_extra(folder: str) -> None:
+    # What a required dependency of the package drags in is not the package's own doing.
+    own = loaded_by(modules_of(folder))
+    innocent = {"numba"} if folder == "oven-retrieval" else set()  # bm25s imports it where it is installed
+    required = {"eqsim": ["torch"], "adapters": ["torch", "sklearn"], "eevee": ["torch", "deap"]}.get(folder, [])
+    dragged = loaded_by(required) if required else set()
+    others = set(IMPORT_NAMES.values()) - {IMPORT_NAMES[folder]}
+    assert not own & others
+    assert not (own & HEAVY) - dragged - innocent
+
+
+def test_eqsim_needs_torch_alone() -> None:
+    assert [name.split(">")[0] for name in declared("eqsim")[""]] == ["torch"]
+    modules = [name for name in modules_of("eqsim") if "triton" not in name]
+    third_party = loaded_by(modules) - loaded_by(["torch"]) - set(sys.stdlib_module_names) - {"eqsim"}
+    assert third_party == set()
+
+
+def test_only_the_runner_depends_on_siblings() -> None:
+    distributions = {"vision-adapters" if folder == "adapters" else folder for folder in IMPORT_NAMES}
+    for folder in LIBRARIES:
+        for requirements in declared(folder).values():
+            named = {requirement.split(">")[0].split("[")[0].split("=")[0].strip() for requirement in requirements}
+            own = "vision-adapters" if folder == "adapters" else folder
+            assert not named & (distributions - {own}), folder
+    runner = declared("gate-runner")[""]
+    for distribution in distributions - {"gate-runner"}:
+        (requirement,) = [one for one in runner if one.startswith(f"{distribution}>")]
+        assert "@" not in requirement
+
+
+def test_the_command_line_module_loads_no_library() -> None:
+    loaded = loaded_by(["gate_runner.cli"])
+    assert not loaded & ({"torch", "numpy", *LIBRARIES.values()} | HEAVY)
+
+
+class TestTheTests:
+    """A boundary test that cannot fail protects nothing."""
+
+    def test_an_import_inside_a_function_is_seen(self) -> None:
+        assert names_in("def f():\n    from eevee.table import Table\n") == {"eevee"}
+        assert names_in("if TYPE_CHECKING:\n    import eqsim.functional as F\n") == {"eqsim"}
+        assert names_in("from . import table\n") == set()
+
+    def test_a_module_that_imports_a_sibling_is_seen(self, tmp_path: Path) -> None:
+        package = tmp_path / "intruder"
+        package.mkdir()
+        (package / "__init__.py").write_text("")
+        (package / "inner.py").write_text("import knowledge_prompts\n")
+        assert "knowledge_prompts" not in loaded_by(["intruder"], path=[str(tmp_path)])
+        assert "knowledge_prompts" in loaded_by(["intruder", "intruder.inner"], path=[str(tmp_path)])
+
+    def test_every_module_is_looked_at(self) -> None:
+        assert "gate_runner.runs.execute" in modules_of("gate-runner")
+        assert "eqsim" in modules_of("eqsim")

@@ -1,0 +1,101 @@
+"""Each wheel in an environment that holds it alone: it imports, and its own tests pass there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = {
+    "eqsim": "eqsim",
+    "knowledge-prompts": "knowledge_prompts",
+    "adapters": "vision_adapters",
+    "eqben-builder": "eqben_builder",
+    "oven-retrieval": "oven_retrieval",
+    "eevee": "eevee",
+}
+
+
+def run(command: list[str], **more: object) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False, **more)  # type: ignore[call-overload]
+    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout[-6000:]}\n{done.stderr[-3000:]}"
+    return done  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="session")
+def uv() -> str:
+    found = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    if found is None:
+        pytest.skip("uv is not installed")
+    return found
+
+
+@pytest.fixture(scope="session")
+def wheels(uv: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """All seven, built from their source distributions' folders."""
+    out = tmp_path_factory.mktemp("wheels")
+    found = {}
+    for folder in [*PACKAGES, "gate-runner"]:
+        run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(out / folder)], cwd=ROOT / "packages" / folder)
+        (found[folder],) = (out / folder).glob("*.whl")
+    return found
+
+
+def environment(uv: str, place: Path, install: list[str]) -> Path:
+    run([uv, "venv", "--quiet", "--python", sys.executable, str(place)])
+    python = place / ("Scripts" if os.name == "nt" else "bin") / "python"
+    constraints = ["--constraint", str(ROOT / "constraints.txt")]
+    run([uv, "pip", "install", "--quiet", "--python", str(python), *constraints, *install])
+    return python
+
+
+@pytest.mark.parametrize("folder", PACKAGES)
+def test_a_package_passes_its_tests_with_nothing_beside_it(
+    folder: str, uv: str, wheels: dict[str, Path], tmp_path: Path
+) -> None:
+    python = environment(uv, tmp_path / "env", [str(wheels[folder]), "pytest", "hypothesis"])
+    siblings = [name for name in [*PACKAGES.values(), "gate_runner"] if name != PACKAGES[folder]]
+    code = f"import importlib.util as u, {PACKAGES[folder]}; print([n for n in {siblings!r} if u.find_spec(n)])"
+    assert run([str(python), "-c", code]).stdout.strip() == "[]"
+    shutil.copytree(ROOT / "packages" / folder / "tests", tmp_path / "tests")
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "PYTHON"))}
+    environ["VLB_SHARED_DATA"] = os.environ.get("VLB_SHARED_DATA", str(ROOT.parent / "shared" / "data"))
+    done = run(
+        [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path / "tests")],
+        cwd=tmp_path,
+        env=environ,
+    )
+    assert " passed" in done.stdout
+
+
+def test_eqsim_brings_torch_and_nothing_else(uv: str, wheels: dict[str, Path], tmp_path: Path) -> None:
+    def installed(name: str, install: list[str]) -> set[str]:
+        python = environment(uv, tmp_path / name, install)
+        listed = run([uv, "pip", "list", "--quiet", "--format", "freeze", "--python", str(python)]).stdout
+        return {line.split("==")[0].split(" ")[0] for line in listed.splitlines()}
+
+    assert installed("ours", [str(wheels["eqsim"])]) - installed("torch", ["torch"]) == {"eqsim"}
+
+
+def test_the_runner_works_from_its_wheels(uv: str, wheels: dict[str, Path], tmp_path: Path) -> None:
+    python = environment(uv, tmp_path / "env", [str(path) for path in wheels.values()])
+    done = run([str(python.parent / "gate-runner"), "run", "digits", "--limit", "100"], cwd=tmp_path)
+    assert "digits" in done.stdout.splitlines()[-1]
+
+
+def test_a_wheel_holds_what_it_should(wheels: dict[str, Path]) -> None:
+    import zipfile
+
+    for folder, wheel in wheels.items():
+        names = zipfile.ZipFile(wheel).namelist()
+        assert any(name.endswith("py.typed") for name in names), folder
+        assert any(name.endswith("licenses/LICENSE") for name in names), folder
+        assert not any("tests/" in name for name in names), folder
+    inside = zipfile.ZipFile(wheels["gate-runner"]).namelist()
+    assert any(name.endswith("micro_clip_files/weights.safetensors") for name in inside)
