@@ -14,14 +14,16 @@ if TYPE_CHECKING:
     from eevee.executors import open_map
     from eevee.front import Front, pareto, tiers
     from eevee.gate import Published, load_gate, published
+    from eevee.mlp import MlpScorer
     from eevee.nested import CurvePoint, Nested, learning_curve, nested_error
     from eevee.predicting import Prediction, predict
     from eevee.ranking import kendall, overall_scores, prediction_agreement, subset_mean_agreement
     from eevee.reading import load_table, read_csv_text, read_scores
     from eevee.record import read_result
+    from eevee.reporting import Report, report
     from eevee.ridge import RidgeScorer
     from eevee.scoring import Score, score
-    from eevee.selecting import Selection, select
+    from eevee.selecting import Selection, read_selection, select
     from eevee.space import Constraints, Space
     from eevee.table import Benchmark, Metric, ResultTable
     from eevee.twins import group_twins, model_distances
@@ -33,14 +35,16 @@ _HOMES = {
     "executors": ("open_map",),
     "front": ("Front", "pareto", "tiers"),
     "gate": ("Published", "load_gate", "published"),
+    "mlp": ("MlpScorer",),
     "nested": ("CurvePoint", "Nested", "learning_curve", "nested_error"),
     "predicting": ("Prediction", "predict"),
     "ranking": ("kendall", "overall_scores", "prediction_agreement", "subset_mean_agreement"),
     "reading": ("load_table", "read_csv_text", "read_scores"),
     "record": ("read_result",),
+    "reporting": ("Report", "report"),
     "ridge": ("RidgeScorer",),
     "scoring": ("Score", "score"),
-    "selecting": ("Selection", "select"),
+    "selecting": ("Selection", "read_selection", "select"),
     "space": ("Constraints", "Space"),
     "table": ("Benchmark", "Metric", "ResultTable"),
     "twins": ("group_twins", "model_distances"),
@@ -55,9 +59,11 @@ __all__ = [
     "Front",
     "Metric",
     "MissingExtraError",
+    "MlpScorer",
     "Nested",
     "Prediction",
     "Published",
+    "Report",
     "ResultTable",
     "RidgeScorer",
     "Score",
@@ -84,6 +90,8 @@ __all__ = [
     "read_csv_text",
     "read_result",
     "read_scores",
+    "read_selection",
+    "report",
     "score",
     "select",
     "subset_mean_agreement",

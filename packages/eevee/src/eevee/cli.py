@@ -32,8 +32,13 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
     source.add_argument("--table", default="gate", help="gate, gate-full or a CSV file (default: gate)")
     source.add_argument("--about", help="CSV with metric or benchmark, and direction, cost, task, family")
     source.add_argument("--direction", choices=("higher", "lower"), help="for metrics that do not say theirs")
-    source.add_argument("--twins", type=float, default=0.1, metavar="SD",
-                        help="models nearer than this stay on one side of every split (default: 0.1; 0: off)")  # fmt: skip
+    source.add_argument(
+        "--twins",
+        type=float,
+        default=0.1,
+        metavar="SD",
+        help="models nearer than this stay on one side of every split (default: 0.1; 0: off)",
+    )
     source.add_argument("--json", metavar="FILE", help="write the result here; - prints it")
     source.add_argument("--threads", type=int, help="CPU threads of torch")
     source.add_argument("--quiet", action="store_true", help="no progress")
@@ -57,7 +62,9 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
     select = add("select", parents=[source, model, rules], help="search a subset")
     select.add_argument("-k", type=int, help="number of benchmarks")
     select.add_argument("--budget", type=float, help="largest total cost")
-    select.add_argument("--cover", default="", metavar="TASKS", help="tasks that must be present, comma-separated, or all")
+    select.add_argument(
+        "--cover", default="", metavar="TASKS", help="tasks that must be present, comma-separated, or all"
+    )
     select.add_argument("--method", choices=METHODS, default="evolution", help="searcher (default: evolution)")
     select.add_argument("--generations", type=int, default=20, help="of the evolution, at most (default: 20)")
     select.add_argument("--no-nested", action="store_true", help="skip the held-out estimate and the learning curve")
@@ -65,18 +72,36 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
     select.add_argument("--executor", default="serial", help="serial, processes:N or ray (default: serial)")
 
     score = add("score", parents=[source, model], help="judge a given subset")
-    score.add_argument("--subset", required=True, metavar="IDS",
-                       help="ids, comma-separated; a tier of the paper (small, base, big); or a result's JSON file")  # fmt: skip
+    score.add_argument(
+        "--subset",
+        required=True,
+        metavar="IDS",
+        help="ids, comma-separated; a tier of the paper (small, base, big); or a result's JSON file",
+    )
 
     predict = add("predict", parents=[source], help="a new model's whole row from its scores on a subset")
     predict.add_argument("--subset", required=True, metavar="IDS", help="as for score")
-    predict.add_argument("--scores", required=True, metavar="FILE", help="CSV with model and a column for each subset metric")
+    predict.add_argument(
+        "--scores", required=True, metavar="FILE", help="CSV with model and a column for each subset metric"
+    )
     predict.add_argument("--level", type=float, default=0.9, help="of the intervals (default: 0.9)")
     predict.add_argument("--alpha", type=float, default=1.0, help="ridge penalty (default: 1)")
 
     pareto = add("pareto", parents=[source, model, rules], help="error against cost, and tiers from budgets")
     pareto.add_argument("--largest", type=int, default=12, help="largest size of a subset (default: 12)")
     pareto.add_argument("--tiers", default="", metavar="NAME=COST,...", help="choose a subset for each budget as well")
+
+    report = add("report", parents=[source], help="pictures and one HTML page about a selection")
+    report.add_argument("--result", metavar="FILE", help="JSON of eevee select")
+    report.add_argument("-k", type=int, help="select so many first, where no --result is given")
+    report.add_argument("--seed", type=int, default=0, help="of that selection (default: 0)")
+    report.add_argument("--output", required=True, metavar="FOLDER", help="where to write index.html and the pictures")
+    report.add_argument("--largest", type=int, default=12, help="largest k in the pictures (default: 12)")
+    report.add_argument(
+        "--radar", action="append", default=[], metavar="MODELS", help="models of one radar; may be repeated"
+    )
+    report.add_argument("--like", metavar="ID", help="sort the heatmap by likeness to this metric or benchmark")
+    report.add_argument("--scores", metavar="FILE", help="CSV of new models' scores on the subset, to be predicted")
     return top
 
 

@@ -10,12 +10,14 @@ from eevee.errors import EeveeError
 from eevee.executors import open_map
 from eevee.front import pareto, tiers
 from eevee.gate import published
+from eevee.mlp import MlpScorer
 from eevee.predicting import predict
 from eevee.reading import load_table, read_scores
 from eevee.record import read_result
+from eevee.reporting import report
 from eevee.ridge import RidgeScorer
 from eevee.scoring import score
-from eevee.selecting import select
+from eevee.selecting import read_selection, select
 from eevee.twins import group_twins
 from eevee.words import check_words, front_words, prediction_words, score_words, selection_words
 
@@ -42,12 +44,9 @@ def run(options: argparse.Namespace) -> int:
     if options.twins > 0:
         table = group_twins(table, options.twins)
     result, words = _COMMANDS[options.command](options, table)
-    if options.json == "-":
-        print(result.to_json())  # noqa: T201
-    else:
-        print(words)  # noqa: T201
-        if options.json:
-            result.to_json(options.json)
+    if options.json and options.json != "-":
+        result.to_json(options.json)
+    print(result.to_json() if options.json == "-" else words)  # noqa: T201
     return 0
 
 
@@ -68,7 +67,9 @@ def listed(text: str) -> tuple[str, ...]:
 
 
 def _scorer(options: argparse.Namespace) -> Scorer:
-    return RidgeScorer(alpha=options.alpha, objective=options.objective)
+    if options.scorer == "ridge":
+        return RidgeScorer(alpha=options.alpha, objective=options.objective)
+    return MlpScorer(objective=options.objective, splits=options.splits, seed=options.seed, device=options.device)
 
 
 def _progress(options: argparse.Namespace) -> Callable[[str], None] | None:
@@ -149,10 +150,31 @@ def _pareto(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, 
     return front, front_words(front, chosen)
 
 
+def _report(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, str]:
+    if options.result:
+        chosen = read_selection(options.result, table)
+    elif options.k is not None:
+        chosen = select(table, options.k, seed=options.seed, progress=_progress(options))
+    else:
+        raise EeveeError("neither --result nor -k is given; expected one of them")
+    written = report(
+        table,
+        chosen,
+        options.output,
+        largest=options.largest,
+        radars=[listed(group) for group in options.radar],
+        like=options.like,
+        scores=read_scores(options.scores) if options.scores else None,
+        progress=_progress(options),
+    )
+    return written, f"{options.output}/{written.page} and {len(written.pictures)} pictures"
+
+
 _COMMANDS: dict[str, Callable[[argparse.Namespace, ResultTable], tuple[Recorded, str]]] = {
     "check": _check,
     "select": _select,
     "score": _score,
     "predict": _predict,
     "pareto": _pareto,
+    "report": _report,
 }

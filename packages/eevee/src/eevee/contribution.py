@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from eevee.table import ResultTable
 
 
-def importance(
-    table: ResultTable, benchmarks: Sequence[str], *, scorer: Scorer | None = None
-) -> dict[str, float]:
+def importance(table: ResultTable, benchmarks: Sequence[str], *, scorer: Scorer | None = None) -> dict[str, float]:
     """Rise of the error when each member is left out and the meta-model fitted again; most important first.
 
     Args:

@@ -69,7 +69,13 @@ class Evaluator:
         key: str = "",
         progress: Callable[[int, float], None] | None = None,
     ) -> None:
-        self.scorer, self.data, self.map_function, self.chunk, self.progress = scorer, data, map_function, chunk, progress
+        self.scorer, self.data, self.map_function, self.chunk, self.progress = (
+            scorer,
+            data,
+            map_function,
+            chunk,
+            progress,
+        )
         self.cache: dict[Candidate, tuple[float, float]] = {}
         self.computed = 0
         self.asked = 0
@@ -122,7 +128,9 @@ def _open_journal(path: Path, key: str) -> dict[Candidate, tuple[float, float]]:
     text = path.read_text(encoding="utf-8")
     lines = text.split("\n")
     if lines[0] != header:
-        raise EeveeError(f"{path}: belongs to another search (other data, scorer, constraints or seed); expected key {key}")
+        raise EeveeError(
+            f"{path}: belongs to another search (other data, scorer, constraints or seed); expected key {key}"
+        )
     if not text.endswith("\n"):  # the last line was cut off by an interruption
         path.write_text("\n".join(lines[:-1]) + "\n", encoding="utf-8")
         lines = lines[:-1]

@@ -23,10 +23,10 @@ class LowestError(base.Fitness):  # type: ignore[misc]  # DEAP ships no types
     weights = (-1.0,)
 
     def __init__(self) -> None:
-        """Start without values; DEAP's own start checks the weights anew for every individual, a third of the search."""
+        """Start without values; DEAP's own start checks the weights each time, a third of a search's time."""
 
 
-class Individual(tuple):  # type: ignore[type-arg]  # noqa: SLOT001  # DEAP needs the attribute `fitness`
+class Individual(tuple):  # type: ignore[type-arg]  # DEAP needs the attribute `fitness`
     """A candidate with DEAP's fitness."""
 
     fitness: LowestError
@@ -82,12 +82,17 @@ def evolve(
     Source: algorithms 2 and 3 and section 3 of the EEVEE paper (1,000, 50, 10, so 550 candidates a generation). A
     candidate that comes back is not scored again; the paper does not say whether it scores them again.
     """
-    for name, value in (("initial", initial), ("winners", winners), ("children", children), ("generations", generations)):
+    for name, value in (
+        ("initial", initial),
+        ("winners", winners),
+        ("children", children),
+        ("generations", generations),
+    ):
         if value < 1:
             raise EeveeError(f"{name} is {value}; expected at least 1")
     generator = random.Random(seed)
     box = base.Toolbox()
-    box.register("individual", lambda: Individual(space.random(generator)))
+    box.register("individual", lambda: Individual(space.draw(generator)))
     box.register("mutate", lambda parent: Individual(space.mutated(tuple(parent), generator)))
     box.register("map", evaluate.map_function)
     box.register("evaluate", evaluate)

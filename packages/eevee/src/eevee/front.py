@@ -68,7 +68,7 @@ class _TwoErrors(base.Fitness):  # type: ignore[misc]  # DEAP ships no types
     weights = (-1.0, -1.0)
 
 
-class _Subset(tuple):  # type: ignore[type-arg]  # noqa: SLOT001  # DEAP needs the attribute `fitness`
+class _Subset(tuple):  # type: ignore[type-arg]  # DEAP needs the attribute `fitness`
     """A candidate with both numbers."""
 
     fitness: _TwoErrors
@@ -137,7 +137,7 @@ def pareto(
                 raise
             break
         start.append(greedy(evaluate, space, swap=True).best)
-        start += [space.random(generator) for _ in range(max(1, population // largest))]
+        start += [space.draw(generator) for _ in range(max(1, population // largest))]
         say(f"greedy + swap with {k} benchmarks")
     box = base.Toolbox()
     box.register("mutate", lambda parent: free.mutated(tuple(parent), generator))
@@ -158,7 +158,9 @@ def pareto(
     ids = table.benchmark_ids
     points = []
     lowest = math.inf
-    ranked = sorted((sum(price[i] for i in c), error, c) for c, (error, _) in evaluate.cache.items() if free.feasible(c))
+    ranked = sorted(
+        (sum(price[i] for i in c), error, c) for c, (error, _) in evaluate.cache.items() if free.feasible(c)
+    )
     for cost, error, candidate in ranked:
         if error < lowest and len(candidate) <= largest:
             lowest = error

@@ -134,7 +134,7 @@ def nested_error(
         progress: called with one line for each fold.
     """
     generator = random.Random(seed)
-    baseline = [space.random(generator) for _ in range(randoms)]
+    baseline = [space.draw(generator) for _ in range(randoms)]
     inner: list[float] = []
     chosen: list[Candidate] = []
     selected = np.full(len(table.models), np.nan)
@@ -152,9 +152,7 @@ def nested_error(
         if progress is not None:
             progress(f"held out {number + 1} of {len(parts)}")
     counts = Counter(i for candidate in chosen for i in candidate)
-    pairs = [
-        len(set(a) & set(b)) / max(len(a), len(b)) for i, a in enumerate(chosen) for b in chosen[:i]
-    ]
+    pairs = [len(set(a) & set(b)) / max(len(a), len(b)) for i, a in enumerate(chosen) for b in chosen[:i]]
     return Nested(
         inner=float(np.mean(inner)),
         outer=float(selected.mean()),
@@ -165,9 +163,7 @@ def nested_error(
         method=method,
         chosen={table.benchmark_ids[i]: count / len(parts) for i, count in counts.most_common()},
         overlap=float(np.mean(pairs)),
-        per_model={
-            model: (float(a), float(b)) for model, a, b in zip(table.models, selected, at_random, strict=True)
-        },
+        per_model={model: (float(a), float(b)) for model, a, b in zip(table.models, selected, at_random, strict=True)},
     )
 
 

@@ -181,7 +181,10 @@ def predict(
         models[model] = ModelPrediction(
             cells={
                 ids[j]: Cell(
-                    float(middle[i, j]), float(middle[i, j] - width[i, j]), float(middle[i, j] + width[i, j]), bool(seen[i, j])
+                    float(middle[i, j]),
+                    float(middle[i, j] - width[i, j]),
+                    float(middle[i, j] + width[i, j]),
+                    bool(seen[i, j]),
                 )
                 for j in range(len(ids))
             },

@@ -47,7 +47,8 @@ class _Draft:
             )
         if self.owners.setdefault(metric, benchmark) != benchmark:
             raise EeveeError(
-                f"{self.where}, line {line}: metric {metric!r} belongs to {benchmark!r}, and to {self.owners[metric]!r} before"
+                f"{self.where}, line {line}: metric {metric!r} belongs to {benchmark!r}, and to "
+                f"{self.owners[metric]!r} before"
             )
         self.directions[metric] = known or direction
         facts = self.facts.setdefault(benchmark, {})
@@ -111,9 +112,10 @@ def number(text: str, where: str) -> float:
 def read_csv_text(
     text: str, *, name: str, where: str | None = None, direction: str | None = None, about: str | None = None
 ) -> ResultTable:
-    """Read a table from CSV text, in whichever of three shapes its header says.
+    r"""Read a table from CSV text, in whichever of three shapes its header says.
 
-    - long: columns `model`, `benchmark`, `value`, and optionally `metric`, `direction`, `cost`, `task`, `family`, `group`;
+    - long: columns `model`, `benchmark`, `value`, and optionally `metric`, `direction`, `cost`, `task`, `family`,
+      `group`;
     - wide, a row for each model: column `model`, optionally `group`, and one column for each metric, named
       `benchmark` or `benchmark/metric`; the directions come from `about` or from `direction`;
     - wide, a row for each metric: columns `benchmark`, `direction`, optionally `metric`, `cost`, `task`, `family`, and
@@ -124,13 +126,14 @@ def read_csv_text(
         name: the table's name.
         where: what errors call the file; `name` by default.
         direction: `higher` or `lower`, for metrics whose own row does not say.
-        about: text of a second CSV with columns `metric` or `benchmark`, and any of `direction`, `cost`, `task`, `family`.
+        about: text of a second CSV with columns `metric` or `benchmark`, and any of `direction`, `cost`, `task`,
+            `family`.
 
     Raises:
         EeveeError: naming the file, the line, the column and the value.
 
     Example:
-        >>> rows = "model,x,y/loss\\n" + "".join(f"m{i},{i},{-i}\\n" for i in range(5))
+        >>> rows = "model,x,y/loss\n" + "".join(f"m{i},{i},{-i}\n" for i in range(5))
         >>> read_csv_text(rows, name="toy", direction="higher").metric_ids
         ('x', 'y/loss')
     """
@@ -175,7 +178,8 @@ def load_table(source: Any, *, direction: str | None = None, about: str | Path |
     """Load a table: a shipped name, a CSV file or a data frame.
 
     Args:
-        source: `gate`, `gate-full`, the path of a CSV file (see `read_csv_text` for the shapes), a pandas data frame with the
+        source: `gate`, `gate-full`, the path of a CSV file (see `read_csv_text` for the shapes), a pandas data frame
+            with the
             same columns (or with the models as its index), or a `ResultTable`, which is returned as it is.
         direction: `higher` or `lower` for metrics that do not say theirs.
         about: path of a CSV with columns `metric` or `benchmark`, and `direction`, `cost`, `task`, `family`.
@@ -266,7 +270,8 @@ def _note_group(draft: _Draft, line: int, row: dict[str, str]) -> None:
     group = row.get("group", "")
     if group and draft.groups.setdefault(row["model"], group) != group:
         raise EeveeError(
-            f"{draft.where}, line {line}: model {row['model']!r} is in group {group!r}, and {draft.groups[row['model']]!r} before"
+            f"{draft.where}, line {line}: model {row['model']!r} is in group {group!r}, and "
+            f"{draft.groups[row['model']]!r} before"
         )
 
 

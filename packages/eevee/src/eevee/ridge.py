@@ -36,7 +36,8 @@ class RidgeScorer:
         alpha: ridge penalty on standardised columns, > 0.
         objective: see `eevee.objectives`.
 
-    Numerics: float64. A missing target cell is left out of the fit of its own column, exactly; a missing input cell counts as
+    Numerics: float64. A missing target cell is left out of the fit of its own column, exactly; a missing input cell
+        counts as
     the column's mean. Standardisation uses all models, as in algorithm 1; held-out honesty is `eevee.nested`'s.
 
     Source: the scoring step of algorithm 1 of the EEVEE paper with its network replaced by ridge regression; the
@@ -150,10 +151,10 @@ def fit(data: Standardised, columns: Sequence[int] | np.ndarray, alpha: float) -
     inputs = np.concatenate([data.values[:, list(columns)], np.ones((n, 1))], axis=1)
     penalty = np.diag([alpha] * len(columns) + [SILENT])
     if data.complete:
-        return np.linalg.solve(inputs.T @ inputs + penalty, inputs.T @ data.values)
+        return np.asarray(np.linalg.solve(inputs.T @ inputs + penalty, inputs.T @ data.values))
     mask = data.mask.astype(np.float64)
     normal = (mask.T @ (inputs[:, :, None] * inputs[:, None, :]).reshape(n, -1)).reshape(p, *penalty.shape) + penalty
-    return np.linalg.solve(normal, (inputs.T @ (mask * data.values)).T[..., None])[..., 0].T
+    return np.asarray(np.linalg.solve(normal, (inputs.T @ (mask * data.values)).T[..., None])[..., 0].T)
 
 
 def held_out_residuals(
@@ -195,7 +196,7 @@ class _Fit(NamedTuple):
 
 
 def _full_fits(data: Standardised, index: Int[np.ndarray, "b d"], alpha: float) -> _Fit:
-    """Fits without gaps, in numpy: matrices this small gain nothing from torch's threads, and lose when cores are busy."""
+    """Fits without gaps, in numpy: matrices this small only lose by torch's threads when cores are busy."""
     n = data.values.shape[0]
     padded = np.concatenate([data.values, np.zeros((n, 1))], axis=1)
     gram = padded.T @ padded

@@ -85,7 +85,7 @@ def score(
     evaluate = Evaluator(meta, standardise(table), chunk=64 if meta.name == "mlp" else 500)
     error = evaluate([chosen])[0]
     generator = random.Random(seed + 1)
-    sample = evaluate([space.random(generator) for _ in range(randoms)])
+    sample = evaluate([space.draw(generator) for _ in range(randoms)])
     rival = search("greedy-swap", evaluate, space, seed=seed)
     ids = table.benchmark_ids
     return Score(

@@ -90,7 +90,7 @@ def draw(evaluate: Evaluator, space: Space, *, seed: int, count: int) -> Found:
         raise EeveeError(f"count is {count}; expected at least 1")
     generator = random.Random(seed)
     start = evaluate.asked
-    candidates = [space.random(generator) for _ in range(count)]
+    candidates = [space.draw(generator) for _ in range(count)]
     errors = evaluate(candidates)
     return _found(dict(zip(candidates, errors, strict=True)), [min(errors)], evaluate.asked - start)
 

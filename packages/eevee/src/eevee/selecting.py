@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from eevee.evaluation import Evaluator, Scorer, journal_key
 from eevee.contribution import importance
+from eevee.errors import EeveeError
+from eevee.evaluation import Evaluator, Scorer, journal_key
+from eevee.mlp import MlpScorer
 from eevee.nested import CurvePoint, Nested, learning_curve, nested_error
-from eevee.record import Recorded
+from eevee.record import Recorded, read_result
 from eevee.ridge import RidgeScorer
 from eevee.search import search
 from eevee.space import Constraints, Space
@@ -178,11 +180,12 @@ def select(
     seconds = time.perf_counter() - started
     scored = len(evaluate.cache)
     generator = random.Random(seed + 1)
-    sample = evaluate([space.random(generator) for _ in range(randoms)])
+    sample = evaluate([space.draw(generator) for _ in range(randoms)])
     other = "greedy-swap" if method != "greedy-swap" else "greedy"
     rival = search(other, evaluate, space, seed=seed, generations=generations)
     inside = nested_method or _nested_method(method, meta, table)
-    honest, curve = None, ()
+    honest: Nested | None = None
+    curve: tuple[CurvePoint, ...] = ()
     if nested:
         honest = nested_error(
             table, space, meta, method=inside, seed=seed, folds=folds, generations=generations, progress=say
@@ -219,6 +222,38 @@ def select(
     )
 
 
+def read_selection(path: str | Path, table: ResultTable) -> Selection:
+    """Read a selection back from its JSON.
+
+    Raises:
+        EeveeError: not a selection, or one of another table; the message names the file.
+    """
+    raw = read_result(path, table)
+    if raw.pop("result", None) != "Selection":
+        raise EeveeError(f"{path}: not a result of `eevee select`")
+    scorers = {"ridge": RidgeScorer, "mlp": MlpScorer}
+    try:
+        nested = raw["nested"]
+        if nested is not None:
+            nested = Nested(**{**nested, "per_model": {key: tuple(pair) for key, pair in nested["per_model"].items()}})
+        constraints: dict[str, Any] = {
+            key: tuple(v) if isinstance(v, list) else v for key, v in raw["constraints"].items()
+        }
+        raw |= {
+            "constraints": Constraints(**constraints),
+            "settings": scorers[raw["scorer"]](**raw["settings"]),
+            "rival": Rival(**{**raw["rival"], "benchmarks": tuple(raw["rival"]["benchmarks"])}),
+            "nested": nested,
+            "curve": tuple(CurvePoint(**point) for point in raw["curve"]),
+            "winners": tuple((tuple(names), error) for names, error in raw["winners"]),
+            "benchmarks": tuple(raw["benchmarks"]),
+            "warnings": tuple(raw["warnings"]),
+        }
+        return Selection(**raw)
+    except (KeyError, TypeError, ValueError) as error:
+        raise EeveeError(f"{path}: not a complete selection ({type(error).__name__}: {error})") from None
+
+
 def _quick(scorer: Scorer, table: ResultTable) -> bool:
     complete = not any(value != value for value in table.values.flat)
     return scorer.name == "ridge" and complete and table.values.size <= QUICK_CELLS
@@ -237,14 +272,17 @@ def _warnings(
     groups = len(set(table.groups))
     if groups < FEW_MODELS:
         lines.append(
-            f"{groups} models (or groups of near-twins) are few: the error of a subset on a new model is uncertain, and "
+            f"{groups} models (or groups of near-twins) are few: the error of a subset on a new model is "
+            f"uncertain, and "
             "another pool of models would choose other benchmarks"
         )
     if rival.error < found.error * (1 - 1e-9):
         lines.append(f"{rival.error:.4f}, the other searcher's error, is lower than {found.error:.4f}")
     if honest is not None:
         if honest.optimism > 0.1:
-            lines.append(f"the reported error is optimistic: held-out models have an error {honest.optimism:.0%} higher")
+            lines.append(
+                f"the reported error is optimistic: held-out models have an error {honest.optimism:.0%} higher"
+            )
         if honest.overlap < 0.7:
             lines.append(f"the chosen set is unstable: two folds share {honest.overlap:.0%} of their members")
     if len(curve) >= 2 and curve[-1].outer < 0.95 * curve[-2].outer:

@@ -135,10 +135,11 @@ class Space:
         swapped = [tuple(sorted((*rest, i))) for i in self.swappable if i not in candidate]
         return swapped if self.free else [c for c in swapped if self.feasible(c)]
 
-    def random(self, generator: random.Random) -> Candidate:
+    def draw(self, generator: random.Random) -> Candidate:
         """A random feasible subset: uniform over all of them with k alone; otherwise built up at random.
 
-        Numerics: with tight constraints, where 200 draws in a row are infeasible, a random walk of swaps from the cheapest
+        Numerics: with tight constraints, where 200 draws in a row are infeasible, a random walk of swaps from the
+            cheapest
         feasible subset; its distribution is close to uniform, not exactly so.
         """
         for _ in range(DRAWS):

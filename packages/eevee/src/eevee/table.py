@@ -37,7 +37,8 @@ class Benchmark:
     Args:
         id: name, unique in the table.
         task: task type, which `cover` asks for.
-        family: variants of one source (COCO-10k, COCO-164k), of which `one_per_family` keeps one. Its own id by default.
+        family: variants of one source (COCO-10k, COCO-164k), of which `one_per_family` keeps one. Its own id by
+            default.
         cost: what one evaluation costs, in the user's unit (GPU hours, say); None where unknown.
     """
 
@@ -93,7 +94,8 @@ class ResultTable:
         object.__setattr__(self, "groups", tuple(self.groups) or self.models)
         if values.shape != (len(self.models), len(self.metrics)):
             raise EeveeError(
-                f"values have the shape {values.shape}; expected {(len(self.models), len(self.metrics))} (models, metrics)"
+                f"values have the shape {values.shape}; expected {(len(self.models), len(self.metrics))} "
+                f"(models, metrics)"
             )
         if len(self.groups) != len(self.models):
             raise EeveeError(f"{len(self.groups)} group labels for {len(self.models)} models; expected one for each")
@@ -163,7 +165,7 @@ class ResultTable:
 
     def oriented(self) -> Float[np.ndarray, "models metrics"]:
         """Values times their sign, so that higher is better everywhere."""
-        return self.values * self.signs
+        return np.asarray(self.values * self.signs)
 
     @property
     def hash(self) -> str:

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 def check_words(found: Check) -> str:
     """A table's findings."""
     lines = [
-        f"{found.table}: {found.models} models in {found.groups} groups, {found.benchmarks} benchmarks, "
-        f"{found.metrics} metrics, {found.missing:.1%} of the cells missing",
+        (
+            f"{found.table}: {found.models} models in {found.groups} groups, {found.benchmarks} benchmarks, "
+            f"{found.metrics} metrics, {found.missing:.1%} of the cells missing"
+        ),
         f"one principal component explains {found.first_component:.0%} of the variance",
         _listed("constant metrics (neither predicted nor counted)", found.constant),
         _listed("of these all zero", found.all_zero),
@@ -37,8 +39,7 @@ def selection_words(chosen: Selection) -> str:
     lines = [
         f"{len(chosen.benchmarks)} of the benchmarks of {chosen.table}, by {chosen.method} with {chosen.scorer}:",
         *members,
-        f"error     {chosen.error:.4f} ± {chosen.stderr:.4f} ({chosen.objective}); {_rank(chosen.better_randoms, chosen.randoms)}"
-        f" (their mean: {chosen.random_error:.4f})",
+        _error(chosen),
         _rival(chosen.rival),
         f"searched  {chosen.asked} candidates, {chosen.scored} of them different, in {chosen.seconds:.1f} s",
     ]
@@ -47,11 +48,17 @@ def selection_words(chosen: Selection) -> str:
     if chosen.nested is not None:
         nested = chosen.nested
         lines += [
-            f"held out  {nested.outer:.4f} on models that the search never saw ({nested.folds} folds, {nested.method}); inside "
-            f"it reported {nested.inner:.4f}: optimistic by {nested.optimism:.0%}",
-            f"          random subsets there: {nested.random:.4f}; the chosen one is better on {nested.wins} of "
-            f"{nested.models} models",
-            "chosen in " + ", ".join(f"{key} {share:.0%}" for key, share in list(nested.chosen.items())[:12]) + " of the folds",
+            (
+                f"held out  {nested.outer:.4f} on models that the search never saw ({nested.folds} folds, "
+                f"{nested.method}); inside it reported {nested.inner:.4f}: optimistic by {nested.optimism:.0%}"
+            ),
+            (
+                f"          random subsets there: {nested.random:.4f}; the chosen one is better on {nested.wins} of "
+                f"{nested.models} models"
+            ),
+            "chosen in "
+            + ", ".join(f"{key} {share:.0%}" for key, share in list(nested.chosen.items())[:12])
+            + " of the folds",
         ]
     if chosen.curve:
         points = ", ".join(f"{p.models} models {p.inner:.3f} -> {p.outer:.3f}" for p in chosen.curve)
@@ -67,11 +74,12 @@ def score_words(judged: Score) -> str:
         [
             f"{len(judged.benchmarks)} of the benchmarks of {judged.table}, with {judged.scorer}:",
             *(f"  {key:<24} {rise:+.4f} without it" for key, rise in judged.importance.items()),
-            f"error     {judged.error:.4f} ± {judged.stderr:.4f} ({judged.objective}); "
-            f"{_rank(judged.better_randoms, judged.randoms)} (their mean: {judged.random_error:.4f})",
+            _error(judged),
             _rival(judged.rival),
-            f"ranking   Kendall {judged.prediction_agreement:.2f} with all metrics by held-out prediction, "
-            f"{judged.mean_agreement:.2f} by the subset's mean",
+            (
+                f"ranking   Kendall {judged.prediction_agreement:.2f} with all metrics by held-out prediction, "
+                f"{judged.mean_agreement:.2f} by the subset's mean"
+            ),
         ]
     )
 
@@ -87,7 +95,10 @@ def prediction_words(prediction: Prediction) -> str:
         if row.outside:
             lines.append(f"  warning: outside the range of the table's models: {', '.join(row.outside)}")
         if row.extrapolates:
-            lines.append("  warning: no model of the table has a combination of scores this far out; the intervals may be too narrow")
+            lines.append(
+                "  warning: no model of the table has a combination of scores this far out; the intervals may "
+                "be too narrow"
+            )
         if row.missing:
             lines.append(f"  predicted without {', '.join(row.missing)}, which were not given")
     lines.append(f"intervals are meant to cover {prediction.level:.0%} of the cells")
@@ -106,6 +117,13 @@ def front_words(front: Front, chosen: Mapping[str, Selection]) -> str:
             f"{_rank(tier.better_randoms, tier.randoms)}: {', '.join(tier.benchmarks)}"
         )
     return "\n".join(lines)
+
+
+def _error(result: Selection | Score) -> str:
+    return (
+        f"error     {result.error:.4f} ± {result.stderr:.4f} ({result.objective}); "
+        f"{_rank(result.better_randoms, result.randoms)} (their mean: {result.random_error:.4f})"
+    )
 
 
 def _rank(better: float, count: int) -> str:
