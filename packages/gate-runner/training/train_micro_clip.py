@@ -280,6 +280,7 @@ def export(
     target.mkdir(parents=True, exist_ok=True)
     weights = {name: tensor.half().contiguous() for name, tensor in model.state_dict().items()}
     save_file(weights, target / "weights.safetensors", metadata={"format": "pt"})
+    (target / "weights.safetensors").chmod(0o644)
     record["weights_sha256"] = hashlib.sha256((target / "weights.safetensors").read_bytes()).hexdigest()
     config = {
         "name": "micro-clip",
@@ -318,9 +319,9 @@ pairs were not trained on.
 ## Training
 
 {steps} steps of {batch} fresh pairs ({pairs:,} in all), CLIP's contrastive loss, AdamW (peak learning rate {lr},
-{warm_up} warm-up steps, linear decay over the last {decay}, weight decay 0.05 on matrices), {precision}, noise up to 0.1
-and brightness from 0.75 to 1.25. It took {minutes:.0f} minutes with {threads} threads on {hardware}, beside other work (Python {python},
-torch {torch}, open_clip {open_clip}, numpy {numpy}).
+{warm_up} warm-up steps, linear decay over the last {decay}, weight decay 0.05 on matrices), {precision}, noise up to
+0.1 and brightness from 0.75 to 1.25. It took {minutes:.0f} minutes with {threads} threads on {hardware}, shared with
+other work (Python {python}, torch {torch}, open_clip {open_clip}, numpy {numpy}).
 
 To train it again, from the repository's root:
 
