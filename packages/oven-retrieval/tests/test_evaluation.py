@@ -15,12 +15,14 @@ from oven_retrieval.evaluation import (
     Reference,
     accuracy_by_popularity,
     accuracy_by_size,
+    evaluate_files,
     harmonic_mean,
     official_scores,
     official_split,
     outcomes,
     read_predictions,
     read_references,
+    report_lines,
     scores,
     split_scores,
     wilson,
@@ -218,3 +220,31 @@ def test_accuracy_by_size_equals_searching_each_sample(depth):
         accuracy_by_size(asked, truth, ArrayRows(base), [61])
     with pytest.raises(ValueError, match="truth: expected 25 rows from 0 to 59"):
         accuracy_by_size(asked, truth + 60, ArrayRows(base), [60])
+
+
+def test_files_are_scored_side_by_side(tmp_path):
+    asked = references(4, 4)
+    (tmp_path / "ref").write_text(
+        "".join(
+            json.dumps({"data_id": r.data_id, "entity_id": r.entity_id, "data_split": r.data_split}) + "\n"
+            for r in asked
+        )
+    )
+    for name, right, left_out in (("whole", {0, 1, 4}, 8), ("part", {0, 1, 4}, 6), ("seen", {0}, 3)):
+        rows = [{"data_id": p.data_id, "pred_entity_id": p.entity_id} for p in answers(asked, right)[:left_out]]
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    whole, part, seen = ((tmp_path / "ref", tmp_path / name) for name in ("whole", "part", "seen"))
+    result = evaluate_files(query=whole, entity=part)
+    assert result["official"]["query"] == {"seen": 50.0, "unseen": 25.0}
+    assert result["official"]["entity"] == {"seen": 50.0, "unseen": 50.0}
+    assert result["honest"]["entity"]["unseen"][0] == 25.0
+    assert result["official"]["final_score"] == round(harmonic_mean(harmonic_mean(50.0, 25.0), 50.0), 2)
+    lines = report_lines(result)
+    assert any("2 without an answer" in line for line in lines)
+    assert lines[-1].startswith("both    harmonic  33.33 [")
+    assert lines[-1].endswith("official 40.00")
+    alone = evaluate_files(entity=seen)
+    assert report_lines(alone)[-1] == "official numbers: predictions: expected some for unseen questions, got none"
+    assert "final" not in alone["honest"]
+    with pytest.raises(ValueError, match="expected the files of at least one split, got none"):
+        evaluate_files()

@@ -5,9 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from jaxtyping import UInt8
+    from torch import Tensor
+
+    from gate_runner.encoders.encoder import Encoder
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -27,9 +33,16 @@ def build(
         list[str] | None, typer.Option(help="Pages to leave out: disambiguation, redirects, media. Repeatable.")
     ] = None,
     tokenizer: Annotated[str, typer.Option(help="words or whitespace.")] = "words",
+    encoder: Annotated[
+        str | None, typer.Option(help="Also encode the entities' texts, for `search`: micro-clip, open_clip:…, hf:…")
+    ] = None,
+    template: Annotated[str, typer.Option(help="What is encoded: name, or description for both.")] = "name",
+    memory: Annotated[float | None, typer.Option(help="Memory for the vector index in MB.")] = None,
+    recall: Annotated[float, typer.Option(help="Wanted recall at 1 of the vector index.")] = 0.96,
+    device: Annotated[str, typer.Option(help="Torch device of the encoder.")] = "cpu",
     overwrite: Annotated[bool, typer.Option(help="Replace a knowledge base that is there.")] = False,
 ) -> None:
-    """Build a knowledge base and its name index."""
+    """Build a knowledge base, its name index and, with an encoder, its vector index."""
     from oven_retrieval.workspace import build_workspace
 
     linker = build_workspace(
@@ -43,6 +56,22 @@ def build(
     )
     left_out = ", ".join(f"{count:,} {reason}" for reason, count in linker.kb.meta["left_out"].items() if count)
     typer.echo(f"{len(linker.kb):,} entities in {output}" + (f"; left out: {left_out}" if left_out else ""))
+    if encoder is not None:
+        from gate_runner.encoders import load_encoder
+        from oven_retrieval.encoding import add_vectors
+
+        model = load_encoder(encoder, device=device)
+        add_vectors(
+            linker,
+            output,
+            model,
+            encoder_name=_name(model),
+            template=template,
+            memory_mb=memory,
+            recall=recall,
+            overwrite=overwrite,
+            say=typer.echo,
+        )
 
 
 @app.command()
@@ -67,3 +96,90 @@ def link(
             for entity in entities:
                 score = "" if entity["score"] is None else f"{entity['score']:.3f}"
                 typer.echo("\t".join([record["query"], entity["id"], entity["name"], entity["step"], score]))
+
+
+@app.command()
+def search(
+    kb: Folder,
+    encoder: Annotated[str, typer.Option(help="The encoder that `build` was given.")],
+    image: Annotated[list[Path] | None, typer.Option(help="Picture to look for. Repeatable.")] = None,
+    text: Annotated[list[str] | None, typer.Option(help="Text to look for. Repeatable.")] = None,
+    k: Best = 5,
+    template: Annotated[str, typer.Option(help="As in `build`.")] = "name",
+    device: Annotated[str, typer.Option(help="Torch device of the encoder.")] = "cpu",
+    as_json: AsJson = False,
+) -> None:
+    """Find the entities whose texts are nearest to pictures or texts (CLIP zero-shot retrieval)."""
+    from gate_runner.encoders import load_encoder
+    from gate_runner.errors import UsageError
+    from oven_retrieval import KnowledgeBase
+    from oven_retrieval.encoding import describe_neighbours, open_vectors, search_features
+
+    if not image and not text:
+        raise UsageError("search: expected --image or --text, got neither")
+    pictures = _pictures(image or [])
+    entities = KnowledgeBase(kb / "kb")
+    model = load_encoder(encoder, device=device)
+    index = open_vectors(kb, entities, encoder_name=_name(model), template=template)
+    records = []
+    if image:
+        records += describe_neighbours(
+            entities, [str(path) for path in image], search_features(index, model.encode_image(pictures), k)
+        )
+    if text:
+        records += describe_neighbours(entities, text, search_features(index, model.encode_text(text), k))
+    for record in records:
+        if as_json:
+            typer.echo(json.dumps(record, ensure_ascii=False))
+            continue
+        for entity in record["entities"]:
+            typer.echo("\t".join([record["query"], entity["id"], entity["name"], f"{entity['score']:.4f}"]))
+
+
+Reference = Annotated[Path | None, typer.Option(help="OVEN's reference jsonl of this split.")]
+Predictions = Annotated[Path | None, typer.Option(help="Predictions of this split: data_id, pred_entity_id.")]
+
+
+@app.command("eval")
+def evaluate(
+    query_reference: Reference = None,
+    query_predictions: Predictions = None,
+    entity_reference: Reference = None,
+    entity_predictions: Predictions = None,
+    confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
+    seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Score predictions: every question counted once, with intervals, and OVEN's official numbers beside it."""
+    from gate_runner.errors import UsageError
+    from oven_retrieval.evaluation import evaluate_files, report_lines
+
+    splits = {}
+    for name, reference, predictions in (
+        ("query", query_reference, query_predictions),
+        ("entity", entity_reference, entity_predictions),
+    ):
+        if (reference is None) != (predictions is None):
+            raise UsageError(f"eval: expected both --{name}-reference and --{name}-predictions, got one of them")
+        splits[name] = None if reference is None or predictions is None else (reference, predictions)
+    result = evaluate_files(query=splits["query"], entity=splits["entity"], confidence=confidence, seed=seed)
+    for line in [json.dumps(result)] if as_json else report_lines(result):
+        typer.echo(line)
+
+
+def _name(model: Encoder) -> str:
+    """The encoder's name with its weights: features of other weights are refused."""
+    return f"{model.spec}@{(model.fingerprint() or 'unknown')[:12]}"
+
+
+def _pictures(paths: list[Path]) -> UInt8[Tensor, "n 3 s s"]:
+    """Pictures as one batch: the middle square of each, 224 pixels."""
+    import numpy as np
+    import torch
+    from PIL import Image, ImageOps
+
+    squares = []
+    for path in paths:
+        with Image.open(path) as picture:
+            squares.append(np.asarray(ImageOps.fit(picture.convert("RGB"), (224, 224))))
+    return torch.from_numpy(np.stack(squares) if squares else np.zeros((0, 224, 224, 3), np.uint8)).permute(0, 3, 1, 2)

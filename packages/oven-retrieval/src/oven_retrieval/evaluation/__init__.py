@@ -6,6 +6,7 @@ from .curves import POPULARITY_EDGES, Bin, SizePoint, accuracy_by_popularity, ac
 from .files import Prediction, Reference, read_predictions, read_references
 from .honest import Estimate, Outcomes, Scores, SplitScores, outcomes, scores, split_scores
 from .official import OfficialScores, OfficialSplit, harmonic_mean, official_scores, official_split
+from .report import evaluate_files, report_lines
 
 __all__ = [
     "POPULARITY_EDGES",
@@ -21,12 +22,14 @@ __all__ = [
     "SplitScores",
     "accuracy_by_popularity",
     "accuracy_by_size",
+    "evaluate_files",
     "harmonic_mean",
     "official_scores",
     "official_split",
     "outcomes",
     "read_predictions",
     "read_references",
+    "report_lines",
     "scores",
     "split_scores",
     "wilson",

@@ -1,0 +1,154 @@
+"""Entities and questions to vectors, with any encoder that has `encode_text` and `encode_image`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from .kb import KnowledgeBase
+from .models.clip2clip import normalise
+from .names import NameLinker
+from .vectors import IndexPlan, Neighbours, VectorIndex, VectorStore, build_index, build_vectors, open_index
+from .vectors.store import Float32
+
+TEMPLATES = {"name": "{name}", "description": "{name}: {description}"}
+
+
+class TextEncoder(Protocol):
+    """Anything that encodes texts into arrays or tensors [n, d]."""
+
+    def encode_text(self, texts: list[str], /) -> Any:
+        """Features of texts, [n, d]."""
+        ...
+
+
+def as_array(features: Any) -> npt.NDArray[Any]:
+    """An array from whatever an encoder returns: arrays, or torch tensors on any device.
+
+    Example:
+        >>> as_array([[1, 2]]).tolist()
+        [[1, 2]]
+    """
+    if hasattr(features, "detach"):
+        features = features.detach().cpu().float().numpy()
+    return np.asarray(features)
+
+
+def entity_text(kb: KnowledgeBase, row: int, template: str = "name") -> str:
+    """The text of an entity that is encoded: its name (as in the paper), or name and description.
+
+    Source: OVEN footnote 2 uses the name alone.
+    """
+    if template not in TEMPLATES:
+        raise ValueError(f"template: expected one of {sorted(TEMPLATES)}, got {template!r}")
+    description = kb.descriptions[row] if template == "description" else ""
+    return TEMPLATES[template if description else "name"].format_map(
+        {"name": kb.names[row], "description": description}
+    )
+
+
+def encode_names(
+    kb: KnowledgeBase,
+    encoder: TextEncoder,
+    path: str | Path,
+    *,
+    encoder_name: str,
+    template: str = "name",
+    batch: int = 256,
+    overwrite: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> VectorStore:
+    """Encode the text of every entity, brought to length 1, into a folder; the same call after a kill continues.
+
+    Args:
+        kb: the knowledge base.
+        encoder: has `encode_text`.
+        path: the new folder.
+        encoder_name: kept in the folder; a search with another encoder is refused.
+        template: `name` or `description`.
+        batch: texts per call of the encoder.
+        overwrite: replace vectors that are there.
+        progress: called with (entities done, entities in all).
+
+    Raises:
+        ValueError: the encoder returns NaN, zeros or another width; the row is named.
+    """
+
+    def encode(first: int, last: int) -> Float32:
+        texts = [entity_text(kb, row, template) for row in range(first, last)]
+        return normalise(as_array(encoder.encode_text(texts)), label=f"features of entities {first} to {last - 1}")
+
+    name = f"{encoder_name}; {template}"
+    return build_vectors(
+        encode, len(kb), path, kb=kb.hash, encoder=name, chunk=batch, overwrite=overwrite, progress=progress
+    )
+
+
+def add_vectors(
+    linker: NameLinker,
+    folder: str | Path,
+    encoder: TextEncoder,
+    *,
+    encoder_name: str,
+    template: str = "name",
+    memory_mb: float | None = None,
+    recall: float = 0.96,
+    overwrite: bool = False,
+    say: Callable[[str], None] | None = None,
+) -> VectorIndex:
+    """Encode the entities of a project folder into `vectors/` and index them into `index/`.
+
+    Arguments and errors as in `encode_names` and `build_index`; `say` is called with one line per step.
+    """
+    talk = say or (lambda line: None)
+    store = encode_names(
+        linker.kb,
+        encoder,
+        Path(folder) / "vectors",
+        encoder_name=encoder_name,
+        template=template,
+        overwrite=overwrite,
+        progress=lambda done, count: talk(f"{done:,} of {count:,} encoded") if done % 25_600 == 0 else None,
+    )
+    return build_index(
+        store, Path(folder) / "index", memory_mb=memory_mb, recall=recall, overwrite=overwrite, progress=talk
+    )
+
+
+def open_vectors(folder: str | Path, kb: KnowledgeBase, *, encoder_name: str, template: str = "name") -> VectorIndex:
+    """Open what `add_vectors` has written.
+
+    Raises:
+        FolderError: made from other entities or with another encoder.
+    """
+    store = VectorStore(Path(folder) / "vectors", kb=kb.hash, encoder=f"{encoder_name}; {template}")
+    if (Path(folder) / "index").is_dir():
+        return open_index(Path(folder) / "index", store)
+    return VectorIndex(store, IndexPlan("exact", 0, 0.0, "no index was built"))
+
+
+def search_features(index: VectorIndex, features: Any, k: int = 1) -> Neighbours:
+    """The k entities whose texts are nearest to features of images or texts, by cosine: CLIP zero-shot retrieval.
+
+    Source: OVEN section 4.1, which calls it the naive application of CLIP.
+    """
+    return index.search(normalise(as_array(features), index.vectors.dim), k)
+
+
+def describe_neighbours(kb: KnowledgeBase, labels: Sequence[str], found: Neighbours) -> list[dict[str, Any]]:
+    """One record per query: its label and its entities with id, name and score."""
+    return [
+        {
+            "query": label,
+            "entities": [
+                {"id": kb.ids[row], "name": kb.names[row], "score": round(float(score), 4)}
+                for row, score in zip(rows.tolist(), scores.tolist(), strict=True)
+                if row >= 0
+            ],
+        }
+        for label, rows, scores in zip(labels, found.rows, found.scores, strict=True)
+    ]
