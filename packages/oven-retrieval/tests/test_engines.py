@@ -97,6 +97,13 @@ def test_ties_are_all_read_and_follow_the_preference():
     assert hits.rows.tolist() == [[499, 498, 497]] * 2
 
 
+def test_many_names_of_one_entity_do_not_push_others_out():
+    tokens = [*[["a"]] * 5, ["a", "b"], ["a", "c", "d"], *[[f"x{i}"] for i in range(20)]]
+    owners = np.array([0] * 5 + list(range(1, 23)))
+    corpus = Surfaces(tokens, owners, np.arange(len(tokens)))
+    assert PrunedIndex.of(corpus).search([["a"]], k=3).rows.tolist() == [[0, 1, 2]]
+
+
 def test_parameters_are_refused():
     with pytest.raises(ValueError, match=r"k1 >= 0 and 0 <= b <= 1, got -1, 0.75"):
         build_impacts([["a"]], k1=-1)

@@ -150,6 +150,19 @@ def test_refused_options(tmp_path):
         build_name_index(kb, tmp_path / "names", tokenizer="bpe")
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("हिन्दी भाषा", ["हिन्दी", "भाषा"]),
+        ("Cafe\u0301 Noir", ["café", "noir"]),
+        ("สวัสดี", ["ส", "วั", "ส", "ดี"]),
+        ("a_b", ["a", "b"]),
+    ],
+)
+def test_marks_stay_with_their_letters(text, expected):
+    assert words(text) == expected
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=30))
 def test_folding_is_idempotent_and_tokens_are_folded(text):

@@ -117,14 +117,15 @@ def search(
 
     if not image and not text:
         raise UsageError("search: expected --image or --text, got neither")
-    pictures = _pictures(image or [])
     entities = KnowledgeBase(kb / "kb")
     model = load_encoder(encoder, device=device)
     index = open_vectors(kb, entities, encoder_name=_name(model), template=template)
     records = []
     if image:
         records += describe_neighbours(
-            entities, [str(path) for path in image], search_features(index, model.encode_image(pictures), k)
+            entities,
+            [str(path) for path in image],
+            search_features(index, model.encode_image(_pictures(image, model.image_size)), k),
         )
     if text:
         records += describe_neighbours(entities, text, search_features(index, model.encode_text(text), k))
@@ -172,8 +173,8 @@ def _name(model: Encoder) -> str:
     return f"{model.spec}@{(model.fingerprint() or 'unknown')[:12]}"
 
 
-def _pictures(paths: list[Path]) -> UInt8[Tensor, "n 3 s s"]:
-    """Pictures as one batch: the middle square of each, 224 pixels."""
+def _pictures(paths: list[Path], size: int) -> UInt8[Tensor, "n 3 s s"]:
+    """Pictures as one batch: the middle square of each, at the encoder's size."""
     import numpy as np
     import torch
     from PIL import Image, ImageOps
@@ -181,5 +182,5 @@ def _pictures(paths: list[Path]) -> UInt8[Tensor, "n 3 s s"]:
     squares = []
     for path in paths:
         with Image.open(path) as picture:
-            squares.append(np.asarray(ImageOps.fit(picture.convert("RGB"), (224, 224))))
-    return torch.from_numpy(np.stack(squares) if squares else np.zeros((0, 224, 224, 3), np.uint8)).permute(0, 3, 1, 2)
+            squares.append(np.asarray(ImageOps.fit(picture.convert("RGB"), (size, size))))
+    return torch.from_numpy(np.stack(squares)).permute(0, 3, 1, 2)
