@@ -18,6 +18,7 @@ img{max-width:100%;height:auto;display:block;margin:.8rem auto}p.note{color:#556
 table{border-collapse:collapse;margin:.8rem 0;font-size:14px;font-variant-numeric:tabular-nums}
 th,td{text-align:left;padding:.2rem .9rem .2rem 0;border-bottom:1px solid
 #e8edf0;vertical-align:top}th{color:#55636d;font-weight:600}
+td{white-space:nowrap}td:last-child{white-space:normal}
 .scroll{overflow-x:auto}footer{margin:3rem 0 1rem;color:#55636d;font-size:13px;overflow-wrap:anywhere}
 """
 

@@ -238,8 +238,10 @@ def draw_radar(table: ResultTable, models: Sequence[str]) -> Figure:
         row = profile[table.models.index(model)]
         style = ("-", "--", ":")[number // len(LINES) % 3]
         axes.plot(closed, np.append(row, row[0]), style, color=LINES[number % len(LINES)], linewidth=1.4, label=model)
-    axes.set_xticks(angles, tasks, fontsize=8, color=INK)
-    axes.tick_params(axis="x", pad=14)
+    axes.set_xticks(angles, [""] * len(tasks))
+    for angle, task in zip(angles, tasks, strict=True):
+        side = "center" if abs(np.cos(angle)) < 0.2 else "left" if np.cos(angle) > 0 else "right"
+        axes.text(angle, 108, task, ha=side, va="center", fontsize=8, color=INK)
     axes.set_ylim(0, 100)
     axes.set_yticks([25, 50, 75, 100], ["25", "50", "75", "100"], fontsize=7, color="#6b7780")
     axes.grid(color=GRID)
@@ -268,7 +270,7 @@ def draw_prediction(table: ResultTable, row: ModelPrediction) -> Figure:
     axes.set_yticks(range(len(keys)), list(reversed(keys)), fontsize=8 if len(keys) <= 60 else 4)
     axes.set_ylim(-0.8, len(keys) - 0.2)
     axes.set_xlabel("standard deviations from the mean model, better to the right")
-    axes.legend(frameon=False, loc="best")
+    figure.legend(*axes.get_legend_handles_labels(), frameon=False, loc="outside upper center", ncols=2, fontsize=8)
     axes.grid(axis="x", color=GRID)
     return figure
 

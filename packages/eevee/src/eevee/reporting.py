@@ -253,6 +253,8 @@ def _predicted(table: ResultTable, prediction: Prediction, picture: Callable[[st
             flags.append(
                 "no model of the table has a combination of scores this far out; the intervals may be too narrow"
             )
+        if row.missing:
+            flags.append(f"predicted without {', '.join(row.missing)}, which were not given")
         slug = re.sub(r"[^A-Za-z0-9]+", "-", model).strip("-")[:40] or "model"
         sections.append(
             Section(

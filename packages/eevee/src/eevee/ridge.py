@@ -216,7 +216,7 @@ def _complete(data: Standardised, index: Int[np.ndarray, "b d"], alpha: float) -
     for members in data.twins:
         hat = full.weights[:, :, members].transpose(0, 2, 1) @ full.inputs[:, :, members] + 1 / len(data.values)
         out[:, members] = np.linalg.solve(np.eye(len(members)) - hat, full.residual[:, members])
-    return out
+    return np.asarray(out)
 
 
 def _masked(data: Standardised, index: Tensor, alpha: float) -> Tensor:

@@ -1,0 +1,188 @@
+"""The command line, the report and the executors, from end to end."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import eevee
+from eevee import EeveeError, MissingExtraError, load_table, open_map, report, select
+from eevee.cli import main
+from eevee.page import Section, build_page
+
+from ._tables import made_up
+
+
+def write_table(path, table):
+    header = ["model", *table.metric_ids]
+    lines = [",".join(header)] + [
+        ",".join([model, *("" if np.isnan(v) else repr(float(v)) for v in row)])
+        for model, row in zip(table.models, table.values, strict=True)
+    ]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def test_select_prints_and_records(tmp_path, capsys):
+    out = tmp_path / "chosen.json"
+    argv = ["select", "--table", "gate", "-k", "3", "--method", "greedy-swap", "--no-nested", "--json", str(out)]
+    assert main(argv) == 0
+    words = capsys.readouterr().out
+    raw = json.loads(out.read_text())
+    for key in raw["benchmarks"]:
+        assert key in words
+    assert "random subsets" in words
+    assert "greedy" in words
+    assert raw["seed"] == 0
+    assert main(["score", "--subset", str(out)]) == 0
+    assert f"{raw['error']:.4f}" in capsys.readouterr().out
+    assert main(["score", "--table", "gate-full", "--subset", str(out)]) == 2
+    assert "made from another table" in capsys.readouterr().err
+
+
+def test_json_to_standard_output(capsys):
+    assert main(["check", "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["metrics"] == 30
+
+
+def test_own_table_end_to_end(tmp_path, capsys):
+    table, about, new = tmp_path / "t.csv", tmp_path / "about.csv", tmp_path / "new.csv"
+    write_table(table, made_up(models=12, missing=0.1))
+    about.write_text("benchmark,cost,task\n" + "".join(f"b{i},{i + 1},t{i % 2}\n" for i in range(6)))
+    common = ["--table", str(table), "--direction", "higher", "--about", str(about), "--quiet"]
+    assert main(["check", *common]) == 0
+    assert main(["select", *common, "--budget", "7", "--cover", "all", "--method", "greedy"]) == 0
+    assert "cost " in capsys.readouterr().out
+    assert main(["pareto", *common, "--largest", "3", "--tiers", "small=3,big=9"]) == 0
+    words = capsys.readouterr().out
+    assert "tier small: cost" in words
+    new.write_text("model,b0/m0,b3/m0\nmine,0.5,\n")
+    assert main(["predict", *common, "--subset", "b0,b3", "--scores", str(new)]) == 0
+    words = capsys.readouterr().out
+    assert "mine: rank" in words
+    assert "predicted without b3/m0" in words
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["select"], "neither k nor a budget"),
+        (["select", "-k", "99"], "k is 99; expected 1 to 30"),
+        (["select", "-k", "x"], "invalid int value"),
+        (["select", "-k", "3", "--include", "nope"], "unknown benchmark 'nope'"),
+        (["select", "-k", "3", "--alpha", "-1"], "alpha is -1.0"),
+        (["select", "-k", "3", "--executor", "slurm"], "executor 'slurm'"),
+        (["select", "-k", "3", "--executor", "processes:0"], "expected a positive number"),
+        (["select", "-k", "3", "--twins", "-1"], "--twins is -1.0"),
+        (["select", "--budget", "5"], "has no cost"),
+        (["check", "--table", "absent.csv"], "absent.csv: cannot be read"),
+        (["check", "--threads", "0"], "--threads is 0"),
+        (["pareto", "--tiers", "small"], "'small'; expected NAME=COST"),
+        (["predict", "--subset", "acdc", "--scores", "absent.csv"], "absent.csv: cannot be read"),
+        (["report", "--output", "x"], "neither --result nor -k"),
+        (["frob"], "invalid choice"),
+        ([], "required"),
+    ],
+)
+def test_one_line_and_exit_2(argv, message, capsys):
+    assert main(argv, prog="gate-runner eevee") == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.startswith("gate-runner eevee: ")
+    assert error.count("\n") == 1
+
+
+def test_help_names_the_program(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["select", "--help"], prog="gate-runner eevee")
+    assert stopped.value.code == 0
+    assert "gate-runner eevee select" in capsys.readouterr().out
+
+
+def test_help_does_not_import_torch():
+    code = "import sys\nfrom eevee.cli import parser\nparser().format_help()\nprint('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_every_public_name_is_there():
+    assert all(getattr(eevee, name) is not None for name in eevee.__all__)
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = eevee.nothing
+
+
+class Links(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.tags, self.sources = [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.sources += [value for key, value in attrs if key in ("src", "href")]
+
+
+def test_page_escapes_every_name():
+    nasty = '<script>alert(1)</script>"&'
+    section = Section(nasty, nasty, (nasty,), (nasty,), ((nasty,),), b"<svg/>", nasty, nasty)
+    seen = Links()
+    seen.feed(build_page(nasty, nasty, [section], nasty))
+    assert "script" not in seen.tags
+    assert seen.sources == ["data:image/svg+xml;base64,PHN2Zy8+"]
+
+
+def test_report_has_every_picture(tmp_path):
+    pytest.importorskip("matplotlib")
+    from eevee.pictures import draw_learning, draw_radar, render
+
+    table = made_up(models=10, costs=True)
+    chosen = select(table, 3, method="greedy", randoms=20, folds=3)
+    scores = {"new <b>": {f"{chosen.benchmarks[0]}/m0": 9.0}}
+    written = report(table, chosen, tmp_path, largest=2, scores=scores, radars=[("m0", "m1"), ("m2",)])
+    stems = {name.split(".")[0] for name in written.pictures}
+    assert stems >= {
+        "importance", "held_out", "chosen", "learning", "single", "error_against_k", "front", "ranking",
+        "radar_1", "radar_2",
+    }  # fmt: skip
+    assert any(stem.startswith("predicted_1") for stem in stems)
+    for name in written.pictures:
+        head = (tmp_path / name).read_bytes()[:200]
+        assert head.startswith(b"\x89PNG") if name.endswith("png") else b"<?xml" in head
+    seen = Links()
+    seen.feed((tmp_path / "index.html").read_text())
+    assert seen.tags.count("img") == len(stems)
+    assert all(source.startswith("data:image/svg+xml") for source in seen.sources)
+    assert "new <b>" not in (tmp_path / "index.html").read_text()
+    assert render(draw_learning(chosen.curve), "svg") == (tmp_path / "learning.svg").read_bytes()
+    with pytest.raises(EeveeError, match="another table"):
+        report(load_table("gate"), chosen, tmp_path)
+    with pytest.raises(EeveeError, match="unknown model 'zz'"):
+        draw_radar(table, ["zz"])
+
+
+def test_missing_extras_are_named(monkeypatch):
+    from eevee.pictures import new_figure
+
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'eevee\[plot\]'"):
+        new_figure(1, 1)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'eevee\[ray\]'"), open_map("ray"):
+        pass
+
+
+def test_journal_from_the_command_line(tmp_path, capsys):
+    journal = tmp_path / "j.jsonl"
+    argv = ["select", "-k", "3", "--method", "greedy-swap", "--no-nested", "--journal", str(journal)]
+    assert main(argv) == 0
+    size = journal.stat().st_size
+    first = capsys.readouterr().out
+    assert main(argv) == 0
+    assert journal.stat().st_size == size
+    strip = [line for line in first.splitlines() if not line.startswith("searched")]
+    assert strip == [line for line in capsys.readouterr().out.splitlines() if not line.startswith("searched")]
+    assert main([*argv, "--alpha", "2"]) == 2
+    assert "another search" in capsys.readouterr().err

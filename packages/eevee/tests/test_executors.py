@@ -1,0 +1,31 @@
+"""The same result from this process, from several and from Ray."""
+
+from __future__ import annotations
+
+import pytest
+
+from eevee import Constraints, MlpScorer, Space, open_map
+from eevee.evaluation import Evaluator
+from eevee.search import search
+from eevee.standard import standardise
+
+from ._tables import made_up
+
+TABLE = made_up(models=12, benchmarks=10, per_benchmark=3)
+SCORER = MlpScorer(epochs=5, hidden=16, splits=2, held_out=0.2)
+
+
+def found(spec):
+    with open_map(spec) as spread:
+        evaluate = Evaluator(SCORER, standardise(TABLE), map_function=spread, chunk=5)
+        return search("greedy-swap", evaluate, Space(TABLE, Constraints(k=2)), seed=0)
+
+
+def test_processes():
+    assert found("processes:2").best == found("serial").best
+
+
+def test_ray():
+    ray = pytest.importorskip("ray")
+    assert found("ray:2").best == found("serial").best
+    assert not ray.is_initialized()

@@ -1,0 +1,167 @@
+"""The closed form against refitting without each group, and its invariants."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from eevee import EeveeError, RidgeScorer, load_table
+from eevee.objectives import pairwise_errors, rank_errors
+from eevee.ridge import _masked, _padded_columns, fit, held_out_residuals
+from eevee.standard import standardise
+
+from ._reference import pairwise, ridge_residuals, spearman
+from ._tables import made_up
+
+TWINS = ("a", "a", "b", "c", "c", "c", "d", "e", "f")
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.25])
+@pytest.mark.parametrize("groups", [(), TWINS])
+@pytest.mark.parametrize("per_benchmark", [1, 2])
+def test_residuals_equal_refitting(missing, groups, per_benchmark):
+    data = standardise(made_up(missing=missing, groups=groups, per_benchmark=per_benchmark))
+    candidates = [(0,), (1, 3), (0, 2, 5), (0, 1, 2, 3, 4, 5)]
+    got = held_out_residuals(data, candidates, alpha=0.7).numpy()
+    for candidate, ours in zip(candidates, got, strict=True):
+        want = ridge_residuals(data.values, data.mask, data.metric_columns(candidate), data.groups, 0.7)
+        np.testing.assert_allclose(ours[data.mask], want[data.mask], rtol=0, atol=1e-7)
+
+
+def test_gapless_and_masked_forms_agree():
+    data = standardise(load_table("gate"))
+    index = _padded_columns(data, [(0, 5, 9), (1, 2, 29)])
+    ours = held_out_residuals(data, [(0, 5, 9), (1, 2, 29)], 1.0)
+    torch.testing.assert_close(_masked(data, torch.from_numpy(index), 1.0), ours, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.parametrize("objective", ["all", "unselected"])
+def test_score_is_the_mean_of_squared_residuals(missing, objective):
+    table = made_up(missing=missing, per_benchmark=2)
+    data = standardise(table)
+    candidate = (1, 4)
+    residual = ridge_residuals(data.values, data.mask, data.metric_columns(candidate), data.groups, 1.0)
+    counted = data.mask.copy()
+    if objective == "unselected":
+        counted[:, data.metric_columns(candidate)] = False
+    error, stderr = RidgeScorer(objective=objective).score(data, [candidate])[0]
+    assert error == pytest.approx((residual[counted] ** 2).mean(), abs=1e-7)
+    if not missing:
+        by_model = (np.where(counted, residual, 0) ** 2).sum(1) / counted.sum(1)
+        assert stderr == pytest.approx(by_model.std(ddof=1) / np.sqrt(len(by_model)), abs=1e-7)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_rank_objective_is_one_minus_spearman(missing):
+    data = standardise(made_up(missing=missing))
+    residual = ridge_residuals(data.values, data.mask, [0, 2], data.groups, 1.0)
+    each = [spearman((data.values + residual)[seen, j], data.values[seen, j]) for j, seen in enumerate(data.mask.T)]
+    got = RidgeScorer(objective="rank").score(data, [(0, 2)])[0, 0]
+    assert got == pytest.approx(1 - np.mean(each), abs=1e-9)
+
+
+def test_rank_errors_with_ties():
+    truth = torch.tensor([[1.0], [1.0], [2.0], [5.0], [5.0]], dtype=torch.float64)
+    guess = torch.tensor([[0.0], [3.0], [2.0], [2.0], [9.0]], dtype=torch.float64)
+    got = rank_errors(guess[None], truth, torch.ones(1, 5, 1, dtype=torch.float64)).error.item()
+    assert got == pytest.approx(1 - spearman(guess[:, 0].numpy(), truth[:, 0].numpy()), abs=1e-12)
+
+
+def test_pairwise_objective_pair_by_pair():
+    data = standardise(made_up())
+    residual = ridge_residuals(data.values, data.mask, [1, 5], data.groups, 1.0)
+    score = (data.values * data.signs).mean(1)
+    guess = ((data.values + residual) * data.signs).mean(1)
+    got = RidgeScorer(objective="pairwise").score(data, [(1, 5)])[0, 0]
+    assert got == pytest.approx(pairwise(score, guess), abs=1e-9)
+
+
+def test_pairwise_jackknife_leaves_one_model_out():
+    generator = torch.Generator().manual_seed(3)
+    truth = torch.randn(7, 2, dtype=torch.float64, generator=generator)
+    guess = truth + torch.randn(7, 2, dtype=torch.float64, generator=generator)
+    one, signs = torch.ones(1, 7, 2, dtype=torch.float64), torch.tensor([1.0, -1.0], dtype=torch.float64)
+    without = [
+        pairwise((truth * signs).mean(1)[keep].numpy(), (guess * signs).mean(1)[keep].numpy())
+        for keep in ([j for j in range(7) if j != i] for i in range(7))
+    ]
+    got = pairwise_errors(guess[None], truth, one, signs).stderr.item()
+    assert got == pytest.approx(np.sqrt(6 / 7 * ((without - np.mean(without)) ** 2).sum()), abs=1e-12)
+
+
+def test_scores_do_not_depend_on_order_or_batch():
+    data = standardise(made_up(per_benchmark=2))
+    candidates = [(0,), (1, 2), (3, 4, 5), (0, 5)]
+    together = RidgeScorer().score(data, candidates)
+    alone = np.concatenate([RidgeScorer().score(data, [c]) for c in reversed(candidates)])[::-1]
+    np.testing.assert_allclose(together, alone, rtol=0, atol=1e-12)
+    assert RidgeScorer().score(data, []).shape == (0, 2)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_units_and_order_of_models_do_not_matter(seed):
+    from dataclasses import replace
+
+    table = made_up(seed=seed, missing=0.1)
+    generator = np.random.default_rng(seed)
+    order = generator.permutation(len(table.models))
+    scale, shift = generator.uniform(0.1, 9, len(table.metrics)), generator.normal(size=len(table.metrics))
+    other = replace(
+        table,
+        models=tuple(table.models[i] for i in order),
+        groups=tuple(table.groups[i] for i in order),
+        values=(table.values * scale + shift)[order],
+    )
+    a = RidgeScorer().score(standardise(table), [(0, 3), (1, 2)])
+    b = RidgeScorer().score(standardise(other), [(0, 3), (1, 2)])
+    np.testing.assert_allclose(a, b, rtol=0, atol=1e-10)
+
+
+def test_constant_column_changes_nothing():
+    from dataclasses import replace
+
+    from eevee import Benchmark, Metric
+
+    table = made_up()
+    flat = replace(
+        table,
+        metrics=(*table.metrics, Metric("flat", "flat", "higher")),
+        benchmarks=(*table.benchmarks, Benchmark("flat")),
+        values=np.concatenate([table.values, np.full((9, 1), 3.0)], axis=1),
+    )
+    a, b = (RidgeScorer().score(standardise(t), [(0, 4)]) for t in (table, flat))
+    np.testing.assert_allclose(a, b, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_prediction_of_a_held_out_model_is_its_held_out_residual(missing):
+    """Leaving one out by hand, with the standardisation of all models, gives the closed form's number."""
+    data = standardise(made_up(missing=missing))
+    residual = held_out_residuals(data, [(0, 2)], 1.0)[0].numpy()
+    keep = np.arange(1, 9)
+    from dataclasses import replace
+
+    train = replace(data, values=data.values[keep], mask=data.mask[keep], groups=data.groups[keep])
+    predicted = RidgeScorer().predict(train, (0, 2), data.values[:1])
+    np.testing.assert_allclose((predicted - data.values[:1])[data.mask[:1]], residual[0][data.mask[0]], atol=1e-7)
+
+
+def test_prediction_with_a_gap_uses_what_is_there():
+    data = standardise(made_up())
+    row = np.array([[1.0, np.nan, 0.5, np.nan, 0.1, 0.2]])
+    got = RidgeScorer().predict(data, (0, 1, 2), row)
+    coefficients = fit(data, [0, 2], 1.0)
+    np.testing.assert_allclose(got[0], np.array([1.0, 0.5, 1.0]) @ coefficients, atol=1e-12)
+
+
+@pytest.mark.parametrize("alpha", [0.0, -1.0, float("nan"), float("inf")])
+def test_bad_alpha(alpha):
+    with pytest.raises(EeveeError, match="alpha is"):
+        RidgeScorer(alpha=alpha)
+
+
+def test_bad_objective():
+    with pytest.raises(EeveeError, match="'best'; expected one of all"):
+        RidgeScorer(objective="best")

@@ -1,0 +1,249 @@
+"""Constraints and searchers against brute force, on spaces small enough to enumerate."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections import Counter
+
+import pytest
+
+from eevee import Constraints, EeveeError, RidgeScorer, Space, load_table
+from eevee.evaluation import Evaluator
+from eevee.search import draw, exhaust, greedy, search
+from eevee.standard import standardise
+
+from ._tables import made_up
+
+RULES = [
+    Constraints(k=3),
+    Constraints(k=3, include=("b4",), exclude=("b0", "b1")),
+    Constraints(k=3, one_per_family=True),
+    Constraints(k=4, cover=("all",)),
+    Constraints(k=3, budget=9.5),
+    Constraints(budget=7.0),
+    Constraints(budget=11.0, include=("b2",), one_per_family=True, cover=("t0", "t2")),
+]
+
+
+def brute(table, rules):
+    """Every subset, tested in plain words."""
+    found = []
+    pool = table.benchmarks
+    for size in range(1, len(pool) + 1):
+        for chosen in itertools.combinations(range(len(pool)), size):
+            members = [pool[i] for i in chosen]
+            ids = {b.id for b in members}
+            cover = {b.task for b in pool} if rules.cover == ("all",) else set(rules.cover)
+            if rules.k is not None and size != rules.k:
+                continue
+            if not set(rules.include) <= ids or ids & set(rules.exclude):
+                continue
+            if rules.one_per_family and len({b.family for b in members}) < size:
+                continue
+            if not cover <= {b.task for b in members}:
+                continue
+            if rules.budget is not None and sum(b.cost for b in members) > rules.budget:
+                continue
+            found.append(chosen)
+    return found
+
+
+@pytest.mark.parametrize("rules", RULES)
+def test_space_is_what_the_rules_say(rules):
+    table = made_up(costs=True)
+    space, want = Space(table, rules), brute(made_up(costs=True), rules)
+    assert sorted(space.every()) == sorted(want)
+    assert space.count() in (None, len(want))
+    generator = random.Random(1)
+    for _ in range(100):
+        candidate = space.draw(generator)
+        assert candidate in want
+        mutant = space.mutated(candidate, generator)
+        assert mutant in want
+        if rules.k is not None and len(want) > 1 and mutant != candidate:
+            assert len(set(mutant) & set(candidate)) == rules.k - 1
+    for partial in ((), (0,), (2, 4), (1, 3)):
+        if set(space.include) <= set(partial):
+            completions = any(set(partial) <= set(c) for c in want)
+            excluded = any(table.benchmark_ids[i] in rules.exclude for i in partial)
+            assert excluded or space.completable(partial) == completions
+
+
+def test_random_subsets_are_uniform():
+    space = Space(made_up(), Constraints(k=2))
+    generator = random.Random(0)
+    counts = Counter(space.draw(generator) for _ in range(6000))
+    assert len(counts) == 15
+    assert max(abs(c - 400) for c in counts.values()) < 5 * math.sqrt(400)
+
+
+def test_mutation_reaches_every_neighbour():
+    space = Space(made_up(), Constraints(k=2))
+    generator = random.Random(0)
+    reached = {space.mutated((0, 3), generator) for _ in range(400)}
+    assert reached == {tuple(sorted((a, b))) for a in (0, 3) for b in (1, 2, 4, 5)}
+
+
+def test_no_neighbour_gives_the_candidate_back():
+    space = Space(made_up(), Constraints(k=6))
+    assert space.mutated((0, 1, 2, 3, 4, 5), random.Random(0)) == (0, 1, 2, 3, 4, 5)
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        (Constraints(k=0), "k is 0; expected 1 to 6"),
+        (Constraints(k=7), "k is 7; expected 1 to 6"),
+        (Constraints(k=6, exclude=("b0",)), "k is 6; expected 1 to 5"),
+        (Constraints(k=1, include=("b0", "b1")), "2 benchmarks must be included, but k is 1"),
+        (Constraints(k=2, include=("b0",), exclude=("b0",)), "'b0' is both included and excluded"),
+        (Constraints(k=2, include=("zz",)), "unknown benchmark 'zz'"),
+        (Constraints(k=2, include=("b0", "b0")), "'b0' appears twice"),
+        (Constraints(k=4, one_per_family=True), "no subset satisfies k=4"),
+        (Constraints(k=2, cover=("all",)), "no subset satisfies k=2"),
+        (Constraints(k=2, cover=("t9",)), "unknown task 't9' to cover; the table has: t0, t1, t2"),
+        (Constraints(k=3, budget=5.5), "budget is 5.5, but the cheapest feasible subset costs 6 .b0, b1, b2"),
+        (Constraints(budget=0.5), "the cheapest feasible subset costs 1 .b0"),
+        (Constraints(budget=5, include=("b5",)), "the cheapest feasible subset costs 6 .b5"),
+        (Constraints(k=3, budget=8, one_per_family=True), "costs 9 .b0, b2, b4"),
+        (Constraints(budget=float("nan")), "budget is nan"),
+        (Constraints(), "neither k nor a budget"),
+    ],
+)
+def test_infeasible(rules, message):
+    with pytest.raises(EeveeError, match=message):
+        Space(made_up(costs=True), rules)
+
+
+def test_budget_without_costs():
+    with pytest.raises(EeveeError, match="'b0' has no cost"):
+        Space(made_up(), Constraints(budget=3))
+
+
+def evaluator(table, **extra):
+    return Evaluator(RidgeScorer(), standardise(table), **extra)
+
+
+@pytest.mark.parametrize("rules", RULES)
+def test_exhaustive_is_the_minimum_and_the_others_respect_the_rules(rules):
+    table = made_up(costs=True)
+    space, evaluate = Space(table, rules), evaluator(table)
+    lowest = min(evaluate(brute(table, rules)))
+    assert search("exhaustive", evaluator(table), space, seed=0).error == pytest.approx(lowest, abs=1e-12)
+    for method in ("evolution", "greedy", "greedy-swap", "random"):
+        found = search(method, evaluator(table), space, seed=0)
+        assert space.feasible(found.best)
+        assert found.error >= lowest - 1e-12
+        assert found.error == pytest.approx(evaluate([found.best])[0], abs=1e-12)
+        if method in ("evolution", "random"):  # so many draws see such a small space whole
+            assert found.error == pytest.approx(lowest, abs=1e-12)
+
+
+def test_greedy_by_hand():
+    table = made_up(benchmarks=7)
+    evaluate = evaluator(table)
+    chosen: tuple[int, ...] = ()
+    for _ in range(3):
+        grown = [tuple(sorted((*chosen, i))) for i in range(7) if i not in chosen]
+        chosen = min(grown, key=lambda c: evaluate([c])[0])
+    assert greedy(evaluator(table), Space(table, Constraints(k=3)), swap=False).best == chosen
+
+
+def test_swap_ends_where_no_swap_helps():
+    table = load_table("gate")
+    space, evaluate = Space(table, Constraints(k=5)), evaluator(table)
+    plain, swapped = greedy(evaluate, space, swap=False), greedy(evaluate, space, swap=True)
+    assert swapped.error <= plain.error
+    for out in swapped.best:
+        assert min(evaluate(space.swaps(swapped.best, out))) >= swapped.error - 1e-12
+    assert swapped.winners[0] == (swapped.best, swapped.error)
+
+
+def test_evolution_counts_and_settings_of_the_paper():
+    """1,000 to start with; then 50 winners kept, with 10 children each."""
+    table = load_table("gate")
+    asked = []
+
+    class Counting(Evaluator):
+        def __call__(self, candidates):
+            asked.append(len(candidates))
+            return super().__call__(candidates)
+
+    evaluate = Counting(RidgeScorer(), standardise(table))
+    found = search("evolution", evaluate, Space(table, Constraints(k=8)), seed=0, generations=3)
+    assert asked == [1000, 550, 550, 550]
+    assert found.asked == 2650
+    assert evaluate.computed == len(evaluate.cache) < 2650
+    assert len(found.winners) == 50
+    assert list(found.history) == sorted(found.history, reverse=True)
+    assert found.error == found.winners[0][1] == min(e for e, _ in evaluate.cache.values())
+
+
+def test_same_seed_same_result_whatever_the_map():
+    from concurrent.futures import ThreadPoolExecutor
+
+    table = load_table("gate")
+    space = Space(table, Constraints(k=6))
+    with ThreadPoolExecutor(3) as pool:
+        spread = search("evolution", evaluator(table, map_function=pool.map, chunk=37), space, seed=3, generations=2)
+    plain = search("evolution", evaluator(table), space, seed=3, generations=2)
+    assert spread.best == plain.best
+    assert spread.error == pytest.approx(plain.error, abs=1e-12)
+
+
+def test_too_many_to_exhaust():
+    table = load_table("gate")
+    with pytest.raises(EeveeError, match="5852925 subsets; an exhaustive search looks at no more than 1000"):
+        exhaust(evaluator(table), Space(table, Constraints(k=8)), limit=1000)
+
+
+def test_unknown_method_and_counts():
+    table = made_up()
+    space = Space(table, Constraints(k=2))
+    with pytest.raises(EeveeError, match="'hill'; expected one of evolution"):
+        search("hill", evaluator(table), space, seed=0)
+    with pytest.raises(EeveeError, match="generations is 0"):
+        search("evolution", evaluator(table), space, seed=0, generations=0)
+    with pytest.raises(EeveeError, match="count is 0"):
+        draw(evaluator(table), space, seed=0, count=0)
+
+
+class InterruptedSearchError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_journal_continues_with_the_same_result(tmp_path, cut):
+    table = load_table("gate")
+    space = Space(table, Constraints(k=4))
+    want = search("evolution", evaluator(table), space, seed=1, generations=4)
+    path = tmp_path / "journal.jsonl"
+
+    def stop(count, _):
+        if count > 1400:
+            raise InterruptedSearchError
+
+    first = evaluator(table, journal=path, key="k", progress=stop)
+    with pytest.raises(InterruptedSearchError):
+        search("evolution", first, space, seed=1, generations=4)
+    if cut:  # the last line half written
+        path.write_text(path.read_text()[:-30])
+    second = evaluator(table, journal=path, key="k")
+    again = search("evolution", second, space, seed=1, generations=4)
+    assert (again.best, again.error) == (want.best, want.error)
+    assert second.computed < len(second.cache) - 900  # the rest came from the journal
+    third = evaluator(table, journal=path, key="k")
+    search("evolution", third, space, seed=1, generations=4)
+    assert third.computed == 0
+
+
+def test_journal_of_another_search(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    evaluator(made_up(), journal=path, key="one")
+    with pytest.raises(EeveeError, match="belongs to another search"):
+        evaluator(made_up(), journal=path, key="two")
+    path.write_text(path.read_text() + "[[1, 2]]\n")
+    with pytest.raises(EeveeError, match="line 2: not a journal line"):
+        evaluator(made_up(), journal=path, key="one")

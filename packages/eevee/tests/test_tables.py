@@ -1,0 +1,298 @@
+"""Tables: the shapes of files, what is refused and in which words, and the shipped figures."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eevee import (
+    EeveeError,
+    ResultTable,
+    check,
+    group_twins,
+    load_gate,
+    load_table,
+    model_distances,
+    published,
+    read_csv_text,
+    read_scores,
+)
+from eevee.reading import number
+
+from ._tables import made_up
+
+WIDE = "model,x,y/loss\n" + "".join(f"m{i},{i * i},{-i}\n" for i in range(5))
+LONG = "model,benchmark,metric,value,direction,cost,task,family,group\n" + "".join(
+    f"m{i},x,x,{i * i},higher,2.5,seg,fx,g{i // 2}\nm{i},y,y/loss,{-i},lower,,,,\n" for i in range(5)
+)
+ROWS = """metric,benchmark,direction,cost,task,family,m0,m1,m2,m3,m4
+x,x,higher,2.5,seg,fx,0,1,4,9,16
+y/loss,y,lower,,,,0,-1,-2,-3,-4
+"""
+
+
+def test_three_shapes_say_the_same():
+    long, rows = read_csv_text(LONG, name="t"), read_csv_text(ROWS, name="t")
+    about = "benchmark,direction,cost,task,family\nx,higher,2.5,seg,fx\ny,lower,,,\nunused,lower,1,,\n"
+    wide = read_csv_text(WIDE, name="t", about=about)
+    for table in (long, rows, wide):
+        assert table.metric_ids == ("x", "y/loss")
+        assert [m.direction for m in table.metrics] == ["higher", "lower"]
+        assert table.benchmarks[0] == rows.benchmarks[0]
+        assert table.benchmarks[0].cost == 2.5
+        assert table.benchmarks[1].family == "y"
+        np.testing.assert_array_equal(table.values, rows.values)
+    assert wide.hash == rows.hash != long.hash  # the long one has groups
+    assert long.groups == ("g0", "g0", "g1", "g1", "g2")
+
+
+def test_missing_cells_and_group_column():
+    table = read_csv_text("model,group,x,y\na,g,1,NA\nb,g,,2\nc,,3,n/a\nd,,4,5\ne,,6,7\n", name="t", direction="higher")
+    assert table.groups == ("g", "g", "c", "d", "e")
+    assert np.isnan(table.values).sum() == 3
+
+
+def test_data_frame(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    path = tmp_path / "wide.csv"
+    path.write_text(WIDE)
+    frame = pandas.read_csv(path)
+    a = load_table(frame, direction="higher")
+    b = load_table(frame.set_index("model"), direction="higher")
+    assert a.hash == b.hash == load_table(path, direction="higher").hash
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (WIDE, "metric 'x' has no direction"),
+        ("model,x\n", "1 lines; expected a header and rows"),
+        ("a,b\n1,2\n", "expected a column 'model' or 'benchmark'"),
+        ("model,x,x\nm,1,2\n", "column 'x' is empty or appears twice"),
+        (WIDE.replace("m3,9", "m3,good"), "line 5, model 'm3', metric 'x': 'good'; expected a number"),
+        (WIDE.replace("m3,9", "m3,inf"), "line 5, model 'm3', metric 'x': 'inf'; expected a finite"),
+        (WIDE.replace("m3", "m1"), "line 5: model 'm1' appears twice"),
+        (WIDE.replace("m3,9,-3", "m3,9"), "line 5: 2 cells; expected 3"),
+        (WIDE.replace("m3,9,-3", "m3,,"), "model 'm3' has no value at all"),
+        (WIDE.replace("m4,16,-4\n", ""), "4 models; expected at least 5"),
+        (ROWS.replace("lower", "down"), "metric 'y/loss': direction 'down'; expected 'higher' or 'lower'"),
+        (ROWS.replace("2.5", "-2"), "benchmark 'x': cost -2.0; expected a finite number >= 0"),
+        (ROWS.replace("2.5", "cheap"), "cost of benchmark 'x': 'cheap'; expected a number"),
+        (ROWS + "x,x,higher,,,,1,2,3,4,5\n", "line 4: metric 'x' appears twice"),
+        (LONG + "m0,x,x,1,higher,,,,\n", "line 12: model 'm0', metric 'x' appears twice"),
+        (LONG + "m5,x,x,1,lower,,,,\n", "line 12: metric 'x' has the direction 'lower', and 'higher' before"),
+        (LONG + "m5,z,x,1,higher,,,,\n", "line 12: metric 'x' belongs to 'z', and to 'x' before"),
+        (LONG + "m1,y,y/loss2,1,lower,,,,g9\n", "line 12: model 'm1' is in group 'g9', and 'g0' before"),
+    ],
+)
+def test_refused(text, message):
+    direction = None if "no direction" in message else "higher"
+    if text.startswith(("metric", "model,benchmark")):
+        direction = None
+    with pytest.raises(EeveeError, match=message.replace("(", r"\(")) as caught:
+        read_csv_text(text, name="t", where="file.csv", direction=direction)
+    assert "file.csv" in str(caught.value)
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(EeveeError, match="cannot be read"):
+        load_table(tmp_path / "absent.csv")
+    bad = tmp_path / "bad.csv"
+    bad.write_bytes(b"model,x\n\xff\xfe,1\n")
+    with pytest.raises(EeveeError, match="byte 8 is not UTF-8"):
+        load_table(bad)
+
+
+def test_scores_file(tmp_path):
+    path = tmp_path / "new.csv"
+    path.write_text("model,x,y\nmine,1.5,\n")
+    assert read_scores(path) == {"mine": {"x": 1.5}}
+    path.write_text("model,x\nmine,1\nmine,2\n")
+    with pytest.raises(EeveeError, match="line 3: model 'mine'"):
+        read_scores(path)
+    path.write_text("name,x\nmine,1\n")
+    with pytest.raises(EeveeError, match="expected a column 'model'"):
+        read_scores(path)
+
+
+@given(st.text(max_size=200))
+@settings(max_examples=60, deadline=None)
+def test_any_text_is_read_or_refused(text):
+    with contextlib.suppress(EeveeError):  # anything else would be a failure
+        assert read_csv_text(text, name="t", direction="higher").shape[0] >= 5
+
+
+NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc", "Z")), min_size=1, max_size=8)
+CELLS = st.one_of(st.none(), st.floats(-1e6, 1e6))
+
+
+@given(st.lists(NAMES, min_size=5, max_size=8, unique=True), st.data())
+@settings(max_examples=40, deadline=None)
+def test_what_is_written_is_read(models, data):
+    """Round trip through the long shape, with names that hold commas, quotes and anything else."""
+    lines = [["model", "benchmark", "metric", "value", "direction"]]
+    want = np.full((len(models), 2), np.nan)
+    for i, model in enumerate(models):
+        for j in range(2):
+            cell = data.draw(CELLS) if (i + j) % 3 else 1.0
+            want[i, j] = np.nan if cell is None else cell
+            lines.append([model, f"b{j}", f"b{j}/m", "" if cell is None else repr(cell), "higher"])
+    out = io.StringIO()
+    csv.writer(out).writerows(lines)
+    if np.isnan(want).all(axis=1).any():
+        with pytest.raises(EeveeError, match="no value at all"):
+            read_csv_text(out.getvalue(), name="t")
+        return
+    table = read_csv_text(out.getvalue(), name="t")
+    assert table.models == tuple(models)
+    np.testing.assert_array_equal(table.values, want)
+
+
+@pytest.mark.parametrize("text", ["1e3", " 7 ", "-0.5", "NaN", ""])
+def test_number(text):
+    value = number(text, "here")
+    assert np.isnan(value) if text in ("NaN", "") else value == float(text)
+
+
+def test_hash_sees_every_change():
+    table = made_up(costs=True)
+    moved = table.values.copy()
+    moved[0, 0] += 1e-12
+    others = [
+        replace(table, values=moved),
+        replace(table, models=("other", *table.models[1:])),
+        table.with_costs({"b0": 9.0}),
+        table.with_groups(["g"] * 2 + list(table.models[2:])),
+        replace(table, metrics=(replace(table.metrics[0], direction="lower"), *table.metrics[1:])),
+    ]
+    assert len({table.hash, *(t.hash for t in others)}) == 6
+    assert replace(table, name="renamed").hash == table.hash
+
+
+def test_table_refuses_bad_parts():
+    table = made_up()
+    with pytest.raises(EeveeError, match="shape"):
+        replace(table, values=table.values[:, 1:])
+    with pytest.raises(EeveeError, match="2 group labels for 9 models"):
+        replace(table, groups=("a", "b"))
+    with pytest.raises(EeveeError, match="do not match"):
+        replace(table, benchmarks=table.benchmarks[1:])
+    with pytest.raises(EeveeError, match="metric 'b0/m0' appears twice"):
+        replace(table, metrics=(table.metrics[0], table.metrics[0], *table.metrics[2:]))
+    with pytest.raises(EeveeError, match="unknown benchmark 'nope'"):
+        table.positions(["nope"])
+    with pytest.raises(EeveeError, match="has no cost"):
+        _ = table.costs
+    with pytest.raises(ValueError, match="read-only"):
+        table.values[0, 0] = 1
+
+
+def test_shipped_tables():
+    main, full = load_gate("gate"), load_gate("gate-full")
+    assert main.shape == (21, 30)
+    assert full.shape == (21, 175)
+    assert sum(m.direction == "lower" and "loss" in m.id for m in full.metrics) == 48
+    assert main.models == full.models
+    assert set(full.benchmark_ids) - set(main.benchmark_ids) == {"cityscapes"}
+    for metric in main.metrics:  # the two tables agree wherever they name the same metric in the same scale
+        if metric.id in full.metric_ids and metric.benchmark not in ("acdc", "iwildcam"):
+            j, k = main.metric_ids.index(metric.id), full.metric_ids.index(metric.id)
+            np.testing.assert_array_equal(main.values[:, j], full.values[:, k])
+    with pytest.raises(EeveeError, match="unknown shipped table"):
+        load_gate("gates")
+
+
+def test_published_combinations():
+    paper = published()
+    ids = set(load_gate().benchmark_ids)
+    assert {len(b) for b in paper.combinations.values()} == set(paper.combinations) == set(range(2, 23))
+    assert [len(paper.tiers[t]) for t in ("small", "base", "big")] == [8, 15, 21]
+    assert set(paper.tiers["small"]) == set(paper.combinations[8])
+    assert set(paper.single_order) == ids
+    assert all(set(b) <= ids for b in paper.combinations.values())
+
+
+def shared_data() -> Path | None:
+    if "VLB_SHARED_DATA" in os.environ:
+        return Path(os.environ["VLB_SHARED_DATA"])
+    for parent in Path(__file__).resolve().parents:
+        if (parent / "shared" / "data" / "gate").is_dir():
+            return parent / "shared" / "data"
+    return None
+
+
+@pytest.mark.skipif(shared_data() is None, reason="the shared data folder is not there")
+def test_shipped_tables_equal_the_transcription():
+    folder = shared_data() / "gate"
+    with (folder / "gate_table3.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["kind"] in ("metric", "loss")]
+    full, main = load_gate("gate-full"), load_gate("gate")
+    np.testing.assert_array_equal(full.values.T, [[float(row[m]) for m in full.models] for row in rows])
+    assert [m.direction for m in full.metrics] == [row["direction"] for row in rows]
+    assert [m.benchmark for m in full.metrics] == [row["benchmark"] for row in rows]
+    with (folder / "gate_main.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    np.testing.assert_array_equal(main.values.T, [[float(row[m]) for m in main.models] for row in rows])
+    discovered = json.loads((folder / "discovered.json").read_text())
+    for k, names in published().combinations.items():
+        assert list(names) == discovered["combinations"][str(k)]["benchmarks"]
+
+
+def test_check_finds_what_was_planted():
+    table = made_up(models=12, benchmarks=5)
+    values = table.values.copy()
+    values[3] = values[7]
+    values[5] = values[8] + 0.001
+    values[:, 1] = 3.0
+    values[:, 2] = 0.0
+    values[9, 4] = 1e5
+    values[4:, 3] = np.nan
+    found = check(replace(table, values=values))
+    assert found.constant == ("b1/m0", "b2/m0")
+    assert found.all_zero == ("b2/m0",)
+    assert found.unmeasured == ("b3/m0",)
+    assert found.duplicates == (("m3", "m7"),)
+    assert ("m5", "m8") in [pair[:2] for pair in found.near_duplicates]
+    assert [o[:2] for o in found.outliers] == [("m9", "b4/m0")]
+    assert found.missing == pytest.approx(8 / 60)
+    assert json.loads(found.to_json())["models"] == 12
+
+
+def test_check_of_a_clean_table_is_quiet():
+    found = check(made_up(models=12))
+    assert (found.constant, found.all_zero, found.duplicates, found.near_duplicates, found.outliers) == ((),) * 5
+
+
+def test_twins_are_grouped_transitively():
+    table = made_up(models=8)
+    values = table.values.copy()
+    step = 0.08 * values.std(axis=0)
+    values[1], values[2] = values[0] + step, values[0] + 2 * step
+    grouped = group_twins(replace(table, values=values), near=0.1)
+    assert len({grouped.groups[i] for i in (0, 1, 2)}) == 1
+    assert len(set(grouped.groups)) == 6
+    distances = model_distances(replace(table, values=values))
+    assert distances[0, 2] > 0.1 > distances[0, 1]
+    np.testing.assert_allclose(distances, distances.T)
+
+
+def test_distance_by_hand():
+    table = made_up(models=6, benchmarks=2)
+    z = (table.values - table.values.mean(0)) / table.values.std(0)
+    assert model_distances(table)[1, 4] == pytest.approx(np.sqrt(((z[1] - z[4]) ** 2).mean()))
+
+
+def test_load_returns_a_table_as_it_is():
+    table = made_up()
+    assert load_table(table) is table
+    assert isinstance(load_table("gate"), ResultTable)
