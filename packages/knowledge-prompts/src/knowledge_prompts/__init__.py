@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         write_gpt3,
     )
     from knowledge_prompts.embeddings import ClassEmbeddings, class_embeddings
+    from knowledge_prompts.gather import BuiltKnowledge, build_files, gather_sources
     from knowledge_prompts.generated import GeneratedKnowledge
     from knowledge_prompts.in_context import in_context_prompt, sample_contexts
     from knowledge_prompts.json_records import KnowledgeFileError
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from knowledge_prompts.wordnet_files import WordNetFiles, WordNetMissingError, find_wordnet
 
 __all__ = [
+    "BuiltKnowledge",
     "ClassEmbeddings",
     "ClassPrompts",
     "ConceptMap",
@@ -68,6 +70,7 @@ __all__ = [
     "WordNetMissingError",
     "WordNetPath",
     "__version__",
+    "build_files",
     "build_prompts",
     "built_in_sets",
     "check_style",
@@ -80,6 +83,7 @@ __all__ = [
     "external_sources",
     "fill",
     "find_wordnet",
+    "gather_sources",
     "in_context_prompt",
     "join_knowledge",
     "load_class_prompts",
@@ -101,6 +105,9 @@ __all__ = [
 ]
 
 _HOME = {
+    "BuiltKnowledge": "gather",
+    "build_files": "gather",
+    "gather_sources": "gather",
     "ClassEmbeddings": "embeddings",
     "ClassPrompts": "class_prompts",
     "ConceptMap": "diversity",

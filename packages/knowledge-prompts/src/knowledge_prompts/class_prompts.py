@@ -128,11 +128,12 @@ def built_in_sets() -> list[str]:
 def load_class_prompts(name_or_path: str | Path) -> ClassPrompts:
     """Read a built-in set by its name, or the user's own JSON file by its path.
 
-    The file is one JSON object with ``templates``, and as needed ``classes``, ``title``, ``source``, ``repeated``,
+    A ``.txt`` file has one class name per line, and gets CLIP's default template; empty lines are left out. A ``.json``
+    file is one object with ``templates``, and as needed ``classes``, ``title``, ``source``, ``repeated``,
     ``aliases`` and ``texts`` (see `ClassPrompts`).
 
     Args:
-        name_or_path: One of `built_in_sets()`, or the path of a ``.json`` file.
+        name_or_path: One of `built_in_sets()`, or the path of a ``.json`` or ``.txt`` file.
 
     Raises:
         ValueError: Unknown name (the message lists the known ones), or a field of the file that is wrong (the message
@@ -152,14 +153,18 @@ def load_class_prompts(name_or_path: str | Path) -> ClassPrompts:
         text = (resources.files("knowledge_prompts") / "datasets" / f"{name_or_path}.json").read_text("utf-8")
         return _from_json(text, str(name_or_path))
     path = Path(name_or_path)
-    if path.suffix != ".json":
+    if path.suffix not in (".json", ".txt"):
         raise ValueError(
-            f"no template set called {str(name_or_path)!r}; expected a path ending in .json, or one of "
+            f"no template set called {str(name_or_path)!r}; expected a path ending in .json or .txt, or one of "
             f"{', '.join(built_in_sets())}"
         )
     if not path.is_file():
-        raise FileNotFoundError(f"no file {str(path)!r}; expected a JSON file with 'templates' and 'classes'")
-    return _from_json(path.read_text("utf-8"), str(path))
+        raise FileNotFoundError(f"no file {str(path)!r}; expected class names in a .txt file, or a .json file")
+    try:
+        text = path.read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not UTF-8 (byte {error.start})") from None
+    return _from_lines(text, path) if path.suffix == ".txt" else _from_json(text, str(path))
 
 
 def without_aliases(prompts: ClassPrompts) -> ClassPrompts:
@@ -174,6 +179,15 @@ def without_aliases(prompts: ClassPrompts) -> ClassPrompts:
         {},
         prompts.texts,
     )
+
+
+def _from_lines(text: str, path: Path) -> ClassPrompts:
+    names = [line.strip() for line in text.splitlines() if line.strip()]
+    try:
+        check_class_names(names)
+        return ClassPrompts(path.stem, load_class_prompts("generic").templates, tuple(names))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
 def _from_json(text: str, where: str) -> ClassPrompts:

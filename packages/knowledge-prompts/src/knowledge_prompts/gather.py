@@ -1,0 +1,183 @@
+"""The sources that a user names by files and folders, and new files of knowledge from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from knowledge_prompts.class_prompts import ClassPrompts
+from knowledge_prompts.coverage_table import Coverage, coverage
+from knowledge_prompts.elevater_files import ExternalRecord, stored_sources, write_external, write_gpt3
+from knowledge_prompts.generated import GeneratedKnowledge
+from knowledge_prompts.knowledge import KnowledgeSource
+from knowledge_prompts.language_model import LanguageModel
+from knowledge_prompts.named_texts import cupl, visual_descriptors
+from knowledge_prompts.stored import StoredKnowledge
+from knowledge_prompts.wiktextract import Wiktextract
+from knowledge_prompts.wordnet import WordNet, WordNetDefinition, WordNetPath
+
+
+def gather_sources(
+    class_prompts: ClassPrompts,
+    *,
+    knowledge: str | Path | None = None,
+    wordnet: WordNet | None = None,
+    wiktionary: str | Path | None = None,
+    cupl_file: str | Path | None = None,
+    descriptors: str | Path | None = None,
+    head_words: bool = False,
+) -> list[KnowledgeSource]:
+    """The sources behind some files and folders. A live source takes the place of the stored one of its name.
+
+    Args:
+        class_prompts: The classes; its name finds the stored files.
+        knowledge: Folder of ELEVATER's files (`stored_sources`).
+        wordnet: Database for live definitions and paths.
+        wiktionary: Wiktextract's dump (`Wiktextract`).
+        cupl_file: CuPL's JSON (`cupl`).
+        descriptors: Visual descriptors' JSON (`visual_descriptors`).
+        head_words: Let Wiktionary take the longest ending of a name that it knows.
+
+    Raises:
+        FileNotFoundError: A file or folder is missing.
+        KnowledgeFileError: A file is not in its format; names file, line and field.
+    """
+    found: dict[str, KnowledgeSource] = {}
+    if knowledge is not None:
+        found = {source.name: source for source in stored_sources(knowledge, class_prompts.name)}
+    if wordnet is not None:
+        for source in (WordNetDefinition(wordnet), WordNetPath(wordnet)):
+            found[source.name] = source
+    if wiktionary is not None:
+        found["wiktionary"] = Wiktextract(wiktionary, class_prompts.classes, head_words=head_words)
+    if cupl_file is not None:
+        found["cupl"] = cupl(cupl_file)
+    if descriptors is not None:
+        found["visual-descriptors"] = visual_descriptors(descriptors)
+    return list(found.values())
+
+
+@dataclass(frozen=True)
+class BuiltKnowledge:
+    """What `build_files` wrote.
+
+    Args:
+        files: The files.
+        coverage: Items per class and source, as written.
+        failed: Classes that the language model did not answer in full, and why.
+        calls: Calls of the language model.
+    """
+
+    files: tuple[Path, ...]
+    coverage: Coverage
+    failed: dict[str, str]
+    calls: int = 0
+
+    def lines(self) -> list[str]:
+        """The report for people."""
+        lines = [f"wrote {path}" for path in self.files] + self.coverage.lines()
+        if self.calls:
+            lines.append(f"the language model was called {self.calls} times")
+        lines += [f"not answered in full: {name}: {reason}" for name, reason in self.failed.items()]
+        return lines
+
+
+def build_files(
+    class_prompts: ClassPrompts,
+    folder: str | Path,
+    *,
+    wordnet: WordNet | None = None,
+    wiktionary: KnowledgeSource | None = None,
+    model: LanguageModel | None = None,
+    cache: str | Path | None = None,
+    items_per_class: int = 5,
+    shots: int = 3,
+    seed: int = 0,
+    max_calls: int | None = None,
+    retries: int = 2,
+    wait: float = 1.0,
+    progress: Callable[[int, int], None] | None = None,
+) -> BuiltKnowledge:
+    """Make ELEVATER's files of knowledge for any classes.
+
+    ``external/NAME_knowledge.tsv`` is written where WordNet or Wiktionary is given, ``gpt3/GPT3_NAME.tsv`` where a
+    language model is. Its example pairs are the classes' Wiktionary definitions; where there are none, WordNet's.
+
+    Args:
+        class_prompts: The classes, and the name that the files get.
+        folder: Folder for ``external`` and ``gpt3``.
+        wordnet: Database for definitions and paths.
+        wiktionary: Source of Wiktionary's definitions; the first item of a class is taken.
+        model: What answers questions about the classes.
+        cache: File of its answers; None for ``gpt3/answers.jsonl`` in the folder.
+        items_per_class: Answers per class.
+        shots: Example pairs per question.
+        seed: Seed of the draw of examples.
+        max_calls: The most calls of the model; None for no bound.
+        retries: How often a question is repeated.
+        wait: Seconds before the first repetition.
+        progress: Called after each class that the model was asked about, with the number done, and of all.
+
+    Raises:
+        ValueError: No class, no source at all, or no definition to show the model; says which.
+
+    Source: ELEVATER, section 3.1, for any data set in place of its own twenty.
+    """
+    if not class_prompts.classes:
+        raise ValueError(f"template set {class_prompts.name!r} has no classes; expected at least one class name")
+    if wordnet is None and wiktionary is None and model is None:
+        raise ValueError("no source was given; expected WordNet, Wiktionary or a language model")
+    names = list(dict.fromkeys(class_prompts.classes))
+    records = {name: _record(name, wordnet, wiktionary) for name in names}
+    wiki = {name: record.wiktionary for name, record in records.items() if record.wiktionary}
+    examples = wiki or {n: r.wordnet_definition for n, r in records.items() if r.wordnet_definition}
+    if model is not None and not examples:
+        raise ValueError("none of the classes has a definition to show the language model; give WordNet or Wiktionary")
+    folder = Path(folder)
+    files: list[Path] = []
+    stored: list[StoredKnowledge] = []
+    if wordnet is not None or wiktionary is not None:
+        files.append(folder / "external" / f"{class_prompts.name}_knowledge.tsv")
+        write_external(files[-1], [records[name] for name in class_prompts.classes])
+        if wiktionary is not None:
+            stored.append(StoredKnowledge({name: [text] for name, text in wiki.items()}, name="wiktionary"))
+        if wordnet is not None:
+            definitions = {name: [r.wordnet_definition] for name, r in records.items() if r.wordnet_definition}
+            stored.append(StoredKnowledge(definitions, name="wordnet"))
+    if model is None:
+        return BuiltKnowledge(tuple(files), _coverage(class_prompts, stored), {})
+    source = GeneratedKnowledge(
+        model,
+        examples,
+        cache=folder / "gpt3" / "answers.jsonl" if cache is None else cache,
+        items_per_class=items_per_class,
+        shots=shots,
+        seed=seed,
+        max_calls=max_calls,
+        retries=retries,
+        wait=wait,
+    )
+    answers: dict[str, Sequence[str]] = {}
+    for number, name in enumerate(names, start=1):
+        answers[name] = source.items(name)
+        if progress is not None:
+            progress(number, len(names))
+    files.append(folder / "gpt3" / f"GPT3_{class_prompts.name}.tsv")
+    write_gpt3(files[-1], answers)
+    stored.append(StoredKnowledge(answers, name="gpt3"))
+    return BuiltKnowledge(tuple(files), _coverage(class_prompts, stored), dict(source.failed), source.calls)
+
+
+def _record(name: str, wordnet: WordNet | None, wiktionary: KnowledgeSource | None) -> ExternalRecord:
+    items = [] if wiktionary is None else list(wiktionary.items(name))
+    return ExternalRecord(
+        name,
+        items[0] if items else None,
+        () if wordnet is None else tuple(wordnet.path(name)),
+        "" if wordnet is None else wordnet.definition(name),
+    )
+
+
+def _coverage(class_prompts: ClassPrompts, sources: Sequence[KnowledgeSource]) -> Coverage:
+    return coverage(class_prompts.classes, sources, repeated=class_prompts.repeated)
