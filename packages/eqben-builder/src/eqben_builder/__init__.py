@@ -1,6 +1,7 @@
 """Minimal-change image/caption pairs, and the scores that read them."""
 
 from eqben_builder.__about__ import __version__
+from eqben_builder.files import PairRow, read_pairs, read_pictures, write_pairs
 from eqben_builder.scores import (
     CHANCE,
     Residuals,
@@ -12,10 +13,14 @@ from eqben_builder.scores import (
 
 __all__ = [
     "CHANCE",
+    "PairRow",
     "Residuals",
     "Share",
     "WinogroundScores",
     "__version__",
     "equivariance_residuals",
+    "read_pairs",
+    "read_pictures",
     "winoground_scores",
+    "write_pairs",
 ]

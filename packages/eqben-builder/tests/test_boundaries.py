@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+README = Path(__file__).parents[1] / "README.md"
+SIBLINGS = ("eqsim", "knowledge_prompts", "vision_adapters", "oven_retrieval", "eevee", "gate_runner")
+
+
+def imported_by(statement):
+    code = f"{statement}; import sys; print(*sorted({{name.split('.')[0] for name in sys.modules}}))"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_it_imports_neither_torch_nor_a_sibling():
+    names = set(imported_by("import eqben_builder, eqben_builder.micro"))
+    assert "eqben_builder" in names
+    assert not names & {"torch", "matplotlib", *SIBLINGS}
+
+
+def test_the_boundary_test_sees_an_import():
+    assert "json" in imported_by("import json")
+
+
+def test_the_readmes_code_runs(tmp_path, monkeypatch):
+    if not README.exists():
+        pytest.skip("the README is not part of an installed package")
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert blocks
+    namespace = {}
+    for block in blocks:
+        exec(compile(block, str(README), "exec"), namespace)
