@@ -71,6 +71,31 @@ def test_elevater_indices(seed: int, shots: int, classes: int) -> None:
     assert elevater_indices(torch.tensor(labels), shots, seed).sha256 == got.sha256
 
 
+def test_elevater_indices_of_several_labels() -> None:
+    """By hand: 0 fills both labels half, 1 adds to the first, and so on, in an order that the seed gives."""
+    table = np.array([[1, 1], [1, 0], [0, 0], [0, 1], [1, 0], [0, 0], [1, 1]])
+    order = list(range(7))
+    random.Random(5).shuffle(order)
+    counts, empty, expected = [0, 0], 0, []
+    for i in order:
+        own = [j for j in (0, 1) if table[i, j]]
+        if not own:
+            if empty < 2:
+                empty += 1
+                expected.append(i)
+            continue
+        now = [counts[j] for j in own]
+        if min(now) < 2 and (min(now) <= 1 or max(now) <= 3):
+            expected.append(i)
+            for j in own:
+                counts[j] += 1
+        if min(counts) >= 2:
+            break
+    assert elevater_indices(table, 2, 5).indices.tolist() == expected
+    with pytest.raises(ValueError, match="label 2 is out of range, expected 0 or 1"):
+        elevater_indices(table * 2, 1, 0)
+
+
 def test_elevater_refuses() -> None:
     with pytest.raises(ValueError, match="class 1 has 1 samples, expected at least 2"):
         elevater_indices(np.array([0, 0, 1]), 2, 0)

@@ -10,6 +10,7 @@ from vision_adapters.heads import (
     RelationalHead,
     SegmentationHead,
     TemporalHead,
+    initial_head,
     language_head,
     prototype_logits,
     seeded,
@@ -45,6 +46,45 @@ def test_other_features_start_with_zero_shot_predictions(features: str) -> None:
     x, v = draw(200, 16), draw(9, 16, seed=1)
     head = language_head(v, 1.0, features=features).eval()
     assert torch.equal(head(x).argmax(1), zero_shot_logits(x, v).argmax(1))
+
+
+@pytest.mark.parametrize("features", ["raw", "l2", "batchnorm"])
+@pytest.mark.parametrize("start", ["language-1p", "language-2p"])
+@pytest.mark.parametrize("train_scale", [False, True])
+def test_language_starts_predict_as_zero_shot(start: str, features: str, train_scale: bool) -> None:
+    x, projection, v = draw(300, 10), draw(10, 6, seed=1), draw(8, 6, seed=2)
+    head = initial_head(
+        start, classes=8, projection=projection, class_embeddings=v, features=features, logit_scale=5.0,
+        train_scale=train_scale,
+    ).eval()  # fmt: skip
+    zero_shot = zero_shot_logits(x @ projection, v, 5.0)
+    assert torch.equal(head(x).argmax(1), zero_shot.argmax(1))
+    if (start, features, train_scale) == ("language-2p", "l2", False):
+        assert torch.equal(head(x), zero_shot)
+    trained = {name for name, parameter in head.named_parameters() if parameter.requires_grad}
+    assert "projection" not in trained
+
+
+def test_random_starts_depend_on_the_seed_alone() -> None:
+    projection = draw(10, 6)
+    for start, dim in (("random-1p", 10), ("random-2p", 6)):
+        a, b, c = (initial_head(start, classes=3, projection=projection, seed=seed) for seed in (0, 0, 1))
+        assert torch.equal(a(draw(4, 10)), b(draw(4, 10)))
+        assert not torch.equal(a(draw(4, 10)), c(draw(4, 10)))
+        assert sum(p.numel() for p in a.parameters() if p.requires_grad) == 3 * dim + 3
+
+
+@pytest.mark.parametrize(("call", "message"), [
+    ({"start": "language-2p"}, "needs class_embeddings"),
+    ({"start": "language-1p", "class_embeddings": torch.ones(3, 4)}, "needs the projection"),
+    ({"start": "random-1p"}, "needs dim"),
+    ({"start": "language-3p"}, "language-3p"),
+    ({"start": "language-2p", "class_embeddings": torch.ones(2, 4)}, "has 2 rows, expected 3"),
+    ({"start": "language-2p", "class_embeddings": torch.ones(3, 4), "projection": torch.ones(5, 6)}, "leads to 6"),
+])  # fmt: skip
+def test_starts_say_what_they_need(call: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        initial_head(classes=3, **call)
 
 
 def test_language_head_leaves_the_global_generator_alone() -> None:

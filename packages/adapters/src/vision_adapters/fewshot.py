@@ -88,9 +88,11 @@ def elevater_indices(labels: Labels, shots: int, seed: int) -> FewShot:
     """ELEVATER's few-shot training subset, the same indices for everybody.
 
     `random.Random(seed)` shuffles the indices; in that order a sample is taken while its class has fewer than `shots`.
+    With several labels per sample, one is taken while its rarest label has fewer than `shots`, and either that label
+    has at most half of them or its commonest label at most 1.5 times them; samples without a label count as a class.
 
     Args:
-        labels: the class of each training sample, integers 0 … k - 1, each class present.
+        labels: the class of each training sample, integers 0 … k - 1, each class present; or 0/1 per sample and label.
         shots: samples per class, >= 1.
         seed: ELEVATER uses 0, 1 and 2.
 
@@ -105,26 +107,56 @@ def elevater_indices(labels: Labels, shots: int, seed: int) -> FewShot:
         array([4, 2])
 
     Source:
-        ELEVATER, section 3.3 (indices fixed by the seed); the rule is its toolkit's.
+        ELEVATER, section 3.3 (indices fixed by the seed); the rule is that of its toolkit's data library.
     """
     if shots < 1:
         raise ValueError(f"shots must be at least 1, got {shots}")
-    classes = np.asarray(torch.as_tensor(labels).cpu()).astype(np.int64)
-    if classes.ndim != 1 or len(classes) == 0:
-        raise ValueError(f"labels must be a list of classes, got shape {classes.shape}")
-    if classes.min() < 0:
-        raise ValueError(f"label {classes.min()} is out of range, expected 0 or more")
-    counts = np.bincount(classes)
+    table = np.asarray(torch.as_tensor(labels).cpu())
+    if table.ndim not in (1, 2) or len(table) == 0:
+        raise ValueError(f"labels must be classes [n] or 0/1 [n, labels], got shape {table.shape}")
+    if table.min() < 0 or (table.ndim == 2 and table.max() > 1):
+        wrong = table.min() if table.min() < 0 else table.max()
+        span = "0 or more" if table.ndim == 1 else "0 or 1"
+        raise ValueError(f"label {wrong} is out of range, expected {span}")
+    counts = np.bincount(table.astype(np.int64)) if table.ndim == 1 else table.astype(np.int64).sum(0)
     if counts.min() < shots:
         worst = int(counts.argmin())
         raise ValueError(f"class {worst} has {counts[worst]} samples, expected at least {shots}")
-    order = list(range(len(classes)))
+    order = list(range(len(table)))
     random.Random(seed).shuffle(order)
-    left = np.full(len(counts), shots)
-    taken = []
-    for index in order:
-        if left[classes[index]] > 0:
-            left[classes[index]] -= 1
-            taken.append(index)
+    taken = _one_label_each(table, shots, order) if table.ndim == 1 else _several_labels(table, shots, order)
     digest = hashlib.sha256(",".join(map(str, taken)).encode()).hexdigest()
     return FewShot(np.array(taken, dtype=np.int64), digest)
+
+
+def _one_label_each(classes: npt.NDArray[np.integer], shots: int, order: list[int]) -> list[int]:
+    """Take each sample whose class is not full."""
+    left = [shots] * (int(classes.max()) + 1)
+    taken = []
+    for index in order:
+        own = int(classes[index])
+        if left[own] > 0:
+            left[own] -= 1
+            taken.append(index)
+    return taken
+
+
+def _several_labels(table: npt.NDArray[np.integer], shots: int, order: list[int]) -> list[int]:
+    """Take each sample that fills a label without overfilling another, until every label is full."""
+    counts = np.zeros(table.shape[1], dtype=np.int64)
+    unlabelled = 0
+    taken = []
+    for index in order:
+        own = np.flatnonzero(table[index])
+        if len(own) == 0:
+            if unlabelled < shots:
+                unlabelled += 1
+                taken.append(index)
+            continue
+        rarest, commonest = counts[own].min(), counts[own].max()
+        if rarest < shots and (rarest <= shots / 2 or commonest <= 1.5 * shots):
+            counts[own] += 1
+            taken.append(index)
+        if counts.min() >= shots:
+            break
+    return taken

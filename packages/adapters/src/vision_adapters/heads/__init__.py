@@ -1,5 +1,6 @@
 """Heads: what turns an encoder's features or tokens into a task's scores."""
 
+from vision_adapters.heads.initialisation import Initialisation, ProjectedHead, initial_head
 from vision_adapters.heads.linear import (
     FeatureNorm,
     LinearHead,
@@ -14,10 +15,13 @@ from vision_adapters.heads.sequences import ImageTextHead, RelationalHead, Tempo
 __all__ = [
     "FeatureNorm",
     "ImageTextHead",
+    "Initialisation",
     "LinearHead",
+    "ProjectedHead",
     "RelationalHead",
     "SegmentationHead",
     "TemporalHead",
+    "initial_head",
     "language_head",
     "prototype_logits",
     "seeded",

@@ -1,0 +1,136 @@
+"""ELEVATER's four starts of a linear head: random or language, on one projection or two."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from vision_adapters.heads.linear import FeatureNorm, LinearHead, language_head, seeded
+
+Initialisation = Literal["random-1p", "random-2p", "language-1p", "language-2p"]
+
+
+class ProjectedHead(nn.Module):
+    r"""A linear head behind the encoder's own projection: $h(x W_v)$, two projections in a row.
+
+    Args:
+        projection: $W_v$, [backbone features, projected features]; kept fixed unless `train_projection`.
+        head: on projected features.
+        train_projection: whether $W_v$ is trained too.
+
+    Raises:
+        ValueError: a projection that does not lead to the head's features.
+
+    Example:
+        >>> ProjectedHead(torch.eye(4), LinearHead(4, 2))(torch.randn(3, 4)).shape
+        torch.Size([3, 2])
+    """
+
+    def __init__(self, projection: Float[Tensor, "b p"], head: LinearHead, *, train_projection: bool = False) -> None:
+        super().__init__()
+        if projection.ndim != 2 or projection.shape[1] != head.weight.shape[1]:
+            raise ValueError(
+                f"projection has shape {tuple(projection.shape)}, expected [b, {head.weight.shape[1]}] for this head"
+            )
+        self.projection = nn.Parameter(projection.detach().clone(), requires_grad=train_projection)
+        self.head = head
+
+    def forward(self, x: Float[Tensor, "n b"]) -> Float[Tensor, "n k"]:
+        """Scores of each class from the backbone's features."""
+        scores: Tensor = self.head(x @ self.projection)
+        return scores
+
+
+def initial_head(
+    start: Initialisation,
+    *,
+    classes: int,
+    projection: Float[Tensor, "b p"] | None = None,
+    class_embeddings: Float[Tensor, "k p"] | None = None,
+    dim: int | None = None,
+    features: FeatureNorm = "raw",
+    logit_scale: float = 1.0,
+    train_scale: bool = False,
+    seed: int = 0,
+) -> LinearHead | ProjectedHead:
+    r"""A head on the backbone's features x, started in one of ELEVATER's four ways.
+
+    - random-1p: one random layer on x.
+    - random-2p: a random layer on $x W_v$.
+    - language-1p: one layer $W = W_v V^\top$ on x, so that the projection is trained with it.
+    - language-2p: the class embeddings V on $x W_v$.
+
+    Args:
+        start: which.
+        classes: k.
+        projection: $W_v$; None in the 2p forms for features that are projected already.
+        class_embeddings: V, one text embedding per class, for the language forms; rows are scaled to length 1.
+        dim: features per sample, needed only where neither projection nor embeddings tell.
+        features: as in `LinearHead`: what is done to the head's input.
+        logit_scale: s > 0.
+        train_scale: whether log s is trained.
+        seed: of the random forms.
+
+    Returns:
+        The head. Untrained, both language forms rank the classes as zero-shot does; language-2p with "l2" gives
+        `zero_shot_logits` bit for bit.
+
+    Raises:
+        ValueError: what a form needs and was not given, or shapes that do not fit.
+
+    Example:
+        >>> V, Wv, x = torch.randn(3, 4), torch.randn(6, 4), torch.randn(5, 6)
+        >>> one = initial_head("language-1p", classes=3, projection=Wv, class_embeddings=V)
+        >>> two = initial_head("language-2p", classes=3, projection=Wv, class_embeddings=V)
+        >>> torch.allclose(one(x), two(x), atol=1e-5)
+        True
+
+    Source:
+        ELEVATER, section 3.3 and figure 5 (a), (c), (d), (e); the merged form is its toolkit's
+        MERGE_ENCODER_AND_HEAD_PROJ.
+    """
+    if start not in get_args(Initialisation):
+        raise ValueError(f"start must be one of {get_args(Initialisation)}, got {start!r}")
+    language = start.startswith("language")
+    if language and class_embeddings is None:
+        raise ValueError(f"{start} needs class_embeddings, got None")
+    if start == "language-1p" and projection is None:
+        raise ValueError("language-1p needs the projection that it merges, got None")
+    if class_embeddings is not None and len(class_embeddings) != classes:
+        raise ValueError(f"class_embeddings has {len(class_embeddings)} rows, expected {classes} classes")
+    if projection is not None and class_embeddings is not None and projection.shape[1] != class_embeddings.shape[1]:
+        raise ValueError(
+            f"projection leads to {projection.shape[1]} numbers, embeddings have {class_embeddings.shape[1]}"
+        )
+
+    def blank(width: int) -> LinearHead:
+        """A head with random weights."""
+        return seeded(
+            lambda: LinearHead(width, classes, features=features, logit_scale=logit_scale, train_scale=train_scale),
+            seed,
+        )
+
+    if not language:
+        width = dim
+        if projection is not None:
+            width = projection.shape[0 if start == "random-1p" else 1]
+        elif class_embeddings is not None and dim is None:
+            width = class_embeddings.shape[1]
+        if width is None:
+            raise ValueError(f"{start} needs dim or a projection to know its input, got neither")
+        head = blank(width)
+    else:
+        assert class_embeddings is not None
+        head = language_head(class_embeddings, logit_scale, features=features, train_scale=train_scale)
+        if start == "language-1p":
+            assert projection is not None
+            merged = head.weight.detach() @ projection.T.to(head.weight)
+            head = blank(projection.shape[0]).to(merged.device)
+            with torch.no_grad():
+                head.weight.copy_(merged)
+    if start.endswith("2p") and projection is not None:
+        return ProjectedHead(projection, head)
+    return head

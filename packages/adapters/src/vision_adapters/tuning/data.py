@@ -1,0 +1,381 @@
+"""What a tuner may see, and what it may not: labelled features with their validation folds, and held-out test data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, final
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from vision_adapters.metrics import Score, evaluate, metric_named
+
+Split = Literal["auto", "toolkit", "shuffled", "folds"]
+SPLITS = ("auto", "toolkit", "shuffled", "folds")
+FOLDS = 5
+SHARE = 0.2
+
+
+class Fold(NamedTuple):
+    """Indices to train on, and to validate on."""
+
+    train: Tensor
+    validation: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class TuningData:
+    """Labelled features with everything that a choice may depend on. Made by `tuning_data`; holds no test data.
+
+    Args:
+        features: [n, d], as the encoder gave them.
+        labels: classes [n], or 0/1 per class [n, k].
+        classes: k.
+        class_embeddings: one text embedding per class, or None for an encoder without texts.
+        logit_scale: the dual encoder's scale.
+        metric: what validation maximises (or minimises); a key of `METRICS`.
+        folds: one fold for a fixed validation split, several for cross-validation.
+    """
+
+    features: Float[Tensor, "n d"]
+    labels: Tensor
+    classes: int
+    class_embeddings: Float[Tensor, "k d"] | None
+    logit_scale: float
+    metric: str
+    folds: tuple[Fold, ...]
+
+    @property
+    def several(self) -> bool:
+        """Whether a sample may have several labels."""
+        return self.labels.ndim == 2
+
+    def targets(self, rows: Tensor | slice = slice(None)) -> Float[Tensor, "n k"]:
+        """The labels of some rows as 0/1 columns."""
+        labels = self.labels[rows]
+        if self.several:
+            return labels.to(self.features.dtype)
+        return torch.nn.functional.one_hot(labels, self.classes).to(self.features.dtype)
+
+    def validation_rows(self) -> Tensor:
+        """Every row that some fold validates on, in the order of the folds."""
+        return torch.cat([fold.validation for fold in self.folds])
+
+    def score(self, scores: Tensor, rows: Tensor) -> float:
+        """The metric of scores for some rows; larger is better, whatever the metric's direction.
+
+        A metric that these rows do not define (a label without positives) counts as the worst.
+        """
+        try:
+            value = evaluate(self.metric, scores, self.labels[rows], resamples=0).value
+        except ValueError:
+            return -math.inf
+        return value if metric_named(self.metric).direction == "higher" else -value
+
+
+@dataclass(frozen=True, eq=False)
+class Tuned:
+    """A finished choice.
+
+    Args:
+        method: which tuner made it.
+        chosen: its hyper-parameters.
+        validation: the metric on validation (of cross-validation, pooled), or None for a method without one.
+        head: features -> scores [n, k], in eval mode.
+        tried: every setting with its validation metric, in the order tried.
+        metric: the metric that `validation` is in, and the default of `HeldOut.score`.
+    """
+
+    method: str
+    chosen: dict[str, float]
+    validation: float | None
+    head: nn.Module
+    tried: tuple[dict[str, float], ...]
+    metric: str
+
+    def scores(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
+        """Scores of new samples."""
+        with torch.no_grad():
+            return torch.as_tensor(self.head(features))
+
+    def trained_parameters(self) -> int:
+        """Numbers that were fitted."""
+        return sum(parameter.numel() for parameter in self.head.parameters())
+
+
+@final
+class HeldOut:
+    """Test data that only a finished choice can be scored on.
+
+    Features and labels live in a closure, not in attributes: there is nothing to index, copy, pickle or pass to a
+    tuner, and `score` takes nothing but a `Tuned`. Each scoring is recorded in `openings`, so that choosing among many
+    finished choices by their test score shows.
+
+    Args:
+        features: [n, d].
+        labels: classes [n], or 0/1 per class [n, k].
+
+    Raises:
+        ValueError: lengths that differ, no samples, or features that are not finite.
+
+    Numerics:
+        Python can be pried open (through the closure's cells), but not by accident.
+
+    Example:
+        >>> held = HeldOut(torch.eye(3), torch.arange(3))
+        >>> held.labels
+        Traceback (most recent call last):
+            ...
+        AttributeError: held-out data has no 'labels': score a finished choice with .score(tuned)
+
+    Source:
+        ELEVATER's toolkit reports the best of 50 epochs by the test set's labels; this type is the answer to that.
+    """
+
+    __slots__ = ("__openings", "__score")
+
+    def __init__(self, features: Any, labels: Any) -> None:
+        hidden, truth = torch.as_tensor(features), torch.as_tensor(labels)
+        check_features(hidden, "held-out features")
+        if len(hidden) != len(truth):
+            raise ValueError(f"held-out features have {len(hidden)} rows, labels {len(truth)}; expected the same")
+        hidden, truth = hidden.detach().clone(), truth.detach().clone()
+
+        def score(tuned: Tuned, metric: str, seed: int, resamples: int) -> Score:
+            scores = torch.cat(
+                [tuned.scores(part.to(_device(tuned.head, part))).cpu() for part in torch.split(hidden, 4096)]
+            )
+            if metric == "brier":
+                scores = scores.sigmoid() if truth.ndim == 2 else scores.softmax(1)
+            return evaluate(metric, scores, truth, seed=seed, resamples=resamples)
+
+        self.__score = score
+        self.__openings: tuple[tuple[str, str], ...] = ()
+
+    def score(self, tuned: Tuned, *, metric: str | None = None, seed: int = 0, resamples: int = 1000) -> Score:
+        """The test metric of a finished choice, with its interval.
+
+        Args:
+            tuned: what `tune` returned.
+            metric: a key of `METRICS`; by default, the one that was tuned for.
+            seed: of the interval.
+            resamples: of the interval.
+
+        Returns:
+            The score.
+
+        Raises:
+            TypeError: anything but a `Tuned`.
+        """
+        if not isinstance(tuned, Tuned):
+            raise TypeError(f"held-out data scores a finished choice (Tuned), got {type(tuned).__name__}")
+        name = tuned.metric if metric is None else metric
+        self.__openings += ((tuned.method, name),)
+        return self.__score(tuned, name, seed, resamples)
+
+    @property
+    def openings(self) -> tuple[tuple[str, str], ...]:
+        """(method, metric) of every scoring so far."""
+        return self.__openings
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"held-out data has no {name!r}: score a finished choice with .score(tuned)")
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError("held-out data cannot be copied or pickled")
+
+    def __repr__(self) -> str:
+        return f"HeldOut({len(self.__openings)} openings)"
+
+
+def tuning_data(
+    features: Any,
+    labels: Any,
+    *,
+    classes: int | None = None,
+    class_embeddings: Any = None,
+    logit_scale: float = 100.0,
+    metric: str | None = None,
+    validation: Split | tuple[Any, Any] = "auto",
+    seed: int = 0,
+) -> TuningData:
+    """Check labelled features at the door and fix how choices are validated.
+
+    Args:
+        features: [n, d], cached once; never re-encoded.
+        labels: classes 0 … k - 1 [n], or 0/1 per class [n, k].
+        classes: k; by default that of the embeddings, or the largest label + 1.
+        class_embeddings: [k, d] text embeddings in the space of the features, or None.
+        logit_scale: the dual encoder's scale, > 0.
+        metric: by default "accuracy", or "map_11point" for several labels.
+        validation: "toolkit", the first ceil(20 %) of each class, as ELEVATER's toolkit; "shuffled", 20 % of each class
+            (at least one) drawn with the seed; "folds", 5-fold cross-validation, which also serves one image per class
+            where there are texts; "auto", "shuffled" from 5 images per class on and "folds" below; or (features, labels).
+        seed: of the draws.
+
+    Returns:
+        The data.
+
+    Raises:
+        ValueError: shapes that differ, NaN, labels out of range, fewer than two classes, a class without images, or
+            a validation set without a class: the message shows the value and its place.
+        TypeError: held-out test data.
+
+    Example:
+        >>> data = tuning_data(torch.randn(20, 4), torch.arange(20) % 2)
+        >>> [len(part) for part in data.folds[0]]
+        [16, 4]
+
+    Source:
+        ELEVATER, appendix: 80/20, at least one per class.
+    """
+    pair = validation if isinstance(validation, tuple) else (None, None)
+    for name, each in (("features", features), ("labels", labels), ("validation", pair[0]), ("validation", pair[1])):
+        if isinstance(each, HeldOut):
+            raise TypeError(f"{name} is held-out test data, which no tuner may see")
+    x, y = torch.as_tensor(features), torch.as_tensor(labels)
+    if isinstance(validation, str) and validation not in SPLITS:
+        raise ValueError(f"validation must be one of {SPLITS} or a pair, got {validation!r}")
+    check_features(x, "features")
+    texts = None if class_embeddings is None else torch.as_tensor(class_embeddings).to(x)
+    known = len(texts) if texts is not None else y.shape[1] if y.ndim == 2 else int(y.max()) + 1 if len(y) else 0
+    k = known if classes is None else classes
+    if texts is not None:
+        if texts.shape != (k, x.shape[1]):
+            raise ValueError(f"class_embeddings have shape {tuple(texts.shape)}, expected {(k, x.shape[1])}")
+        check_features(texts, "class_embeddings")
+    y = _labels(y, len(x), k, "labels")
+    if not logit_scale > 0:
+        raise ValueError(f"logit_scale must be positive, got {logit_scale}")
+    name = metric_named(metric or ("accuracy" if y.ndim == 1 else "map_11point")).name
+    counts = torch.bincount(y, minlength=k) if y.ndim == 1 else y.sum(0).long()
+    if bool((counts == 0).any()):
+        raise ValueError(f"class {int(counts.argmin())} of {k} has no image, expected at least one")
+    if not isinstance(validation, tuple):
+        folds = make_folds(y, validation, seed, anchored=texts is not None)
+        return TuningData(x.float(), y, k, texts, logit_scale, name, folds)
+    other, theirs = torch.as_tensor(validation[0]), torch.as_tensor(validation[1])
+    check_features(other, "validation features")
+    if other.shape[1] != x.shape[1]:
+        raise ValueError(f"validation features have {other.shape[1]} columns, features {x.shape[1]}")
+    theirs = _labels(theirs, len(other), k, "validation labels")
+    lacking = (torch.bincount(theirs, minlength=k) if theirs.ndim == 1 else theirs.sum(0)) == 0
+    if bool(lacking.any()):
+        raise ValueError(f"class {int(lacking.nonzero()[0])} has no image in the validation set")
+    fold = Fold(torch.arange(len(x)), torch.arange(len(x), len(x) + len(other)))
+    joined = torch.cat([x, other.to(x)]).float()
+    return TuningData(joined, torch.cat([y, theirs]), k, texts, logit_scale, name, (fold,))
+
+
+def make_folds(labels: Tensor, split: Split, seed: int, *, anchored: bool) -> tuple[Fold, ...]:
+    """Indices to train and to validate on; see `tuning_data`.
+
+    Args:
+        labels: classes [n], or 0/1 per class [n, k].
+        split: which rule.
+        seed: of "shuffled" and "folds".
+        anchored: whether texts describe a class that a fold leaves without images.
+
+    Returns:
+        One fold, or five.
+
+    Raises:
+        ValueError: a class with too few images for the rule, with its number.
+    """
+    counts = torch.bincount(labels) if labels.ndim == 1 else labels.sum(0).long()
+    least, poorest = int(counts.min()), int(counts.argmin())
+    if split == "auto":
+        split = "shuffled" if least >= FOLDS else "folds"
+    if least < 2 and (split != "folds" or not anchored):
+        raise ValueError(
+            f"class {poorest} has {least} image: nothing is left to validate on; give more images, a validation set, "
+            "or class_embeddings with validation='folds'"
+        )
+    if labels.ndim == 2 and split == "toolkit":
+        return (_toolkit_several(labels),)
+    shuffle = split != "toolkit"
+    order = np.random.default_rng(seed).permutation(len(labels)) if shuffle else np.arange(len(labels))
+    kinds = labels.numpy() if labels.ndim == 1 else _rarest_label(labels, counts)
+    place = np.empty(len(order), dtype=np.int64)  # rank of each sample within its class
+    seen: dict[int, int] = {}
+    for index in order:
+        kind = int(kinds[index])
+        place[index] = seen.get(kind, 0)
+        seen[kind] = place[index] + 1
+    if split == "folds":
+        # each class starts at another fold, so that single images spread over the folds
+        number = torch.from_numpy((place + kinds) % FOLDS)
+        parts = [
+            Fold((number != each).nonzero().flatten(), (number == each).nonzero().flatten()) for each in range(FOLDS)
+        ]
+        return tuple(part for part in parts if len(part.train) and len(part.validation))
+    size = np.array([math.ceil(round(seen.get(kind, 0) * SHARE, 9)) for kind in range(int(kinds.max()) + 1)])
+    held = torch.from_numpy(place < size[kinds])
+    return (Fold((~held).nonzero().flatten(), held.nonzero().flatten()),)
+
+
+def _toolkit_several(labels: Tensor) -> Fold:
+    """The toolkit's greedy split of samples with several labels: the first sample of each label still lacking some."""
+    left = labels.clone()
+    wanted = torch.ceil(labels.sum(0).double() * SHARE)
+    held: list[int] = []
+    while bool((wanted > 0).any()):
+        label = int((wanted > 0).nonzero()[0])
+        index = int((left[:, label] > 0).nonzero()[0])
+        held.append(index)
+        wanted -= left[index]
+        left[index] = 0
+    chosen = torch.zeros(len(labels), dtype=torch.bool)
+    chosen[held] = True
+    return Fold((~chosen).nonzero().flatten(), torch.tensor(held))
+
+
+def _rarest_label(labels: Tensor, counts: Tensor) -> Any:
+    """The rarest label of each sample, k for a sample without one."""
+    rarity = torch.where(labels > 0, counts[None].expand_as(labels), torch.iinfo(torch.int64).max)
+    rarest = rarity.argmin(1)
+    rarest[labels.sum(1) == 0] = labels.shape[1]
+    return rarest.numpy()
+
+
+def check_features(features: Tensor, name: str) -> None:
+    """Refuse anything but a finite matrix with rows and columns.
+
+    Args:
+        features: [n, d].
+        name: for the message.
+
+    Raises:
+        ValueError: another shape, or the first row with NaN or infinity.
+    """
+    if features.ndim != 2 or 0 in features.shape or not features.is_floating_point():
+        raise ValueError(f"{name} must be a matrix of floats, got {features.dtype} of shape {tuple(features.shape)}")
+    bad = ~torch.isfinite(features).all(1)
+    if bool(bad.any()):
+        raise ValueError(f"{name}: row {int(bad.nonzero()[0])} holds NaN or infinity")
+
+
+def _labels(labels: Tensor, rows: int, classes: int, name: str) -> Tensor:
+    """Labels as integers, checked against the number of rows and classes."""
+    if labels.ndim not in (1, 2) or len(labels) != rows:
+        raise ValueError(f"{name} have shape {tuple(labels.shape)} for {rows} rows of features")
+    if classes < 2:
+        raise ValueError(f"there is {classes} class, expected at least two")
+    if labels.ndim == 2 and labels.shape[1] != classes:
+        raise ValueError(f"{name} have {labels.shape[1]} columns, expected {classes} classes")
+    top = classes - 1 if labels.ndim == 1 else 1
+    wrong = (labels != labels.long()) | (labels < 0) | (labels > top)
+    if bool(wrong.any()):
+        place = wrong.nonzero()[0].tolist()
+        raise ValueError(f"{name}: {labels[tuple(place)].item()} at {place} is out of range, expected 0..{top}")
+    return labels.long().cpu()
+
+
+def _device(module: nn.Module, otherwise: Tensor) -> torch.device:
+    """The device of a module's first parameter or buffer."""
+    for tensor in (*module.parameters(), *module.buffers()):
+        return tensor.device
+    return otherwise.device

@@ -1,0 +1,278 @@
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+from vision_adapters.heads import zero_shot_logits
+from vision_adapters.tuning import (
+    METHODS,
+    HeldOut,
+    TuningData,
+    make_folds,
+    select_knowledge,
+    tune,
+    tune_elevater,
+    tuning_data,
+)
+from vision_adapters.tuning.logistic import RidgeLogistic
+
+
+def world(n: int = 120, d: int = 16, k: int = 5, seed: int = 0, noise: float = 1.5) -> tuple[torch.Tensor, ...]:
+    generator = torch.Generator().manual_seed(seed)
+    centres = torch.randn(k, d, generator=generator)
+    labels = torch.arange(2 * n) % k
+    images = centres[labels] + noise * torch.randn(2 * n, d, generator=generator)
+    texts = centres + torch.randn(k, d, generator=generator)
+    return images[:n], labels[:n], images[n:], labels[n:], texts
+
+
+def objective(
+    z: np.ndarray, y: np.ndarray, weights: np.ndarray, penalty: np.ndarray, anchor: np.ndarray, several: bool
+) -> float:
+    """The ridge objective by loops in float64."""
+    total = 0.0
+    for i in range(len(z)):
+        scores = [anchor[i, c] + sum(weights[c, j] * z[i, j] for j in range(z.shape[1])) for c in range(len(weights))]
+        if several:
+            total += sum(math.log1p(math.exp(s)) - s * y[i, c] for c, s in enumerate(scores))
+        else:
+            high = max(scores)
+            total += high + math.log(sum(math.exp(s - high) for s in scores))
+            total -= sum(s * y[i, c] for c, s in enumerate(scores))
+    return total / len(z) + 0.5 * float((penalty[:, None] * weights**2).sum())
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize(("n", "d", "k"), [(1, 1, 2), (9, 4, 3), (5, 11, 4), (40, 6, 2)])
+@pytest.mark.parametrize("penalty", [1.0, 0.01])
+def test_ridge_logistic_finds_the_minimum(several: bool, n: int, d: int, k: int, penalty: float) -> None:
+    generator = torch.Generator().manual_seed(n)
+    z, anchor = torch.randn(n, d, generator=generator).double(), torch.randn(n, k, generator=generator).double()
+    labels = torch.arange(n) % k
+    targets = torch.nn.functional.one_hot(labels, k).double()
+    problem = RidgeLogistic(z, targets, several=several, anchor=anchor)
+    penalties = penalty * (1 + torch.arange(k).double())
+    found = problem.unrotated(problem.solve(penalties, problem.start(), steps=500, tolerance=1e-9)).numpy()
+    args = (penalties.numpy(), anchor.numpy(), several)
+    least = objective(z.numpy(), targets.numpy(), found, *args)
+    own, gradient, _ = problem.evaluate(torch.from_numpy(found) @ problem.rotation, penalties[:, None])
+    assert own == pytest.approx(least, rel=1e-9)
+    assert float(gradient.norm()) < 1e-6
+    moves = np.random.default_rng(0).normal(size=(30, *found.shape)) * 1e-3
+    assert all(objective(z.numpy(), targets.numpy(), found + move, *args) > least for move in moves)
+
+
+def test_the_strong_end_is_zero_shot_exactly() -> None:
+    """Labels that no feature explains, texts that do: nothing may move."""
+    x, y, test, _, texts = world(noise=0.3)
+    texts = texts * 0 + torch.stack([x[y == c].mean(0) for c in range(5)])
+    tuned = tune(tuning_data(x, y, class_embeddings=texts))
+    zero_shot = tune(tuning_data(x, y, class_embeddings=texts), "zero_shot")
+    assert torch.equal(zero_shot.scores(test), zero_shot_logits(test, texts, 100.0))
+    assert tuned.tried[0]["strength"] == math.inf
+    assert tuned.validation == tuned.tried[0]["validation"] == 1.0
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("n", [5, 10, 20, 120])
+def test_validation_is_never_worse_than_zero_shot(seed: int, n: int) -> None:
+    x, y, _, _, texts = world(n, seed=seed)
+    tuned = tune(tuning_data(x, y, class_embeddings=texts, seed=seed))
+    assert tuned.validation >= tuned.tried[0]["validation"]
+    assert len(tuned.tried) == 71
+
+
+@pytest.mark.parametrize("method", list(METHODS))
+def test_every_method_learns_and_repeats(method: str) -> None:
+    x, y, test, truth, texts = world()
+    make = lambda: tune(tuning_data(x, y, class_embeddings=texts), method)  # noqa: E731 - a call to repeat
+    first, second = make(), make()
+    assert torch.equal(first.scores(test), second.scores(test))
+    value = HeldOut(test, truth).score(first).value
+    zero_shot = HeldOut(test, truth).score(tune(tuning_data(x, y, class_embeddings=texts), "zero_shot")).value
+    assert value >= zero_shot
+    assert method == "zero_shot" or value > 0.8
+    assert first.scores(test).shape == (120, 5)
+
+
+@pytest.mark.parametrize("method", ["anchored", "gda", "lp++", "clap", "tip_adapter"])
+def test_one_image_per_class_is_enough_with_texts(method: str) -> None:
+    x, y, test, truth, texts = world(5)
+    tuned = tune(tuning_data(x, y, class_embeddings=texts), method)
+    assert HeldOut(test, truth).score(tuned).value > 0.2
+
+
+def test_several_labels() -> None:
+    x, y, test, truth, texts = world(noise=0.5)
+    both = (
+        torch.nn.functional.one_hot(y, 5)
+        | torch.nn.functional.one_hot((y + 1) % 5, 5) * (torch.arange(120) % 2)[:, None]
+    )
+    for method in ("anchored", "elevater", "zero_shot"):
+        tuned = tune(tuning_data(x, both, class_embeddings=texts), method)
+        score = HeldOut(test, torch.nn.functional.one_hot(truth, 5)).score(tuned)
+        assert score.metric == "map_11point"
+        assert score.value > 0.7
+    for method in ("gda", "lp++", "clap", "tip_adapter", "logistic"):
+        with pytest.raises(ValueError, match="one label per sample"):
+            tune(tuning_data(x, both, class_embeddings=texts), method)
+
+
+def test_without_texts_it_is_a_probe() -> None:
+    x, y, test, truth, _ = world()
+    for method in ("anchored", "elevater", "logistic"):
+        assert HeldOut(test, truth).score(tune(tuning_data(x, y), method)).value > 0.8
+    for method in ("zero_shot", "gda", "lp++", "clap", "tip_adapter"):
+        with pytest.raises(ValueError, match="needs class_embeddings"):
+            tune(tuning_data(x, y), method)
+
+
+def test_two_classes() -> None:
+    x, y, test, truth, texts = world(40, k=2)
+    for method in METHODS:
+        assert HeldOut(test, truth).score(tune(tuning_data(x, y, class_embeddings=texts), method)).value > 0.8
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("as_released", "several"), [(False, False), (True, False), (False, True)])
+def test_the_batched_search_picks_what_run_after_run_picks(seed: int, as_released: bool, several: bool) -> None:
+    x, y, test, _, texts = world(84, 8, 3, seed=seed)  # 66 to train on: a last batch of two
+    y = torch.nn.functional.one_hot(y, 3) if several else y
+    data = tuning_data(x, y, class_embeddings=texts, validation="toolkit")
+    fast = tune_elevater(data, as_released=as_released)
+    slow = tune_elevater(data, batched=False, as_released=as_released)
+    assert fast.chosen == slow.chosen
+    assert fast.validation == pytest.approx(slow.validation)
+    assert [(a["lr"], a["weight_decay"]) for a in fast.tried] == [(a["lr"], a["weight_decay"]) for a in slow.tried]
+    np.testing.assert_allclose(
+        [each["validation"] for each in fast.tried], [each["validation"] for each in slow.tried], atol=0.1
+    )
+    torch.testing.assert_close(fast.scores(test), slow.scores(test))
+    assert 42 <= len(fast.tried) <= 90
+
+
+def test_the_toolkits_split_takes_the_first_fifth_of_each_class() -> None:
+    labels = torch.tensor([0] * 11 + [1] * 2 + [2] * 5)
+    fold = make_folds(labels, "toolkit", 0, anchored=True)[0]
+    assert fold.validation.tolist() == [0, 1, 2, 11, 13]
+    assert sorted(fold.train.tolist() + fold.validation.tolist()) == list(range(18))
+    several = torch.tensor([[1, 0], [1, 1], [0, 1], [1, 0], [0, 1], [1, 0]])
+    assert make_folds(several, "toolkit", 0, anchored=True)[0].validation.tolist() == [0, 1]
+
+
+def test_folds_cover_each_sample_once_and_spread_single_images() -> None:
+    folds = make_folds(torch.arange(10), "folds", 0, anchored=True)
+    assert len(folds) == 5
+    assert sorted(torch.cat([fold.validation for fold in folds]).tolist()) == list(range(10))
+    assert {len(fold.validation) for fold in folds} == {2}
+    shuffled = make_folds(torch.arange(60) % 3, "shuffled", 1, anchored=True)[0]
+    assert torch.bincount(torch.arange(60)[shuffled.validation] % 3).tolist() == [4, 4, 4]
+
+
+def test_knowledge_is_selected_on_validation() -> None:
+    x, y, _, _, texts = world(noise=0.5)
+    data = tuning_data(x, y)
+    found = select_knowledge(data, {"shuffled": texts.roll(1, 0), "right": texts, "same": texts}, "zero_shot")
+    assert found.name == "right"
+    assert found.validation["shuffled"] < found.validation["right"] == found.validation["same"]
+    with pytest.raises(ValueError, match=r"'short' has shape \(4, 16\), expected \(5, 16\)"):
+        select_knowledge(data, {"short": texts[:4]})
+    with pytest.raises(ValueError, match="clap has no validation"):
+        select_knowledge(data, {"right": texts}, "clap")
+
+
+def test_test_labels_are_out_of_reach() -> None:
+    x, y, test, truth, texts = world()
+    held = HeldOut(test, truth)
+    for name in ("labels", "features", "truth", "y", "_labels", "__dict__", "_HeldOut__labels"):
+        with pytest.raises(AttributeError):
+            getattr(held, name)
+    with pytest.raises(TypeError):
+        vars(held)
+    with pytest.raises(AttributeError):
+        held.labels = truth
+    for attempt in (pickle.dumps, copy.copy, copy.deepcopy, len, iter, lambda h: h[0], torch.as_tensor):
+        with pytest.raises((TypeError, RuntimeError, ValueError, AttributeError)):
+            attempt(held)
+    assert "tensor" not in repr(held)
+    for call in (
+        lambda: tuning_data(x, y, validation=(held, truth)),
+        lambda: tuning_data(x, y, validation=(test, held)),
+        lambda: tuning_data(held, y),
+        lambda: tuning_data(x, held),
+        lambda: tune(held),
+        lambda: held.score(torch.nn.Linear(16, 5)),
+        lambda: held.score(lambda features: features[:, :5]),
+    ):
+        with pytest.raises(TypeError):
+            call()
+    assert held.openings == ()
+    data = tuning_data(x, y, class_embeddings=texts)
+    assert {field for field in TuningData.__dataclass_fields__ if "test" in field} == set()
+    held.score(tune(data))
+    held.score(tune(data, "gda"), metric="mean_per_class")
+    assert held.openings == (("anchored", "accuracy"), ("gda", "mean_per_class"))
+    with pytest.raises(AttributeError):
+        held.openings = ()
+
+
+def test_the_callers_arrays_can_change_afterwards() -> None:
+    x, y, test, truth, texts = world()
+    held = HeldOut(test, truth)
+    tuned = tune(tuning_data(x, y, class_embeddings=texts))
+    before = held.score(tuned).value
+    truth.zero_()
+    test.zero_()
+    assert held.score(tuned).value == before
+
+
+def bad() -> list[tuple[dict[str, object], str]]:
+    x, y, _, _, texts = world()
+    broken = x.clone()
+    broken[7, 3] = float("nan")
+    return [
+        ({"features": broken}, "features: row 7 holds NaN"),
+        ({"labels": y[:-1]}, r"shape \(119,\) for 120 rows"),
+        (
+            {"labels": torch.where(y == 2, 9, y), "class_embeddings": texts},
+            r"9 at \[2\] is out of range, expected 0\.\.4",
+        ),
+        ({"labels": torch.where(y == 2, 3, y), "class_embeddings": texts}, "class 2 of 5 has no image"),
+        ({"labels": y * 0}, "there is 1 class"),
+        ({"labels": torch.where(y == 0, -1, y)}, "-1 at"),
+        ({"class_embeddings": texts[:, :9]}, r"shape \(5, 9\), expected \(5, 16\)"),
+        ({"validation": (x[y != 3], y[y != 3])}, "class 3 has no image in the validation set"),
+        ({"validation": (x[:, :4], y)}, "validation features have 4 columns"),
+        ({"validation": "some"}, "'some'"),
+        ({"features": x[:5], "labels": y[:5]}, "class 0 has 1 image: nothing is left to validate on"),
+        (
+            {"features": x[:6], "labels": y[:6], "validation": "toolkit", "class_embeddings": texts},
+            "class 1 has 1 image",
+        ),
+        ({"metric": "f1"}, "'f1' is unknown"),
+        ({"logit_scale": 0.0}, "logit_scale must be positive, got 0.0"),
+        ({"features": x.long()}, "must be a matrix of floats"),
+    ]
+
+
+@pytest.mark.parametrize(("change", "message"), bad())
+def test_bad_input_is_named_at_the_door(change: dict[str, object], message: str) -> None:
+    x, y, _, _, _ = world()
+    call = {"features": x, "labels": y, **change}
+    features, labels = call.pop("features"), call.pop("labels")
+    with pytest.raises(ValueError, match=message):
+        tuning_data(features, labels, **call)
+
+
+def test_held_out_data_is_checked() -> None:
+    with pytest.raises(ValueError, match="have 3 rows, labels 2"):
+        HeldOut(torch.eye(3), torch.arange(2))
+    with pytest.raises(ValueError, match="row 1 holds NaN"):
+        HeldOut(torch.tensor([[1.0], [float("inf")]]), torch.arange(2))
+    with pytest.raises(ValueError, match="unknown"):
+        tune(tuning_data(*world()[:2]), "best")
