@@ -49,7 +49,9 @@ def main() -> None:
     results = table()
     check(results)
     start, clock = time.perf_counter(), time.process_time()
-    chosen = select(results, 12, progress=lambda line: print(f"{time.perf_counter() - start:7.1f} s  {line}", flush=True))
+    chosen = select(
+        results, 12, progress=lambda line: print(f"{time.perf_counter() - start:7.1f} s  {line}", flush=True)
+    )
     assert chosen.nested is not None
     record(
         "large",

@@ -44,7 +44,7 @@ def squared_errors(residual: Float[Tensor, "b n t"], weight: Float[Tensor, "b|1 
         >>> squared_errors(torch.tensor([[[1.0], [3.0]]]), torch.ones(1, 2, 1)).error.tolist()
         [5.0]
     """
-    squares = torch.einsum("bnt,bnt,bnt->bn", residual, residual, weight.expand_as(residual))
+    squares = residual.square().mul_(weight).sum(-1)
     share = weight.sum(-1).expand_as(squares)
     total = share.sum(-1)
     error = squares.sum(-1) / total.clamp_min(1e-300)

@@ -188,7 +188,15 @@ def select(
     curve: tuple[CurvePoint, ...] = ()
     if nested:
         honest = nested_error(
-            table, space, meta, method=inside, seed=seed, folds=folds, generations=generations, progress=say
+            table,
+            space,
+            meta,
+            method=inside,
+            seed=seed,
+            folds=folds,
+            randoms=50 if _quick(meta, table) else 10,
+            generations=generations,
+            progress=say,
         )
         say("learning curve")
         curve = learning_curve(table, space, meta, seed=seed, repeats=8 if _quick(meta, table) else 1)

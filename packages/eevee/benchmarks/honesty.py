@@ -1,0 +1,58 @@
+"""What the reported error and the intervals are worth on models that the search never saw (shipped table, k = 8)."""
+
+from __future__ import annotations
+
+import numpy as np
+from _setting import record
+
+from eevee import Constraints, RidgeScorer, Space, learning_curve, load_table, nested_error
+from eevee.evaluation import Evaluator
+from eevee.nested import split_groups
+from eevee.predicting import intervals
+from eevee.search import search
+from eevee.standard import standardise
+
+
+def coverage(table, k: int, level: float) -> float:
+    """Share of held-out cells outside the subset that the interval covers; search, scale and quantile see none of them."""
+    space = Space(table, Constraints(k=k))
+    inside = []
+    for held in split_groups(table.groups, None, seed=0):
+        data = standardise(table, [i for i in range(len(table.models)) if i not in set(held)])
+        found = search("greedy-swap", Evaluator(RidgeScorer(), data), space, seed=0)
+        rows = (table.values[held] - data.centre) / data.scale
+        middle, half, _ = intervals(data, found.best, rows, 1.0, level)
+        counted = np.tile(data.varies, (len(held), 1))
+        counted[:, data.metric_columns(found.best)] = False
+        inside.append((np.abs(middle - rows) <= half)[counted])
+    return float(np.concatenate(inside).mean())
+
+
+def main() -> None:
+    result: dict[str, object] = {}
+    table = load_table("gate")
+    space = Space(table, Constraints(k=8))
+    nested = nested_error(table, space, RidgeScorer(), method="evolution", seed=0)
+    result["nested"] = {
+        "inner": nested.inner,
+        "outer": nested.outer,
+        "optimism": nested.optimism,
+        "random": nested.random,
+        "wins": nested.wins,
+        "models": nested.models,
+        "overlap_of_two_folds": nested.overlap,
+        "chosen": nested.chosen,
+    }
+    result["coverage"] = {
+        f"{name} k={k} at {level:.0%}": round(coverage(load_table(name), k, level), 4)
+        for name, k, level in (("gate", 8, 0.9), ("gate", 8, 0.8), ("gate", 4, 0.9), ("gate", 12, 0.9))
+    }
+    result["learning_curve"] = [
+        {"models": p.models, "inner": p.inner, "outer": p.outer}
+        for p in learning_curve(table, space, RidgeScorer(), seed=0)
+    ]
+    record("honesty", result)
+
+
+if __name__ == "__main__":
+    main()
