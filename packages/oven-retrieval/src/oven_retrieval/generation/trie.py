@@ -66,7 +66,7 @@ class NameTrie:
         return len(self._order)
 
     def allowed(self, prefix: Sequence[int]) -> list[int]:
-        """Tokens that may follow, rising, the end mark first where a name is complete; none after what begins no name."""
+        """Tokens that may follow, rising, after the end mark where a name is complete; none where no name begins so."""
         if not prefix:
             return list(self._first)
         low, high = self._range(prefix)
