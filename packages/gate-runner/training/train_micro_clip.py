@@ -48,6 +48,9 @@ MODEL_CFG: dict[str, Any] = {
         "eos_id": len(VOCABULARY) - 1,
     },
 }
+ARCHITECTURE = {"model_cfg": MODEL_CFG, "stem_channels": [32, 64]}
+#: The first pairs show one or two objects: shapes are learnt from them several times sooner.
+EASY_PAIRS = 64_000
 
 
 # Data: one scene and one text for every (seed, index).
@@ -56,6 +59,9 @@ MODEL_CFG: dict[str, Any] = {
 def training_pair(seed: int, index: int) -> tuple[micro.Scene, str]:
     """One scene and one true text about it: captions of all kinds, full descriptions, and questions with answers."""
     rng = micro.generator_at(seed, index)
+    if index < EASY_PAIRS:
+        scene = micro.sample_scene(rng, 1 if rng.random() < 0.7 else 2)
+        return scene, description(scene, rng)
     form = rng.random()
     if form < 0.15:
         # A crowd of few kinds, so that numbers above three have something to count.
@@ -153,7 +159,7 @@ def train(arguments: argparse.Namespace, tokenizer: MicroTokenizer) -> tuple[nn.
     """Train, or go on from the checkpoint in the work directory; returns the model and the seconds taken in all."""
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    model: Any = build_micro_clip(MODEL_CFG, arguments.seed).train()
+    model: Any = build_micro_clip(ARCHITECTURE, arguments.seed).train()
     decayed = [p for p in model.parameters() if p.ndim >= 2]
     kept = [p for p in model.parameters() if p.ndim < 2]
     groups = [{"params": decayed, "weight_decay": 0.05}, {"params": kept, "weight_decay": 0.0}]
@@ -284,7 +290,7 @@ def export(
     record["weights_sha256"] = hashlib.sha256((target / "weights.safetensors").read_bytes()).hexdigest()
     config = {
         "name": "micro-clip",
-        "model_cfg": MODEL_CFG,
+        **ARCHITECTURE,
         "preprocess_cfg": {"size": SIZE, "mean": MEAN, "std": STD, "mode": "RGB", "interpolation": "bicubic"},
         "training": record,
     }
@@ -297,8 +303,8 @@ def export(
 
 CARD = """# micro-clip
 
-The runner's default encoder: a dual encoder of {millions:.2f} M parameters (open_clip's `CLIP`; a plain vision
-transformer over 64 patches of 8 x 8 pixels, a causal text transformer over {words} words), trained only on pictures and
+The runner's default encoder: a dual encoder of {millions:.2f} M parameters (open_clip's `CLIP`; three convolutions and
+a vision transformer on their 8 x 8 grid, and a causal text transformer over {words} words), trained only on pictures and
 texts that `eqben_builder.micro` makes. It has seen no photograph, no web text and nobody's data, and knows nothing
 outside that world. Use it to exercise a pipeline without a download, and as a small model whose training set is known
 to the last pixel; do not use it as a vision model. Licence: MIT, like the code.
@@ -344,12 +350,12 @@ def hardware() -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work-dir", type=Path, required=True, help="holds the checkpoint, to go on from")
-    parser.add_argument("--steps", type=int, default=2000, help="in all; may change until the decay begins")
-    parser.add_argument("--decay", type=int, default=400, help="steps of falling learning rate at the end")
+    parser.add_argument("--steps", type=int, default=1050, help="in all; may change until the decay begins")
+    parser.add_argument("--decay", type=int, default=300, help="steps of falling learning rate at the end")
     parser.add_argument("--until", type=int, default=10**9, help="stop after this step, to be continued later")
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--lr", type=float, default=1e-3)
-    parser.add_argument("--warm-up", type=int, default=150)
+    parser.add_argument("--warm-up", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0, help="of the initial weights")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--precision", choices=("bf16", "fp32"), default="bf16")
@@ -362,7 +368,7 @@ def main() -> None:
     model, seconds = train(arguments, tokenizer)
     # The scores are those of the float16 weights that are shipped.
     model.load_state_dict({name: tensor.half().float() for name, tensor in model.state_dict().items()})
-    trained, random = evaluate(model, tokenizer), evaluate(build_micro_clip(MODEL_CFG, 0).eval(), tokenizer)
+    trained, random = evaluate(model, tokenizer), evaluate(build_micro_clip(ARCHITECTURE, 0).eval(), tokenizer)
     table = {name: (score, random[name][0], chance) for name, (score, chance) in trained.items()}
     for name, (score, untrained, chance) in table.items():
         print(f"{name:45s} {score:.3f}   random weights {untrained:.3f}   chance {chance:.3f}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,7 +83,7 @@ class MicroTokenizer:
 
 
 def micro_clip_config() -> dict[str, Any]:
-    """config.json as it stands beside the weights: `model_cfg`, `preprocess_cfg` and `training`.
+    """config.json as it stands beside the weights: `model_cfg`, `stem_channels`, `preprocess_cfg` and `training`.
 
     Example:
         >>> micro_clip_config()["preprocess_cfg"]["size"]
@@ -106,15 +106,28 @@ def micro_tokenizer() -> MicroTokenizer:
     )
 
 
-def build_micro_clip(model_cfg: dict[str, Any], seed: int) -> nn.Module:
-    """open_clip's `CLIP` from its three config entries, with random weights that depend on the seed alone."""
+def build_micro_clip(config: dict[str, Any], seed: int) -> nn.Module:
+    """open_clip's `CLIP` from `model_cfg`, its patch embedding replaced by three strided convolutions.
+
+    The convolutions, of `stem_channels` and then of the tower's width, see edges that a plain patch embedding learns
+    far more slowly. Random weights depend on the seed alone.
+    """
     import torch
     from open_clip.model import CLIP
+    from torch import nn
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model: nn.Module = CLIP(**model_cfg)
-    return model
+        model: Any = CLIP(**config["model_cfg"])
+        first, second = config["stem_channels"]
+        model.visual.conv1 = nn.Sequential(
+            nn.Conv2d(3, first, 3, stride=2, padding=1),
+            nn.GELU(),
+            nn.Conv2d(first, second, 3, stride=2, padding=1),
+            nn.GELU(),
+            nn.Conv2d(second, config["model_cfg"]["vision_cfg"]["width"], 3, stride=2, padding=1),
+        )
+    return cast("nn.Module", model)
 
 
 def load_micro_clip(*, pretrained: bool = True, seed: int = 0) -> tuple[nn.Module, MicroTokenizer]:
@@ -143,7 +156,7 @@ def load_micro_clip(*, pretrained: bool = True, seed: int = 0) -> tuple[nn.Modul
     from safetensors.torch import load_file
 
     config = micro_clip_config()
-    model: Any = build_micro_clip(config["model_cfg"], seed)
+    model: Any = build_micro_clip(config, seed)
     # Where open_clip itself keeps them.
     model.visual.image_mean = tuple(config["preprocess_cfg"]["mean"])
     model.visual.image_std = tuple(config["preprocess_cfg"]["std"])
