@@ -20,6 +20,8 @@ TASKS = {
     "medical-segmentation": "transformer on patch features, soft dice loss",
     "relational": "transformer on image and text tokens, cross-entropy over answers",
     "video-regression": "transformer over frames, L1",
+    "pair-scoring": "cosines of two images and two captions, nothing trained",
+    "zero-shot": "cosines with class embeddings from prompts, nothing trained",
 }
 """Task types, and the head and loss of each."""
 

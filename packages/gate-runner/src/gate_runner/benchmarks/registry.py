@@ -16,7 +16,7 @@ _ALL = (
         task="medical-segmentation",
         metrics=("dice", "miou"),
         sources={"micro": "gate_runner.micro.cardiac:acdc"},
-        training={"lr": 1e-3, "steps": 300, "batch_size": 24, "validate_every": 50},
+        training={"lr": 1e-3, "steps": 300, "batch_size": 8, "validate_every": 50},
     ),
     Benchmark(
         id="ade20k",
@@ -24,7 +24,7 @@ _ALL = (
         task="segmentation",
         metrics=("miou",),
         sources={"micro": "gate_runner.micro.segmentation:ade20k"},
-        training={"lr": 1e-3, "steps": 300, "batch_size": 24, "validate_every": 50},
+        training={"lr": 1e-3, "steps": 300, "batch_size": 8, "validate_every": 50},
     ),
     Benchmark(
         id="cifar100",
@@ -76,6 +76,21 @@ _ALL = (
         training=_EPISODES,
     ),
     Benchmark(
+        id="pairs",
+        title="EqBen: pairs that differ in one thing",
+        task="pair-scoring",
+        metrics=("group", "text", "image"),
+        sources={"micro": "gate_runner.micro.pairs:pairs"},
+    ),
+    Benchmark(
+        id="zero-shot",
+        title="Zero-shot colour and shape, on the stand-in of ImageNet-1k",
+        task="zero-shot",
+        metrics=("acc@1", "acc@5"),
+        sources={"micro": "gate_runner.micro.classification:imagenet1k"},
+        training={"templates": ("a {}", "a photo of a {}", "a picture of a {}")},
+    ),
+    Benchmark(
         id="digits",
         title="Handwritten digits (scikit-learn)",
         task="image-classification",
@@ -101,6 +116,8 @@ BENCHMARKS: dict[str, Benchmark] = {benchmark.id: benchmark for benchmark in _AL
 """Every benchmark by its id."""
 
 PACKS: dict[str, tuple[str, ...]] = {
+    "eqben": ("pairs",),
+    "icinw": ("zero-shot", "digits"),
     "small": ("acdc", "ade20k", "cifar100", "clevr-math", "cubirds", "imagenet1k", "iwildcam", "mini"),
 }
 """Named lists of benchmarks; ``small`` is GATE's small tier (the paper's figure 4)."""

@@ -15,6 +15,7 @@ SEEDS = {
     "imagenet1k": 6000,
     "iwildcam": 7000,
     "mini": 8000,
+    "pairs": 10_000,
 }
 """First seed of each stand-in; its three splits use this one and the next two."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from jaxtyping import Bool, Float
@@ -38,6 +38,17 @@ def patches(job: Job, split: Split, name: str) -> tuple[Float[Tensor, "n t d"], 
     """
     grid = job.encoder.encode_patches(split.images[:1]).grid
     return _in_batches(job, split.images, name, lambda images: job.encoder.encode_patches(images).tokens), grid
+
+
+def embedded(job: Job, texts: Sequence[str]) -> Float[Tensor, "n d"]:
+    """Pooled text features, in the order of the texts.
+
+    Raises:
+        MissingCapabilityError: the encoder has no text side.
+    """
+    with job.timed("encode"):
+        size = job.batch_size
+        return torch.cat([job.encoder.encode_text(texts[i : i + size]).cpu() for i in range(0, len(texts), size)])
 
 
 def words(job: Job, split: Split) -> tuple[Float[Tensor, "n l e"], Bool[Tensor, "n l"]]:

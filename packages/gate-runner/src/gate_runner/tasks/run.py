@@ -14,6 +14,8 @@ _FUNCTIONS = {
     "medical-segmentation": "segmentation:run_medical",
     "relational": "relational:run",
     "video-regression": "video:run",
+    "pair-scoring": "pair_scoring:run",
+    "zero-shot": "zero_shot:run",
 }
 
 

@@ -1,0 +1,47 @@
+"""Pairs that differ in one thing, scored by the similarities of a dual encoder: nothing is trained."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from eqben_builder import WinogroundScores, winoground_scores
+from eqsim.functional import equivariance_score
+from gate_runner.tasks.features import embedded, pooled
+from gate_runner.tasks.job import Job, Outcome, TaskScore
+
+
+def run(job: Job) -> Outcome:
+    """Group, text and image score as in Winoground, with the chance of four random scores.
+
+    The mean equivariance score (on cosines; 0 is best) and the group score of each kind of change stand beside them.
+    """
+    test = job.data.test
+    images = F.normalize(pooled(job, test, "test"), dim=-1)
+    texts = F.normalize(embedded(job, test.questions or ()), dim=-1).unflatten(0, (len(test), 2))
+    similarities = torch.einsum("ncd,nid->nci", texts, images)
+    with job.timed("test"):
+        found = winoground_scores(similarities.double().numpy(), seed=job.seed)
+        training = {"steps": 0, "ties": found.ties, "equivariance": _equivariance(similarities), **_by_kind(job, found)}
+    scores = [
+        TaskScore(name, "higher", share.value, share.low, share.high, share.chance)
+        for name, share in (("group", found.group), ("text", found.text), ("image", found.image))
+    ]
+    return Outcome(tuple(scores), found.outcomes[:, 2].astype(float), training)
+
+
+def _equivariance(similarities: Float[Tensor, "n 2 2"]) -> float:
+    """Mean over pairs; eqsim has images as rows."""
+    one = [equivariance_score(pair.T)[0] for pair in similarities.double()]
+    return float(torch.stack(one).mean())
+
+
+def _by_kind(job: Job, found: WinogroundScores) -> dict[str, float]:
+    kinds = job.data.test.targets.numpy()
+    return {
+        f"group_{name}": float(found.outcomes[kinds == index, 2].mean())
+        for index, name in enumerate(job.data.classes)
+        if (kinds == index).any()
+    }

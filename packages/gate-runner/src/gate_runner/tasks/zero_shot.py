@@ -1,0 +1,27 @@
+"""Zero-shot classification: class names in templates, embedded by the encoder's own text side."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+
+from gate_runner.tasks.features import pooled
+from gate_runner.tasks.job import Job, Outcome
+from gate_runner.tasks.training import frequencies, score
+from knowledge_prompts import ClassPrompts, build_prompts, class_embeddings
+
+
+def run(job: Job) -> Outcome:
+    """Cosine of each image with each class; nothing is trained. Chance: one class for every image."""
+    data = job.data
+    templates = list(job.training["templates"])
+    prompts = build_prompts(ClassPrompts(job.benchmark.id, templates, list(data.classes)))
+    with job.timed("encode"):
+        made = class_embeddings(lambda texts: job.encoder.encode_text(texts).cpu().numpy(), prompts)
+    weights = torch.from_numpy(made.weights).float()
+    features = F.normalize(pooled(job, data.test, "test"), dim=-1)
+    with job.timed("test"):
+        blind = frequencies(data.test.targets[:0].new_zeros(1), len(data.classes)).expand(len(data.test), -1)
+        scores = score(job, features @ weights.T, data.test.targets, blind)
+    training = {"steps": 0, "templates": templates, "prompts_encoded": made.encoded}
+    return Outcome(tuple(one for one, _ in scores), scores[0][1].outcomes, training)
