@@ -1,0 +1,98 @@
+"""The runner's sub-commands call the libraries, and say what the libraries say."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+
+def call(*arguments: str, cwd: Path, text: str | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", "from gate_runner.cli import main; main()", *arguments],
+        capture_output=True, text=True, input=text, cwd=cwd, timeout=300, check=False,
+        env={**os.environ, "COLUMNS": "150", "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+
+
+def test_eevee_select_is_the_librarys(tmp_path: Path) -> None:
+    import eevee
+
+    arguments = ("--table", "gate", "-k", "2", "--no-nested", "--json", "found.json")
+    done = call("eevee", "select", *arguments, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    own = subprocess.run(
+        [sys.executable, "-m", "eevee", "select", *arguments[:-1], "own.json"],
+        capture_output=True, text=True, cwd=tmp_path, timeout=300, check=False,
+    )  # fmt: skip
+    assert own.returncode == 0, own.stderr
+    assert (tmp_path / "found.json").read_text() == (tmp_path / "own.json").read_text()
+    chosen = [one.id for one in eevee.load_table("gate").benchmarks if one.id in done.stdout]
+    assert len(chosen) >= 2
+
+
+def test_a_wrong_table_is_one_line(tmp_path: Path) -> None:
+    done = call("eevee", "select", "--table", "nowhere.csv", "-k", "2", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "nowhere.csv" in done.stderr
+
+
+def test_prompts_show_names_the_missing_package_or_prints_knowledge(tmp_path: Path) -> None:
+    done = call("prompts", "show", "sunflower", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "a photo of a sunflower" in done.stdout
+    wordnet = Path("/usr/share/wordnet").is_dir()
+    assert ("helianthus" in done.stdout.lower()) if wordnet else ("wordnet" in (done.stdout + done.stderr).lower())
+
+
+def test_pairs_are_built_and_scored(tmp_path: Path) -> None:
+    for place in ("a", "b"):
+        assert call("eqben", "build", place, "--pairs", "3", "--size", "64", cwd=tmp_path).returncode == 0
+    first, second = (sorted(path for path in (tmp_path / place).rglob("*") if path.is_file()) for place in ("a", "b"))
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+    done = call("eqben", "score", "a/pairs.json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines()][1:] == ["attribute", "count", "relation", "all", "chance"]
+    wrong = call("eqben", "build", "c", "--kind", "atribute", cwd=tmp_path)
+    assert wrong.returncode == 2
+    assert "nearest: attribute" in wrong.stderr
+
+
+def test_names_are_linked_from_standard_input(tmp_path: Path) -> None:
+    entities = [{"id": "Q1", "name": "Sunflower", "aliases": ["Helianthus annuus"]}, {"id": "Q2", "name": "Sun"}]
+    (tmp_path / "kb.jsonl").write_text("".join(json.dumps(entity) + "\n" for entity in entities))
+    built = call("oven", "build", "kb.jsonl", "--output", "kb", cwd=tmp_path)
+    assert built.returncode == 0, built.stderr
+    done = call("oven", "link", "--kb", "kb", cwd=tmp_path, text="helianthus annuus\nsunflower\nsun\n")
+    assert [line.split("\t")[1] for line in done.stdout.splitlines()] == ["Q1", "Q1", "Q2"]
+
+
+def test_the_zero_shot_benchmark_is_prompts_times_features() -> None:
+    """What the runner reports equals a plain loop over images and classes."""
+    pytest.importorskip("open_clip")
+    from gate_runner.benchmarks import BENCHMARKS, DataRequest
+    from gate_runner.encoders import load_encoder
+    from gate_runner.tasks import Job, run_task
+
+    benchmark = BENCHMARKS["zero-shot"]
+    data = benchmark.load("micro", DataRequest(limit=40))
+    encoder = load_encoder("micro-clip")
+    outcome = run_task(Job(encoder, benchmark, data))
+
+    def unit(row: np.ndarray) -> np.ndarray:
+        return row / np.linalg.norm(row)
+
+    classes = []
+    for name in data.classes:
+        texts = [template.format(name) for template in benchmark.training["templates"]]
+        classes.append(unit(np.mean([unit(row) for row in encoder.encode_text(texts).double().numpy()], axis=0)))
+    right = [
+        int(np.argmax([unit(image) @ row for row in classes])) == int(target)
+        for image, target in zip(encoder.encode_image(data.test.images).double().numpy(), data.test.targets, strict=True)
+    ]
+    assert outcome.samples.astype(bool).tolist() == right
