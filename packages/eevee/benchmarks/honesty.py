@@ -14,7 +14,7 @@ from eevee.standard import standardise
 
 
 def coverage(table, k: int, level: float) -> float:
-    """Share of held-out cells outside the subset that the interval covers; search, scale and quantile see none of them."""
+    """Share of held-out cells outside the subset inside their interval; neither search nor quantile sees them."""
     space = Space(table, Constraints(k=k))
     inside = []
     for held in split_groups(table.groups, None, seed=0):

@@ -145,6 +145,16 @@ def test_selection_is_the_same_for_the_same_seed():
     assert a.rival.method == "greedy-swap"
 
 
+def test_held_out_searches_continue_from_their_journals(tmp_path):
+    table, space = made_up(), Space(made_up(), Constraints(k=2))
+    settings = {"method": "exhaustive", "seed": 0, "folds": 3, "randoms": 3, "journal": tmp_path / "j", "key": "k"}
+    first = nested_error(table, space, RidgeScorer(), **settings)
+    sizes = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
+    assert set(sizes) == {"j.fold0", "j.fold1", "j.fold2"}
+    assert nested_error(table, space, RidgeScorer(), **settings) == first
+    assert {path.name: path.stat().st_size for path in tmp_path.iterdir()} == sizes
+
+
 def test_selection_with_the_paper_scorer():
     table = made_up(models=12)
     scorer = MlpScorer(epochs=10, hidden=16, splits=3, held_out=0.3)

@@ -147,3 +147,11 @@ def test_bad_settings(settings, message):
 def test_one_group_cannot_be_split():
     with pytest.raises(EeveeError, match="one group"):
         shuffled_splits([0, 0, 0], 2, 0.1, 0)
+
+
+def test_unknown_device():
+    with pytest.raises(EeveeError, match="device 'abacus'; expected cpu"):
+        MlpScorer(device="abacus")
+    if not torch.cuda.is_available():
+        with pytest.raises(EeveeError, match="no GPU here"):
+            MlpScorer(device="cuda")

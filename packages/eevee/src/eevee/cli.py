@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eevee.errors import EeveeError
@@ -131,8 +130,3 @@ def main(argv: Sequence[str] | None = None, prog: str = "eevee") -> int:
 def console() -> None:
     """Entry point of the console script."""
     sys.exit(main())
-
-
-def existing(path: str) -> bool:
-    """Whether an argument is an existing file."""
-    return Path(path).is_file()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eevee.checking import check
@@ -52,9 +53,7 @@ def run(options: argparse.Namespace) -> int:
 
 def subset_ids(text: str, table: ResultTable) -> tuple[str, ...]:
     """Ids from a comma-separated list, a tier of the paper, or the JSON of a result (whose table must be this one)."""
-    from eevee.cli import existing
-
-    if existing(text):
+    if Path(text).is_file():
         return tuple(read_result(text, table)["benchmarks"])
     if text in published().tiers and text not in table.benchmark_ids:
         return published().tiers[text]
@@ -89,8 +88,6 @@ def _check(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, s
 
 
 def _select(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, str]:
-    from pathlib import Path
-
     with open_map(options.executor) as map_function:
         chosen = select(
             table,

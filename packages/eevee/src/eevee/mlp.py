@@ -87,6 +87,12 @@ class MlpScorer:
             raise EeveeError(f"lr is {self.lr} and weight_decay {self.weight_decay}; expected > 0 and >= 0")
         if not 0 < self.held_out < 1:
             raise EeveeError(f"held_out is {self.held_out}; expected a share between 0 and 1, exclusive")
+        try:
+            device = torch.device(self.device)
+        except RuntimeError:
+            raise EeveeError(f"device {self.device!r}; expected cpu, cuda or cuda:N") from None
+        if device.type == "cuda" and not torch.cuda.is_available():
+            raise EeveeError(f"device {self.device!r}, but torch finds no GPU here")
         if self.chunk is not None and self.chunk < 1:
             raise EeveeError(f"chunk is {self.chunk}; expected at least 1")
 
@@ -281,8 +287,9 @@ def shuffled_splits(
         seed: of the shuffles.
 
     Example:
-        >>> shuffled_splits([0, 1, 2, 2], 2, 0.25, seed=0).sum(axis=1).tolist()
-        [2, 1]
+        >>> splits = shuffled_splits([0, 1, 2, 2], 8, 0.25, seed=0)
+        >>> bool((splits[:, 2] == splits[:, 3]).all())  # the twins, always on one side
+        True
     """
     labels = np.asarray(groups)
     unique = np.unique(labels)

@@ -16,9 +16,11 @@ from eevee.standard import standardise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from jaxtyping import Float
 
+    from eevee.evaluation import MapFunction
     from eevee.space import Candidate, Space
     from eevee.table import ResultTable
 
@@ -116,6 +118,10 @@ def nested_error(
     folds: int | None = None,
     randoms: int = 50,
     generations: int = 20,
+    map_function: MapFunction = map,
+    chunk: int = 500,
+    journal: Path | None = None,
+    key: str = "",
     progress: Callable[[str], None] | None = None,
 ) -> Nested:
     """Repeat the whole search without each fold of models, and measure on that fold.
@@ -131,6 +137,10 @@ def nested_error(
         folds: see `split_groups`.
         randoms: random subsets to compare with, the same in every fold.
         generations: of an evolution.
+        map_function: spreads chunks of candidates, see `eevee.executors`.
+        chunk: candidates for each call of it.
+        journal: file from which the folds continue; each has one of its own beside it.
+        key: what the journal belongs to, see `eevee.evaluation.Evaluator`.
         progress: called with one line for each fold.
     """
     generator = random.Random(seed)
@@ -142,7 +152,14 @@ def nested_error(
     parts = split_groups(table.groups, folds, seed)
     for number, held in enumerate(parts):
         train = [i for i in range(len(table.models)) if i not in set(held)]
-        evaluate = Evaluator(scorer, standardise(table, train))
+        evaluate = Evaluator(
+            scorer,
+            standardise(table, train),
+            map_function=map_function,
+            chunk=chunk,
+            journal=None if journal is None else journal.with_name(f"{journal.name}.fold{number}"),
+            key=f"{key} without {sorted(held)}",
+        )
         found = search(method, evaluate, space, seed=seed, generations=generations)
         errors = held_out_errors(scorer, table, train, held, [found.best, *baseline])
         inner.append(found.error)

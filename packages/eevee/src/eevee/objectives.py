@@ -62,7 +62,7 @@ def rank_errors(
 
     Example:
         >>> truth = torch.arange(4.0)[:, None]
-        >>> rank_errors(truth[None] ** 3, truth, torch.ones(1, 4, 1)).error.item()
+        >>> round(rank_errors(truth[None] ** 3, truth, torch.ones(1, 4, 1)).error.item(), 6)
         0.0
     """
     counted = weight.expand_as(predicted) > 0

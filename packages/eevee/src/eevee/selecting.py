@@ -138,7 +138,7 @@ def select(
             gaps (greedy + swap in place of an exhaustive search), and plain greedy otherwise.
         folds: of the nested estimate, see `eevee.nested.split_groups`.
         map_function: spreads chunks of candidates, see `eevee.executors`.
-        journal: file from which an interrupted search continues.
+        journal: file from which an interrupted search continues; the held-out searches keep theirs beside it.
         progress: called with lines of progress.
 
     Returns:
@@ -162,13 +162,14 @@ def select(
     data = standardise(table)
     say = progress or (lambda line: None)
     key = journal_key(table.hash, repr(meta))
+    chunk = 64 if meta.name == "mlp" else 500
 
     def evaluator(path: Path | None = None) -> Evaluator:
         return Evaluator(
             meta,
             data,
             map_function=map_function,
-            chunk=64 if meta.name == "mlp" else 500,
+            chunk=chunk,
             journal=path,
             key=key,
             progress=lambda count, best: say(f"{count} candidates, lowest error {best:.4f}"),
@@ -196,6 +197,10 @@ def select(
             folds=folds,
             randoms=50 if _quick(meta, table) else 10,
             generations=generations,
+            map_function=map_function,
+            chunk=chunk,
+            journal=journal,
+            key=key,
             progress=say,
         )
         say("learning curve")
