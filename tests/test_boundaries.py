@@ -22,8 +22,9 @@ IMPORT_NAMES = {
 }
 LIBRARIES = {folder: name for folder, name in IMPORT_NAMES.items() if folder != "gate-runner"}
 HEAVY = {
-    "accelerate", "bpy", "cv2", "datasets", "diffusers", "httpx", "lightning", "matplotlib", "mitsuba", "nltk", "numba", "av", "oidn",
-    "pandas", "peft", "qdrant_client", "pymilvus", "ray", "sentence_transformers", "tensorboard", "transformers", "wandb",
+    "accelerate", "av", "bpy", "cv2", "datasets", "diffusers", "httpx", "lightning", "matplotlib", "mitsuba", "nltk",
+    "numba", "oidn", "pandas", "peft", "pymilvus", "qdrant_client", "ray", "sentence_transformers", "tensorboard",
+    "transformers", "wandb",
 }  # fmt: skip
 """Extras: imported where they are used, never by importing a package."""
 
@@ -47,7 +48,9 @@ def loaded_by(modules: list[str], *, path: list[str] | None = None) -> set[str]:
         f"for name in {modules!r}: importlib.import_module(name)\n"
         "print(json.dumps(sorted({name.split('.')[0] for name in sys.modules})))"
     )
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=300, check=False
+    )
     assert done.returncode == 0, done.stderr
     import json
 

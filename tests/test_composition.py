@@ -26,8 +26,9 @@ def test_eevee_select_is_the_librarys(tmp_path: Path) -> None:
     arguments = ("--table", "gate", "-k", "2", "--no-nested", "--json", "found.json")
     done = call("eevee", "select", *arguments, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+    alone = "from eevee.cli import main; raise SystemExit(main())"
     own = subprocess.run(
-        [sys.executable, "-m", "eevee", "select", *arguments[:-1], "own.json"],
+        [sys.executable, "-c", alone, "select", *arguments[:-1], "own.json"],
         capture_output=True, text=True, cwd=tmp_path, timeout=300, check=False,
     )  # fmt: skip
     assert own.returncode == 0, own.stderr
@@ -57,7 +58,13 @@ def test_pairs_are_built_and_scored(tmp_path: Path) -> None:
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
     done = call("eqben", "score", "a/pairs.json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert [line.split()[0] for line in done.stdout.splitlines()][1:] == ["attribute", "count", "relation", "all", "chance"]
+    assert [line.split()[0] for line in done.stdout.splitlines()][1:] == [
+        "attribute",
+        "count",
+        "relation",
+        "all",
+        "chance",
+    ]
     wrong = call("eqben", "build", "c", "--kind", "atribute", cwd=tmp_path)
     assert wrong.returncode == 2
     assert "nearest: attribute" in wrong.stderr
@@ -93,6 +100,8 @@ def test_the_zero_shot_benchmark_is_prompts_times_features() -> None:
         classes.append(unit(np.mean([unit(row) for row in encoder.encode_text(texts).double().numpy()], axis=0)))
     right = [
         int(np.argmax([unit(image) @ row for row in classes])) == int(target)
-        for image, target in zip(encoder.encode_image(data.test.images).double().numpy(), data.test.targets, strict=True)
+        for image, target in zip(
+            encoder.encode_image(data.test.images).double().numpy(), data.test.targets, strict=True
+        )
     ]
     assert outcome.samples.astype(bool).tolist() == right

@@ -41,7 +41,10 @@ def wheels(uv: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]
     out = tmp_path_factory.mktemp("wheels")
     found = {}
     for folder in [*PACKAGES, "gate-runner"]:
-        run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(out / folder)], cwd=ROOT / "packages" / folder)
+        run(
+            [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(out / folder)],
+            cwd=ROOT / "packages" / folder,
+        )
         (found[folder],) = (out / folder).glob("*.whl")
     return found
 
@@ -67,7 +70,17 @@ def test_a_package_passes_its_tests_with_nothing_beside_it(
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "PYTHON"))}
     environ["VLB_SHARED_DATA"] = os.environ.get("VLB_SHARED_DATA", str(ROOT.parent / "shared" / "data"))
     done = run(
-        [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path / "tests")],
+        [
+            str(python),
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "--rootdir",
+            str(tmp_path),
+            str(tmp_path / "tests"),
+        ],
         cwd=tmp_path,
         env=environ,
     )

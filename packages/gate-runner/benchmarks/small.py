@@ -1,0 +1,101 @@
+"""What `gate-runner run small` costs, and whether it tells a trained encoder from an untrained one.
+
+Runs the pack in fresh processes with micro-clip and with the same architecture untrained, from several seeds; checks first that a
+second run gives the same results; prints a table, and writes it with hardware and versions.
+
+    python packages/gate-runner/benchmarks/small.py [--untrained 3] [--output packages/gate-runner/benchmarks/results/small.json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+COMMAND = [sys.executable, "-c", "from gate_runner.cli import main; main()"]
+
+
+def pack(encoder: str, folder: Path) -> tuple[float, float, dict[str, Any]]:
+    """Seconds, peak memory in GB, and the results of one run."""
+    start = time.perf_counter()
+    process = subprocess.Popen([*COMMAND, "run", "small", "--encoder", encoder, "--output", str(folder)])
+    _, status, usage = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - start
+    if status:
+        raise SystemExit(f"the run of {encoder} failed")
+    results = {}
+    for path in sorted((folder / "results").glob("*.json")):
+        result = json.loads(path.read_text())
+        result.pop("seconds")
+        results[result["benchmark"]] = result
+    return seconds, usage.ru_maxrss / 1e6, results
+
+
+def ratio_of_help(repeats: int = 9) -> float:
+    """Median time of ``--help`` over the median of ``import typer``, taken alternating."""
+
+    def seconds(command: list[str]) -> float:
+        start = time.perf_counter()
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
+        return time.perf_counter() - start
+
+    pairs = [(seconds([*COMMAND, "--help"]), seconds([sys.executable, "-c", "import typer"])) for _ in range(repeats)]
+    ours, typers = (statistics.median(column) for column in zip(*pairs, strict=True))
+    return ours / typers
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--untrained", type=int, default=3, help="seeds of untrained weights")
+    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "small.json")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        seconds, memory, trained = pack("micro-clip", Path(place) / "trained")
+        again = pack("micro-clip", Path(place) / "again")[2]
+        if again != trained:
+            raise SystemExit("two runs of one seed differ: no figure is worth printing")
+        untrained = [pack(f"micro-clip/random:{seed}", Path(place) / str(seed))[2] for seed in range(options.untrained)]
+    rows = []
+    for name, result in trained.items():
+        score = result["scores"][0]
+        others = [one[name]["scores"][0]["value"] for one in untrained]
+        best = max(others) if score["direction"] == "higher" else min(others)
+        sign = 1 if score["direction"] == "higher" else -1
+        bound = score["low"] if sign == 1 else score["high"]
+        rows.append({"benchmark": f"micro/{name}", **score, "untrained": others, "beats": sign * (bound - best) > 0})
+    print(
+        f"{'benchmark':<18}{'metric':<10}{'micro-clip':>11}  {'95 % interval':<17}{'untrained':>10}{'chance':>8}  beats"
+    )
+    for row in rows:
+        print(
+            f"{row['benchmark']:<18}{row['metric']:<10}{row['value']:>11.3f}  ({row['low']:.3f}, {row['high']:.3f})   "
+            f"{statistics.mean(row['untrained']):>10.3f}{row['chance']:>8.3f}  {'yes' if row['beats'] else 'no'}"
+        )
+    report = {
+        "rows": rows,
+        "beats": sum(row["beats"] for row in rows),
+        "seconds": seconds,
+        "peak_gb": memory,
+        "help_over_import_typer": ratio_of_help(),
+        "hardware": {"machine": platform.machine(), "cores": os.cpu_count(), "load": os.getloadavg()[0]},
+        "versions": {name: version(name) for name in ("gate-runner", "torch", "open_clip_torch", "numpy")},
+    }
+    print(
+        f"better than every untrained start, interval and all, on {report['beats']} of {len(rows)}; {seconds:.0f} s, peak "
+        f"{memory:.2f} GB, --help {report['help_over_import_typer']:.2f} x import typer (load {os.getloadavg()[0]:.1f})"
+    )
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.write_text(json.dumps(report, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
