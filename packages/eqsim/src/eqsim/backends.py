@@ -6,6 +6,8 @@ import importlib.util
 import os
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+import torch
+
 from eqsim.assemble import assemble_terms
 from eqsim.close_pairs import select_from_features
 from eqsim.dense import dense_parts
@@ -16,7 +18,6 @@ from eqsim.objective import Parts
 from eqsim.tiled import tiled_parts
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
 
     from eqsim.close_pairs import ClosePairs
@@ -138,6 +139,7 @@ def compute_parts(
     listed = close_pairs is not None or close is not None
     device = image.device.type
     name = choose_backend(objective, contrast, backend, n=n, d=image.shape[1], device=device, listed=listed).name
+    half = {torch.bfloat16: 1, torch.float16: 2}.get(image.dtype, 0)
     image, text = at_least_float32(image), at_least_float32(text)
     scalar = as_scalar(scale, image)
     unit = objective.score == "cosine"
@@ -169,4 +171,5 @@ def compute_parts(
         triton=name == "triton",
         rank=rank,
         world_size=world_size,
+        half=half,
     )

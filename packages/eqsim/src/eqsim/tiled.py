@@ -150,6 +150,7 @@ def tiled_parts(
     tile: int | None = None,
     rank: int = 0,
     world_size: int = 1,
+    half: int = 0,
 ) -> Parts:
     """Compute everything in O(n d) memory.
 
@@ -166,6 +167,7 @@ def tiled_parts(
         tile: rows of a tile; None takes `TILE`.
         rank: this process's share of the tiles.
         world_size: number of processes that share the tiles; all hold the whole batch.
+        half: precision of the kernels' products; see `eqsim.tiles.Plan`.
     """
     n = image.shape[0]
     unit = objective.score == "cosine"
@@ -173,7 +175,9 @@ def tiled_parts(
     # 2 mean d^2 + 2 mean a^2 needs no d_ij; one side alone or a margin does, since (d - a)^2 is then wanted accurately.
     split = objective.margin == 0 and len(objective.sides) == 2
     matching = matching_scores(image, text, unit=unit)
-    logits_ii = matching * scale
+    # The contrastive loss subtracts L_ii from log-sum-exps of products that carry the rows' rounding errors, so it wants
+    # the product itself.
+    logits_ii = (matching_scores(image, text, unit=False) if unit and contrast is not None else matching) * scale
     by_tiles = everything and all_sums is None
     plan = _plan(objective, contrast, everything=by_tiles, split=split, tile=tile or TILE, rank=rank, world=world_size)
     lse: Tensor | None = None
@@ -181,7 +185,7 @@ def tiled_parts(
     if plan.lse or plan.sigmoid or plan.terms:
         own = matching if unit else logits_ii
         offset = scale.new_zeros(()) if bias is None else bias
-        numbers = [float(number) for number in plan]
+        numbers = [float(number) for number in plan._replace(half=half)]
         lse, sums = _TiledPass.apply(image, text, scale, offset, own, numbers, triton)
     contrastive = None
     if contrast == "clip" and lse is not None:

@@ -39,6 +39,7 @@ class Plan(NamedTuple):
         margin, margin_v1: margins taken off every pair (0 where margins are taken off means).
         tile: rows and columns of a tile.
         rank, world_size: this process computes every world_size-th tile, from the rank-th on.
+        half: for the kernels, 1 to multiply in bfloat16, 2 in float16, 0 in the features' own precision.
     """
 
     lse: bool
@@ -52,6 +53,7 @@ class Plan(NamedTuple):
     tile: int
     rank: int = 0
     world_size: int = 1
+    half: int = 0
 
     @property
     def terms(self) -> bool:
@@ -362,5 +364,5 @@ def _pull_matching(grad_matching: Tensor, pull: Tensor | None, tile: _Tile) -> N
 def plan_of(numbers: list[float]) -> Plan:
     """Read a plan back from the numbers that passed through a custom operator."""
     lse, sigmoid, v1, text, image = (bool(number) for number in numbers[:5])
-    tile, rank, world_size = (int(number) for number in numbers[8:])
-    return Plan(lse, sigmoid, v1, text, image, int(numbers[5]), numbers[6], numbers[7], tile, rank, world_size)
+    tile, rank, world_size, half = (int(number) for number in numbers[8:])
+    return Plan(lse, sigmoid, v1, text, image, int(numbers[5]), numbers[6], numbers[7], tile, rank, world_size, half)

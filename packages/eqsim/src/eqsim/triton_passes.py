@@ -1,0 +1,179 @@
+"""The tiled passes as Triton kernels, with the signatures of those in `eqsim.tiles`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from eqsim.operators import operator
+from eqsim.tiles import (
+    GRADIENTS_SCHEMA,
+    LOGITS,
+    SOFTMAX_SCHEMA,
+    STATISTICS_SCHEMA,
+    Plan,
+    gradients_shapes,
+    plan_of,
+    softmax_shapes,
+    statistics_shapes,
+)
+from eqsim.triton_kernels import gradient_kernel, softmax_kernel, statistics_kernel
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+BLOCK_M, BLOCK_N, BLOCK_K = 64, 64, 32
+STRIP_ELEMENTS = 1 << 27
+"""Elements of each of the two gradient strips that are in memory at a time (256 MB in half precision)."""
+
+
+def _sides(plan: Plan) -> int:
+    """1 for the text side, 2 for the image side, 3 for both."""
+    return int(plan.text) + 2 * int(plan.image)
+
+
+def _blocks(n: int, plan: Plan) -> int:
+    """How many row blocks this process has: every world_size-th from the rank-th on."""
+    total = -(-n // BLOCK_M)
+    return max(0, -(-(total - plan.rank) // plan.world_size))
+
+
+def _sizes() -> dict[str, int]:
+    return {"BLOCK_M": BLOCK_M, "BLOCK_N": BLOCK_N, "BLOCK_K": BLOCK_K}
+
+
+def _narrow(rows: Tensor, plan: Plan) -> Tensor:
+    """Return rows in the half precision that the caller's features had, for the tensor cores; sums stay float32."""
+    narrow: Any = (None, torch.bfloat16, torch.float16)[plan.half]
+    return rows.contiguous() if narrow is None else rows.to(narrow)
+
+
+@operator(f"triton_statistics{STATISTICS_SCHEMA}", statistics_shapes)
+def triton_statistics(
+    image: Tensor, text: Tensor, scale: Tensor, bias: Tensor, matching: Tensor, numbers: list[float]
+) -> tuple[Tensor, Tensor]:
+    """See `eqsim.tiles.tile_statistics`."""
+    plan = plan_of(numbers)
+    n, d = image.shape
+    running = image.new_zeros((4, n))
+    running[0::2] = float("-inf")
+    sums = image.new_zeros((4, n))
+    raw = plan.score <= LOGITS
+    blocks = _blocks(n, plan)
+    if blocks:
+        statistics_kernel[(blocks,)](
+            _narrow(image, plan),
+            _narrow(text, plan),
+            scale,
+            bias,
+            matching.contiguous(),
+            running,
+            sums,
+            n,
+            d,
+            plan.rank,
+            plan.world_size,
+            plan.margin,
+            plan.margin_v1,
+            LSE=plan.lse,
+            SIGMOID=plan.sigmoid,
+            V1=raw and plan.v1,
+            SIDES=_sides(plan) if raw else 0,
+            LOGITS=plan.score == LOGITS,
+            **_sizes(),
+        )
+    return running, sums.sum(dim=1)
+
+
+@operator(f"triton_softmax_sums{SOFTMAX_SCHEMA}", softmax_shapes)
+def triton_softmax_sums(
+    image: Tensor, text: Tensor, scale: Tensor, row_lse: Tensor, matching: Tensor, numbers: list[float]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """See `eqsim.tiles.tile_softmax_sums`."""
+    plan = plan_of(numbers)
+    n, d = image.shape
+    sums, rho, diagonal = image.new_zeros((4, n)), image.new_zeros((3, n)), image.new_zeros((3, n))
+    blocks = _blocks(n, plan)
+    if blocks:
+        softmax_kernel[(blocks,)](
+            _narrow(image, plan),
+            _narrow(text, plan),
+            scale,
+            row_lse,
+            matching.contiguous(),
+            sums,
+            rho,
+            diagonal,
+            n,
+            d,
+            plan.rank,
+            plan.world_size,
+            plan.margin,
+            plan.margin_v1,
+            V1=plan.v1,
+            SIDES=_sides(plan),
+            **_sizes(),
+        )
+    return sums.sum(dim=1), rho, diagonal
+
+
+@operator(f"triton_gradients{GRADIENTS_SCHEMA}", gradients_shapes)
+def triton_gradients(
+    image: Tensor,
+    text: Tensor,
+    scale: Tensor,
+    bias: Tensor,
+    matching: Tensor,
+    lse: Tensor,
+    lse_weights: Tensor,
+    sum_weights: Tensor,
+    numbers: list[float],
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """See `eqsim.tiles.tile_gradients`."""
+    plan = plan_of(numbers)
+    n, d = image.shape
+    grad_image, grad_text = torch.zeros_like(image), torch.zeros_like(text)
+    grad_numbers, grad_matching = image.new_zeros(2), image.new_zeros(n)
+    narrow_image, narrow_text = _narrow(image, plan), _narrow(text, plan)
+    columns = -(-n // BLOCK_N)
+    strip = max(1, min(STRIP_ELEMENTS // n, n) // BLOCK_M) * BLOCK_M
+    starts = range(0, n, strip)
+    grad_x = narrow_image.new_empty((min(strip, n), n))
+    grad_y = torch.empty_like(grad_x)
+    for index, start in enumerate(starts):
+        if index % plan.world_size != plan.rank:
+            continue
+        stop = min(start + strip, n)
+        rows = stop - start
+        partial = image.new_zeros((3, rows, columns))
+        gradient_kernel[(-(-rows // BLOCK_M), columns)](
+            narrow_image,
+            narrow_text,
+            scale,
+            bias,
+            matching.contiguous(),
+            lse.contiguous(),
+            lse_weights.contiguous(),
+            sum_weights.contiguous(),
+            grad_x,
+            grad_y,
+            partial,
+            n,
+            d,
+            start,
+            stop,
+            plan.margin,
+            plan.margin_v1,
+            LSE=plan.lse,
+            SIGMOID=plan.sigmoid,
+            V1=plan.v1,
+            SIDES=_sides(plan),
+            SCORE=plan.score,
+            **_sizes(),
+        )
+        grad_image[start:stop] = grad_x[:rows] @ narrow_text
+        grad_text[start:stop] = grad_y[:rows] @ narrow_image
+        grad_numbers += partial[:2].sum(dim=(1, 2))
+        grad_matching[start:stop] = partial[2].sum(dim=1)
+    return grad_image, grad_text, grad_numbers, grad_matching

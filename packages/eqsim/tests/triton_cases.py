@@ -1,0 +1,107 @@
+"""The Triton kernels against the dense matrix: on a GPU where there is one, else by Triton's interpreter.
+
+Collected by `test_triton` in a process of its own, since Triton decides when it is imported whether it interprets.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+
+import pytest
+import torch
+
+from eqsim import ClipEqSimLoss, EqSimLoss
+from eqsim.dense import dense_parts
+from eqsim.features import unit_rows
+from eqsim.objective import Objective
+from eqsim.tiled import tiled_parts
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+SETTINGS = list(
+    itertools.product(
+        ("v1", "v2", "hybrid"),
+        ("cosine", "logits", "softmax"),
+        (None, "clip", "sigmoid"),
+        (("text", "image"), ("text",), ("image",)),
+        (("mean", 0.0), ("pair", 0.05)),
+    )
+)
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    passes = importlib.import_module("eqsim.triton_passes")
+    for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K"):
+        monkeypatch.setattr(passes, name, 16)
+    monkeypatch.setattr(passes, "STRIP_ELEMENTS", 600)
+
+
+def leaves(n: int, d: int, dtype: torch.dtype = torch.float32) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(n)
+    image, text = torch.randn(2, n, d, generator=generator)
+    numbers = [torch.tensor(value) for value in (2.0, -1.0)]
+    return [value.to(DEVICE, dtype).requires_grad_() for value in (image, text, *numbers)]
+
+
+def gradients(loss: torch.Tensor, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+    found = torch.autograd.grad(loss, inputs, allow_unused=True, retain_graph=True)
+    return [torch.zeros_like(x) if grad is None else grad for grad, x in zip(found, inputs, strict=True)]
+
+
+@pytest.mark.parametrize(("n", "d"), [(1, 3), (7, 5), (37, 20)])
+@pytest.mark.parametrize("contrast", [None, "clip", "sigmoid"])
+def test_kernels_are_the_dense_matrix(n: int, d: int, contrast: str | None) -> None:
+    for number, (mode, score, kind, sides, margins) in enumerate(SETTINGS):
+        # Each size takes its own part of the settings, the smallest one all of the scores' branches.
+        if kind != contrast or number % 5 != {1: 0, 7: 1, 37: 3}[n]:
+            continue
+        inputs = leaves(n, d)
+        image, text, scale, bias = inputs
+        objective = Objective(mode, score, sides, margins[1], margins[1] / 2, margins[0])
+        rows = (unit_rows(image), unit_rows(text)) if score == "cosine" else (image / 2, text / 2)
+        pairs = torch.tensor([(i, (i + 1) % n) for i in range(n if n > 1 else 0)], device=DEVICE).reshape(-1, 2).long()
+        call = (
+            objective,
+            contrast,
+            *rows,
+            scale,
+            bias if contrast == "sigmoid" else None,
+            pairs if mode == "hybrid" else None,
+        )
+        found = []
+        for parts in (dense_parts(*call), tiled_parts(*call, triton=True)):
+            contrastive = 0.0 if parts.contrastive is None else parts.contrastive
+            loss = 0.7 * parts.terms.total() + 1.3 * contrastive
+            found.append((loss, gradients(loss, inputs)))
+        torch.testing.assert_close(found[1][0], found[0][0], rtol=1e-5, atol=1e-6)
+        for ours, theirs in zip(found[1][1], found[0][1], strict=True):
+            size = float(theirs.abs().max())
+            torch.testing.assert_close(
+                ours, theirs, rtol=0, atol=2e-5 * size + 1e-6, msg=lambda m, o=call[0]: f"{o} {m}"
+            )
+
+
+def test_the_same_bits_every_time() -> None:
+    results = []
+    for _ in range(2):
+        inputs = leaves(37, 20)
+        loss = ClipEqSimLoss("v2", "softmax", margin=1e-4, backend="triton")(*inputs[:3])
+        results.append([loss, *gradients(loss, inputs)])
+    for first, second in zip(*results, strict=True):
+        assert torch.equal(first, second)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_products_with_float32_sums(dtype: torch.dtype) -> None:
+    if dtype == torch.bfloat16 and DEVICE == "cpu":
+        pytest.skip("Triton's interpreter multiplies bfloat16 wrongly: NumPy has no such type")
+    inputs = leaves(20, 16, dtype)[:2]
+    loss = EqSimLoss("v1", backend="triton")(*inputs)
+    assert loss.dtype == torch.float32
+    exact = EqSimLoss("v1", backend="dense")(*(rows.detach().double() for rows in inputs))
+    assert abs(float(loss.detach()) - float(exact)) < torch.finfo(dtype).eps * float(exact)
+
+
+def test_auto_takes_the_kernels_on_a_gpu() -> None:
+    assert EqSimLoss("v1", "softmax").explain(4096, 64, "cuda").name == "triton"
