@@ -72,6 +72,8 @@ def test_any_text_is_read_or_refused_by_its_words(text):
         ("an orange ring and a blue ring", True),
         ("two rings", True),
         ("three rings", False),
+        ("one ring", False),
+        ("zero stars", False),
         ("one large orange object", True),
         ("three objects", True),
         ("zero circles", True),
