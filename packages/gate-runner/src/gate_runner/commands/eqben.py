@@ -26,7 +26,7 @@ def build(
     for name in kind or ():
         if name not in KINDS:
             raise unknown("kind of pair", name, KINDS)
-    kinds = list(dict.fromkeys(kind or KINDS))
+    kinds = [name for name in KINDS if name in (kind or KINDS)]
     made = (minimal_pair(generator_at(seed, index), kinds[index % len(kinds)]) for index in range(pairs * len(kinds)))
     typer.echo(f"{pairs * len(kinds)} pairs in {write_pairs(made, output, size=size)}")
 
@@ -54,9 +54,9 @@ def score(
     for start in range(0, len(rows), batch_size):
         some = rows[start : start + batch_size]
         pictures = torch.from_numpy(read_pictures(some)).permute(0, 1, 4, 2, 3).flatten(0, 1)
-        images = F.normalize(model.encode_image(pictures), dim=-1).unflatten(0, (-1, 2))
+        images = F.normalize(model.encode_image(pictures), dim=-1).reshape(len(some), 2, -1)
         captions = [caption for row in some for caption in (row.caption0, row.caption1)]
-        texts = F.normalize(model.encode_text(captions), dim=-1).unflatten(0, (-1, 2))
+        texts = F.normalize(model.encode_text(captions), dim=-1).reshape(len(some), 2, -1)
         parts.append(torch.einsum("ncd,nid->nci", texts, images).cpu())
     similarities = torch.cat(parts).double().numpy()
     kinds = [str(row.extra.get("kind", "")) for row in rows]

@@ -20,7 +20,7 @@ def run(job: Job) -> Outcome:
     """
     test = job.data.test
     images = F.normalize(pooled(job, test, "test"), dim=-1)
-    texts = F.normalize(embedded(job, test.questions or ()), dim=-1).unflatten(0, (len(test), 2))
+    texts = F.normalize(embedded(job, test.questions or ()), dim=-1).reshape(len(test), 2, -1)
     similarities = torch.einsum("ncd,nid->nci", texts, images)
     with job.timed("test"):
         found = winoground_scores(similarities.double().numpy(), seed=job.seed)
