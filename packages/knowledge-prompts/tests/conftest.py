@@ -1,16 +1,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).parent
-if str(HERE) not in sys.path:  # the helpers beside the tests, also under --import-mode=importlib
-    sys.path.insert(0, str(HERE))
-
-from wordnet_writer import write_wordnet  # noqa: E402
+from .wordnet_writer import write_wordnet
 
 
 @pytest.fixture(scope="session")
@@ -22,7 +17,7 @@ def tiny_wordnet(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def shared_knowledge() -> Path:
     """ELEVATER's stored knowledge, where the checkout has it beside it."""
     roots = [Path(value)] if (value := os.environ.get("VLB_SHARED_DATA")) else []
-    roots += [parent / "shared" / "data" for parent in HERE.parents]
+    roots += [parent / "shared" / "data" for parent in Path(__file__).parents]
     for root in roots:
         if (root / "elevater_knowledge").is_dir():
             return root / "elevater_knowledge"

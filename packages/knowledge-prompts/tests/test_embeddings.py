@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from _reference import CONTEXT, END, AveragingEncoder, CausalEncoder, FixedWidthEncoder, WordTokenizer, class_embedding
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +14,8 @@ from knowledge_prompts import (
     token_rules,
     truncation_report,
 )
+
+from ._reference import CONTEXT, END, AveragingEncoder, CausalEncoder, FixedWidthEncoder, WordTokenizer, class_embedding
 
 WORDS = WordTokenizer()
 LONG = "a very long account of a bird that goes on and on and never ends"

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from wordnet_writer import TinySynset, write_wordnet
 
 from knowledge_prompts import WordNet, WordNetDefinition, WordNetFiles, WordNetMissingError, WordNetPath, find_wordnet
+
+from .wordnet_writer import TinySynset, write_wordnet
 
 if TYPE_CHECKING:
     from pathlib import Path
