@@ -210,8 +210,8 @@ def test_a_busy_endpoint_is_asked_again(server, status):
 
 def test_redirections_are_not_followed(server):
     server.redirect = server.url + "/elsewhere"
-    server.answer = lambda asked: (307, b"")
-    with pytest.raises(LanguageModelError, match="status 307") as caught:
+    server.answer = lambda asked: (302, b"")
+    with pytest.raises(LanguageModelError, match="status 302") as caught:
         Endpoint(server.url, "small").complete("x")
     assert caught.value.permanent
     assert len(server.asked) == 1
@@ -257,6 +257,13 @@ def test_nonsense_is_repeated_then_listed(server, body):
     assert source.items("owl") == []
     assert len(server.asked) == 2
     assert list(source.failed) == ["owl"]
+
+
+def test_the_size_of_an_answer_is_bounded(server):
+    whole = json.loads(chat("An explanation.")[1])
+    server.answer = lambda asked: (200, json.dumps({"padding": "x" * (1 << 20), **whole}).encode())
+    with pytest.raises(LanguageModelError, match="more than 1048576 bytes"):
+        Endpoint(server.url, "small").complete("x")
 
 
 def test_answers_end_with_their_line():
