@@ -175,6 +175,11 @@ def test_selection_with_every_objective(objective, missing):
     assert chosen.objective == objective
 
 
+def test_nothing_unselected_is_left():
+    with pytest.raises(EeveeError, match="k is 6, every benchmark"):
+        select(made_up(), 6, scorer=RidgeScorer(objective="unselected"))
+
+
 def test_small_tier_is_no_better_than_random_here():
     judged = score(GATE, published().tiers["small"], randoms=1000)
     assert 0.6 < judged.better_randoms < 0.8
@@ -335,3 +340,11 @@ def test_rankings():
     assert prediction_agreement(GATE, published().tiers["base"]) > 0.9
     flipped = replace(GATE, metrics=tuple(replace(m, direction="lower") for m in GATE.metrics))
     np.testing.assert_allclose(overall_scores(flipped), -scores, atol=1e-12)
+
+
+def test_a_missing_member_is_predicted_like_any_other_metric():
+    """Intervals of a row without a member are those of the subset without it."""
+    with_gap = predict(GATE, ["acdc", "happy", "mini"], {"new": {"acdc": 50.0, "mini": 80.0}}).models["new"]
+    without = predict(GATE, ["acdc", "mini"], {"new": {"acdc": 50.0, "mini": 80.0}}).models["new"]
+    assert with_gap.cells == without.cells
+    assert with_gap.missing == ("happy/individual-acc1",)

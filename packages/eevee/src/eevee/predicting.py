@@ -10,13 +10,13 @@ import numpy as np
 from eevee.errors import EeveeError
 from eevee.ranking import overall_scores
 from eevee.record import Recorded
-from eevee.ridge import fit, held_out_residuals
+from eevee.ridge import fit, residuals_from_columns
 from eevee.standard import standardise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from jaxtyping import Float
+    from jaxtyping import Float, Int
 
     from eevee.space import Candidate
     from eevee.standard import Standardised
@@ -93,11 +93,30 @@ def intervals(
         level: in (0, 1).
 
     Numerics: one quantile for all metrics, since twenty models are too few for one each; so coverage holds on average
-    over metrics and not for each. Leverages of rows with gaps are of the inputs that they have. The subset's own choice
-    makes residuals a little small; what that does to coverage is measured by `benchmarks/honesty.py`.
+    over metrics and not for each. A row with gaps is treated as if its present columns were the subset. The search
+    makes residuals a little small; what coverage remains is measured by `benchmarks/honesty.py`.
     """
-    columns = data.metric_columns(candidate)
-    residual = held_out_residuals(data, [candidate], alpha)[0].numpy()
+    columns = np.array(data.metric_columns(candidate))
+    given = ~np.isnan(rows[:, columns])
+    predicted, half, leverage = np.empty_like(rows), np.empty_like(rows), np.empty(len(rows))
+    for pattern in np.unique(given, axis=0):
+        same = np.flatnonzero((given == pattern).all(axis=1))
+        present = columns[pattern]
+        scale, quantile = _residual_scale(data, present, alpha, level)
+        coefficients = fit(data, present, alpha)
+        x, new = data.values[:, present], rows[np.ix_(same, present)]
+        inverse = np.linalg.inv(x.T @ x + alpha * np.eye(len(present)))
+        leverage[same] = 1 / len(x) + np.einsum("mi,ij,mj->m", new, inverse, new)
+        predicted[same] = new @ coefficients[:-1] + coefficients[-1]
+        half[same] = quantile * scale * np.sqrt(1 + leverage[same])[:, None]
+    return predicted, half, leverage
+
+
+def _residual_scale(
+    data: Standardised, columns: Int[np.ndarray, " d"], alpha: float, level: float
+) -> tuple[Float[np.ndarray, " metrics"], float]:
+    """Scale of each metric's held-out residuals from these columns, and the quantile of the scaled ones."""
+    residual = residuals_from_columns(data, columns[None], alpha)[0].numpy()
     counted = data.mask & data.varies
     spread = np.sqrt(1 + _held_out_leverage(data, columns, alpha))[:, None]
     scaled = np.where(counted, residual / spread, 0.0)
@@ -106,20 +125,13 @@ def intervals(
     outside[:, columns] = False
     usable = outside if outside.any() else counted
     n = len(scaled)
-    quantile = np.quantile((np.abs(scaled) / np.maximum(scale, 1e-12))[usable], min(1.0, level * (n + 1) / n))
-    predicted = np.empty_like(rows)
-    leverage = np.empty(len(rows))
-    for i, row in enumerate(rows):
-        present = [c for c in columns if not np.isnan(row[c])]
-        coefficients = fit(data, present, alpha)
-        predicted[i] = row[present] @ coefficients[:-1] + coefficients[-1]
-        x = data.values[:, present]
-        normal = x.T @ x + alpha * np.eye(len(present))
-        leverage[i] = 1 / len(x) + row[present] @ np.linalg.solve(normal, row[present])
-    return predicted, quantile * scale * np.sqrt(1 + leverage)[:, None], leverage
+    ratios = (np.abs(scaled) / np.maximum(scale, 1e-12))[usable]
+    return scale, float(np.quantile(ratios, min(1.0, level * (n + 1) / n)))
 
 
-def _held_out_leverage(data: Standardised, columns: Sequence[int], alpha: float) -> Float[np.ndarray, " models"]:
+def _held_out_leverage(
+    data: Standardised, columns: Sequence[int] | np.ndarray, alpha: float
+) -> Float[np.ndarray, " models"]:
     x = data.values[:, list(columns)]
     own = (x * np.linalg.solve(x.T @ x + alpha * np.eye(x.shape[1]), x.T).T).sum(axis=1) + 1 / len(x)
     return np.asarray(own / (1 - own))

@@ -192,7 +192,13 @@ def held_out_residuals(
     Returns:
         Residuals in standard deviations; zero where a target is missing.
     """
-    index = _padded_columns(data, batch)
+    return residuals_from_columns(data, _padded_columns(data, batch), alpha)
+
+
+def residuals_from_columns(
+    data: Standardised, index: Int[np.ndarray, "b d"], alpha: float
+) -> Float[Tensor, "b models metrics"]:
+    """`held_out_residuals` for candidates given by their metric columns."""
     if data.complete:
         return torch.from_numpy(_complete(data, index, alpha))
     return _masked(data, torch.from_numpy(index), alpha)

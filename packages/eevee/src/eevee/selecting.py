@@ -159,6 +159,8 @@ def select(
     meta = scorer or RidgeScorer()
     constraints = Constraints(k, budget, tuple(include), tuple(exclude), one_per_family, tuple(cover))
     space = Space(table, constraints)
+    if meta.objective == "unselected" and k == len(table.benchmarks):
+        raise EeveeError(f"k is {k}, every benchmark: the objective 'unselected' then has nothing to predict")
     data = standardise(table)
     say = progress or (lambda line: None)
     key = journal_key(table.hash, repr(meta))
