@@ -1,12 +1,13 @@
 """Does EqSim help? Fine-tunes micro-clip with seven losses and scores held-out minimal pairs and retrieval.
 
-    python experiments/eqsim_proof.py            # tune the weights, then five seeds; continues where it stopped
+    python experiments/eqsim_proof.py            # five seeds; the same command continues where it stopped
 
 Every method is the contrastive loss plus a weight times one term, trained for the same steps on the same batches from
 the same weights. The last transformer block, the norm after it and the projection of both towers are trained, and the
 logit scale; the blocks below are fixed, so their output is computed once for each seed's data. A weight is set as a
-ratio: the norm of the term's gradient with respect to the features over the contrastive loss's, on the first batch.
-The ratio of each method is chosen from `RATIOS` by group accuracy on a validation set, on a seed of its own.
+ratio: the norm of the term's gradient with respect to the features over the contrastive loss's, on the first batch, so
+that every term pulls equally hard. With --tune the ratio of each method is chosen from `RATIOS` by group accuracy on a
+validation set, on a seed of its own.
 
 Scenes, captions and pairs come from `eqben_builder.micro`; no minimal pair is trained on. Results are written after
 every run to results/eqsim_proof.json, and the table to results/eqsim_proof.md.
@@ -333,8 +334,8 @@ def table(ledger: Ledger, seeds: list[int]) -> str:
         f"Group accuracy in per cent on {settings['pairs']} held-out minimal pairs of each kind (chance 16.7), recall "
         f"at 1 among {settings['retrieval']} scenes; mean over {len(done)} seeds of data and order ± half of the 95 % "
         f"interval (Student's t), differences paired by seed. {settings['steps']} steps of {settings['batch']} for "
-        "every method. Ratio: norm of the term's gradient over the contrastive one's on the first batch, chosen on "
-        "validation pairs."
+        "every method. Ratio: norm of the term's gradient over the contrastive one's on the first batch, "
+        + ("chosen on validation pairs." if settings["tune"] else "the same for every method, not tuned.")
     )
     lines.append(
         f"Weights {settings['weights'][:12]}; {machine()['processor']}, one thread, torch {torch.__version__}. Made "
@@ -351,27 +352,28 @@ def main() -> None:
     parser.add_argument("--lr", type=float, default=5e-4)
     parser.add_argument("--pairs", type=int, default=250)
     parser.add_argument("--retrieval", type=int, default=300)
-    parser.add_argument("--ratios", type=Path, help="take the ratios from this earlier result instead of tuning")
+    parser.add_argument("--ratio", type=float, default=1.0, help="of every method, unless --tune is given")
+    parser.add_argument("--tune", action="store_true", help="choose each method's ratio on validation pairs")
     parser.add_argument("--output", type=Path, default=RESULTS / "eqsim_proof.json")
     settings = parser.parse_args()
     if not 2 <= settings.seeds <= 10:
         parser.error(f"--seeds {settings.seeds}: expected 2 to 10")
     torch.set_num_threads(1)
     weights = hashlib.sha256((FILES / "weights.safetensors").read_bytes()).hexdigest()
-    kept = {name: value for name, value in vars(settings).items() if isinstance(value, int | float) and name != "seeds"}
+    kept = {
+        name: value
+        for name, value in vars(settings).items()
+        if isinstance(value, bool | int | float) and name != "seeds"
+    }
     ledger = Ledger(settings.output, kept | {"weights": weights})
     model, tokenizer = load_micro_clip()
     check_tail(model, tokenizer)
     count = settings.steps * settings.batch
 
-    if settings.ratios is not None:
-        chosen = {
-            row["method"]: row["ratio"]
-            for row in json.loads(settings.ratios.read_text(encoding="utf-8"))["rows"]
-            if row["stage"] == "chosen"
-        }
-    else:
+    if settings.tune:
         chosen = tune(ledger, model, tokenizer, count, settings)
+    else:
+        chosen = dict.fromkeys(METHODS, settings.ratio)
     test = evaluation_data(model, tokenizer, TEST_SEED, settings.pairs, settings.retrieval)
     if ledger.find("test", "before", 0) is None:
         ledger.add(_row("test", "before", 0, 0.0, 0.0, 0.0, evaluate(Tail(model), test)))

@@ -1,4 +1,4 @@
-"""Time and peak memory over open_clip's ClipLoss, one thread, float32: python against_clip_loss.py [--sizes 4096 8192]
+"""Time and peak memory over open_clip's ClipLoss, one thread, float32: python against_clip_loss.py [--sizes 4096 8192].
 
 First every candidate is compared with the float64 dense loss at a small size; a speed is printed only if all agree.
 Time is processor time of loss and gradients, medians of runs that alternate in one process; memory is the resident
@@ -84,7 +84,9 @@ def check() -> bool:
         own, plain = errors(step(loss, narrow, extra), truth), errors(step(dense[name][0], narrow, extra), truth)
         fine = own[0] < 1e-6 and own[1] <= 4 * plain[1]
         good &= fine
-        print(f"{'ok ' if fine else 'BAD'} {name:<44} value {own[0]:.1e}, gradients {own[1]:.1e} (dense {plain[1]:.1e})")
+        print(
+            f"{'ok ' if fine else 'BAD'} {name:<44} value {own[0]:.1e}, gradients {own[1]:.1e} (dense {plain[1]:.1e})"
+        )
     return good
 
 
@@ -115,7 +117,7 @@ def main() -> None:
     for n in settings.sizes:
         inputs = batch(n)
         runs = {
-            name: (lambda loss=loss, extra=extra: step(loss, inputs, extra))
+            name: (lambda loss=loss, extra=extra, inputs=inputs: step(loss, inputs, extra))
             for name, (loss, extra) in candidates(n).items()
         }
         seconds = alternate(runs, settings.repeats)
@@ -128,8 +130,12 @@ def main() -> None:
             target = TARGETS.get(name, {}).get(n, (None, None))
             missed = [got for got, most in zip((ratio, share), target, strict=True) if most is not None and got > most]
             verdict = "" if target == (None, None) else ("  MISSED" if missed else "  met")
-            print(f"  {name:<44} time {ratio:.3f}  memory {share:.3f} ({memory[name]:.0f} MB)  target {target}{verdict}")
-            rows.append({"n": n, "candidate": name, "time": ratio, "memory": share, "target": target, "met": not missed})
+            print(
+                f"  {name:<44} time {ratio:.3f}  memory {share:.3f} ({memory[name]:.0f} MB)  target {target}{verdict}"
+            )
+            rows.append(
+                {"n": n, "candidate": name, "time": ratio, "memory": share, "target": target, "met": not missed}
+            )
         rows.append({"n": n, "candidate": "ClipLoss", "seconds": seconds["ClipLoss"], "megabytes": memory["ClipLoss"]})
     save("against_clip_loss", {"d": DIM, "repeats": settings.repeats, "rows": rows})
 

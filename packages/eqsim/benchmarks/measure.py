@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import statistics
 import time
@@ -29,6 +30,7 @@ def machine() -> dict[str, str]:
         "gpu": device,
         "python": platform.python_version(),
         "torch": torch.__version__,
+        "load": f"{os.getloadavg()[0]:.1f} processes waiting for {os.cpu_count()} cores",
         "date": time.strftime("%Y-%m-%d"),
     }
 

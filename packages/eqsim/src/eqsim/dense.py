@@ -57,6 +57,7 @@ def dense_terms(objective: Objective, scores: Float[Tensor, "n n"], close_pairs:
             margin_v1=objective.margin_v1,
             margin_mode=objective.margin_mode,
             distant_reduction=objective.distant_reduction,
+            trusted=True,
         )
     if objective.mode == "v1":
         v1 = eqsim_v1(scores, close_pairs, margin=objective.margin_v1, margin_mode=objective.margin_mode)

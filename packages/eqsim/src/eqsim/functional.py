@@ -155,8 +155,11 @@ def hybrid_terms(
     margin_v1: float = 0.0,
     margin_mode: MarginMode = "mean",
     distant_reduction: DistantReduction = "mean",
+    trusted: bool = False,
 ) -> Terms:
     """Return the three terms whose sum is `eqsim_hybrid`; same arguments.
+
+    With `trusted` the indices of `close_pairs` are not read: they come from `select_close_pairs`, or were looked at.
 
     Example:
         >>> import torch
@@ -164,7 +167,7 @@ def hybrid_terms(
         >>> float(terms.total())
         0.0
     """
-    scores = _prepare(scores, close_pairs, sides, margin, margin_mode)
+    scores = _prepare(scores, None if trusted else close_pairs, sides, margin, margin_mode)
     check_non_negative(margin_v1=margin_v1)
     check_choice("distant_reduction", distant_reduction, ("mean", "reference"))
     n = scores.shape[0]

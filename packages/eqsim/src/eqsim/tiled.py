@@ -175,11 +175,12 @@ def tiled_parts(
     # 2 mean d^2 + 2 mean a^2 needs no d_ij; one side alone or a margin does, since (d - a)^2 is then wanted accurately.
     split = objective.margin == 0 and len(objective.sides) == 2
     matching = matching_scores(image, text, unit=unit)
-    # The contrastive loss subtracts L_ii from log-sum-exps of products that carry the rows' rounding errors, so it wants
-    # the product itself.
+    # The contrastive loss subtracts L_ii from log-sum-exps of products that carry the rows' rounding errors, so it
+    # wants the product itself.
     logits_ii = (matching_scores(image, text, unit=False) if unit and contrast is not None else matching) * scale
     by_tiles = everything and all_sums is None
-    plan = _plan(objective, contrast, everything=by_tiles, split=split, tile=tile or TILE, rank=rank, world=world_size)
+    size = tile or TILE
+    plan = _plan(objective, contrast, everything=by_tiles, split=split, tile=size, rank=rank, world=world_size)
     lse: Tensor | None = None
     sums: Tensor | None = None
     if plan.lse or plan.sigmoid or plan.terms:

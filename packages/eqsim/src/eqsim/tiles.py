@@ -253,10 +253,11 @@ def tile_softmax_sums(
 
 def _slopes(a: Tensor, d: Tensor | None, weights: Tensor, plan: Plan) -> tuple[Tensor | None, Tensor | None]:
     """Return the gradients of the weighted sums with respect to s_ij (minus that of s_ji) and to d."""
-    slope = a if plan.v1 and plan.margin_v1 == 0 else _active(a, plan.margin_v1) if plan.v1 else None
-    slope = None if slope is None else slope * (4 * weights[0])
+    slope = _active(a, plan.margin_v1) if plan.v1 else None
     if d is None:
-        return slope, None
+        # The caller's difference is its own: no copy is needed where nothing else reads it.
+        return (None if slope is None else slope.mul_(4 * weights[0])), None
+    slope = None if slope is None else slope * (4 * weights[0])
     pull = torch.zeros_like(d)
     slope = torch.zeros_like(d) if slope is None else slope
     for asked, sign, weight in ((plan.text, -1, weights[1]), (plan.image, 1, weights[2])):
@@ -323,7 +324,8 @@ def tile_gradients(
             own, other = (slice(None), None), (None, slice(None))
             # In x rows are the tile's rows; in y they are its columns, so the weights swap axes.
             row_at, column_at = ((c, other), (b, own)) if mirrored else ((b, own), (c, other))
-            grad.zero_()
+            if not plan.lse:
+                grad.zero_()
             if soft is not None and slope is not None:
                 torch.add(row_weights[row_at[0]][row_at[1]], slope, alpha=-1 if mirrored else 1, out=grad)
                 grad.mul_(soft[1] if mirrored else soft[0])

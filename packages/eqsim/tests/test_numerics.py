@@ -1,0 +1,142 @@
+"""Float32 and half precision against float64, at scale 100, near convergence, with duplicates; compiled, too."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from eqsim import ClipEqSimLoss, CyclicLoss, EqSimLoss, SigLipEqSimLoss
+
+N, DIM = 300, 24
+
+
+def batch(spread: float, n: int = N, seed: int = 0) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    image = torch.nn.functional.normalize(torch.randn(n, DIM, generator=generator), dim=1)
+    text = torch.nn.functional.normalize(image + spread * torch.randn(n, DIM, generator=generator), dim=1)
+    return [image.requires_grad_(), text.requires_grad_()]
+
+
+def run(loss: torch.nn.Module, inputs: list[torch.Tensor], *scale: float) -> tuple[torch.Tensor, ...]:
+    value = loss(*inputs, *scale)
+    return value.detach(), *torch.autograd.grad(value, inputs)
+
+
+def errors(found: tuple[torch.Tensor, ...], truth: tuple[torch.Tensor, ...]) -> tuple[float, float]:
+    value = float((found[0] - truth[0]).abs() / truth[0].abs())
+    grads = max(float((a - b).norm() / b.norm()) for a, b in zip(found[1:], truth[1:], strict=True))
+    return value, grads
+
+
+@pytest.mark.parametrize("spread", [1.0, 1e-2, 1e-4, 1e-6])
+@pytest.mark.parametrize("mode", ["v1", "v2"])
+@pytest.mark.parametrize("backend", ["gram", "tiled"])
+def test_near_convergence_no_worse_than_four_times_the_dense_error(spread: float, mode: str, backend: str) -> None:
+    inputs = batch(spread)
+    wide = [rows.detach().double().requires_grad_() for rows in inputs]
+    truth = run(EqSimLoss(mode, backend="dense"), wide)
+    ours = errors(run(EqSimLoss(mode, backend=backend), inputs), truth)
+    dense = errors(run(EqSimLoss(mode, backend="dense"), inputs), truth)
+    rounding = 8 * torch.finfo(torch.float32).eps
+    assert ours[0] <= 4 * dense[0] + rounding
+    assert ours[1] <= 4 * dense[1] + rounding
+
+
+@pytest.mark.parametrize("score", ["cosine", "logits", "softmax"])
+@pytest.mark.parametrize("backend", ["dense", "tiled"])
+@pytest.mark.parametrize("kind", [ClipEqSimLoss, SigLipEqSimLoss])
+def test_float32_loss_at_scale_100(kind: type, score: str, backend: str) -> None:
+    inputs = batch(0.7)
+    wide = [rows.detach().double().requires_grad_() for rows in inputs]
+    found = errors(run(kind("v2", score, backend=backend), inputs, 100.0), run(kind("v2", score), wide, 100.0))
+    assert found[0] < 1e-6
+    assert found[1] < 2e-5
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("backend", ["dense", "tiled", "gram"])
+def test_half_precision_features_are_summed_in_float32(dtype: torch.dtype, backend: str) -> None:
+    inputs = [rows.detach().to(dtype).requires_grad_() for rows in batch(0.5)]
+    wide = [rows.detach().double().requires_grad_() for rows in inputs]
+    value, *grads = run(ClipEqSimLoss("v2", backend=backend), inputs, 100.0)
+    exact = run(ClipEqSimLoss("v2", backend="dense"), wide, 100.0)
+    assert value.dtype == torch.float32
+    assert float((value - exact[0]).abs()) < 1e-5 * float(exact[0])
+    for ours, theirs in zip(grads, exact[1:], strict=True):
+        assert ours.dtype == dtype
+        assert float((ours.double() - theirs).norm() / theirs.norm()) < 2 * torch.finfo(dtype).eps
+
+
+@pytest.mark.parametrize("backend", ["dense", "tiled", "gram"])
+def test_autocast_does_not_reach_inside(backend: str) -> None:
+    inputs = batch(0.5)
+    loss = ClipEqSimLoss("v2", backend=backend)
+    plain = run(loss, inputs, 100.0)
+    with torch.autocast("cpu", torch.bfloat16):
+        value = loss(*inputs, 100.0)
+    cast = value.detach(), *torch.autograd.grad(value, inputs)
+    for ours, theirs in zip(cast, plain, strict=True):
+        assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("backend", ["dense", "tiled", "gram"])
+def test_duplicates_in_the_batch(backend: str) -> None:
+    image, text = (torch.cat([rows.detach(), rows.detach()]).requires_grad_() for rows in batch(0.5, 20))
+    value, *grads = run(ClipEqSimLoss("hybrid", backend=backend), [image, text], 100.0)
+    assert all(bool(torch.isfinite(x).all()) for x in (value, *grads))
+    _, *grads = run(ClipEqSimLoss("v2", backend=backend), [image, text], 100.0)
+    torch.testing.assert_close(grads[0][:20], grads[0][20:], rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("backend", ["dense", "tiled", "gram"])
+def test_invariances(seed: int, backend: str) -> None:
+    image, text = (rows.detach().double() for rows in batch(0.5, 50, seed))
+    loss = EqSimLoss("v2", backend=backend)
+    order = torch.randperm(50, generator=torch.Generator().manual_seed(seed))
+    torch.testing.assert_close(loss(image[order], text[order]), loss(image, text), rtol=1e-10, atol=0)
+    torch.testing.assert_close(loss(text, image), loss(image, text), rtol=1e-10, atol=0)
+
+
+COMPILED = [
+    (EqSimLoss("v2", backend="dense"), True),
+    (EqSimLoss("v1", backend="gram"), True),
+    (ClipEqSimLoss("hybrid", "softmax", backend="tiled"), True),
+    (CyclicLoss(), False),
+]
+
+
+@pytest.mark.parametrize(("loss", "scaled"), COMPILED, ids=lambda value: type(value).__name__)
+def test_compiles_without_a_graph_break(loss: torch.nn.Module, scaled: bool) -> None:
+    inputs = batch(0.5, 40)
+    scale = (torch.tensor(10.0),) if scaled else ()
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
+    for ours, theirs in zip(run(compiled, inputs, *scale), run(loss, inputs, *scale), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-7)
+
+
+class _Counter(torch.utils._python_dispatch.TorchDispatchMode):
+    """Counts operations, and refuses those that wait for the device."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func: object, types: object, args: tuple = (), kwargs: dict | None = None) -> object:
+        self.count += 1
+        name = str(func)
+        assert not any(word in name for word in ("_local_scalar_dense", "nonzero", "unique", "masked_select")), name
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("backend", ["dense", "gram"])
+@pytest.mark.parametrize("mode", ["v1", "v2", "hybrid"])
+def test_operations_do_not_grow_with_the_batch_nor_wait_for_the_device(mode: str, backend: str) -> None:
+    loss = ClipEqSimLoss(mode, backend=backend) if backend == "dense" else EqSimLoss(mode, backend=backend)
+    counts = []
+    for n in (10, 40, 160):
+        inputs = batch(0.5, n)
+        with _Counter() as counter:
+            run(loss, inputs, 10.0)
+        counts.append(counter.count)
+    assert counts[0] == counts[1] == counts[2]
