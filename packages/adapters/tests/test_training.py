@@ -149,6 +149,7 @@ def test_batches_are_whole_and_visit_everything(n: int, size: int) -> None:
 def test_biases_norms_and_scalars_do_not_decay() -> None:
     module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.MultiheadAttention(4, 2), nn.LayerNorm((4, 4)))
     decayed, plain = (group["params"] for group in parameter_groups(module, 0.1))
+    assert [group["weight_decay"] for group in parameter_groups(module, 0.1)] == [0.1, 0.0]
     names = {id(p): name for name, p in module.named_parameters()}
     assert sorted(names[id(p)] for p in decayed) == ["0.weight", "2.in_proj_weight", "2.out_proj.weight"]
     assert len(decayed) + len(plain) == len(names)

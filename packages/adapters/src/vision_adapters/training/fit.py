@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -15,12 +15,20 @@ from vision_adapters.training.checkpoint import changing_state, fingerprint, loa
 from vision_adapters.training.schedule import Rate, parameter_groups
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from vision_adapters.training.recipe import Recipe
 
 Direction = Literal["higher", "lower"]
+
+
+class Kept(NamedTuple):
+    """A validated checkpoint: its step, its score, and what training can change."""
+
+    step: int
+    score: float
+    state: dict[str, Tensor]
 
 
 class Validation(NamedTuple):
@@ -45,12 +53,14 @@ class Fit:
         best_score: its score.
         history: every validation, in order.
         seconds: time in the loop, summed over interruptions.
+        kept: the best validated checkpoints, best first, as many as `fit` was asked to keep.
     """
 
     best_step: int
     best_score: float
     history: list[Validation]
     seconds: float
+    kept: list[Kept]
 
 
 def batch_indices(samples: int, batch_size: int, step: int, seed: int) -> Tensor:
@@ -88,6 +98,7 @@ def fit(
     checkpoint: Path | None = None,
     progress: Callable[[int, int, float | None], None] | None = None,
     device: torch.device | str | None = None,
+    keep: int = 1,
 ) -> Fit:
     """Train a module in place and leave in it the weights that validated best, the untrained ones included.
 
@@ -105,6 +116,7 @@ def fit(
             ends with the same bits as one that was never interrupted. A finished one is only read.
         progress: called after each step with (step, steps, score of a validation or None).
         device: where the module and each batch go; by default, where the first input is.
+        keep: how many of the best validated checkpoints to keep, for `ensemble_logits`.
 
     Returns:
         Best step and score, the history and the time. The module is left in eval mode.
@@ -136,14 +148,21 @@ def fit(
     """
     place = torch.device(device) if device is not None else inputs[0].device if inputs else torch.device("cpu")
     _check(inputs, targets, direction, seed)
+    if keep < 1:
+        raise ValueError(f"keep must be at least 1, got {keep}")
     module.to(place)
     optimiser = torch.optim.AdamW(
-        parameter_groups(module, recipe.weight_decay), lr=recipe.lr, betas=recipe.betas, eps=recipe.eps
+        parameter_groups(module, recipe.weight_decay, recipe.head_lr_scale),
+        lr=recipe.lr,
+        betas=recipe.betas,
+        eps=recipe.eps,
     )
     rate = Rate(recipe, optimiser)
-    marks = fingerprint(inputs, targets, recipe, seed, direction, module) if checkpoint is not None else {}
+    marks: dict[str, str] = {}
+    if checkpoint is not None:
+        marks = {**fingerprint(inputs, targets, recipe, seed, direction, module), "keep": str(keep)}
     history: list[Validation] = []
-    best: dict[str, Tensor] = {}
+    kept: list[Kept] = []
     done, seconds = 0, 0.0
     losses: list[float] = []
     norms: list[float] = []
@@ -160,7 +179,8 @@ def fit(
             if place.type == "cuda":
                 torch.cuda.set_rng_state(state["device_generator"].cpu(), place)
             history = [Validation(int(row[0]), *row[1:]) for row in state["history"]]
-            best, done, seconds = state["best"], state["step"], state["seconds"]
+            kept = [Kept(*each) for each in state["kept"]]
+            done, seconds = state["step"], state["seconds"]
         start = time.perf_counter()
 
         for step in range(done if not history else done + 1, recipe.steps + 1):
@@ -174,8 +194,8 @@ def fit(
             score: float | None = None
             if step % recipe.validate_every == 0 or step == recipe.steps:
                 score = _validated(module, validate, step)
-                if not history or _better(score, best_of(history, direction).score, direction):
-                    best = changing_state(module)
+                if len(kept) < keep or _better(score, kept[-1].score, direction):
+                    kept = best_first([*kept, Kept(step, score, changing_state(module))], direction)[:keep]
                 history.append(Validation(step, score, _mean(losses), _mean(norms), now))
                 losses, norms = [], []
                 if checkpoint is not None:
@@ -183,7 +203,7 @@ def fit(
                         "fingerprint": marks,
                         "step": step,
                         "module": changing_state(module),
-                        "best": best,
+                        "kept": [tuple(each) for each in kept],
                         "optimiser": optimiser.state_dict(),
                         "rate": rate.state(),
                         "generator": torch.get_rng_state(),
@@ -197,29 +217,63 @@ def fit(
                 progress(step, recipe.steps, score)
         seconds += time.perf_counter() - start
 
-    module.load_state_dict(best, strict=False)
+    module.load_state_dict(kept[0].state, strict=False)
     module.eval()
-    chosen = best_of(history, direction)
-    return Fit(best_step=chosen.step, best_score=chosen.score, history=history, seconds=seconds)
+    return Fit(best_step=kept[0].step, best_score=kept[0].score, history=history, seconds=seconds, kept=kept)
 
 
-def best_of(history: list[Validation], direction: Direction) -> Validation:
-    """The best validation, the earliest among equals.
+Scored = TypeVar("Scored", Kept, Validation)
+
+
+def best_first(validated: Sequence[Scored], direction: Direction) -> list[Scored]:
+    """Sort by score, the best first, the earlier step first among equals.
 
     Args:
-        history: at least one validation.
+        validated: checkpoints or validations.
         direction: "higher" or "lower" is better.
 
     Returns:
-        That validation.
+        The same, sorted.
 
     Example:
-        >>> nan = math.nan
-        >>> best_of([Validation(0, 2.0, nan, nan, nan), Validation(5, 1.0, nan, nan, nan)], "lower").step
-        5
+        >>> rows = [Kept(0, 2.0, {}), Kept(5, 1.0, {}), Kept(9, 1.0, {})]
+        >>> [row.step for row in best_first(rows, "lower")]
+        [5, 9, 0]
     """
-    sign = 1.0 if direction == "higher" else -1.0
-    return max(history, key=lambda row: sign * row.score)
+    sign = -1.0 if direction == "higher" else 1.0
+    return sorted(validated, key=lambda row: (sign * row.score, row.step))
+
+
+def ensemble_logits(module: nn.Module, kept: Sequence[Kept], forward: Callable[[nn.Module], Tensor]) -> Tensor:
+    """The mean of the scores that several checkpoints of one module give.
+
+    Args:
+        module: the trained module; its present weights are put back at the end.
+        kept: checkpoints, for example the first three of `Fit.kept`.
+        forward: module -> scores, for example on the test inputs.
+
+    Returns:
+        The mean scores.
+
+    Raises:
+        ValueError: no checkpoints.
+
+    Source:
+        GATE, section 8.1: logits of the top 1, 3 and 5 validated models are averaged.
+    """
+    if not kept:
+        raise ValueError("there are no checkpoints to average")
+    before = changing_state(module)
+    module.eval()
+    total: Tensor | None = None
+    with torch.no_grad():
+        for each in kept:
+            module.load_state_dict(each.state, strict=False)
+            scores = forward(module).float()
+            total = scores if total is None else total + scores
+    module.load_state_dict(before, strict=False)
+    assert total is not None
+    return total / len(kept)
 
 
 def _step(

@@ -28,6 +28,7 @@ class Recipe:
         threshold: relative, >= 0, for "plateau".
         warmup: steps of linear rise, >= 0, for "cosine" and "constant".
         clip_norm: largest norm of the gradient, or None to leave it.
+        head_lr_scale: factor of the rate for parameters under the module's `head`, > 0; GATE's code uses 10.
         accumulate: parts into which a batch is cut, >= 1; the gradient is that of the whole batch for losses that
             average over samples, at 1/accumulate of the memory.
 
@@ -55,6 +56,7 @@ class Recipe:
     threshold: float = 1e-4
     warmup: int = 0
     clip_norm: float | None = None
+    head_lr_scale: float = 1.0
     accumulate: int = 1
 
     def __post_init__(self) -> None:
@@ -63,7 +65,7 @@ class Recipe:
         for name, least in at_least.items():
             if getattr(self, name) < least:
                 raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
-        for name in ("lr", "eps"):
+        for name in ("lr", "eps", "head_lr_scale"):
             if not (getattr(self, name) > 0 and math.isfinite(getattr(self, name))):
                 raise ValueError(f"{name} must be positive and finite, got {getattr(self, name)}")
         if not 0 < self.factor < 1:

@@ -19,15 +19,17 @@ NORMS = (
 )
 
 
-def parameter_groups(module: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Split the trainable parameters into those that decay and those that do not.
+def parameter_groups(module: nn.Module, weight_decay: float, head_lr_scale: float = 1.0) -> list[dict[str, Any]]:
+    """Split the trainable parameters by whether they decay and by their learning rate.
 
     Args:
         module: any module.
         weight_decay: for weight matrices and kernels.
+        head_lr_scale: factor of the rate for parameters under `module.head`.
 
     Returns:
-        Two groups for a torch optimiser: matrices and kernels with the decay; biases, norms and scalars without.
+        Groups for a torch optimiser, the empty ones left out: matrices and kernels with the decay; biases, norms and
+        scalars without; each for the head where its rate differs. `lr_scale` holds the factor.
 
     Raises:
         ValueError: a module without trainable parameters.
@@ -36,19 +38,21 @@ def parameter_groups(module: nn.Module, weight_decay: float) -> list[dict[str, A
         >>> [len(group["params"]) for group in parameter_groups(nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3)), 0.1)]
         [1, 3]
     """
-    decayed: list[Tensor] = []
-    plain: list[Tensor] = []
+    found: dict[tuple[float, float], list[Tensor]] = {}
     seen: set[int] = set()
-    for part in module.modules():
+    for path, part in module.named_modules():
+        in_head = path == "head" or path.startswith("head.")
         for name, parameter in part.named_parameters(recurse=False):
             if not parameter.requires_grad or id(parameter) in seen:
                 continue
             seen.add(id(parameter))
             without = isinstance(part, NORMS) or parameter.ndim < 2 or name.endswith("bias")
-            (plain if without else decayed).append(parameter)
-    if not decayed and not plain:
+            key = (head_lr_scale if in_head else 1.0, 0.0 if without else weight_decay)
+            found.setdefault(key, []).append(parameter)
+    if not found:
         raise ValueError(f"{type(module).__name__} has no trainable parameter")
-    return [{"params": decayed, "weight_decay": weight_decay}, {"params": plain, "weight_decay": 0.0}]
+    ordered = sorted(found.items(), key=lambda item: (item[0][0], -item[0][1]))
+    return [{"params": params, "weight_decay": decay, "lr_scale": scale} for (scale, decay), params in ordered]
 
 
 class Rate:
@@ -77,7 +81,7 @@ class Rate:
         else:
             scale = 1.0
         for group in self.optimiser.param_groups:
-            group["lr"] = recipe.lr * scale
+            group["lr"] = recipe.lr * scale * group["lr_scale"]
         return recipe.lr * scale
 
     def observe(self, loss: float) -> None:

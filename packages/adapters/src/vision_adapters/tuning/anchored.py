@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from vision_adapters.heads import LinearHead, language_head
-from vision_adapters.tuning.data import Tuned, TuningData
+from vision_adapters.tuning.data import Fold, Tuned, TuningData
 from vision_adapters.tuning.logistic import RidgeLogistic
 
 if TYPE_CHECKING:
@@ -22,14 +22,15 @@ if TYPE_CHECKING:
 STRENGTHS = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 # Zero-shot's part in the scores, in units of one over the dual encoder's scale: cosines times these.
 BLENDS = (0.0, 1.0, 2.0, 4.0, 7.0, 12.0, 20.0, 35.0, 60.0, 100.0)
+PRIOR = 10
 STEPS = 8  # per point of the path: each starts from the one before
 
 
-class Whitening(NamedTuple):
-    """Unit-length features, centred and scaled so that their mean squared length is 1."""
+class Standardisation(NamedTuple):
+    """Unit-length features, each dimension centred and scaled, so that rows have a mean squared length of 1."""
 
     centre: Float[Tensor, " d"]
-    scale: float
+    scale: Float[Tensor, " d"]
 
     def __call__(self, unit: Float[Tensor, "n d"]) -> Float[Tensor, "n d+1"]:
         """The features with a column of ones, for the bias."""
@@ -37,29 +38,33 @@ class Whitening(NamedTuple):
         return torch.cat([moved, moved.new_ones(len(moved), 1)], dim=1)
 
 
-def whitening(unit: Float[Tensor, "n d"]) -> Whitening:
-    """Centre and scale of the training features.
+def standardisation(unit: Float[Tensor, "n d"]) -> Standardisation:
+    """Centre and scales of the training features.
 
     Args:
         unit: rows of length 1.
 
     Returns:
-        The map; a scale of 1 where all rows are equal.
+        The map. Each dimension's variance is pulled towards their mean with the weight of PRIOR samples, so that few
+        images do not stretch a dimension that they happen to agree in; scales are 1 where all rows are equal.
     """
     centre = unit.mean(0)
-    spread = float((unit - centre).square().sum(1).mean())
-    return Whitening(centre, 1.0 / math.sqrt(spread) if spread > 1e-12 else 1.0)
+    variance = (unit - centre).square().mean(0)
+    variance = (len(unit) * variance + PRIOR * variance.mean()) / (len(unit) + PRIOR)
+    if float(variance.max()) < 1e-14:
+        return Standardisation(centre, torch.ones_like(variance))
+    return Standardisation(centre, (variance * unit.shape[1]).rsqrt())
 
 
 def cosines(data: TuningData, unit: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
-    """Cosines of unit-length features with the class texts, 0 without texts.
+    """Products of features with the class texts at length 1: cosines for features of length 1; 0 without texts.
 
     Args:
         data: whose class embeddings.
-        unit: rows of length 1.
+        unit: one row per image.
 
     Returns:
-        One cosine per row and class.
+        One number per row and class.
     """
     if data.class_embeddings is None:
         return unit.new_zeros(len(unit), data.classes)
@@ -69,13 +74,13 @@ def cosines(data: TuningData, unit: Float[Tensor, "n d"]) -> Float[Tensor, "n k"
 def tune_anchored(data: TuningData) -> Tuned:
     r"""Move away from zero-shot as far, and in as many directions, as validation supports.
 
-    Scores are $\rho \cos(x, v_c) + \delta_c \cdot z + b_c$, z being the unit-length feature, centred and scaled.
-    For each of seven penalties, $(\delta, b)$ minimises the cross-entropy plus $\frac{\lambda}{2}\lVert(\delta, b)\rVert^2$,
-    each solution starting from the one before; for each solution, ten weights $\rho$ of the texts are tried. The
-    strong end, $\delta = b = 0$ with the encoder's own scale, is zero-shot exactly and is a candidate too. Among those
-    within half a standard error of the best metric, and none below zero-shot's, the least log-loss is chosen, for a
-    validation set of a few hundred images cannot tell seventy candidates apart by their hits; it is solved again on
-    training and validation together.
+    Scores are $\rho\, v_c \cdot z + \delta_c \cdot z + b_c$ with z the unit-length feature, each dimension centred and
+    scaled by the training images (ELEVATER's batch normalisation; it closes the gap between images and texts and weighs
+    down noisy dimensions). The second part is ridge logistic regression: for each of seven penalties on
+    $(\delta, b)$, each solution starting from the one before, ten weights $\rho$ of the texts are tried. The strong
+    end, zero-shot exactly, is a candidate too. Among those within half a standard error of the best metric, and none
+    below zero-shot's, the least log-loss is chosen, for a few hundred images cannot tell seventy candidates apart by
+    their hits; it is solved again on training and validation together.
 
     Args:
         data: with one fold, or several for pooled cross-validation. Without texts, only the penalty is chosen.
@@ -94,14 +99,16 @@ def tune_anchored(data: TuningData) -> Tuned:
     texts = cosines(data, unit)
     rows = data.validation_rows()
     blends = BLENDS if data.class_embeddings is not None else (0.0,)
-    pooled = [list(_path(data, unit, *fold)) for fold in data.folds]
+    pooled = [_path(data, unit, fold) for fold in data.folds]
     candidates = [(math.inf, data.logit_scale)] if data.class_embeddings is not None else []
     candidates += [(strength, blend) for strength in STRENGTHS for blend in blends]
     tried = []
     for strength, blend in candidates:
-        scores = blend * texts[rows]
-        if strength < math.inf:
-            scores = scores + torch.cat([path[STRENGTHS.index(strength)] for path in pooled])
+        if strength == math.inf:
+            scores = blend * texts[rows]
+        else:
+            place = STRENGTHS.index(strength)
+            scores = torch.cat([blend * path.texts + path.scores[place] for path in pooled])
         score, loss = data.score(scores, rows), _loss(data, scores, rows)
         tried.append({"strength": strength, "blend": blend, "validation": score, "loss": loss})
     best = _choose(tried, len(rows), floor=tried[0]["validation"] if data.class_embeddings is not None else -math.inf)
@@ -128,13 +135,21 @@ def _solutions(problem: RidgeLogistic, classes: int, last: float) -> Iterator[Te
             return
 
 
-def _path(data: TuningData, unit: Tensor, train: Tensor, held: Tensor) -> Iterator[Tensor]:
-    """Scores of the held rows at each penalty, without the texts' part."""
-    white = whitening(unit[train])
-    problem = RidgeLogistic(white(unit[train]), data.targets(train), several=data.several)
-    seen = white(unit[held]) @ problem.rotation
-    for delta in _solutions(problem, data.classes, STRENGTHS[-1]):
-        yield seen @ delta.T
+class _Path(NamedTuple):
+    """Scores of a fold's held rows: the texts' part, and the features' part at each penalty."""
+
+    texts: Tensor
+    scores: list[Tensor]
+
+
+def _path(data: TuningData, unit: Tensor, fold: Fold) -> _Path:
+    """Fit on a fold's training rows at each penalty."""
+    standard = standardisation(unit[fold.train])
+    problem = RidgeLogistic(standard(unit[fold.train]), data.targets(fold.train), several=data.several)
+    seen = standard(unit[fold.validation])
+    rotated = seen @ problem.rotation
+    solutions = _solutions(problem, data.classes, STRENGTHS[-1])
+    return _Path(cosines(data, seen[:, :-1]), [rotated @ delta.T for delta in solutions])
 
 
 def _refit(data: TuningData, unit: Tensor, strength: float, blend: float) -> LinearHead:
@@ -142,15 +157,15 @@ def _refit(data: TuningData, unit: Tensor, strength: float, blend: float) -> Lin
     if strength == math.inf:
         assert data.class_embeddings is not None
         return language_head(data.class_embeddings, data.logit_scale).eval()
-    white = whitening(unit)
-    problem = RidgeLogistic(white(unit), data.targets(), several=data.several)
+    standard = standardisation(unit)
+    problem = RidgeLogistic(standard(unit), data.targets(), several=data.several)
     *_, delta = _solutions(problem, data.classes, strength)
     found = problem.unrotated(delta)
-    weight = found[:, :-1] * white.scale
-    bias = found[:, -1] - weight @ white.centre
+    weight = found[:, :-1]
     if data.class_embeddings is not None:
         weight = weight + blend * F.normalize(data.class_embeddings, dim=1)
-    return linear_head(weight, bias)
+    weight = weight * standard.scale
+    return linear_head(weight, found[:, -1] - weight @ standard.centre)
 
 
 def linear_head(weight: Float[Tensor, "k d"], bias: Float[Tensor, " k"]) -> LinearHead:

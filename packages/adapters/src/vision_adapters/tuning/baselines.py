@@ -50,8 +50,8 @@ def tune_gda(data: TuningData) -> Tuned:
     r"""Gaussian discriminant analysis added to zero-shot, in closed form.
 
     $s\,v_c \cdot x + \alpha (w_c \cdot x + b_c)$ with $w_c = \Sigma^{-1}\mu_c$, $b_c = -\mu_c^\top\Sigma^{-1}\mu_c / 2$
-    (equal priors), and $\Sigma^{-1} = d\,((n - 1)\hat\Sigma + \operatorname{tr}(\hat\Sigma) I)^{-1}$; $\alpha$ is chosen
-    on validation.
+    (equal priors), and $\Sigma^{-1} = d\,((n - 1)\hat\Sigma + \operatorname{tr}(\hat\Sigma) I)^{-1}$; $\alpha$
+    is chosen on validation.
 
     Args:
         data: with class embeddings, one label per sample.

@@ -213,7 +213,7 @@ def tuning_data(
         metric: by default "accuracy", or "map_11point" for several labels.
         validation: "toolkit", the first ceil(20 %) of each class, as ELEVATER's toolkit; "shuffled", 20 % of each class
             (at least one) drawn with the seed; "folds", 5-fold cross-validation, which also serves one image per class
-            where there are texts; "auto", "shuffled" from 5 images per class on and "folds" below; or (features, labels).
+            where there are texts; "auto", "shuffled" from 5 images per class on, "folds" below; or (features, labels).
         seed: of the draws.
 
     Returns:

@@ -1,0 +1,60 @@
+"""Parameter counts and ELEVATER's performance-efficiency."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from torch import nn
+
+PIVOT = 1e8
+
+
+class ParameterCounts(NamedTuple):
+    """How many numbers a module holds, and how many of them are trained."""
+
+    total: int
+    trainable: int
+
+
+def parameter_counts(module: nn.Module) -> ParameterCounts:
+    """Count parameters, shared ones once.
+
+    Args:
+        module: any module.
+
+    Returns:
+        All, and those that need a gradient.
+
+    Example:
+        >>> parameter_counts(nn.Linear(3, 2))
+        ParameterCounts(total=8, trainable=8)
+    """
+    parameters = list(module.parameters())
+    return ParameterCounts(sum(p.numel() for p in parameters), sum(p.numel() for p in parameters if p.requires_grad))
+
+
+def performance_efficiency(score: float, trainable: int) -> float:
+    r"""A score discounted by its trainable parameters: $\mathrm{PE} = S\,e^{-\log_{10}(P / 10^8 + 1)}$.
+
+    Args:
+        score: S, 0 … 1 (or 0 … 100; PE keeps the unit).
+        trainable: P >= 0, trained parameters (of all tasks together where S is a mean over tasks, as in the paper).
+
+    Returns:
+        PE, at most S.
+
+    Raises:
+        ValueError: a negative count or a score that is not finite.
+
+    Example:
+        >>> performance_efficiency(0.5, 0)
+        0.5
+
+    Source:
+        ELEVATER, section 3.4. As printed it lacks the minus sign, which would reward trained parameters; with it the
+        formula gives the values that the field reports.
+    """
+    if trainable < 0 or not math.isfinite(score):
+        raise ValueError(f"expected a finite score and at least 0 parameters, got {score} and {trainable}")
+    return score * math.exp(-math.log10(trainable / PIVOT + 1))

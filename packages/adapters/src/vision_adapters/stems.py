@@ -1,0 +1,146 @@
+"""Patch stems, with which text and audio encoders see images, and position embeddings for other grids."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+class PatchStem(nn.Module):
+    """Cut an image into patches and map each to a token, row by row.
+
+    Args:
+        width: numbers per token.
+        patch: side of a patch in pixels.
+        channels: of the image.
+
+    Example:
+        >>> PatchStem(8, 16)(torch.randn(2, 3, 32, 48)).shape
+        torch.Size([2, 6, 8])
+    """
+
+    def __init__(self, width: int, patch: int = 16, channels: int = 3) -> None:
+        super().__init__()
+        if min(width, patch, channels) < 1:
+            raise ValueError(f"sizes must be at least 1, got {width=}, {patch=}, {channels=}")
+        self.patch = patch
+        self.cut = nn.Conv2d(channels, width, patch, stride=patch)
+
+    def forward(self, images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n t d"]:
+        """One token per patch; sides must be multiples of the patch."""
+        if images.shape[-1] % self.patch or images.shape[-2] % self.patch:
+            raise ValueError(f"images are {tuple(images.shape[-2:])} pixels, expected multiples of {self.patch}")
+        tokens: Tensor = self.cut(images).flatten(2).transpose(1, 2)
+        return tokens
+
+
+class PatchEncoder(nn.Module):
+    """A text or audio transformer whose own input layer is replaced by a patch stem.
+
+    BERT, MPNet and the like take the tokens in place of word embeddings and add their own positions. BART's encoder
+    does the same. Whisper's convolutions over sound are passed by; its positions and layers are kept.
+
+    Args:
+        model: a Hugging Face model of one of these types: bert, roberta, mpnet, distilbert, bart, whisper.
+        patch: side of a patch in pixels.
+        channels: of the image.
+
+    Raises:
+        ValueError: another type of model, with its name; at call time, more patches than the model has positions.
+
+    Numerics:
+        The stem starts at random (from the global generator); everything else keeps the model's weights.
+
+    Source:
+        GATE's modality shift: text and audio encoders with a 16 x 16 patch convolution in front.
+    """
+
+    def __init__(self, model: nn.Module, *, patch: int = 16, channels: int = 3) -> None:
+        super().__init__()
+        config: Any = getattr(model, "config", None)
+        kind = getattr(config, "model_type", type(model).__name__)
+        self.kind = str(kind)
+        if self.kind in ("bert", "roberta", "mpnet", "distilbert"):
+            core, width, positions = model, config.hidden_size, config.max_position_embeddings
+            positions -= 2 if self.kind in ("roberta", "mpnet") else 0  # numbered from the padding token's index on
+        elif self.kind == "bart":
+            core, width, positions = _encoder(model), config.d_model, config.max_position_embeddings
+        elif self.kind == "whisper":
+            core, width, positions = _encoder(model), config.d_model, config.max_source_positions
+        else:
+            raise ValueError(
+                f"no patch stem for {self.kind!r}, expected bert, roberta, mpnet, distilbert, bart or whisper"
+            )
+        self.stem = PatchStem(width, patch, channels)
+        self.core: Any = core
+        self.positions = positions
+
+    def forward(self, images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n t d"]:
+        """The last layer's tokens, one per patch."""
+        tokens = self.stem(images)
+        if tokens.shape[1] > self.positions:
+            raise ValueError(f"{tokens.shape[1]} patches, but the model has {self.positions} positions")
+        if self.kind == "whisper":
+            hidden = tokens + self.core.embed_positions.weight[: tokens.shape[1]]
+            for layer in self.core.layers:
+                out = layer(hidden, attention_mask=None)
+                hidden = out[0] if isinstance(out, tuple) else out
+            normed: Tensor = self.core.layer_norm(hidden)
+            return normed
+        last: Tensor = self.core(inputs_embeds=tokens).last_hidden_state
+        return last
+
+    def pooled(self, images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n d"]:
+        """The mean over patches."""
+        return self(images).mean(1)  # type: ignore[no-any-return]  # a module's call has no type
+
+
+def _encoder(model: Any) -> nn.Module:
+    """The encoder of an encoder-decoder, or the model itself if it is one already."""
+    for path in ("model.encoder", "encoder"):
+        found = model
+        for name in path.split("."):
+            found = getattr(found, name, None)
+        if isinstance(found, nn.Module):
+            return found
+    return model  # type: ignore[no-any-return]  # models come untyped
+
+
+def interpolate_positions(
+    table: Float[Tensor, "t d"], grid: tuple[int, int], to: tuple[int, int], *, prefix: int = 0
+) -> Float[Tensor, "u d"]:
+    """Position embeddings of a grid, resampled for another grid.
+
+    Args:
+        table: `prefix` embeddings of class tokens and the like, then h x w of the grid, row by row.
+        grid: (h, w) of the table.
+        to: (h, w) wanted.
+        prefix: leading embeddings that are kept as they are.
+
+    Returns:
+        `prefix` + h x w embeddings; the same table where the grids agree.
+
+    Raises:
+        ValueError: a table that does not have prefix + h x w rows.
+
+    Numerics:
+        Bicubic with half-pixel centres, and antialiased where the grid shrinks.
+
+    Example:
+        >>> interpolate_positions(torch.ones(5, 2), (2, 2), (3, 3), prefix=1).shape
+        torch.Size([10, 2])
+
+    Source:
+        Dosovitskiy et al. (2021), section 3.2.
+    """
+    if len(table) != prefix + grid[0] * grid[1]:
+        raise ValueError(f"the table has {len(table)} rows, expected {prefix} + {grid[0]} x {grid[1]}")
+    if grid == to:
+        return table
+    picture = table[prefix:].T.reshape(1, -1, *grid)
+    resized = F.interpolate(picture.float(), to, mode="bicubic", align_corners=False, antialias=True)
+    return torch.cat([table[:prefix], resized[0].flatten(1).T.to(table.dtype)])

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+
+from vision_adapters.folder import list_images, load_split
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Image = pytest.importorskip("PIL.Image")
+
+
+def write(path: Path, colour: int, size: tuple[int, int] = (10, 6)) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(np.full((size[1], size[0], 3), colour, dtype=np.uint8)).save(path)
+
+
+def test_a_folder_of_classes(tmp_path: Path) -> None:
+    for place in range(10):
+        write(tmp_path / "dog" / f"{place}.png", 10 + place)
+        write(tmp_path / "cat" / f"{place}.PNG", 100 + place)
+    (tmp_path / "cat" / "notes.txt").write_text("no image")
+    listing = list_images(tmp_path)
+    assert listing.names == ["cat", "dog"]
+    assert listing.splits.count("test") == 4
+    assert list_images(tmp_path) == listing
+    assert list_images(tmp_path, seed=1).splits != listing.splits
+    train, test = (load_split(listing, split, 4) for split in ("train", "test"))
+    assert train.images.shape == (16, 3, 4, 4)
+    assert train.images.dtype == torch.uint8
+    assert torch.equal((train.images[:, 0, 0, 0] < 50).long(), train.labels)
+    seen = sorted(torch.cat([train.images, test.images])[:, 0, 0, 0].tolist())
+    assert seen == [*range(10, 20), *range(100, 110)]
+
+
+def test_given_splits_and_a_table(tmp_path: Path) -> None:
+    for split in ("train", "test"):
+        for name, colour in (("a", 0), ("b", 200)):
+            write(tmp_path / split / name / "x.png", colour)
+    assert list_images(tmp_path).splits == ["train", "train", "test", "test"]
+    table = tmp_path / "list.csv"
+    table.write_text("path,label,split\ntrain/a/x.png,no,train\ntrain/b/x.png,yes,train\ntest/b/x.png,yes,test\n")
+    listing = list_images(table)
+    assert (listing.names, listing.labels, listing.splits) == (["no", "yes"], [0, 1, 1], ["train", "train", "test"])
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("file,label\nx,y\n", "line 1: no column 'path', found file, label"),
+    ("path,label\nx.png,\n", "line 2: label is empty"),
+    ("path,label\nx.png,a\nz.png,b\n", "line 3: path 'z.png' is no file"),
+    ("path,label,split\nx.png,a,dev\n", "line 2: split is 'dev'"),
+    ("path,label,split\nx.png,a,train\nx.png,b,test\n", "class 'b' has no training image"),
+    ("path,label\nx.png,a\n", "the one class 'a'"),
+    ("path,label\n", "holds no images"),
+    ("", "line 1: no column 'path', found nothing"),
+])  # fmt: skip
+def test_bad_tables_are_named_by_line_and_field(tmp_path: Path, text: str, message: str) -> None:
+    write(tmp_path / "x.png", 1)
+    table = tmp_path / "t.csv"
+    table.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        list_images(table)
+
+
+def test_unreadable_images_are_named_and_skipped_only_on_request(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        for place in range(4):
+            write(tmp_path / "train" / name / f"{place}.png", 50)
+        write(tmp_path / "test" / name / "x.png", 50)
+    whole = (tmp_path / "train" / "a" / "0.png").read_bytes()
+    (tmp_path / "train" / "a" / "1.png").write_bytes(b"not an image")
+    (tmp_path / "train" / "b" / "2.png").write_bytes(whole[: len(whole) // 2])
+    listing = list_images(tmp_path)
+    with pytest.raises(ValueError, match=r"1\.png cannot be read as an image"):
+        load_split(listing, "train", 4)
+    train = load_split(listing, "train", 4, skip_unreadable=True)
+    assert [path.name for path in train.skipped] == ["1.png", "2.png"]
+    assert len(train.images) == len(train.labels) == 6
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        list_images(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match="'val'"):
+        load_split(listing, "val", 4)

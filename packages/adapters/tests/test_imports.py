@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+CODE = """
+import sys
+import vision_adapters
+assert "torch" not in sys.modules
+import vision_adapters.finetune, vision_adapters.folder, vision_adapters.stems
+import vision_adapters.training, vision_adapters.tuning
+print([name for name in ("sklearn", "transformers", "peft", "PIL", "pandas") if name in sys.modules])
+"""
+
+
+def test_nothing_heavy_is_imported_before_it_is_used() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", CODE], capture_output=True, text=True, timeout=300, check=True
+    )
+    assert done.stdout.strip() == "[]"
