@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from eevee import Constraints, MlpScorer, Space, open_map
+from eevee import Constraints, MlpScorer, RidgeScorer, Space, open_map
 from eevee.evaluation import Evaluator
 from eevee.search import search
 from eevee.standard import standardise
@@ -15,14 +15,14 @@ TABLE = made_up(models=12, benchmarks=10, per_benchmark=3)
 SCORER = MlpScorer(epochs=5, hidden=16, splits=2, held_out=0.2)
 
 
-def found(spec):
+def found(spec, scorer=SCORER):
     with open_map(spec) as spread:
-        evaluate = Evaluator(SCORER, standardise(TABLE), map_function=spread, chunk=5)
+        evaluate = Evaluator(scorer, standardise(TABLE), map_function=spread, chunk=5)
         return search("greedy-swap", evaluate, Space(TABLE, Constraints(k=2)), seed=0)
 
 
 def test_processes():
-    assert found("processes:2").best == found("serial").best
+    assert found("processes:2", RidgeScorer()).best == found("serial", RidgeScorer()).best
 
 
 def test_ray():
