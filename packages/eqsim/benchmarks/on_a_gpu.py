@@ -1,4 +1,4 @@
-"""On a CUDA GPU: python on_a_gpu.py [--sizes 32768 65536]. bfloat16 features, D = 768; without a GPU it says so and stops.
+"""On a CUDA GPU: python on_a_gpu.py [--sizes 32768 65536]; bfloat16, D = 768. Without a GPU it says so and stops.
 
 Correctness first (Triton and tiled against float64 at a small size), then time of loss and gradients by CUDA events and
 the peak of allocated memory beyond the features, over open_clip's ClipLoss where that fits, over our own tiled
