@@ -171,7 +171,7 @@ def test_it_knows_colours_and_shapes_on_seeds_that_it_never_saw(loaded):
     # Chance is 1/80; the model card's figure less four standard errors of 200 draws.
     card = micro_clip_config()["training"]["scores"]["zero-shot, 80 classes of colour and shape"]
     assert right.float().mean().item() >= card - 4 * np.sqrt(card * (1 - card) / 200)
-    assert card > 0.3
+    assert card > 0.8
 
 
 def test_importing_it_loads_neither_torch_nor_open_clip():

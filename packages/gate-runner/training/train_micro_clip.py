@@ -304,8 +304,8 @@ def export(
 CARD = """# micro-clip
 
 The runner's default encoder: a dual encoder of {millions:.2f} M parameters (open_clip's `CLIP`; three convolutions and
-a vision transformer on their 8 x 8 grid, and a causal text transformer over {words} words), trained only on pictures and
-texts that `eqben_builder.micro` makes. It has seen no photograph, no web text and nobody's data, and knows nothing
+a vision transformer on their 8 x 8 grid, and a causal text transformer over {words} words), trained only on pictures
+and texts that `eqben_builder.micro` makes. It has seen no photograph, no web text and nobody's data, and knows nothing
 outside that world. Use it to exercise a pipeline without a download, and as a small model whose training set is known
 to the last pixel; do not use it as a vision model. Licence: MIT, like the code.
 
@@ -324,10 +324,11 @@ pairs were not trained on.
 
 ## Training
 
-{steps} steps of {batch} fresh pairs ({pairs:,} in all), CLIP's contrastive loss, AdamW (peak learning rate {lr},
-{warm_up} warm-up steps, linear decay over the last {decay}, weight decay 0.05 on matrices), {precision}, noise up to
-0.1 and brightness from 0.75 to 1.25. It took {minutes:.0f} minutes with {threads} threads on {hardware}, shared with
-other work (Python {python}, torch {torch}, open_clip {open_clip}, numpy {numpy}).
+{steps} steps of {batch} fresh pairs ({pairs:,} in all; the first {easy_pairs:,} show one or two objects, the rest up to
+eight), CLIP's contrastive loss, AdamW (peak learning rate {lr}, {warm_up} warm-up steps, linear decay over the last
+{decay}, weight decay 0.05 on matrices), {precision}, noise up to 0.1 and brightness from 0.75 to 1.25. It took
+{minutes:.0f} minutes with {threads} threads on {hardware}, shared with other work (Python {python}, torch {torch},
+open_clip {open_clip}, numpy {numpy}).
 
 To train it again, from the repository's root:
 
@@ -379,6 +380,7 @@ def main() -> None:
         "pairs": min(arguments.steps, arguments.until) * arguments.batch,
         "minutes": round(seconds / 60, 1),
         "hardware": hardware(),
+        "easy_pairs": EASY_PAIRS,
         "words": len(VOCABULARY),
         "training_seeds": [TRAINING_SEED, TRAINING_SEED + 1],
         "held_out_seeds": [HELD_OUT_SEED, HELD_OUT_SEED + 3],
