@@ -11,7 +11,18 @@ from eqsim.assemble import assemble_terms
 from eqsim.objective import Parts
 from eqsim.pair_scores import listed_sums, pair_dots
 from eqsim.residuals import PairSums
-from eqsim.tiles import DOTS, LOGITS, SOFTMAX, TILE, Plan, plan_of, tile_gradients, tile_softmax_sums, tile_statistics
+from eqsim.tiles import (
+    ACCELERATOR_TILE,
+    DOTS,
+    LOGITS,
+    SOFTMAX,
+    TILE,
+    Plan,
+    plan_of,
+    tile_gradients,
+    tile_softmax_sums,
+    tile_statistics,
+)
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -164,7 +175,7 @@ def tiled_parts(
         close_pairs: the close list.
         all_sums: the sums over all pairs, where they are known already (from Gram matrices).
         triton: run the passes as Triton kernels.
-        tile: rows of a tile; None takes `TILE`.
+        tile: rows of a tile; None takes `TILE` on a CPU and `ACCELERATOR_TILE` elsewhere.
         rank: this process's share of the tiles.
         world_size: number of processes that share the tiles; all hold the whole batch.
         half: precision of the kernels' products; see `eqsim.tiles.Plan`.
@@ -179,7 +190,7 @@ def tiled_parts(
     # wants the product itself.
     logits_ii = (matching_scores(image, text, unit=False) if unit and contrast is not None else matching) * scale
     by_tiles = everything and all_sums is None
-    size = tile or TILE
+    size = tile or (TILE if image.device.type == "cpu" else ACCELERATOR_TILE)
     plan = _plan(objective, contrast, everything=by_tiles, split=split, tile=size, rank=rank, world=world_size)
     lse: Tensor | None = None
     sums: Tensor | None = None

@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 DOTS, LOGITS, SOFTMAX = 0, 1, 2
 """What a residual is taken of: dot products, dot products times the scale, or the softmax of those over texts."""
 
-TILE = 1024
+TILE = 512
+"""On a CPU: the half dozen buffers of a tile then stay in the caches of a core."""
+
+ACCELERATOR_TILE = 4096
+"""Elsewhere: few launches, and half a gigabyte of buffers."""
 
 
 class Plan(NamedTuple):
