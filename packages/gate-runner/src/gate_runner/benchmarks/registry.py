@@ -40,7 +40,7 @@ _ALL = (
         task="relational",
         metrics=("acc@1",),
         sources={"micro": "gate_runner.micro.arithmetic:clevr_math"},
-        training={"lr": 1e-3, "steps": 500, "batch_size": 64, "validate_every": 50},
+        training={"lr": 1e-3, "steps": 400, "batch_size": 32, "validate_every": 50},
         cost=45.0,
     ),
     Benchmark(
