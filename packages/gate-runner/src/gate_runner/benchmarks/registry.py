@@ -116,9 +116,8 @@ BENCHMARKS: dict[str, Benchmark] = {benchmark.id: benchmark for benchmark in _AL
 """Every benchmark by its id."""
 
 PACKS: dict[str, tuple[str, ...]] = {
-    "eqben": ("pairs",),
-    "icinw": ("zero-shot", "digits"),
     "small": ("acdc", "ade20k", "cifar100", "clevr-math", "cubirds", "imagenet1k", "iwildcam", "mini"),
+    "eqben": ("pairs",),
 }
 """Named lists of benchmarks; ``small`` is GATE's small tier (the paper's figure 4)."""
 

@@ -228,7 +228,7 @@ def clock(seconds: float) -> str:
 
     Example:
         >>> clock(8), clock(200), clock(4000)
-        ('8 s', '3 min 20 s', '1 h 7 min')
+        ('8 s', '3 min 20 s', '1 h 6 min')
     """
     whole = round(seconds)
     if whole < 60:
