@@ -65,7 +65,12 @@ def test_a_package_passes_its_tests_with_nothing_beside_it(
     siblings = [name for name in [*PACKAGES.values(), "gate_runner"] if name != PACKAGES[folder]]
     code = f"import importlib.util as u, {PACKAGES[folder]}; print([n for n in {siblings!r} if u.find_spec(n)])"
     assert run([str(python), "-c", code]).stdout.strip() == "[]"
-    shutil.copytree(ROOT / "packages" / folder / "tests", tmp_path / "tests")
+    for part in ("tests", "examples", "README.md"):
+        source = ROOT / "packages" / folder / part
+        if source.is_dir():
+            shutil.copytree(source, tmp_path / part)
+        elif source.exists():
+            shutil.copy(source, tmp_path / part)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "PYTHON"))}
     environ["VLB_SHARED_DATA"] = os.environ.get("VLB_SHARED_DATA", str(ROOT.parent / "shared" / "data"))
