@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
 
 from eevee import EeveeError, RidgeScorer, load_table
+from eevee.bordered import shared_bases
 from eevee.objectives import pairwise_errors, rank_errors
 from eevee.ridge import _masked, _padded_columns, fit, held_out_residuals
 from eevee.standard import standardise
@@ -165,3 +168,44 @@ def test_bad_alpha(alpha):
 def test_bad_objective():
     with pytest.raises(EeveeError, match="'best'; expected one of all"):
         RidgeScorer(objective="best")
+
+
+@pytest.mark.parametrize("objective", ["all", "unselected"])
+def test_candidates_that_share_a_base_equal_refitting(objective):
+    data = standardise(made_up(models=11, benchmarks=7, missing=0.3))
+    candidates = [(0, 3, 6), (0, 1, 3), (0, 3, 4), (2,), (5,), (1, 4), (1, 6), (0, 2, 4, 5), (3, 6, 0)]
+    got = RidgeScorer(alpha=0.7, objective=objective).score(data, candidates)
+    for candidate, (error, stderr) in zip(candidates, got, strict=True):
+        residual = ridge_residuals(data.values, data.mask, list(candidate), data.groups, 0.7)
+        counted = data.mask.copy()
+        if objective == "unselected":
+            counted[:, list(candidate)] = False
+        squares, share = (np.where(counted, residual, 0) ** 2).sum(1), counted.sum(1)
+        want = squares.sum() / share.sum()
+        spread = squares - want * share
+        assert error == pytest.approx(want, abs=1e-7)
+        n = (share > 0).sum()
+        assert stderr == pytest.approx(np.sqrt((spread**2).sum() * n / (n - 1)) / share.sum(), abs=1e-7)
+
+
+def test_threads_do_not_change_scores():
+    data = standardise(made_up(models=11, benchmarks=7, missing=0.3))
+    candidates = list(itertools.combinations(range(7), 3))
+    alone = RidgeScorer().score(data, candidates)
+    torch.set_num_threads(2)
+    try:
+        together = RidgeScorer().score(data, candidates)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)
+    np.testing.assert_array_equal(together, alone)
+
+
+def test_shared_bases_cover_what_is_shared():
+    candidates = list(itertools.combinations(range(6), 3))
+    covered = [number for _, members in shared_bases(candidates) for number, _ in members]
+    assert sorted(covered) == sorted(set(covered))
+    for base, members in shared_bases(candidates):
+        assert len(members) > 1
+        for number, added in members:
+            assert sorted((*base, added)) == list(candidates[number])

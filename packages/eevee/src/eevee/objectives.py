@@ -45,9 +45,12 @@ def squared_errors(residual: Float[Tensor, "b n t"], weight: Float[Tensor, "b|1 
         [5.0]
     """
     squares = residual.square().mul_(weight).sum(-1)
-    share = weight.sum(-1).expand_as(squares)
-    total = share.sum(-1)
-    error = squares.sum(-1) / total.clamp_min(1e-300)
+    return errors_of_sums(squares, weight.sum(-1).expand_as(squares))
+
+
+def errors_of_sums(squares: Float[Tensor, "b n"], share: Float[Tensor, "b n"]) -> Errors:
+    """`squared_errors` from each model's sum of squares and its number of counted cells."""
+    error = squares.sum(-1) / share.sum(-1).clamp_min(1e-300)
     return Errors(error, _ratio_stderr(squares, share, error))
 
 

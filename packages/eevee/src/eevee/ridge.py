@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
 
+from eevee.bordered import PART, Fits, extended_errors, in_threads, shared_bases
 from eevee.errors import EeveeError
 from eevee.objectives import Errors, Objective, pairwise_errors, rank_errors, require_objective, squared_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from jaxtyping import Float, Int
     from torch import Tensor
@@ -70,6 +72,9 @@ class RidgeScorer:
         if not candidates:
             return np.zeros((0, 2))
         out = np.empty((len(candidates), 2))
+        if not data.complete:
+            in_threads(self._tasks(data, candidates, out))
+            return out
         lengths = np.array([len(columns) for columns in data.columns])
         if lengths.max() == 1:
             widths = np.fromiter(map(len, candidates), np.int64, len(candidates))
@@ -79,17 +84,58 @@ class RidgeScorer:
         n, p = data.values.shape
         d = int(widths.max())
         plain = data.complete and not data.twins and self.objective in ("all", "unselected")
-        per_candidate = n * (p + d) * 8 if data.complete else (n + p) * (d + 1) * (d + 2) * 8
-        step = max(1, BATCH_BYTES // per_candidate)
+        step = max(1, BATCH_BYTES // (n * (p + d) * 8))
         for start in range(0, len(candidates), step):
             chosen = order[start : start + step]
             batch = [candidates[int(i)] for i in chosen]
             if plain:
                 out[chosen] = self._plain_errors(data, batch)
                 continue
-            errors = self._errors(data, batch, held_out_residuals(data, batch, self.alpha))
-            out[chosen, 0], out[chosen, 1] = errors.error.numpy(), errors.stderr.numpy()
+            self._fill(data, candidates, chosen, out)
         return out
+
+    def _tasks(
+        self, data: Standardised, candidates: Sequence[Sequence[int]], out: Float[np.ndarray, "b 2"]
+    ) -> list[Callable[[], None]]:
+        """What fills `out` on a table with gaps: candidates that share all but one column together, others in batches.
+
+        The split does not depend on the number of threads, so neither does a result.
+        """
+        tasks: list[Callable[[], None]] = []
+        rest = set(range(len(candidates)))
+        if not data.twins and self.objective in ("all", "unselected") and all(len(c) == 1 for c in data.columns):
+            for base, members in shared_bases([tuple(sorted(data.metric_columns(c))) for c in candidates]):
+                rest -= {number for number, _ in members}
+                tasks += [
+                    partial(self._extend, data, base, members[i : i + PART], out) for i in range(0, len(members), PART)
+                ]
+        widths = {i: len(data.metric_columns(candidates[i])) for i in rest}
+        order = np.array(sorted(rest, key=lambda i: (widths[i], i)), dtype=np.int64)
+        n, p = data.values.shape
+        d = max(widths.values(), default=0)
+        step = max(1, BATCH_BYTES // ((n + p) * (d + 1) * (d + 2) * 8))
+        batches = [order[i : i + step] for i in range(0, len(order), step)]
+        return tasks + [partial(self._fill, data, candidates, batch, out) for batch in batches]
+
+    def _extend(
+        self, data: Standardised, base: Sequence[int], members: list[tuple[int, int]], out: Float[np.ndarray, "b 2"]
+    ) -> None:
+        inputs, inverse, residual, leverage = _masked_fits(data, torch.tensor([base], dtype=torch.int64), self.alpha)
+        fits = Fits(inputs[0], inverse[0], residual[0], leverage[0])
+        added = [column for _, column in members]
+        errors = extended_errors(data, fits, base, added, alpha=self.alpha, unselected=self.objective == "unselected")
+        out[[number for number, _ in members]] = torch.stack(errors, dim=1).numpy()
+
+    def _fill(
+        self,
+        data: Standardised,
+        candidates: Sequence[Sequence[int]],
+        chosen: Int[np.ndarray, " c"],
+        out: Float[np.ndarray, "b 2"],
+    ) -> None:
+        batch = [candidates[int(i)] for i in chosen]
+        errors = self._errors(data, batch, held_out_residuals(data, batch, self.alpha))
+        out[chosen] = torch.stack(errors, dim=1).numpy()
 
     def _plain_errors(self, data: Standardised, batch: list[Sequence[int]]) -> Float[np.ndarray, "b 2"]:
         """Squared errors without gaps and groups: the division by 1 - H is left until the metrics are summed."""
@@ -247,7 +293,10 @@ def _complete(data: Standardised, index: Int[np.ndarray, "b d"], alpha: float) -
     return np.asarray(out)
 
 
-def _masked(data: Standardised, index: Tensor, alpha: float) -> Tensor:
+def _masked_fits(
+    data: Standardised, index: Int[Tensor, "b d"], alpha: float
+) -> tuple[Float[Tensor, "b n q"], Float[Tensor, "b p q q"], Float[Tensor, "b n p"], Float[Tensor, "b n p"]]:
+    """Inputs, inverse normal matrices, residuals and leverages of the fits of every target on the rows that have it."""
     values = torch.from_numpy(data.values)
     mask = torch.from_numpy(data.mask).to(values.dtype)
     n, p = values.shape
@@ -269,12 +318,18 @@ def _masked(data: Standardised, index: Tensor, alpha: float) -> Tensor:
     residual = (inputs @ coefficients.transpose(1, 2)).sub_(values).mul_(mask)
     twice = torch.where(upper[0] == upper[1], 1.0, 2.0).to(values.dtype)
     leverage = squares @ (inverse[:, :, upper[0], upper[1]] * twice).transpose(1, 2)
-    out = residual / leverage.mul_(mask).neg_().add_(1.0)
+    return inputs, inverse, residual, leverage.mul_(mask)
+
+
+def _masked(data: Standardised, index: Int[Tensor, "b d"], alpha: float) -> Float[Tensor, "b n p"]:
+    inputs, inverse, residual, leverage = _masked_fits(data, index, alpha)
+    mask = torch.from_numpy(data.mask).to(residual.dtype)
+    out = residual / (1 - leverage)
     for members in data.twins:
         rows = inputs[:, members]
         seen = mask[members].T  # (p, g)
         hat = torch.einsum("bgi,bpij,bhj->bpgh", rows, inverse, rows)
-        system = torch.eye(len(members), dtype=values.dtype) - hat * seen[:, :, None] * seen[:, None, :]
+        system = torch.eye(len(members), dtype=out.dtype) - hat * seen[:, :, None] * seen[:, None, :]
         solved = torch.linalg.solve(system, residual[:, members].transpose(1, 2)[..., None])
         out[:, members] = solved[..., 0].transpose(1, 2)
     return out
