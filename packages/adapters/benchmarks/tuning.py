@@ -1,7 +1,7 @@
 """The default tuner and the batched search against ELEVATER's search run after run, and scikit-learn's C search.
 
 Cached synthetic features (`synthetic.py`), CPU time of one thread, alternating; prints no speed unless the batched
-search picks exactly what run-after-run picks. Writes results/tuning.json.
+search picks exactly what run-after-run picks. Writes results/tuning_CASE.json, or tuning_CASE_from_SEED.json.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--case", choices=CASES, default="small")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--slow-seeds", type=int, default=5, help="seeds on which run-after-run is measured")
     parser.add_argument("--noise", type=float, default=6.0)
     parser.add_argument("--text-noise", type=float, default=2.5)
@@ -41,7 +42,7 @@ def main() -> None:
     torch.set_num_threads(1)
     samples, dim, classes = CASES[arguments.case]
     rows = []
-    for seed in range(arguments.seeds):
+    for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
         features = make(samples, dim, classes, seed, noise=arguments.noise, text_noise=arguments.text_noise)
         data = tuning_data(features.train, features.train_labels, class_embeddings=features.texts, validation="toolkit")
         held = HeldOut(features.test, features.test_labels)
@@ -52,7 +53,7 @@ def main() -> None:
             "logistic": partial(tune, data, "logistic"),
             "elevater_batched": partial(tune_elevater, data),
         }
-        if seed < arguments.slow_seeds:
+        if seed < arguments.first_seed + arguments.slow_seeds:
             runs["elevater_run_after_run"] = partial(tune_elevater, data, batched=False)
         chosen = {}
         for name, run in runs.items():
@@ -86,7 +87,8 @@ def main() -> None:
         "versions": {"torch": torch.__version__, "numpy": numpy.__version__, "scikit-learn": sklearn.__version__},
     }  # fmt: skip
     print(json.dumps({key: value for key, value in summary.items() if key != "rows"}, indent=1))
-    out = Path(__file__).parent / "results" / f"tuning_{arguments.case}.json"
+    suffix = f"_from_{arguments.first_seed}" if arguments.first_seed else ""
+    out = Path(__file__).parent / "results" / f"tuning_{arguments.case}{suffix}.json"
     out.write_text(json.dumps(summary, indent=1) + "\n")
 
 
