@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from gate_runner.__about__ import __version__
-from gate_runner.commands import eevee, eqben, oven, prompts
+from gate_runner.commands import adapt, eevee, eqben, oven, prompts
 from gate_runner.commands.listing import app as listing
 from gate_runner.commands.run import run
 
@@ -28,6 +28,7 @@ app.add_typer(listing, name="ls", help="List packs, benchmarks or encoders.")
 app.add_typer(prompts.app, name="prompts", help="Class prompts with and without external knowledge.")
 app.add_typer(eqben.app, name="eqben", help="Pairs of images and captions that differ in one thing: build, score.")
 app.add_typer(oven.app, name="oven", help="Link names, images and questions to the entities of a knowledge base.")
+app.add_typer(adapt.app, name="adapt", help="Adapt an encoder to your own labelled images: zeroshot, probe, finetune.")
 app.command("eevee", context_settings=eevee.CONTEXT, help=eevee.HELP)(eevee.eevee)
 
 

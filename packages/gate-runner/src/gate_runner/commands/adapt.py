@@ -50,7 +50,7 @@ def zeroshot(
     """Score an encoder by its class texts alone."""
     from vision_adapters.tuning import HeldOut, tune, tuning_data
 
-    made, train, test = _load(source, encoder, device, seed, skip_unreadable)
+    made, train, test = _load(source, encoder, device, seed, skip_unreadable, output)
     texts = _class_embeddings(made, train.names, template)
     scale = made.logit_scale or 100.0
     features = _features(made, train, batch_size)
@@ -85,7 +85,7 @@ def probe(
     from vision_adapters.fewshot import elevater_indices
     from vision_adapters.tuning import HeldOut, tune, tuning_data
 
-    made, train, test = _load(source, encoder, device, seed, skip_unreadable)
+    made, train, test = _load(source, encoder, device, seed, skip_unreadable, output)
     texts = None if made.text is None else _class_embeddings(made, train.names, template)
     chosen = torch.arange(len(train.labels))
     if shots is not None:
@@ -111,7 +111,9 @@ def finetune(
     part: Annotated[str, typer.Option(help="all, last_block, norm, bias, none, or lora.")] = "all",
     steps: Annotated[int, typer.Option(help="Optimiser steps.", min=0)] = 200,
     lr: Annotated[float, typer.Option(help="Learning rate; the head's is ten times it.")] = 1e-4,
-    wise: Annotated[float, typer.Option(help="Part of the tuned weights in the mix with the start (WiSE-FT).")] = 1.0,
+    wise: Annotated[
+        float, typer.Option(help="Part of the tuned weights in the mix with the start (WiSE-FT).", min=0.0, max=1.0)
+    ] = 1.0,
     template: Template = TEMPLATE,
     metric: Metric = "accuracy",
     seed: Seed = 0,
@@ -130,11 +132,11 @@ def finetune(
     from vision_adapters.finetune import add_lora, interpolate, train_only
     from vision_adapters.heads import LinearHead, language_head, seeded
     from vision_adapters.losses import cross_entropy
-    from vision_adapters.metrics import METRICS, evaluate, metric_named
+    from vision_adapters.metrics import evaluate, metric_named
     from vision_adapters.training import Recipe, fit
     from vision_adapters.tuning import make_folds
 
-    made, train, test = _load(source, encoder, device, seed, skip_unreadable)
+    made, train, test = _load(source, encoder, device, seed, skip_unreadable, output)
     if made.module is None:
         raise UsageError(f"encoder {encoder!r} shows no module to fine-tune")
     classes = len(train.names)
@@ -174,22 +176,24 @@ def finetune(
         schedule="cosine",
         head_lr_scale=10.0,
     )
-    fitted = fit(
-        model,
-        (train.images[fold.train],),
-        train.labels[fold.train],
-        loss=cross_entropy,
-        recipe=recipe,
-        validate=lambda module: evaluate(metric, predict(module, held), truth, resamples=0).value,
-        direction=metric_named(metric).direction,
-        seed=seed,
-        checkpoint=checkpoint,
-        device=device,
-    )
+    try:
+        fitted = fit(
+            model,
+            (train.images[fold.train],),
+            train.labels[fold.train],
+            loss=cross_entropy,
+            recipe=recipe,
+            validate=lambda module: evaluate(metric, predict(module, held), truth, resamples=0).value,
+            direction=metric_named(metric).direction,
+            seed=seed,
+            checkpoint=checkpoint,
+            device=device,
+        )
+    except FloatingPointError as error:
+        raise UsageError(f"{error}; try a lower --lr than {lr}") from error
     if wise != 1.0:
         model.load_state_dict(interpolate(start, model.state_dict(), wise))
     score = evaluate(metric, predict(model.eval(), test.images), test.labels, seed=seed)
-    assert score.metric in METRICS
     details = {
         "best_step": fitted.best_step,
         "validation": fitted.best_score,
@@ -200,11 +204,16 @@ def finetune(
     _report(f"finetune {part}", score, train, test, details, output)
 
 
-def _load(source: Path, spec: str, device: str, seed: int, skip: bool) -> tuple[Encoder, Labelled, Labelled]:
-    """The encoder, and both splits at its size."""
+def _load(
+    source: Path, spec: str, device: str, seed: int, skip: bool, output: Path | None
+) -> tuple[Encoder, Labelled, Labelled]:
+    """The encoder, and both splits at its size; a result that could not be written is an error before any work."""
     from gate_runner.encoders import load_encoder
+    from gate_runner.errors import UsageError
     from vision_adapters.folder import list_images, load_split
 
+    if output is not None and (output.is_dir() or not output.parent.is_dir()):
+        raise UsageError(f"--output {output} must be a file in a folder that exists")
     listing = list_images(source, seed=seed)
     made = load_encoder(spec, device=device)
     train, test = (load_split(listing, split, made.image_size, skip_unreadable=skip) for split in ("train", "test"))

@@ -1,0 +1,115 @@
+"""``gate-runner adapt`` on a folder of scikit-learn's handwritten digits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.datasets import load_digits
+
+from gate_runner.cli import main
+
+NAMES = ("zero", "one", "two")
+CHANCE = 1 / len(NAMES)
+
+
+@pytest.fixture
+def digits(tmp_path: Path) -> Path:
+    """Twenty training and twenty test images of each of three digits."""
+    images, labels = load_digits(return_X_y=True)
+    for number, name in enumerate(NAMES):
+        for place, pixels in enumerate(images[labels == number][:40]):
+            folder = tmp_path / "digits" / ("train" if place < 20 else "test") / name
+            folder.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(np.rint(pixels.reshape(8, 8) * 255 / 16).astype(np.uint8)).save(folder / f"{place}.png")
+    return tmp_path / "digits"
+
+
+def adapt(*arguments: object) -> None:
+    """The command in this process; it ends as every command does, with status 0."""
+    with pytest.raises(SystemExit) as ended:
+        main(["adapt", *map(str, arguments)])
+    assert ended.value.code in (0, None)
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """What a command says that ends with status 2: one line."""
+    with pytest.raises(SystemExit) as ended:
+        main(["adapt", *map(str, arguments)])
+    said = capsys.readouterr()
+    assert ended.value.code == 2
+    assert said.out == ""
+    assert len(said.err.strip().splitlines()) == 1
+    return said.err
+
+
+def test_zeroshot_scores_the_test_images(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    adapt("zeroshot", digits, "--output", tmp_path / "out.json")
+    assert capsys.readouterr().out.startswith("zero_shot: test accuracy 0.")
+    found = json.loads((tmp_path / "out.json").read_text())
+    assert found["classes"] == sorted(NAMES)
+    assert found["low"] <= found["value"] <= found["high"]
+
+
+@pytest.mark.parametrize("options", [(), ("--shots", 5, "--method", "logistic")])
+def test_probe_learns(options: tuple[object, ...], digits: Path, tmp_path: Path) -> None:
+    adapt("probe", digits, *options, "--output", tmp_path / "out.json")
+    found = json.loads((tmp_path / "out.json").read_text())
+    assert found["images"] == (15 if options else 60)
+    assert found["value"] > CHANCE + 0.2
+
+
+def test_finetune_learns_and_continues(digits: Path, tmp_path: Path) -> None:
+    options = (
+        "--part",
+        "last_block",
+        "--steps",
+        10,
+        "--batch-size",
+        16,
+        "--lr",
+        1e-3,
+        "--checkpoint",
+        tmp_path / "state",
+    )
+    adapt("finetune", digits, *options, "--output", tmp_path / "out.json")
+    found = json.loads((tmp_path / "out.json").read_text())
+    assert found["best_step"] > 0
+    assert found["validation"] > CHANCE + 0.2
+    assert found["value"] > CHANCE + 0.2
+    adapt("finetune", digits, *options, "--output", tmp_path / "again.json")
+    again = json.loads((tmp_path / "again.json").read_text())
+    assert {**again, "seconds": 0} == {**found, "seconds": 0}
+
+
+def test_finetune_without_steps_or_without_the_tuned_part_is_zero_shot(digits: Path, tmp_path: Path) -> None:
+    adapt("zeroshot", digits, "--output", tmp_path / "zeroshot.json")
+    adapt("finetune", digits, "--steps", 0, "--output", tmp_path / "none.json")
+    adapt("finetune", digits, "--part", "bias", "--steps", 2, "--wise", 0, "--output", tmp_path / "start.json")
+    values = {json.loads((tmp_path / f"{name}.json").read_text())["value"] for name in ("zeroshot", "none", "start")}
+    assert len(values) == 1
+
+
+def test_a_mistake_is_one_line_and_status_2(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "nowhere does not exist" in refused(capsys, "zeroshot", tmp_path / "nowhere")
+    assert "unknown encoder 'micro-klip'" in refused(capsys, "probe", digits, "--encoder", "micro-klip")
+    assert "has no {} for the class name" in refused(capsys, "zeroshot", digits, "--template", "a photo")
+    assert "method 'magic' is unknown" in refused(capsys, "probe", digits, "--method", "magic")
+    assert "expected at least 21" in refused(capsys, "probe", digits, "--shots", 21)
+    assert "part must be one of" in refused(capsys, "finetune", digits, "--part", "most")
+    assert "try a lower --lr" in refused(capsys, "finetune", digits, "--part", "last_block", "--lr", 1e30)
+    assert "must be a file in a folder" in refused(capsys, "probe", digits, "--output", tmp_path / "none" / "out.json")
+
+
+def test_an_unreadable_image_is_named_and_left_out_on_request(
+    digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = digits / "train" / "one" / "broken.png"
+    broken.write_bytes(b"not an image")
+    assert f"{broken} cannot be read as an image" in refused(capsys, "probe", digits)
+    adapt("probe", digits, "--method", "gda", "--skip-unreadable", "--output", tmp_path / "out.json")
+    assert json.loads((tmp_path / "out.json").read_text())["skipped"] == [str(broken)]
+    assert f"skipped {broken}" in capsys.readouterr().err
