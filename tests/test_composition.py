@@ -109,3 +109,28 @@ def test_the_zero_shot_benchmark_is_prompts_times_features() -> None:
         )
     ]
     assert outcome.samples.astype(bool).tolist() == right
+
+
+def test_knowledge_is_stored_covered_and_mapped(tmp_path: Path) -> None:
+    (tmp_path / "flowers.txt").write_text("sunflower\nzzyzx\n")
+    stored = tmp_path / "own" / "external"
+    stored.mkdir(parents=True)
+    records = [
+        {
+            "classname": "sunflower",
+            "def_wiki": "A tall plant.",
+            "path_wn": ["sunflower", "flower"],
+            "def_wn": "a flower",
+        },
+        {"classname": "zzyzx", "def_wiki": None, "path_wn": "", "def_wn": ""},
+    ]
+    (stored / "flowers_knowledge.tsv").write_text(json.dumps(records))
+    covered = call("prompts", "coverage", "flowers.txt", "--knowledge", "own", "--no-wordnet", cwd=tmp_path)
+    assert covered.returncode == 0, covered.stderr
+    assert "1 of 2" in covered.stdout
+    mapped = call("prompts", "diversity", "flowers.txt", "--output", "map.svg", cwd=tmp_path)
+    assert mapped.returncode == 0, mapped.stderr
+    assert (tmp_path / "map.svg").read_text().startswith("<svg")
+    missing = call("prompts", "coverage", "nowhere.txt", cwd=tmp_path)
+    assert missing.returncode == 2
+    assert "nowhere.txt" in missing.stderr

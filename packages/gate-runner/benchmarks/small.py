@@ -1,7 +1,7 @@
 """What `gate-runner run small` costs, and whether it tells a trained encoder from an untrained one.
 
 Runs the pack in fresh processes with micro-clip and with the same architecture untrained, from several seeds; checks
-first that a second run of three of them gives the same results; prints a table, and writes it with hardware and versions.
+first that a second run of three of them gives the same results; prints a table, and writes it as JSON with versions.
 
     python packages/gate-runner/benchmarks/small.py [--untrained 3] [--output small.json]
 """
