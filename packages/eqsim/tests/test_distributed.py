@@ -1,7 +1,8 @@
-"""Gradients over processes equal those of one process with the whole batch, as DDP would average them."""
+"""Gradients over processes equal those of one process with the whole batch: averaged by hand, by DDP, and by FSDP."""
 
 from __future__ import annotations
 
+import importlib
 import socket
 from typing import TYPE_CHECKING
 
@@ -9,10 +10,12 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from torch import nn
 
 from eqsim import ClipEqSimLoss, CyclicLoss, EqSimLoss, SigLipEqSimLoss, TopK, tiled
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 pytestmark = pytest.mark.skipif(not dist.is_available(), reason="this torch has no torch.distributed")
@@ -72,6 +75,86 @@ def outcome(rank: int, world_size: int) -> dict[str, list[torch.Tensor]]:
     return found
 
 
+class TwoTowers(nn.Module):
+    """Two small encoders and a scale, which has one element in one dimension, since FSDP shards no scalars."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.image = nn.Sequential(nn.Linear(DIM, 7), nn.Tanh(), nn.Linear(7, DIM))
+        self.text = nn.Sequential(nn.Linear(DIM, 6), nn.Tanh(), nn.Linear(6, DIM))
+        self.log_scale = nn.Parameter(torch.ones(1))
+        self.double()
+        generator = torch.Generator().manual_seed(1)
+        with torch.no_grad():
+            for parameter in self.parameters():
+                parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
+
+    def forward(self, image: torch.Tensor, text: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return self.image(image), self.text(text), self.log_scale.exp()
+
+
+def by_ddp(model: TwoTowers) -> nn.Module:
+    return nn.parallel.DistributedDataParallel(model)
+
+
+def by_fsdp2(model: TwoTowers) -> nn.Module:
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = dist.device_mesh.init_device_mesh("cpu", (dist.get_world_size(),))
+    for part in (model.image, model.text, model):
+        fully_shard(part, mesh=mesh)
+    return model
+
+
+def by_fsdp1(model: TwoTowers) -> nn.Module:
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+    return FullyShardedDataParallel(model, use_orig_params=True, device_id=torch.device("cpu"))
+
+
+WRAPPERS: dict[str, tuple[Callable[[TwoTowers], nn.Module], tuple[int, ...]]] = {
+    "ddp": (by_ddp, (2, 4)),
+    "fsdp2": (by_fsdp2, (2,)),
+    "fsdp1": (by_fsdp1, (2,)),
+}
+# In these the scale takes part: DDP waits for a gradient of every parameter that the model's outputs depend on.
+WRAPPED = (
+    "gram v2 one side, margin",
+    "gram with clip",
+    "tiled hybrid",
+    "tiled softmax",
+    "tiled sigmoid",
+    "dense hybrid",
+    "top-k",
+)
+
+
+def full_gradients(model: nn.Module) -> list[torch.Tensor]:
+    """The gradients as the wrapper left them, put together from the shards where there are any."""
+    if hasattr(model, "summon_full_params"):  # FSDP1
+        with model.summon_full_params(model, with_grads=True):
+            return [parameter.grad.clone() for parameter in model.parameters()]
+    grads = [parameter.grad for parameter in model.parameters()]
+    return [grad.full_tensor() if hasattr(grad, "full_tensor") else grad for grad in grads]
+
+
+def wrapped_outcome(wrap: Callable[[TwoTowers], nn.Module] | None, rank: int, world_size: int) -> dict[str, list]:
+    """Loss and gradients of two towers; nothing is scaled or reduced here, only by the wrapper."""
+    tile, tiled.TILE = tiled.TILE, 2
+    found = {}
+    _, _, image, text = model_and_data()
+    rows = slice(rank * TOTAL // world_size, (rank + 1) * TOTAL // world_size)
+    for name in WRAPPED:
+        loss, pairs = cases(rank, world_size)[name]
+        model = TwoTowers() if wrap is None else wrap(TwoTowers())
+        features = model(image[rows], text[rows])
+        value = loss(*features) if pairs is None else loss(*features, close_pairs=pairs)
+        value.backward()
+        found[name] = [value.detach().reshape(()), *full_gradients(model)]
+    tiled.TILE = tile
+    return found
+
+
 def worker(process: int, ports: dict[int, int], folder: Path) -> None:
     """Be rank `process` of every group that has one, one group after the other."""
     torch.set_num_threads(1)
@@ -86,6 +169,10 @@ def worker(process: int, ports: dict[int, int], folder: Path) -> None:
                 EqSimLoss("v1", rank=process, world_size=world_size + 1)(torch.ones(2, 2), torch.ones(2, 2))
             except ValueError as error:
                 (folder / f"{world_size}-{process}.txt").write_text(str(error), encoding="utf-8")
+            for name, (wrap, sizes) in WRAPPERS.items():
+                if world_size in sizes and missing(name) is None:
+                    together = wrapped_outcome(wrap, process, world_size)
+                    torch.save(together, folder / f"{name}-{world_size}-{process}.pt")
         finally:
             dist.destroy_process_group()
 
@@ -96,15 +183,45 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def test_gradients_do_not_depend_on_the_number_of_processes(tmp_path: Path) -> None:
+def missing(wrapper: str) -> str | None:
+    """Why this torch has no such wrapper, or None."""
+    if wrapper == "fsdp2" and not hasattr(importlib.import_module("torch.distributed.fsdp"), "fully_shard"):
+        return f"torch {torch.__version__} has no torch.distributed.fsdp.fully_shard (it came with 2.6)"
+    return None
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files of every process's outcomes; the processes start once for all tests here."""
+    folder = tmp_path_factory.mktemp("ranks")
     ports = {world_size: free_port() for world_size in (2, 4)}
-    mp.spawn(worker, args=(ports, tmp_path), nprocs=4, join=True)
+    mp.spawn(worker, args=(ports, folder), nprocs=4, join=True)
+    return folder
+
+
+def test_gradients_do_not_depend_on_the_number_of_processes(results: Path) -> None:
     alone = outcome(0, 1)
     for world_size, rank in [(2, 0), (2, 1), *((4, rank) for rank in range(4))]:
-        together = torch.load(tmp_path / f"{world_size}-{rank}.pt", weights_only=True)
+        together = torch.load(results / f"{world_size}-{rank}.pt", weights_only=True)
         for name, expected in alone.items():
             for ours, theirs in zip(together[name], expected, strict=True):
                 torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12, msg=lambda m, k=name: f"{k}: {m}")
             assert abs(float(together[name][1].norm() / expected[1].norm()) - 1) < 1e-6
-        message = (tmp_path / f"{world_size}-{rank}.txt").read_text(encoding="utf-8")
+        message = (results / f"{world_size}-{rank}.txt").read_text(encoding="utf-8")
         assert f"world_size={world_size + 1}: expected the process group's own" in message
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+def test_wrapped_towers_get_the_gradients_of_the_whole_batch(results: Path, wrapper: str) -> None:
+    reason = missing(wrapper)
+    if reason is not None:
+        pytest.skip(reason)
+    alone = wrapped_outcome(None, 0, 1)
+    for world_size in WRAPPERS[wrapper][1]:
+        for rank in range(world_size):
+            together = torch.load(results / f"{wrapper}-{world_size}-{rank}.pt", weights_only=True)
+            assert set(together) == set(alone)
+            for name, expected in alone.items():
+                assert all(float(grad.norm()) > 0 for grad in expected[1:]), name
+                for ours, theirs in zip(together[name], expected, strict=True):
+                    torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12, msg=lambda m, k=name: f"{k}: {m}")
