@@ -10,7 +10,7 @@ from gate_runner.runs.display import BarDisplay, Estimate, PlainDisplay, results
 from gate_runner.runs.results import Result, Score
 
 GOOD = Result(
-    "mini", "micro/mini", "few-shot", "micro", 0, "ok", note="synthetic stand-in",
+    "imagenet1k", "micro/imagenet1k", "few-shot", "micro", 0, "ok", note="synthetic stand-in",
     scores=(Score("accuracy", "higher", 0.61234, 0.6, 0.62, 0.2),), seconds={"total": 12.0},
 )  # fmt: skip
 BAD = Result(
@@ -39,8 +39,8 @@ def test_brackets_in_a_reason_are_not_markup() -> None:
 def test_bars_on_a_terminal() -> None:
     out = io.StringIO()
     display = BarDisplay(Console(file=out, width=120, force_terminal=True))
-    display.plan([("micro/mini", 0, 20.0, False)])
-    display.begin("micro/mini", 0)
+    display.plan([("micro/imagenet1k", 0, 20.0, False)])
+    display.begin("micro/imagenet1k", 0)
     display.progress("encode train", 50, 100)
     display.progress("train", 100, 100)
     display.finish(GOOD)
@@ -55,4 +55,5 @@ def test_the_table_fits_a_plain_terminal() -> None:
     Console(file=out, width=80).print(results_table([GOOD, BAD]))
     lines = out.getvalue().splitlines()
     assert all(len(line) <= 80 for line in lines)
-    assert "0.600 to 0.620" in lines[1]
+    assert "0.600–0.620" in lines[1]
+    assert lines[1].endswith("synthetic stand-in")

@@ -190,9 +190,9 @@ def results_table(results: Sequence[Result]) -> Table:
     Returns:
         A table for any rich console.
     """
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, padding=(0, 1), collapse_padding=True, header_style="bold")
     table.add_column("benchmark", no_wrap=True)
-    for column in ("score", "95 % interval", "chance"):
+    for column in ("score", "95 % CI", "chance"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("metric", no_wrap=True)
     table.add_column("s", justify="right", no_wrap=True)
@@ -208,7 +208,7 @@ def results_table(results: Sequence[Result]) -> Table:
         table.add_row(
             escape(seeded),
             f"{score.value:.3f}",
-            f"{score.low:.3f} to {score.high:.3f}",
+            f"{score.low:.3f}–{score.high:.3f}",
             f"{score.chance:.3f}",
             f"{score.metric} {arrow}",
             seconds,
