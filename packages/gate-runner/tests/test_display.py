@@ -36,7 +36,8 @@ def test_brackets_in_a_reason_are_not_markup() -> None:
     assert out.getvalue().count("shape [2] is wrong") == 2
 
 
-def test_bars_on_a_terminal() -> None:
+def test_bars_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")  # a dumb terminal gets no bars
     out = io.StringIO()
     display = BarDisplay(Console(file=out, width=120, force_terminal=True))
     display.plan([("micro/imagenet1k", 0, 20.0, False)])
