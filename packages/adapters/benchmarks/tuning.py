@@ -1,7 +1,8 @@
 """The default tuner and the batched search against ELEVATER's search run after run, and scikit-learn's C search.
 
 Cached synthetic features (`synthetic.py`), CPU time of one thread, alternating; prints no speed unless the batched
-search picks exactly what run-after-run picks. Writes results/tuning_CASE.json, or tuning_CASE_from_SEED.json.
+search picks exactly what run-after-run picks. Writes results/tuning_CASE.json, or tuning_CASE_from_SEED.json, after
+each seed. With --resume, what that file holds is kept, and only the methods and seeds that it lacks are run.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import statistics
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy
 import sklearn
@@ -30,66 +32,86 @@ def processor() -> str:
     return names[0] if names else platform.processor()
 
 
+METHODS = {
+    "zero_shot": partial(tune, method="zero_shot"),
+    "anchored": tune,
+    "logistic": partial(tune, method="logistic"),
+    "elevater_batched": tune_elevater,
+    "elevater_run_after_run": partial(tune_elevater, batched=False),
+}
+
+
+def measure(row: dict[str, Any], arguments: argparse.Namespace) -> None:
+    """Run the methods that a row lacks, and see that the two searches agree."""
+    samples, dim, classes = CASES[arguments.case]
+    features = make(samples, dim, classes, row["seed"], noise=arguments.noise, text_noise=arguments.text_noise)
+    data = tuning_data(features.train, features.train_labels, class_embeddings=features.texts, validation="toolkit")
+    held = HeldOut(features.test, features.test_labels)
+    for name in arguments.methods:
+        slow = name == "elevater_run_after_run"
+        if f"{name}_cpu" in row or (slow and row["seed"] >= arguments.first_seed + arguments.slow_seeds):
+            continue
+        start = time.process_time()
+        tuned = METHODS[name](data)
+        row[f"{name}_cpu"] = time.process_time() - start
+        row[f"{name}_accuracy"] = held.score(tuned, resamples=0).value
+        row[f"{name}_chosen"] = tuned.chosen
+    if "elevater_run_after_run_chosen" in row and "elevater_batched_chosen" in row:
+        row["same_pick"] = row["elevater_batched_chosen"] == row["elevater_run_after_run_chosen"]
+        if not row["same_pick"]:
+            raise SystemExit(f"picks differ, no speed is reported: {row}")
+
+
+def summary(rows: list[dict[str, Any]], arguments: argparse.Namespace) -> dict[str, Any]:
+    """Ratios of medians over the seeds on which every method ran, and on how many seeds the default is ahead."""
+    samples, dim, classes = CASES[arguments.case]
+    both = [row for row in rows if "same_pick" in row and "anchored_cpu" in row]
+
+    def ratio(name: str) -> float | None:
+        if not both:
+            return None
+        slow, ours = (
+            statistics.median(row[f"{each}_cpu"] for row in both) for each in ("elevater_run_after_run", name)
+        )
+        return slow / ours
+
+    def ahead(of: str) -> str:
+        found = [row for row in rows if f"{of}_accuracy" in row and "anchored_accuracy" in row]
+        return f"{sum(row['anchored_accuracy'] >= row[f'{of}_accuracy'] for row in found)} of {len(found)}"
+
+    return {
+        "case": arguments.case, "samples": samples, "dim": dim, "classes": classes,
+        "noise": arguments.noise, "text_noise": arguments.text_noise,
+        "cpu_ratio_default": ratio("anchored"), "cpu_ratio_batched": ratio("elevater_batched"),
+        "default_at_least_elevater": ahead("elevater_batched"), "default_at_least_logistic": ahead("logistic"),
+        "slow_seeds": len(both), "rows": rows, "hardware": processor(), "threads": 1,
+        "versions": {"torch": torch.__version__, "numpy": numpy.__version__, "scikit-learn": sklearn.__version__},
+    }  # fmt: skip
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--case", choices=CASES, default="small")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--slow-seeds", type=int, default=5, help="seeds on which run-after-run is measured")
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--resume", action="store_true")
     parser.add_argument("--noise", type=float, default=6.0)
     parser.add_argument("--text-noise", type=float, default=2.5)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    samples, dim, classes = CASES[arguments.case]
-    rows = []
-    for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
-        features = make(samples, dim, classes, seed, noise=arguments.noise, text_noise=arguments.text_noise)
-        data = tuning_data(features.train, features.train_labels, class_embeddings=features.texts, validation="toolkit")
-        held = HeldOut(features.test, features.test_labels)
-        row: dict[str, object] = {"seed": seed}
-        runs = {
-            "zero_shot": partial(tune, data, "zero_shot"),
-            "anchored": partial(tune, data),
-            "logistic": partial(tune, data, "logistic"),
-            "elevater_batched": partial(tune_elevater, data),
-        }
-        if seed < arguments.first_seed + arguments.slow_seeds:
-            runs["elevater_run_after_run"] = partial(tune_elevater, data, batched=False)
-        chosen = {}
-        for name, run in runs.items():
-            start = time.process_time()
-            tuned = run()
-            row[f"{name}_cpu"] = time.process_time() - start
-            row[f"{name}_accuracy"] = held.score(tuned, resamples=0).value
-            chosen[name] = tuned.chosen
-        if "elevater_run_after_run" in chosen:
-            row["same_pick"] = chosen["elevater_batched"] == chosen["elevater_run_after_run"]
-            if not row["same_pick"]:
-                raise SystemExit(f"seed {seed}: picks differ, no speed is reported: {chosen}")
-        rows.append(row)
-        print({key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()}, flush=True)
-
-    both = [row for row in rows if "same_pick" in row]  # ratios compare runs of the same seed, minutes apart at most
-
-    def median(name: str) -> float:
-        return statistics.median(float(row[name]) for row in both)
-
-    slow = median("elevater_run_after_run_cpu")
-    summary = {
-        "case": arguments.case, "samples": samples, "dim": dim, "classes": classes,
-        "noise": arguments.noise, "text_noise": arguments.text_noise,
-        "cpu_ratio_default": slow / median("anchored_cpu"),
-        "cpu_ratio_batched": slow / median("elevater_batched_cpu"),
-        "default_at_least_elevater": sum(r["anchored_accuracy"] >= r["elevater_batched_accuracy"] for r in rows),
-        "default_at_least_logistic": sum(r["anchored_accuracy"] >= r["logistic_accuracy"] for r in rows),
-        "seeds": len(rows), "slow_seeds": sum("same_pick" in row for row in rows), "rows": rows,
-        "hardware": processor(), "threads": 1,
-        "versions": {"torch": torch.__version__, "numpy": numpy.__version__, "scikit-learn": sklearn.__version__},
-    }  # fmt: skip
-    print(json.dumps({key: value for key, value in summary.items() if key != "rows"}, indent=1))
     suffix = f"_from_{arguments.first_seed}" if arguments.first_seed else ""
     out = Path(__file__).parent / "results" / f"tuning_{arguments.case}{suffix}.json"
-    out.write_text(json.dumps(summary, indent=1) + "\n")
+    kept = json.loads(out.read_text())["rows"] if arguments.resume and out.exists() else []
+    rows = {row["seed"]: row for row in kept}
+    for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
+        row = rows.setdefault(seed, {"seed": seed})
+        measure(row, arguments)
+        print({key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()}, flush=True)
+        found = summary(list(rows.values()), arguments)
+        out.write_text(json.dumps(found, indent=1) + "\n")
+    print(json.dumps({key: value for key, value in found.items() if key != "rows"}, indent=1))
 
 
 if __name__ == "__main__":

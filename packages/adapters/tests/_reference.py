@@ -117,3 +117,97 @@ def adamw_step(value, gradient, mean, square, step, lr, betas, eps, decay):
     corrected = mean / (1 - betas[0] ** step)
     root = math.sqrt(square / (1 - betas[1] ** step))
     return value * (1 - lr * decay) - lr * corrected / (root + eps), mean, square
+
+
+def unit_rows(rows):
+    return [[value / math.sqrt(sum(v * v for v in row)) for value in row] for row in rows]
+
+
+def dot(a, b):
+    return sum(p * q for p, q in zip(a, b, strict=True))
+
+
+def gaussian_discriminant(x, labels, k):
+    """Weights [k, d] and biases [k] of equal priors and the shrunk shared covariance."""
+    n, d = len(x), len(x[0])
+    means = [[sum(x[i][j] for i in range(n) if labels[i] == c) / labels.count(c) for j in range(d)] for c in range(k)]
+    covariance = np.zeros((d, d))
+    for i in range(n):
+        for a in range(d):
+            for b in range(d):
+                covariance[a, b] += (x[i][a] - means[labels[i]][a]) * (x[i][b] - means[labels[i]][b]) / (n - 1)
+    shrunk = (n - 1) * covariance + sum(covariance[a, a] for a in range(d)) * np.eye(d)
+    precision = d * np.linalg.inv(shrunk)
+    weights = [precision @ np.array(mean) for mean in means]
+    return np.array(weights), np.array([-0.5 * dot(w, m) for w, m in zip(weights, means, strict=True)])
+
+
+def tip_scores(query, keys, labels, texts, scale, alpha, beta):
+    """Zero-shot plus the cache, rows of length 1 throughout; `labels` are lists of classes."""
+    out = np.zeros((len(query), len(texts)))
+    for i, q in enumerate(query):
+        for c, v in enumerate(texts):
+            cache = sum(math.exp(-beta * (1 - dot(q, key))) for key, own in zip(keys, labels, strict=True) if c in own)
+            out[i, c] = scale * dot(q, v) + alpha * cache
+    return out
+
+
+def clap_trust(x, labels, texts, scale):
+    """Each class's mean zero-shot probability on its own images."""
+    found = []
+    for c in range(len(texts)):
+        own = [softmax([scale * dot(row, v) for v in texts])[c] for i, row in enumerate(x) if labels[i] == c]
+        found.append(sum(own) / len(own))
+    return found
+
+
+def clap_objective(weights, x, labels, texts, scale, trust):
+    """Cross-entropy of scaled cosines, and each class's distance from its text times its trust."""
+    loss = 0.0
+    for i, row in enumerate(x):
+        scores = [scale * dot(row, w) / math.sqrt(dot(w, w)) for w in weights]
+        loss -= math.log(softmax(scores)[labels[i]]) / len(x)
+    for c, hold in enumerate(trust):
+        loss += hold * sum((a - b) ** 2 for a, b in zip(weights[c], texts[c], strict=True))
+    return loss
+
+
+def clap_weights(x, labels, texts, scale, trust, steps):
+    """Steps of momentum 0.9 at a rate that falls from 0.1 along a cosine, gradients by central differences."""
+    w, velocity = np.array(texts), np.zeros((len(texts), len(texts[0])))
+    for number in range(steps):
+        gradient = np.zeros_like(w)
+        for place in np.ndindex(*w.shape):
+            step = np.zeros_like(w)
+            step[place] = 1e-6
+            up, down = (clap_objective(w + sign * step, x, labels, texts, scale, trust) for sign in (1, -1))
+            gradient[place] = (up - down) / 2e-6
+        velocity = 0.9 * velocity + gradient
+        w = w - 0.1 * (1 + math.cos(math.pi * number / steps)) / 2 * velocity
+    return w
+
+
+def lpp_weights(x, labels, texts, steps):
+    """LP++: sums of features, 250 times the mean own cosine, momentum on w, alpha moved in every tenth step."""
+    n, d, k = len(x), len(x[0]), len(texts)
+    w = np.zeros((k, d))
+    for i in range(n):
+        w[labels[i]] += x[i]
+    own = [sum(dot(x[i], texts[c]) for i in range(n) if labels[i] == c) / labels.count(c) for c in range(k)]
+    alpha = np.full(k, 250 * sum(own) / k)
+    second = sum(np.outer(row, row) for row in np.array(x))
+    rate_w = 4 * n / np.linalg.eigvalsh(second)[-1]
+    rate_alpha = n / (4 * max(sum(dot(x[i], v) ** 2 for i in range(n)) for v in texts))
+    velocity = np.zeros((k, d))
+    for step in range(1, steps + 1):
+        into_w, into_alpha = np.zeros((k, d)), np.zeros(k)
+        for i in range(n):
+            p = softmax([dot(x[i], w[c]) + alpha[c] * dot(x[i], texts[c]) for c in range(k)])
+            for c in range(k):
+                into_w[c] += (p[c] - (labels[i] == c)) * np.array(x[i]) / n
+                into_alpha[c] += (p[c] - (labels[i] == c)) * dot(x[i], texts[c]) / n
+        velocity = 0.9 * velocity + into_w
+        w = w - rate_w * velocity
+        if step % 10 == 0:
+            alpha = alpha - rate_alpha * into_alpha
+    return w + alpha[:, None] * np.array(texts)

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vision_adapters.fewshot import Episode, elevater_indices, sample_episode
+from vision_adapters.fewshot import Episode, detection_indices, elevater_indices, sample_episode
 
 
 @settings(max_examples=40, deadline=None)
@@ -105,3 +105,29 @@ def test_elevater_refuses() -> None:
         elevater_indices(np.array([0, -1]), 1, 0)
     with pytest.raises(ValueError, match="shots must be at least 1, got 0"):
         elevater_indices(np.array([0, 0]), 0, 0)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("shots", [1, 3, 5, 10])
+def test_detection_indices(seed: int, shots: int) -> None:
+    """By the rule in words: go through the images, take one that shows a class seen fewer than N times so far."""
+    table = (np.random.default_rng(7).random((150, 5)) < [0.5, 0.2, 0.1, 0.3, 0.15]).astype(int)
+    order = list(range(150))
+    if seed:
+        random.Random(seed).shuffle(order)
+    taken: list[int] = []
+    for image in order:
+        shown = [c for c in range(5) if table[image, c]]
+        if any(sum(table[other, c] for other in taken) < shots for c in shown):
+            taken.append(image)
+    got = detection_indices(table, shots, seed)
+    assert got.indices.tolist() == taken
+    assert got.sha256 == hashlib.sha256(",".join(map(str, taken)).encode()).hexdigest()
+    assert (table[got.indices].sum(0) >= shots).all()
+
+
+def test_detection_refuses() -> None:
+    with pytest.raises(ValueError, match=r"got shape \(3,\)"):
+        detection_indices(np.array([0, 1, 1]), 1, 0)
+    with pytest.raises(ValueError, match="class 1 has 1 samples, expected at least 2"):
+        detection_indices(np.array([[1, 0], [1, 1]]), 2, 0)

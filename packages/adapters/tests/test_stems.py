@@ -24,6 +24,12 @@ def tiny(kind: str) -> nn.Module:
     ends = {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "decoder_start_token_id": 2}
     make = {
         "bert": lambda: transformers.BertModel(transformers.BertConfig(**text, max_position_embeddings=16)),
+        "roberta": lambda: transformers.RobertaModel(transformers.RobertaConfig(**text, max_position_embeddings=18)),
+        "distilbert": lambda: transformers.DistilBertModel(
+            transformers.DistilBertConfig(
+                vocab_size=20, dim=16, n_layers=2, n_heads=2, hidden_dim=32, max_position_embeddings=16
+            )
+        ),
         "mpnet": lambda: transformers.MPNetModel(transformers.MPNetConfig(**text, max_position_embeddings=18)),
         "bart": lambda: transformers.BartModel(transformers.BartConfig(**pair, **ends, max_position_embeddings=16)),
         "whisper": lambda: transformers.WhisperModel(
@@ -33,7 +39,7 @@ def tiny(kind: str) -> nn.Module:
     return make[kind]()
 
 
-@pytest.mark.parametrize("kind", ["bert", "mpnet", "bart", "whisper"])
+@pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert", "mpnet", "bart", "whisper"])
 def test_text_and_audio_encoders_see_images(kind: str) -> None:
     encoder = seeded(lambda: PatchEncoder(tiny(kind), patch=8), 0).eval()
     images = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))

@@ -11,7 +11,7 @@ from torch import nn
 
 from vision_adapters.heads import LinearHead, seeded
 from vision_adapters.losses import cross_entropy, l1
-from vision_adapters.training import Fit, Recipe, batch_indices, fit, parameter_groups
+from vision_adapters.training import Fit, Recipe, batch_indices, fit, gate_recipe, parameter_groups
 
 from ._reference import adamw_step
 
@@ -232,7 +232,7 @@ def test_bad_input_is_named() -> None:
 
 @pytest.mark.parametrize("change", [
     {"lr": 0.0}, {"lr": math.inf}, {"steps": -1}, {"batch_size": 0}, {"schedule": "linear"}, {"factor": 1.0},
-    {"weight_decay": -0.1}, {"clip_norm": 0.0}, {"accumulate": 0}, {"warmup": 5},
+    {"weight_decay": -0.1}, {"clip_norm": 0.0}, {"accumulate": 0}, {"warmup": 5}, {"precision": "half"},
 ])  # fmt: skip
 def test_recipes_are_checked(change: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=next(iter(change))):
@@ -257,3 +257,74 @@ def test_images_as_bytes_pass_through() -> None:
         validate=lambda m: float((m(images).argmax(1) == y).float().mean()), direction="higher", seed=0,
     )  # fmt: skip
     assert done.best_score == 1.0
+
+
+def test_bfloat16_trains_close_to_float32_with_weights_in_float32() -> None:
+    x, y = data()
+    wide, narrow = seeded(lambda: LinearHead(6, 3), 0), seeded(lambda: LinearHead(6, 3), 0)
+    seen: list[torch.dtype] = []
+
+    def watched(scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        seen.append(scores.dtype)
+        return cross_entropy(scores, targets)
+
+    call = {"validate": lambda m: float(cross_entropy(m(x), y)), "direction": "lower", "seed": 0}
+    first = fit(wide, (x,), y, loss=cross_entropy, recipe=RECIPE, **call)
+    narrower = dataclasses.replace(RECIPE, precision="bfloat16")
+    second = fit(narrow, (x,), y, loss=watched, recipe=narrower, **call)
+    assert (first.precision, second.precision) == ("float32", "bfloat16")
+    assert set(seen) == {torch.float32}
+    assert narrow.weight.dtype == torch.float32
+    assert not torch.equal(wide.weight, narrow.weight)
+    # bfloat16 keeps 8 bits: scores of size 1 are off by up to 1/256, and Adam's 23 steps of 0.01 follow their signs
+    assert second.history[-1].loss == pytest.approx(first.history[-1].loss, abs=2**-6)
+    assert gate_recipe("vit").precision == "auto"
+    assert fit(narrow, (x,), y, loss=cross_entropy, recipe=gate_recipe("vit", steps=0), **call).precision == "float32"
+
+
+def test_a_batch_that_does_not_fit_is_cut_into_more_parts(tmp_path: Path) -> None:
+    class Small(nn.Module):
+        """A device with memory for three samples."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.head, self.largest = seeded(lambda: LinearHead(6, 3), 0), 0
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if self.training and len(x) > 3:
+                raise torch.cuda.OutOfMemoryError
+            return self.head(x)
+
+    small, plain = Small(), Small()
+    recipe = dataclasses.replace(RECIPE, batch_size=10)
+    done = run(small, recipe, tmp_path / "state.pt")
+    assert done.parts == 4
+    again = run(plain, dataclasses.replace(recipe, accumulate=4))
+    assert again.parts == 4
+    assert same(small, plain)
+    assert run(Small(), recipe, tmp_path / "state.pt").parts == 4
+    never = Small()
+    never.forward = lambda x: (_ for _ in ()).throw(torch.cuda.OutOfMemoryError())  # type: ignore[method-assign]
+    x, y = data()
+    with pytest.raises(torch.cuda.OutOfMemoryError):
+        fit(never, (x,), y, loss=cross_entropy, recipe=recipe, validate=lambda _: 0.0, direction="higher", seed=0)
+
+
+def test_each_layers_gradient_is_recorded(tmp_path: Path) -> None:
+    x, y = data()
+    module = seeded(lambda: nn.Sequential(nn.Linear(6, 4), nn.Tanh(), nn.Linear(4, 3)), 0)
+    expected = seeded(lambda: nn.Sequential(nn.Linear(6, 4), nn.Tanh(), nn.Linear(4, 3)), 0).double()
+    cross_entropy(expected(x.double()), y).backward()
+    recipe = Recipe(lr=0.1, steps=1, batch_size=31, validate_every=1, clip_norm=1e-3)
+    call = {"loss": cross_entropy, "recipe": recipe, "validate": lambda _: 0.0, "direction": "higher", "seed": 0}
+    done = fit(module, (x,), y, **call, layers=True, checkpoint=tmp_path / "state.pt")
+    found = done.history[1].layers
+    assert done.history[0].layers == {}
+    assert sorted(found) == ["0", "2"]
+    for name, value in found.items():
+        layer = expected[int(name)]
+        by_hand = math.sqrt(float(layer.weight.grad.square().sum() + layer.bias.grad.square().sum()))
+        assert value == pytest.approx(by_hand, rel=1e-5)
+    assert math.hypot(*found.values()) == pytest.approx(done.history[1].gradient_norm, rel=1e-5)
+    assert fit(module, (x,), y, **call, layers=True, checkpoint=tmp_path / "state.pt").history[1].layers == found
+    assert fit(module, (x,), y, **call).history[1].layers == {}

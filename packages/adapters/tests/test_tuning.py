@@ -19,7 +19,9 @@ from vision_adapters.tuning import (
     tune_elevater,
     tuning_data,
 )
+from vision_adapters.tuning.anchored import _refit
 from vision_adapters.tuning.logistic import RidgeLogistic
+from vision_adapters.tuning.unit_features import cosines, standardisation
 
 
 def world(n: int = 120, d: int = 16, k: int = 5, seed: int = 0, noise: float = 1.5) -> tuple[torch.Tensor, ...]:
@@ -83,8 +85,65 @@ def test_the_strong_end_is_zero_shot_exactly() -> None:
 def test_validation_is_never_worse_than_zero_shot(seed: int, n: int) -> None:
     x, y, _, _, texts = world(n, seed=seed)
     tuned = tune(tuning_data(x, y, class_embeddings=texts, seed=seed))
+    if n == 5:  # one image per class: nothing to validate on
+        assert tuned.validation is None
+        assert tuned.tried == ()
+        return
     assert tuned.validation >= tuned.tried[0]["validation"]
-    assert len(tuned.tried) == 71
+    assert tuned.tried[0]["strength"] == math.inf
+    assert {each["around"] for each in tuned.tried} == {0.0, 1.0}
+
+
+@pytest.mark.parametrize(("noise", "than"), [(0.3, "zero_shot"), (1.0, "zero_shot"), (1.0, "clap"), (3.0, "clap")])
+def test_one_image_per_class_is_no_worse(noise: float, than: str) -> None:
+    """Over twenty draws: the texts count by how well they do, the images by a fixed prior."""
+    differences = []
+    for seed in range(20):
+        x, y, texts = (world(5, seed=seed, noise=noise)[place] for place in (0, 1, 4))
+        many, truth = world(200, seed=seed, noise=noise)[:2]
+        held, data = HeldOut(many[5:], truth[5:]), tuning_data(x, y, class_embeddings=texts)
+        ours, theirs = (held.score(tune(data, method), resamples=0).value for method in ("anchored", than))
+        differences.append(ours - theirs)
+    assert np.mean(differences) > -2 * np.std(differences) / math.sqrt(len(differences))
+
+
+def test_texts_that_know_nothing_get_no_weight_with_one_image() -> None:
+    x, y, _, _, texts = world(5, noise=0.3)
+    tuned = tune(tuning_data(x, y, class_embeddings=texts.roll(1, 0)))
+    assert tuned.chosen == {"strength": 0.3, "blend": 0.0, "around": 1.0}
+    many, truth = world(200, noise=0.3)[:2]
+    assert HeldOut(many[5:], truth[5:]).score(tuned).value > 0.9
+    trusted = tune(tuning_data(x, y, class_embeddings=texts))
+    assert trusted.chosen["blend"] > 10
+
+
+@pytest.mark.parametrize("strength", [1.0, 0.01])
+def test_the_fit_around_the_texts_is_a_minimum(strength: float) -> None:
+    """The refitted head's scores less the texts' are a ridge solution around them: no small move is better."""
+    x, y, _, _, texts = world(20, noise=1.0)
+    data = tuning_data(x, y, class_embeddings=texts)
+    unit = torch.nn.functional.normalize(data.features, dim=1)
+    head, blend = _refit(data, unit, strength, around=True)
+    standard = standardisation(unit)
+    anchor = blend * cosines(data, unit)
+    weights = (head.weight.detach() - blend * torch.nn.functional.normalize(texts, dim=1)) / standard.scale
+    bias = head.bias.detach() + (weights * standard.scale) @ standard.centre
+    found = torch.cat([weights, bias[:, None]], dim=1).double().numpy()
+    targets = torch.nn.functional.one_hot(y, 5).double().numpy()
+    args = (np.full(5, strength / 5), anchor.double().numpy(), False)
+    z = standard(unit).double().numpy()
+    least = objective(z, targets, found, *args)
+    moves = np.random.default_rng(0).normal(size=(20, *found.shape)) * 0.05
+    assert all(objective(z, targets, found + move, *args) > least for move in moves)
+
+
+def test_rows_without_their_class_in_training_do_not_count() -> None:
+    x, y, _, _, texts = world(7, k=5)  # classes 0 and 1 twice, the others once
+    data = tuning_data(x, y, class_embeddings=texts)
+    rows = data.validation_rows()
+    assert [int(y[row]) in (0, 1) for row in rows] == data.counted().tolist()
+    assert data.validates  # four of seven
+    assert not tuning_data(x[:5], y[:5], class_embeddings=texts).validates
 
 
 @pytest.mark.parametrize("method", list(METHODS))
@@ -96,11 +155,11 @@ def test_every_method_learns_and_repeats(method: str) -> None:
     value = HeldOut(test, truth).score(first).value
     zero_shot = HeldOut(test, truth).score(tune(tuning_data(x, y, class_embeddings=texts), "zero_shot")).value
     assert value >= zero_shot
-    assert method == "zero_shot" or value > 0.8
+    assert method == "zero_shot" or value > 0.75
     assert first.scores(test).shape == (120, 5)
 
 
-@pytest.mark.parametrize("method", ["anchored", "gda", "lp++", "clap", "tip_adapter"])
+@pytest.mark.parametrize("method", ["anchored", "gda", "lp++", "clap", "tip_adapter", "logistic"])
 def test_one_image_per_class_is_enough_with_texts(method: str) -> None:
     x, y, test, truth, texts = world(5)
     tuned = tune(tuning_data(x, y, class_embeddings=texts), method)
@@ -113,12 +172,12 @@ def test_several_labels() -> None:
         torch.nn.functional.one_hot(y, 5)
         | torch.nn.functional.one_hot((y + 1) % 5, 5) * (torch.arange(120) % 2)[:, None]
     )
-    for method in ("anchored", "elevater", "zero_shot"):
+    for method in ("anchored", "elevater", "zero_shot", "tip_adapter", "logistic"):
         tuned = tune(tuning_data(x, both, class_embeddings=texts), method)
         score = HeldOut(test, torch.nn.functional.one_hot(truth, 5)).score(tuned)
         assert score.metric == "map_11point"
         assert score.value > 0.7
-    for method in ("gda", "lp++", "clap", "tip_adapter", "logistic"):
+    for method in ("gda", "lp++", "clap"):
         with pytest.raises(ValueError, match="one label per sample"):
             tune(tuning_data(x, both, class_embeddings=texts), method)
 
@@ -130,6 +189,35 @@ def test_without_texts_it_is_a_probe() -> None:
     for method in ("zero_shot", "gda", "lp++", "clap", "tip_adapter"):
         with pytest.raises(ValueError, match="needs class_embeddings"):
             tune(tuning_data(x, y), method)
+
+
+def test_one_image_per_class_without_texts() -> None:
+    x, y, _, _, _ = world(5, noise=0.5)
+    many, truth = world(200, noise=0.5)[:2]
+    for method in ("anchored", "logistic"):
+        tuned = tune(tuning_data(x, y), method)
+        assert tuned.validation is None
+        assert HeldOut(many[5:], truth[5:]).score(tuned).value > 0.8
+    with pytest.raises(ValueError, match="class 0 has 1 image"):
+        tune(tuning_data(x, y), "elevater")
+
+
+def test_a_fold_with_one_class_alone() -> None:
+    x, y = torch.tensor([[1.0, 0.1], [0.1, 1.0], [0.2, 1.1]]), torch.tensor([0, 1, 1])
+    for method in ("anchored", "logistic"):
+        assert HeldOut(x, y).score(tune(tuning_data(x, y), method)).value >= 2 / 3
+
+
+def test_the_path_goes_on_while_it_helps_and_no_further() -> None:
+    """Many clean images want weak penalties, noisy ones strong ones: the second path ends earlier."""
+    ends = {}
+    for noise in (0.5, 12.0):
+        x, y, _, _, _ = world(400, d=4, k=8, noise=noise)
+        tuned = tune(tuning_data(x, y))
+        ends[noise] = min(each["strength"] for each in tuned.tried)
+        best = min(tuned.tried, key=lambda each: each["loss"])
+        assert best["strength"] >= ends[noise]
+    assert ends[0.5] < 1e-3 < 0.01 < ends[12.0]
 
 
 def test_two_classes() -> None:
@@ -158,19 +246,19 @@ def test_the_batched_search_picks_what_run_after_run_picks(seed: int, as_release
 
 def test_the_toolkits_split_takes_the_first_fifth_of_each_class() -> None:
     labels = torch.tensor([0] * 11 + [1] * 2 + [2] * 5)
-    fold = make_folds(labels, "toolkit", 0, anchored=True)[0]
+    fold = make_folds(labels, "toolkit", 0)[0]
     assert fold.validation.tolist() == [0, 1, 2, 11, 13]
     assert sorted(fold.train.tolist() + fold.validation.tolist()) == list(range(18))
     several = torch.tensor([[1, 0], [1, 1], [0, 1], [1, 0], [0, 1], [1, 0]])
-    assert make_folds(several, "toolkit", 0, anchored=True)[0].validation.tolist() == [0, 1]
+    assert make_folds(several, "toolkit", 0)[0].validation.tolist() == [0, 1]
 
 
 def test_folds_cover_each_sample_once_and_spread_single_images() -> None:
-    folds = make_folds(torch.arange(10), "folds", 0, anchored=True)
+    folds = make_folds(torch.arange(10), "folds", 0)
     assert len(folds) == 5
     assert sorted(torch.cat([fold.validation for fold in folds]).tolist()) == list(range(10))
     assert {len(fold.validation) for fold in folds} == {2}
-    shuffled = make_folds(torch.arange(60) % 3, "shuffled", 1, anchored=True)[0]
+    shuffled = make_folds(torch.arange(60) % 3, "shuffled", 1)[0]
     assert torch.bincount(torch.arange(60)[shuffled.validation] % 3).tolist() == [4, 4, 4]
 
 
@@ -231,6 +319,19 @@ def test_the_callers_arrays_can_change_afterwards() -> None:
     assert held.score(tuned).value == before
 
 
+@pytest.mark.parametrize("method", ["anchored", "elevater"])
+def test_features_as_an_encoder_leaves_them(method: str) -> None:
+    """In inference mode, with a gradient, in half precision: the fit is that of plain numbers."""
+    x, y, test, _, texts = world(40)
+    x, texts = x.half().float(), texts.half().float()
+    plain = tune(tuning_data(x, y, class_embeddings=texts), method).scores(test)
+    with torch.inference_mode():
+        inferred, described = x * 1, texts * 1
+    for features, embeddings in ((inferred, described), (x.clone().requires_grad_(), texts), (x.half(), texts)):
+        found = tune(tuning_data(features, y, class_embeddings=embeddings), method).scores(test)
+        assert torch.equal(plain, found)
+
+
 def bad() -> list[tuple[dict[str, object], str]]:
     x, y, _, _, texts = world()
     broken = x.clone()
@@ -249,13 +350,22 @@ def bad() -> list[tuple[dict[str, object], str]]:
         ({"validation": (x[y != 3], y[y != 3])}, "class 3 has no image in the validation set"),
         ({"validation": (x[:, :4], y)}, "validation features have 4 columns"),
         ({"validation": "some"}, "'some'"),
-        ({"features": x[:5], "labels": y[:5]}, "class 0 has 1 image: nothing is left to validate on"),
+        (
+            {"features": x[:5], "labels": y[:5], "validation": "shuffled"},
+            "class 0 has 1 image: nothing is left to validate on",
+        ),
         (
             {"features": x[:6], "labels": y[:6], "validation": "toolkit", "class_embeddings": texts},
             "class 1 has 1 image",
         ),
         ({"metric": "f1"}, "'f1' is unknown"),
-        ({"logit_scale": 0.0}, "logit_scale must be positive, got 0.0"),
+        ({"logit_scale": 0.0}, "logit_scale must be positive and finite, got 0.0"),
+        ({"logit_scale": math.inf}, "got inf"),
+        ({"labels": y * 0 - 1}, r"-1 at \[0\] is out of range"),
+        ({"labels": ["cat", "dog"] * 60}, "labels must be integers, got 'cat'"),
+        ({"class_embeddings": texts * torch.tensor([1, 1, 0, 1, 1])[:, None]}, "row 2 is all 0"),
+        ({"validation": (x, y + 3)}, r"validation labels: 5 at \[2\] is out of range"),
+        ({"validation": (broken, y)}, "validation features: row 7 holds NaN"),
         ({"features": x.long()}, "must be a matrix of floats"),
     ]
 

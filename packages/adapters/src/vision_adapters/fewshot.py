@@ -109,6 +109,61 @@ def elevater_indices(labels: Labels, shots: int, seed: int) -> FewShot:
     Source:
         ELEVATER, section 3.3 (indices fixed by the seed); the rule is that of its toolkit's data library.
     """
+    table = _checked(labels, shots)
+    order = list(range(len(table)))
+    random.Random(seed).shuffle(order)
+    return _few_shot(_one_label_each(table, shots, order) if table.ndim == 1 else _several_labels(table, shots, order))
+
+
+def detection_indices(labels: Labels, shots: int, seed: int) -> FewShot:
+    """ELEVATER's few-shot training subset for detection: at least `shots` images that show each class.
+
+    In the order of `random.Random(seed).shuffle`, an image is taken while any class that it shows has fewer than
+    `shots`; it then counts for every class in it, however many boxes. Seed 0 keeps the order of the images.
+
+    Args:
+        labels: 0/1 per image and class, 1 where the image shows the class.
+        shots: images per class, >= 1; ELEVATER uses 1, 3, 5 and 10.
+        seed: of the order.
+
+    Returns:
+        The indices in the order taken, and their hash.
+
+    Raises:
+        ValueError: another shape, or a class in fewer than `shots` images (or none), with its number and count.
+
+    Example:
+        >>> detection_indices(np.array([[1, 0], [1, 1], [0, 1], [1, 1]]), 1, 0).indices
+        array([0, 1])
+
+    Source:
+        ELEVATER, section 3.3, footnote 2 (N-shot is at least N images per category); the order and the rule are
+        GLIP's, whose detector ELEVATER fine-tunes. GLIP takes fewer images of a class that has fewer; here that is an
+        error.
+    """
+    table = _checked(labels, shots)
+    if table.ndim != 2:
+        raise ValueError(f"detection labels must be 0/1 [images, classes], got shape {table.shape}")
+    order = list(range(len(table)))
+    if seed != 0:
+        random.Random(seed).shuffle(order)
+    left = np.full(table.shape[1], shots)
+    taken = []
+    for index in order:
+        own = np.flatnonzero(table[index])
+        if (left[own] > 0).any():
+            left[own] -= 1
+            taken.append(index)
+    return _few_shot(taken)
+
+
+def _few_shot(taken: list[int]) -> FewShot:
+    digest = hashlib.sha256(",".join(map(str, taken)).encode()).hexdigest()
+    return FewShot(np.array(taken, dtype=np.int64), digest)
+
+
+def _checked(labels: Labels, shots: int) -> npt.NDArray[np.integer]:
+    """The labels as an array, each class with enough samples."""
     if shots < 1:
         raise ValueError(f"shots must be at least 1, got {shots}")
     table = np.asarray(torch.as_tensor(labels).cpu())
@@ -122,11 +177,7 @@ def elevater_indices(labels: Labels, shots: int, seed: int) -> FewShot:
     if counts.min() < shots:
         worst = int(counts.argmin())
         raise ValueError(f"class {worst} has {counts[worst]} samples, expected at least {shots}")
-    order = list(range(len(table)))
-    random.Random(seed).shuffle(order)
-    taken = _one_label_each(table, shots, order) if table.ndim == 1 else _several_labels(table, shots, order)
-    digest = hashlib.sha256(",".join(map(str, taken)).encode()).hexdigest()
-    return FewShot(np.array(taken, dtype=np.int64), digest)
+    return table
 
 
 def _one_label_each(classes: npt.NDArray[np.integer], shots: int, order: list[int]) -> list[int]:

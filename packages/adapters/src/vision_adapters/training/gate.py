@@ -49,7 +49,8 @@ def gate_recipe(family: Family, task: Task = "classification", **changes: object
         changes: fields of `Recipe` to set otherwise, for example `steps=500`.
 
     Returns:
-        10,000 steps of AdamW, validated every 500, halved on plateaus of 1,000 steps, the head ten times as fast.
+        10,000 steps of AdamW, validated every 500, halved on plateaus of 1,000 steps, the head ten times as fast; in
+        bfloat16 on a GPU that computes in it.
 
     Raises:
         ValueError: an unknown family or task.
@@ -61,13 +62,15 @@ def gate_recipe(family: Family, task: Task = "classification", **changes: object
         200
 
     Source:
-        GATE, section 8.1 (rates, schedule, 10k iterations, validation every 500); batch sizes and the head's factor are
-        its code's, which validates every 250.
+        GATE, section 8.1 (rates, schedule, 10k iterations, validation every 500, bfloat16); batch sizes and the
+        head's factor are its code's, which validates every 250.
     """
     if family not in get_args(Family):
         raise ValueError(f"family must be one of {get_args(Family)}, got {family!r}")
     if task not in get_args(Task):
         raise ValueError(f"task must be one of {get_args(Task)}, got {task!r}")
     rate = 6e-4 if family == "convolutional" and task in ("segmentation", "medical_segmentation") else RATES[family]
-    recipe = Recipe(lr=rate, steps=10_000, batch_size=BATCHES[task], validate_every=500, head_lr_scale=10.0)
+    recipe = Recipe(
+        lr=rate, steps=10_000, batch_size=BATCHES[task], validate_every=500, head_lr_scale=10.0, precision="auto"
+    )
     return dataclasses.replace(recipe, **changes)  # type: ignore[arg-type]  # Recipe checks the values itself

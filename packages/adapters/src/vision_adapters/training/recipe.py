@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 Schedule = Literal["plateau", "cosine", "constant"]
+Precision = Literal["float32", "bfloat16", "auto"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +31,9 @@ class Recipe:
         clip_norm: largest norm of the gradient, or None to leave it.
         head_lr_scale: factor of the rate for parameters under the module's `head`, > 0; GATE's code uses 10.
         accumulate: parts into which a batch is cut, >= 1; the gradient is that of the whole batch for losses that
-            average over samples, at 1/accumulate of the memory.
+            average over samples, at 1/accumulate of the memory. More parts are tried where memory runs out.
+        precision: of the forward passes: "float32"; "bfloat16" (autocast; weights stay float32); or "auto", bfloat16
+            on a GPU that computes in it, float32 elsewhere.
 
     Raises:
         ValueError: a number out of its range, shown with its name and value.
@@ -58,6 +61,7 @@ class Recipe:
     clip_norm: float | None = None
     head_lr_scale: float = 1.0
     accumulate: int = 1
+    precision: Precision = "float32"
 
     def __post_init__(self) -> None:
         """Check every number at the door."""
@@ -76,6 +80,8 @@ class Recipe:
             )
         if self.schedule not in get_args(Schedule):
             raise ValueError(f"schedule must be one of {get_args(Schedule)}, got {self.schedule!r}")
+        if self.precision not in get_args(Precision):
+            raise ValueError(f"precision must be one of {get_args(Precision)}, got {self.precision!r}")
         if self.clip_norm is not None and not self.clip_norm > 0:
             raise ValueError(f"clip_norm must be positive or None, got {self.clip_norm}")
         if self.schedule == "plateau" and self.warmup:

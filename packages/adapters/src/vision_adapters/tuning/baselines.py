@@ -1,7 +1,8 @@
-"""Published few-shot methods on cached features: zero-shot, ridge logistic, GDA, CLAP, LP++ and Tip-Adapter."""
+"""Zero-shot, GDA, Tip-Adapter, and scikit-learn's logistic regression on cached features."""
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 import torch
@@ -9,21 +10,33 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vision_adapters.heads import language_head
-from vision_adapters.tuning.anchored import cosines, linear_head
 from vision_adapters.tuning.data import Tuned, TuningData
-from vision_adapters.tuning.logistic import RidgeLogistic
+from vision_adapters.tuning.unit_features import cosines, linear_head
 
 if TYPE_CHECKING:
     from jaxtyping import Float
 
 SHARES = tuple(10.0 ** (place / 2) for place in range(-8, 5))
+STRENGTHS = tuple(10.0 ** (power / 2) for power in range(-2, 13))
 
 
-def _texts(data: TuningData, method: str) -> Float[Tensor, "k d"]:
-    """The class texts at length 1, which the method needs, as it needs one label per sample."""
+def unit_texts(data: TuningData, method: str, *, several: bool = False) -> Float[Tensor, "k d"]:
+    """The class texts at length 1.
+
+    Args:
+        data: with class embeddings.
+        method: for the message.
+        several: whether the method takes several labels per sample.
+
+    Returns:
+        One row per class.
+
+    Raises:
+        ValueError: no texts, or several labels per sample where the method takes one.
+    """
     if data.class_embeddings is None:
         raise ValueError(f"{method} needs class_embeddings, got None")
-    if data.several and method != "zero_shot":
+    if data.several and not several:
         raise ValueError(f"{method} takes one label per sample, got labels of shape {tuple(data.labels.shape)}")
     return F.normalize(data.class_embeddings, dim=1)
 
@@ -40,7 +53,7 @@ def tune_zero_shot(data: TuningData) -> Tuned:
     Raises:
         ValueError: no texts.
     """
-    texts = _texts(data, "zero_shot")
+    texts = unit_texts(data, "zero_shot", several=True)
     rows = torch.arange(len(data.labels))
     score = data.score(data.logit_scale * cosines(data, F.normalize(data.features, dim=1)), rows)
     return Tuned("zero_shot", {}, score, language_head(texts, data.logit_scale).eval(), (), data.metric)
@@ -63,10 +76,12 @@ def tune_gda(data: TuningData) -> Tuned:
         ValueError: no texts, or several labels per sample.
 
     Source:
-        Wang et al., A hard-to-beat baseline for training-free CLIP-based adaptation (2024). A class that
-        a fold leaves without images gets the mean of all images.
+        Wang et al., A hard-to-beat baseline for training-free CLIP-based adaptation (2024), and its released code. They
+        draw several augmented views of each image; on cached features there is one, so that one image per class leaves
+        no scatter within the classes: the scatter of all images stands in. A class that a fold leaves without images
+        gets the mean of all images. The grid has half decades, and 0.
     """
-    texts = _texts(data, "gda")
+    texts = unit_texts(data, "gda")
     unit = F.normalize(data.features, dim=1)
     rows = data.validation_rows()
     parts = [_gaussian(unit[fold.train], data.targets(fold.train)) for fold in data.folds]
@@ -95,90 +110,6 @@ def _gaussian(x: Tensor, member: Tensor) -> tuple[Tensor, Tensor]:
     scatter.diagonal().add_(shrink)
     weight = d * torch.linalg.solve(scatter, means.double().T).T
     return weight.to(x.dtype), (-0.5 * (weight * means).sum(1)).to(x.dtype)
-
-
-def tune_clap(data: TuningData) -> Tuned:
-    r"""A linear probe held near each class's text, the hold set by how well the text does; no validation.
-
-    Minimises the mean cross-entropy of $s\,w_c \cdot x$ plus $\sum_c \lambda_c \lVert w_c - v_c \rVert^2$, $\lambda_c$
-    being the mean zero-shot probability of class c on its own images.
-
-    Args:
-        data: with class embeddings, one label per sample; all rows are trained on.
-
-    Returns:
-        The choice, without validation.
-
-    Raises:
-        ValueError: no texts, or several labels per sample.
-
-    Source:
-        Silva-Rodriguez et al., A closer look at the few-shot adaptation of large vision-language models (2024). They
-        train by SGD with multipliers; the convex problem with the first multipliers is solved here.
-    """
-    texts = _texts(data, "clap")
-    unit, member = F.normalize(data.features, dim=1), data.targets()
-    anchor = data.logit_scale * unit @ texts.T
-    trust = (anchor.softmax(1) * member).sum(0) / member.sum(0)
-    problem = RidgeLogistic(unit, member, several=False, anchor=anchor)
-    penalty = (2.0 / data.logit_scale**2) * trust.clamp_min(1e-4)  # for s (w - v) instead of w - v
-    moved = problem.unrotated(problem.solve(penalty, problem.start(), steps=200, tolerance=1e-3))
-    head = linear_head(data.logit_scale * texts + moved, moved.new_zeros(data.classes))
-    return Tuned("clap", {"trust": float(trust.mean())}, None, head, (), data.metric)
-
-
-def tune_lpp(data: TuningData) -> Tuned:
-    r"""LP++: class weights plus the texts, each with its own learned share: $(w_c + \alpha_c v_c) \cdot x$.
-
-    Cross-entropy by block gradient steps whose lengths come from bounds of the curvature; the number of steps, at most
-    300, is chosen on validation. It starts at w = 0 and $\alpha = s$, which is zero-shot.
-
-    Args:
-        data: with class embeddings, one label per sample.
-
-    Returns:
-        The choice: "steps".
-
-    Raises:
-        ValueError: no texts, or several labels per sample.
-
-    Source:
-        Huang et al., LP++: a surprisingly strong linear probe for few-shot CLIP (2024): its objective and block steps.
-        Starting at zero-shot, the bounds and the choice of the number of steps are ours.
-    """
-    texts = _texts(data, "lp++")
-    unit = F.normalize(data.features, dim=1)
-    rows = data.validation_rows()
-    pooled: list[list[Tensor]] = []
-    for fold in data.folds:
-        states = _lpp_states(unit[fold.train], data.targets(fold.train), texts, data.logit_scale)
-        pooled.append([unit[fold.validation] @ weight.T for weight in states])
-    tried = []
-    for place in range(len(pooled[0])):
-        scores = torch.cat([path[place] for path in pooled])
-        tried.append({"steps": float(10 * place), "validation": data.score(scores, rows)})
-    best = max(tried, key=lambda each: each["validation"])
-    weight = _lpp_states(unit, data.targets(), texts, data.logit_scale)[int(best["steps"]) // 10]
-    head = linear_head(weight, weight.new_zeros(data.classes))
-    return Tuned("lp++", {"steps": best["steps"]}, best["validation"], head, tuple(tried), data.metric)
-
-
-def _lpp_states(x: Tensor, member: Tensor, texts: Tensor, scale: float) -> list[Tensor]:
-    """The combined weights after every tenth step."""
-    n = len(x)
-    seen = x @ texts.T
-    step_w = 2.0 / float(torch.linalg.matrix_norm(x, 2) ** 2 / n)
-    step_a = 2.0 / float(seen.square().mean(0).max())
-    w, alpha = torch.zeros_like(texts), x.new_full((len(texts), 1), scale)
-    states = [w + alpha * texts]
-    for step in range(1, 301):
-        residual = ((x @ w.T + seen * alpha.T).softmax(1) - member) / n
-        w = w - step_w * residual.T @ x
-        residual = ((x @ w.T + seen * alpha.T).softmax(1) - member) / n
-        alpha = alpha - step_a * (residual * seen).sum(0)[:, None]
-        if step % 10 == 0:
-            states.append(w + alpha * texts)
-    return states
 
 
 class CacheHead(nn.Module):
@@ -210,23 +141,29 @@ class CacheHead(nn.Module):
 def tune_tip(data: TuningData) -> Tuned:
     """Tip-Adapter without training: a cache of the training images, its weight and sharpness chosen on validation.
 
+    With one image per class, nothing can be validated, and alpha is 1, beta 5.5.
+
     Args:
-        data: with class embeddings, one label per sample.
+        data: with class embeddings; several labels per sample make several ones in the cache's values.
 
     Returns:
         The choice: "alpha" and "beta".
 
     Raises:
-        ValueError: no texts, or several labels per sample.
+        ValueError: no texts.
 
     Source:
-        Zhang et al., Tip-Adapter (2022). The released code searches alpha and beta on the test set.
+        Zhang et al., Tip-Adapter (2022), its scores and its default alpha and beta. The released code searches them on
+        the test set of ImageNet; here, a geometric grid on validation.
     """
-    texts = _texts(data, "tip_adapter")
+    texts = unit_texts(data, "tip_adapter", several=True)
     unit = F.normalize(data.features, dim=1)
-    rows = data.validation_rows()
+    if not data.validates:
+        head = CacheHead(texts, unit, data.targets(), data.logit_scale, 1.0, 5.5).eval()
+        return Tuned("tip_adapter", {"alpha": 1.0, "beta": 5.5}, None, head, (), data.metric)
+    rows, counted = data.validation_rows(), data.counted()
     zero_shot = data.logit_scale * cosines(data, unit[rows])
-    tried = [{"alpha": 0.0, "beta": 1.0, "validation": data.score(zero_shot, rows)}]
+    tried = [{"alpha": 0.0, "beta": 1.0, "validation": data.score(zero_shot[counted], rows[counted])}]
     for beta in (0.5, 1.0, 2.0, 5.5, 10.0, 20.0, 40.0):
         cache = torch.cat(
             [
@@ -235,7 +172,7 @@ def tune_tip(data: TuningData) -> Tuned:
             ]
         )
         for alpha in (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0):
-            score = data.score(zero_shot + alpha * cache, rows)
+            score = data.score((zero_shot + alpha * cache)[counted], rows[counted])
             tried.append({"alpha": alpha, "beta": beta, "validation": score})
     best = max(tried, key=lambda each: each["validation"])
     head = CacheHead(texts, unit, data.targets(), data.logit_scale, best["alpha"], best["beta"]).eval()
@@ -246,46 +183,58 @@ def tune_tip(data: TuningData) -> Tuned:
 def tune_logistic(data: TuningData) -> Tuned:
     """scikit-learn's logistic regression on unit-length features, C searched on validation: the probe without texts.
 
+    With one image per class, nothing can be validated, and C is scikit-learn's default, 1.
+
     Args:
-        data: one label per sample; each class in each fold's training part.
+        data: with several labels per sample, one regression per label.
 
     Returns:
         The choice: "C".
 
-    Raises:
-        ValueError: several labels per sample, or a fold without a class.
+    Numerics:
+        At most 500 iterations of scikit-learn's L-BFGS per fit.
     """
+    unit = F.normalize(data.features, dim=1)
+    rows, counted = data.validation_rows(), data.counted()
+    tried = []
+    for strength in STRENGTHS if data.validates else ():
+        parts = [_fitted(data, unit, fold.train, strength) for fold in data.folds]
+        scores = torch.cat(
+            [unit[fold.validation] @ weight.T + bias for (weight, bias), fold in zip(parts, data.folds, strict=True)]
+        )
+        tried.append({"C": strength, "validation": data.score(scores[counted], rows[counted])})
+    best = max(tried, key=lambda each: each["validation"]) if tried else {"C": 1.0}
+    head = linear_head(*_fitted(data, unit, torch.arange(len(unit)), best["C"]))
+    return Tuned("logistic", {"C": best["C"]}, best.get("validation"), head, tuple(tried), data.metric)
+
+
+def _fitted(data: TuningData, unit: Tensor, rows: Tensor, strength: float) -> tuple[Tensor, Tensor]:
+    """Weights and biases of one regression over classes, or of one per label."""
     from sklearn.linear_model import LogisticRegression
 
+    def fit(labels: Tensor) -> tuple[Tensor, Tensor]:
+        with warnings.catch_warnings():
+            # with one image per class it asks whether the classes are meant
+            warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+            model = LogisticRegression(C=strength, max_iter=500).fit(unit[rows].cpu().numpy(), labels.numpy())
+        return torch.from_numpy(model.coef_).float(), torch.from_numpy(model.intercept_).float()
+
     if data.several:
-        raise ValueError(f"logistic takes one label per sample, got labels of shape {tuple(data.labels.shape)}")
-    unit = F.normalize(data.features, dim=1).cpu().numpy()
-    rows = data.validation_rows()
-    labels = data.labels.numpy()
-    for fold in data.folds:
-        lacking = torch.bincount(data.labels[fold.train], minlength=data.classes) == 0
-        if bool(lacking.any()):
-            raise ValueError(f"logistic: class {int(lacking.nonzero()[0])} has no image left to train on")
-    tried = []
-    for power in range(-2, 13):
-        strength = 10.0 ** (power / 2)
-        parts = [
-            LogisticRegression(C=strength, max_iter=500).fit(unit[fold.train], labels[fold.train])
-            for fold in data.folds
-        ]
-        scores = torch.cat(
-            [_columns(part, unit[fold.validation]) for part, fold in zip(parts, data.folds, strict=True)]
-        )
-        tried.append({"C": strength, "validation": data.score(scores, rows)})
-    best = max(tried, key=lambda each: each["validation"])
-    model = LogisticRegression(C=best["C"], max_iter=500).fit(unit, labels)
-    weight, bias = torch.from_numpy(model.coef_).float(), torch.from_numpy(model.intercept_).float()
-    if data.classes == 2:
+        columns = []
+        for label in data.labels[rows].T:
+            # a label that all samples have, or none, is a constant
+            one_sided = len(torch.unique(label)) == 1
+            constant = (unit.new_zeros(1, unit.shape[1]), unit.new_full((1,), float(label[0]) * 2 - 1))
+            columns.append(constant if one_sided else fit(label))
+        return torch.cat([weight for weight, _ in columns]), torch.cat([bias for _, bias in columns])
+    present = torch.unique(data.labels[rows])
+    if len(present) == 1:
+        weight, bias = unit.new_zeros(1, unit.shape[1]), unit.new_zeros(1)
+    else:
+        weight, bias = fit(data.labels[rows])
+    if len(present) == 2:
         weight, bias = torch.cat([-weight, weight]) / 2, torch.cat([-bias, bias]) / 2
-    return Tuned("logistic", {"C": best["C"]}, best["validation"], linear_head(weight, bias), tuple(tried), data.metric)
-
-
-def _columns(model: object, x: object) -> Tensor:
-    """One column of scores per class, also for two classes."""
-    scores = torch.as_tensor(model.decision_function(x))  # type: ignore[attr-defined]  # scikit-learn has no types
-    return torch.stack([-scores, scores], dim=1) if scores.ndim == 1 else scores
+    # a class without images is never the answer
+    every, floor = weight.new_zeros(data.classes, weight.shape[1]), bias.new_full((data.classes,), -1e9)
+    every[present], floor[present] = weight, bias
+    return every, floor

@@ -4,26 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, final
+from typing import Any, final
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from vision_adapters.metrics import Score, evaluate, metric_named
-
-Split = Literal["auto", "toolkit", "shuffled", "folds"]
-SPLITS = ("auto", "toolkit", "shuffled", "folds")
-FOLDS = 5
-SHARE = 0.2
-
-
-class Fold(NamedTuple):
-    """Indices to train on, and to validate on."""
-
-    train: Tensor
-    validation: Tensor
+from vision_adapters.tuning.folds import SPLITS, Fold, Split, make_folds
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +51,21 @@ class TuningData:
     def validation_rows(self) -> Tensor:
         """Every row that some fold validates on, in the order of the folds."""
         return torch.cat([fold.validation for fold in self.folds])
+
+    def counted(self) -> Tensor:
+        """Which of `validation_rows` say something about a fit: a row whose class its fold has no image of does not.
+
+        With several labels per sample, every row counts.
+        """
+        if self.several:
+            return torch.ones(len(self.validation_rows()), dtype=torch.bool)
+        return torch.cat([torch.isin(self.labels[fold.validation], self.labels[fold.train]) for fold in self.folds])
+
+    @property
+    def validates(self) -> bool:
+        """Whether at least half of the validation rows count; with one image per class, none does."""
+        counted = self.counted()
+        return 2 * int(counted.sum()) >= len(counted)
 
     def score(self, scores: Tensor, rows: Tensor) -> float:
         """The metric of scores for some rows; larger is better, whatever the metric's direction.
@@ -212,8 +215,9 @@ def tuning_data(
         logit_scale: the dual encoder's scale, > 0.
         metric: by default "accuracy", or "map_11point" for several labels.
         validation: "toolkit", the first ceil(20 %) of each class, as ELEVATER's toolkit; "shuffled", 20 % of each class
-            (at least one) drawn with the seed; "folds", 5-fold cross-validation, which also serves one image per class
-            where there are texts; "auto", "shuffled" from 5 images per class on, "folds" below; or (features, labels).
+            (at least one) drawn with the seed; "folds", 5-fold cross-validation, which also takes classes of one image
+            (see `TuningData.validates`); "auto", "shuffled" from 5 images per class on, "folds" below; or a pair
+            (features, labels).
         seed: of the draws.
 
     Returns:
@@ -236,28 +240,31 @@ def tuning_data(
     for name, each in (("features", features), ("labels", labels), ("validation", pair[0]), ("validation", pair[1])):
         if isinstance(each, HeldOut):
             raise TypeError(f"{name} is held-out test data, which no tuner may see")
-    x, y = torch.as_tensor(features), torch.as_tensor(labels)
+    x, y = torch.as_tensor(features).detach(), _integers(labels, "labels")
     if isinstance(validation, str) and validation not in SPLITS:
         raise ValueError(f"validation must be one of {SPLITS} or a pair, got {validation!r}")
     check_features(x, "features")
-    texts = None if class_embeddings is None else torch.as_tensor(class_embeddings).to(x)
+    x = x.to("cpu", torch.float32, copy=True)  # the caller's own may change, or come from inference mode
+    texts = None if class_embeddings is None else torch.as_tensor(class_embeddings).detach().to(x, copy=True)
     known = len(texts) if texts is not None else y.shape[1] if y.ndim == 2 else int(y.max()) + 1 if len(y) else 0
     k = known if classes is None else classes
     if texts is not None:
         if texts.shape != (k, x.shape[1]):
             raise ValueError(f"class_embeddings have shape {tuple(texts.shape)}, expected {(k, x.shape[1])}")
         check_features(texts, "class_embeddings")
+        if bool((texts == 0).all(1).any()):
+            raise ValueError(f"class_embeddings: row {int((texts == 0).all(1).nonzero()[0])} is all 0, no direction")
     y = _labels(y, len(x), k, "labels")
-    if not logit_scale > 0:
-        raise ValueError(f"logit_scale must be positive, got {logit_scale}")
+    if not 0 < logit_scale < math.inf:
+        raise ValueError(f"logit_scale must be positive and finite, got {logit_scale}")
     name = metric_named(metric or ("accuracy" if y.ndim == 1 else "map_11point")).name
     counts = torch.bincount(y, minlength=k) if y.ndim == 1 else y.sum(0).long()
     if bool((counts == 0).any()):
         raise ValueError(f"class {int(counts.argmin())} of {k} has no image, expected at least one")
     if not isinstance(validation, tuple):
-        folds = make_folds(y, validation, seed, anchored=texts is not None)
-        return TuningData(x.float(), y, k, texts, logit_scale, name, folds)
-    other, theirs = torch.as_tensor(validation[0]), torch.as_tensor(validation[1])
+        folds = make_folds(y, validation, seed)
+        return TuningData(x, y, k, texts, logit_scale, name, folds)
+    other, theirs = torch.as_tensor(validation[0]), _integers(validation[1], "validation labels")
     check_features(other, "validation features")
     if other.shape[1] != x.shape[1]:
         raise ValueError(f"validation features have {other.shape[1]} columns, features {x.shape[1]}")
@@ -266,79 +273,8 @@ def tuning_data(
     if bool(lacking.any()):
         raise ValueError(f"class {int(lacking.nonzero()[0])} has no image in the validation set")
     fold = Fold(torch.arange(len(x)), torch.arange(len(x), len(x) + len(other)))
-    joined = torch.cat([x, other.to(x)]).float()
+    joined = torch.cat([x, other.detach().to(x)])
     return TuningData(joined, torch.cat([y, theirs]), k, texts, logit_scale, name, (fold,))
-
-
-def make_folds(labels: Tensor, split: Split, seed: int, *, anchored: bool) -> tuple[Fold, ...]:
-    """Indices to train and to validate on; see `tuning_data`.
-
-    Args:
-        labels: classes [n], or 0/1 per class [n, k].
-        split: which rule.
-        seed: of "shuffled" and "folds".
-        anchored: whether texts describe a class that a fold leaves without images.
-
-    Returns:
-        One fold, or five.
-
-    Raises:
-        ValueError: a class with too few images for the rule, with its number.
-    """
-    counts = torch.bincount(labels) if labels.ndim == 1 else labels.sum(0).long()
-    least, poorest = int(counts.min()), int(counts.argmin())
-    if split == "auto":
-        split = "shuffled" if least >= FOLDS else "folds"
-    if least < 2 and (split != "folds" or not anchored):
-        raise ValueError(
-            f"class {poorest} has {least} image: nothing is left to validate on; give more images, a validation set, "
-            "or class_embeddings with validation='folds'"
-        )
-    if labels.ndim == 2 and split == "toolkit":
-        return (_toolkit_several(labels),)
-    shuffle = split != "toolkit"
-    order = np.random.default_rng(seed).permutation(len(labels)) if shuffle else np.arange(len(labels))
-    kinds = labels.numpy() if labels.ndim == 1 else _rarest_label(labels, counts)
-    place = np.empty(len(order), dtype=np.int64)  # rank of each sample within its class
-    seen: dict[int, int] = {}
-    for index in order:
-        kind = int(kinds[index])
-        place[index] = seen.get(kind, 0)
-        seen[kind] = place[index] + 1
-    if split == "folds":
-        # each class starts at another fold, so that single images spread over the folds
-        number = torch.from_numpy((place + kinds) % FOLDS)
-        parts = [
-            Fold((number != each).nonzero().flatten(), (number == each).nonzero().flatten()) for each in range(FOLDS)
-        ]
-        return tuple(part for part in parts if len(part.train) and len(part.validation))
-    size = np.array([math.ceil(round(seen.get(kind, 0) * SHARE, 9)) for kind in range(int(kinds.max()) + 1)])
-    held = torch.from_numpy(place < size[kinds])
-    return (Fold((~held).nonzero().flatten(), held.nonzero().flatten()),)
-
-
-def _toolkit_several(labels: Tensor) -> Fold:
-    """The toolkit's greedy split of samples with several labels: the first sample of each label still lacking some."""
-    left = labels.clone()
-    wanted = torch.ceil(labels.sum(0).double() * SHARE)
-    held: list[int] = []
-    while bool((wanted > 0).any()):
-        label = int((wanted > 0).nonzero()[0])
-        index = int((left[:, label] > 0).nonzero()[0])
-        held.append(index)
-        wanted -= left[index]
-        left[index] = 0
-    chosen = torch.zeros(len(labels), dtype=torch.bool)
-    chosen[held] = True
-    return Fold((~chosen).nonzero().flatten(), torch.tensor(held))
-
-
-def _rarest_label(labels: Tensor, counts: Tensor) -> Any:
-    """The rarest label of each sample, k for a sample without one."""
-    rarity = torch.where(labels > 0, counts[None].expand_as(labels), torch.iinfo(torch.int64).max)
-    rarest = rarity.argmin(1)
-    rarest[labels.sum(1) == 0] = labels.shape[1]
-    return rarest.numpy()
 
 
 def check_features(features: Tensor, name: str) -> None:
@@ -358,11 +294,20 @@ def check_features(features: Tensor, name: str) -> None:
         raise ValueError(f"{name}: row {int(bad.nonzero()[0])} holds NaN or infinity")
 
 
+def _integers(labels: Any, name: str) -> Tensor:
+    """Labels as a tensor; what is no number is named."""
+    try:
+        return torch.as_tensor(labels)
+    except (TypeError, ValueError) as error:
+        first = next((each for each in labels if not isinstance(each, int)), labels)
+        raise ValueError(f"{name} must be integers, got {first!r}") from error
+
+
 def _labels(labels: Tensor, rows: int, classes: int, name: str) -> Tensor:
     """Labels as integers, checked against the number of rows and classes."""
     if labels.ndim not in (1, 2) or len(labels) != rows:
         raise ValueError(f"{name} have shape {tuple(labels.shape)} for {rows} rows of features")
-    if classes < 2:
+    if classes < 2 and not bool((labels < 0).any()):
         raise ValueError(f"there is {classes} class, expected at least two")
     if labels.ndim == 2 and labels.shape[1] != classes:
         raise ValueError(f"{name} have {labels.shape[1]} columns, expected {classes} classes")
@@ -370,7 +315,7 @@ def _labels(labels: Tensor, rows: int, classes: int, name: str) -> Tensor:
     wrong = (labels != labels.long()) | (labels < 0) | (labels > top)
     if bool(wrong.any()):
         place = wrong.nonzero()[0].tolist()
-        raise ValueError(f"{name}: {labels[tuple(place)].item()} at {place} is out of range, expected 0..{top}")
+        raise ValueError(f"{name}: {labels[tuple(place)].item()} at {place} is out of range, expected 0..{max(top, 1)}")
     return labels.long().cpu()
 
 

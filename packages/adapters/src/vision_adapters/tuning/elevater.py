@@ -10,7 +10,8 @@ import torch
 import torch.nn.functional as F
 
 from vision_adapters.heads import LinearHead, language_head
-from vision_adapters.tuning.data import Tuned, TuningData, make_folds
+from vision_adapters.tuning.data import Tuned, TuningData
+from vision_adapters.tuning.folds import make_folds
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -20,6 +21,7 @@ DECAYS = tuple(float(decay) for decay in np.logspace(-6, 6, 97))
 COARSE = tuple(range(0, 97, 16))
 SPANS = (8, 4, 2, 1)
 EPOCHS, FINAL_EPOCHS, BATCH, MOMENTUM = 10, 50, 64, 0.9
+CACHE = 1_750_000  # bytes of weights and momenta in work at a time: what a core keeps near, on the machines we measured
 
 
 class Run(NamedTuple):
@@ -38,8 +40,9 @@ def tune_elevater(data: TuningData, *, batched: bool = True, as_released: bool =
 
     Args:
         data: one validation set; several folds are replaced by the toolkit's split of all rows.
-        batched: train the configurations of a stage side by side as one matrix product, which shares the normalised
-            batches; False trains one module after another, the definition that the batched form is tested against.
+        batched: train the configurations of a stage side by side: the normalised batches are shared, gradients are
+            written out, and as many configurations as a core's cache holds are one matrix product; False trains one
+            module after another by autograd, the definition that the batched form is tested against.
         as_released: repeat the released code's slip: the right neighbour is trained with the left one's weight decay.
 
     Returns:
@@ -56,7 +59,7 @@ def tune_elevater(data: TuningData, *, batched: bool = True, as_released: bool =
         ELEVATER, appendix on hyper-parameter tuning; epochs, order and refinement are its toolkit's. Differences: the
         toolkit reports the epoch that is best on the test set; its data order differs, for it depends on its loader.
     """
-    fold = data.folds[0] if len(data.folds) == 1 else make_folds(data.labels, "toolkit", 0, anchored=False)[0]
+    fold = data.folds[0] if len(data.folds) == 1 else make_folds(data.labels, "toolkit", 0)[0]
     train = _Problem(data, fold.train, fold.validation)
     scores: dict[Run, float] = {}
 
@@ -88,7 +91,8 @@ def tune_elevater(data: TuningData, *, batched: bool = True, as_released: bool =
     chosen = max(everything, key=lambda rate: (top[rate], -rate))
     run = Run(chosen, peak[chosen])
     rows = torch.arange(len(data.labels))
-    head = _Problem(data, rows, None).final(run)
+    everything_seen = _Problem(data, rows, None)
+    head = everything_seen.final_batched(run) if batched else everything_seen.final(run)
     tried = tuple(
         {"lr": RATES[each.rate], "weight_decay": DECAYS[each.decay], "validation": found}
         for each, found in scores.items()
@@ -161,37 +165,47 @@ class _Problem:
 
     def batched(self, runs: list[Run]) -> list[float]:
         """The best epochs' validation scores of many configurations, trained side by side."""
-        if not runs:
-            return []
-        assert self.seen is not None
-        start, k = self.head(), self.data.classes
-        dim, count = self.x.shape[1], len(runs)
-        # the bias is a row of its own below the weights, so that one product makes scores and gradients of all runs
-        weights = torch.cat([start.weight.detach().T, start.bias.detach()[None]]).repeat(1, count)  # [d + 1, runs * k]
-        rate = torch.tensor([RATES[run.rate] for run in runs]).repeat_interleave(k)
-        decay = torch.tensor([DECAYS[run.decay] for run in runs]).repeat_interleave(k)
-        momentum = torch.zeros_like(weights)
-        norm = torch.nn.BatchNorm1d(dim, affine=False)
-        best = [0.0] * count
+        groups = self.groups(runs)
+        norm = torch.nn.BatchNorm1d(self.x.shape[1], affine=False)
+        best = dict.fromkeys(runs, 0.0)
         for epoch in range(EPOCHS):
-            norm.train()
-            for part in self.batches(epoch):
-                x = F.pad(norm(self.x[part]), (0, 1), value=1.0)
-                scores = (x @ weights).view(len(part) * count, k)
-                targets = self.targets[part].repeat_interleave(count, dim=0)
-                if self.data.several:
-                    residual = scores.sigmoid_().sub_(targets).div_(k)
-                else:
-                    residual = torch.softmax(scores, 1).sub_(targets)
-                momentum.mul_(MOMENTUM).addcmul_(weights, decay)
-                momentum.addmm_(x.T, residual.view(len(part), count * k), alpha=1 / len(part))
-                weights.addcmul_(momentum, rate, value=-1)
-            norm.eval()
-            seen = F.pad(norm(self.seen), (0, 1), value=1.0)
-            scores = (seen @ weights).view(len(seen), count, k)
-            for place in range(count):
-                best[place] = max(best[place], self.validated(scores[:, place]))
-        return best
+            parts = self.normalised(norm, epoch)
+            assert self.seen is not None
+            seen = F.pad(norm.eval()(self.seen), (0, 1), value=1.0)
+            for group in groups:
+                group.train_epoch(parts, several=self.data.several)
+                scores = (seen @ group.weights).view(len(seen), len(group.runs), -1)
+                for place, run in enumerate(group.runs):
+                    best[run] = max(best[run], self.validated(scores[:, place]))
+        return [best[run] for run in runs]
+
+    def final_batched(self, run: Run) -> LinearHead:
+        """The head after the long run, by the steps of the batched form."""
+        head, (group,) = self.head(), self.groups([run])
+        assert isinstance(head.norm, torch.nn.BatchNorm1d)
+        for epoch in range(FINAL_EPOCHS):
+            group.train_epoch(self.normalised(head.norm, epoch), several=self.data.several)
+        with torch.no_grad():
+            head.weight.copy_(group.weights[:-1].T)
+            head.bias.copy_(group.weights[-1])
+        return head.eval()
+
+    def groups(self, runs: list[Run]) -> list[_Group]:
+        """Runs in groups whose weights and momenta stay in a core's own cache, all at the start."""
+        head = self.head()
+        # the bias is a row of its own below the weights: one product makes the scores, one the gradients
+        start = torch.cat([head.weight.detach().T, head.bias.detach()[None]])
+        size = max(1, CACHE // (2 * start.numel() * start.element_size()))
+        return [_Group(runs[place : place + size], start) for place in range(0, len(runs), size)]
+
+    def normalised(self, norm: torch.nn.BatchNorm1d, epoch: int) -> list[_Batch]:
+        """The epoch's batches after batch normalisation, which every run shares, with a column of ones."""
+        norm.train()
+        found = []
+        for part in self.batches(epoch):
+            x = F.pad(norm(self.x[part]), (0, 1), value=1.0)
+            found.append(_Batch(x, self.targets[part] if self.data.several else self.y[part]))
+        return found
 
     def validated(self, scores: Tensor) -> float:
         """The metric, 0 for scores that are not finite."""
@@ -200,3 +214,39 @@ class _Problem:
             return 0.0
         value = self.data.score(scores, self.held)
         return value if math.isfinite(value) else 0.0
+
+
+class _Batch(NamedTuple):
+    """Normalised features [b, d + 1], and classes [b] or 0/1 per label [b, k]."""
+
+    x: Tensor
+    y: Tensor
+
+
+class _Group:
+    """Weights [d + 1, runs * k] of a few runs side by side, and the moves that their momenta make."""
+
+    def __init__(self, runs: list[Run], start: Tensor) -> None:
+        k = start.shape[1]
+        self.runs, self.classes = runs, k
+        self.weights = start.repeat(1, len(runs))
+        self.moves = torch.zeros_like(self.weights)  # the learning rate times the momentum
+        rates = [RATES[run.rate] for run in runs]
+        self.rate = torch.tensor(rates).repeat_interleave(k)
+        self.decay = torch.tensor([rate * DECAYS[run.decay] for rate, run in zip(rates, runs, strict=True)])
+        self.decay = self.decay.repeat_interleave(k)
+
+    def train_epoch(self, parts: list[_Batch], *, several: bool) -> None:
+        """One epoch of SGD with momentum and decay; the gradient of the mean loss is (p - y) x / b."""
+        count, k = len(self.runs), self.classes
+        for x, y in parts:
+            scores = torch.mm(x, self.weights)
+            each = scores.view(len(x), count, k)
+            if several:
+                each.sigmoid_().sub_(y[:, None]).div_(k)
+            else:
+                each = torch.softmax(each, 2)
+                each[torch.arange(len(x)), :, y] -= 1
+            residual = each.view(len(x), count * k).mul_(self.rate)
+            self.moves.addmm_(x.T, residual, beta=MOMENTUM, alpha=1 / len(x)).addcmul_(self.weights, self.decay)
+            self.weights.sub_(self.moves)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING
 
 import torch
@@ -56,6 +57,12 @@ class RidgeLogistic:
         self.z = z @ self.rotation
         self.targets, self.several = targets, several
         self.anchor = torch.zeros_like(targets) if anchor is None else anchor
+
+    def around(self, anchor: Float[Tensor, "n k"]) -> RidgeLogistic:
+        """The same regression around other fixed scores; the rotation is shared."""
+        other = copy.copy(self)
+        other.anchor = anchor
+        return other
 
     def start(self) -> Float[Tensor, "k r"]:
         """No change from the anchor."""

@@ -6,9 +6,10 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vision_adapters.tuning.anchored import tune_anchored
-from vision_adapters.tuning.baselines import tune_clap, tune_gda, tune_logistic, tune_lpp, tune_tip, tune_zero_shot
+from vision_adapters.tuning.baselines import tune_gda, tune_logistic, tune_tip, tune_zero_shot
 from vision_adapters.tuning.data import HeldOut, Tuned, TuningData
 from vision_adapters.tuning.elevater import tune_elevater
+from vision_adapters.tuning.probes import tune_clap, tune_lpp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -105,7 +106,7 @@ def select_knowledge(data: TuningData, candidates: Mapping[str, Any], method: st
     scores: dict[str, float] = {}
     for name, tuned in found.items():
         if tuned.validation is None:
-            raise ValueError(f"{method} has no validation to choose by")
+            raise ValueError(f"{method} has no validation to choose by on these data; method='zero_shot' has")
         scores[name] = tuned.validation
     best = max(scores, key=lambda name: scores[name])
     return Knowledge(best, found[best], scores)

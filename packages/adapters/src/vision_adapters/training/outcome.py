@@ -1,0 +1,116 @@
+"""What a training leaves behind: validations, the best checkpoints, and their ensemble."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from vision_adapters.training.checkpoint import changing_state
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+Direction = Literal["higher", "lower"]
+
+
+class Kept(NamedTuple):
+    """A validated checkpoint: its step, its score, and what training can change."""
+
+    step: int
+    score: float
+    state: dict[str, Tensor]
+
+
+class Validation(NamedTuple):
+    """One validation: its step and score, and the training since the one before.
+
+    `loss` and `gradient_norm` are means over those steps (NaN at step 0), `rate` the last learning rate, and `layers`
+    the mean gradient norm of each layer (a module that holds parameters of its own) where `fit` was asked for them.
+    """
+
+    step: int
+    score: float
+    loss: float
+    gradient_norm: float
+    rate: float
+    layers: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The outcome of a training.
+
+    Args:
+        best_step: step of the best validation, the earliest among equals; its weights are in the module.
+        best_score: its score.
+        history: every validation, in order.
+        seconds: time in the loop, summed over interruptions.
+        kept: the best validated checkpoints, best first, as many as `fit` was asked to keep.
+        parts: into how many parts a batch was cut in the end: `Recipe.accumulate`, or more where memory ran out.
+        precision: what the forward passes of the training computed in.
+    """
+
+    best_step: int
+    best_score: float
+    history: list[Validation]
+    seconds: float
+    kept: list[Kept]
+    parts: int
+    precision: Literal["float32", "bfloat16"]
+
+
+Scored = TypeVar("Scored", Kept, Validation)
+
+
+def best_first(validated: Sequence[Scored], direction: Direction) -> list[Scored]:
+    """Sort by score, the best first, the earlier step first among equals.
+
+    Args:
+        validated: checkpoints or validations.
+        direction: "higher" or "lower" is better.
+
+    Returns:
+        The same, sorted.
+
+    Example:
+        >>> rows = [Kept(0, 2.0, {}), Kept(5, 1.0, {}), Kept(9, 1.0, {})]
+        >>> [row.step for row in best_first(rows, "lower")]
+        [5, 9, 0]
+    """
+    sign = -1.0 if direction == "higher" else 1.0
+    return sorted(validated, key=lambda row: (sign * row.score, row.step))
+
+
+def ensemble_logits(module: nn.Module, kept: Sequence[Kept], forward: Callable[[nn.Module], Tensor]) -> Tensor:
+    """The mean of the scores that several checkpoints of one module give.
+
+    Args:
+        module: the trained module; its present weights are put back at the end.
+        kept: checkpoints, for example the first three of `Fit.kept`.
+        forward: module -> scores, for example on the test inputs.
+
+    Returns:
+        The mean scores.
+
+    Raises:
+        ValueError: no checkpoints.
+
+    Source:
+        GATE, section 8.1: logits of the top 1, 3 and 5 validated models are averaged.
+    """
+    if not kept:
+        raise ValueError("there are no checkpoints to average")
+    before = changing_state(module)
+    module.eval()
+    total: Tensor | None = None
+    with torch.no_grad():
+        for each in kept:
+            module.load_state_dict(each.state, strict=False)
+            scores = forward(module).float()
+            total = scores if total is None else total + scores
+    module.load_state_dict(before, strict=False)
+    assert total is not None
+    return total / len(kept)

@@ -1,0 +1,181 @@
+"""One optimiser step: its samples, its precision, and smaller parts where a batch does not fit."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vision_adapters.training.recipe import Precision, Recipe
+
+
+def batch_indices(samples: int, batch_size: int, step: int, seed: int) -> Tensor:
+    """The samples of step 1, 2, …: a new permutation in each epoch, whole batches only.
+
+    Args:
+        samples: n >= 1.
+        batch_size: at most n samples are taken.
+        step: >= 1.
+        seed: any non-negative integer.
+
+    Returns:
+        Indices; they depend on the arguments alone, so that a resumed training needs no state for them.
+
+    Example:
+        >>> sorted(torch.cat([batch_indices(6, 2, step, 0) for step in (1, 2, 3)]).tolist())
+        [0, 1, 2, 3, 4, 5]
+    """
+    size = min(batch_size, samples)
+    epoch, place = divmod(step - 1, samples // size)
+    order = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, epoch]))).permutation(samples)
+    return torch.from_numpy(order[place * size : (place + 1) * size].copy())
+
+
+def resolved_precision(precision: Precision, device: torch.device) -> Literal["float32", "bfloat16"]:
+    """What the forward passes of a training compute in.
+
+    Args:
+        precision: "auto" is bfloat16 on a GPU that computes in it, and float32 elsewhere.
+        device: where the training runs.
+
+    Returns:
+        "float32" or "bfloat16".
+
+    Raises:
+        ValueError: bfloat16 on a GPU that lacks it.
+
+    Example:
+        >>> resolved_precision("auto", torch.device("cpu"))
+        'float32'
+    """
+    able = device.type == "cpu" or (device.type == "cuda" and torch.cuda.is_bf16_supported())
+    if precision == "bfloat16" and not able:
+        raise ValueError(f"precision='bfloat16', but {device} does not compute in it; choose 'float32' or 'auto'")
+    if precision == "auto":
+        return "bfloat16" if able and device.type == "cuda" else "float32"
+    return precision
+
+
+class Taken(NamedTuple):
+    """A step's loss, the norm of its gradient, and that of each layer (empty where not asked for)."""
+
+    loss: float
+    norm: float
+    layers: dict[str, float]
+
+
+class Stepper:
+    """Takes steps; its state is the number of parts that a batch is cut into.
+
+    Args:
+        module: on `place`.
+        optimiser: of its parameters.
+        inputs: tensors indexed along their first dimension.
+        targets: one per sample.
+        loss: of the module's output and the targets.
+        recipe: batch size, parts, clipping.
+        seed: of the order of the samples.
+        place: where batches go.
+        precision: of the forward passes.
+        layers: whether to measure the gradient of each layer.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        optimiser: torch.optim.Optimizer,
+        inputs: tuple[Tensor, ...],
+        targets: Tensor,
+        loss: Callable[[Any, Tensor], Tensor],
+        recipe: Recipe,
+        seed: int,
+        place: torch.device,
+        precision: Literal["float32", "bfloat16"],
+        *,
+        layers: bool,
+    ) -> None:
+        self.module, self.optimiser, self.inputs, self.targets, self.loss = module, optimiser, inputs, targets, loss
+        self.recipe, self.seed, self.place, self.layers = recipe, seed, place, layers
+        self.narrow = precision == "bfloat16"
+        self.parts = recipe.accumulate
+
+    def take(self, step: int) -> Taken:
+        """Step number `step`, the first being 1.
+
+        Raises:
+            FloatingPointError: a loss or gradient that is not finite.
+            torch.cuda.OutOfMemoryError: one sample at a time does not fit either.
+        """
+        chosen = batch_indices(len(self.targets), self.recipe.batch_size, step, self.seed)
+        while True:
+            try:
+                total = self._gradient(chosen)
+                break
+            except torch.cuda.OutOfMemoryError:
+                if self.parts >= len(chosen):
+                    raise
+                self.parts = min(2 * self.parts, len(chosen))
+            self.optimiser.zero_grad(set_to_none=True)  # outside the handler, whose traceback holds the activations
+            if self.place.type == "cuda":
+                torch.cuda.empty_cache()
+        layers = self._layer_norms() if self.layers else {}
+        trained = [parameter for parameter in self.module.parameters() if parameter.grad is not None]
+        limit = math.inf if self.recipe.clip_norm is None else self.recipe.clip_norm
+        norm = float(torch.nn.utils.clip_grad_norm_(trained, limit))
+        if not (math.isfinite(total) and math.isfinite(norm)):
+            raise FloatingPointError(f"step {step}: loss {total} with gradient norm {norm}, expected finite numbers")
+        self.optimiser.step()
+        return Taken(total, norm, layers)
+
+    def _gradient(self, chosen: Tensor) -> float:
+        """Leave the batch's gradient in the parameters, and return its loss."""
+        self.optimiser.zero_grad(set_to_none=True)
+        total = 0.0
+        for part in chosen.chunk(self.parts):
+            batch = [each[part.to(each.device)].to(self.place) for each in self.inputs]
+            with torch.autocast(self.place.type, torch.bfloat16, enabled=self.narrow):
+                output = self.module(*batch)
+            truth = self.targets[part.to(self.targets.device)].to(self.place)
+            value = self.loss(widened(output) if self.narrow else output, truth) * (len(part) / len(chosen))
+            torch.autograd.backward(value)
+            total += float(value.detach())
+        return total
+
+    def _layer_norms(self) -> dict[str, float]:
+        """The norm of the gradient of each module that holds parameters of its own, before clipping."""
+        found = {}
+        for name, part in self.module.named_modules():
+            own = [p.grad.float().norm() for p in part.parameters(recurse=False) if p.grad is not None]
+            if own:
+                found[name or type(part).__name__] = float(torch.stack(own).norm())
+        return found
+
+
+def widened(output: Any) -> Any:
+    """A module's output with every half-precision tensor in float32, in which losses are taken.
+
+    Args:
+        output: a tensor, or tuples, lists and dicts of them.
+
+    Returns:
+        The same structure.
+
+    Example:
+        >>> widened((torch.zeros(2, dtype=torch.bfloat16), 3))
+        (tensor([0., 0.]), 3)
+    """
+    if isinstance(output, Tensor):
+        return output.float() if output.is_floating_point() else output
+    if isinstance(output, dict):
+        return {name: widened(each) for name, each in output.items()}
+    if isinstance(output, tuple) and hasattr(output, "_fields"):
+        return type(output)(*(widened(each) for each in output))
+    if isinstance(output, tuple | list):
+        return type(output)(widened(each) for each in output)
+    return output

@@ -1,0 +1,92 @@
+"""Which samples are trained on and which validate."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+Split = Literal["auto", "toolkit", "shuffled", "folds"]
+SPLITS = ("auto", "toolkit", "shuffled", "folds")
+FOLDS = 5
+SHARE = 0.2
+
+
+class Fold(NamedTuple):
+    """Indices to train on, and to validate on."""
+
+    train: Tensor
+    validation: Tensor
+
+
+def make_folds(labels: Tensor, split: Split, seed: int) -> tuple[Fold, ...]:
+    """Indices to train and to validate on; see `tuning_data`.
+
+    Args:
+        labels: classes [n], or 0/1 per class [n, k].
+        split: which rule.
+        seed: of "shuffled" and "folds".
+
+    Returns:
+        One fold, or five.
+
+    Raises:
+        ValueError: a class with too few images for the rule, with its number.
+    """
+    counts = torch.bincount(labels) if labels.ndim == 1 else labels.sum(0).long()
+    least, poorest = int(counts.min()), int(counts.argmin())
+    if split == "auto":
+        split = "shuffled" if least >= FOLDS else "folds"
+    if least < 2 and split != "folds":
+        raise ValueError(
+            f"class {poorest} has {least} image: nothing is left to validate on; give more images, a validation set, "
+            "or validation='folds'"
+        )
+    if labels.ndim == 2 and split == "toolkit":
+        return (_toolkit_several(labels),)
+    shuffle = split != "toolkit"
+    order = np.random.default_rng(seed).permutation(len(labels)) if shuffle else np.arange(len(labels))
+    kinds = labels.numpy() if labels.ndim == 1 else _rarest_label(labels, counts)
+    place = np.empty(len(order), dtype=np.int64)  # rank of each sample within its class
+    seen: dict[int, int] = {}
+    for index in order:
+        kind = int(kinds[index])
+        place[index] = seen.get(kind, 0)
+        seen[kind] = place[index] + 1
+    if split == "folds":
+        # each class starts at another fold, so that single images spread over the folds
+        number = torch.from_numpy((place + kinds) % FOLDS)
+        parts = [
+            Fold((number != each).nonzero().flatten(), (number == each).nonzero().flatten()) for each in range(FOLDS)
+        ]
+        return tuple(part for part in parts if len(part.train) and len(part.validation))
+    size = np.array([math.ceil(round(seen.get(kind, 0) * SHARE, 9)) for kind in range(int(kinds.max()) + 1)])
+    held = torch.from_numpy(place < size[kinds])
+    return (Fold((~held).nonzero().flatten(), held.nonzero().flatten()),)
+
+
+def _toolkit_several(labels: Tensor) -> Fold:
+    """The toolkit's greedy split of samples with several labels: the first sample of each label still lacking some."""
+    left = labels.clone()
+    wanted = torch.ceil(labels.sum(0).double() * SHARE)
+    held: list[int] = []
+    while bool((wanted > 0).any()):
+        label = int((wanted > 0).nonzero()[0])
+        index = int((left[:, label] > 0).nonzero()[0])
+        held.append(index)
+        wanted -= left[index]
+        left[index] = 0
+    chosen = torch.zeros(len(labels), dtype=torch.bool)
+    chosen[held] = True
+    return Fold((~chosen).nonzero().flatten(), torch.tensor(held))
+
+
+def _rarest_label(labels: Tensor, counts: Tensor) -> Any:
+    """The rarest label of each sample, k for a sample without one."""
+    rarity = torch.where(labels > 0, counts[None].expand_as(labels), torch.iinfo(torch.int64).max)
+    rarest = rarity.argmin(1)
+    rarest[labels.sum(1) == 0] = labels.shape[1]
+    return rarest.numpy()

@@ -1,0 +1,153 @@
+"""Published linear probes that start at the class texts: CLAP and LP++."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from vision_adapters.tuning.baselines import unit_texts
+from vision_adapters.tuning.data import Tuned, TuningData
+from vision_adapters.tuning.unit_features import linear_head
+
+STEPS, EVERY, MOMENTUM = 300, 10, 0.9
+CLAP_RATE = 0.1
+TEXT_SHARE = 250.0
+
+
+def tune_clap(data: TuningData) -> Tuned:
+    r"""A linear probe held near each class's text, the hold set by how well the text does; no validation.
+
+    The mean cross-entropy of $s \cos(w_c, x)$ plus $\sum_c \lambda_c \lVert w_c - v_c \rVert^2$, $\lambda_c$ being
+    the mean zero-shot probability of class c on its own images; from w = v, 300 steps on all samples with momentum
+    0.9 at a rate that falls from 0.1 along a cosine.
+
+    Args:
+        data: with class embeddings, one label per sample; all rows are trained on.
+
+    Returns:
+        The choice, without validation: "trust", the mean of lambda.
+
+    Raises:
+        ValueError: no texts, or several labels per sample.
+
+    Source:
+        Silva-Rodriguez et al., A closer look at the few-shot adaptation of large vision-language models (2024), and its
+        released code: the multipliers stay at their start, the steps are its optimiser's. It draws augmented views
+        in batches of 256; cached features are one view, and all are taken at once. Its code takes the mean over
+        classes of the penalties, on texts before they are scaled to length 1; here their sum, at length 1.
+    """
+    texts = unit_texts(data, "clap")
+    unit, member = F.normalize(data.features, dim=1), data.targets()
+    trust = ((data.logit_scale * unit @ texts.T).softmax(1) * member).sum(0) / member.sum(0)
+    weight = clap_weights(unit, member, texts, data.logit_scale, trust)
+    head = linear_head(data.logit_scale * F.normalize(weight, dim=1), weight.new_zeros(data.classes))
+    return Tuned("clap", {"trust": float(trust.mean())}, None, head, (), data.metric)
+
+
+def clap_weights(
+    x: Float[Tensor, "n d"],
+    member: Float[Tensor, "n k"],
+    texts: Float[Tensor, "k d"],
+    scale: float,
+    trust: Float[Tensor, " k"],
+    *,
+    steps: int = STEPS,
+) -> Float[Tensor, "k d"]:
+    """CLAP's class weights after its steps.
+
+    Args:
+        x: features of length 1.
+        member: 0/1, one 1 per row.
+        texts: class texts of length 1, where the weights start.
+        scale: of the cosines.
+        trust: how strongly each class is held at its text.
+        steps: how many.
+
+    Returns:
+        One row per class, not of length 1.
+    """
+    w, moved = texts, torch.zeros_like(texts)
+    for step in range(steps):
+        length = w.norm(dim=1, keepdim=True)
+        towards = w / length
+        residual = (scale * x @ towards.T).softmax(1) - member
+        raw = scale * residual.T @ x / len(x)
+        gradient = (raw - (raw * towards).sum(1, keepdim=True) * towards) / length + 2 * trust[:, None] * (w - texts)
+        moved = MOMENTUM * moved + gradient
+        w = w - CLAP_RATE * 0.5 * (1 + math.cos(math.pi * step / steps)) * moved
+    return w
+
+
+def tune_lpp(data: TuningData) -> Tuned:
+    r"""LP++: class weights plus the texts, each with its own learned share: $(w_c + \alpha_c v_c) \cdot x$.
+
+    Cross-entropy by gradient steps on all samples. w starts at the sum of its class's features, every $\alpha_c$ at 250
+    times the mean over classes of the images' cosine with their own text. w moves with momentum 0.9 at the rate
+    $4n / \lambda_{\max}(X^\top X)$; $\alpha$ at $n / (4 \max_c \sum_i (x_i \cdot v_c)^2)$ in every tenth step.
+    How many of 300 steps are taken is chosen on validation, every tenth being tried; with one image per class, nothing
+    can be validated, and all are taken.
+
+    Args:
+        data: with class embeddings, one label per sample.
+
+    Returns:
+        The choice: "steps".
+
+    Raises:
+        ValueError: no texts, or several labels per sample.
+
+    Source:
+        Huang et al., LP++: a surprisingly strong linear probe for few-shot CLIP (2024): the objective, starts, rates
+        and order of its released code. That code also trains a bias of random start, which the paper's formula
+        lacks, and never clears the gradient of alpha between steps; neither is done here. It validates every step.
+    """
+    texts = unit_texts(data, "lp++")
+    unit = F.normalize(data.features, dim=1)
+    rows, counted = data.validation_rows(), data.counted()
+    tried = []
+    if data.validates:
+        paths = [lpp_states(unit[fold.train], data.targets(fold.train), texts) for fold in data.folds]
+        for place in range(STEPS // EVERY + 1):
+            scores = torch.cat(
+                [unit[fold.validation] @ path[place].T for fold, path in zip(data.folds, paths, strict=True)]
+            )
+            tried.append({"steps": float(EVERY * place), "validation": data.score(scores[counted], rows[counted])})
+    best = max(tried, key=lambda each: (each["validation"], each["steps"])) if tried else {"steps": float(STEPS)}
+    weight = lpp_states(unit, data.targets(), texts)[int(best["steps"]) // EVERY]
+    head = linear_head(weight, weight.new_zeros(data.classes))
+    return Tuned("lp++", {"steps": best["steps"]}, best.get("validation"), head, tuple(tried), data.metric)
+
+
+def lpp_states(
+    x: Float[Tensor, "n d"], member: Float[Tensor, "n k"], texts: Float[Tensor, "k d"]
+) -> list[Float[Tensor, "k d"]]:
+    r"""LP++'s combined weights at the start and after every tenth step.
+
+    Args:
+        x: features of length 1.
+        member: 0/1, one 1 per row.
+        texts: class texts of length 1.
+
+    Returns:
+        31 matrices $w + \alpha v$.
+    """
+    n, counts = len(x), member.sum(0)
+    seen = x @ texts.T
+    own = (seen * member).sum(0)[counts > 0] / counts[counts > 0]
+    w = member.T @ x
+    alpha = x.new_full((len(texts),), TEXT_SHARE * float(own.mean()))
+    rate_w = 4 * n / float(torch.linalg.matrix_norm(x, 2)) ** 2
+    rate_alpha = n / (4 * float(seen.square().sum(0).max()))
+    moved, states = torch.zeros_like(w), [w + alpha[:, None] * texts]
+    for step in range(1, STEPS + 1):
+        residual = ((x @ w.T + alpha * seen).softmax(1) - member) / n
+        moved = MOMENTUM * moved + residual.T @ x
+        w = w - rate_w * moved
+        if step % EVERY == 0:
+            alpha = alpha - rate_alpha * (residual * seen).sum(0)
+            states.append(w + alpha[:, None] * texts)
+    return states

@@ -1,0 +1,81 @@
+"""Features at unit length: standardised, compared with class texts, and heads on them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+import torch.nn.functional as F
+
+from vision_adapters.heads import LinearHead
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+    from torch import Tensor
+
+    from vision_adapters.tuning.data import TuningData
+
+PRIOR = 10
+
+
+class Standardisation(NamedTuple):
+    """Unit-length features, each dimension centred and scaled, so that rows have a mean squared length of 1."""
+
+    centre: Float[Tensor, " d"]
+    scale: Float[Tensor, " d"]
+
+    def __call__(self, unit: Float[Tensor, "n d"]) -> Float[Tensor, "n d+1"]:
+        """The features with a column of ones, for the bias."""
+        moved = (unit - self.centre) * self.scale
+        return torch.cat([moved, moved.new_ones(len(moved), 1)], dim=1)
+
+
+def standardisation(unit: Float[Tensor, "n d"]) -> Standardisation:
+    """Centre and scales of the training features.
+
+    Args:
+        unit: rows of length 1.
+
+    Returns:
+        The map. Each dimension's variance is pulled towards their mean with the weight of PRIOR samples, so that few
+        images do not stretch a dimension that they happen to agree in; scales are 1 where all rows are equal.
+    """
+    centre = unit.mean(0)
+    variance = (unit - centre).square().mean(0)
+    variance = (len(unit) * variance + PRIOR * variance.mean()) / (len(unit) + PRIOR)
+    if float(variance.max()) < 1e-14:
+        return Standardisation(centre, torch.ones_like(variance))
+    return Standardisation(centre, (variance * unit.shape[1]).rsqrt())
+
+
+def cosines(data: TuningData, unit: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
+    """Products of features with the class texts at length 1: cosines for features of length 1; 0 without texts.
+
+    Args:
+        data: whose class embeddings.
+        unit: one row per image.
+
+    Returns:
+        One number per row and class.
+    """
+    if data.class_embeddings is None:
+        return unit.new_zeros(len(unit), data.classes)
+    return unit @ F.normalize(data.class_embeddings, dim=1).T
+
+
+def linear_head(weight: Float[Tensor, "k d"], bias: Float[Tensor, " k"]) -> LinearHead:
+    """A head on unit-length features with given weights.
+
+    Args:
+        weight: one row per class.
+        bias: one number per class.
+
+    Returns:
+        The head, in eval mode.
+    """
+    with torch.random.fork_rng(devices=[]):
+        head = LinearHead(weight.shape[1], len(weight), features="l2").to(weight.device)
+    with torch.no_grad():
+        head.weight.copy_(weight)
+        head.bias.copy_(bias)
+    return head.eval()
