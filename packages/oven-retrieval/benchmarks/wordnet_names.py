@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from oven_retrieval import STEPS, build_kb_from_file, build_name_index
+from oven_retrieval.names import is_shouted, spelled
 from oven_retrieval.tokens import fold
 
 RESULTS = Path(__file__).parent / "results"
@@ -66,6 +67,10 @@ def main() -> int:
             a, b = int(first[query]), int(first[query]) + 1
             rules[_deciding_rule(kb, found.row[a], found.row[b], found.step[a], found.step[b])] += 1
 
+    orders = {
+        label: _orders(kb, holders, change)
+        for label, change in (("as spelled", str), ("lower case", str.lower), ("upper case", str.upper))
+    }
     result = {
         "entities": len(kb),
         "distinct names and aliases": len(names),
@@ -77,6 +82,7 @@ def main() -> int:
         "all holders of every name are returned": bool(complete),
         "rule that decides between the first two": dict(rules.most_common()),
         "steps": {STEPS[step]: int(count) for step, count in enumerate(np.bincount(links.steps[:, 0])) if count},
+        "names that link to a holder, if folded names went before exact aliases / as it is": orders,
         "versions": {"python": platform.python_version(), "oven-retrieval": version("oven-retrieval")},
     }
     print(json.dumps(result, indent=1))
@@ -85,10 +91,29 @@ def main() -> int:
     return 0
 
 
+def _orders(kb, holders: dict[str, set[int]], change) -> list[int]:
+    """How many names, spelled in another way, reach one of their holders with either order of the middle steps."""
+    spellings: dict[str, list[tuple[str, bool, bool, int]]] = {}
+    for row in range(len(kb)):
+        for alias, name in [(False, kb.names[row]), *((True, kb.aliases[i]) for i in kb.alias_rows(row))]:
+            spellings.setdefault(fold(name), []).append((spelled(name), alias, is_shouted(name), row))
+    counts = [0, 0]
+    for name, rows in holders.items():
+        query = change(name)
+        found = spellings.get(fold(query), [])
+        for place, folded_first in enumerate((True, False)):
+            keys = [
+                ((alias, text != spelled(query)) if folded_first else (text != spelled(query), alias), loud, row)
+                for text, alias, loud, row in found
+            ]
+            counts[place] += bool(keys) and min(keys)[2] in rows
+    return counts
+
+
 def _deciding_rule(kb, row: int, other: int, step: int, other_step: int) -> str:
     if step != other_step:
         return "step (exact or folded, name or alias)"
-    if step >= 2:
+    if step % 2:
         return "order of aliases: sentence case, popularity, row"
     names = [kb.names[int(r)] for r in (row, other)]
     if len({name[1:] == name[1:].lower() for name in names}) == 2:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,8 +13,9 @@ pytest.importorskip("jaxtyping")
 
 from oven_retrieval._reference import clip2clip_score  # noqa: E402
 from oven_retrieval.models import Clip2Clip, Weights  # noqa: E402
-from oven_retrieval.models.contrastive import Entities, Questions, Recipe, contrastive_loss, seen_unseen, train_dual  # noqa: E402
+from oven_retrieval.models.contrastive import contrastive_loss, seen_unseen, train_dual  # noqa: E402
 from oven_retrieval.models.dual import Clip2ClipModule, ClipFusion  # noqa: E402
+from oven_retrieval.models.recipe import Entities, Questions, Recipe  # noqa: E402
 
 
 def plain_loss(logits, truth):
@@ -95,9 +97,9 @@ def test_fusion_learns_the_seen(split):
     torch.manual_seed(0)
     model = ClipFusion(16, width=32, heads=4)
     looks = []
-    recipe = Recipe(steps=120, batch=256, rate=3e-3, warmup=10, check_every=40)
+    recipe = Recipe(steps=60, batch=256, rate=4e-3, warmup=10, check_every=20)
     result = train_dual(model, train, entities, validation, seen, recipe, lambda *look: looks.append(look))
-    assert [look[0] for look in looks] == [40, 80, 120]
+    assert [look[0] for look in looks] == [20, 40, 60]
     assert result.seen > 30
     assert result.harmonic == pytest.approx(max(look[3] for look in looks))
 
@@ -122,6 +124,54 @@ def test_training_stops_early_keeps_the_best_and_repeats(split):
         assert model.weights == pytest.approx(Weights(0.01, 0.01, 1.0, 0.4))
     assert results[0] == results[1]
     assert (results[0].step, results[0].steps) == (0, 3)
+
+
+def test_a_killed_training_continues_to_the_same_parameters(split, tmp_path):
+    entities, train, validation, seen = split
+    recipe = Recipe(steps=60, batch=100, rate=3e-3, warmup=5, check_every=20, patience=9, seed=3)
+
+    def run(file, log=None, **changes):
+        torch.manual_seed(2)
+        model = ClipFusion(16, width=16, heads=2)
+        return model, train_dual(model, train, entities, validation, seen, replace(recipe, **changes), log, file)
+
+    whole, expected = run(None)
+
+    def dying(step, *_):
+        if step == 60:
+            raise KeyboardInterrupt
+
+    file = tmp_path / "checkpoint.pt"
+    with pytest.raises(KeyboardInterrupt):
+        run(file, dying)
+    steps = []
+    continued, found = run(file, lambda step, *_: steps.append(step))
+    assert steps == [60]
+    assert found == expected
+    for name, value in whole.state_dict().items():
+        assert torch.equal(value, continued.state_dict()[name]), name
+    assert run(file, dying)[1] == expected  # finished: nothing more is done
+    with pytest.raises(ValueError, match=r"checkpoint.pt: of another training, with rate 0.003, expected 0.01"):
+        run(file, rate=0.01)
+
+
+def test_a_full_disk_keeps_the_last_checkpoint(split, tmp_path, monkeypatch):
+    entities, train, validation, seen = split
+    file = tmp_path / "checkpoint.pt"
+    recipe = Recipe(steps=2, batch=50, check_every=1)
+    real = torch.save
+
+    def full(state, path):
+        if state["step"] == 2:
+            path.write_bytes(b"half")
+            raise RuntimeError("PytorchStreamWriter failed writing file data/0: file write failed\n more")
+        real(state, path)
+
+    monkeypatch.setattr(torch, "save", full)
+    with pytest.raises(OSError, match=r"checkpoint.pt: cannot be written .*file write failed\); the last one is kept"):
+        train_dual(Clip2ClipModule(), train, entities, validation, seen, recipe, None, file)
+    assert [p.name for p in tmp_path.iterdir()] == ["checkpoint.pt"]
+    assert torch.load(file, weights_only=True)["step"] == 1
 
 
 def test_modules_are_trained_through(split):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import faiss
 import numpy as np
 import pytest
@@ -20,7 +22,8 @@ from oven_retrieval.vectors import (
     recall_at,
 )
 from oven_retrieval.vectors import index as index_module
-from oven_retrieval.vectors.exact import BLAS_THRESHOLD, blas_from
+from oven_retrieval.vectors import store as store_module
+from oven_retrieval.vectors.exact import BLAS_QUERIES, blas_from
 
 
 def unit(seed, rows, dim, centres=40):
@@ -39,7 +42,14 @@ def store(tmp_path, rows=3000, dim=24, dtype=np.float32, **options):
 
 @pytest.mark.parametrize(
     ("queries", "rows", "dim", "k", "chunk"),
-    [(1, 1, 1, 1, None), (3, 7, 5, 9, 2), (65, 301, 33, 10, 64), (200, 1000, 8, 3, 999)],
+    [
+        (1, 1, 1, 1, None),
+        (3, 7, 5, 9, 2),
+        (4, 50_000, 33, 7, None),
+        (5, 501, 33, 7, None),
+        (65, 301, 33, 10, 64),
+        (200, 1000, 8, 3, 999),
+    ],
 )
 def test_exact_search_equals_float64(queries, rows, dim, k, chunk):
     asked, base = unit(1, queries, dim), unit(2, rows, dim)
@@ -54,9 +64,9 @@ def test_exact_search_equals_float64(queries, rows, dim, k, chunk):
 
 def test_exact_search_leaves_the_process_s_setting():
     before = faiss.cvar.distance_compute_blas_threshold
-    with blas_from(BLAS_THRESHOLD):
-        assert faiss.cvar.distance_compute_blas_threshold == BLAS_THRESHOLD
-    with pytest.raises(KeyError), blas_from(BLAS_THRESHOLD):
+    with blas_from(BLAS_QUERIES * 16):
+        assert faiss.cvar.distance_compute_blas_threshold == BLAS_QUERIES * 16
+    with pytest.raises(KeyError), blas_from(7):
         raise KeyError
     exact_search(np.ones((2, 3)), ArrayRows(np.ones((4, 3))), 2)
     assert faiss.cvar.distance_compute_blas_threshold == before
@@ -172,7 +182,7 @@ def test_index_is_tuned_measured_saved_and_continued(tmp_path, monkeypatch):
     stored, made = store(tmp_path)
     asked = unit(3, 200, 24)
     writes = []
-    real = index_module._write
+    real = index_module.write_index
 
     def dying(index, file):
         writes.append(file.name)
@@ -181,7 +191,7 @@ def test_index_is_tuned_measured_saved_and_continued(tmp_path, monkeypatch):
         real(index, file)
 
     options = {"plan": ivf(3000), "recall": 0.9, "queries": asked, "part": 1000}
-    monkeypatch.setattr(index_module, "_write", dying)
+    monkeypatch.setattr(index_module, "write_index", dying)
     with pytest.raises(KeyboardInterrupt):
         build_index(stored, tmp_path / "index", **options)
     assert writes == ["trained.faiss", "part-00000.faiss", "part-00001.faiss"]
@@ -239,3 +249,39 @@ def test_recall_counts_within_k():
     assert recall_at(np.array([[3, 1, 9], [4, 5, 6]]), exact, 3) == 0.75
     with pytest.raises(ValueError, match="k: expected at most 3"):
         recall_at(exact, exact, 4)
+
+
+def test_a_full_disk_keeps_what_is_done(tmp_path, monkeypatch):
+    made = unit(0, 100, 6)
+
+    class Full(np.ndarray):
+        """The disk is full from row 60 on."""
+
+        def tofile(self, file):
+            if len(self) and np.array_equal(self[0], made[60]):
+                raise OSError(28, "No space left on device")
+            np.asarray(self).tofile(file)
+
+        def astype(self, *args, **kwargs):
+            return super().astype(*args, **kwargs).view(Full)
+
+    build = {"kb": "k", "encoder": "e", "dtype": np.float32, "chunk": 30}
+    real = store_module.check_vectors
+    monkeypatch.setattr(store_module, "check_vectors", lambda *args: real(*args).view(Full))
+    with pytest.raises(OSError, match=r"vectors.raw: cannot be written .*No space left.*; the 60 rows there are kept"):
+        build_vectors(lambda a, b: made[a:b], 100, tmp_path / "v", **build)
+    monkeypatch.undo()
+    stored = build_vectors(lambda a, b: made[a:b], 100, tmp_path / "v", **build)
+    np.testing.assert_array_equal(stored.rows(0, 100), made)
+
+    def full(index, file):
+        Path(file).write_bytes(b"half")
+        raise RuntimeError("Error in fwrite: No space left on device")
+
+    monkeypatch.setattr(faiss, "write_index", full)
+    stored, _ = store(tmp_path)
+    with pytest.raises(OSError, match=r"trained.faiss: cannot be written .*No space left"):
+        build_index(stored, tmp_path / "index", plan=ivf(3000))
+    assert not list(tmp_path.rglob("*.partial"))
+    monkeypatch.undo()
+    assert build_index(stored, tmp_path / "index", plan=ivf(3000)).report.recall_1 > 0

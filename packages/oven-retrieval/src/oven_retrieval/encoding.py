@@ -9,10 +9,20 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from .folder import FolderError
 from .kb import KnowledgeBase
 from .models.clip2clip import normalise
 from .names import NameLinker
-from .vectors import IndexPlan, Neighbours, VectorIndex, VectorStore, build_index, build_vectors, open_index
+from .vectors import (
+    IndexPlan,
+    Neighbours,
+    VectorIndex,
+    VectorStore,
+    build_index,
+    build_vectors,
+    open_index,
+    update_index,
+)
 from .vectors.store import Float32
 
 TEMPLATES = {"name": "{name}", "description": "{name}: {description}"}
@@ -84,7 +94,15 @@ def encode_names(
 
     name = f"{encoder_name}; {template}"
     return build_vectors(
-        encode, len(kb), path, kb=kb.hash, encoder=name, chunk=batch, overwrite=overwrite, progress=progress
+        encode,
+        len(kb),
+        path,
+        kb=kb.hash,
+        encoder=name,
+        chunk=batch,
+        removed=kb.removed,
+        overwrite=overwrite,
+        progress=progress,
     )
 
 
@@ -116,6 +134,97 @@ def add_vectors(
     )
     return build_index(
         store, Path(folder) / "index", memory_mb=memory_mb, recall=recall, overwrite=overwrite, progress=talk
+    )
+
+
+def update_vectors(
+    folder: str | Path,
+    kb: KnowledgeBase,
+    make_encoder: Callable[[str], TextEncoder] | None = None,
+    *,
+    batch: int = 256,
+    say: Callable[[str], None] | None = None,
+) -> VectorIndex:
+    """Bring `vectors/` and `index/` of a project up to date with added and removed entities, and open them.
+
+    Only new entities are encoded. Exact search then answers as after encoding everything again; an approximate
+    index keeps its centroids (see `update_index`).
+
+    Args:
+        folder: the project.
+        kb: the knowledge base as it is now.
+        make_encoder: gives the encoder of a name that the vectors carry; called where there are new entities.
+        batch: texts per call of the encoder.
+        say: called with one line per step.
+
+    Raises:
+        FolderError: the vectors belong to other entities.
+        ValueError: new entities and no encoder.
+
+    Numerics:
+        The vectors are copied beside the old ones and then take their place; a kill leaves the old ones, and the same
+        call continues.
+    """
+    talk = say or (lambda line: None)
+    path = Path(folder) / "vectors"
+    store = VectorStore(path)
+    if store.meta["kb"] != kb.hash:
+        former = kb.former_rows(store.meta["kb"])
+        if former is None:
+            raise FolderError(
+                f"{path}: of the entities {store.meta['kb'][:12]}…, which {kb.path} has never held; encode again"
+            )
+        store = _moved(store, kb, former, make_encoder, batch, talk)
+    index = Path(folder) / "index"
+    if index.is_dir():
+        return update_index(index, store, kb.former_rows, progress=talk)
+    return VectorIndex(store, IndexPlan("exact", 0, 0.0, "no index was built"))
+
+
+def _moved(
+    store: VectorStore,
+    kb: KnowledgeBase,
+    former: npt.NDArray[np.int64],
+    make_encoder: Callable[[str], TextEncoder] | None,
+    batch: int,
+    talk: Callable[[str], None],
+) -> VectorStore:
+    """The vectors in today's rows; those of new entities are encoded."""
+    name, _, template = str(store.meta["encoder"]).rpartition("; ")
+    removed = kb.removed
+    new = (former < 0) & ~removed
+    encode_text: Callable[[list[str]], Any] = list  # never called: no entity is new
+    if new.any():
+        if make_encoder is None:
+            raise ValueError(
+                f"{store.path}: {int(new.sum())} new entities to encode with {name!r}; expected an encoder"
+            )
+        encode_text = make_encoder(name).encode_text
+        talk(f"{int(new.sum()):,} new entities to encode with {name}")
+
+    def encode(first: int, last: int) -> Float32:
+        made = np.zeros((last - first, store.dim), np.float32)
+        old = np.flatnonzero(former[first:last] >= 0)
+        made[old] = store.array[former[first:last][old]]
+        fresh = np.flatnonzero(new[first:last])
+        for start in range(0, len(fresh), batch):
+            part = fresh[start : start + batch]
+            texts = [entity_text(kb, first + row, template) for row in part.tolist()]
+            made[part] = normalise(
+                as_array(encode_text(texts)), store.dim, f"features of entities from {first + int(part[0])} on"
+            )
+        return made
+
+    return build_vectors(
+        encode,
+        len(kb),
+        store.path,
+        kb=kb.hash,
+        encoder=str(store.meta["encoder"]),
+        dtype=store.array.dtype,
+        chunk=4096,
+        removed=removed,
+        overwrite=True,
     )
 
 

@@ -23,6 +23,11 @@ _FORMAT = 1
 _FLUSH = 1 << 20
 
 
+def replaced(path: Path) -> Path:
+    """Where a folder lies while another takes its place."""
+    return path.with_name(path.name + ".old")
+
+
 class FolderError(ValueError):
     """A folder that is not what its manifest says, or not of the kind that was asked for."""
 
@@ -99,6 +104,8 @@ class FolderWriter:
 
     def __init__(self, path: str | Path, kind: str, *, overwrite: bool = False) -> None:
         self.path = Path(path)
+        if replaced(self.path).is_dir() and not self.path.exists():
+            replaced(self.path).rename(self.path)  # a process died between the two renames of `_finish`
         if self.path.exists() and not overwrite:
             raise FileExistsError(f"{self.path} exists; expected a new folder, or overwrite")
         if self.path.exists() and not (self.path / MANIFEST).is_file():
@@ -163,7 +170,7 @@ class FolderWriter:
         manifest = {"format": _FORMAT, "kind": self.kind, "hash": content, "meta": self.meta, "columns": entries}
         (self._partial / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
         if self.path.exists():
-            old = self.path.with_name(self.path.name + ".old")
+            old = replaced(self.path)
             shutil.rmtree(old, ignore_errors=True)
             self.path.rename(old)
             self._partial.rename(self.path)
@@ -188,16 +195,40 @@ class Texts(Sequence[str]):
         start = int(self._ends[row - 1]) if row else 0
         return self._data[start : int(self._ends[row])].tobytes().decode("utf-8", "surrogatepass")
 
-    def blocks(self, size: int = 65536) -> Iterable[list[str]]:
-        """Yield the texts in lists of at most `size`, which is faster than one by one."""
-        for first in range(0, len(self), size):
-            ends = self._ends[first : first + size].tolist()
-            start = int(self._ends[first - 1]) if first else 0
+    def blocks(self, size: int = 65536, first: int = 0) -> Iterable[list[str]]:
+        """Yield the texts from `first` on in lists of at most `size`, which is faster than one by one."""
+        for begin in range(first, len(self), size):
+            ends = self._ends[begin : begin + size].tolist()
+            start = int(self._ends[begin - 1]) if begin else 0
             block = self._data[start : ends[-1]].tobytes()
             starts = [start, *ends[:-1]]
             yield [
                 block[a - start : b - start].decode("utf-8", "surrogatepass") for a, b in zip(starts, ends, strict=True)
             ]
+
+
+class JoinedTexts(Texts):
+    """Several columns of texts, read as one after the other."""
+
+    def __init__(self, parts: Sequence[Texts]) -> None:
+        self._parts = list(parts)
+        self._firsts = np.cumsum([0, *(len(part) for part in parts)])
+
+    def __len__(self) -> int:
+        return int(self._firsts[-1])
+
+    def __getitem__(self, index: int) -> str:  # type: ignore[override]  # slices are not offered
+        row = int(index) + (len(self) if index < 0 else 0)
+        if not 0 <= row < len(self):
+            raise IndexError(f"row {index} of {len(self)}")
+        part = int(np.searchsorted(self._firsts, row, side="right")) - 1
+        return self._parts[part][row - int(self._firsts[part])]
+
+    def blocks(self, size: int = 65536, first: int = 0) -> Iterable[list[str]]:
+        """Yield the texts from `first` on in lists of at most `size`; no list reaches over two columns."""
+        for part, begin in zip(self._parts, self._firsts.tolist(), strict=False):
+            if begin + len(part) > first:
+                yield from part.blocks(size, max(first - begin, 0))
 
 
 class Folder:
@@ -221,7 +252,9 @@ class Folder:
             self.meta: dict[str, Any] = manifest["meta"]
             self._columns: dict[str, dict[str, Any]] = manifest["columns"]
         except FileNotFoundError:
-            raise FolderError(f"{self.path}: expected a folder with {MANIFEST}; there is none") from None
+            old = replaced(self.path)
+            kept = f"; it was being replaced when the process died: rename {old} to it" if old.is_dir() else ""
+            raise FolderError(f"{self.path}: expected a folder with {MANIFEST}; there is none{kept}") from None
         except (KeyError, TypeError, json.JSONDecodeError) as error:
             raise FolderError(f"{self.path / MANIFEST}: not a manifest: {error!r}") from None
         if found != (_FORMAT, kind):

@@ -1,29 +1,29 @@
-"""The knowledge base: entities on disk, streamed in and memory-mapped out."""
+"""The knowledge base: entities in memory-mapped columns, and what was added and removed since they were built."""
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .entity import Entity
-from .filters import FILTERS
-from .folder import Folder, FolderWriter, Texts
-from .readers import Row, read_entities
+from .folder import Folder, FolderError, JoinedTexts, Texts
+from .kb_edits import KIND, read_edits
 from .tokens import hash64
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-KIND = "oven-knowledge-base"
-_PROGRESS_EVERY = 100_000
-
 
 class KnowledgeBase(Sequence[Entity]):
     """Entities in memory-mapped columns; `kb[row]` builds one record.
+
+    A row is an entity's number in every index. Added entities get the rows after the last one, and a removed one
+    leaves its row empty, so that an index need not be numbered anew: `len(kb)` counts rows, `kb.entity_count`
+    entities, and iterating passes over the empty rows. `compact` closes the gaps.
 
     Args:
         path: folder written by `build_kb`.
@@ -34,34 +34,93 @@ class KnowledgeBase(Sequence[Entity]):
 
     Numerics:
         Opening costs a manifest and no data: columns are mapped when they are used, and pages that nobody reads are
-        not loaded.
+        not loaded. With added entities, the columns of numbers are read into memory when they are first used.
     """
 
     def __init__(self, path: str | Path, *, verify: bool = False) -> None:
-        self._folder = Folder(path, KIND, verify=verify)
-        self.path = self._folder.path
-        self.hash = self._folder.hash
-        self.meta = self._folder.meta
-        texts = self._folder.texts
+        self.base = Folder(path, KIND, verify=verify)
+        self.edits = read_edits(self.base, verify=verify)
+        self.path = self.base.path
+        self.hash = self.edits.versions[-1].hash
+        self.meta = self.base.meta
+        self._parts = [self.base, *self.edits.added()]
+        self._firsts = np.cumsum([0, *(part.meta["count"] for part in self._parts)])
+        self._removed_rows = self.edits.removed()
+        if len(self._removed_rows) and self._removed_rows[-1] >= len(self):
+            raise FolderError(f"{self.path}: row {self._removed_rows[-1]} is removed, expected one of {len(self)}")
         self.ids, self.names, self.descriptions, self.images = (
-            texts("id"),
-            texts("name"),
-            texts("description"),
-            texts("image"),
+            self._texts("id"),
+            self._texts("name"),
+            self._texts("description"),
+            self._texts("image"),
         )
-        self.aliases: Texts = texts("alias")
-        self.categories = list(texts("categories"))
-        self.alias_ends: npt.NDArray[np.int64] = self._folder.array("alias_ends")
-        self.category_codes: npt.NDArray[np.int32] = self._folder.array("category")
-        self.popularity: npt.NDArray[np.float64] = self._folder.array("popularity")
-        self._id_hash: npt.NDArray[np.uint64] = self._folder.array("id_hash")
-        self._id_row: npt.NDArray[np.int64] = self._folder.array("id_row")
+        self.aliases = self._texts("alias")
+
+    def _texts(self, name: str) -> Texts:
+        texts = [part.texts(name) for part in self._parts]
+        return texts[0] if len(texts) == 1 else JoinedTexts(texts)
+
+    def _numbers(self, columns: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        return columns[0] if len(columns) == 1 else np.concatenate(columns)
+
+    @cached_property
+    def alias_ends(self) -> npt.NDArray[np.int64]:
+        """Where the aliases of each row end in `aliases`."""
+        ends, columns = 0, []
+        for part in self._parts:
+            column = part.array("alias_ends")
+            columns.append(column + ends if ends else column)
+            ends += int(column[-1]) if len(column) else 0
+        return self._numbers(columns)
+
+    @cached_property
+    def popularity(self) -> npt.NDArray[np.float64]:
+        """Popularity of each row."""
+        return self._numbers([part.array("popularity") for part in self._parts])
+
+    @cached_property
+    def _categories(self) -> tuple[list[str], npt.NDArray[np.int32]]:
+        numbers: dict[str, int] = {}
+        columns = []
+        for part in self._parts:
+            own = [numbers.setdefault(name, len(numbers)) for name in part.texts("categories")]
+            codes = part.array("category")
+            columns.append(codes if own == list(range(len(own))) else np.array(own, dtype=np.int32)[codes])
+        return list(numbers), self._numbers(columns)
+
+    @property
+    def categories(self) -> list[str]:
+        """The categories that occur."""
+        return self._categories[0]
+
+    @property
+    def category_codes(self) -> npt.NDArray[np.int32]:
+        """Category of each row, as its place in `categories`."""
+        return self._categories[1]
+
+    @property
+    def removed(self) -> npt.NDArray[np.bool_]:
+        """Whether each row is empty because its entity was removed, [rows]; a new array each time."""
+        mask = np.zeros(len(self), dtype=np.bool_)
+        mask[self._removed_rows] = True
+        return mask
+
+    @property
+    def entity_count(self) -> int:
+        """How many entities there are: rows that are not empty."""
+        return len(self) - len(self._removed_rows)
+
+    def live_rows(self) -> npt.NDArray[np.int64]:
+        """Rows that hold an entity, rising."""
+        return np.flatnonzero(~self.removed)
 
     def __len__(self) -> int:
-        return len(self.ids)
+        return int(self._firsts[-1])
 
     def __getitem__(self, index: int) -> Entity:  # type: ignore[override]  # slices are not offered
         row = range(len(self))[index]
+        if self._is_removed(row):
+            raise LookupError(f"row {row}: its entity {self.ids[row]!r} was removed")
         return Entity(
             id=self.ids[row],
             name=self.names[row],
@@ -72,134 +131,59 @@ class KnowledgeBase(Sequence[Entity]):
             popularity=float(self.popularity[row]),
         )
 
+    def __iter__(self) -> Iterator[Entity]:
+        return (self[row] for row in self.live_rows().tolist())
+
+    def _is_removed(self, row: int) -> bool:
+        at = int(np.searchsorted(self._removed_rows, row))
+        return at < len(self._removed_rows) and int(self._removed_rows[at]) == row
+
     def alias_rows(self, row: int) -> range:
         """Which of `aliases` belong to the entity in this row."""
         return range(int(self.alias_ends[row - 1]) if row else 0, int(self.alias_ends[row]))
 
     def rows(self, ids: Sequence[str]) -> npt.NDArray[np.int64]:
-        """Rows of the entities with these ids; -1 where there is none."""
-        hashes = hash64(ids)
-        if not len(self):
-            return np.full(len(hashes), -1, dtype=np.int64)
-        at = np.minimum(np.searchsorted(self._id_hash, hashes), len(self) - 1)
-        return np.where(self._id_hash[at] == hashes, self._id_row[at], -1)
+        """Rows of the entities with these ids; -1 where there is none (any more)."""
+        return self.rows_of_hashes(hash64(ids))
+
+    def rows_of_hashes(self, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+        """As `rows`, for ids that were hashed with `hash64`."""
+        found = np.full(len(hashes), -1, dtype=np.int64)
+        removed = self.removed if len(self._removed_rows) else None
+        for part, first in zip(self._parts, self._firsts.tolist(), strict=False):
+            sorted_hashes, row = part.array("id_hash"), part.array("id_row")
+            if not len(row):
+                continue
+            at = np.minimum(np.searchsorted(sorted_hashes, hashes), len(row) - 1)
+            here = np.where(sorted_hashes[at] == hashes, row[at] + first, -1)
+            if removed is not None:
+                here[(here >= 0) & removed[here]] = -1
+            found = np.where(here >= 0, here, found)
+        return found
 
     def has_image(self) -> npt.NDArray[np.bool_]:
-        """Whether each entity has an image, shape [n]."""
-        ends = self._folder.array("image.ends")
-        return np.diff(ends, prepend=0) > 0
+        """Whether each entity has an image, shape [rows]."""
+        lengths = [np.diff(part.array("image.ends"), prepend=0) for part in self._parts]
+        return (self._numbers(lengths) > 0) & ~self.removed
 
+    def former_rows(self, version: str) -> npt.NDArray[np.int64] | None:
+        """Where each row was in an earlier version of this knowledge base, for an index that was built from it.
 
-def build_kb(
-    rows: Iterable[Row | Entity],
-    path: str | Path,
-    *,
-    source: str = "entities",
-    filters: Sequence[str] = (),
-    overwrite: bool = False,
-    progress: Callable[[int], None] | None = None,
-) -> KnowledgeBase:
-    """Write entities to a folder, one at a time, and open it.
+        Args:
+            version: hash of that version; this one's is allowed.
 
-    Args:
-        rows: entities, or what the readers yield.
-        path: the new folder.
-        source: where they come from; shown in error messages and kept in the manifest.
-        filters: names of pages to leave out, of `disambiguation`, `redirects`, `media`.
-        overwrite: replace a knowledge base that is there.
-        progress: called with the number of entities after each 100,000.
-
-    Raises:
-        ValueError: an id that occurs twice (both lines), or a filter that does not exist.
-        FileExistsError: names the folder that is in the way.
-
-    Numerics:
-        Memory grows by 16 bytes per entity for the check of duplicate ids; the records themselves are never held.
-
-    Example:
-        >>> import tempfile, pathlib
-        >>> folder = pathlib.Path(tempfile.mkdtemp()) / "kb"
-        >>> kb = build_kb([Entity("Q31", "Belgium"), Entity("Q183", "Germany", aliases=("Deutschland",))], folder)
-        >>> len(kb), kb[1].aliases, kb.rows(["Q183", "Q0"]).tolist()
-        (2, ('Deutschland',), [1, -1])
-    """
-    unknown = [name for name in filters if name not in FILTERS]
-    if unknown:
-        raise ValueError(f"filters: expected some of {sorted(FILTERS)}, got {unknown}")
-    left_out = dict.fromkeys(filters, 0)
-    with FolderWriter(path, KIND, overwrite=overwrite) as folder:
-        columns = _Columns(folder)
-        for line, entity, content in _numbered(rows):
-            reason = next((name for name in filters if FILTERS[name](entity, content)), None)
-            if reason is not None:
-                left_out[reason] += 1
-                continue
-            columns.append(line, entity)
-            if progress is not None and len(columns) % _PROGRESS_EVERY == 0:
-                progress(len(columns))
-        columns.finish(source)
-        folder.meta = {"source": source, "count": len(columns), "left_out": left_out}
-    return KnowledgeBase(path)
-
-
-def build_kb_from_file(
-    source: str | Path, path: str | Path, *, file_format: str | None = None, **options: Any
-) -> KnowledgeBase:
-    """Build a knowledge base from an entity file; the options are those of `build_kb`."""
-    return build_kb(read_entities(source, file_format), path, source=str(source), **options)
-
-
-def _numbered(rows: Iterable[Row | Entity]) -> Iterator[Row]:
-    for number, row in enumerate(rows, start=1):
-        if isinstance(row, Entity):
-            yield number, row, ""
-        else:
-            yield row
-
-
-class _Columns:
-    """The columns of a knowledge base that is being written."""
-
-    def __init__(self, folder: FolderWriter) -> None:
-        self._folder = folder
-        self._texts = {name: folder.texts(name) for name in ("id", "name", "description", "image")}
-        self._aliases = folder.texts("alias")
-        self._alias_ends, self._codes, self._popularity = array("q"), array("i"), array("d")
-        self._categories: dict[str, int] = {}
-        self._lines, self._hashes = array("q"), array("Q")
-        self._alias_count = 0
-
-    def __len__(self) -> int:
-        return len(self._lines)
-
-    def append(self, line: int, entity: Entity) -> None:
-        """Add one entity."""
-        for name, column in self._texts.items():
-            column.append(getattr(entity, name) or "")
-        for alias in entity.aliases:
-            self._aliases.append(alias)
-        self._alias_count += len(entity.aliases)
-        self._alias_ends.append(self._alias_count)
-        self._codes.append(self._categories.setdefault(entity.category, len(self._categories)))
-        self._popularity.append(entity.popularity)
-        self._lines.append(line)
-        self._hashes.append(int(hash64([entity.id])[0]))
-
-    def finish(self, source: str) -> None:
-        """Check that ids are unique and write what depends on all entities."""
-        hashes = np.frombuffer(self._hashes, dtype=np.uint64) if len(self) else np.zeros(0, np.uint64)
-        order = np.argsort(hashes, kind="stable")
-        same = np.flatnonzero(hashes[order][1:] == hashes[order][:-1])
-        if len(same):
-            first, second = (self._lines[int(order[same[0] + i])] for i in (0, 1))
-            raise ValueError(
-                f"{source}:{second}: id: already used on line {first}; expected each id once ({len(same)} are not)"
-            )
-        categories = self._folder.texts("categories")
-        for category in self._categories:
-            categories.append(category)
-        self._folder.array("alias_ends", np.asarray(self._alias_ends, dtype=np.int64))
-        self._folder.array("category", np.asarray(self._codes, dtype=np.int32))
-        self._folder.array("popularity", np.asarray(self._popularity, dtype=np.float64))
-        self._folder.array("id_hash", hashes[order])
-        self._folder.array("id_row", order.astype(np.int64))
+        Returns:
+            [rows] its row then, -1 for rows that are new since; new rows come after all others. None where that
+            version is not known: a `compact` remembers the versions since the one before it.
+        """
+        for known in self.edits.versions:
+            if known.hash == version:
+                rows = np.arange(len(self))
+                return np.where(rows < known.rows, rows, -1)
+        before = self.meta.get("former", {}).get(version)
+        if before is None:
+            return None
+        former = np.full(len(self), -1, dtype=np.int64)
+        column = self.base.array("former_row")
+        former[: len(column)] = np.where(column < before, column, -1)
+        return former

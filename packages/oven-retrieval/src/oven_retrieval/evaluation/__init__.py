@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from .curves import POPULARITY_EDGES, Bin, SizePoint, accuracy_by_popularity, accuracy_by_size, wilson
+from .errors import KINDS, KindShare, error_kind, error_kinds, is_kind_of, kind_shares
+from .figures import popularity_figure, size_figure
 from .files import Prediction, Reference, read_predictions, read_references
 from .honest import Estimate, Outcomes, Scores, SplitScores, outcomes, scores, split_scores
+from .nearness import near_by_vectors
 from .official import OfficialScores, OfficialSplit, harmonic_mean, official_scores, official_split
-from .report import evaluate_files, report_lines
+from .page import PageSource, read_sizes, results_page, write_page
+from .report import evaluate_files, evaluate_splits, read_splits, report_lines
 
 __all__ = [
+    "KINDS",
     "POPULARITY_EDGES",
     "Bin",
     "Estimate",
+    "KindShare",
     "OfficialScores",
     "OfficialSplit",
     "Outcomes",
+    "PageSource",
     "Prediction",
     "Reference",
     "Scores",
@@ -22,15 +29,27 @@ __all__ = [
     "SplitScores",
     "accuracy_by_popularity",
     "accuracy_by_size",
+    "error_kind",
+    "error_kinds",
     "evaluate_files",
+    "evaluate_splits",
     "harmonic_mean",
+    "is_kind_of",
+    "kind_shares",
+    "near_by_vectors",
     "official_scores",
     "official_split",
     "outcomes",
+    "popularity_figure",
     "read_predictions",
     "read_references",
+    "read_sizes",
+    "read_splits",
     "report_lines",
+    "results_page",
     "scores",
+    "size_figure",
     "split_scores",
     "wilson",
+    "write_page",
 ]

@@ -27,10 +27,11 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """One answer; an empty `entity_id` is an answer that names no entity."""
+    """One answer; an empty `entity_id` is an answer that names no entity; `score` how sure the model was, if known."""
 
     data_id: str
     entity_id: str
+    score: float | None = None
 
 
 def _text(record: dict[str, Any], field: str, required: bool) -> str:
@@ -78,12 +79,19 @@ def read_references(path: str | Path) -> list[Reference]:
 
 
 def read_predictions(path: str | Path) -> list[Prediction]:
-    """Read a prediction file (`data_id pred_entity_id`); null is an answer without an entity."""
+    """Read a prediction file (`data_id pred_entity_id`, `score` if any); null is an answer without an entity.
+
+    Raises:
+        EntityFileError: file, line and field of the first row that cannot be read.
+    """
 
     def make(record: dict[str, Any]) -> Prediction:
         if "pred_entity_id" not in record:
             raise ValueError(f"pred_entity_id: missing; the fields are {list(record)[:12]}")
-        return Prediction(_text(record, "data_id", True), _text(record, "pred_entity_id", False))
+        score = record.get("score")
+        if score is not None and (isinstance(score, bool) or not isinstance(score, int | float) or score != score):
+            raise ValueError(f"score: expected a number, got {score!r:.80}")
+        return Prediction(_text(record, "data_id", True), _text(record, "pred_entity_id", False), score)
 
     return _read(path, make)
 

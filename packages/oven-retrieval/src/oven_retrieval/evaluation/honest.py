@@ -50,13 +50,19 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """Which questions were answered right, and the counts of `SplitScores`; `references` in the order of `correct`."""
+    """Which questions were answered right, and the counts of `SplitScores`.
+
+    `references` in the order of `correct`; `answers` the different entities that each question was answered with,
+    none where there was no answer; `scores` the greatest score of each question's answers, NaN where there is none.
+    """
 
     references: tuple[Reference, ...]
     correct: Correct
     missing: int
     duplicates: int
     unknown: int
+    answers: tuple[tuple[str, ...], ...]
+    scores: npt.NDArray[np.float64]
 
 
 def outcomes(references: Sequence[Reference], predictions: Sequence[Prediction]) -> Outcomes:
@@ -76,20 +82,31 @@ def outcomes(references: Sequence[Reference], predictions: Sequence[Prediction])
         ([True, False, False, False], 2, 1, 1)
     """
     by_id = unique_references(references)
-    answers: dict[str, list[str]] = {}
+    answers: dict[str, dict[str, None]] = {}
+    sure: dict[str, float] = {}
     unknown = duplicates = 0
     for prediction in predictions:
         if prediction.data_id not in by_id:
             unknown += 1
             continue
-        given = answers.setdefault(prediction.data_id, [])
+        given = answers.setdefault(prediction.data_id, {})
         duplicates += bool(given)
-        given.append(prediction.entity_id)
+        given[prediction.entity_id] = None
+        if prediction.score is not None:
+            sure[prediction.data_id] = max(prediction.score, sure.get(prediction.data_id, prediction.score))
     ordered = tuple(by_id.values())
     correct = np.array(
         [{reference.entity_id} == set(answers.get(reference.data_id, ())) for reference in ordered], dtype=np.bool_
     )
-    return Outcomes(ordered, correct, len(ordered) - len(answers), duplicates, unknown)
+    return Outcomes(
+        ordered,
+        correct,
+        len(ordered) - len(answers),
+        duplicates,
+        unknown,
+        tuple(tuple(answers.get(reference.data_id, ())) for reference in ordered),
+        np.array([sure.get(reference.data_id, np.nan) for reference in ordered], dtype=np.float64),
+    )
 
 
 def seen_mask(references: Sequence[Reference]) -> Correct:

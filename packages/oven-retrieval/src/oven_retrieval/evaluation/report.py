@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -32,16 +33,31 @@ def evaluate_files(
 
     Returns:
         `official`: the published numbers, or `refused` with the reason where that script would fail; `honest`: every
-        question counted once. All in percent; with both splits also their harmonic mean.
+        question counted once. All in percent; with both splits also their harmonic mean. `confidence` of the intervals.
 
     Raises:
         EntityFileError: file, line and field of a row that cannot be read.
         ValueError: no split is given, or one without seen or unseen questions.
     """
+    splits = read_splits(query=query, entity=entity)
+    return evaluate_splits(splits, confidence=confidence, resamples=resamples, seed=seed)
+
+
+def read_splits(
+    *, query: tuple[str | Path, str | Path] | None = None, entity: tuple[str | Path, str | Path] | None = None
+) -> dict[str, Split]:
+    """References and predictions of the splits that are given; arguments and errors as in `evaluate_files`."""
     given = {"query": query, "entity": entity}
     splits = {name: _read(files) for name, files in given.items() if files is not None}
     if not splits:
         raise ValueError("query, entity: expected the files of at least one split, got none")
+    return splits
+
+
+def evaluate_splits(
+    splits: Mapping[str, Split], *, confidence: float = 0.95, resamples: int = 2000, seed: int = 0
+) -> dict[str, Any]:
+    """What `evaluate_files` does, for splits that were read."""
     options = {"confidence": confidence, "resamples": resamples, "seed": seed}
     marked = {name: outcomes(*split) for name, split in splits.items()}
     honest: dict[str, Any] = {
@@ -58,7 +74,7 @@ def evaluate_files(
         official = {"refused": str(error)}
     if len(splits) == 2:
         honest["final"] = scores(marked["query"], marked["entity"], **options).final  # type: ignore[arg-type]  # mixed types
-    return {"official": official, "honest": honest}
+    return {"official": official, "honest": honest, "confidence": confidence}
 
 
 def _read(files: tuple[str | Path, str | Path]) -> Split:

@@ -60,6 +60,7 @@ class NameTrie:
         self._stop = np.cumsum(lengths)
         self._start = self._stop - lengths
         self._tokens: npt.NDArray[np.int32] = np.concatenate([np.array(names[i], dtype=np.int32) for i in order])
+        self.longest = int(lengths.max())
         self._first = self._next(0, len(order), 0)
 
     def __len__(self) -> int:
@@ -113,13 +114,14 @@ class NameTrie:
         return found
 
 
-def allowed_tokens_fn(trie: NameTrie, prompt_length: int) -> Callable[[int, HasTolist], list[int]]:
+def allowed_tokens_fn(trie: NameTrie, prompt_length: int | None = None) -> Callable[[int, HasTolist], list[int]]:
     """The `prefix_allowed_tokens_fn` that transformers' `generate` takes.
 
     Args:
         trie: the names, in the model's own tokens.
         prompt_length: tokens before the name: the prompt's of a decoder-only model, 1 (the start token) of an
-        encoder-decoder.
+            encoder-decoder. None takes what is there at the first call, which is right for any model; the function
+            then serves one call of `generate`.
 
     Returns:
         A function of (number in the batch, tokens so far) to the tokens that may follow. After a complete name, and
@@ -130,11 +132,15 @@ def allowed_tokens_fn(trie: NameTrie, prompt_length: int) -> Callable[[int, HasT
         >>> allowed_tokens_fn(trie, prompt_length=2)(0, np.array([3, 3, 5]))
         [6, 7]
     """
-    if prompt_length < 0:
+    if prompt_length is not None and prompt_length < 0:
         raise ValueError(f"prompt_length: expected at least 0, got {prompt_length}")
+    before = prompt_length
 
     def allowed(batch: int, tokens: HasTolist) -> list[int]:
-        prefix: list[Any] = tokens.tolist()[prompt_length:]
+        nonlocal before
+        so_far: list[Any] = tokens.tolist()
+        before = len(so_far) if before is None else before
+        prefix = so_far[before:]
         if trie.end in prefix:
             return [trie.end]
         return trie.allowed(prefix) or [trie.end]

@@ -6,21 +6,34 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .clip2clip import ZERO_SHOT, Clip2Clip, GridSearch, Weights, concatenated, grid_search, normalise, query_vectors
+from .questions import ImageFolder, Question, entity_images, hold_out, known_questions, read_questions
 
 if TYPE_CHECKING:
-    from .contrastive import Entities, Questions, Recipe, Trained, contrastive_loss, seen_unseen, train_dual
+    from .contrastive import contrastive_loss, seen_unseen, train_dual
     from .dual import Clip2ClipModule, ClipFusion
+    from .recipe import Entities, Questions, Recipe, Trained
+    from .run import TrainingOptions, paper_recipe, train_model
+    from .towers import Tower
+    from .trained import TrainedModel, open_model, read_config, write_predictions
 
 _TORCH = {
     "Clip2ClipModule": "dual",
     "ClipFusion": "dual",
-    "Entities": "contrastive",
-    "Questions": "contrastive",
-    "Recipe": "contrastive",
-    "Trained": "contrastive",
+    "Entities": "recipe",
+    "Questions": "recipe",
+    "Recipe": "recipe",
+    "Trained": "recipe",
+    "Tower": "towers",
+    "TrainedModel": "trained",
+    "TrainingOptions": "run",
     "contrastive_loss": "contrastive",
+    "open_model": "trained",
+    "paper_recipe": "run",
+    "read_config": "trained",
     "seen_unseen": "contrastive",
     "train_dual": "contrastive",
+    "train_model": "run",
+    "write_predictions": "trained",
 }
 
 __all__ = [
@@ -30,17 +43,31 @@ __all__ = [
     "ClipFusion",
     "Entities",
     "GridSearch",
+    "ImageFolder",
+    "Question",
     "Questions",
     "Recipe",
+    "Tower",
     "Trained",
+    "TrainedModel",
+    "TrainingOptions",
     "Weights",
     "concatenated",
     "contrastive_loss",
+    "entity_images",
     "grid_search",
+    "hold_out",
+    "known_questions",
     "normalise",
+    "open_model",
+    "paper_recipe",
     "query_vectors",
+    "read_config",
+    "read_questions",
     "seen_unseen",
     "train_dual",
+    "train_model",
+    "write_predictions",
 ]
 
 
@@ -50,7 +77,7 @@ def __getattr__(name: str) -> Any:
     try:
         module = import_module(f".{_TORCH[name]}", __name__)
     except ModuleNotFoundError as error:
-        if error.name not in ("torch", "jaxtyping"):
+        if error.name not in ("torch", "jaxtyping", "safetensors"):
             raise
         raise ImportError(f"{name} needs {error.name}: pip install 'oven-retrieval[torch]'") from error
     return getattr(module, name)

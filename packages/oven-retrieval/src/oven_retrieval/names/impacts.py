@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from array import array
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ..tokens import hash64
 from .hits import EPSILON, K1, B
+from .occurrences import Occurrences, count_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -90,6 +89,40 @@ def okapi_idf(document_frequency: npt.NDArray[np.int64], documents: int, epsilon
     return np.where(idf < 0, epsilon * mean, idf)
 
 
+class Statistics(NamedTuple):
+    """What BM25 takes from all names together; add those of shards up with `merge_statistics`.
+
+    `token_hash` [V] uint64, sorted; `document_frequency` [V] names that hold each token; `documents` names in all;
+    `length` tokens of all names together.
+
+    Example:
+        >>> shards = [Statistics.of(count_tokens(names)) for names in ([["a", "b"]], [["b"], ["c", "c"]])]
+        >>> merged = merge_statistics(shards)
+        >>> merged.documents, merged.length, sorted(merged.document_frequency.tolist())
+        (3, 5, [1, 1, 2])
+    """
+
+    token_hash: npt.NDArray[np.uint64]
+    document_frequency: npt.NDArray[np.int64]
+    documents: int
+    length: int
+
+    @classmethod
+    def of(cls, names: Occurrences) -> Statistics:
+        """The statistics of these names alone."""
+        total = int(names.full_length().sum())
+        return cls(names.token_hash, names.document_frequency(), len(names.length), total)
+
+
+def merge_statistics(parts: Sequence[Statistics]) -> Statistics:
+    """The statistics of all names, from those of shards that share no name."""
+    hashes = np.concatenate([part.token_hash for part in parts])
+    token_hash, number = np.unique(hashes, return_inverse=True)
+    frequency = np.zeros(len(token_hash), dtype=np.int64)
+    np.add.at(frequency, number, np.concatenate([part.document_frequency for part in parts]))
+    return Statistics(token_hash, frequency, sum(part.documents for part in parts), sum(part.length for part in parts))
+
+
 def build_impacts(
     tokens: Iterable[Sequence[str]],
     owners: npt.NDArray[np.int64] | None = None,
@@ -99,85 +132,96 @@ def build_impacts(
     b: float = B,
     epsilon: float = EPSILON,
 ) -> Impacts:
-    """Index names given as token lists, which are read once.
+    """Index names given as token lists, which are read once: `score_occurrences` of `count_tokens`.
+
+    Numerics:
+        Memory while building: the vocabulary as Python texts, and about 60 bytes per (token, name) pair.
+    """
+    return score_occurrences(count_tokens(tokens), owners, preference, k1=k1, b=b, epsilon=epsilon)
+
+
+def score_occurrences(
+    names: Occurrences,
+    owners: npt.NDArray[np.int64] | None = None,
+    preference: npt.NDArray[np.int64] | None = None,
+    *,
+    k1: float = K1,
+    b: float = B,
+    epsilon: float = EPSILON,
+    statistics: Statistics | None = None,
+) -> Impacts:
+    """Score every (token, name) pair and order the postings.
 
     impact(t, d) = idf(t) tf (k1 + 1) / (tf + k1 (1 - b + b |d| / mean |d|))
 
     Args:
-        tokens: one token list per name.
+        names: the tokens of each name.
         owners: [n] entity of each name; the name's own number where None.
         preference: [n] a permutation of 0..n-1, smaller first among equal scores; the name's own number where None.
         k1: at least 0.
         b: 0 to 1.
         epsilon: see `okapi_idf`.
+        statistics: of all names, where these are only a part of them (a shard); its tokens must include theirs.
 
     Raises:
-        ValueError: a parameter out of its range, or lengths that differ.
+        ValueError: a parameter out of its range, lengths that differ, or statistics without one of the tokens.
 
     Numerics:
-        Impacts are computed in float64 and kept as float32 (relative error 6e-8). Memory while building: the
-        vocabulary as Python texts, and about 60 bytes per (token, name) pair.
+        Impacts are computed in float64 and kept as float32 (relative error 6e-8). The same names give the same
+        impacts to the bit, in whatever order and steps they were put together.
     """
     if not k1 >= 0 or not 0 <= b <= 1:
         raise ValueError(f"k1, b: expected k1 >= 0 and 0 <= b <= 1, got {k1!r}, {b!r}")
-    vocabulary: dict[str, int] = {}
-    flat, lengths, full_lengths = array("i"), array("i"), array("i")
-    frequencies: dict[int, int] = {}  # only of tokens that a name repeats: rare among names
-    for name in tokens:
-        distinct = dict.fromkeys(name)
-        if len(distinct) != len(name):
-            for offset, token in enumerate(distinct):
-                frequencies[len(flat) + offset] = name.count(token)
-        flat.extend([vocabulary.setdefault(token, len(vocabulary)) for token in distinct])
-        lengths.append(len(distinct))
-        full_lengths.append(len(name))
-    count = len(lengths)
+    count = len(names.length)
     for label, given in (("owners", owners), ("preference", preference)):
         if given is not None and len(given) != count:
             raise ValueError(f"{label}: expected {count} values, one per name, got {len(given)}")
+    whole = statistics if statistics is not None else Statistics.of(names)
+    idf = okapi_idf(whole.document_frequency, whole.documents, epsilon)
+    if statistics is not None:
+        at = np.minimum(np.searchsorted(whole.token_hash, names.token_hash), max(len(whole.token_hash) - 1, 0))
+        if len(names.token_hash) and not np.array_equal(whole.token_hash[at], names.token_hash):
+            raise ValueError("statistics: expected every token of the names in them; some are not")
+        idf = idf[at]
+    mean_length = whole.length / whole.documents if whole.length else 1.0
+    norm = np.repeat(k1 * (1 - b + b * names.full_length() / mean_length), names.length)
+    tf = names.term_frequency()
+    doc_impact = (idf[names.token] * tf * (k1 + 1) / (tf + norm)).astype(np.float32)
 
-    hashes = hash64(vocabulary)
-    by_hash = np.argsort(hashes, kind="stable")
-    number = np.empty(len(hashes), dtype=np.int32)
-    number[by_hash] = np.arange(len(hashes), dtype=np.int32)
-    doc_token = number[_view(flat)]
-    doc_length = _view(lengths).astype(np.int64)
-    doc_start = np.concatenate([[0], np.cumsum(doc_length)])
-    tf = np.ones(len(flat), dtype=np.float64)
-    if frequencies:
-        tf[np.fromiter(frequencies.keys(), np.int64, len(frequencies))] = list(frequencies.values())
-
-    document_frequency = np.bincount(doc_token, minlength=len(hashes))
-    full = _view(full_lengths).astype(np.float64)
-    mean_length = full.mean() if count and full.any() else 1.0
-    norm = np.repeat(k1 * (1 - b + b * full / mean_length), doc_length)
-    impact = okapi_idf(document_frequency, count, epsilon)[doc_token] * tf * (k1 + 1) / (tf + norm)
-    doc_impact = impact.astype(np.float32)
-
-    order = np.lexsort((-doc_impact, doc_token))
-    start = np.concatenate([[0], np.cumsum(document_frequency)]).astype(np.int64)
-    docs = np.repeat(np.arange(count, dtype=np.int32), doc_length)
-    heads = doc_start[:-1] + np.arange(count)
-    records = np.empty(len(flat) + count, dtype=np.int64)
+    order = np.argsort(_falling_within_token(names.token, doc_impact), kind="stable")
+    start = np.concatenate([[0], np.cumsum(names.document_frequency())]).astype(np.int64)
+    docs = names.name_of_pair()
+    length = names.length.astype(np.int64)
+    heads = np.cumsum(length) - length + np.arange(count)
+    records = np.empty(len(names.token) + count, dtype=np.int64)
     if len(records) > np.iinfo(np.int32).max:
         raise ValueError(f"tokens: expected at most 2**31 names and tokens together, got {len(records)}")
-    records[heads] = pack(np.arange(count, dtype=np.int32), doc_length.astype(np.int32))
-    records[np.arange(len(flat)) + docs + 1] = pack(doc_token, doc_impact)
+    records[heads] = pack(np.arange(count, dtype=np.int32), names.length)
+    records[np.arange(len(names.token)) + docs + 1] = pack(names.token, doc_impact)
     rows = np.arange(count)
     return Impacts(
-        token_hash=hashes[by_hash],
+        token_hash=names.token_hash,
         start=start,
         post_record=heads[docs[order]].astype(np.int32),
         post_impact=doc_impact[order],
-        bound=_bounds(doc_impact[order], doc_length[docs[order]], start),
+        bound=_bounds(doc_impact[order], length[docs[order]], start),
         records=records,
         owner=(rows if owners is None else owners).astype(np.int32),
         preference=(rows if preference is None else preference).astype(np.int32),
     )
 
 
-def _view(values: array[int]) -> npt.NDArray[Any]:
-    return np.frombuffer(values, dtype=np.int32) if len(values) else np.zeros(0, np.int32)
+def _falling_within_token(token: npt.NDArray[np.int32], impact: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
+    """Keys that rise with the token, then fall with the impact: one sort for two, in half the time.
+
+    Example:
+        >>> keys = _falling_within_token(np.array([1, 0, 1, 0], np.int32), np.array([-2, 3, 5, -1], np.float32))
+        >>> np.argsort(keys).tolist()
+        [1, 3, 2, 0]
+    """
+    bits = impact.view(np.int32)
+    rising = bits ^ ((bits >> 31) & np.int32(0x7FFFFFFF))  # a float's bits, in the order of its value
+    return (token.astype(np.int64) << 32) + (np.int64(0x7FFFFFFF) - rising)
 
 
 def _bounds(

@@ -11,17 +11,20 @@ from ..folder import Folder, FolderError, FolderWriter
 from ..tokens import TOKENIZERS
 from .exact import ExactTable, build_exact
 from .hits import EPSILON, K1, B, NameEngine, Surfaces, check_k
-from .impacts import Impacts, build_impacts
+from .impacts import Impacts, build_impacts, score_occurrences
+from .occurrences import Occurrences, count_tokens
+from .places import NamePlaces, name_places, name_texts
 from .pruned import PrunedIndex
+from .typos import TypoIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from ..kb import KnowledgeBase
 
 KIND = "oven-name-index"
-STEPS = ("exact name", "folded name", "exact alias", "folded alias", "bm25")
+STEPS = ("exact name", "exact alias", "folded name", "folded alias", "typo", "bm25")
 ENGINES = ("pruned", "rank_bm25", "bm25s")
 _BLOCK = 65536
 
@@ -29,8 +32,8 @@ _BLOCK = 65536
 class Links(NamedTuple):
     """Entities of each name, best first, [q, k].
 
-    `rows` -1 where there is none; `steps` index into `STEPS`, -1 where there is none; `scores` BM25's, NaN for the
-    other steps.
+    `rows` -1 where there is none; `steps` index into `STEPS`, -1 where there is none; `scores` BM25's, minus the
+    number of edits for a typo, NaN for the exact steps.
     """
 
     rows: npt.NDArray[np.int64]
@@ -43,10 +46,11 @@ class NameLinker:
 
     Order of the answers, which is total:
 
-    1. the step: exact name, folded name (case, width, spacing), exact alias, folded alias, BM25;
-    2. among BM25's, the greater score;
+    1. the step: exact name, exact alias, folded name (case, width, spacing), folded alias; with a typo
+       index, names one or two edits away; BM25;
+    2. among typos, the fewer edits, and among BM25's, the greater score;
     3. names before aliases;
-    4. sentence case (no capital after the first character) before other spellings;
+    4. sentence case (no capital after the first character) before other spellings (not among typos);
     5. the greater popularity;
     6. the earlier row of the knowledge base.
 
@@ -55,6 +59,7 @@ class NameLinker:
         exact: its table of names.
         engine: its BM25 engine.
         tokenizer: name in `TOKENIZERS` that the engine was built with.
+        typos: its typo index; None leaves that step out.
 
     Example:
         >>> import tempfile, pathlib
@@ -68,8 +73,10 @@ class NameLinker:
         ('folded name', 'bm25')
     """
 
-    def __init__(self, kb: KnowledgeBase, exact: ExactTable, engine: NameEngine, tokenizer: str) -> None:
-        self.kb, self.exact, self.engine, self.tokenizer = kb, exact, engine, tokenizer
+    def __init__(
+        self, kb: KnowledgeBase, exact: ExactTable, engine: NameEngine, tokenizer: str, typos: TypoIndex | None = None
+    ) -> None:
+        self.kb, self.exact, self.engine, self.tokenizer, self.typos = kb, exact, engine, tokenizer, typos
         self._tokenize: Callable[[str], list[str]] = TOKENIZERS[tokenizer]
 
     def link(self, names: Sequence[str], k: int = 1, *, exact_first: bool = True) -> Links:
@@ -78,7 +85,7 @@ class NameLinker:
         Args:
             names: any texts; an empty one, or one without a known token, gets no entity.
             k: how many per name, at least 1; places beyond what is found are -1.
-            exact_first: False for BM25 alone, as in the paper.
+            exact_first: False for BM25 alone, as in the paper: no exact steps and no typos.
 
         Returns:
             Rows, steps and scores, each [q, k].
@@ -104,11 +111,34 @@ class NameLinker:
             links.rows[found.query[kept], place[kept]] = found.row[kept]
             links.steps[found.query[kept], place[kept]] = found.step[kept]
             filled = np.bincount(found.query[kept], minlength=len(names))
+            if self.typos is not None:
+                open_ = np.flatnonzero(filled < k)
+                rows, edits = self._typos([names[i] for i in open_.tolist()], k)
+                _append(links, open_, filled[open_], rows, -edits, "typo")
+                filled = np.count_nonzero(links.rows >= 0, axis=1)
         open_ = np.flatnonzero(filled < k)
         if len(open_):
             hits = self.engine.search([self._tokenize(names[i]) for i in open_.tolist()], k)
-            _append(links, open_, filled[open_], hits.rows, hits.scores)
+            _append(links, open_, filled[open_], hits.rows, hits.scores, "bm25")
         return links
+
+    def _typos(self, names: Sequence[str], k: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+        """The k entities with the nearest names, [q, k], and the edits; -1 and infinity where there are fewer."""
+        rows, edits = np.full((len(names), k), -1, np.int64), np.full((len(names), k), np.inf)
+        if self.typos is None or not len(names):
+            return rows, edits
+        near = self.typos.find(names)
+        found = self.exact.find(near.text)
+        query, distance = near.query[found.query], near.edits[found.query]
+        order = np.lexsort((found.row, -self.kb.popularity[found.row], found.step % 2, distance, query))
+        query, row, distance = query[order], found.row[order], distance[order]
+        _, once = np.unique(query * len(self.kb) + row, return_index=True)
+        once.sort()
+        query, row, distance = query[once], row[once], distance[once]
+        place = np.arange(len(query)) - np.searchsorted(query, query)
+        kept = place < k
+        rows[query[kept], place[kept]], edits[query[kept], place[kept]] = row[kept], distance[kept]
+        return rows, edits
 
 
 def _append(
@@ -117,8 +147,9 @@ def _append(
     filled: npt.NDArray[np.int64],
     rows: npt.NDArray[np.int64],
     scores: npt.NDArray[np.float64],
+    step: str,
 ) -> None:
-    """Put BM25's entities behind the exact ones, each entity once."""
+    """Put a step's entities behind those of the steps before, each entity once."""
     k = rows.shape[1]
     new = (rows >= 0) & ~np.any(rows[:, :, None] == links.rows[queries][:, None, :], axis=2)
     place = filled[:, None] + np.cumsum(new, axis=1) - 1
@@ -126,7 +157,7 @@ def _append(
     at, column = np.nonzero(new)
     target = (queries[at], place[at, column])
     links.rows[target], links.scores[target] = rows[at, column], scores[at, column]
-    links.steps[target] = STEPS.index("bm25")
+    links.steps[target] = STEPS.index(step)
 
 
 def _no_links(queries: int, k: int) -> Links:
@@ -134,35 +165,8 @@ def _no_links(queries: int, k: int) -> Links:
     return Links(np.full(shape, -1, np.int64), np.full(shape, -1, np.int64), np.full(shape, np.nan))
 
 
-def _names_then_aliases(kb: KnowledgeBase) -> Iterator[str]:
-    for texts in (kb.names, kb.aliases):
-        for block in texts.blocks():
-            yield from block
-
-
-def _preference(kb: KnowledgeBase, rows: npt.NDArray[np.int64], alias: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Place of each name in the order of rules 3 to 6: a permutation."""
-    shouted = np.fromiter((name[1:] != name[1:].lower() for name in _names_then_aliases(kb)), bool, len(rows))
-    order = np.lexsort((rows, -kb.popularity[rows], shouted, alias))
-    place = np.empty(len(rows), dtype=np.int64)
-    place[order] = np.arange(len(rows))
-    return place
-
-
-class _Parts(NamedTuple):
-    rows: npt.NDArray[np.int64]
-    alias: npt.NDArray[np.bool_]
-    preference: npt.NDArray[np.int64]
-
-
-def _parts(kb: KnowledgeBase) -> _Parts:
-    owners = np.repeat(np.arange(len(kb)), np.diff(kb.alias_ends, prepend=0))
-    rows = np.concatenate([np.arange(len(kb)), owners])
-    alias = np.arange(len(rows)) >= len(kb)
-    return _Parts(rows, alias, _preference(kb, rows, alias))
-
-
-def _check_tokenizer(tokenizer: str) -> Callable[[str], list[str]]:
+def check_tokenizer(tokenizer: str) -> Callable[[str], list[str]]:
+    """The tokenizer of this name, or say which there are."""
     if tokenizer not in TOKENIZERS:
         raise ValueError(f"tokenizer: expected one of {sorted(TOKENIZERS)}, got {tokenizer!r}")
     return TOKENIZERS[tokenizer]
@@ -185,15 +189,14 @@ def build_linker(
     """
     if engine not in ENGINES:
         raise ValueError(f"engine: expected one of {list(ENGINES)}, got {engine!r}")
-    tokenize = _check_tokenizer(tokenizer)
-    parts = _parts(kb)
-    exact = build_exact(_names_then_aliases(kb), *parts)
+    tokenize = check_tokenizer(tokenizer)
+    places = name_places(kb)
+    exact = build_exact(name_texts(kb), places, kb.popularity)
+    owners, preference = places.row, places.preference(kb.popularity)
     if engine == "pruned":
-        tokens = (tokenize(name) for name in _names_then_aliases(kb))
-        return NameLinker(
-            kb, exact, PrunedIndex(build_impacts(tokens, parts.rows, parts.preference, k1=k1, b=b)), tokenizer
-        )
-    surfaces = Surfaces([tokenize(name) for name in _names_then_aliases(kb)], parts.rows, parts.preference)
+        tokens = (tokenize(name) for name in name_texts(kb))
+        return NameLinker(kb, exact, PrunedIndex(build_impacts(tokens, owners, preference, k1=k1, b=b)), tokenizer)
+    surfaces = Surfaces([tokenize(name) for name in name_texts(kb)], owners, preference)
     if engine == "rank_bm25":
         from .okapi import RankBm25
 
@@ -217,14 +220,24 @@ def build_name_index(
     The folder holds memory-mapped arrays and the knowledge base's hash. Arguments and errors as in `build_linker`;
     the engine is `pruned`.
     """
-    tokenize = _check_tokenizer(tokenizer)
+    tokenize = check_tokenizer(tokenizer)
     with FolderWriter(path, KIND, overwrite=overwrite) as folder:
-        parts = _parts(kb)
-        build_exact(_names_then_aliases(kb), *parts).write(folder)
-        tokens = (tokenize(name) for name in _names_then_aliases(kb))
-        build_impacts(tokens, parts.rows, parts.preference, k1=k1, b=b).write(folder)
+        places = name_places(kb)
+        build_exact(name_texts(kb), places, kb.popularity).write(folder)
+        write_bm25(folder, kb, places, count_tokens(tokenize(name) for name in name_texts(kb)), k1=k1, b=b)
         folder.meta = {"kb": kb.hash, "tokenizer": tokenizer, "k1": k1, "b": b, "epsilon": EPSILON}
     return open_name_index(path, kb)
+
+
+def write_bm25(
+    folder: FolderWriter, kb: KnowledgeBase, places: NamePlaces, names: Occurrences, *, k1: float, b: float
+) -> None:
+    """Score names and write their index, with what `update_name_index` needs to change it later."""
+    preference = places.preference(kb.popularity)
+    score_occurrences(names, places.row, preference, k1=k1, b=b).write(folder)
+    names.write(folder)
+    folder.array("name_alias", places.alias)
+    folder.array("name_shouted", places.shouted)
 
 
 def open_name_index(path: str | Path, kb: KnowledgeBase, *, verify: bool = False) -> NameLinker:
@@ -235,8 +248,13 @@ def open_name_index(path: str | Path, kb: KnowledgeBase, *, verify: bool = False
     """
     folder = Folder(path, KIND, verify=verify)
     if folder.meta["kb"] != kb.hash:
+        then = (
+            "bring it up to date (update_name_index, or `gate-runner oven update`)"
+            if kb.former_rows(folder.meta["kb"]) is not None
+            else "build it again"
+        )
         raise FolderError(
             f"{folder.path}: built from the entities {folder.meta['kb'][:12]}…, "
-            f"expected those of {kb.path}, {kb.hash[:12]}…; build it again"
+            f"expected those of {kb.path}, {kb.hash[:12]}…; {then}"
         )
     return NameLinker(kb, ExactTable.read(folder), PrunedIndex(Impacts.read(folder)), folder.meta["tokenizer"])

@@ -6,6 +6,7 @@ from .exact import ArrayRows, Neighbours, Rows, exact_search, merge, recall_at
 from .index import IndexReport, VectorIndex, build_index, open_index
 from .plan import IndexPlan, plan_index
 from .store import VectorStore, build_vectors
+from .update import update_index
 
 __all__ = [
     "ArrayRows",
@@ -22,4 +23,5 @@ __all__ = [
     "open_index",
     "plan_index",
     "recall_at",
+    "update_index",
 ]

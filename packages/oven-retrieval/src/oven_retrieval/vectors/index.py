@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ..folder import Folder, FolderError, FolderWriter
 from ..names.hits import check_k
-from .exact import Neighbours, Rows, exact_search, recall_at
+from .exact import Neighbours, Rows, exact_search, live_rows, recall_at
 from .plan import IndexPlan, plan_index
 from .store import Float32, VectorStore, check_vectors
 
@@ -86,10 +86,18 @@ class VectorIndex:
         lists = faiss.extract_index_ivf(self._index)
         return float(self._index.ntotal * (lists.code_size + 8) + lists.nlist * lists.d * 4) / 1e6
 
+    def exact(self, queries: npt.ArrayLike, k: int = 1) -> Neighbours:
+        """The k rows with the greatest inner product among those that were not removed, every one compared."""
+        live = live_rows(self.vectors)
+        if live is None:
+            return exact_search(queries, self.vectors, k)
+        found = exact_search(queries, live, k)
+        return Neighbours(np.where(found.rows < 0, -1, live.numbers[found.rows]), found.scores)
+
     def search(self, queries: npt.ArrayLike, k: int = 1) -> Neighbours:
         """The k rows with the greatest inner product. Arguments and errors as in `exact_search`."""
         if self._index is None:
-            return exact_search(queries, self.vectors, k)
+            return self.exact(queries, k)
         asked = check_vectors(queries, self.vectors.dim, "queries")
         scores, rows = self._index.search(asked, check_k(k))
         scores = np.where(rows < 0, -np.inf, scores).astype(np.float32)
@@ -143,11 +151,16 @@ def build_index(
         built.report = measure(built, sample, wanted=recall, cross_modal=cross_modal)
         say(str(built.report))
         if chosen.factory != "exact":
-            _write(built._index, parts / "whole.faiss")
+            write_index(built._index, parts / "whole.faiss")
             folder.adopt("index", parts / "whole.faiss")
             shutil.rmtree(parts)
-        folder.meta = {"vectors": vectors.hash, "plan": asdict(chosen), "report": asdict(built.report)}
+        folder.meta = index_meta(vectors, chosen, built.report)
     return built
+
+
+def index_meta(vectors: VectorStore, plan: IndexPlan, report: IndexReport) -> dict[str, Any]:
+    """What an index's manifest says."""
+    return {"vectors": vectors.hash, "kb": vectors.meta["kb"], "plan": asdict(plan), "report": asdict(report)}
 
 
 def open_index(path: str | Path, vectors: VectorStore, *, verify: bool = True) -> VectorIndex:
@@ -160,20 +173,20 @@ def open_index(path: str | Path, vectors: VectorStore, *, verify: bool = True) -
     if folder.meta["vectors"] != vectors.hash:
         raise FolderError(
             f"{folder.path}: built from the vectors {folder.meta['vectors'][:12]}…, "
-            f"expected those of {vectors.path}, {vectors.hash[:12]}…; build it again"
+            f"expected those of {vectors.path}, {vectors.hash[:12]}…; bring it up to date, or build it again"
         )
     plan, report = IndexPlan(**folder.meta["plan"]), IndexReport(**folder.meta["report"])
     index = None if plan.factory == "exact" else faiss.read_index(str(folder.file("index")))
     return VectorIndex(vectors, plan, index, report)
 
 
-def measure(index: VectorIndex, queries: Float32, *, wanted: float, cross_modal: bool) -> IndexReport:
-    """Visit 1, 2, 4 … lists until the recall at 1 on these queries is reached, and report what that costs."""
+def measure(index: VectorIndex, queries: Float32, *, wanted: float, cross_modal: bool, least: int = 1) -> IndexReport:
+    """Visit `least` lists, twice as many … until the recall at 1 on these queries is reached, and report the cost."""
     k = min(10, len(index.vectors))
     start = time.process_time()
-    exact = exact_search(queries, index.vectors, k)
+    exact = index.exact(queries, k)
     exact_ms = (time.process_time() - start) / len(queries) * 1000
-    probes = 1
+    probes = least
     while True:
         index.probes = probes
         start = time.process_time()
@@ -202,8 +215,15 @@ def _sample(vectors: VectorStore, queries: npt.ArrayLike | None, seed: int) -> t
         if not len(given):
             raise ValueError("queries: expected at least one, got none")
         return given, True
-    rows = np.random.default_rng(seed).choice(len(vectors), min(1000, len(vectors)), replace=False)
-    return np.asarray(vectors.array[np.sort(rows)], dtype=np.float32), False
+    return stored_sample(vectors, seed), False
+
+
+def stored_sample(vectors: VectorStore, seed: int) -> Float32:
+    """At most 1,000 stored vectors of entities that are there, as queries."""
+    live = live_rows(vectors)
+    there = np.arange(len(vectors)) if live is None else live.numbers
+    rows = np.random.default_rng(seed).choice(there, min(1000, len(there)), replace=False)
+    return np.asarray(vectors.array[np.sort(rows)], dtype=np.float32)
 
 
 def _build_parts(
@@ -221,7 +241,7 @@ def _build_parts(
         rows = np.random.default_rng(seed + 1).permutation(len(vectors))[: _TRAIN_PER_LIST * plan.lists]
         index = faiss.index_factory(vectors.dim, plan.factory, faiss.METRIC_INNER_PRODUCT)
         index.train(np.asarray(vectors.array[np.sort(rows)], dtype=np.float32))
-        _write(index, trained)
+        write_index(index, trained)
         say(f"trained {plan.factory} on {len(rows):,} vectors")
     files = []
     for number, first in enumerate(range(0, len(vectors), size)):
@@ -232,9 +252,8 @@ def _build_parts(
             continue
         index = faiss.read_index(str(trained))
         for begin in range(first, last, 20_000):
-            end = min(begin + 20_000, last)
-            index.add_with_ids(vectors.rows(begin, end), np.arange(begin, end))
-        _write(index, file)
+            add_rows(index, vectors, np.arange(begin, min(begin + 20_000, last)))
+        write_index(index, file)
         say(f"{last:,} of {len(vectors):,}")
     whole = faiss.read_index(str(trained))
     for file in files:
@@ -242,8 +261,19 @@ def _build_parts(
     return whole
 
 
-def _write(index: Any, file: Path) -> None:
+def add_rows(index: Any, vectors: VectorStore, rows: npt.NDArray[np.int64]) -> None:
+    """Add rows of entities that are there."""
+    there = rows if vectors.removed is None else rows[~vectors.removed[rows]]
+    if len(there):
+        index.add_with_ids(np.asarray(vectors.array[there], dtype=np.float32), there)
+
+
+def write_index(index: Any, file: Path) -> None:
     """Write under another name first, so that a part is whole or absent."""
     partial = file.with_suffix(".partial")
-    faiss.write_index(index, str(partial))
+    try:
+        faiss.write_index(index, str(partial))
+    except RuntimeError as error:  # FAISS's word for a full disk
+        partial.unlink(missing_ok=True)
+        raise OSError(f"{file}: cannot be written ({str(error).splitlines()[0]}); the parts there are kept") from error
     partial.replace(file)

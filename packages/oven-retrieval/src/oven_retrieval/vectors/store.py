@@ -35,7 +35,7 @@ def check_vectors(values: npt.ArrayLike, dim: int | None, label: str, first_row:
 
 
 class VectorStore:
-    """Vectors of entities, row by row as in the knowledge base.
+    """Vectors of entities, row by row as in the knowledge base; rows of removed entities are kept and marked.
 
     Args:
         path: folder written by `build_vectors`.
@@ -56,6 +56,9 @@ class VectorStore:
             if expected is not None and self.meta[label] != expected:
                 raise FolderError(f"{self.path}: {label} is {self.meta[label]!r}, expected {expected!r}; encode again")
         self.array: npt.NDArray[Any] = self._folder.array("vectors")
+        self.removed: npt.NDArray[np.bool_] | None = (
+            self._folder.array("removed") if "removed" in self._folder else None
+        )
 
     def __len__(self) -> int:
         return len(self.array)
@@ -79,6 +82,7 @@ def build_vectors(
     encoder: str,
     dtype: npt.DTypeLike = np.float16,
     chunk: int = 1024,
+    removed: npt.NDArray[np.bool_] | None = None,
     overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> VectorStore:
@@ -92,6 +96,7 @@ def build_vectors(
         encoder: name of the encoder; kept, and compared when the folder is opened.
         dtype: float16 (half the storage, relative error 5e-4) or float32.
         chunk: rows per call.
+        removed: [count] rows whose entity was removed: no search returns them; None for none.
         overwrite: replace a folder that is there.
         progress: called with (rows done, rows in all).
 
@@ -99,6 +104,7 @@ def build_vectors(
         ValueError: NaN or infinity (the row is named), another width than before, a value beyond the dtype's range.
         FolderError: what is there belongs to another build (other entities, encoder or dtype).
         FileExistsError: names the folder that is in the way.
+        OSError: the disk is full; what is done is kept, and the same call continues.
 
     Example:
         >>> import tempfile
@@ -112,6 +118,8 @@ def build_vectors(
         raise ValueError(f"dtype: expected float16 or float32, got {kind}")
     if count < 1 or chunk < 1:
         raise ValueError(f"count, chunk: expected at least 1, got {count}, {chunk}")
+    if removed is not None and removed.shape != (count,):
+        raise ValueError(f"removed: expected {count} values, one per row, got {list(removed.shape)}")
     writer = FolderWriter(path, KIND, overwrite=overwrite)
     rows = Path(path).with_name(Path(path).name + ".rows")
     identity = {"kb": kb, "encoder": encoder, "dtype": kind.str, "count": count}
@@ -128,8 +136,13 @@ def build_vectors(
             with np.errstate(over="ignore"):
                 stored = block.astype(kind)
             check_vectors(stored, None, f"vectors as {kind}", done)
-            stored.tofile(file)
-            file.flush()
+            try:
+                stored.tofile(file)
+                file.flush()
+            except OSError as error:
+                raise OSError(
+                    error.errno, f"{rows / 'vectors.raw'}: cannot be written ({error}); the {done} rows there are kept"
+                ) from error
             done, dim = last, block.shape[1]
             (rows / "state.new").write_text(json.dumps({**identity, "done": done, "dim": dim}), encoding="utf-8")
             (rows / "state.new").replace(rows / "state.json")
@@ -140,6 +153,8 @@ def build_vectors(
         raw = np.memmap(rows / "vectors.raw", dtype=kind, mode="r", shape=(count, int(dim or 0)))
         for first in range(0, count, 65536):
             column.extend(raw[first : first + 65536])
+        if removed is not None and removed.any():
+            folder.array("removed", np.asarray(removed, dtype=np.bool_))
         folder.meta = {"kb": kb, "encoder": encoder}
     del raw
     for name in ("vectors.raw", "state.json"):

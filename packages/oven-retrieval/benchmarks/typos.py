@@ -1,0 +1,113 @@
+"""Typos in WordNet's names: how many are found with the typo step and without, and what a query costs.
+
+    python benchmarks/typos.py path/to/wordnet_nouns.jsonl.gz
+
+Names and aliases of at least 4 characters, drawn at random, get one or two edits at random places: a letter put in,
+left out or exchanged, or two neighbours swapped. Those that are then the name of something else are left out. A query
+counts as found where the first answer (or one of the first five) has the name that was spoiled. First the index is
+compared with a look at every name on a few queries.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import string
+import sys
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+from oven_retrieval import build_kb_from_file, build_name_index
+from oven_retrieval.evaluation import wilson
+from oven_retrieval.names import NameLinker, allowed_edits, edit_distance, name_texts, write_typo_index
+from oven_retrieval.tokens import fold
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def spoil(name: str, edits: int, rng: np.random.Generator) -> str:
+    """A name after random edits."""
+    for _ in range(edits):
+        at, letter = int(rng.integers(len(name))), string.ascii_lowercase[int(rng.integers(26))]
+        kind = rng.integers(4)
+        if kind == 0:
+            name = name[:at] + letter + name[at:]
+        elif kind == 1:
+            name = name[:at] + name[at + 1 :]
+        elif kind == 2:
+            name = name[:at] + letter + name[at + 1 :]
+        else:
+            at = min(at, len(name) - 2)
+            name = name[:at] + name[at + 1] + name[at] + name[at + 2 :]
+    return name
+
+
+def main() -> int:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("entities", type=Path)
+    parser.add_argument("--queries", type=int, default=4000)
+    parser.add_argument("--output", type=Path, default=RESULTS / "typos_wordnet.json")
+    options = parser.parse_args()
+    rng = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as folder:
+        kb = build_kb_from_file(options.entities, Path(folder) / "kb", file_format="wordnet")
+        plain = build_name_index(kb, Path(folder) / "names")
+        start = time.process_time()
+        index = write_typo_index(kb, Path(folder) / "typos")
+        build_seconds = time.process_time() - start
+        megabytes = sum(file.stat().st_size for file in (Path(folder) / "typos").iterdir()) / 1e6
+        linker = NameLinker(kb, plain.exact, plain.engine, plain.tokenizer, index)
+        texts = list(dict.fromkeys(name_texts(kb)))
+        folded = sorted({fold(text) for text in texts})
+        known = set(folded)
+        long_enough = [text for text in texts if len(text) >= 4]
+
+        for place in rng.integers(0, len(long_enough), 12).tolist():
+            query = fold(spoil(long_enough[place], 2, rng))
+            most = allowed_edits(query)
+            near = sorted(text for text in folded if edit_distance(query, text, most) <= most) if most else []
+            if sorted(index.find([query]).text) != near:
+                print(f"WRONG: {query!r}", file=sys.stderr)
+                return 1
+
+        result: dict[str, object] = {
+            "names": len(texts),
+            "index": {"folded names": len(folded), "build cpu s": round(build_seconds, 1), "MB": round(megabytes, 1)},
+        }
+        for edits in (1, 2):
+            pairs = []
+            while len(pairs) < options.queries:
+                name = long_enough[int(rng.integers(len(long_enough)))]
+                query = spoil(name, edits, rng)
+                if fold(query) and fold(query) not in known:
+                    pairs.append((query, set(plain.candidates(name).tolist())))
+            queries = [query for query, _ in pairs]
+            row: dict[str, object] = {}
+            for label, used in (("without", plain), ("with typo step", linker)):
+                start = time.process_time()
+                links = used.link(queries, 5)
+                milliseconds = (time.process_time() - start) / len(queries) * 1e3
+                hits = np.array(
+                    [[int(r) in truth for r in rows] for rows, (_, truth) in zip(links.rows, pairs, strict=True)]
+                )
+                row[label] = {
+                    "recall@1 %": [round(x, 2) for x in wilson(int(hits[:, 0].sum()), len(hits))],
+                    "recall@5 %": [round(x, 2) for x in wilson(int(hits.any(axis=1).sum()), len(hits))],
+                    "ms per query": round(milliseconds, 3),
+                }
+            result[f"{edits} edit{'s' * (edits > 1)}"] = row
+        result["versions"] = {"python": platform.python_version(), "oven-retrieval": version("oven-retrieval")}
+        result["machine"] = f"{platform.machine()}, one thread, processor time"
+    print(json.dumps(result, indent=1))
+    options.output.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,259 @@
+"""Entities are written to a folder; later ones are added beside it, others are removed, and gaps are closed."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .entity import Entity
+from .filters import FILTERS
+from .folder import Folder, FolderWriter
+from .kb import KnowledgeBase
+from .kb_edits import KIND, REMOVED_KIND, commit, edit_path, one_writer
+from .readers import Row, read_entities
+from .tokens import hash64
+
+_PROGRESS_EVERY = 100_000
+
+
+def build_kb(
+    rows: Iterable[Row | Entity],
+    path: str | Path,
+    *,
+    source: str = "entities",
+    filters: Sequence[str] = (),
+    overwrite: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> KnowledgeBase:
+    """Write entities to a folder, one at a time, and open it.
+
+    Args:
+        rows: entities, or what the readers yield.
+        path: the new folder.
+        source: where they come from; shown in error messages and kept in the manifest.
+        filters: names of pages to leave out, of `disambiguation`, `redirects`, `media`.
+        overwrite: replace a knowledge base that is there.
+        progress: called with the number of entities after each 100,000.
+
+    Raises:
+        ValueError: an id that occurs twice (both lines), or a filter that does not exist.
+        FileExistsError: names the folder that is in the way.
+
+    Numerics:
+        Memory grows by 16 bytes per entity for the check of duplicate ids; the records themselves are never held.
+
+    Example:
+        >>> import tempfile, pathlib
+        >>> folder = pathlib.Path(tempfile.mkdtemp()) / "kb"
+        >>> kb = build_kb([Entity("Q31", "Belgium"), Entity("Q183", "Germany", aliases=("Deutschland",))], folder)
+        >>> len(kb), kb[1].aliases, kb.rows(["Q183", "Q0"]).tolist()
+        (2, ('Deutschland',), [1, -1])
+    """
+    unknown = [name for name in filters if name not in FILTERS]
+    if unknown:
+        raise ValueError(f"filters: expected some of {sorted(FILTERS)}, got {unknown}")
+    with FolderWriter(path, KIND, overwrite=overwrite) as folder:
+        _write(folder, rows, source, filters, progress)
+    return KnowledgeBase(path)
+
+
+def add_entities(
+    kb: KnowledgeBase,
+    rows: Iterable[Row | Entity],
+    *,
+    source: str = "entities",
+    filters: Sequence[str] = (),
+    progress: Callable[[int], None] | None = None,
+) -> KnowledgeBase:
+    """Add entities to a knowledge base without writing the others again, and open it as it is now.
+
+    Args:
+        kb: the knowledge base; the object that is given stays as it is.
+        rows: as in `build_kb`, like the three that follow.
+        source: where they come from.
+        filters: names of pages to leave out.
+        progress: called with the number of entities after each 100,000.
+
+    Returns:
+        The knowledge base with the new entities in the rows after the last one. With nothing to add, it is unchanged.
+
+    Raises:
+        ValueError: an id that occurs twice, or is in the knowledge base (remove it first to replace an entity).
+        FolderError: another process is editing.
+
+    Numerics:
+        Costs what the new entities cost. The edit counts from the moment in which a small file that lists it takes
+        the place of the one before; a kill before that leaves the old state.
+
+    Example:
+        >>> import tempfile, pathlib
+        >>> kb = build_kb([Entity("Q31", "Belgium")], pathlib.Path(tempfile.mkdtemp()) / "kb")
+        >>> more = add_entities(kb, [Entity("Q183", "Germany")])
+        >>> fewer = remove_entities(more, ["Q31"])
+        >>> [entity.name for entity in fewer], len(fewer), fewer.rows(["Q31", "Q183"]).tolist()
+        (['Germany'], 2, [-1, 1])
+        >>> [entity.name for entity in compact(fewer)], len(compact(fewer))
+        (['Germany'], 1)
+    """
+    with one_writer(kb.path):
+        kb = KnowledgeBase(kb.path)
+        path = edit_path(kb.base, kb.edits, True)
+        with FolderWriter(path, KIND) as folder:
+            columns = _write(folder, rows, source, filters, progress)
+            there = kb.rows_of_hashes(columns.id_hashes())
+            taken = np.flatnonzero(there >= 0)
+            if len(taken):
+                line, name = columns.line(int(taken[0])), kb.ids[int(there[taken[0]])]
+                raise ValueError(
+                    f"{source}:{line}: id: {name!r} is in {kb.path} already; expected new ids ({len(taken)} are not)"
+                )
+        if not len(columns):
+            edit_path(kb.base, kb.edits, True)
+            return kb
+        commit(kb.base, kb.edits, Folder(path, KIND))
+        return KnowledgeBase(kb.path)
+
+
+def remove_entities(kb: KnowledgeBase, ids: Sequence[str]) -> KnowledgeBase:
+    """Remove entities from a knowledge base, and open it as it is now; their rows stay empty until `compact`.
+
+    Args:
+        kb: the knowledge base; the object that is given stays as it is.
+        ids: of the entities, each at least once.
+
+    Raises:
+        ValueError: an id that no entity has; nothing is removed then.
+        FolderError: another process is editing.
+    """
+    if isinstance(ids, str):
+        raise TypeError(f"ids: expected a list of texts, got one text {ids[:40]!r}")
+    with one_writer(kb.path):
+        kb = KnowledgeBase(kb.path)
+        rows = kb.rows(ids)
+        unknown = [name for name, row in zip(ids, rows, strict=True) if row < 0]
+        if unknown:
+            raise ValueError(f"ids: {len(unknown)} of {len(ids)} are not in {kb.path}: {unknown[:5]}")
+        if not len(rows):
+            return kb
+        path = edit_path(kb.base, kb.edits, False)
+        with FolderWriter(path, REMOVED_KIND) as folder:
+            folder.array("row", np.unique(rows))
+        commit(kb.base, kb.edits, Folder(path, REMOVED_KIND))
+        return KnowledgeBase(kb.path)
+
+
+def compact(kb: KnowledgeBase, *, progress: Callable[[int], None] | None = None) -> KnowledgeBase:
+    """Write a knowledge base anew without empty rows and separate parts, in the same place, and open it.
+
+    The rows that its entities had are kept with it, so that indexes can follow without being built again.
+    """
+    with one_writer(kb.path):
+        kb = KnowledgeBase(kb.path)
+        with FolderWriter(kb.path, KIND, overwrite=True) as folder:
+            source = str(kb.meta["source"])
+            _write(folder, kb, source, (), progress)
+            folder.array("former_row", kb.live_rows())
+            folder.meta |= {
+                "left_out": kb.meta["left_out"],
+                "former": {version.hash: version.rows for version in kb.edits.versions},
+            }
+    return KnowledgeBase(kb.path)
+
+
+def _write(
+    folder: FolderWriter,
+    rows: Iterable[Row | Entity],
+    source: str,
+    filters: Sequence[str],
+    progress: Callable[[int], None] | None,
+) -> _Columns:
+    """Write entities that no filter leaves out."""
+    left_out = dict.fromkeys(filters, 0)
+    columns = _Columns(folder)
+    for line, entity, content in _numbered(rows):
+        reason = next((name for name in filters if FILTERS[name](entity, content)), None)
+        if reason is not None:
+            left_out[reason] += 1
+            continue
+        columns.append(line, entity)
+        if progress is not None and len(columns) % _PROGRESS_EVERY == 0:
+            progress(len(columns))
+    columns.finish(source)
+    folder.meta = {"source": source, "count": len(columns), "left_out": left_out}
+    return columns
+
+
+def build_kb_from_file(
+    source: str | Path, path: str | Path, *, file_format: str | None = None, **options: Any
+) -> KnowledgeBase:
+    """Build a knowledge base from an entity file; the options are those of `build_kb`."""
+    return build_kb(read_entities(source, file_format), path, source=str(source), **options)
+
+
+def _numbered(rows: Iterable[Row | Entity]) -> Iterator[Row]:
+    for number, row in enumerate(rows, start=1):
+        if isinstance(row, Entity):
+            yield number, row, ""
+        else:
+            yield row
+
+
+class _Columns:
+    """The columns of a knowledge base that is being written."""
+
+    def __init__(self, folder: FolderWriter) -> None:
+        self._folder = folder
+        self._texts = {name: folder.texts(name) for name in ("id", "name", "description", "image")}
+        self._aliases = folder.texts("alias")
+        self._alias_ends, self._codes, self._popularity = array("q"), array("i"), array("d")
+        self._categories: dict[str, int] = {}
+        self._lines, self._hashes = array("q"), array("Q")
+        self._alias_count = 0
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def append(self, line: int, entity: Entity) -> None:
+        """Add one entity."""
+        for name, column in self._texts.items():
+            column.append(getattr(entity, name) or "")
+        for alias in entity.aliases:
+            self._aliases.append(alias)
+        self._alias_count += len(entity.aliases)
+        self._alias_ends.append(self._alias_count)
+        self._codes.append(self._categories.setdefault(entity.category, len(self._categories)))
+        self._popularity.append(entity.popularity)
+        self._lines.append(line)
+        self._hashes.append(int(hash64([entity.id])[0]))
+
+    def line(self, row: int) -> int:
+        """Line of the source that an entity came from."""
+        return self._lines[row]
+
+    def id_hashes(self) -> npt.NDArray[np.uint64]:
+        """Hash of each entity's id."""
+        return np.frombuffer(self._hashes, dtype=np.uint64) if len(self) else np.zeros(0, np.uint64)
+
+    def finish(self, source: str) -> None:
+        """Check that ids are unique and write what depends on all entities."""
+        hashes = self.id_hashes()
+        order = np.argsort(hashes, kind="stable")
+        same = np.flatnonzero(hashes[order][1:] == hashes[order][:-1])
+        if len(same):
+            first, second = (self._lines[int(order[same[0] + i])] for i in (0, 1))
+            raise ValueError(
+                f"{source}:{second}: id: already used on line {first}; expected each id once ({len(same)} are not)"
+            )
+        categories = self._folder.texts("categories")
+        for category in self._categories:
+            categories.append(category)
+        self._folder.array("alias_ends", np.asarray(self._alias_ends, dtype=np.int64))
+        self._folder.array("category", np.asarray(self._codes, dtype=np.int32))
+        self._folder.array("popularity", np.asarray(self._popularity, dtype=np.float64))
+        self._folder.array("id_hash", hashes[order])
+        self._folder.array("id_row", order.astype(np.int64))

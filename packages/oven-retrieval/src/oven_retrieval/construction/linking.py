@@ -1,0 +1,144 @@
+"""Labels to entities in two stages: an exact name or redirect, then a linker; disambiguation pages are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..filters import is_disambiguation
+from ..kb import KnowledgeBase
+from ..names import STEPS, NameLinker
+from ..tokens import fold, words
+from .screening import label_problem
+
+Candidates = Callable[[Sequence[str]], Sequence[Sequence[int]]]
+"""A second-stage linker: labels to rows of candidate entities, best first; -1 is passed over."""
+
+
+class LabelLink(NamedTuple):
+    """What became of a label.
+
+    `row` the entity, -1 for none; `step` how it was found; `rivals` how many other entities have the very name, at the
+    same step; `problem` why there is none.
+    """
+
+    row: int
+    step: str
+    rivals: int
+    problem: str | None
+
+
+def name_overlap(label: str, names: Sequence[str]) -> float:
+    """The greatest share of words that a label has in common with one of an entity's names (Dice's coefficient).
+
+    2 |A ∩ B| / (|A| + |B|) over sets of words
+
+    Example:
+        >>> name_overlap("wild mandarin duck", ["Aix galericulata", "Mandarin duck"])
+        0.8
+    """
+    asked = set(words(label))
+    shares = [2 * len(asked & own) / (len(asked) + len(own)) for name in names if (own := set(words(name)))]
+    return max(shares, default=0.0) if asked else 0.0
+
+
+def link_labels(
+    linker: NameLinker,
+    labels: Sequence[tuple[str, str]],
+    *,
+    second: Candidates | None = None,
+    least_overlap: float = 0.5,
+    ambiguous: str = "first",
+) -> list[LabelLink]:
+    """Link labels to entities.
+
+    First stage: entities that have the label as a name or alias, exact before folded; a redirect is an alias here.
+    Disambiguation pages are refused. Of several, those of the label's own category come first, then the linker's
+    order decides. Second stage, for labels without such an entity: the first candidate of a linker that is no
+    disambiguation page, shares enough words with the label, and whose own name could be a label ("two cats" is not
+    "two").
+
+    Args:
+        linker: of the knowledge base.
+        labels: (label, category or "") each.
+        second: the second stage; BM25 (and typos, where the linker has them) by default, cut at `least_overlap`.
+        least_overlap: the least `name_overlap` of a BM25 candidate, 0 to 1; candidates of `second` are taken as they
+            come.
+        ambiguous: `first` takes the first of several entities with the name at the best step, `drop` none of them,
+            where the category does not tell them apart.
+
+    Returns:
+        One link per label.
+
+    Raises:
+        ValueError: an option out of its range.
+
+    Source: OVEN's appendix 10.1. Its first stage is Wikipedia's search interface without suggestions, its second is
+    GENRE; whether a label whose exact match is a disambiguation page goes on to the second stage it does not say, here
+    it does.
+    """
+    if not 0 <= least_overlap <= 1:
+        raise ValueError(f"least_overlap: expected 0 to 1, got {least_overlap!r}")
+    if ambiguous not in ("first", "drop"):
+        raise ValueError(f"ambiguous: expected 'first' or 'drop', got {ambiguous!r}")
+    kb = linker.kb
+    found = linker.exact.find([label for label, _ in labels])
+    bounds = np.searchsorted(found.query, np.arange(len(labels) + 1))
+    links: list[LabelLink | None] = []
+    for number, (_, category) in enumerate(labels):
+        at = slice(bounds[number], bounds[number + 1])
+        links.append(_exact(kb, found.row[at], found.step[at], category, ambiguous))
+    open_ = [number for number, link in enumerate(links) if link is None]
+    asked = [labels[number][0] for number in open_]
+    if second is not None:
+        found_rows = second(asked) if asked else []
+        if len(found_rows) != len(asked):
+            raise ValueError(f"second: expected candidates for {len(asked)} labels, got {len(found_rows)}")
+        for number, rows in zip(open_, found_rows, strict=True):
+            links[number] = _first_page(kb, [(int(row), "second stage") for row in rows if row >= 0])
+    else:
+        linked = linker.link(asked, 10)
+        for number, rows, steps in zip(open_, linked.rows, linked.steps, strict=True):
+            label = labels[number][0]
+            near = [
+                (int(row), STEPS[step])
+                for row, step in zip(rows, steps, strict=True)
+                if row >= 0
+                and STEPS[step] in ("typo", "bm25")
+                and label_problem(kb.names[int(row)]) is None
+                and (STEPS[step] == "typo" or name_overlap(label, _names(kb, int(row))) >= least_overlap)
+            ]
+            links[number] = _first_page(kb, near)
+    return [link for link in links if link is not None]
+
+
+def _names(kb: KnowledgeBase, row: int) -> list[str]:
+    return [kb.names[row], *(kb.aliases[i] for i in kb.alias_rows(row))]
+
+
+def _exact(
+    kb: KnowledgeBase, rows: npt.NDArray[np.int64], steps: npt.NDArray[np.int64], category: str, ambiguous: str
+) -> LabelLink | None:
+    pages = [
+        (int(row), int(step)) for row, step in zip(rows, steps, strict=True) if not is_disambiguation(kb[int(row)])
+    ]
+    if not pages:
+        return None
+    wanted = fold(category)
+    fitting = [page for page in pages if wanted and fold(kb.categories[kb.category_codes[page[0]]]) == wanted]
+    chosen = fitting or pages
+    row, step = chosen[0]
+    rivals = sum(other == step for _, other in chosen[1:])
+    if rivals and ambiguous == "drop":
+        return LabelLink(-1, STEPS[step], rivals, "ambiguous name")
+    return LabelLink(row, STEPS[step], rivals, None)
+
+
+def _first_page(kb: KnowledgeBase, candidates: Sequence[tuple[int, str]]) -> LabelLink:
+    for row, step in candidates:
+        if not is_disambiguation(kb[row]):
+            return LabelLink(row, step, 0, None)
+    return LabelLink(-1, "", 0, "only disambiguation pages" if candidates else "no entity with such a name")

@@ -1,0 +1,259 @@
+"""From labelled images to a benchmark in OVEN's own files, with a record of everything that was left out."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+
+from ..names import NameLinker
+from .labels import LabelledImage
+from .linking import Candidates, LabelLink, link_labels
+from .questions import TEMPLATES, make_question
+from .screening import Blocklist, screen
+from .splits import SPLITS, Example, SplitRules, split_examples
+
+PARTS = ("entity", "query")
+"""OVEN's two: questions made up for recognition labels, and questions that the data brought."""
+
+
+class _Item(NamedTuple):
+    image: LabelledImage
+    row: int
+    question: str
+
+    @property
+    def part(self) -> str:
+        return PARTS[bool(self.image.question)]
+
+
+class _Drops:
+    """What was left out, and why."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        self.counts: Counter[str] = Counter()
+
+    def add(self, item: LabelledImage, reason: str) -> None:
+        """Note one labelled image."""
+        self.counts[reason] += 1
+        record = {"line": item.line, "image_id": item.image_id, "label": item.label, "reason": reason}
+        self._file.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+
+def make_benchmark(
+    labels: Iterable[LabelledImage],
+    linker: NameLinker,
+    output: str | Path,
+    *,
+    rules: SplitRules | None = None,
+    blocked: Blocklist | None = None,
+    templates: Mapping[str, str] = TEMPLATES,
+    second: Candidates | None = None,
+    least_overlap: float = 0.5,
+    ambiguous: str = "first",
+    least_examples: int = 1,
+    say: Callable[[str], None] | None = None,
+) -> dict[str, Any]:
+    """Screen, link, ask, split and write.
+
+    In order, each with its reason in `dropped.jsonl`: blocked labels and categories, questions that want no entity,
+    labels that are none; labels that link to no entity; linked entities of a blocked category; repeated examples;
+    questions about one image with several answers; entities with too few examples; what a split's rules leave out.
+
+    Args:
+        labels: what `read_labels` gives.
+        linker: of the knowledge base whose entities are the answers.
+        output: new folder; `{entity,query}_{train,val,test}.jsonl` in OVEN's format, `links.jsonl` what became of
+            each label, `dropped.jsonl`, and `report.json`.
+        rules: how to split; `SplitRules()` by default.
+        blocked: labels and categories that shall not be in it.
+        templates: folded super-category -> question.
+        second: see `link_labels`, as the two that follow.
+        least_overlap: least share of common words of a BM25 link.
+        ambiguous: `first` or `drop`.
+        least_examples: entities with fewer are left out (OVEN asks 50 of one of its sources).
+        say: called with one line per step.
+
+    Returns:
+        The report.
+
+    Raises:
+        FileExistsError: the folder is there.
+        ValueError: an option out of its range.
+
+    Numerics:
+        The same labels give the same files, whatever their order, except for numbers in the files that count lines.
+        Memory: all labelled images. The folder appears when all is written.
+
+    Source: OVEN section 3 and appendix 10.1.
+    """
+    output = Path(output)
+    if output.exists():
+        raise FileExistsError(f"{output} exists; expected a new folder")
+    if least_examples < 1:
+        raise ValueError(f"least_examples: expected at least 1, got {least_examples!r}")
+    partial = output.with_name(output.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    try:
+        with (partial / "dropped.jsonl").open("w", encoding="utf-8") as file:
+            drops = _Drops(file)
+            kept, read = _screened(labels, blocked or Blocklist(), drops)
+            (say or _silent)(f"{read:,} labelled images, {len(kept):,} after screening")
+            linked, links = _linked(kept, linker, second, least_overlap, ambiguous, drops)
+            items = _asked(linked, linker, blocked or Blocklist(), templates, least_examples, drops)
+            (say or _silent)(f"{len(items):,} examples of {len({item.row for item in items}):,} entities are linked")
+            counts = _write_splits(items, linker, partial, rules or SplitRules(), drops)
+        _write_links(partial, links, linker)
+        report: dict[str, Any] = {
+            "knowledge_base": linker.kb.hash,
+            "labelled_images": read,
+            "dropped": dict(sorted(drops.counts.items())),
+            "labels": len(links),
+            "links": dict(Counter(link.problem or link.step for link in links.values()).most_common()),
+            "ambiguous_labels": sum(link.rivals > 0 for link in links.values()),
+            "splits": counts,
+            "rules": asdict(rules or SplitRules()),
+        }
+        (partial / "report.json").write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        partial.rename(output)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    return report
+
+
+def _silent(line: str) -> None:
+    """Say nothing."""
+
+
+def _screened(labels: Iterable[LabelledImage], blocked: Blocklist, drops: _Drops) -> tuple[list[LabelledImage], int]:
+    kept, read = [], 0
+    for item in labels:
+        read += 1
+        problem = screen(item, blocked)
+        if problem is None:
+            kept.append(item)
+        else:
+            drops.add(item, problem)
+    return kept, read
+
+
+Links = dict[tuple[str, str], LabelLink]
+
+
+def _linked(
+    kept: list[LabelledImage],
+    linker: NameLinker,
+    second: Candidates | None,
+    least_overlap: float,
+    ambiguous: str,
+    drops: _Drops,
+) -> tuple[list[tuple[LabelledImage, int]], Links]:
+    labels = list(dict.fromkeys((item.label, item.category) for item in kept))
+    found = link_labels(linker, labels, second=second, least_overlap=least_overlap, ambiguous=ambiguous)
+    links = dict(zip(labels, found, strict=True))
+    linked = []
+    for item in kept:
+        link = links[item.label, item.category]
+        if link.problem is not None:
+            drops.add(item, link.problem)
+        else:
+            linked.append((item, link.row))
+    return linked, links
+
+
+def _asked(
+    linked: list[tuple[LabelledImage, int]],
+    linker: NameLinker,
+    blocked: Blocklist,
+    templates: Mapping[str, str],
+    least_examples: int,
+    drops: _Drops,
+) -> list[_Item]:
+    kb = linker.kb
+    items: dict[tuple[str, str, int], _Item] = {}
+    answers: dict[tuple[str, str], set[int]] = {}
+    for image, row in linked:
+        category = kb.categories[kb.category_codes[row]]
+        if blocked.category(category):
+            drops.add(image, "blocklist")
+            continue
+        question = " ".join(image.question.split()) or make_question(image.category or category, templates)
+        if (image.image_id, question, row) in items:
+            drops.add(image, "repeated example")
+            continue
+        items[image.image_id, question, row] = _Item(image, row, question)
+        answers.setdefault((image.image_id, question), set()).add(row)
+    clear = []
+    for item in items.values():
+        if len(answers[item.image.image_id, item.question]) > 1:
+            drops.add(item.image, "several answers to one question")
+        else:
+            clear.append(item)
+    examples = Counter(item.row for item in clear)
+    frequent = []
+    for item in clear:
+        if examples[item.row] < least_examples:
+            drops.add(item.image, f"entity with fewer than {least_examples} examples")
+        else:
+            frequent.append(item)
+    return frequent
+
+
+def _write_splits(
+    items: list[_Item], linker: NameLinker, folder: Path, rules: SplitRules, drops: _Drops
+) -> dict[str, dict[str, int]]:
+    kb = linker.kb
+    examples = [
+        Example(
+            item.image.image_id,
+            kb.ids[item.row],
+            f"{item.image.source}\x00{item.image.category or kb.categories[kb.category_codes[item.row]]}",
+        )
+        for item in items
+    ]
+    splits = split_examples(examples, rules)
+    order = sorted(range(len(items)), key=lambda i: (examples[i].image_id, items[i].question, examples[i].entity_id))
+    files: dict[str, list[str]] = {f"{part}_{split}": [] for part in PARTS for split in SPLITS}
+    counts: dict[str, dict[str, int]] = {}
+    entities: dict[str, set[str]] = {}
+    for i in order:
+        item, split = items[i], splits[i]
+        if not split:
+            drops.add(item.image, "image of another split")
+            continue
+        name = f"{item.part}_{split.partition('_')[0]}"
+        record = {
+            "data_id": f"{name}_{len(files[name]):08d}",
+            "image_id": examples[i].image_id,
+            "question": item.question,
+            "entity_id": examples[i].entity_id,
+            "entity_text": kb.names[item.row],
+            "data_split": "train_seen" if split == "train" else split,
+        }
+        files[name].append(json.dumps(record, ensure_ascii=False))
+        key = f"{item.part}_{record['data_split']}"
+        counts.setdefault(key, {"examples": 0, "entities": 0})["examples"] += 1
+        entities.setdefault(key, set()).add(examples[i].entity_id)
+    for key, members in entities.items():
+        counts[key]["entities"] = len(members)
+    for name, lines in files.items():
+        if lines:
+            (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return dict(sorted(counts.items()))
+
+
+def _write_links(folder: Path, links: Links, linker: NameLinker) -> None:
+    with (folder / "links.jsonl").open("w", encoding="utf-8") as file:
+        for (label, category), link in links.items():
+            entity = None if link.row < 0 else linker.kb.ids[link.row]
+            name = None if link.row < 0 else linker.kb.names[link.row]
+            record: dict[str, Any] = {"label": label, "category": category, "entity_id": entity, "entity_text": name}
+            record |= {"step": link.step, "rivals": link.rivals, "problem": link.problem}
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")

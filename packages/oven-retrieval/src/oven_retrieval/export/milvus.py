@@ -1,0 +1,115 @@
+"""Milvus: a server's address, or a `.db` path for its embedded mode; needs the extra `milvus`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..vectors import Neighbours
+from ..vectors.store import Float32
+from .target import ExportError, Record
+
+LONGEST = 65_535
+"""Bytes of a Milvus VARCHAR; longer texts are cut at a character."""
+
+
+def cut(text: str, limit: int = LONGEST) -> str:
+    """A text of at most `limit` bytes of UTF-8.
+
+    Example:
+        >>> cut("aé", 2), cut("aé", 3)
+        ('a', 'aé')
+    """
+    encoded = text.encode("utf-8", "replace")
+    return encoded[:limit].decode("utf-8", "ignore") if len(encoded) > limit else text
+
+
+def _milvus() -> Any:
+    try:
+        import pymilvus
+    except ModuleNotFoundError as error:
+        if error.name != "pymilvus":
+            raise
+        raise ImportError("exporting to Milvus needs pymilvus: pip install 'oven-retrieval[milvus]'") from error
+    return pymilvus
+
+
+class MilvusCollection:
+    """A Milvus collection with an exact (FLAT) index.
+
+    Args:
+        target: `http://…`, `https://…`, or a path that ends in `.db`.
+        name: of the collection.
+        timeout: seconds that a request may take.
+        token: of a server that wants one.
+    """
+
+    def __init__(self, target: str, name: str, *, timeout: float = 60, token: str = "") -> None:
+        if not target.startswith(("http://", "https://")) and not target.endswith(".db"):
+            raise ExportError(f"target: expected http://…, https://… or a path that ends in .db, got {target!r}")
+        self.name = name
+        milvus = _milvus()
+        self.errors: tuple[type[Exception], ...] = (milvus.MilvusException,)
+        try:
+            self._client = milvus.MilvusClient(uri=target, token=token, timeout=timeout)
+        except milvus.MilvusException as error:
+            raise ExportError(f"{target}: {error.message}") from None
+        self._types = milvus.DataType
+
+    def prepare(self, dim: int) -> None:
+        """Create it for vectors of this width, or check that it has them."""
+        if self._client.has_collection(self.name):
+            fields = {field["name"]: field for field in self._client.describe_collection(self.name)["fields"]}
+            found = int(fields.get("vector", {}).get("params", {}).get("dim", 0))
+            if found != dim or not {"row", *Record._fields} <= fields.keys():
+                raise ExportError(
+                    f"{self.name}: is there with vectors of {found} and the fields {sorted(fields)}, "
+                    f"expected {dim} and {sorted({'vector', *Record._fields})}"
+                )
+            self._client.load_collection(self.name)
+            return
+        schema = self._client.create_schema(auto_id=False, enable_dynamic_field=False)
+        schema.add_field("row", self._types.INT64, is_primary=True)
+        for field in Record._fields[1:]:
+            schema.add_field(field, self._types.VARCHAR, max_length=LONGEST)
+        schema.add_field("vector", self._types.FLOAT_VECTOR, dim=dim)
+        index = self._client.prepare_index_params()
+        index.add_index("vector", index_type="FLAT", metric_type="IP")
+        self._client.create_collection(self.name, schema=schema, index_params=index)
+        self._client.load_collection(self.name)
+
+    def count(self) -> int:
+        """How many vectors it holds."""
+        return int(self._client.query(self.name, filter="", output_fields=["count(*)"])[0]["count(*)"])
+
+    def source(self, row: int) -> str | None:
+        """`source` of what is stored under a row."""
+        found = self._client.query(self.name, filter=f"row == {int(row)}", output_fields=["source"])
+        return None if not found else str(found[0]["source"])
+
+    def write(self, records: Sequence[Record], vectors: Float32) -> None:
+        """Store; texts that are too long for Milvus are cut."""
+        rows: list[dict[str, Any]] = []
+        for record, vector in zip(records, vectors.tolist(), strict=True):
+            texts = {name: cut(str(value)) for name, value in record._asdict().items() if name != "row"}
+            rows.append({"row": record.row, **texts, "vector": vector})
+        self._client.upsert(self.name, rows)
+
+    def finish(self) -> None:
+        """Write out what Milvus holds in memory."""
+        self._client.flush(self.name)
+
+    def search(self, queries: Float32, k: int) -> Neighbours:
+        """The k rows with the greatest inner product."""
+        rows = np.full((len(queries), k), -1, np.int64)
+        scores = np.full((len(queries), k), -np.inf, np.float32)
+        for number, hits in enumerate(self._client.search(self.name, data=queries.tolist(), limit=k)):
+            for place, hit in enumerate(hits):
+                rows[number, place], scores[number, place] = int(hit["row"]), float(hit["distance"])
+        return Neighbours(rows, scores)
+
+    def close(self) -> None:
+        """Give the connection back."""
+        self._client.close()

@@ -1,0 +1,147 @@
+"""A knowledge base and its vectors into a collection, in batches; an export that was killed goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..kb import KnowledgeBase
+from ..vectors import VectorStore, exact_search, recall_at
+from .target import Collection, ExportError, Record
+
+TARGETS = ("qdrant", "milvus")
+
+
+class Exported(NamedTuple):
+    """What an export found and did: `total` vectors are there now, `written` of them by this call."""
+
+    total: int
+    written: int
+
+
+def open_collection(kind: str, target: str, name: str) -> Collection:
+    """Connect to a collection.
+
+    Args:
+        kind: `qdrant` or `milvus`.
+        target: a server's address, a folder (Qdrant), or a path that ends in `.db` (Milvus).
+        name: of the collection.
+
+    Raises:
+        ValueError: another kind.
+        ImportError: the extra that is missing.
+        ExportError: a target that cannot be.
+    """
+    if kind == "qdrant":
+        from .qdrant import QdrantCollection
+
+        return QdrantCollection(target, name)
+    if kind == "milvus":
+        from .milvus import MilvusCollection
+
+        return MilvusCollection(target, name)
+    raise ValueError(f"to: expected one of {list(TARGETS)}, got {kind!r}")
+
+
+def export_kb(
+    kb: KnowledgeBase,
+    vectors: VectorStore,
+    collection: Collection,
+    *,
+    batch: int = 1000,
+    progress: Callable[[int, int], None] | None = None,
+) -> Exported:
+    """Write entities with their vectors; the same call after a kill continues where it stopped.
+
+    Ids, names, descriptions and categories go along. The entity's row is the key: `kb.ids[row]` is its id.
+
+    Args:
+        kb: the knowledge base; removed entities are left out.
+        vectors: of its rows.
+        collection: where to; made where it is not there.
+        batch: entities per write; each counts as a whole.
+        progress: called with (entities there, entities in all).
+
+    Returns:
+        How many are there, and how many this call wrote.
+
+    Raises:
+        ValueError: vectors that do not belong to the entities.
+        ExportError: the collection holds something else, or in the end another number of vectors than entities.
+    """
+    if batch < 1:
+        raise ValueError(f"batch: expected at least 1, got {batch}")
+    if vectors.meta["kb"] != kb.hash:
+        raise ValueError(
+            f"{vectors.path}: of the entities {vectors.meta['kb'][:12]}…, expected those of {kb.path}, {kb.hash[:12]}…"
+        )
+    live = kb.live_rows()
+    if not len(live):
+        raise ValueError(f"{kb.path}: expected at least one entity, got none")
+    try:
+        return _write_all(kb, live, vectors, collection, batch, progress)
+    except collection.errors as error:
+        line = " ".join(str(error).split())[:300]
+        raise ExportError(f"{collection.name}: {line or type(error).__name__}; the same call continues") from error
+
+
+def _write_all(
+    kb: KnowledgeBase,
+    live: npt.NDArray[np.int64],
+    vectors: VectorStore,
+    collection: Collection,
+    batch: int,
+    progress: Callable[[int, int], None] | None,
+) -> Exported:
+    source = f"{kb.hash[:16]} {vectors.hash[:16]}"
+    collection.prepare(vectors.dim)
+    there = collection.count()
+    if there:
+        found = collection.source(int(live[0]))
+        if found != source:
+            raise ExportError(
+                f"{collection.name}: holds {there:,} vectors of {found or 'something else'}, expected of {source} "
+                "(knowledge base and vectors); export into another collection"
+            )
+        if there > len(live):
+            raise ExportError(f"{collection.name}: holds {there:,} vectors, expected at most {len(live):,}")
+    done = there - there % batch if there < len(live) else there
+    written = 0
+    while done < len(live):
+        rows = live[done : done + batch]
+        records = [
+            Record(row, entity.id, entity.name, entity.description, entity.category, source)
+            for row, entity in ((row, kb[row]) for row in rows.tolist())
+        ]
+        collection.write(records, np.asarray(vectors.array[rows], dtype=np.float32))
+        done += len(rows)
+        written += len(rows)
+        if progress is not None:
+            progress(done, len(live))
+    collection.finish()
+    count = collection.count()
+    if count != len(live):
+        raise ExportError(f"{collection.name}: holds {count:,} vectors after the export, expected {len(live):,}")
+    return Exported(count, written)
+
+
+def check_export(
+    kb: KnowledgeBase, vectors: VectorStore, collection: Collection, *, queries: int = 20, k: int = 10, seed: int = 0
+) -> float:
+    """Share of our exact k nearest that the collection finds too, for stored vectors as queries.
+
+    1 where the collection searches exactly; equal scores at the end of the list may differ.
+    """
+    live = kb.live_rows()
+    k = min(k, len(live))
+    chosen = np.sort(np.random.default_rng(seed).choice(live, min(queries, len(live)), replace=False))
+    asked = np.asarray(vectors.array[chosen], dtype=np.float32)
+    found = collection.search(asked, k)
+    # Removed rows may be among the nearest of all rows: as many more are asked for, then left out.
+    exact = exact_search(asked, vectors, k + len(vectors) - len(live))
+    removed = kb.removed
+    kept = np.stack([rows[~removed[rows]][:k] for rows in exact.rows])
+    return recall_at(found.rows, kept, k)

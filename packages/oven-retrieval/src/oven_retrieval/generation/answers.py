@@ -1,0 +1,221 @@
+"""Load a generative model, put questions to it, and write its answers as OVEN's prediction file."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..entity import EntityFileError
+from ..models.questions import ImageFolder, read_questions
+from ..names import NameLinker
+from ..readers import json_objects
+from .names import Generated, NameGenerator
+
+
+class Asked(NamedTuple):
+    """A question; `image` a file, or None for text models."""
+
+    data_id: str
+    question: str
+    image: Path | None = None
+
+
+def read_asked(path: str | Path, images: str | Path | None = None) -> list[Asked]:
+    """Read OVEN's question jsonl: data_id, question, and image_id where there are images.
+
+    Args:
+        path: the file; `.gz` too.
+        images: folder of the images, which are found by image_id at any depth; None for text models.
+
+    Raises:
+        EntityFileError: file, line and field of the first row that cannot be used.
+    """
+    if images is not None:
+        found, _ = read_questions(path, ImageFolder(images), answered=False)
+        return [Asked(one.data_id, one.text, one.image) for one in found]
+    asked: dict[str, Asked] = {}
+    for line, record in json_objects(path):
+        for field in ("data_id", "question"):
+            if not isinstance(record.get(field), str) or not record[field].strip():
+                raise EntityFileError(path, line, f"{field}: expected a text, got {record.get(field)!r:.80}")
+        if record["data_id"] in asked:
+            raise EntityFileError(path, line, f"data_id: {record['data_id']!r} occurs twice")
+        asked[record["data_id"]] = Asked(record["data_id"], record["question"])
+    if not asked:
+        raise EntityFileError(path, 1, "data_id: expected at least one question, got none")
+    return list(asked.values())
+
+
+def load_generator(
+    name: str, linker: NameLinker, *, device: str = "cpu", aliases: bool = False, batch: int = 8
+) -> NameGenerator:
+    """A model of transformers with its tokenizer or processor.
+
+    Args:
+        name: folder of a saved model, or a name on the hub, which is then downloaded.
+        linker: of the knowledge base.
+        device: torch device.
+        aliases: aliases may be written too.
+        batch: prompts at once.
+
+    Raises:
+        ImportError: names the extra to install.
+        ValueError: a model that does not generate text.
+    """
+    try:
+        transformers: Any = importlib.import_module("transformers")
+    except ImportError:
+        raise ImportError("a generative linker needs transformers: pip install 'oven-retrieval[generate]'") from None
+    config = transformers.AutoConfig.from_pretrained(name)
+    kinds = transformers.models.auto.modeling_auto
+    if type(config) in kinds.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING:
+        model = transformers.AutoModelForImageTextToText.from_pretrained(name)
+        processor = transformers.AutoProcessor.from_pretrained(name)
+    else:
+        seq2seq = type(config) in kinds.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING
+        if not seq2seq and type(config) not in kinds.MODEL_FOR_CAUSAL_LM_MAPPING:
+            raise ValueError(f"{name}: expected a model that generates text, got a {config.model_type!r}")
+        loader = transformers.AutoModelForSeq2SeqLM if seq2seq else transformers.AutoModelForCausalLM
+        model = loader.from_pretrained(name)
+        processor = transformers.AutoTokenizer.from_pretrained(name)
+    return NameGenerator(model.to(device).eval(), processor, linker, aliases=aliases, batch=batch)
+
+
+def make_prompts(processor: Any, questions: Sequence[str], *, images: bool, template: str | None = None) -> list[str]:
+    """Questions in the form that a model was trained on.
+
+    Args:
+        processor: the model's; its chat template is used where it has one.
+        questions: one per prompt.
+        images: each question has a picture.
+        template: text with `{question}` in it, instead of all that.
+
+    Raises:
+        ValueError: a template without `{question}`.
+
+    Example:
+        >>> class Processor:
+        ...     image_token = "<image>"
+        >>> make_prompts(Processor(), ["what is this?"], images=True)
+        ['<image>what is this?']
+        >>> make_prompts(Processor(), ["what is this?"], images=True, template="USER: <image> {question} ASSISTANT:")
+        ['USER: <image> what is this? ASSISTANT:']
+    """
+    if template is not None:
+        if "{question}" not in template:
+            raise ValueError(f"template: expected {{question}} in it, got {template!r}")
+        return [template.replace("{question}", question) for question in questions]
+    if getattr(processor, "chat_template", None):
+        shown = [{"type": "image"}] if images else []
+        return [
+            processor.apply_chat_template(
+                [{"role": "user", "content": [*shown, {"type": "text", "text": text}] if images else text}],
+                add_generation_prompt=True,
+                tokenize=False,
+            )
+            for text in questions
+        ]
+    mark = getattr(processor, "image_token", "") if images else ""
+    return [f"{mark}{question}" for question in questions]
+
+
+def write_answers(
+    generator: NameGenerator,
+    asked: Sequence[Asked],
+    output: str | Path,
+    *,
+    constrained: bool = True,
+    beams: int = 4,
+    template: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> int:
+    """Answer questions and write `data_id pred_entity_id score text`; the same call after a kill continues.
+
+    Args:
+        generator: the model.
+        asked: the questions, all with an image or none.
+        output: the new file; `<output>.partial` holds what is done so far.
+        constrained: only names that exist may be written; otherwise what is written is mapped by the linker.
+        beams: of the search.
+        template: see `make_prompts`.
+        progress: called with (questions done, questions in all).
+
+    Returns:
+        How many were answered by this call.
+
+    Raises:
+        FileExistsError: the output is there.
+        ValueError: what is there so far belongs to other questions.
+    """
+    output = Path(output)
+    if output.exists():
+        raise FileExistsError(f"{output} exists; expected a new file")
+    partial = output.with_name(output.name + ".partial")
+    done = _resume(partial, asked)
+    with partial.open("a", encoding="utf-8") as file:
+        rest = iter(asked[done:])
+        count = done
+        while block := list(islice(rest, generator.batch)):
+            for question, record in zip(block, _records(generator, block, constrained, beams, template), strict=True):
+                file.write(json.dumps({"data_id": question.data_id, **record}, ensure_ascii=False) + "\n")
+            file.flush()
+            count += len(block)
+            if progress is not None:
+                progress(count, len(asked))
+    partial.rename(output)
+    return len(asked) - done
+
+
+def _resume(partial: Path, asked: Sequence[Asked]) -> int:
+    """How many questions an earlier call has answered; a line that a kill has cut is taken off."""
+    if not partial.is_file():
+        return 0
+    text = partial.read_bytes()
+    whole = text[: text.rfind(b"\n") + 1]
+    if len(whole) < len(text):
+        with partial.open("r+b") as file:
+            file.truncate(len(whole))
+    ids = [record.get("data_id") for _, record in json_objects(partial)]
+    if ids != [question.data_id for question in asked[: len(ids)]]:
+        raise ValueError(f"{partial}: holds answers to other questions; remove it to start anew")
+    return len(ids)
+
+
+def _records(
+    generator: NameGenerator, block: Sequence[Asked], constrained: bool, beams: int, template: str | None
+) -> list[dict[str, Any]]:
+    files = [question.image for question in block if question.image is not None]
+    if files and len(files) < len(block):
+        raise ValueError(f"asked: expected an image for all questions or none, got {len(files)} of {len(block)}")
+    questions = [question.question for question in block]
+    prompts = make_prompts(generator.processor, questions, images=bool(files), template=template)
+    images = [_open(file) for file in files] if files else None
+    found: Generated
+    if constrained:
+        found = generator.constrained(prompts, images, beams=beams)
+    else:
+        found = generator.free(prompts, images, beams=beams)
+    ids = generator.linker.kb.ids
+    return [
+        {
+            "pred_entity_id": ids[row] if row >= 0 else None,
+            "score": round(float(score), 5) if row >= 0 else None,
+            "text": texts[0] if texts else "",
+        }
+        for row, score, texts in zip(found.rows[:, 0].tolist(), found.scores[:, 0], found.texts, strict=True)
+    ]
+
+
+def _open(file: Path) -> Any:
+    """A picture in RGB."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(file) as picture:
+            return picture.convert("RGB")
+    except (UnidentifiedImageError, Image.DecompressionBombError, OSError) as error:
+        raise ValueError(f"{file}: expected a picture: {error}") from None

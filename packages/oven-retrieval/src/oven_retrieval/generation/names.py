@@ -1,0 +1,257 @@
+"""A generative model names entities: held to names that exist, or freely and mapped to the nearest name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..names import NameLinker, name_places, name_texts
+from ..names.hits import check_k
+from .trie import NameTrie, allowed_tokens_fn
+
+_BLOCK = 4096
+
+
+class Generated(NamedTuple):
+    """Entities that a model named, best first.
+
+    `rows` [q, k] int64 of the knowledge base, -1 where there are fewer; `scores` [q, k] float64, the natural
+    logarithm of the probability that the model gives the name and its end after the prompt, NaN where there is none;
+    `texts` [q] lists of what was written for each row.
+    """
+
+    rows: npt.NDArray[np.int64]
+    scores: npt.NDArray[np.float64]
+    texts: list[list[str]]
+
+
+class NameGenerator:
+    """Any transformers model with `generate`, as an entity linker.
+
+    Works with decoder-only and encoder-decoder text models and with image-text-to-text models. Prompts are taken as
+    they are: chat templates and image marks ("<image>") belong into them.
+
+    Args:
+        model: has `generate`, `config`, `generation_config` and `compute_transition_scores`, as every generative
+            model of transformers has.
+        processor: the model's tokenizer, or the processor that has it as `tokenizer`.
+        linker: of the knowledge base; maps what is written freely.
+        aliases: aliases may be written too, in `constrained`.
+        lead: put before each name when it is tokenised: by default a blank where the name goes on after the prompt,
+            nothing where the model has a decoder of its own.
+        batch: prompts at once.
+
+    Raises:
+        ValueError: the model has no end mark.
+
+    Numerics:
+        All names are tokenised when `constrained` is first called, about 20 µs each. A tokenizer without a padding
+        token is given its end mark as one, and pads on the left where the model has no encoder.
+
+    Source: OVEN section 4.2 maps what PaLI writes by BM25 and leaves constrained decoding to future work (section 6).
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        processor: Any,
+        linker: NameLinker,
+        *,
+        aliases: bool = False,
+        lead: str | None = None,
+        batch: int = 8,
+    ) -> None:
+        self.model, self.processor, self.linker, self.aliases = model, processor, linker, aliases
+        self.tokenizer = getattr(processor, "tokenizer", processor)
+        self.batch = check_k(batch)
+        self._own_decoder = bool(model.config.is_encoder_decoder)
+        self.lead = lead if lead is not None else "" if self._own_decoder else " "
+        end = model.generation_config.eos_token_id
+        end = end[0] if isinstance(end, list) else end
+        self._end = self.tokenizer.eos_token_id if end is None else end
+        if self._end is None:
+            raise ValueError("model: expected an end mark (eos_token_id) in its generation config, got None")
+        if self.tokenizer.pad_token_id is None:
+            self.tokenizer.pad_token = self.tokenizer.eos_token
+        if not self._own_decoder:
+            self.tokenizer.padding_side = "left"
+        self.unwritable = 0
+        self._trie: NameTrie | None = None
+
+    def constrained(
+        self,
+        prompts: Sequence[str],
+        images: Sequence[Any] | None = None,
+        *,
+        k: int = 1,
+        beams: int = 4,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Generated:
+        """Entities whose names the model writes when it can write nothing else.
+
+        Args:
+            prompts: one per question.
+            images: one picture per question, in the form that the processor takes; None for text models.
+            k: entities per question.
+            beams: names that are followed at once, at least k; as many as there are names makes the search complete.
+            progress: called with (questions done, questions in all).
+
+        Returns:
+            Entities by falling score. Entities that share a name share its score, in the linker's order.
+
+        Raises:
+            ValueError: k greater than beams, or another number of images than prompts.
+        """
+        self._check(prompts, images)
+        if beams < check_k(k):
+            raise ValueError(f"beams: expected at least k = {k}, got {beams}")
+        trie = self.trie()
+        rows, scores = _nothing(len(prompts), k)
+        texts: list[list[str]] = [[] for _ in prompts]
+        for first, inputs in self._batches(prompts, images):
+            written = self._generate(
+                inputs,
+                num_beams=beams,
+                num_return_sequences=beams,
+                max_new_tokens=trie.longest + 1,
+                prefix_allowed_tokens_fn=allowed_tokens_fn(trie),
+            )
+            count = len(written) // beams
+            for i in range(count):
+                question = first + i
+                for tokens, score in sorted(written[i * beams : (i + 1) * beams], key=lambda one: -one[1]):
+                    text = self.tokenizer.decode(list(tokens), skip_special_tokens=True).strip()
+                    for row in self._entities(tokens):
+                        place = len(texts[question])
+                        if place < k and row not in rows[question, :place]:
+                            rows[question, place], scores[question, place] = row, score
+                            texts[question].append(text)
+            if progress is not None:
+                progress(first + count, len(prompts))
+        return Generated(rows, scores, texts)
+
+    def free(
+        self,
+        prompts: Sequence[str],
+        images: Sequence[Any] | None = None,
+        *,
+        k: int = 1,
+        beams: int = 1,
+        max_new_tokens: int = 32,
+        exact_first: bool = True,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Generated:
+        """Entities nearest to what the model writes when it may write anything: the linker maps its best text.
+
+        Args:
+            prompts: one per question.
+            images: as in `constrained`.
+            k: entities per question.
+            beams: of the search for the text.
+            max_new_tokens: where a text is cut off.
+            exact_first: False for BM25 alone, as in the paper.
+            progress: called with (questions done, questions in all).
+
+        Returns:
+            Entities in the linker's order; all of one question have the text's score.
+        """
+        self._check(prompts, images)
+        texts, sure = [], []
+        for first, inputs in self._batches(prompts, images):
+            for tokens, score in self._generate(inputs, num_beams=beams, max_new_tokens=max_new_tokens):
+                texts.append(self.tokenizer.decode(list(tokens), skip_special_tokens=True).strip())
+                sure.append(score)
+            if progress is not None:
+                progress(min(first + self.batch, len(prompts)), len(prompts))
+        links = self.linker.link(texts, k, exact_first=exact_first)
+        scores = np.where(links.rows >= 0, np.array(sure, dtype=np.float64).reshape(-1, 1), np.nan)
+        return Generated(links.rows, scores, [[text] * k for text in texts])
+
+    def trie(self) -> NameTrie:
+        """The names in the model's tokens, made when it is first asked for.
+
+        Names with a character that the tokenizer does not know are left out; `unwritable` counts them.
+
+        Raises:
+            ValueError: no name is left, or one holds the model's end mark.
+        """
+        if self._trie is None:
+            kb = self.linker.kb
+            places = name_places(kb)
+            used = np.ones(len(places.row), dtype=np.bool_) if self.aliases else ~places.alias
+            order = np.flatnonzero(used)[np.argsort(places.preference(kb.popularity)[used], kind="stable")]
+            names = [text for text, is_used in zip(name_texts(kb), used.tolist(), strict=True) if is_used]
+            number = np.cumsum(used) - 1
+            unknown = self.tokenizer.unk_token_id
+            rows, written = [], []
+            for row, tokens in zip(
+                places.row[order].tolist(), self._tokens([names[number[i]] for i in order.tolist()]), strict=True
+            ):
+                if tokens and unknown not in tokens:
+                    rows.append(row)
+                    written.append(tokens)
+            self.unwritable = len(order) - len(rows)
+            if not rows:
+                raise ValueError(f"processor: its tokenizer can write none of the {len(order)} names of {kb.path}")
+            self._row_of = np.array(rows, dtype=np.int64)
+            self._trie = NameTrie(written, self._end)
+        return self._trie
+
+    def _tokens(self, names: Sequence[str]) -> Iterator[list[int]]:
+        for first in range(0, len(names), _BLOCK):
+            block = [f"{self.lead}{name}" for name in names[first : first + _BLOCK]]
+            yield from self.tokenizer(block, add_special_tokens=False)["input_ids"]
+
+    def _entities(self, tokens: Sequence[int]) -> list[int]:
+        """Rows of the entities that have a name, in the linker's order."""
+        names = self.trie().rows(tokens)
+        return list(dict.fromkeys(self._row_of[names].tolist()))
+
+    def _check(self, prompts: Sequence[str], images: Sequence[Any] | None) -> None:
+        if isinstance(prompts, str):
+            raise TypeError(f"prompts: expected a list of texts, got one text {prompts[:40]!r}")
+        if images is not None and len(images) != len(prompts):
+            raise ValueError(f"images: expected one for each of the {len(prompts)} prompts, got {len(images)}")
+
+    def _batches(self, prompts: Sequence[str], images: Sequence[Any] | None) -> Iterator[tuple[int, Any]]:
+        for first in range(0, len(prompts), self.batch):
+            text = list(prompts[first : first + self.batch])
+            if images is None:
+                inputs = self.tokenizer(text, return_tensors="pt", padding=True)
+            else:
+                shown = list(images[first : first + self.batch])
+                inputs = self.processor(images=shown, text=text, return_tensors="pt", padding=True)
+            inputs.pop("token_type_ids", None)  # tokenizers make them, generating models do not take them
+            yield first, inputs.to(self.model.device)
+
+    def _generate(self, inputs: Any, **options: Any) -> list[tuple[tuple[int, ...], float]]:
+        """Tokens without the end mark, and log-probability with it, of every sequence."""
+        import torch
+
+        with torch.inference_mode():
+            written = self.model.generate(
+                **inputs,
+                **options,
+                do_sample=False,
+                length_penalty=0.0,  # beams are ordered by the score that is returned
+                output_logits=True,
+                return_dict_in_generate=True,
+                eos_token_id=self._end,
+                pad_token_id=self.tokenizer.pad_token_id,
+            )
+            each = self.model.compute_transition_scores(
+                written.sequences, written.logits, getattr(written, "beam_indices", None), normalize_logits=True
+            )
+        result = []
+        for sequence, scores in zip(written.sequences.tolist(), each.double().tolist(), strict=True):
+            new = sequence[len(sequence) - len(scores) :]
+            stop = new.index(self._end) if self._end in new else len(new)
+            result.append((tuple(new[:stop]), float(np.sum(scores[: stop + 1]))))
+        return result
+
+
+def _nothing(questions: int, k: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    return np.full((questions, k), -1, dtype=np.int64), np.full((questions, k), np.nan)

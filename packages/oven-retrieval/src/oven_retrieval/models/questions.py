@@ -1,0 +1,215 @@
+"""Files of questions about images: OVEN's jsonl, the images beside it, and a split into seen and unseen entities."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..entity import EntityFileError
+from ..kb import KnowledgeBase
+from ..readers import json_objects
+
+SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp"})
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question about an image: where it stands, what is asked, and the entity that answers it (if known).
+
+    `seen` is what `data_split` says (None where it does not say).
+    """
+
+    data_id: str
+    image: Path
+    text: str
+    entity_id: str = ""
+    seen: bool | None = None
+
+
+def _stem(name: str) -> str:
+    path = PurePosixPath(name)
+    return path.stem if path.suffix.lower() in SUFFIXES else name
+
+
+class ImageFolder:
+    """Image files below folders, by their name without the ending; folders are walked once.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> (folder / "00").mkdir()
+        >>> (folder / "00" / "oven_1.jpg").touch()
+        >>> ImageFolder(folder).find("oven_1").relative_to(folder).as_posix()
+        '00/oven_1.jpg'
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        if not self.path.is_dir():
+            raise FileNotFoundError(f"{self.path}: expected a folder of images")
+        self._files: dict[str, list[Path]] = {}
+        for folder, _, names in os.walk(self.path):
+            for name in names:
+                file = Path(folder, name)
+                if file.suffix.lower() in SUFFIXES:
+                    self._files.setdefault(file.stem, []).append(file)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._files or _stem(name) in self._files
+
+    def find(self, name: str) -> Path:
+        """The file of this name; `name` may carry an ending.
+
+        Raises:
+            LookupError: none, or several (two are shown).
+        """
+        found = self._files.get(name) or self._files.get(_stem(name), [])
+        if len(found) != 1:
+            several = f"; there are {len(found)}, such as {found[0]} and {found[1]}" if found else ""
+            raise LookupError(f"{self.path}: expected one image file named {name!r}{several}")
+        return found[0]
+
+
+def read_questions(
+    path: str | Path, images: ImageFolder, *, answered: bool = True, skip_missing: bool = False
+) -> tuple[list[Question], int]:
+    """Read OVEN's jsonl: data_id, image_id, question, entity_id, data_split.
+
+    Args:
+        path: the file; `.gz` too.
+        images: where the images are, named by image_id.
+        answered: whether each line must have an entity_id.
+        skip_missing: leave out questions whose image is missing, instead of refusing the file.
+
+    Returns:
+        The questions, and how many were left out.
+
+    Raises:
+        EntityFileError: file, line and field of the first row that cannot be used.
+    """
+    questions, ids, left_out = [], set[str](), 0
+    for line, record in json_objects(path):
+        try:
+            data_id, image_id, text = (_text(record, field) for field in ("data_id", "image_id", "question"))
+            entity = _text(record, "entity_id") if answered else str(record.get("entity_id") or "")
+            if data_id in ids:
+                raise ValueError(f"data_id: {data_id!r} occurs twice")
+            ids.add(data_id)
+            image = images.find(image_id)
+        except LookupError as error:
+            if not skip_missing:
+                raise EntityFileError(path, line, f"image_id: {error}") from None
+            left_out += 1
+            continue
+        except ValueError as error:
+            raise EntityFileError(path, line, str(error)) from None
+        split = str(record.get("data_split") or "")
+        seen = True if "_seen" in split else False if "_unseen" in split else None
+        questions.append(Question(data_id, image, text, entity, seen))
+    if not questions:
+        raise EntityFileError(path, 1, f"data_id: expected at least one question, got none ({left_out} left out)")
+    return questions, left_out
+
+
+def _text(record: dict[str, Any], field: str) -> str:
+    value = record.get(field)
+    if not isinstance(value, str) or not value.strip():
+        problem = f"missing; the fields are {list(record)[:12]}" if field not in record else f"got {value!r:.80}"
+        raise ValueError(f"{field}: expected a text, {problem}")
+    return value
+
+
+def answer_rows(kb: KnowledgeBase, questions: Sequence[Question]) -> npt.NDArray[np.int64]:
+    """Row of each question's entity.
+
+    Raises:
+        ValueError: names entities that the knowledge base lacks, and counts the questions.
+    """
+    rows = kb.rows([question.entity_id for question in questions])
+    lacking = np.flatnonzero(rows < 0)
+    if len(lacking):
+        names = sorted({questions[i].entity_id for i in lacking.tolist()})
+        raise ValueError(
+            f"entity_id: {len(lacking)} of {len(questions)} questions ask for entities that {kb.path} lacks, such as "
+            f"{names[:3]}"
+        )
+    return rows
+
+
+def known_questions(kb: KnowledgeBase, questions: Sequence[Question]) -> list[Question]:
+    """The questions whose entity the knowledge base has."""
+    rows = kb.rows([question.entity_id for question in questions])
+    return [question for question, row in zip(questions, rows.tolist(), strict=True) if row >= 0]
+
+
+def hold_out(questions: Sequence[Question], share: float = 0.1, seed: int = 0) -> tuple[list[Question], list[Question]]:
+    """Split into training questions, and validation questions of seen and of unseen entities.
+
+    A share of the entities is unseen: all their questions are for validation. Of the others, the same share of the
+    questions, but never an entity's last one.
+
+    Args:
+        questions: all of them, answered.
+        share: above 0 and below 1/2.
+        seed: of the choice.
+
+    Returns:
+        Training questions; validation questions with `seen` set.
+
+    Raises:
+        ValueError: fewer than four entities, or no question is left for one of the sides.
+    """
+    if not 0 < share < 0.5:
+        raise ValueError(f"share: expected above 0 and below 0.5, got {share!r}")
+    entities = sorted({question.entity_id for question in questions})
+    if len(entities) < 4:
+        raise ValueError(f"questions: expected at least 4 entities to hold some out, got {len(entities)}")
+    rng = np.random.default_rng(seed)
+    unseen = {entities[i] for i in rng.permutation(len(entities))[: max(1, round(share * len(entities)))]}
+    left = _counts(question.entity_id for question in questions)
+    taken = np.zeros(len(questions), dtype=np.bool_)
+    rest = [i for i, question in enumerate(questions) if question.entity_id not in unseen]
+    wanted = max(1, round(share * len(rest)))
+    for i in rng.permutation(rest).tolist():
+        if wanted and left[questions[i].entity_id] > 1:
+            taken[i], wanted = True, wanted - 1
+            left[questions[i].entity_id] -= 1
+    validation = [
+        Question(q.data_id, q.image, q.text, q.entity_id, q.entity_id not in unseen)
+        for q, held in zip(questions, taken.tolist(), strict=True)
+        if held or q.entity_id in unseen
+    ]
+    if not taken.any():
+        raise ValueError("questions: expected an entity with two questions at least, to hold one out; each has one")
+    return [
+        q for q, held in zip(questions, taken.tolist(), strict=True) if not held and q.entity_id not in unseen
+    ], validation
+
+
+def _counts(names: Iterable[str]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for name in names:
+        counts[name] = counts.get(name, 0) + 1
+    return counts
+
+
+def entity_images(kb: KnowledgeBase, images: ImageFolder | None) -> dict[int, Path]:
+    """Image file of each row that has one: a file named by the entity's id, else by the last part of its `image`."""
+    if images is None:
+        return {}
+    found = {}
+    for row in kb.live_rows().tolist():
+        for name in (kb.ids[row], PurePosixPath(kb.images[row]).name):
+            if name and name in images:
+                found[row] = images.find(name)
+                break
+    return found

@@ -1,0 +1,316 @@
+"""Train a model on questions about a knowledge base, from files to a folder that answers; needs the extra `torch`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from ..encoding import entity_text
+from ..kb import KnowledgeBase
+from ..vectors import VectorStore
+from .clip2clip import Clip2Clip, Weights, grid_search
+from .contrastive import train_dual
+from .questions import Question, answer_rows
+from .recipe import Entities, Questions, Recipe
+from .towers import FeatureRows, PictureRows, ReadPictures, TextRows, Tower
+from .trained import KINDS, EncodedDual, MakeTowers, ModelConfig, TrainedModel, open_model, safetensors_torch
+from .work import TrainingWork
+
+_GRID_QUESTIONS = 1000
+
+Say = Callable[[str], None]
+
+
+def paper_recipe(kind: str, *, fine_tune: bool) -> Recipe:
+    """The paper's recipe.
+
+    CLIP2CLIP: 2,000 steps at 1e-4. Fusion: 10,000 at 1e-3 with 1,000 of warm-up. Batches of 4,096, decay with the
+    square root of the step to 1e-6. Where the encoder stays as it is, CLIP2CLIP's four weights take 1e-2: the paper's
+    rate is for encoders, and would move them by a few hundredths.
+
+    Example:
+        >>> paper_recipe("fusion", fine_tune=False).warmup, paper_recipe("clip2clip", fine_tune=True).rate
+        (1000, 0.0001)
+
+    Source: OVEN sections 11.1 and 11.2.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"kind: expected one of {list(KINDS)}, got {kind!r}")
+    if kind == "fusion":
+        return Recipe(steps=10_000, rate=1e-3, warmup=1000, check_every=250)
+    return Recipe(steps=2000, rate=1e-4 if fine_tune else 1e-2)
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """How `train_model` trains.
+
+    `kind` `clip2clip` or `fusion`; `recipe` None for the paper's; `fine_tune` a regular expression over the encoder's
+    weights, `all`, or None; `template` of the entities' texts; `candidates` entities that validation chooses among,
+    besides those that are asked for (the whole knowledge base would cost too much at each look); `batch` pictures per
+    call of the encoder; `width`, `heads`, `layers` of Fusion; `memory_mb`, `recall` of the index of entities.
+    """
+
+    kind: str = "clip2clip"
+    recipe: Recipe | None = None
+    fine_tune: str | None = None
+    template: str = "name"
+    candidates: int = 10_000
+    batch: int = 64
+    width: int = 768
+    heads: int = 12
+    layers: int = 2
+    memory_mb: float | None = None
+    recall: float = 0.96
+
+
+def train_model(
+    kb: KnowledgeBase,
+    train: Sequence[Question],
+    validation: Sequence[Question],
+    output: str | Path,
+    make_towers: MakeTowers,
+    *,
+    encoder_name: str,
+    read: ReadPictures,
+    image_size: int,
+    pictures: Mapping[int, Path] | None = None,
+    options: TrainingOptions | None = None,
+    device: str = "cpu",
+    say: Say | None = None,
+) -> TrainedModel:
+    """Train CLIP2CLIP or CLIP Fusion and write a folder that answers questions; the same call after a kill continues.
+
+    `<output>.work` holds what is done so far: features, the training's checkpoint, entities' vectors.
+
+    Args:
+        kb: the knowledge base, without empty rows (`compact` it first).
+        train: questions of seen entities.
+        validation: questions of seen and unseen entities, `seen` set.
+        output: the new folder.
+        make_towers: loads the encoder's image and text towers.
+        encoder_name: its name with its fingerprint; kept.
+        read: reads image files as the encoder takes them.
+        image_size: side of the black picture of entities without one.
+        pictures: image file of each row that has one.
+        options: how.
+        device: of the parameters that are trained.
+        say: called with one line per step.
+
+    Raises:
+        FileExistsError: names the folder that is in the way.
+        FolderError: unfinished work of another training is there.
+        ImportError: safetensors is missing; the extra is named.
+        ValueError: questions of unknown entities, no validation question of one kind, options that do not fit.
+    """
+    safetensors_torch()
+    given = options or TrainingOptions()
+    if given.kind == "fusion" and given.fine_tune is not None:
+        raise ValueError("fine_tune: CLIP Fusion trains its own layers only; expected none")
+    recipe = given.recipe or paper_recipe(given.kind, fine_tune=given.fine_tune is not None)
+    talk = say or (lambda line: None)
+    target = Path(output)
+    if target.exists():
+        raise FileExistsError(f"{target} exists; expected a new folder")
+    data = _Data.of(kb, train, validation, pictures or {}, given, recipe.seed)
+    identity = {
+        **asdict(given),
+        "recipe": asdict(recipe),
+        "knowledge base": kb.hash,
+        "encoder": encoder_name,
+        "questions": _digest([*train, *validation]),
+        "entity images": _digest_files(pictures or {}),
+    }
+    work = TrainingWork(target, identity, talk)
+    image, text = make_towers()
+    features = _encode(work, data, image, text, read, image_size, given)
+    weights = Weights(1.0, 1.0, 1.0, 1.0)
+    if given.kind == "clip2clip":
+        weights = _start(data, features, talk)
+    shape = (given.width, given.heads, given.layers) if given.kind == "fusion" else (0, 0, 0)
+    dim = features.entity_images.shape[1]
+    torch.manual_seed(recipe.seed)
+    dual = EncodedDual(
+        ModelConfig(given.kind, kb.hash, encoder_name, given.template, given.fine_tune, dim, *shape),
+        make_towers,
+        weights,
+    )
+    dual.module.to(device)
+    entities, asked, checked = _inputs(data, features, read, image_size, frozen=given.fine_tune is None)
+    seen = torch.tensor([bool(question.seen) for question in validation])
+
+    def log(step: int, one: float, other: float, mean: float) -> None:
+        talk(f"step {step:,} of {recipe.steps:,}: seen {one:.1f} %, unseen {other:.1f} %, harmonic mean {mean:.1f}")
+
+    result = train_dual(dual.module, asked, entities, checked, seen, recipe, log, work.checkpoint)
+    talk(f"kept step {result.step:,}: seen {result.seen:.1f} %, unseen {result.unseen:.1f} %")
+    store = work.encode_entities(dual, kb, pictures or {}, read, given.batch, image_size)
+    work.index(dual, store, validation, read, given.batch, given.memory_mb, given.recall)
+    report: dict[str, Any] = {
+        "training": asdict(result),
+        "questions": len(train),
+        "validation questions": len(validation),
+        "validation candidates": len(data.rows),
+        "recipe": asdict(recipe),
+    }
+    if given.kind == "clip2clip":
+        report["weights"] = dual.module.weights._asdict()  # type: ignore[union-attr, operator]  # of this kind it has them
+    work.finish(dual, report)
+    return open_model(target, kb, make_towers, encoder_name=encoder_name)
+
+
+class _Data(NamedTuple):
+    """Questions, and the entities that training and validation choose among.
+
+    `rows` of the knowledge base, rising; `truth`, `val_truth` places in `rows`; `files` image file of each place that
+    has one; `texts` of the entities; `sample` training questions for the grid search.
+    """
+
+    train: Sequence[Question]
+    validation: Sequence[Question]
+    rows: npt.NDArray[np.int64]
+    truth: npt.NDArray[np.int64]
+    val_truth: npt.NDArray[np.int64]
+    files: dict[int, Path]
+    texts: list[str]
+    sample: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls,
+        kb: KnowledgeBase,
+        train: Sequence[Question],
+        validation: Sequence[Question],
+        pictures: Mapping[int, Path],
+        options: TrainingOptions,
+        seed: int,
+    ) -> _Data:
+        """Check the questions and choose the entities."""
+        if kb.entity_count != len(kb):
+            raise ValueError(f"{kb.path}: {len(kb) - kb.entity_count} rows are empty; expected none (compact it first)")
+        kinds = {question.seen for question in validation}
+        if kinds != {True, False}:
+            raise ValueError(
+                "validation: expected questions of seen and of unseen entities, got those whose `seen` is "
+                f"{sorted(map(str, kinds))}"
+            )
+        answers, val_answers = answer_rows(kb, train), answer_rows(kb, validation)
+        rng = np.random.default_rng(seed)
+        others = rng.permutation(len(kb))[: options.candidates]
+        rows = np.unique(np.concatenate([answers, val_answers, others]))
+        places = {row: place for place, row in enumerate(rows.tolist())}
+        return cls(
+            train,
+            validation,
+            rows,
+            np.searchsorted(rows, answers),
+            np.searchsorted(rows, val_answers),
+            {places[row]: file for row, file in sorted(pictures.items()) if row in places},
+            [entity_text(kb, row, options.template) for row in rows.tolist()],
+            np.sort(rng.permutation(len(train))[:_GRID_QUESTIONS]),
+        )
+
+
+class _Features(NamedTuple):
+    """What the untrained encoder gives: of the questions that were encoded, and of the entities of `_Data.rows`.
+
+    Those of questions stay on disk: there may be millions.
+    """
+
+    question_images: VectorStore
+    question_texts: VectorStore
+    entity_images: Tensor
+    entity_texts: Tensor
+    black: Tensor
+    sample: npt.NDArray[np.int64]
+
+
+def _encode(
+    work: TrainingWork,
+    data: _Data,
+    image: Tower,
+    text: Tower,
+    read: ReadPictures,
+    size: int,
+    options: TrainingOptions,
+) -> _Features:
+    """Encode all questions, or the sample alone where the encoder will change; and the entities."""
+    frozen, batch = options.fine_tune is None, options.batch
+    asked = [*data.train, *data.validation] if frozen else [data.train[i] for i in data.sample.tolist()]
+    with torch.no_grad():
+        black = image(torch.zeros(1, 3, size, size, dtype=torch.uint8)).float().cpu()
+    entity_images = black.repeat(len(data.rows), 1)
+    places = list(data.files)
+    if places:
+        pictures = work.features(
+            "entity-images", len(places), lambda a, b: image(read([data.files[i] for i in places[a:b]])), batch
+        )
+        entity_images[places] = torch.from_numpy(pictures.rows(0, len(places)).copy())
+    texts = work.features("entity-texts", len(data.texts), lambda a, b: text(data.texts[a:b]), batch)
+    return _Features(
+        work.features("question-images", len(asked), lambda a, b: image(read([q.image for q in asked[a:b]])), batch),
+        work.features("question-texts", len(asked), lambda a, b: text([q.text for q in asked[a:b]]), batch),
+        entity_images,
+        torch.from_numpy(texts.rows(0, len(texts)).copy()),
+        black[0],
+        data.sample if frozen else np.arange(len(data.sample)),
+    )
+
+
+def _start(data: _Data, features: _Features, say: Say) -> Weights:
+    """Weights from a grid search on training questions."""
+    has_image = np.isin(np.arange(len(data.rows)), list(data.files))
+    model = Clip2Clip(
+        features.entity_texts.numpy(),
+        features.entity_images[torch.from_numpy(has_image)].numpy(),
+        has_image,
+        features.black.numpy(),
+    )
+    found = grid_search(
+        model,
+        features.question_images.array[features.sample],
+        features.question_texts.array[features.sample],
+        data.truth[data.sample],
+    )
+    weights = ", ".join(f"{name} {value:g}" for name, value in found.weights._asdict().items())
+    say(f"grid search on {len(data.sample):,} training questions: {weights}; {found.accuracy:.1%} right")
+    return found.weights
+
+
+def _inputs(
+    data: _Data, features: _Features, read: ReadPictures, size: int, *, frozen: bool
+) -> tuple[Entities, Questions, Questions]:
+    """Entities, training and validation questions as the module takes them: features, or pictures and texts."""
+    answers = torch.from_numpy(data.truth), torch.from_numpy(data.val_truth)
+    if frozen:
+        split, end = len(data.train), len(data.train) + len(data.validation)
+        asked, checked = (
+            Questions(FeatureRows(features.question_images, *part), FeatureRows(features.question_texts, *part), truth)
+            for part, truth in zip(((0, split), (split, end)), answers, strict=True)
+        )
+        return Entities(features.entity_images, features.entity_texts), asked, checked
+    asked, checked = (
+        Questions(PictureRows([q.image for q in part], len(part), read, size), TextRows([q.text for q in part]), truth)
+        for part, truth in zip((data.train, data.validation), answers, strict=True)
+    )
+    pictures = PictureRows(data.files, len(data.rows), read, size)
+    return Entities(pictures, TextRows(data.texts), len(data.rows)), asked, checked
+
+
+def _digest(questions: Sequence[Question]) -> str:
+    digest = hashlib.sha256()
+    for question in questions:
+        digest.update(repr((question.data_id, question.image.name, question.text, question.entity_id)).encode())
+    return digest.hexdigest()
+
+
+def _digest_files(pictures: Mapping[int, Path]) -> str:
+    return hashlib.sha256(repr([(row, file.name) for row, file in sorted(pictures.items())]).encode()).hexdigest()

@@ -1,0 +1,234 @@
+"""A trained model in a folder: its weights, and the vectors and the index of all entities; needs the extra `torch`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..encoding import as_array
+from ..folder import FolderError
+from ..kb import KnowledgeBase
+from ..vectors import Neighbours, VectorIndex, VectorStore, open_index
+from ..vectors.store import Float32
+from .clip2clip import Weights
+from .dual import Clip2ClipModule, ClipFusion
+from .questions import Question
+from .towers import ReadPictures, Tower, train_only
+
+KIND = "oven-model"
+KINDS = ("clip2clip", "fusion")
+MODEL, WEIGHTS = "model.json", "model.safetensors"
+
+MakeTowers = Callable[[], tuple[Tower, Tower]]
+"""Loads the encoder anew: its image tower and its text tower."""
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """What a trained model is made from.
+
+    `kind` `clip2clip` or `fusion`; `kb` hash of the knowledge base; `encoder` name with fingerprint; `template` of the
+    entities' texts; `fine_tune` which of the encoder's weights were trained, None for none; `dim` width of the
+    encoder's features; `width`, `heads`, `layers` of Fusion.
+    """
+
+    kind: str
+    kb: str
+    encoder: str
+    template: str
+    fine_tune: str | None
+    dim: int
+    width: int = 0
+    heads: int = 0
+    layers: int = 0
+
+
+def safetensors_torch() -> Any:
+    """The module `safetensors.torch`, or say which extra brings it."""
+    try:
+        return import_module("safetensors.torch")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "safetensors":
+            raise
+        raise ImportError("trained models need safetensors: pip install 'oven-retrieval[torch]'") from error
+
+
+class EncodedDual:
+    """A dual encoder over pictures and texts: the module, and the towers in front of it.
+
+    Args:
+        config: what it is.
+        make_towers: loads the encoder; called once where it stays frozen, twice where each side is fine-tuned.
+        weights: of CLIP2CLIP, where training starts.
+    """
+
+    def __init__(self, config: ModelConfig, make_towers: MakeTowers, weights: Weights | None = None) -> None:
+        if config.kind not in KINDS:
+            raise ValueError(f"kind: expected one of {list(KINDS)}, got {config.kind!r}")
+        self.config = config
+        self.image, self.text = make_towers()
+        self.module: Clip2ClipModule | ClipFusion
+        if config.fine_tune is None:
+            start = weights or Weights(1.0, 1.0, 1.0, 1.0)
+            self.module = (
+                Clip2ClipModule(start)
+                if config.kind == "clip2clip"
+                else ClipFusion(config.dim, width=config.width, heads=config.heads, layers=config.layers)
+            )
+            return
+        if config.kind == "fusion":
+            raise ValueError("fine_tune: CLIP Fusion trains its own layers only; expected none")
+        image, text = make_towers()
+        self.module = Clip2ClipModule(
+            weights or Weights(1.0, 1.0, 1.0, 1.0),
+            query_image=self.image,
+            query_text=self.text,
+            entity_image=image,
+            entity_text=text,
+        )
+        train_only(self.module, [self.image, self.text, image, text], config.fine_tune)
+
+    @property
+    def _device(self) -> torch.device:
+        return next(self.module.parameters()).device
+
+    def _inputs(self, pictures: Tensor, texts: Sequence[str]) -> tuple[Any, Any]:
+        if self.config.fine_tune is not None:
+            return pictures, list(texts)
+        return self.image(pictures).to(self._device), self.text(list(texts)).to(self._device)
+
+    @torch.no_grad()
+    def queries(self, pictures: Tensor, texts: Sequence[str]) -> Float32:
+        """Vectors of questions."""
+        return np.asarray(as_array(self.module.eval().query(*self._inputs(pictures, texts))), dtype=np.float32)
+
+    @torch.no_grad()
+    def entities(self, pictures: Tensor, texts: Sequence[str]) -> Float32:
+        """Vectors of entities."""
+        return np.asarray(as_array(self.module.eval().entity(*self._inputs(pictures, texts))), dtype=np.float32)
+
+
+class TrainedModel:
+    """Answers questions about images with a trained model.
+
+    Args:
+        dual: the model.
+        index: vectors of all entities.
+        kb: the knowledge base.
+        report: what training found.
+    """
+
+    def __init__(self, dual: EncodedDual, index: VectorIndex, kb: KnowledgeBase, report: dict[str, Any]) -> None:
+        self.dual, self.index, self.kb, self.report = dual, index, kb, report
+
+    def search(self, pictures: Tensor, texts: Sequence[str], k: int = 1) -> Neighbours:
+        """The k best entities for each picture and question.
+
+        Args:
+            pictures: [q, 3, h, w] as the encoder takes them.
+            texts: q questions.
+            k: how many, at least 1.
+
+        Raises:
+            ValueError: not one question per picture.
+        """
+        if len(pictures) != len(texts):
+            raise ValueError(f"pictures, texts: expected one of each per question, got {len(pictures)}, {len(texts)}")
+        return self.index.search(self.dual.queries(pictures, texts), k)
+
+
+def trained_parameters(module: nn.Module) -> dict[str, Tensor]:
+    """The numbers that training may have changed, each once."""
+    return {name: value.detach().cpu().contiguous() for name, value in module.named_parameters() if value.requires_grad}
+
+
+def read_config(folder: str | Path) -> tuple[ModelConfig, dict[str, Any]]:
+    """What a model folder says of itself: its making, and what training found.
+
+    Raises:
+        FolderError: no model is there.
+    """
+    file = Path(folder) / MODEL
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        if found["kind"] != KIND:
+            raise KeyError("kind")
+        return ModelConfig(**found["config"]), dict(found["report"])
+    except FileNotFoundError:
+        raise FolderError(f"{folder}: expected a folder of `train` with {MODEL}; there is none") from None
+    except (KeyError, TypeError, json.JSONDecodeError) as error:
+        raise FolderError(f"{file}: not the description of a trained model: {error!r}") from None
+
+
+def open_model(folder: str | Path, kb: KnowledgeBase, make_towers: MakeTowers, *, encoder_name: str) -> TrainedModel:
+    """Open what `train_model` has written.
+
+    Args:
+        folder: the model.
+        kb: the knowledge base that it was trained for.
+        make_towers: loads the encoder.
+        encoder_name: its name with its fingerprint.
+
+    Raises:
+        FolderError: damaged, or made for other entities or with another encoder (both are shown).
+    """
+    config, report = read_config(folder)
+    for label, expected, found in (("kb", kb.hash, config.kb), ("encoder", encoder_name, config.encoder)):
+        if expected != found:
+            raise FolderError(f"{folder}: {label} is {found!r}, expected {expected!r}; train again")
+    dual = EncodedDual(config, make_towers)
+    stored = safetensors_torch().load_file(Path(folder) / WEIGHTS)
+    expected_names = set(trained_parameters(dual.module))
+    if set(stored) != expected_names:
+        differing = sorted(set(stored) ^ expected_names)[:3]
+        raise FolderError(f"{folder}: {WEIGHTS} does not fit the model; they differ in {differing}")
+    dual.module.load_state_dict(stored, strict=False)
+    dual.module.eval()
+    store = VectorStore(Path(folder) / "entities", kb=kb.hash)
+    return TrainedModel(dual, open_index(Path(folder) / "index", store), kb, report)
+
+
+def write_predictions(
+    model: TrainedModel,
+    questions: Sequence[Question],
+    path: str | Path,
+    read: ReadPictures,
+    *,
+    batch: int = 64,
+    progress: Callable[[int, int], None] | None = None,
+) -> Path:
+    """Answer questions and write OVEN's prediction jsonl: data_id, pred_entity_id, and the name and the score.
+
+    The file appears when it is whole.
+    """
+    target = Path(path)
+    partial = target.with_name(target.name + ".partial")
+    try:
+        with partial.open("w", encoding="utf-8") as file:
+            for first in range(0, len(questions), batch):
+                part = questions[first : first + batch]
+                found = model.search(read([q.image for q in part]), [q.text for q in part])
+                for question, row, score in zip(
+                    part, found.rows[:, 0].tolist(), found.scores[:, 0].tolist(), strict=True
+                ):
+                    record = {
+                        "data_id": question.data_id,
+                        "pred_entity_id": model.kb.ids[row],
+                        "pred_entity_text": model.kb.names[row],
+                        "score": round(score, 5),
+                    }
+                    file.write(json.dumps(record, ensure_ascii=False) + "\n")
+                if progress is not None:
+                    progress(min(first + batch, len(questions)), len(questions))
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+    return target

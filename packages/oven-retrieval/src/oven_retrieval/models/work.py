@@ -1,0 +1,145 @@
+"""The folder of a training that is under way: features, checkpoint, entities; then it becomes the model's folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..encoding import as_array, entity_text
+from ..folder import FolderError
+from ..kb import KnowledgeBase
+from ..vectors import VectorStore, build_index, build_vectors
+from .questions import Question
+from .towers import PictureRows, ReadPictures
+from .trained import KIND, MODEL, WEIGHTS, EncodedDual, safetensors_torch, trained_parameters
+
+Say = Callable[[str], None]
+_TUNING_QUESTIONS = 1000
+
+
+class TrainingWork:
+    """`<output>.work`: what a killed training finds again.
+
+    Args:
+        output: the model's folder to be.
+        identity: everything that the training depends on; kept, and compared when it goes on.
+        say: called with one line per step.
+
+    Raises:
+        FolderError: unfinished work of another training is there; what differs is named.
+    """
+
+    def __init__(self, output: Path, identity: Mapping[str, Any], say: Say) -> None:
+        self.output, self._say = output, say
+        self.path = output.with_name(output.name + ".work")
+        self._identity = json.loads(json.dumps(identity))
+        self.hash = hashlib.sha256(json.dumps(self._identity, sort_keys=True).encode()).hexdigest()
+        file = self.path / "identity.json"
+        if file.is_file():
+            before = json.loads(file.read_text(encoding="utf-8"))
+            differing = [name for name in self._identity if before.get(name) != self._identity[name]]
+            if differing:
+                raise FolderError(
+                    f"{self.path}: an unfinished training with other {', '.join(differing)} is there; remove it to "
+                    "start anew"
+                )
+            say(f"going on with {self.path}")
+        self.path.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(self._identity, indent=1), encoding="utf-8")
+
+    @property
+    def checkpoint(self) -> Path:
+        """File of the training itself."""
+        return self.path / "checkpoint.pt"
+
+    def features(self, name: str, count: int, encode: Callable[[int, int], Tensor], batch: int) -> VectorStore:
+        """Features [count, d] of what `encode` encodes from row to row; what is there is not encoded again."""
+        folder = self.path / name
+        if not folder.is_dir():
+
+            def part(first: int, last: int) -> Any:
+                with torch.no_grad():
+                    return as_array(encode(first, last))
+
+            self._say(f"{name}: {count:,} to encode")
+            build_vectors(
+                part,
+                count,
+                folder,
+                kb=self.hash,
+                encoder="features",
+                dtype="float32",
+                chunk=batch,
+                progress=lambda done, count: (
+                    self._say(f"{name}: {done:,} of {count:,}") if done % (batch * 100) == 0 else None
+                ),
+            )
+        return VectorStore(folder, kb=self.hash)
+
+    def encode_entities(
+        self,
+        dual: EncodedDual,
+        kb: KnowledgeBase,
+        pictures: Mapping[int, Path],
+        read: ReadPictures,
+        batch: int,
+        size: int,
+    ) -> VectorStore:
+        """Vectors of all entities by the trained model."""
+        folder = self.path / "entities"
+        if folder.is_dir():
+            return VectorStore(folder, kb=kb.hash)
+        inputs = PictureRows(pictures, len(kb), read, size)
+
+        def encode(first: int, last: int) -> Any:
+            texts = [entity_text(kb, row, dual.config.template) for row in range(first, last)]
+            return dual.entities(inputs[first:last], texts)
+
+        self._say(f"entities: {len(kb):,} to encode")
+        return build_vectors(
+            encode,
+            len(kb),
+            folder,
+            kb=kb.hash,
+            encoder=f"{dual.config.encoder}; {self.hash[:12]}",
+            chunk=batch,
+            progress=lambda done, count: (
+                self._say(f"entities: {done:,} of {count:,}") if done % (batch * 100) == 0 else None
+            ),
+        )
+
+    def index(
+        self, dual: EncodedDual, store: VectorStore, questions: Sequence[Question], read: ReadPictures, batch: int,
+        memory_mb: float | None, recall: float,
+    ) -> None:  # fmt: skip
+        """Index the entities, tuned on validation questions."""
+        if (self.path / "index").is_dir():
+            return
+        chosen = list(questions[:: max(1, len(questions) // _TUNING_QUESTIONS)])
+        asked = torch.cat(
+            [
+                torch.from_numpy(dual.queries(read([q.image for q in part]), [q.text for q in part]))
+                for part in (chosen[i : i + batch] for i in range(0, len(chosen), batch))
+            ]
+        )
+        build_index(
+            store, self.path / "index", memory_mb=memory_mb, recall=recall, queries=asked.numpy(), progress=self._say
+        )
+
+    def finish(self, dual: EncodedDual, report: Mapping[str, Any]) -> None:
+        """Write the weights and the description, take the final name, and drop what only the training needed."""
+        safetensors_torch().save_file(trained_parameters(dual.module), self.path / WEIGHTS)
+        description = {"kind": KIND, "config": asdict(dual.config), "report": report}
+        (self.path / MODEL).write_text(json.dumps(description, indent=1) + "\n", encoding="utf-8")
+        self.path.rename(self.output)
+        for entry in self.output.iterdir():
+            if entry.name not in {MODEL, WEIGHTS, "entities", "index"}:
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()

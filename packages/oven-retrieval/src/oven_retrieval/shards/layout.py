@@ -1,0 +1,74 @@
+"""Where the shards of a knowledge base lie, and which rows each holds."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+KIND, MANIFEST = "oven-shards", "shards.json"
+
+
+class ShardError(RuntimeError):
+    """A shard that cannot be opened or does not answer."""
+
+
+@dataclass(frozen=True)
+class ShardLayout:
+    """What `shards.json` says.
+
+    `path` of the folder; `kb` hash of the whole knowledge base; `firsts` first row of each shard, and at the end the
+    number of rows; `hashes` of the shards' own knowledge bases; `encoder` of the vectors, None without any.
+    """
+
+    path: Path
+    kb: str
+    firsts: tuple[int, ...]
+    hashes: tuple[str, ...]
+    encoder: str | None
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def folder(self, shard: int) -> Path:
+        """Folder of one shard: a project with `kb/`, `names/` and, with vectors, `vectors/` and `index/`."""
+        return self.path / f"shard-{shard:05d}"
+
+    def write(self) -> None:
+        """Write the manifest: from now on the shards are there."""
+        record = {"kind": KIND, **{name: value for name, value in asdict(self).items() if name != "path"}}
+        partial = self.path / f"{MANIFEST}.partial"
+        partial.write_text(json.dumps(record, indent=1), encoding="utf-8")
+        partial.replace(self.path / MANIFEST)
+
+    @classmethod
+    def read(cls, path: str | Path) -> ShardLayout:
+        """Open a folder of `build_shards`.
+
+        Raises:
+            ShardError: it is none, or unfinished.
+        """
+        file = Path(path) / MANIFEST
+        try:
+            record: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+            if record["kind"] != KIND:
+                raise KeyError("kind")
+            return cls(Path(path), record["kb"], tuple(record["firsts"]), tuple(record["hashes"]), record["encoder"])
+        except FileNotFoundError:
+            raise ShardError(f"{path}: expected a folder of `build_shards` with {MANIFEST}; there is none") from None
+        except (KeyError, TypeError, json.JSONDecodeError) as error:
+            raise ShardError(f"{file}: not a list of shards: {error!r}") from None
+
+
+def shard_firsts(rows: int, shards: int) -> tuple[int, ...]:
+    """First row of each of `shards` runs of rows whose sizes differ by at most one, and the number of rows.
+
+    Example:
+        >>> shard_firsts(10, 4)
+        (0, 3, 6, 8, 10)
+    """
+    if shards < 1 or shards > rows:
+        raise ValueError(f"shards: expected 1 to {rows}, the number of entities, got {shards}")
+    size, longer = divmod(rows, shards)
+    return tuple(shard * size + min(shard, longer) for shard in range(shards + 1))

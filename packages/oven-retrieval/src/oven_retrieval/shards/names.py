@@ -1,0 +1,162 @@
+"""Names in shards: indexed with the statistics of all names, and merged by what orders them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..folder import Folder, FolderWriter
+from ..kb import KnowledgeBase
+from ..names import STEPS, Impacts, Links, NameLinker, PrunedIndex, build_exact
+from ..names.exact import ExactTable, spelled
+from ..names.hits import EPSILON
+from ..names.impacts import Statistics, score_occurrences, unpack
+from ..names.linker import KIND, check_tokenizer
+from ..names.occurrences import count_tokens
+from ..names.places import is_shouted, name_places, name_texts
+from ..tokens import fold
+
+Int = npt.NDArray[np.int64]
+_BM25 = STEPS.index("bm25")
+
+
+def name_statistics(kb: KnowledgeBase, tokenizer: str) -> Statistics:
+    """What the names of one shard add to the statistics of all."""
+    tokenize = check_tokenizer(tokenizer)
+    return Statistics.of(count_tokens(tokenize(name) for name in name_texts(kb)))
+
+
+def write_shard_names(
+    kb: KnowledgeBase, path: Path, statistics: Statistics, *, tokenizer: str, k1: float, b: float
+) -> None:
+    """Index the names of one shard, scored with the statistics of all."""
+    tokenize = check_tokenizer(tokenizer)
+    with FolderWriter(path, KIND, overwrite=True) as folder:
+        places = name_places(kb)
+        build_exact(name_texts(kb), places, kb.popularity).write(folder)
+        names = count_tokens(tokenize(name) for name in name_texts(kb))
+        preference = places.preference(kb.popularity)
+        score_occurrences(names, places.row, preference, k1=k1, b=b, statistics=statistics).write(folder)
+        names.write(folder)
+        folder.meta = {"kb": kb.hash, "tokenizer": tokenizer, "k1": k1, "b": b, "epsilon": EPSILON, "shard": True}
+
+
+class ShardLinks(NamedTuple):
+    """A shard's `Links` with what decides between equals of different shards, each [q, k].
+
+    `alias`, `shouted` of the best name of each entity; `popularity` of the entity.
+    """
+
+    rows: Int
+    steps: Int
+    scores: npt.NDArray[np.float64]
+    alias: npt.NDArray[np.bool_]
+    shouted: npt.NDArray[np.bool_]
+    popularity: npt.NDArray[np.float64]
+
+
+def merge_links(parts: Sequence[ShardLinks], k: int) -> Links:
+    """The k best of all shards, in `NameLinker`'s order."""
+    rows, steps, scores, alias, shouted, popularity = (
+        np.concatenate(column, axis=1) for column in zip(*parts, strict=True)
+    )
+    none = rows < 0
+    order = np.lexsort(
+        (
+            np.where(none, np.iinfo(np.int64).max, rows),
+            -popularity,
+            shouted,
+            alias,
+            -np.nan_to_num(scores),
+            np.where(none, len(STEPS), steps),
+        ),
+        axis=1,
+    )[:, :k]
+    return Links(*(np.take_along_axis(column, order, 1) for column in (rows, steps, scores)))
+
+
+class ShardNames:
+    """The names of one shard.
+
+    Args:
+        folder: of the shard.
+        kb: its knowledge base.
+        first: the row that its first row has in the whole.
+    """
+
+    def __init__(self, folder: Path, kb: KnowledgeBase, first: int) -> None:
+        stored = Folder(folder / "names", KIND)
+        self._kb, self._first = kb, first
+        self._impacts = Impacts.read(stored)
+        length = stored.array("occurrences_length").astype(np.int64)
+        self._heads, self._length = np.cumsum(length + 1) - length - 1, length
+        self._engine = PrunedIndex(self._impacts)
+        self.linker = NameLinker(kb, ExactTable.read(stored), self._engine, stored.meta["tokenizer"])
+        self._tokenize = check_tokenizer(stored.meta["tokenizer"])
+
+    def link(self, names: Sequence[str], k: int, *, exact_first: bool = True) -> ShardLinks:
+        """The shard's k best entities for each name, with the rows of the whole."""
+        found = self.linker.link(names, k, exact_first=exact_first)
+        alias, shouted = np.zeros(found.rows.shape, np.bool_), np.zeros(found.rows.shape, np.bool_)
+        popularity = np.zeros(found.rows.shape)
+        there = found.rows >= 0
+        popularity[there] = self._kb.popularity[found.rows[there]]
+        exact = there & (found.steps < _BM25)
+        for query, column in zip(*(part.tolist() for part in np.nonzero(exact)), strict=True):
+            step, row = int(found.steps[query, column]), int(found.rows[query, column])
+            alias[query, column] = bool(step % 2)
+            key = spelled if step < 2 else fold
+            own = [self._kb.aliases[i] for i in self._kb.alias_rows(row)] if step % 2 else [self._kb.names[row]]
+            wanted = key(names[query])
+            shouted[query, column] = all(is_shouted(name) for name in own if key(name) == wanted)
+        self._decide_bm25(names, found, alias, shouted)
+        return ShardLinks(
+            np.where(there, found.rows + self._first, -1), found.steps, found.scores, alias, shouted, popularity
+        )
+
+    def _decide_bm25(
+        self, names: Sequence[str], found: Links, alias: npt.NDArray[np.bool_], shouted: npt.NDArray[np.bool_]
+    ) -> None:
+        """Which name of its entity made each of BM25's answers: of those with its score, the first in order."""
+        query, column = np.nonzero(found.steps == _BM25)
+        if not len(query):
+            return
+        row = found.rows[query, column]
+        starts = np.where(row > 0, self._kb.alias_ends[np.maximum(row - 1, 0)], 0)
+        count = self._kb.alias_ends[row] - starts
+        hit = np.concatenate([np.arange(len(row)), np.repeat(np.arange(len(row)), count)])
+        within = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
+        name = np.concatenate([row, len(self._kb) + np.repeat(starts, count) + within])
+        scores = self._name_scores(names, query[hit], name)
+        best = np.abs(scores - found.scores[query, column][hit]) <= 0
+        is_alias = np.arange(len(hit)) >= len(row)
+        texts = [
+            self._kb.names[int(n)] if not a else self._kb.aliases[int(n) - len(self._kb)]
+            for n, a in zip(name[best], is_alias[best], strict=True)
+        ]
+        loud = np.array([is_shouted(text) for text in texts], dtype=np.bool_)
+        order = np.lexsort((loud, is_alias[best], hit[best]))
+        hits, once = np.unique(hit[best][order], return_index=True)
+        chosen = order[once]
+        alias[query[hits], column[hits]] = is_alias[best][chosen]
+        shouted[query[hits], column[hits]] = loud[chosen]
+
+    def _name_scores(self, names: Sequence[str], query: Int, name: Int) -> npt.NDArray[np.float64]:
+        """BM25 of pairs of a query and a name of the index, as the engine has it: sums of its impacts."""
+        asked, place = np.unique(query, return_inverse=True)
+        number, token, weight = self._engine._known_tokens([self._tokenize(names[i]) for i in asked.tolist()])
+        vocabulary = max(1, len(self._impacts.token_hash))
+        known = number * vocabulary + token
+        length = self._length[name]
+        pair = np.repeat(np.arange(len(name)), length)
+        cell = np.repeat(self._heads[name] + 1 - (np.cumsum(length) - length), length) + np.arange(len(pair))
+        held, impact = unpack(np.ascontiguousarray(self._impacts.records[cell]))
+        wanted = place[pair] * vocabulary + held
+        at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+        right = known[at] == wanted
+        added = np.where(right, impact.view(np.float32).astype(np.float64) * weight[at], 0.0)
+        return np.bincount(pair, weights=added, minlength=len(name)).astype(np.float64)

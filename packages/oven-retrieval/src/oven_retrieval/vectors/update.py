@@ -1,0 +1,111 @@
+"""An index follows its vectors: rows are added, taken out and renumbered without training or adding the rest again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import faiss
+import numpy as np
+import numpy.typing as npt
+
+from ..folder import Folder, FolderError, FolderWriter
+from .index import (
+    KIND,
+    IndexReport,
+    VectorIndex,
+    add_rows,
+    build_index,
+    index_meta,
+    measure,
+    open_index,
+    stored_sample,
+    write_index,
+)
+from .plan import IndexPlan
+from .store import VectorStore
+
+_BLOCK = 20_000
+
+
+def update_index(
+    path: str | Path,
+    vectors: VectorStore,
+    former: Callable[[str], npt.NDArray[np.int64] | None],
+    *,
+    progress: Callable[[str], None] | None = None,
+) -> VectorIndex:
+    """Bring an index up to date with its vectors, and open it.
+
+    Rows that stay keep their codes and lists, so that they are found as before; centroids are not trained again: where
+    much of the knowledge base has changed, build anew. Afterwards the recall is measured on stored vectors, and at
+    least as many lists are visited as before.
+
+    Args:
+        path: an index of `build_index`, of these vectors or of an earlier version of them.
+        vectors: as they are now.
+        former: where each row was in the version with a given hash, -1 for new ones; `KnowledgeBase.former_rows`.
+        progress: called with one line per step.
+
+    Raises:
+        FolderError: the index is damaged or was built from vectors of other entities.
+
+    Numerics:
+        One pass over the ids. The new index is written beside the old one and then takes its place.
+    """
+    say = progress or (lambda line: None)
+    folder = Folder(path, KIND, verify=True)
+    if folder.meta["vectors"] == vectors.hash:
+        return open_index(path, vectors, verify=False)
+    plan, report = IndexPlan(**folder.meta["plan"]), IndexReport(**folder.meta["report"])
+    before = former(folder.meta["kb"])
+    if before is None:
+        raise FolderError(
+            f"{folder.path}: built from vectors of the entities {folder.meta['kb'][:12]}…, which "
+            f"{vectors.meta['kb'][:12]}… have never been; build it again"
+        )
+    if plan.factory == "exact":
+        return build_index(vectors, path, recall=report.wanted, overwrite=True, progress=progress)
+    index = faiss.read_index(str(folder.file("index")))
+    gone = np.zeros(len(vectors), np.bool_) if vectors.removed is None else vectors.removed
+    row_now = np.full(max(int(before.max(initial=-1)), _greatest(index)) + 2, -1, dtype=np.int64)
+    staying = np.flatnonzero((before >= 0) & ~gone)
+    row_now[before[staying]] = staying
+    dropped = _renumber(index, row_now)
+    new = np.flatnonzero((before < 0) & ~gone)
+    for first in range(0, len(new), _BLOCK):
+        add_rows(index, vectors, new[first : first + _BLOCK])
+    say(f"{dropped:,} rows taken out, {len(new):,} added, {index.ntotal:,} in all")
+    built = VectorIndex(vectors, plan, index)
+    built.report = measure(
+        built, stored_sample(vectors, 0), wanted=report.wanted, cross_modal=False, least=report.probes
+    )
+    say(str(built.report))
+    file = folder.path.with_name(f"{folder.path.name}.updated.faiss")
+    with FolderWriter(path, KIND, overwrite=True) as writer:
+        write_index(index, file)
+        writer.adopt("index", file)
+        writer.meta = index_meta(vectors, plan, built.report)
+    return built
+
+
+def _greatest(index: faiss.Index) -> int:
+    lists: Any = faiss.extract_index_ivf(index).invlists
+    return max((int(_ids(lists, number).max()) for number in range(lists.nlist) if lists.list_size(number)), default=0)
+
+
+def _ids(lists: Any, number: int) -> npt.NDArray[np.int64]:
+    """The ids of one list, in place."""
+    ids: npt.NDArray[np.int64] = faiss.rev_swig_ptr(lists.get_ids(number), lists.list_size(number))
+    return ids
+
+
+def _renumber(index: faiss.Index, row_now: npt.NDArray[np.int64]) -> int:
+    """Give every row its new number, and take out those without one; returns how many."""
+    lists: Any = faiss.extract_index_ivf(index).invlists
+    for number in range(lists.nlist):
+        if lists.list_size(number):
+            ids = _ids(lists, number)
+            ids[:] = row_now[ids]
+    return int(index.remove_ids(faiss.IDSelectorRange(-1, 0)))

@@ -1,0 +1,277 @@
+"""Building a benchmark: screening, linking in two stages, questions, splits, files that the evaluation reads."""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oven_retrieval import Entity, EntityFileError, build_kb, build_linker
+from oven_retrieval.construction import (
+    Blocklist,
+    Example,
+    LabelledImage,
+    SplitRules,
+    label_problem,
+    link_labels,
+    make_benchmark,
+    make_question,
+    question_problem,
+    read_blocklist,
+    read_labels,
+    read_templates,
+    split_examples,
+)
+from oven_retrieval.evaluation import Prediction, evaluate_files, outcomes, read_references
+
+KB = [
+    Entity("Q1", "Tornado", description="A violent column of air.", category="weather", popularity=9),
+    Entity("Q2", "Panavia Tornado", aliases=("Tornado",), category="aircraft"),
+    Entity("Q3", "Mercury", description="Mercury may refer to: a planet, a god."),
+    Entity("Q4", "Mercury planet", category="planet"),
+    Entity("Q5", "Mandarin duck", aliases=("Aix galericulata",), category="bird"),
+    Entity("Q6", "Sculptor", category="person"),
+    Entity("Q7", "two"),
+    *(Entity(f"P{i}", f"Plant number {chr(97 + i)}", category="plant") for i in range(20)),
+]
+
+
+@pytest.fixture(scope="module")
+def linker(tmp_path_factory):
+    return build_linker(build_kb(KB, tmp_path_factory.mktemp("kb") / "kb"))
+
+
+def link(linker, label, category="", **options):
+    found = link_labels(linker, [(label, category)], **options)[0]
+    return (linker.kb.ids[found.row] if found.row >= 0 else None, found.step, found.rivals, found.problem)
+
+
+def test_two_stages(linker):
+    assert link(linker, "Aix galericulata") == ("Q5", "exact alias", 0, None)
+    assert link(linker, "mandarin DUCK") == ("Q5", "folded name", 0, None)
+    assert link(linker, "Tornado") == ("Q1", "exact name", 0, None)
+    assert link(linker, "Tornado", "Aircraft") == ("Q2", "exact alias", 0, None)
+    # the exact match is a disambiguation page: refused, and the second stage passes over it too
+    assert link(linker, "Mercury") == ("Q4", "bm25", 0, None)
+    assert link(linker, "wild mandarin duck") == ("Q5", "bm25", 0, None)
+    assert link(linker, "duck") == ("Q5", "bm25", 0, None)
+    assert link(linker, "a very long text about some duck")[3] == "no entity with such a name"
+    assert link(linker, "a very long text about some duck", least_overlap=0)[0] == "Q5"
+    assert link(linker, "zzz")[3] == "no entity with such a name"
+    assert link(linker, "two tornados")[3] == "no entity with such a name"  # and not the number
+    assert link(linker, "two")[:2] == ("Q7", "exact name")  # whoever screens nothing gets what was asked for
+
+
+def test_an_own_second_stage(linker):
+    assert link(linker, "zzz", second=lambda labels: [[2, 4]]) == ("Q5", "second stage", 0, None)
+    assert link(linker, "zzz", second=lambda labels: [[2]])[3] == "only disambiguation pages"
+    assert link(linker, "zzz", second=lambda labels: np.array([[-1, -1]]))[3] == "no entity with such a name"
+    assert link(linker, "Tornado", second=lambda labels: [])[0] == "Q1"
+    with pytest.raises(ValueError, match="expected candidates for 1 labels, got 0"):
+        link(linker, "zzz", second=lambda labels: [])
+
+
+def test_ambiguous_names(tmp_path):
+    twins = [Entity("1", "Spring", category="season"), Entity("2", "Spring", category="device", popularity=5)]
+    linker = build_linker(build_kb(twins, tmp_path / "kb"))
+    assert link(linker, "Spring") == ("2", "exact name", 1, None)
+    assert link(linker, "Spring", "season") == ("1", "exact name", 0, None)
+    assert link(linker, "Spring", ambiguous="drop") == (None, "exact name", 1, "ambiguous name")
+    assert link(linker, "Spring", "season", ambiguous="drop")[0] == "1"
+    with pytest.raises(ValueError, match="ambiguous: expected 'first' or 'drop', got 'all'"):
+        link(linker, "Spring", ambiguous="all")
+    with pytest.raises(ValueError, match=r"least_overlap: expected 0 to 1, got 2"):
+        link(linker, "Spring", least_overlap=2)
+
+
+@pytest.mark.parametrize(
+    ("label", "problem"),
+    [
+        ("3.5", "number"), ("twenty-one", "number"), ("2,000", "number"), ("١٢", "number"), ("No", "verdict"),
+        ("1990s", "date or time"), ("March 2011", "date or time"), ("5 pm", "date or time"), ("…", "no word"),
+        ("B", "no word"), ("Boeing 737", None), ("One Direction", None), ("March", None), ("猫", None),
+        ("X-ray", None), ("🦆", None),
+    ],
+)  # fmt: skip
+def test_labels_that_are_no_entities(label, problem):
+    assert label_problem(label) == problem
+
+
+@pytest.mark.parametrize(
+    ("question", "problem"),
+    [
+        ("How many people are there?", "counting question"),
+        ("what is the number of the bus?", "counting question"),
+        ("Are these ducks?", "verification question"),
+        ("Does it fly?", "verification question"),
+        ("What time is it?", "attribute question"),
+        ("When was this built?", "attribute question"),
+        ("What is the color of the car?", "attribute question"),
+        ("which year was this taken?", "attribute question"),
+        ("What island is this?", None),
+        ("What is the name of the bird?", None),
+        ("which time-keeping device is this?", "attribute question"),
+    ],
+)
+def test_questions_that_want_no_entity(question, problem):
+    assert question_problem(question) == problem
+
+
+def test_questions_from_categories(tmp_path):
+    assert make_question("Aves") == "what is the species of the bird in this image?"
+    assert make_question("") == "what is the main object in this image?"
+    own = tmp_path / "templates.json"
+    own.write_text('{"Aves": "which bird?"}', encoding="utf-8")
+    assert make_question("AVES", read_templates(own)) == "which bird?"
+    for text, message in (("{", "templates.json:1: expected"), ("[]", "got list"), ('{"a": 3}', "'a': expected")):
+        own.write_text(text, encoding="utf-8")
+        with pytest.raises(ValueError, match=message):
+            read_templates(own)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"label": "x"}', r"labels.jsonl:2: image_id: missing"),
+        ('{"image_id": "x"}', r"labels.jsonl:2: label: missing"),
+        ('{"image_id": "x", "label": ""}', r"labels.jsonl:2: label: expected a text that is not blank"),
+        ('{"image_id": "x", "label": ["y"]}', r"labels.jsonl:2: label: expected a text"),
+        ("{", r"labels.jsonl:2: expected one JSON object"),
+    ],
+)
+def test_bad_lines_name_file_line_and_field(tmp_path, line, message):
+    path = tmp_path / "labels.jsonl"
+    path.write_text('{"image_id": 1, "label": "ok"}\n' + line, encoding="utf-8")
+    with pytest.raises(EntityFileError, match=message):
+        list(read_labels(path))
+
+
+examples = st.lists(
+    st.builds(Example, st.integers(0, 12).map(str), st.integers(0, 9).map(str), st.sampled_from("ab")), max_size=40
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(examples, st.floats(0.1, 0.9), st.integers(0, 5), st.randoms())
+def test_the_rules_of_the_splits(items, unseen, seed, random):
+    rules = SplitRules(unseen=unseen, unseen_val=0.4, val=0.2, test=0.3, seed=seed)
+    splits = split_examples(items, rules)
+    images, entities = defaultdict(set), defaultdict(set)
+    for item, split in zip(items, splits, strict=True):
+        if split:
+            images[item.image_id].add(split.partition("_")[0])
+            entities[split].add(item.entity_id)
+    assert all(len(parts) == 1 for parts in images.values())
+    assert not entities["train"] & (entities["val_unseen"] | entities["test_unseen"])
+    assert not entities["val_unseen"] & entities["test_unseen"]
+    assert entities["val_seen"] | entities["test_seen"] <= entities["train"]
+    shuffled = list(range(len(items)))
+    random.shuffle(shuffled)
+    again = split_examples([items[i] for i in shuffled], rules)
+    assert [splits[i] for i in shuffled] == again
+
+
+def test_shares_of_the_splits():
+    items = [Example(str(i), f"Q{i % 300}", "ab"[i % 300 < 60]) for i in range(6000)]
+    splits = split_examples(items, SplitRules())
+    by = defaultdict(set)
+    for item, split in zip(items, splits, strict=True):
+        by[split].add(item.entity_id)
+    assert len(by["test_unseen"]) == 150
+    assert len(by["val_unseen"]) == 30
+    small = {f"Q{i}" for i in range(60)}
+    assert abs(len((by["test_unseen"] | by["val_unseen"]) & small) - 36) <= 1
+    assert 0.07 < np.mean([split == "test_seen" for split in splits]) / 0.4 < 0.13
+    for options in ({"unseen": 0}, {"val": 1.0}, {"val": 0.6, "test": 0.5}):
+        with pytest.raises(ValueError, match="expected"):
+            SplitRules(**options)
+
+
+def rows_of(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def labels():
+    items = [
+        LabelledImage(f"i{p}-{i}", f"plant number {chr(97 + p)}", "plant", source="flora", line=20 * p + i)
+        for p in range(20)
+        for i in range(20)
+    ]
+    return [
+        *items,
+        LabelledImage("v1", "mandarin duck", question="What bird  is this?"),
+        LabelledImage("v2", "Mandarin duck", question="Is this a bird?"),
+        LabelledImage("v3", "7"),
+        LabelledImage("v4", "Sculptor"),
+        LabelledImage("v5", "forbidden plant"),
+        LabelledImage("v6", "zzz"),
+        LabelledImage("v7", "Tornado", "aircraft"),
+        LabelledImage("v7", "Tornado", "aircraft"),
+        LabelledImage("v8", "Tornado", question="What do you see?"),
+        LabelledImage("v8", "Mandarin duck", question="What do you see?"),
+    ]
+
+
+def test_a_benchmark_from_end_to_end(linker, tmp_path):
+    blocked = Blocklist.of(["Forbidden PLANT"], ["person"])
+    report = make_benchmark(labels(), linker, tmp_path / "made", blocked=blocked)
+    assert report["labelled_images"] == 410
+    dropped = rows_of(tmp_path / "made" / "dropped.jsonl")
+    reasons = {
+        "blocklist": 2,
+        "number": 1,
+        "verification question": 1,
+        "no entity with such a name": 1,
+        "repeated example": 1,
+        "several answers to one question": 2,
+    }
+    assert report["dropped"] == reasons
+    assert len(dropped) == sum(reasons.values())
+    references = []
+    for name in ("entity_val", "entity_test"):
+        references += read_references(tmp_path / "made" / f"{name}.jsonl")
+    train = rows_of(tmp_path / "made" / "entity_train.jsonl")
+    assert len({r.data_id for r in references}) == len(references)
+    assert not {r["entity_id"] for r in train} & {r.entity_id for r in references if "_unseen" in r.data_split}
+    assert references[0].question == "what is the species of the plant in this image?"
+    test = tmp_path / "made" / "entity_test.jsonl"
+    answers = tmp_path / "answers.jsonl"
+    answers.write_text(
+        "".join(
+            json.dumps({"data_id": r.data_id, "pred_entity_id": r.entity_id}) + "\n" for r in read_references(test)
+        ),
+        encoding="utf-8",
+    )
+    assert evaluate_files(entity=(test, answers))["honest"]["entity"]["harmonic"].value == 100
+    assert outcomes(references, [Prediction(r.data_id, "") for r in references]).correct.sum() == 0
+    make_benchmark(reversed(labels()), linker, tmp_path / "again", blocked=blocked)
+    for file in (tmp_path / "made").glob("*_*.jsonl"):
+        assert file.read_bytes() == (tmp_path / "again" / file.name).read_bytes()
+    with pytest.raises(FileExistsError, match="expected a new folder"):
+        make_benchmark([], linker, tmp_path / "made")
+
+
+def test_rare_entities_are_left_out_and_nothing_is_half_made(linker, tmp_path, monkeypatch):
+    report = make_benchmark(labels(), linker, tmp_path / "made", least_examples=20)
+    assert report["dropped"]["entity with fewer than 20 examples"] == 3
+    with pytest.raises(ValueError, match="least_examples: expected at least 1, got 0"):
+        make_benchmark([], linker, tmp_path / "other", least_examples=0)
+
+    def full(*_args, **_options):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(OSError, match="No space left"):
+        make_benchmark(labels(), linker, tmp_path / "full")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["made"]
+
+
+def test_blocklist_from_a_file(tmp_path):
+    (tmp_path / "block.txt").write_text("# reasons\n\nBad Word\n", encoding="utf-8")
+    assert read_blocklist(tmp_path / "block.txt").labels == {"bad word"}

@@ -1,0 +1,243 @@
+"""Adding and removing entities: equal to a build from scratch, in every step and to the bit; kills and full disks."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oven_retrieval import (
+    Entity,
+    FolderError,
+    KnowledgeBase,
+    add_entities,
+    build_kb,
+    build_linker,
+    build_name_index,
+    compact,
+    kb_edits,
+    open_name_index,
+    remove_entities,
+    update_name_index,
+)
+from oven_retrieval.names import Statistics, count_tokens, merge_statistics, score_occurrences
+
+WORDS = ["wood", "Duck", "gate", "golden", "GATE", "tea", "rose", "東京", "duck"]
+
+
+def make_entities(rng, count, first=0):
+    def name():
+        """Few words of few, `gate` in most names (a negative idf), and words that no other name has."""
+        own = [f"own{rng.integers(10**9)}"] * int(rng.integers(2))
+        return " ".join([*rng.choice(WORDS, size=rng.integers(1, 5)).tolist(), *own, *["gate"] * int(rng.integers(3))])
+
+    return [
+        Entity(
+            f"Q{first + i}",
+            name(),
+            tuple(name() for _ in range(rng.integers(0, 3))),
+            category=str(rng.choice(["a", "b", ""])),
+            image=[None, "i.png"][rng.integers(2)],
+            popularity=float(rng.integers(3)),
+        )
+        for i in range(count)
+    ]
+
+
+def linked(linker, queries, k=7):
+    """Answers as ids, so that rows may differ."""
+    links = linker.link(queries, k)
+    plain = linker.link(queries, k, exact_first=False)
+    ids = [[linker.kb.ids[row] if row >= 0 else None for row in rows] for rows in links.rows]
+    bm25 = [[linker.kb.ids[row] if row >= 0 else None for row in rows] for rows in plain.rows]
+    return ids, links.steps.tolist(), bm25, plain.scores
+
+
+def assert_same(a, b):
+    assert a[:3] == b[:3]
+    np.testing.assert_array_equal(a[3], b[3])  # to the bit
+
+
+QUERIES = [*WORDS, "wood duck", "golden gate rose", "GOLDEN gate", "gate gate tea", "nothing", "", "tea rose wood Duck"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_edits_equal_a_build_from_scratch(tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    kept = {entity.id: entity for entity in make_entities(rng, 30)}
+    kb = build_kb(kept.values(), tmp_path / "kb")
+    build_name_index(kb, tmp_path / "names", k1=0.9)
+    for step in range(6):
+        if step % 2 == 0:
+            ids = rng.choice(list(kept), size=rng.integers(1, 9), replace=False).tolist()
+            kb = remove_entities(kb, ids)
+            removed = [kept.pop(name) for name in ids]
+        else:
+            new = [*make_entities(rng, int(rng.integers(1, 12)), 1000 * step), removed[0]]  # one that was there before
+            kb = add_entities(kb, new)
+            kept |= {entity.id: entity for entity in new}
+        if step == 4:
+            kb = compact(kb)
+        if step in (1, 3):
+            continue  # the index follows over several edits, and over a compaction, at once
+        updated = update_name_index(tmp_path / "names", kb)
+        scratch = build_kb(kept.values(), tmp_path / f"scratch{step}")
+        built = build_name_index(scratch, tmp_path / f"names{step}", k1=0.9)
+        assert_same(linked(updated, QUERIES), linked(built, QUERIES))
+        assert_same(linked(build_linker(kb, k1=0.9), QUERIES), linked(built, QUERIES))
+        assert list(kb) == list(scratch) == list(kept.values())
+        assert kb.entity_count == len(kept)
+        ids = [*kept, "gone"]
+        found = kb.rows(ids)
+        assert [kb.ids[row] if row >= 0 else "gone" for row in found] == ids
+        assert kb.has_image()[found[:-1]].tolist() == [entity.image is not None for entity in kept.values()]
+    assert np.array_equal(KnowledgeBase(tmp_path / "kb", verify=True).removed, kb.removed)
+
+
+def test_a_compacted_index_is_the_same_file_as_one_from_scratch(tmp_path):
+    rng = np.random.default_rng(7)
+    entities = [Entity(f"Q{i}", f"{WORDS[i % 9]} {i % 5}", popularity=float(rng.integers(4))) for i in range(40)]
+    kb = build_kb(entities[:30], tmp_path / "kb")
+    build_name_index(kb, tmp_path / "names")
+    kb = compact(remove_entities(add_entities(kb, entities[30:]), [entity.id for entity in entities[5:9]]))
+    update_name_index(tmp_path / "names", kb)
+    scratch = build_kb(entities[:5] + entities[9:], tmp_path / "scratch")
+    build_name_index(scratch, tmp_path / "built")
+    for file in sorted((tmp_path / "built").glob("*.bin")):
+        assert (tmp_path / "names" / file.name).read_bytes() == file.read_bytes(), file.name
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.lists(st.sampled_from("abcd"), max_size=6), max_size=8),
+    st.lists(st.lists(st.sampled_from("bcde"), max_size=6), max_size=8),
+)
+def test_shards_with_merged_statistics_score_as_one_index(first, second):
+    whole = score_occurrences(count_tokens([*first, *second]))
+    shards = [count_tokens(first), count_tokens(second)]
+    statistics = merge_statistics([Statistics.of(shard) for shard in shards])
+    parts = [score_occurrences(shard, statistics=statistics) for shard in shards]
+    by_token = [
+        sorted(
+            (int(token), float(impact))
+            for part in group
+            for token, a, b in zip(part.token_hash, part.start[:-1], part.start[1:], strict=True)
+            for impact in part.post_impact[a:b]
+        )
+        for group in ([whole], parts)
+    ]
+    assert by_token[0] == by_token[1]
+
+
+def test_statistics_without_a_token_are_refused():
+    with pytest.raises(ValueError, match="expected every token"):
+        score_occurrences(count_tokens([["a"], ["b"]]), statistics=Statistics.of(count_tokens([["a"]])))
+
+
+def test_what_is_refused_changes_nothing(tmp_path):
+    kb = build_kb([Entity("1", "a"), Entity("2", "b")], tmp_path / "kb")
+    with pytest.raises(ValueError, match=r"entities:2: id: '2' is in .*kb already; expected new ids \(1 are not\)"):
+        add_entities(kb, [Entity("3", "c"), Entity("2", "b")])
+    with pytest.raises(ValueError, match=r"entities:2: id: already used on line 1"):
+        add_entities(kb, [Entity("3", "c"), Entity("3", "d")])
+    with pytest.raises(ValueError, match=r"ids: 1 of 2 are not in .*: \['9'\]"):
+        remove_entities(kb, ["1", "9"])
+    with pytest.raises(TypeError, match="got one text '12'"):
+        remove_entities(kb, "12")
+    assert add_entities(kb, []).hash == remove_entities(kb, []).hash == kb.hash
+    assert sorted(p.name for p in (tmp_path / "kb").iterdir() if p.is_dir()) == []
+    removed = remove_entities(kb, ["1", "1"])
+    assert (removed.entity_count, len(removed)) == (1, 2)
+    with pytest.raises(LookupError, match="row 0: its entity '1' was removed"):
+        removed[0]
+    assert remove_entities(removed, ["2"]).entity_count == 0
+    assert len(compact(removed)) == 0
+
+
+def test_a_stale_index_is_refused_and_says_what_helps(tmp_path):
+    kb = build_kb([Entity("1", "a"), Entity("2", "b")], tmp_path / "kb")
+    build_name_index(kb, tmp_path / "names")
+    changed = remove_entities(kb, ["1"])
+    assert changed.hash != kb.hash
+    with pytest.raises(FolderError, match="bring it up to date"):
+        open_name_index(tmp_path / "names", changed)
+    other = build_kb([Entity("9", "x")], tmp_path / "other")
+    with pytest.raises(FolderError, match=r"has never held.*build it again"):
+        update_name_index(tmp_path / "names", other)
+
+
+def test_damaged_edits_are_found(tmp_path):
+    kb = add_entities(build_kb([Entity("1", "a")], tmp_path / "kb"), [Entity("2", "b")])
+    edits = tmp_path / "kb" / "edits.json"
+    good = edits.read_text()
+    for bad, message in (
+        ("{", "not a list of edits"),
+        (good.replace(kb.base.hash, "0" * 64), "belongs to '0000"),
+        (good.replace("added-000001", "../kb/added-000001"), "is not a plain folder name"),
+        (good.replace(json.loads(good)["edits"][0]["hash"], "f" * 64), "expected the edit ffffffffffff…, found"),
+    ):
+        edits.write_text(bad)
+        with pytest.raises(FolderError, match=message):
+            KnowledgeBase(tmp_path / "kb")
+
+
+def test_one_writer_at_a_time(tmp_path):
+    pytest.importorskip("fcntl")
+    kb = build_kb([Entity("1", "a")], tmp_path / "kb")
+    with kb_edits.one_writer(kb.path), pytest.raises(FolderError, match="another process is editing"):
+        add_entities(kb, [Entity("2", "b")])
+
+
+def test_a_disk_that_fills_at_the_last_moment_leaves_the_old_state(tmp_path, monkeypatch):
+    kb = build_kb([Entity("1", "a")], tmp_path / "kb")
+    before = sorted(p.name for p in (tmp_path / "kb").iterdir())
+
+    def full(*_args, **_options):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(kb_edits.os, "fsync", full)
+    for edit in (lambda: add_entities(kb, [Entity("2", "b")]), lambda: remove_entities(kb, ["1"])):
+        with pytest.raises(OSError, match="No space left"):
+            edit()
+        assert KnowledgeBase(tmp_path / "kb", verify=True).hash == kb.hash
+    monkeypatch.undo()
+    monkeypatch.setattr(kb_edits.json, "dump", full)
+    with pytest.raises(OSError, match="No space left"):
+        add_entities(kb, [Entity("2", "b")])
+    left = {p.name for p in (tmp_path / "kb").iterdir()} - {"edits.lock"}
+    assert sorted(left) == before
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
+def test_a_killed_edit_leaves_the_old_state_and_the_next_one_works(tmp_path):
+    kb = build_kb([Entity("1", "a")], tmp_path / "kb")
+    script = (
+        "import os, signal, sys\n"
+        "from oven_retrieval import Entity, KnowledgeBase, add_entities, building\n"
+        "building.commit = lambda *rest: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "add_entities(KnowledgeBase(sys.argv[1]), [Entity('2', 'b')])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "kb")], env=os.environ, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert (tmp_path / "kb" / "added-000001").is_dir()
+    assert KnowledgeBase(tmp_path / "kb").hash == kb.hash
+    assert [entity.name for entity in add_entities(kb, [Entity("2", "c")])] == ["a", "c"]
+
+
+def test_a_folder_that_was_being_replaced_is_not_lost(tmp_path):
+    build_kb([Entity("1", "a")], tmp_path / "kb")
+    (tmp_path / "kb").rename(tmp_path / "kb.old")  # a kill between the two renames
+    with pytest.raises(FolderError, match=r"rename .*kb.old to it"):
+        KnowledgeBase(tmp_path / "kb")
+    with pytest.raises(FileExistsError):
+        build_kb([Entity("1", "b")], tmp_path / "kb")
+    assert KnowledgeBase(Path(tmp_path / "kb"))[0].name == "a"

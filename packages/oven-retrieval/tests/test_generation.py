@@ -1,0 +1,292 @@
+"""Generative linkers around tiny random transformers models: against the probabilities of all names, one by one."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+tokenizers = pytest.importorskip("tokenizers")
+Image = pytest.importorskip("PIL.Image")
+
+from oven_retrieval import Entity, build_kb, build_linker  # noqa: E402  # torch may be absent
+from oven_retrieval.evaluation import read_predictions  # noqa: E402  # likewise
+from oven_retrieval.generation import (  # noqa: E402  # likewise
+    Asked,
+    NameGenerator,
+    load_generator,
+    make_prompts,
+    read_asked,
+    write_answers,
+)
+
+NAMES = ["wood", "wood duck", "mandarin duck", "golden gate", "gate", "duck", "tea rose", "rose"]
+VOCABULARY = ["<pad>", "</s>", "<unk>", "<image>", "what", "is", "this", "?", *dict.fromkeys(" ".join(NAMES).split())]
+PROMPTS = ["what is this ?", "is this wood", "duck ?"]
+
+
+@pytest.fixture(scope="module")
+def linker(tmp_path_factory):
+    entities = [Entity(f"Q{i}", name, aliases=("tea",) * (i == 7)) for i, name in enumerate(NAMES)]
+    twin = Entity("twin", "gate", popularity=5)  # before Q4, as it is more popular
+    return build_linker(build_kb([*entities, twin], tmp_path_factory.mktemp("kb") / "kb"))
+
+
+def make_tokenizer(pad="<pad>"):
+    words = tokenizers.Tokenizer(
+        tokenizers.models.WordLevel({word: i for i, word in enumerate(VOCABULARY)}, unk_token="<unk>")
+    )
+    words.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    words.add_special_tokens(["<image>"])
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=words,
+        pad_token=pad,
+        eos_token="</s>",
+        unk_token="<unk>",
+        model_input_names=["input_ids", "attention_mask"],
+    )
+
+
+TEXT = {"vocab_size": len(VOCABULARY), "eos_token_id": 1, "pad_token_id": 0, "bos_token_id": 1}
+
+
+def make_llava():
+    vision = transformers.CLIPVisionConfig(
+        hidden_size=16, intermediate_size=16, num_hidden_layers=2, num_attention_heads=2, image_size=28, patch_size=14,
+        projection_dim=16,
+    )  # fmt: skip
+    text = transformers.LlamaConfig(
+        hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=2,
+        max_position_embeddings=64, **TEXT,
+    )  # fmt: skip
+    config = transformers.LlavaConfig(
+        vision_config=vision, text_config=text, image_token_index=3, image_seq_length=4, eos_token_id=1, pad_token_id=0
+    )
+    model = transformers.LlavaForConditionalGeneration(config)
+    image = transformers.CLIPImageProcessor(size={"shortest_edge": 28}, crop_size={"height": 28, "width": 28})
+    return model, transformers.LlavaProcessor(
+        image, make_tokenizer(), patch_size=14, vision_feature_select_strategy="default", num_additional_image_tokens=1
+    )
+
+
+@pytest.fixture(scope="module", params=["gpt2", "t5", "llava"])
+def parts(request):
+    torch.manual_seed(0)
+    if request.param == "gpt2":
+        config = transformers.GPT2Config(n_positions=32, n_embd=16, n_layer=1, n_head=2, **TEXT)
+        model, processor = transformers.GPT2LMHeadModel(config), make_tokenizer(pad=None)
+    elif request.param == "t5":
+        config = transformers.T5Config(
+            d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2, decoder_start_token_id=0, **TEXT
+        )
+        model, processor = transformers.T5ForConditionalGeneration(config), make_tokenizer()
+    else:
+        model, processor = make_llava()
+    with torch.no_grad():  # random models are nearly indifferent: sharpen them
+        for name, weights in model.named_parameters():
+            if "norm" not in name and weights.ndim > 1:
+                weights.mul_(3 if request.param != "llava" else 4)
+    images = None
+    if request.param == "llava":
+        rng = np.random.default_rng(0)
+        images = [rng.integers(0, 256, (28, 28, 3), dtype=np.uint8) for _ in PROMPTS]
+    return request.param, model.eval(), processor, images
+
+
+def prompts_for(kind):
+    return [f"<image> {prompt}" if kind == "llava" else prompt for prompt in PROMPTS]
+
+
+def log_probability(model, processor, kind, prompt, image, name):
+    """Teacher forcing, one token after the other, in float64."""
+    tokenizer = getattr(processor, "tokenizer", processor)
+    tokens = [*tokenizer(name, add_special_tokens=False)["input_ids"], 1]
+    if image is None:
+        inputs = tokenizer([prompt], return_tensors="pt")
+    else:
+        inputs = processor(images=[image], text=[prompt], return_tensors="pt")
+    inputs.pop("token_type_ids", None)
+    total = 0.0
+    written = []
+    for token in tokens:
+        with torch.inference_mode():
+            if kind == "t5":
+                logits = model(**inputs, decoder_input_ids=torch.tensor([[0, *written]])).logits
+            else:
+                extended = dict(inputs)
+                more = torch.tensor([written], dtype=torch.long)
+                extended["input_ids"] = torch.cat([inputs["input_ids"], more], dim=1)
+                extended["attention_mask"] = torch.ones_like(extended["input_ids"])
+                logits = model(**extended).logits
+        total += float(torch.log_softmax(logits[0, -1].double(), -1)[token])
+        written.append(token)
+    return total
+
+
+def test_a_complete_search_equals_every_name_scored_alone(parts, linker):
+    kind, model, processor, images = parts
+    generator = NameGenerator(model, processor, linker, batch=2)
+    done = []
+    found = generator.constrained(
+        prompts_for(kind), images, k=9, beams=12, progress=lambda count, total: done.append((count, total))
+    )
+    assert done == [(2, 3), (3, 3)]
+    assert found.rows.shape == found.scores.shape == (3, 9)
+    for i, prompt in enumerate(prompts_for(kind)):
+        image = None if images is None else images[i]
+        defined = {name: log_probability(model, processor, kind, prompt, image, name) for name in NAMES}
+        assert sorted(found.rows[i].tolist()) == list(range(9))  # every entity, each once
+        for row, score, text in zip(found.rows[i].tolist(), found.scores[i], found.texts[i], strict=True):
+            assert text == linker.kb.names[row]
+            assert score == pytest.approx(defined[text], abs=2e-4)
+        assert (np.diff(found.scores[i]) <= 0).all()
+        ids = [linker.kb.ids[row] for row in found.rows[i]]
+        assert ids.index("Q4") - ids.index("twin") == 1
+    assert len({tuple(rows) for rows in found.rows.tolist()}) > 1  # the prompt matters
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_whatever_the_beams_only_names_come_out(parts, linker, beams):
+    kind, model, processor, images = parts
+    found = NameGenerator(model, processor, linker).constrained(prompts_for(kind), images, k=1, beams=beams)
+    assert (found.rows >= 0).all()
+    assert all(text[0] in NAMES for text in found.texts)
+    assert np.isfinite(found.scores).all()
+    best = NameGenerator(model, processor, linker).constrained(prompts_for(kind), images, k=1, beams=12)
+    assert (found.scores <= best.scores + 1e-4).all()
+
+
+def test_aliases_may_be_written_too(parts, linker):
+    kind, model, processor, images = parts
+    generator = NameGenerator(model, processor, linker, aliases=True)
+    found = generator.constrained(prompts_for(kind)[:1], images and images[:1], k=9, beams=12)
+    assert len(generator.trie()) == 10
+    assert sorted(found.rows[0].tolist()) == list(range(9))
+    assert {"tea", "rose"} & set(found.texts[0])
+
+
+def test_names_that_the_tokenizer_cannot_write_are_left_out_and_counted(tmp_path):
+    config = transformers.GPT2Config(n_positions=32, n_embd=16, n_layer=1, n_head=2, **TEXT)
+    model = transformers.GPT2LMHeadModel(config)
+    entities = [Entity("1", "wood"), Entity("2", "wood 東京"), Entity("3", "duck")]
+    generator = NameGenerator(model, make_tokenizer(), build_linker(build_kb(entities, tmp_path / "kb")))
+    assert sorted(generator.constrained(["is"], k=3, beams=3).rows[0].tolist()) == [-1, 0, 2]
+    assert generator.unwritable == 1
+    nothing = build_linker(build_kb([Entity("1", "東京")], tmp_path / "nothing"))
+    with pytest.raises(ValueError, match="its tokenizer can write none of the 1 names"):
+        NameGenerator(model, make_tokenizer(), nothing).constrained(["is"])
+
+
+def test_free_texts_are_mapped(parts, linker):
+    kind, model, processor, images = parts
+    generator = NameGenerator(model, processor, linker, batch=2)
+    found = generator.free(prompts_for(kind), images, k=2, max_new_tokens=4)
+    assert found.rows.shape == (3, 2)
+    for rows, scores, texts in zip(found.rows, found.scores, found.texts, strict=True):
+        assert rows.tolist() == linker.link([texts[0]], 2).rows[0].tolist()
+        assert np.array_equal(np.isnan(scores), rows < 0)
+
+
+def test_bad_input(parts, linker):
+    _, model, processor, _ = parts
+    generator = NameGenerator(model, processor, linker)
+    with pytest.raises(ValueError, match="beams: expected at least k = 3, got 2"):
+        generator.constrained(["x"], k=3, beams=2)
+    with pytest.raises(ValueError, match="images: expected one for each of the 1 prompts, got 2"):
+        generator.constrained(["x"], [None, None])
+    with pytest.raises(TypeError, match="got one text 'x'"):
+        generator.free("x")
+    assert generator.constrained([], k=2).rows.shape == (0, 2)
+
+
+QUESTIONS = [Asked(f"q{i}", prompt) for i, prompt in enumerate(PROMPTS)]
+
+
+def test_answers_to_a_file_continue_after_a_kill(parts, linker, tmp_path):
+    kind, model, processor, images = parts
+    asked = QUESTIONS
+    if images is not None:
+        asked = []
+        for i, (question, pixels) in enumerate(zip(QUESTIONS, images, strict=True)):
+            Image.fromarray(pixels).save(tmp_path / f"{i}.png")
+            asked.append(question._replace(image=tmp_path / f"{i}.png"))
+    template = "<image> {question}" if kind == "llava" else None
+    generator = NameGenerator(model, processor, linker, batch=2)
+    whole = tmp_path / "whole.jsonl"
+    assert write_answers(generator, asked, whole, template=template) == 3
+    records = [json.loads(line) for line in whole.read_text(encoding="utf-8").splitlines()]
+    assert [record["data_id"] for record in records] == ["q0", "q1", "q2"]
+    assert all(record["text"] in NAMES and np.isfinite(record["score"]) for record in records)
+    assert [p.entity_id for p in read_predictions(whole)] == [r["pred_entity_id"] for r in records]
+
+    def killed(done, count):
+        raise KeyboardInterrupt
+
+    half = tmp_path / "half.jsonl"
+    with pytest.raises(KeyboardInterrupt):
+        write_answers(generator, asked, half, template=template, progress=killed)
+    with (tmp_path / "half.jsonl.partial").open("a", encoding="utf-8") as file:
+        file.write('{"data_id": "q2", "pred')  # and the last line was cut
+    with pytest.raises(ValueError, match="holds answers to other questions"):
+        write_answers(generator, asked[1:], half, template=template)
+    assert write_answers(generator, asked, half, template=template) == 1
+    assert [json.loads(line)["data_id"] for line in half.read_text().splitlines()] == ["q0", "q1", "q2"]
+    assert [r["pred_entity_id"] for r in records] == [p.entity_id for p in read_predictions(half)]
+    with pytest.raises(FileExistsError, match="expected a new file"):
+        write_answers(generator, asked, half)
+    assert not (tmp_path / "half.jsonl.partial").exists()
+
+
+def test_a_saved_model_is_loaded(tmp_path, linker):
+    config = transformers.GPT2Config(n_positions=32, n_embd=16, n_layer=1, n_head=2, **TEXT)
+    transformers.GPT2LMHeadModel(config).save_pretrained(tmp_path / "gpt2")
+    make_tokenizer().save_pretrained(tmp_path / "gpt2")
+    generator = load_generator(str(tmp_path / "gpt2"), linker)
+    assert generator.constrained(["what is this ?"]).texts[0][0] in NAMES
+    model, processor = make_llava()
+    model.save_pretrained(tmp_path / "llava")
+    processor.save_pretrained(tmp_path / "llava")
+    loaded = load_generator(str(tmp_path / "llava"), linker)
+    assert type(loaded.processor).__name__ == "LlavaProcessor"
+    transformers.ViTConfig().save_pretrained(tmp_path / "vit")
+    with pytest.raises(ValueError, match="expected a model that generates text, got a 'vit'"):
+        load_generator(str(tmp_path / "vit"), linker)
+
+
+def test_questions_from_a_file(tmp_path):
+    path = tmp_path / "questions.jsonl"
+    path.write_text('{"data_id": "1", "question": "what?", "image_id": "7"}\n', encoding="utf-8")
+    assert read_asked(path) == [Asked("1", "what?")]
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "7.png").touch()
+    assert read_asked(path, tmp_path / "in")[0].image == tmp_path / "in" / "7.png"
+    for line, message in (
+        ('{"data_id": "1", "question": "what?"}', r"questions.jsonl:2: data_id: '1' occurs twice"),
+        ('{"data_id": "2"}', r"questions.jsonl:2: question: expected a text, got None"),
+    ):
+        path.write_text(f'{{"data_id": "1", "question": "what?"}}\n{line}\n', encoding="utf-8")
+        with pytest.raises(ValueError, match=message):
+            read_asked(path)
+    path.write_text("", encoding="utf-8")
+    with pytest.raises(ValueError, match="expected at least one question"):
+        read_asked(path)
+
+
+def test_prompts():
+    class Chat:
+        chat_template = "x"
+
+        @staticmethod
+        def apply_chat_template(messages, add_generation_prompt, tokenize):
+            assert add_generation_prompt
+            assert not tokenize
+            return repr(messages[0]["content"])
+
+    assert make_prompts(Chat(), ["a"], images=False) == ["'a'"]
+    assert make_prompts(Chat(), ["a"], images=True) == ["[{'type': 'image'}, {'type': 'text', 'text': 'a'}]"]
+    assert make_prompts(object(), ["a"], images=True) == ["a"]
+    with pytest.raises(ValueError, match=r"expected \{question\} in it"):
+        make_prompts(object(), ["a"], images=False, template="x")

@@ -1,0 +1,250 @@
+"""From questions in files to a folder that answers: training, a kill, the folder, predictions."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("jaxtyping")
+pytest.importorskip("safetensors.torch")
+
+from oven_retrieval import Entity, EntityFileError, FolderError, build_kb  # noqa: E402
+from oven_retrieval.evaluation import evaluate_files  # noqa: E402
+from oven_retrieval.models import (  # noqa: E402
+    ImageFolder,
+    Recipe,
+    Tower,
+    TrainingOptions,
+    entity_images,
+    hold_out,
+    known_questions,
+    open_model,
+    paper_recipe,
+    read_config,
+    read_questions,
+    train_model,
+    write_predictions,
+)
+from oven_retrieval.models.questions import answer_rows  # noqa: E402
+
+ENTITIES, SIDE = 24, 4
+QUICK = Recipe(steps=12, batch=16, rate=1e-2, warmup=2, check_every=4, patience=9)
+
+
+def picture(entity, noise=0.0, seed=0):
+    pattern = np.random.default_rng(entity).integers(0, 256, (3, SIDE, SIDE))
+    moved = pattern + noise * np.random.default_rng([entity, seed]).normal(size=pattern.shape)
+    return torch.from_numpy(np.clip(moved, 0, 255)).to(torch.uint8)
+
+
+def read(paths):
+    """Pictures from files that hold `entity seed`."""
+    numbers = [[int(part) for part in path.read_text().split()] for path in paths]
+    return torch.stack([picture(entity, 60.0, seed) for entity, seed in numbers])
+
+
+def make_towers():
+    """An encoder that knows the entities' names, roughly."""
+    generator = torch.Generator().manual_seed(0)
+    image = torch.nn.Linear(3 * SIDE * SIDE, 16)
+    text = torch.nn.Embedding(ENTITIES + 1, 16)
+    with torch.no_grad():
+        image.weight.copy_(torch.randn(16, 48, generator=generator) / 7)
+        image.bias.zero_()
+        known = image(torch.stack([picture(e) for e in range(ENTITIES)]).flatten(1) / 255 - 0.5)
+        text.weight[:ENTITIES] = known + 0.8 * torch.randn(ENTITIES, 16, generator=generator)
+        text.weight[ENTITIES] = torch.randn(16, generator=generator)
+
+    def words(texts):
+        return text(torch.tensor([int(t[6:]) if t.startswith("thing ") else ENTITIES for t in texts]))
+
+    return Tower(image, lambda x: image(x.float().flatten(1) / 255 - 0.5)), Tower(text, words)
+
+
+@pytest.fixture
+def world(tmp_path):
+    """A knowledge base, images, and questions of 8 pictures an entity."""
+    kb = build_kb((Entity(f"Q{i}", f"thing {i}", image=f"http://h/{i}.jpg") for i in range(ENTITIES)), tmp_path / "kb")
+    images, own = tmp_path / "images" / "00", tmp_path / "own"
+    images.mkdir(parents=True)
+    own.mkdir()
+    lines = []
+    for entity in range(ENTITIES):
+        if entity % 3 == 0:
+            (own / (f"Q{entity}.png" if entity % 2 else f"{entity}.jpg")).write_text(f"{entity} 99")
+        for number in range(8):
+            (images / f"oven_{entity}_{number}.JPEG").write_text(f"{entity} {number}")
+            split = "val_unseen" if entity >= 16 else "val_seen" if number >= 6 else "train"
+            lines.append(
+                {"data_id": f"d{entity}-{number}", "image_id": f"oven_{entity}_{number}", "question": "what is it?",
+                 "entity_id": f"Q{entity}", "entity_text": f"thing {entity}", "data_split": split}
+            )  # fmt: skip
+    for name, wanted in (("train", ("train",)), ("val", ("val_seen", "val_unseen"))):
+        chosen = [json.dumps(line) for line in lines if line["data_split"] in wanted]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(chosen) + "\n", encoding="utf-8")
+    folder = ImageFolder(tmp_path / "images")
+    train, validation = (read_questions(tmp_path / f"{name}.jsonl", folder)[0] for name in ("train", "val"))
+    return kb, train, validation, entity_images(kb, ImageFolder(own))
+
+
+def run(world, output, *, say=None, towers=make_towers, **changes):
+    kb, train, validation, pictures = world
+    options = replace(TrainingOptions(recipe=QUICK, batch=16, width=16, heads=2), **changes)
+    return train_model(
+        kb, train, validation, output, towers, encoder_name="toy@1", read=read, image_size=SIDE, pictures=pictures,
+        options=options, say=say,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "fine_tune"), [("clip2clip", None), ("clip2clip", "weight"), ("fusion", None)])
+def test_a_trained_folder_answers(world, tmp_path, kind, fine_tune):
+    kb, _, validation, _ = world
+    lines = []
+    model = run(world, tmp_path / "model", kind=kind, fine_tune=fine_tune, say=lines.append)
+    assert sorted(p.name for p in (tmp_path / "model").iterdir()) == [
+        "entities", "index", "model.json", "model.safetensors"
+    ]  # fmt: skip
+    assert not (tmp_path / "model.work").exists()
+    assert any(line.startswith("step 12 of 12: seen") for line in lines)
+    assert ("grid search on 96 training questions" in "\n".join(lines)) == (kind == "clip2clip")
+    questions = [question.text for question in validation]
+    pictures = read([question.image for question in validation])
+    found = model.search(pictures, questions, k=ENTITIES + 1)
+    right = found.rows[:, 0] == kb.rows([question.entity_id for question in validation])
+    seen = np.array([question.seen for question in validation])
+    config, report = read_config(tmp_path / "model")
+    assert (config.kind, config.fine_tune) == (kind, fine_tune)
+    # Stored vectors are float16: an answer may differ where two entities are as good as equal.
+    assert 100 * right[seen].mean() == pytest.approx(report["training"]["seen"], abs=5)
+    assert 100 * right[~seen].mean() == pytest.approx(report["training"]["unseen"], abs=5)
+    assert right.mean() > (3 if kind == "clip2clip" else 1) / ENTITIES
+    assert np.all(found.rows[:, ENTITIES] == -1)
+    again = open_model(tmp_path / "model", kb, make_towers, encoder_name="toy@1")
+    np.testing.assert_array_equal(again.search(pictures, questions, k=3).rows, found.rows[:, :3])
+    file = write_predictions(again, validation, tmp_path / "answers.jsonl", read, batch=7)
+    scores = evaluate_files(entity=(tmp_path / "val.jsonl", file), query=None)
+    assert "seen" in json.dumps(scores)
+    first = json.loads(file.read_text(encoding="utf-8").splitlines()[0])
+    assert first["pred_entity_id"] == kb.ids[int(found.rows[0, 0])]
+    with pytest.raises(FolderError, match="encoder is 'toy@1', expected 'other'; train again"):
+        open_model(tmp_path / "model", kb, make_towers, encoder_name="other")
+    with pytest.raises(ValueError, match="expected one of each per question, got 96, 1"):
+        model.search(pictures, ["what?"])
+    with pytest.raises(FileExistsError, match="model exists; expected a new folder"):
+        run(world, tmp_path / "model")
+
+
+@pytest.mark.parametrize("stage", ["question-texts: 192 to encode", "step 8 of 12", "entities: 24 to encode"])
+def test_a_killed_training_goes_on(world, tmp_path, stage):
+    whole = run(world, tmp_path / "whole", kind="fusion")
+
+    def dying(line):
+        if line.startswith(stage):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(world, tmp_path / "model", kind="fusion", say=dying)
+    assert not (tmp_path / "model").exists()
+    with pytest.raises(FolderError, match=r"unfinished training with other recipe, template is there"):
+        run(world, tmp_path / "model", kind="fusion", template="description", recipe=replace(QUICK, rate=0.5))
+    with pytest.raises(FolderError, match=r"unfinished training with other entity images is there"):
+        run((*world[:3], {}), tmp_path / "model", kind="fusion")
+    lines = []
+    continued = run(world, tmp_path / "model", kind="fusion", say=lines.append)
+    assert lines[0].startswith("going on with")
+    assert ("step 4 of 12" in "\n".join(lines)) == (stage.startswith("question"))
+    for name, value in whole.dual.module.state_dict().items():
+        assert torch.equal(value, continued.dual.module.state_dict()[name])
+    np.testing.assert_array_equal(whole.index.vectors.rows(0, 24), continued.index.vectors.rows(0, 24))
+
+
+def test_fine_tuning_moves_both_sides_apart(world, tmp_path):
+    model = run(world, tmp_path / "model", fine_tune="all", recipe=replace(QUICK, rate=3e-3))
+    module = model.dual.module
+    before = make_towers()[0].module.weight
+    if read_config(tmp_path / "model")[1]["training"]["step"]:
+        assert not torch.equal(module.query_image.module.weight, before)
+        assert not torch.equal(module.query_image.module.weight, module.entity_image.module.weight)
+    with pytest.raises(
+        ValueError, match=r"fine_tune: no weight's name matches 'block7'; some of the names are \['weight"
+    ):
+        run(world, tmp_path / "other", fine_tune="block7")
+    with pytest.raises(ValueError, match="Fusion trains its own layers only"):
+        run(world, tmp_path / "third", kind="fusion", fine_tune="all")
+
+
+def test_questions_that_cannot_be_used(world, tmp_path):
+    kb, train, validation, pictures = world
+    folder = ImageFolder(tmp_path / "images")
+    assert pictures.keys() == {e for e in range(ENTITIES) if e % 3 == 0}
+    good = {"data_id": "a", "image_id": "oven_1_1", "question": "?", "entity_id": "Q1"}
+    for change, expected in (
+        ({"image_id": "oven_77"}, r"q.jsonl:2: image_id: .*expected one image file named 'oven_77'"),
+        ({"question": None}, r"q.jsonl:2: question: expected a text, got None"),
+        ({"data_id": "a"}, r"q.jsonl:2: data_id: 'a' occurs twice"),
+        ({"entity_id": " "}, r"q.jsonl:2: entity_id: expected a text, got ' '"),
+    ):
+        lines = [json.dumps(good), json.dumps({**good, "data_id": "b", **change})]
+        (tmp_path / "q.jsonl").write_text("\n".join(lines), encoding="utf-8")
+        with pytest.raises(EntityFileError, match=expected):
+            read_questions(tmp_path / "q.jsonl", folder)
+    (tmp_path / "q.jsonl").write_text(
+        "\n".join([json.dumps(good), json.dumps({**good, "data_id": "b", "image_id": "x"})]), encoding="utf-8"
+    )
+    kept, left_out = read_questions(tmp_path / "q.jsonl", folder, skip_missing=True)
+    assert ([q.data_id for q in kept], left_out) == (["a"], 1)
+    (tmp_path / "images" / "oven_1_1.png").touch()
+    with pytest.raises(LookupError, match=r"expected one image file named 'oven_1_1'; there are 2, such as"):
+        ImageFolder(tmp_path / "images").find("oven_1_1")
+    with pytest.raises(FileNotFoundError, match="expected a folder of images"):
+        ImageFolder(tmp_path / "nothing")
+    strange = [replace(train[0], entity_id="Q999"), train[1]]
+    with pytest.raises(ValueError, match=r"1 of 2 questions ask for entities that .* lacks, such as \['Q999'\]"):
+        answer_rows(kb, strange)
+    assert known_questions(kb, strange) == [train[1]]
+    with pytest.raises(ValueError, match=r"validation: expected questions of seen and of unseen entities"):
+        run((kb, train, [q for q in validation if q.seen], pictures), tmp_path / "model")
+
+
+def test_without_safetensors_nothing_starts(world, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    monkeypatch.delitem(sys.modules, "safetensors.torch")
+    with pytest.raises(ImportError, match=r"pip install 'oven-retrieval\[torch\]'"):
+        run(world, tmp_path / "model")
+    assert not (tmp_path / "model.work").exists()
+
+
+def test_held_out_questions(world):
+    _, train, _, _ = world
+    rest, validation = hold_out(train, 0.2, seed=3)
+    assert len(rest) + len(validation) == len(train)
+    trained = {question.entity_id for question in rest}
+    for question in validation:
+        assert question.seen == (question.entity_id in trained)
+    assert sum(not question.seen for question in validation) == 3 * 6
+    assert hold_out(train, 0.2, seed=3) == (rest, validation)
+    assert hold_out(train, 0.2, seed=4) != (rest, validation)
+    with pytest.raises(ValueError, match="each has one"):
+        hold_out([question for question in train if question.data_id.endswith("-0")])
+    with pytest.raises(ValueError, match=r"share: expected above 0 and below 0.5, got 0.7"):
+        hold_out(train, 0.7)
+
+
+def test_recipes_are_the_paper_s():
+    recipe = paper_recipe("fusion", fine_tune=False)
+    assert (recipe.steps, recipe.batch, recipe.rate, recipe.warmup, recipe.final_rate) == (
+        10_000,
+        4096,
+        1e-3,
+        1000,
+        1e-6,
+    )
+    recipe = paper_recipe("clip2clip", fine_tune=True)
+    assert (recipe.steps, recipe.batch, recipe.rate, recipe.final_rate) == (2000, 4096, 1e-4, 1e-6)
+    with pytest.raises(ValueError, match="kind: expected one of"):
+        paper_recipe("blip", fine_tune=False)

@@ -1,0 +1,80 @@
+"""A project folder: what lines get no answer and why, and indexes that follow the entities."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from oven_retrieval import FolderError, KnowledgeBase, add_entities, read_entities
+from oven_retrieval.workspace import (
+    LONGEST_NAME,
+    add_to_workspace,
+    build_workspace,
+    compact_workspace,
+    link_lines,
+    open_workspace,
+    remove_from_workspace,
+    update_workspace,
+)
+
+
+def write(path, *records):
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def project(tmp_path):
+    source = write(tmp_path / "kb.jsonl", {"id": "1", "name": "Mandarin duck"}, {"id": "2", "name": "Wood"})
+    build_workspace(source, tmp_path / "project", typos=True)
+    return tmp_path / "project"
+
+
+def first(linker, *lines):
+    return [record["entities"][0]["id"] if record["entities"] else None for record in link_lines(linker, lines)]
+
+
+def test_lines_without_an_answer_say_why(project):
+    records = list(link_lines(open_workspace(project), ["", " \t\r\n", "x" * (LONGEST_NAME + 1), "zzz", "wood\r\n"]))
+    assert [record.get("problem") for record in records] == [
+        "empty line",
+        "empty line",
+        "10,001 characters, expected at most 10,000",
+        "no name shares a word with it",
+        None,
+    ]
+    assert len(records[2]["query"]) == 81
+    assert records[4]["query"] == "wood"
+
+
+def test_more_answers_than_entities_are_refused(project):
+    with pytest.raises(ValueError, match=r"k: expected at most 2, the entities of .*kb, got 3"):
+        next(link_lines(open_workspace(project), ["wood"], k=3))
+
+
+def test_indexes_follow_the_entities(project, tmp_path):
+    assert first(open_workspace(project, typos=True), "mandarin dukc", "golden gate") == ["1", None]
+    linker = add_to_workspace(write(tmp_path / "more.jsonl", {"id": "3", "name": "Golden Gate"}), project)
+    assert first(linker, "goldne gate", "wood") == ["3", "2"]
+    remove_from_workspace(["1"], project)
+    assert first(open_workspace(project, typos=True), "mandarin dukc", "golden gate") == [None, "3"]
+    assert len(compact_workspace(project).kb) == 2
+    assert first(open_workspace(project, typos=True), "goldne gate", "wood") == ["3", "2"]
+    assert first(open_workspace(project), "goldne gtae") == [None]
+    assert first(open_workspace(project, engine="rank_bm25"), "golden") == ["3"]
+
+
+def test_an_edit_that_was_interrupted_is_brought_to_its_end(project, tmp_path):
+    more = write(tmp_path / "more.jsonl", {"id": "3", "name": "Golden Gate"})
+    add_entities(KnowledgeBase(project / "kb"), read_entities(more))  # and then the process died
+    with pytest.raises(FolderError, match="gate-runner oven update"):
+        open_workspace(project)
+    update_workspace(project)
+    assert first(open_workspace(project, typos=True), "goldne gate") == ["3"]
+
+
+def test_a_project_without_a_typo_index(tmp_path):
+    build_workspace(write(tmp_path / "kb.jsonl", {"id": "1", "name": "Wood"}), tmp_path / "project")
+    with pytest.raises(FolderError, match=r"typos: expected a folder"):
+        open_workspace(tmp_path / "project", typos=True)
