@@ -1,4 +1,4 @@
-"""Scores of minimal pairs from their 2 x 2 similarities, and how far a model is from equivariance on them."""
+"""Text, image and group score of minimal pairs, from their 2 x 2 similarities."""
 
 from __future__ import annotations
 
@@ -39,19 +39,6 @@ class WinogroundScores(NamedTuple):
     outcomes: NDArray[np.bool_]
 
 
-class Residuals(NamedTuple):
-    """Equivariance residuals, float64 [n] each; all are zero for a model whose scores change as the pair does.
-
-    text: (s00 - s10) - (s11 - s01), how unevenly the two images tell the captions apart.
-    image: (s00 - s01) - (s11 - s10), how unevenly the two captions tell the images apart.
-    v1: s01 - s10, which is half of text minus image.
-    """
-
-    text: NDArray[np.float64]
-    image: NDArray[np.float64]
-    v1: NDArray[np.float64]
-
-
 def winoground_scores(
     scores: ArrayLike, *, level: float = 0.95, resamples: int = 1000, seed: int = 0
 ) -> WinogroundScores:
@@ -84,7 +71,7 @@ def winoground_scores(
     Source:
         EqBen section 4 (text, image and group scores as in Winoground); chance as derived from four independent scores.
     """
-    s = _checked(scores)
+    s = checked_scores(scores)
     if not 0.0 < level < 1.0 or resamples < 1:
         raise ValueError(f"level = {level!r} and resamples = {resamples!r}: expected within (0, 1) and at least 1")
     text = (s[:, 0, 0] > s[:, 1, 0]) & (s[:, 1, 1] > s[:, 0, 1])
@@ -102,34 +89,8 @@ def winoground_scores(
     return WinogroundScores(shares[0], shares[1], shares[2], ties, outcomes)
 
 
-def equivariance_residuals(scores: ArrayLike) -> Residuals:
-    """How unevenly a model's scores answer to the same change, pair by pair.
-
-    Args:
-        scores: [n, 2, 2] with `scores[k, c, i]`, as in `winoground_scores`.
-
-    Returns:
-        The residuals on the text side, on the image side, and of the v1 form. text = d - a and image = d + a with
-        d = s00 - s11 and a = s10 - s01 = -v1.
-
-    Raises:
-        ValueError: The shape that is wrong, or the first entry that is not finite.
-
-    Example:
-        >>> residuals = equivariance_residuals([[[0.75, 0.25], [0.5, 0.75]]])
-        >>> residuals.text.tolist(), residuals.image.tolist(), residuals.v1.tolist()
-        ([-0.25], [0.25], [-0.25])
-
-    Source:
-        EqSim's equivariance terms, read on one pair.
-    """
-    s = _checked(scores)
-    text = (s[:, 0, 0] - s[:, 1, 0]) - (s[:, 1, 1] - s[:, 0, 1])
-    image = (s[:, 0, 0] - s[:, 0, 1]) - (s[:, 1, 1] - s[:, 1, 0])
-    return Residuals(text, image, s[:, 0, 1] - s[:, 1, 0])
-
-
-def _checked(scores: ArrayLike) -> NDArray[np.float64]:
+def checked_scores(scores: ArrayLike) -> NDArray[np.float64]:
+    """Scores as float64 [n, 2, 2], or an error with the shape or the first entry that is not finite."""
     s = np.asarray(scores, dtype=np.float64)
     if s.ndim != 3 or s.shape[1:] != (2, 2) or not len(s):
         raise ValueError(f"scores have shape {s.shape}, expected (n, 2, 2) with n >= 1: scores[k, caption, image]")

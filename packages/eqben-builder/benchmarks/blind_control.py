@@ -1,0 +1,64 @@
+"""The blind control on pairs that are built here: a model that reads captions only must stay at chance."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from eqben_builder.build import Made
+from eqben_builder.build.registry import builder_of
+from eqben_builder.scoring import blind_scores
+
+PAIRS, LIMIT = 6000, 0.02
+BUILDERS = {"micro": {"size": 32}, "kubric": {"engine": "raster", "size": 64}}
+
+
+def main() -> None:
+    leaking = [(f"a {colour} ball", f"no {colour} ball") for colour in ("red", "blue", "green", "pink") * 50]
+    if blind_scores(leaking).leak < 0.49:
+        sys.exit("the control does not see captions that give the answer away: nothing is reported")
+    results = {}
+    for subset, options in BUILDERS.items():
+        builder = builder_of(subset)(**options)
+        captions: list[tuple[str, str]] = []
+        aspects: list[str] = []
+        start, index = time.process_time(), 0
+        while len(captions) < PAIRS:
+            made = builder.make(index)
+            index += 1
+            if isinstance(made, Made):
+                captions.append(made.captions)
+                aspects.append(made.aspect)
+        built = time.process_time() - start
+        found = {"all": blind_scores(captions)}
+        for aspect in sorted(set(aspects)):
+            some = [pair for pair, one in zip(captions, aspects, strict=True) if one == aspect]
+            found[aspect] = blind_scores(some)
+        for name, one in found.items():
+            assert one.learnt is not None
+            print(
+                f"{subset} {name}: {len(one.outcomes)} pairs, caption 0 likelier {one.likelier.value:.3f} "
+                f"({one.likelier.low:.3f}, {one.likelier.high:.3f}), told apart {one.learnt.value:.3f} "
+                f"({one.learnt.low:.3f}, {one.learnt.high:.3f}), leak {one.leak:.3f}"
+            )
+        results[subset] = {
+            name: {"pairs": len(one.outcomes), "likelier": one.likelier, "learnt": one.learnt, "leak": one.leak}
+            for name, one in found.items()
+        } | {"seconds_to_build": round(built, 1)}
+    worst = max(results[subset]["all"]["leak"] for subset in results)
+    print(f"worst leak over all aspects {worst:.3f} (target {LIMIT})")
+    report = {
+        "machine": platform.machine(), "python": platform.python_version(), "numpy": np.__version__,
+        "worst_leak": worst, "results": results,
+    }  # fmt: skip
+    place = Path(__file__).parent / "results" / "blind_control.json"
+    place.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""What a folder of floor-scene pairs costs and holds: CPU seconds and bytes for each pair, certificates, colour pairs.
+
+    python packages/eqben-builder/benchmarks/kubric_pairs.py FOLDER [--engine mitsuba|raster] [--pairs 20] [--workers 1]
+        [--output FILE]
+
+Builds `--pairs` pairs of each aspect into FOLDER (an unfinished build is continued, and only what is made now is
+timed), verifies the folder, and prints no figure when a certificate does not hold. CPU seconds are those of this
+process and its workers; `hours_for_6000` divides them by two cores. The estimate is the first that the build gives,
+and is compared with what the rest then took.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from eqben_builder.build import Progress, build, read_records, verify
+from eqben_builder.kubric import KubricBuilder
+
+
+def cpu_seconds() -> float:
+    spent = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(part.ru_utime + part.ru_stime for part in spent)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--engine", default="mitsuba", choices=("mitsuba", "raster"))
+    parser.add_argument("--pairs", type=int, default=20, help="of each aspect")
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--output", type=Path)
+    options = parser.parse_args()
+    seen: list[tuple[Progress, float, float]] = []
+    begun, start = cpu_seconds(), time.perf_counter()
+    manifest = build(
+        KubricBuilder(engine=options.engine),
+        options.folder,
+        pairs=options.pairs,
+        workers=options.workers,
+        progress=lambda now: seen.append((now, time.perf_counter(), cpu_seconds())),
+    )
+    cpu, wall = cpu_seconds() - begun, time.perf_counter() - start
+    start = time.perf_counter()
+    found = verify(options.folder)
+    if found.failures or found.certified != manifest["pairs"]:
+        for failure in found.failures[:20]:
+            print(failure, file=sys.stderr)
+        sys.exit(f"FAILED: {len(found.failures)} failures, {found.certified} of {manifest['pairs']} certified")
+    result = {
+        "engine": options.engine,
+        "pairs": manifest["pairs"],
+        "counts": manifest["counts"],
+        "dropped": manifest["dropped"],
+        "certified_again": found.certified,
+        "verify_seconds": round(time.perf_counter() - start, 1),
+        "megabytes": round(manifest["bytes"] / 1e6, 2),
+        "megabytes_for_6000": round(manifest["bytes"] / manifest["pairs"] * 6000 / 1e6, 1),
+        "workers": options.workers,
+        "versions": manifest["versions"],
+        "hash": manifest["hash"],
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+    }
+    if seen:
+        made = seen[-1][0].pairs - seen[0][0].pairs + 1
+        result |= {
+            "made_now": made,
+            "wall_seconds": round(wall, 1),
+            "cpu_seconds_per_pair": round(cpu / made, 4),
+            "hours_for_6000_on_2_cores": round(cpu / made * 6000 / 2 / 3600, 3),
+        }
+        first = next(((now, at, spent) for now, at, spent in seen if now.seconds_left is not None), None)
+        if first is not None and first[0].seconds_left and first[0].bytes_total:
+            result |= {
+                "estimated_after_pairs": first[0].pairs,
+                "estimated_seconds_over_actual": round(first[0].seconds_left / (seen[-1][1] - first[1]), 3),
+                "estimated_bytes_over_actual": round(first[0].bytes_total / manifest["bytes"], 3),
+            }
+    colours = [r for r in read_records(options.folder) if r.certificate["difference"]["field"] == "colour"]
+    if colours:
+        outside = [record.certificate["pixels"]["moved_outside"] for record in colours]
+        result |= {
+            "colour_pairs": len(colours),
+            "moved_outside_mask": {"mean": round(float(np.mean(outside)), 5), "most": round(float(np.max(outside)), 5)},
+        }
+        untouched = [record.source["render"].get("untouched_before_denoising") for record in colours]
+        if None not in untouched:
+            shares = [round(float(value), 4) for value in (np.mean(untouched), np.min(untouched))]
+            result["untouched_before_denoising"] = {"mean": shares[0], "least": shares[1]}
+    text = json.dumps(result, indent=1)
+    print(text)
+    if options.output:
+        options.output.write_text(f"{text}\n")
+
+
+if __name__ == "__main__":
+    main()

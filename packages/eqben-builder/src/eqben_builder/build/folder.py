@@ -1,0 +1,264 @@
+"""A build folder: pictures, `pairs.jsonl`, a journal while it grows, and a manifest when it is whole.
+
+A pair is committed in two phases: its pictures are written under temporary names and renamed, its rows are appended to
+`pairs.jsonl`; then one line of `journal.jsonl` says which job this was and how long `pairs.jsonl` is now. What a killed
+build left after its last whole journal line is cut off when it is continued, so that nothing is lost or doubled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from eqben_builder.records import PairRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from io import FileIO
+
+SCHEMA = "eqben-builder/1"
+MANIFEST, PAIRS, JOURNAL = "manifest.json", "pairs.jsonl", "journal.jsonl"
+
+
+class Entry(NamedTuple):
+    """One journal line: a job that is done.
+
+    job: Its index.
+    end: Length of `pairs.jsonl` after it, in bytes.
+    files: Path -> (SHA-256, bytes) of each picture and mask it wrote.
+    hashes: Two perceptual hashes for each pair it kept.
+    kept: Number of pairs kept, for each aspect.
+    dropped: Number of pairs dropped, for each reason.
+    """
+
+    job: int
+    end: int
+    files: dict[str, tuple[str, int]]
+    hashes: list[tuple[int, int]]
+    kept: dict[str, int]
+    dropped: dict[str, int]
+
+
+def digest(content: bytes) -> str:
+    """SHA-256 in hexadecimal."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def final_hash(files: dict[str, str]) -> str:
+    """One hash over all pairs and pictures: SHA-256 of the lines "hash  path", in the order of the paths."""
+    return digest("".join(f"{files[path]}  {path}\n" for path in sorted(files)).encode())
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write beside the file, then rename: a reader sees the old content or the new, never a part."""
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        with partial.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def read_manifest(folder: Path) -> dict[str, Any] | None:
+    """The manifest, or None where there is none.
+
+    Raises:
+        ValueError: A manifest that is not JSON, or of another schema.
+    """
+    path = folder / MANIFEST
+    if not path.exists():
+        return None
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    if not isinstance(manifest, dict) or manifest.get("schema") != SCHEMA:
+        found = manifest.get("schema") if isinstance(manifest, dict) else type(manifest).__name__
+        raise ValueError(f"{path}: field 'schema' is {found!r}, expected {SCHEMA!r}")
+    return manifest
+
+
+def read_records(folder: str | os.PathLike[str]) -> Iterator[PairRecord]:
+    """Read the pairs of a build folder one by one, also while it still grows.
+
+    Args:
+        folder: What `build` wrote.
+
+    Yields:
+        Records in the order of their jobs.
+
+    Raises:
+        FileNotFoundError: The folder holds no `pairs.jsonl`.
+        ValueError: The file, line and field that is wrong.
+    """
+    path = Path(folder) / PAIRS
+    if not path.is_file():
+        raise FileNotFoundError(f"{folder} is no build folder: it holds no {PAIRS}")
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n"):
+                break
+            where = f"{path}, line {number}"
+            try:
+                row = json.loads(line)
+            except ValueError as error:
+                raise ValueError(f"{where}: {error}") from error
+            yield PairRecord.from_dict(row, where=where)
+
+
+def places(name: str) -> tuple[str, str, str]:
+    """Where a pair's two pictures and its mask lie; `name` is its id without the subset.
+
+    Example:
+        >>> places("012345")
+        ('images/012/012345_0.png', 'images/012/012345_1.png', 'masks/012/012345.png')
+    """
+    shelf = f"{int(name.split('-')[0]) // 1000:03d}"
+    return f"images/{shelf}/{name}_0.png", f"images/{shelf}/{name}_1.png", f"masks/{shelf}/{name}.png"
+
+
+class Ledger:
+    """The growing half of a build folder: appends jobs, and finds on opening what an earlier process committed.
+
+    Args:
+        folder: Exists.
+
+    Attributes:
+        entries: The committed jobs, in order.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.entries: list[Entry] = []
+        self._journal_end = 0
+        self._pairs_end = 0
+        for entry, end in _journal_lines(folder / JOURNAL):
+            if not _intact(folder, entry):
+                break
+            self.entries.append(entry)
+            self._journal_end, self._pairs_end = end, entry.end
+        self._pairs = _opened(folder / PAIRS, self._pairs_end)
+        self._journal = _opened(folder / JOURNAL, self._journal_end)
+
+    def commit(
+        self,
+        job: int,
+        records: list[PairRecord],
+        files: dict[str, bytes],
+        hashes: list[tuple[int, int]],
+        dropped: dict[str, int],
+    ) -> Entry:
+        """Write one job's pictures and rows, then its journal line.
+
+        Raises:
+            OSError: Whatever the disk says; the folder is then as it was before this job.
+        """
+        kept: dict[str, int] = {}
+        for record in records:
+            kept[record.aspect] = kept.get(record.aspect, 0) + 1
+        try:
+            for path, content in files.items():
+                target = self.folder / path
+                target.parent.mkdir(parents=True, exist_ok=True)
+                partial = target.with_name(f"{target.name}.partial")
+                partial.write_bytes(content)
+                partial.replace(target)
+            rows = "".join(f"{json.dumps(record.to_dict(), ensure_ascii=False)}\n" for record in records).encode()
+            _append(self._pairs, rows)
+            sums = {path: (digest(content), len(content)) for path, content in files.items()}
+            entry = Entry(job, self._pairs_end + len(rows), sums, hashes, kept, dropped)
+            line = f"{json.dumps(entry._asdict())}\n".encode()
+            _append(self._journal, line)
+        except OSError:
+            self._roll_back(files)
+            raise
+        self._pairs_end = entry.end
+        self._journal_end += len(line)
+        self.entries.append(entry)
+        return entry
+
+    def _roll_back(self, files: dict[str, bytes]) -> None:
+        for path in files:
+            target = self.folder / path
+            target.unlink(missing_ok=True)
+            target.with_name(f"{target.name}.partial").unlink(missing_ok=True)
+        self._pairs = _reopened(self._pairs, self.folder / PAIRS, self._pairs_end)
+        self._journal = _reopened(self._journal, self.folder / JOURNAL, self._journal_end)
+
+    def close(self) -> None:
+        """Close both files, their content safely on the disk."""
+        for file in (self._pairs, self._journal):
+            if not file.closed:
+                os.fsync(file.fileno())
+                file.close()
+
+    def finish(self, manifest: dict[str, Any]) -> None:
+        """Remove what no pair refers to, write the manifest, and drop the journal."""
+        self.close()
+        named = {path for entry in self.entries for path in entry.files}
+        for kind in ("images", "masks"):
+            for path in sorted((self.folder / kind).rglob("*")):
+                if path.is_file() and path.relative_to(self.folder).as_posix() not in named:
+                    path.unlink()
+        write_atomically(self.folder / MANIFEST, f"{json.dumps(manifest, indent=1)}\n".encode())
+        (self.folder / JOURNAL).unlink(missing_ok=True)
+
+
+def _append(file: FileIO, content: bytes) -> None:
+    # Unbuffered: a write that a full disk cuts short must not be tried again when the file is closed.
+    left = memoryview(content)
+    while left:
+        left = left[file.write(left) or 0 :]
+
+
+def _opened(path: Path, length: int) -> FileIO:
+    file = path.open("ab", buffering=0)
+    file.truncate(length)
+    return file
+
+
+def _reopened(file: FileIO, path: Path, length: int) -> FileIO:
+    file.close()
+    return _opened(path, length)
+
+
+def _journal_lines(path: Path) -> Iterator[tuple[Entry, int]]:
+    """Whole journal lines, each with where it ends; the rest of a line that a killed process left is not one."""
+    if not path.exists():
+        return
+    end = 0
+    for line in path.read_bytes().splitlines(keepends=True):
+        try:
+            row = json.loads(line if line.endswith(b"\n") else b"")
+            files = {name: (str(value[0]), int(value[1])) for name, value in row["files"].items()}
+            hashes = [(int(first), int(second)) for first, second in row["hashes"]]
+            entry = Entry(int(row["job"]), int(row["end"]), files, hashes, dict(row["kept"]), dict(row["dropped"]))
+        except (ValueError, TypeError, KeyError):
+            return
+        end += len(line)
+        yield entry, end
+
+
+def _intact(folder: Path, entry: Entry) -> bool:
+    """Whether the rows and pictures that a journal line speaks of are there and whole."""
+    pairs = folder / PAIRS
+    if not pairs.exists() or pairs.stat().st_size < entry.end:
+        return False
+    for name, (sha, size) in entry.files.items():
+        path = folder / name
+        if not path.is_file() or path.stat().st_size != size or file_digest(path) != sha:
+            return False
+    return True

@@ -1,0 +1,193 @@
+"""Check a build folder from what is on the disk alone: hashes, rows, certificates made again, near-duplicates."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from eqben_builder.build.evidence import pixel_change, token_edits
+from eqben_builder.build.folder import JOURNAL, MANIFEST, PAIRS, file_digest, final_hash, read_manifest
+from eqben_builder.build.registry import certifier_of
+from eqben_builder.duplicates import near_duplicates, perceptual_hash
+from eqben_builder.records import PairRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One thing that does not hold: where (a pair's id, a file or "manifest.json"), which check, and what was found."""
+
+    where: str
+    check: str
+    found: str
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What `verify` found.
+
+    Args:
+        pairs: Rows read.
+        certified: Pairs whose certificate was made again and is the same; of subsets whose source is on the disk.
+        failures: Everything that does not hold, in the order in which it was found.
+    """
+
+    pairs: int
+    certified: int
+    failures: tuple[Failure, ...]
+
+
+def verify(folder: str | os.PathLike[str], *, progress: Callable[[int, int], None] | None = None) -> Verification:
+    """Check a whole build folder again, believing nothing that it says of itself.
+
+    Every file has the hash that the manifest gives and no file is missing or too many; the hash over everything, the
+    counts and the sizes are right; each row is a record, its captions differ, its pictures differ and are of one size;
+    the certificate, made again from the record's source, pictures and mask, is the one in the row; no two pairs are
+    near-duplicates at the manifest's distance.
+
+    Args:
+        folder: What `build` wrote.
+        progress: Called with the number of pairs checked and of all pairs.
+
+    Returns:
+        The failures, none where everything holds.
+
+    Raises:
+        FileNotFoundError: The folder holds no manifest.
+        ValueError: A manifest that cannot be read.
+    """
+    root = Path(folder)
+    manifest = read_manifest(root)
+    if manifest is None:
+        raise FileNotFoundError(f"{root} is no build folder: it holds no {MANIFEST}")
+    failures = list(_manifest_failures(root, manifest))
+    records, broken = _records(root)
+    failures += broken
+    failures += _count_failures(manifest, records)
+    hashes, certified = [], 0
+    for number, record in enumerate(records):
+        try:
+            first, second, mask = _pictures(root, record)
+        except (OSError, ValueError) as error:
+            failures.append(Failure(record.id, "pictures", str(error)))
+            hashes.append((0, (1 << 64) - 1 - number))
+            continue
+        hashes.append((perceptual_hash(first), perceptual_hash(second)))
+        found = list(_pair_failures(record, first, second, mask))
+        failures += found
+        certified += not found and certifier_of(record.subset) is not None
+        if progress is not None:
+            progress(number + 1, len(records))
+    bits = manifest.get("duplicate_bits")
+    if isinstance(bits, int):
+        for earlier, later in near_duplicates(hashes, bits):
+            failures.append(Failure(records[later].id, "duplicates", f"nearly repeats {records[earlier].id}"))
+    return Verification(len(records), certified, tuple(failures))
+
+
+def _manifest_failures(root: Path, manifest: dict[str, Any]) -> Iterator[Failure]:
+    if manifest.get("complete") is not True:
+        yield Failure(MANIFEST, "complete", "the build is not finished; the same build continues")
+        return
+    files = manifest.get("files")
+    if not isinstance(files, dict):
+        yield Failure(MANIFEST, "files", f"expected an object, found {type(files).__name__}")
+        return
+    there = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()} - {MANIFEST, JOURNAL}
+    for path in sorted({*files, *there}):
+        if path not in there:
+            yield Failure(path, "files", "is missing")
+        elif path not in files:
+            yield Failure(path, "files", "is not in the manifest")
+        elif file_digest(root / path) != files[path]:
+            yield Failure(path, "hash", f"is not {files[path]}")
+    if manifest.get("hash") != final_hash(files):
+        yield Failure(MANIFEST, "hash", f"the hash over everything is {final_hash(files)}, not {manifest.get('hash')}")
+
+
+def _records(root: Path) -> tuple[list[PairRecord], list[Failure]]:
+    records, failures, ids = [], [], Counter[str]()
+    path = root / PAIRS
+    lines = path.read_bytes().splitlines() if path.is_file() else []
+    for number, line in enumerate(lines, 1):
+        where = f"{PAIRS}, line {number}"
+        try:
+            record = PairRecord.from_dict(json.loads(line), where=where)
+        except ValueError as error:
+            failures.append(Failure(where, "record", str(error).removeprefix(f"{where}: ")))
+            continue
+        records.append(record)
+        ids[record.id] += 1
+        if ids[record.id] == 2:
+            failures.append(Failure(record.id, "record", "the id is given twice"))
+    return records, failures
+
+
+def _count_failures(manifest: dict[str, Any], records: list[PairRecord]) -> Iterator[Failure]:
+    if manifest.get("complete") is not True:
+        return
+    counts = Counter(record.aspect for record in records)
+    said = manifest.get("counts")
+    if not isinstance(said, dict) or {k: v for k, v in said.items() if v} != dict(counts):
+        yield Failure(MANIFEST, "counts", f"says {said}, the rows are {dict(counts)}")
+    subsets = str(manifest.get("subset")).split("+")
+    for record in records:
+        if record.subset not in subsets:
+            yield Failure(record.id, "record", f"is of {record.subset!r} in a build of {manifest.get('subset')!r}")
+
+
+def _pictures(root: Path, record: PairRecord) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.bool_] | None]:
+    pictures = []
+    for path in (record.image0, record.image1):
+        with Image.open(root / path) as image:
+            pictures.append(np.asarray(image.convert("RGB")))
+    if pictures[0].shape != pictures[1].shape:
+        raise ValueError(f"the pictures' sizes are {pictures[0].shape[:2]} and {pictures[1].shape[:2]}")
+    name = record.certificate.get("mask")
+    if name is None:
+        return pictures[0], pictures[1], None
+    place = (root / str(name)).resolve()
+    if not place.is_relative_to(root.resolve()):
+        raise ValueError(f"the mask leads out of the folder: {name!r}")
+    with Image.open(place) as image:
+        mask = np.asarray(image.convert("L")) > 127
+    return pictures[0], pictures[1], mask
+
+
+def _pair_failures(
+    record: PairRecord, first: NDArray[np.uint8], second: NDArray[np.uint8], mask: NDArray[np.bool_] | None
+) -> Iterator[Failure]:
+    # The files' names say which picture is which, so that two exchanged rows cannot pass.
+    stem = record.image0.removesuffix("_0.png")
+    if (record.image0, record.image1) != (f"{stem}_0.png", f"{stem}_1.png"):
+        yield Failure(record.id, "record", f"{record.image0} and {record.image1} should end in _0.png and _1.png")
+    certify = certifier_of(record.subset)
+    if certify is None:
+        # What all pairs share: where the row speaks of it, it must be so.
+        again: dict[str, Any] = {
+            "token_edits": token_edits(record.caption0, record.caption1),
+            "pixels": pixel_change(first, second, mask),
+        }
+        again = {name: value for name, value in again.items() if name in record.certificate}
+        if np.array_equal(first, second):
+            yield Failure(record.id, "pictures", "are the same")
+    else:
+        try:
+            again = json.loads(json.dumps(certify(record, first, second, mask)))
+        except (ValueError, KeyError, TypeError) as error:
+            yield Failure(record.id, "certificate", str(error) or type(error).__name__)
+            return
+    said = {name: value for name, value in record.certificate.items() if name != "mask"}
+    for name in sorted({*said, *again} if certify is not None else again):
+        if said.get(name) != again.get(name):
+            yield Failure(record.id, "certificate", f"{name} is {again.get(name)}, the row says {said.get(name)}")

@@ -1,0 +1,185 @@
+"""Eq-SD as a builder: pairs drawn by Stable Diffusion with prompt-to-prompt, and their check."""
+
+from __future__ import annotations
+
+import hashlib
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import PIL
+from numpy.typing import NDArray
+
+from eqben_builder.build.builder import Dropped, Made
+from eqben_builder.build.evidence import pixel_change, token_edits
+from eqben_builder.diffusion.prompts import ASPECTS, KINDRED, prompt_pair
+from eqben_builder.micro.sampling import generator_at
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from eqben_builder.records import PairRecord
+
+#: Share of the pixels that must move visibly for the edit to count as one.
+LEAST_MOVED = 0.01
+
+
+class DiffusionBuilder:
+    """Pairs that Stable Diffusion draws from one noise; the second picture keeps the first one's attention.
+
+    Args:
+        model: A folder as `diffusers` saves it, or a name on the hub, which is then downloaded.
+        aspects: Some of "object", "scene", "attribute"; all by default.
+        seed: At least 0.
+        size: Side of the pictures, a multiple of 8; the model's own by default.
+        steps: Denoising steps.
+        guidance: Classifier-free guidance.
+        cross: Share of the steps in which cross-attention is edited.
+        self_share: Share of the steps in which self-attention is taken over.
+        device: A torch device.
+        duplicate_bits: As in `PairHashes`.
+
+    Raises:
+        ValueError: The argument that is out of range or unknown.
+        ImportError: The extra that is not installed.
+
+    Numerics:
+        The same bytes on the same machine, device and versions; not between a CPU and a GPU.
+
+    Source:
+        Section 5.3, appendix B.5: Stable Diffusion 1.4 with prompt-to-prompt. The paper's last step is a person who
+        sorts out poor pictures: that is not done here, and a model's mistakes are in what it draws.
+    """
+
+    subset = "sd"
+    licence = "CreativeML-OpenRAIL-M"
+    count = None
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        aspects: Sequence[str] | None = None,
+        seed: int = 0,
+        size: int | None = None,
+        steps: int = 50,
+        guidance: float = 7.5,
+        cross: float = 0.8,
+        self_share: float = 0.4,
+        device: str = "cpu",
+        duplicate_bits: int | None = 4,
+    ) -> None:
+        unknown = [name for name in aspects or () if name not in ASPECTS]
+        if unknown:
+            raise ValueError(f"aspect {unknown[0]!r} is not one of {', '.join(ASPECTS)}")
+        if seed < 0 or steps < 1 or (size is not None and size % 8):
+            raise ValueError(f"seed = {seed!r}, steps = {steps!r}, size = {size!r}: expected 0, 1, a multiple of 8")
+        if not (0 <= cross <= 1 and 0 <= self_share <= 1):
+            raise ValueError(f"cross = {cross!r}, self_share = {self_share!r}: expected shares in [0, 1]")
+        for library in ("torch", "diffusers", "transformers"):
+            if find_spec(library) is None:
+                raise ImportError(f"{library} is not installed: pip install 'eqben-builder[diffusion]'")
+        self.model, self.device, self.seed, self.size = str(model), device, seed, size
+        self.steps, self.guidance, self.cross, self.self_share = steps, guidance, cross, self_share
+        self.aspects: tuple[str, ...] = tuple(name for name in ASPECTS if name in (aspects or ASPECTS))
+        self.duplicate_bits = duplicate_bits
+        self._pipeline: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A worker process loads the model itself.
+        return self.__dict__ | {"_pipeline": None}
+
+    def parameters(self) -> dict[str, Any]:
+        """Everything that decides what is made; a local model is known by its files' names and sizes."""
+        return {
+            "model": Path(self.model).name if Path(self.model).is_dir() else self.model,
+            "model_files": _files_of(Path(self.model)) if Path(self.model).is_dir() else None,
+            "aspects": list(self.aspects),
+            "seed": self.seed,
+            "size": self.size,
+            "steps": self.steps,
+            "guidance": self.guidance,
+            "cross": self.cross,
+            "self_share": self.self_share,
+            "device": self.device,
+        }
+
+    def versions(self) -> dict[str, str]:
+        """Of the libraries that draw."""
+        found = {"numpy": np.__version__, "pillow": PIL.__version__}
+        for name in ("torch", "diffusers", "transformers"):
+            try:
+                found[name] = version(name)
+            except PackageNotFoundError:
+                found[name] = "unknown"
+        return found
+
+    def make(self, index: int) -> Made | Dropped:
+        """The pair of this index, or why it cannot be used."""
+        from eqben_builder.diffusion.attention_edit import refine_prompt, replace_words
+        from eqben_builder.diffusion.pipeline import edited_pair, load_pipeline
+
+        if self._pipeline is None:
+            self._pipeline = load_pipeline(self.model, self.device)
+        aspect = self.aspects[index % len(self.aspects)]
+        rng = generator_at(self.seed, index)
+        pair = prompt_pair(rng, aspect)
+        same_length = len(pair.prompts[0].split()) == len(pair.prompts[1].split())
+        edit = (replace_words if same_length else refine_prompt)(self._pipeline.tokenizer, *pair.prompts)
+        noise = int(rng.integers(1 << 31))
+        drawn = edited_pair(
+            self._pipeline, pair.prompts, edit, seed=noise, size=self.size, steps=self.steps,
+            guidance=self.guidance, cross=self.cross, self_share=self.self_share,
+        )  # fmt: skip
+        if drawn.refused:
+            return Dropped("the model's safety checker objects", aspect)
+        pixels = pixel_change(*drawn.images)
+        if pixels["moved"] < LEAST_MOVED:
+            return Dropped("the edit changes nothing", aspect)
+        captions = (f"{pair.prompts[0].capitalize()}.", f"{pair.prompts[1].capitalize()}.")
+        source = {
+            "seed": self.seed,
+            "index": index,
+            "noise_seed": noise,
+            "prompts": list(pair.prompts),
+            "kin": pair.kin,
+            "values": list(pair.values),
+            "edit": "replace" if same_length else "refine",
+        }
+        return Made(drawn.images, captions, aspect, source, _certificate(captions, pixels))
+
+
+def _files_of(folder: Path) -> str:
+    rows = [f"{p.relative_to(folder).as_posix()} {p.stat().st_size}" for p in sorted(folder.rglob("*")) if p.is_file()]
+    return hashlib.sha256("\n".join(rows).encode()).hexdigest()
+
+
+def _certificate(captions: tuple[str, str], pixels: dict[str, float]) -> dict[str, Any]:
+    return {"token_edits": token_edits(*captions), "pixels": pixels}
+
+
+def certificate_of(
+    record: PairRecord, image0: NDArray[np.uint8], image1: NDArray[np.uint8], mask: NDArray[np.bool_] | None
+) -> dict[str, Any]:
+    """The certificate made again from a record and its pictures.
+
+    Raises:
+        ValueError: Captions that are not the prompts, prompts that do not differ in their one value or whose values are
+            of different kin, or pictures that hardly differ.
+    """
+    captions = (record.caption0, record.caption1)
+    prompts, values = record.source["prompts"], record.source["values"]
+    if [f"{prompt.capitalize()}." for prompt in prompts] != list(captions):
+        raise ValueError(f"the captions {captions} are not the prompts {prompts}")
+    if values[0] == values[1] or prompts[0].replace(values[0], "\0") != prompts[1].replace(values[1], "\0"):
+        raise ValueError(f"the prompts {prompts} do not differ in {values} alone")
+    kin = KINDRED.get(record.source["kin"])
+    choices = {} if kin is None else {"object": kin.objects, "scene": kin.scenes, "attribute": kin.attributes}
+    if not set(values) <= set(choices.get(record.aspect, ())):
+        raise ValueError(f"{values} are not two {record.aspect}s of {record.source['kin']!r}")
+    pixels = pixel_change(image0, image1)
+    if pixels["moved"] < LEAST_MOVED:
+        raise ValueError(f"the pictures hardly differ: {pixels}")
+    return _certificate(captions, pixels)

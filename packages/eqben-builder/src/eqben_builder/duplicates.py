@@ -1,0 +1,143 @@
+"""Near-duplicates: a 64-bit perceptual hash, and a set of pairs that knows whether it holds one like a new one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_SIDE = 32
+_LOW = 8
+_SCALE = 1 << 14
+
+
+def _cosines() -> NDArray[np.int64]:
+    # Whole numbers, so that a hash does not depend on how a machine orders its sums.
+    k, n = np.arange(_LOW)[:, None], np.arange(_SIDE)[None, :]
+    table: NDArray[np.int64] = np.rint(_SCALE * np.cos(np.pi * k * (2 * n + 1) / (2 * _SIDE))).astype(np.int64)
+    return table
+
+
+_COSINES = _cosines()
+
+
+def perceptual_hash(picture: NDArray[np.uint8]) -> int:
+    """64 bits that change little when a picture does.
+
+    The picture becomes grey, 32 x 32; of its cosine transform the 8 x 8 lowest frequencies are kept; each bit says
+    whether one of them lies above their median.
+
+    Args:
+        picture: uint8 [height, width, 3].
+
+    Returns:
+        A number in [0, 2^64).
+
+    Raises:
+        ValueError: The shape and type of something else.
+
+    Numerics:
+        Whole numbers throughout: the same bits on every machine with the same Pillow.
+
+    Example:
+        >>> import numpy as np
+        >>> flat = np.full((40, 60, 3), 7, np.uint8)
+        >>> perceptual_hash(flat) == perceptual_hash(flat + np.uint8(50))
+        True
+    """
+    if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3:
+        raise ValueError(f"expected a uint8 picture [height, width, 3], found {picture.dtype} {list(picture.shape)}")
+    grey = Image.fromarray(picture).convert("L").resize((_SIDE, _SIDE), Image.Resampling.BOX)
+    pixels = np.asarray(grey, dtype=np.int64)
+    low = (_COSINES @ pixels @ _COSINES.T).ravel()
+    # Twice the median, which lies between two whole numbers.
+    above = 2 * low > np.sort(low)[31:33].sum()
+    return int.from_bytes(np.packbits(above).tobytes(), "big")
+
+
+def bits_apart(first: int, second: int) -> int:
+    """How many of 64 bits differ.
+
+    Example:
+        >>> bits_apart(0b1010, 0b0110)
+        2
+    """
+    return (first ^ second).bit_count()
+
+
+class PairHashes:
+    """The hashes of the pairs kept so far.
+
+    Two pairs are near-duplicates when each picture of one lies within `bits` of a different picture of the other, in
+    either order. The two pictures of one pair are never compared: they are alike on purpose.
+
+    Args:
+        bits: Largest distance that counts as the same, 0 to 63. Unrelated rendered scenes lie 18 to 36 bits apart.
+
+    Raises:
+        ValueError: `bits` out of range.
+
+    Example:
+        >>> kept = PairHashes(4)
+        >>> kept.add(0b1111, 1 << 40)
+        >>> kept.alike((1 << 40) + 1, 0b1101)
+        0
+    """
+
+    def __init__(self, bits: int) -> None:
+        if not 0 <= bits <= 63:
+            raise ValueError(f"bits = {bits!r} lies outside 0 to 63")
+        self.bits = bits
+        self._hashes = np.zeros((1024, 2), dtype=np.uint64)
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, first: int, second: int) -> None:
+        """Keep a pair's two hashes."""
+        if self._count == len(self._hashes):
+            self._hashes = np.concatenate([self._hashes, np.zeros_like(self._hashes)])
+        self._hashes[self._count] = (first, second)
+        self._count += 1
+
+    def alike(self, first: int, second: int) -> int | None:
+        """Index of the first kept pair that this one nearly repeats, or None."""
+        kept = self._hashes[: self._count]
+        near = [_within(kept, value, self.bits) for value in (first, second)]
+        found = np.flatnonzero((near[0][:, 0] & near[1][:, 1]) | (near[0][:, 1] & near[1][:, 0]))
+        return int(found[0]) if len(found) else None
+
+
+def _within(kept: NDArray[np.uint64], value: int, bits: int) -> NDArray[np.bool_]:
+    differing = kept ^ np.uint64(value)
+    if hasattr(np, "bitwise_count"):  # since NumPy 2.0
+        counts = np.bitwise_count(differing)
+    else:
+        counts = _BITS_OF_16[differing.view(np.uint16)].reshape(*kept.shape, 4).sum(axis=-1, dtype=np.uint8)
+    near: NDArray[np.bool_] = counts <= bits
+    return near
+
+
+_BITS_OF_16: NDArray[np.uint8] = np.array([n.bit_count() for n in range(1 << 16)], dtype=np.uint8)
+
+
+def near_duplicates(hashes: Sequence[tuple[int, int]], bits: int) -> list[tuple[int, int]]:
+    """Pairs that nearly repeat an earlier one, as (earlier, later) indices.
+
+    Example:
+        >>> near_duplicates([(0, 255), (1 << 63, 1 << 20), (254, 0)], 2)
+        [(0, 2)]
+    """
+    kept, found = PairHashes(bits), []
+    for index, (first, second) in enumerate(hashes):
+        earlier = kept.alike(first, second)
+        if earlier is not None:
+            found.append((earlier, index))
+        kept.add(first, second)
+    return found

@@ -1,0 +1,69 @@
+"""What an engine is: it draws the two scenes of a pair, and says which pixels belong to which object."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from eqben_builder.kubric.scene import FloorScene
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Two pictures, and who is seen where.
+
+    Args:
+        images: Two uint8 [size, size, 3].
+        seen: Two int16 [size, size]: the index of the object at each pixel's middle or near it, -1 for the floor.
+        notes: JSON-ready figures about the drawing.
+    """
+
+    images: tuple[NDArray[np.uint8], NDArray[np.uint8]]
+    seen: tuple[NDArray[np.int16], NDArray[np.int16]]
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+class Engine(Protocol):
+    """Draws pairs of floor scenes; equal arguments give equal bytes."""
+
+    @property
+    def name(self) -> str:
+        """As on the command line."""
+
+    @property
+    def shapes(self) -> tuple[str, ...]:
+        """Nouns of the objects that it can draw."""
+
+    @property
+    def textured(self) -> frozenset[str]:
+        """Those that have a texture of their own, and so neither colour nor material."""
+
+    @property
+    def materials(self) -> tuple[str, ...]:
+        """Materials that it can draw."""
+
+    @property
+    def colours(self) -> tuple[str, ...]:
+        """Colours that it can draw."""
+
+    def parameters(self) -> dict[str, Any]:
+        """JSON-ready: everything that decides the pictures, besides scenes, size and seed."""
+
+    def versions(self) -> dict[str, str]:
+        """Versions of what draws."""
+
+    def draw(self, scenes: tuple[FloorScene, FloorScene], size: int, seed: int) -> Drawn | str:
+        """Draw both scenes with the same noise, or say why not, as when an object is hidden."""
+
+
+#: An object must be seen in this share of the picture's pixels.
+LEAST_SEEN = 0.003
+
+
+def hidden(seen: NDArray[np.int16], things: int) -> bool:
+    """Whether some object is seen in fewer than `LEAST_SEEN` of the pixels."""
+    return any(float((seen == k).mean()) < LEAST_SEEN for k in range(things))

@@ -1,0 +1,318 @@
+"""Floor scenes by path tracing with Mitsuba 3, 12 samples and a denoiser; extra `mitsuba`."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import tempfile
+import weakref
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqben_builder.engines.assets import assets_digest, read_assets
+from eqben_builder.engines.denoise import EXTRA, Denoiser, DenoiserMissingError
+from eqben_builder.engines.engine import Drawn, hidden
+from eqben_builder.engines.floors import floor_texture
+from eqben_builder.engines.meshes import BUNDLED, bundled_mesh, on_the_floor, ply
+from eqben_builder.engines.meshes import Mesh as Triangles
+from eqben_builder.kubric.scene import AIM, COLOURS, DISTANCE, FIELD_OF_VIEW, MATERIALS
+
+if TYPE_CHECKING:
+    import os
+
+    from eqben_builder.kubric.scene import FloorScene, Stage, Thing
+
+_DEPTH = 5
+_SAMPLES, _SAMPLES_WITHOUT_DENOISER, _GUIDE_SAMPLES = 12, 256, 2
+
+
+class MitsubaEngine:
+    """Renders both scenes of a pair with the same noise.
+
+    Args:
+        meshes: A folder of OBJ or PLY meshes to use in place of the bundled objects; see `read_assets`.
+        samples: Paths for each pixel, 1 to 4096; by default 12, and 256 without the denoiser.
+        denoise: Whether Open Image Denoise cleans the pictures.
+
+    Raises:
+        ImportError: Mitsuba, or the denoiser where it is asked for, is not installed; the message names the extra.
+        ValueError: `samples` out of range.
+
+    Numerics:
+        Variant `scalar_rgb` without scene optimisation, one thread: the same scene gives the same bytes in every
+        process of one machine.
+
+    Source:
+        EqBen renders Eq-Kubric with Kubric, and so with Blender. Here the noise is the same in both pictures of a pair,
+        so that pixels which nothing of the change reaches are equal.
+    """
+
+    name = "mitsuba"
+    materials = MATERIALS
+    colours = tuple(COLOURS)
+
+    def __init__(
+        self, *, meshes: str | os.PathLike[str] | None = None, samples: int | None = None, denoise: bool = True
+    ) -> None:
+        samples = samples if samples is not None else _SAMPLES if denoise else _SAMPLES_WITHOUT_DENOISER
+        if not 1 <= samples <= 4096:
+            raise ValueError(f"samples = {samples!r} lies outside 1 to 4096")
+        _mitsuba()
+        if denoise:
+            try:
+                Denoiser(16, 16)
+            except DenoiserMissingError as error:
+                raise DenoiserMissingError(
+                    f"{error}. Or render without it (denoise=False, --no-denoise): {_SAMPLES_WITHOUT_DENOISER} samples "
+                    f"in place of {_SAMPLES} take more than ten times as long"
+                ) from error
+        self.samples, self.denoise = samples, denoise
+        self._assets = {} if meshes is None else {asset.noun: asset for asset in read_assets(meshes)}
+        self.shapes: tuple[str, ...] = tuple(self._assets) or BUNDLED
+        self.textured = frozenset(noun for noun, asset in self._assets.items() if asset.texture is not None)
+        self._files: dict[str, Path] = {}
+        self._folder: Path | None = None
+        self._denoisers: dict[int, Denoiser] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A worker process makes its own files and its own denoiser.
+        return self.__dict__ | {"_files": {}, "_folder": None, "_denoisers": {}}
+
+    def parameters(self) -> dict[str, Any]:
+        """Everything that decides the pictures, besides scenes, size and seed."""
+        known = {"samples": self.samples, "denoise": self.denoise, "objects": list(self.shapes)}
+        return known | ({"meshes": assets_digest(tuple(self._assets.values()))} if self._assets else {})
+
+    def versions(self) -> dict[str, str]:
+        """Mitsuba's, and the denoiser's."""
+        versions = {"mitsuba": str(_mitsuba().__version__)}
+        return versions | ({"oidn": Denoiser(16, 16).version} if self.denoise else {})
+
+    def draw(self, scenes: tuple[FloorScene, FloorScene], size: int, seed: int) -> Drawn | str:
+        """Render both scenes, or say that an object is hidden.
+
+        Args:
+            scenes: Two scenes on one stage.
+            size: Side of the pictures in pixels, at least 16.
+            seed: Of the noise, the same in both pictures.
+        """
+        mi = _mitsuba()
+        loaded = [mi.load_dict(self._description(scene, size), optimize=False) for scene in scenes]
+        seen = []
+        for scene, drawn in zip(scenes, loaded, strict=True):
+            who = _guides(mi, drawn, "who:shape_index", 1, seed)[..., 0]
+            seen.append(_things_at(drawn, who, len(scene.things)))
+            if hidden(seen[-1], len(scene.things)):
+                return "an object is hidden"
+        raw = [np.array(mi.render(drawn, spp=self.samples, seed=seed), dtype=np.float32) for drawn in loaded]
+        clean = raw
+        if self.denoise:
+            if size not in self._denoisers:
+                self._denoisers[size] = Denoiser(size, size)
+            clean = []
+            for drawn, picture in zip(loaded, raw, strict=True):
+                guides = _guides(mi, drawn, "albedo:albedo,normal:sh_normal", _GUIDE_SAMPLES, seed)
+                clean.append(self._denoisers[size](picture, guides[..., :3], guides[..., 3:6]))
+        untouched = float((raw[0] == raw[1]).all(axis=-1).mean())
+        notes = {"samples": self.samples, "denoised": self.denoise, "untouched_before_denoising": round(untouched, 6)}
+        return Drawn((_bytes(clean[0]), _bytes(clean[1])), (seen[0], seen[1]), notes)
+
+    def _description(self, scene: FloorScene, size: int) -> dict[str, Any]:
+        mi = _mitsuba()
+        transform = mi.ScalarTransform4f
+        described = {
+            "type": "scene",
+            "integrator": {"type": "path", "max_depth": _DEPTH},
+            "sensor": _camera(transform, scene.stage, size),
+            "floor": {
+                "type": "rectangle",
+                "to_world": transform().scale([24, 24, 1]),
+                "bsdf": {"type": "diffuse", "reflectance": _floor_reflectance(mi, scene.stage)},
+            },
+            **_lights(mi, transform, scene.stage),
+        }
+        for index, thing in enumerate(scene.things):
+            described[f"thing{index}"] = self._object(transform, thing)
+        return described
+
+    def _object(self, transform: Any, thing: Thing) -> dict[str, Any]:
+        asset = self._assets.get(thing.shape)
+        place = transform().translate([thing.x, thing.y, 0]).rotate([0, 0, 1], math.degrees(thing.turn))
+        smooth = asset is not None or bundled_mesh_is_smooth(thing.shape)
+        if asset is not None and asset.texture is not None:
+            bsdf: dict[str, Any] = {
+                "type": "twosided",
+                "bsdf": {
+                    "type": "principled",
+                    "base_color": {"type": "bitmap", "filename": str(asset.texture)},
+                    "roughness": 0.5,
+                    "specular": 0.4,
+                },
+            }
+        else:
+            bsdf = _material(thing)
+        return {
+            "type": "ply",
+            "filename": str(self._file(thing.shape)),
+            "face_normals": not smooth,
+            "to_world": place.scale(thing.radius),
+            "bsdf": bsdf,
+        }
+
+    def _file(self, noun: str) -> Path:
+        """A PLY of the object, on the floor and of radius one; written once for each process."""
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="eqben-"))
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        if noun not in self._files:
+            path = self._folder / f"{len(self._files)}.ply"
+            asset = self._assets.get(noun)
+            if asset is None:
+                path.write_bytes(ply(bundled_mesh(noun)))
+            else:
+                _normalise(asset.mesh, path)
+            self._files[noun] = path
+        return self._files[noun]
+
+
+@lru_cache(maxsize=1)
+def _mitsuba() -> Any:
+    try:
+        import drjit
+        import mitsuba
+    except ImportError as error:
+        raise ImportError(f"Mitsuba is not installed: pip install '{EXTRA}'; raster needs nothing") from error
+    mitsuba.set_variant("scalar_rgb")
+    mitsuba.set_log_level(mitsuba.LogLevel.Error)
+    drjit.set_thread_count(1)
+    return mitsuba
+
+
+@lru_cache(maxsize=64)
+def bundled_mesh_is_smooth(noun: str) -> bool:
+    """Whether a bundled object's normals are interpolated."""
+    return bundled_mesh(noun).smooth
+
+
+def _normalise(source: Path, target: Path) -> None:
+    mi = _mitsuba()
+    try:
+        mesh = mi.load_dict({"type": source.suffix.lower()[1:], "filename": str(source)})
+    except RuntimeError as error:
+        raise ValueError(f"{source} is no mesh that Mitsuba reads: {' '.join(str(error).split())[:200]}") from error
+    values = mi.traverse(mesh)
+    vertices = np.array(values["vertex_positions"], dtype=np.float32).reshape(-1, 3)
+    faces = np.array(values["faces"], dtype=np.int32).reshape(-1, 3)
+    if not len(faces) or not np.isfinite(vertices).all() or float(np.ptp(vertices)) == 0.0:
+        raise ValueError(f"{source} holds no triangles of any extent")
+    values["vertex_positions"] = on_the_floor(Triangles(vertices, faces, smooth=True)).vertices.ravel()
+    values.update()
+    mesh.write_ply(str(target))
+
+
+def _camera(transform: Any, stage: Stage, size: int) -> dict[str, Any]:
+    up, away = math.sin(stage.camera_elevation), math.cos(stage.camera_elevation)
+    origin = [0, -DISTANCE * away, AIM + DISTANCE * up]
+    return {
+        "type": "perspective",
+        "fov": FIELD_OF_VIEW,
+        "to_world": transform().look_at(origin, [0, 0, AIM], [0, 0, 1]),
+        "sampler": {"type": "independent"},
+        "film": {
+            "type": "hdrfilm",
+            "width": size,
+            "height": size,
+            "rfilter": {"type": "box"},
+            "pixel_format": "rgb",
+            "component_format": "float32",
+        },
+    }
+
+
+def _lights(mi: Any, transform: Any, stage: Stage) -> dict[str, Any]:
+    """A bright square lamp above the shoulder, and a sky that is brighter overhead, for metal to reflect."""
+    flat = math.cos(stage.light_elevation)
+    at = [
+        7 * flat * math.cos(stage.light_azimuth),
+        7 * flat * math.sin(stage.light_azimuth) - 2.0,
+        7 * math.sin(stage.light_elevation),
+    ]
+    rows, columns = np.linspace(1, 0, 32, dtype=np.float32)[:, None], np.arange(64)
+    # Bright panels around the horizon, as in a photographer's studio, between dark gaps.
+    panels = (rows > 0.45) & (rows < 0.85) & (columns % 16 < 7)[None, :]
+    level = 0.10 + 0.35 * rows**2 + 0.9 * panels
+    sky = (level[..., None] * np.array([0.95, 1.0, 1.08])).astype(np.float32)
+    return {
+        "lamp": {
+            "type": "rectangle",
+            "to_world": transform().look_at(at, [0, 0, 0], [0, 0, 1]).scale([1.3, 1.3, 1]),
+            "emitter": {"type": "area", "radiance": {"type": "rgb", "value": [17.0, 16.2, 15.0]}},
+        },
+        "sky": {
+            "type": "envmap",
+            "bitmap": mi.Bitmap(np.ascontiguousarray(sky)),
+            # Light from the sky is found by bouncing, not by aiming: it comes from everywhere, and the lamp gets all
+            # aimed samples. 12 of them have no more noise than 16 that aim at both, in 0.6 of the time, and come half a
+            # decibel less near to the truth once denoised (benchmarks/render_quality.py).
+            "sampling_weight": 0.0,
+            "to_world": transform().rotate([1, 0, 0], 90),
+        },
+    }
+
+
+def _floor_reflectance(mi: Any, stage: Stage) -> dict[str, Any]:
+    texture = floor_texture(stage.floor, stage.tone)
+    if texture is None:
+        return {"type": "rgb", "value": list(stage.tone)}
+    return {
+        "type": "bitmap",
+        "bitmap": mi.Bitmap(texture),
+        "raw": True,
+        "to_uv": mi.ScalarTransform3f().scale([12, 12]),
+    }
+
+
+def _material(thing: Thing) -> dict[str, Any]:
+    colour = {"type": "rgb", "value": list(COLOURS[thing.colour])}
+    if thing.material == "metal":
+        tint = [0.14 + 0.86 * value for value in COLOURS[thing.colour]]
+        return {
+            "type": "twosided",
+            "bsdf": {
+                "type": "principled",
+                "base_color": {"type": "rgb", "value": tint},
+                "metallic": 1.0,
+                "roughness": 0.16,
+            },
+        }
+    if thing.material == "glass":
+        clear = [0.35 + 0.65 * value**0.5 for value in COLOURS[thing.colour]]
+        return {"type": "thindielectric", "int_ior": 1.5, "specular_transmittance": {"type": "rgb", "value": clear}}
+    return {"type": "twosided", "bsdf": {"type": "diffuse", "reflectance": colour}}
+
+
+def _guides(mi: Any, scene: Any, channels: str, samples: int, seed: int) -> NDArray[np.float32]:
+    integrator = mi.load_dict({"type": "aov", "aovs": channels})
+    return np.array(mi.render(scene, integrator=integrator, spp=samples, seed=seed), dtype=np.float32)
+
+
+def _things_at(scene: Any, who: NDArray[np.float32], things: int) -> NDArray[np.int16]:
+    """Shape indices -> the objects' own, by the names that the scene's description gave them; -1 elsewhere."""
+    names = [shape.id() for shape in scene.shapes()]
+    seen = np.full(who.shape, -1, dtype=np.int16)
+    for k in range(things):
+        # Mitsuba counts from one, and 0 is the background.
+        seen[np.rint(who) == names.index(f"thing{k}") + 1] = k
+    return seen
+
+
+def _bytes(linear: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Linear light as 8-bit sRGB."""
+    value = np.clip(linear, 0.0, 1.0)
+    curved = np.where(value <= 0.0031308, 12.92 * value, 1.055 * np.power(value, 1 / 2.4) - 0.055)
+    quantised: NDArray[np.uint8] = np.rint(255 * curved).astype(np.uint8)
+    return quantised

@@ -1,0 +1,199 @@
+"""Read pairs from whatever holds them, and write them as whatever somebody needs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from eqben_builder.build.folder import PAIRS, read_records
+from eqben_builder.formats.eqben import load_json, read_eqben, write_eqben
+from eqben_builder.formats.folder import write_folder
+from eqben_builder.formats.parquet import read_parquet, write_parquet
+from eqben_builder.formats.peers import read_valse, read_winoground
+from eqben_builder.formats.row import PairRow, picture_at
+from eqben_builder.formats.shards import read_imagefolder, read_webdataset, write_imagefolder, write_webdataset
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Iterator
+
+#: What `write_as` writes.
+WRITERS: dict[str, Callable[[Iterable[PairRow], Path], Any]] = {
+    "parquet": write_parquet,
+    "imagefolder": write_imagefolder,
+    "webdataset": write_webdataset,
+    "eqben-ag": lambda rows, folder: write_eqben(rows, folder, "ag"),
+    "eqben-video": lambda rows, folder: write_eqben(rows, folder, "video"),
+    "eqben-flat": lambda rows, folder: write_eqben(rows, folder, "flat"),
+    "eqben-all": lambda rows, folder: write_eqben(rows, folder, "all"),
+    "folder": write_folder,
+}
+
+_LOOKED_FOR = "pairs.jsonl, metadata.jsonl, *.parquet, data/*.parquet, *.tar, examples.jsonl, pairs.json"
+
+
+class Source(NamedTuple):
+    """What a path was found to hold: the name of its form, the files, and the JSON where it had to be parsed."""
+
+    form: str
+    paths: list[Path]
+    content: Any = None
+
+
+def detect(path: str | os.PathLike[str]) -> Source:
+    """Tell which form a file or folder has.
+
+    Args:
+        path: A file, or a folder that holds one of the known files.
+
+    Returns:
+        A `Source`; its form is "folder", "imagefolder", "parquet", "webdataset", "winoground", "eqben" or "valse".
+
+    Raises:
+        FileNotFoundError: Nothing is there.
+        ValueError: Nothing that is known; the message lists what was looked for.
+    """
+    place = Path(path)
+    if not place.exists():
+        raise FileNotFoundError(f"{place} does not exist")
+    if place.is_dir():
+        for name, form in ((PAIRS, "folder"), ("metadata.jsonl", "imagefolder")):
+            if (place / name).is_file():
+                return Source(form, [place / name])
+        for pattern, form in (("*.parquet", "parquet"), ("data/*.parquet", "parquet"), ("*.tar", "webdataset")):
+            if found := sorted(place.glob(pattern)):
+                return Source(form, found)
+        if (place / "examples.jsonl").is_file():
+            return Source("winoground", [place / "examples.jsonl"])
+        if not (place / "pairs.json").is_file():
+            raise ValueError(f"{place} holds no pairs: looked for {_LOOKED_FOR}")
+        place /= "pairs.json"
+    if place.suffix in (".parquet", ".tar"):
+        return Source({".parquet": "parquet", ".tar": "webdataset"}[place.suffix], [place])
+    if place.suffix == ".jsonl":
+        with place.open(encoding="utf-8") as file:
+            first = next((line for line in file if line.strip()), "")
+        try:
+            row = json.loads(first)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{place}, first line: {error.msg}") from error
+        names = set(row) if isinstance(row, dict) else set()
+        for field, form in (("image_0_file_name", "imagefolder"), ("certificate", "folder"), ("image_0", "winoground")):
+            if field in names:
+                return Source(form, [place])
+        raise ValueError(f"{place} is none of the known jsonl files: its first line holds {sorted(names)}")
+    if place.suffix == ".json":
+        content = load_json(place)
+        rows = list(content.values()) if isinstance(content, dict) else []
+        valse = bool(rows) and isinstance(rows[0], dict) and "foil" in rows[0]
+        return Source("valse" if valse else "eqben", [place], content)
+    raise ValueError(f"{place}: pairs are read from .json, .jsonl, .parquet and .tar files, and from folders")
+
+
+def read_any(path: str | os.PathLike[str], *, images: str | os.PathLike[str] | None = None) -> Iterator[PairRow]:
+    """Read pairs from any form that is known, one by one.
+
+    A build's folder, parquet shards, an ImageFolder, WebDataset shards, EqBen's four JSON forms, Winoground's
+    `examples.jsonl` or parquet file, VALSE's JSON files.
+
+    Args:
+        path: A file or a folder.
+        images: The folder that picture paths are relative to, where it is not the file's own.
+
+    Yields:
+        `PairRow`s in the order of the source. Pictures are decoded when they are asked for.
+
+    Raises:
+        ValueError: A form that is not known; the file, row and field that is wrong.
+        FileNotFoundError: Nothing at `path`, or a picture that is not there, with its row.
+        ImportError: An extra that is missing, by name.
+
+    Example:
+        >>> import tempfile
+        >>> from eqben_builder.build import build
+        >>> from eqben_builder.micro.builder import MicroBuilder
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = build(MicroBuilder(size=32), f"{folder}/pairs", pairs=2)
+        ...     _ = write_as(read_any(f"{folder}/pairs"), f"{folder}/flat", "eqben-flat")
+        ...     rows = list(read_any(f"{folder}/flat"))
+        ...     len(rows), rows[0].image0.load().shape
+        (6, (32, 32, 3))
+    """
+    source = detect(path)
+    (first, *_) = source.paths
+    root = Path(images) if images is not None else first.parent
+    if source.form == "parquet":
+        return read_parquet(source.paths)
+    if source.form == "webdataset":
+        return read_webdataset(source.paths)
+    if source.form == "folder":
+        return _from_folder(first, root)
+    if source.form == "imagefolder":
+        return read_imagefolder(first, root)
+    if source.form == "winoground":
+        return read_winoground(first, root)
+    if source.form == "valse":
+        return read_valse(first, root, source.content)
+    return read_eqben(first, root, source.content)
+
+
+def _from_folder(path: Path, root: Path) -> Iterator[PairRow]:
+    for number, record in enumerate(read_records(path.parent), 1):
+        where = f"{path}, line {number}"
+        pictures = [picture_at(root, getattr(record, name), where, name) for name in ("image0", "image1")]
+        extra = {"source": dict(record.source), "certificate": dict(record.certificate), "licence": record.licence}
+        yield PairRow(
+            record.id, record.subset, record.aspect, pictures[0], pictures[1], record.caption0, record.caption1, extra
+        )
+
+
+def write_as(rows: Iterable[PairRow], output: str | os.PathLike[str], form: str, *, validation: float = 0.0) -> Path:
+    """Write pairs in a form of `WRITERS`; the folder appears when all of it is written.
+
+    Args:
+        rows: Taken one by one: a generator of any length will do.
+        output: A folder that does not exist yet.
+        form: "parquet", "imagefolder", "webdataset", "eqben-ag", "eqben-video", "eqben-flat", "eqben-all" or "folder".
+        validation: For "parquet": share of the pairs that goes into a split of this name, as `write_parquet` says.
+
+    Returns:
+        The folder.
+
+    Raises:
+        ValueError: An unknown form; no pairs at all; what the form cannot hold.
+        FileExistsError: The folder is there already.
+    """
+    if form not in WRITERS:
+        raise ValueError(f"form {form!r} is not one of {', '.join(WRITERS)}")
+    if validation and form != "parquet":
+        raise ValueError(f"validation = {validation!r}: only parquet is written in splits, not {form!r}")
+    target = Path(output)
+    if target.exists():
+        raise FileExistsError(f"{target} exists already: give a new folder")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    count = 0
+
+    def counted() -> Iterator[PairRow]:
+        nonlocal count
+        for row in rows:
+            count += 1
+            yield row
+
+    partial = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    try:
+        if validation:
+            write_parquet(counted(), partial, validation=validation)
+        else:
+            WRITERS[form](counted(), partial)
+        if not count:
+            raise ValueError(f"there are no pairs to write to {target}")
+        partial.chmod(0o755)
+        partial.rename(target)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    return target

@@ -1,0 +1,188 @@
+"""EqBen's own JSON files: nested (AG), by video (YouCook2, GEBC), flat (Kubric, SD), and all together."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from eqben_builder.formats.row import PairRow, picture_at, text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from eqben_builder.formats.row import Picture
+
+#: First folder of EqBen's picture paths -> subset and aspect.
+PLACES = {
+    "eqbenag": ("ag", ""),
+    "eqbenyoucook2": ("youcook2", ""),
+    "eqbengebc": ("gebc", ""),
+    "eqbenkubric_loc": ("kubric", "location"),
+    "eqbenkubric_attr": ("kubric", "attribute"),
+    "eqbenkubric_cnt": ("kubric", "counting"),
+    "eqbensd": ("sd", ""),
+}
+_KNOWN = {"id", "subset", "aspect", "kind"}
+_TEXTS = ("image0", "image1", "caption0", "caption1")
+
+
+def load_json(path: Path) -> Any:
+    """Parse a JSON file; an error names the file and the line."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}, line {error.lineno}: {error.msg}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is no UTF-8 text: {error}") from error
+
+
+def read_eqben(path: Path, root: Path, content: Any = None) -> Iterator[PairRow]:
+    """Read any of EqBen's four JSON forms, told apart by their structure.
+
+    Args:
+        path: The JSON file.
+        root: The folder that picture paths are relative to.
+        content: The parsed file, where somebody has parsed it.
+
+    Yields:
+        Pairs in the order of the file. Where a row does not say its subset, it follows from the picture's first folder
+        (`eqbenag`, …) or from the form: nested is "ag", by video is "youcook2" with arrays and else "gebc".
+
+    Raises:
+        ValueError: The file, the row and the field that is wrong; all together, rows that do not form pairs.
+        FileNotFoundError: A picture that is not there, with its row.
+    """
+    content = load_json(path) if content is None else content
+    if isinstance(content, dict):
+        yield from _by_video(path, root, content)
+    elif isinstance(content, list):
+        if content and isinstance(content[0], dict) and {"image", "caption"} <= set(content[0]):
+            yield from _all_together(path, root, content)
+        else:
+            for k, row in enumerate(content):
+                yield _pair(f"{path}, row {k}", root, row, str(k), "")
+    else:
+        raise ValueError(f"{path}: expected a list or an object, found {type(content).__name__}")
+
+
+def _by_video(path: Path, root: Path, content: dict[str, Any]) -> Iterator[PairRow]:
+    for video, under in content.items():
+        nested = isinstance(under, dict)
+        for subject, rows in under.items() if nested else [("", under)]:
+            place = f"{path}, video {video!r}" + (f", subject {subject!r}" if nested else "")
+            if not isinstance(rows, list):
+                raise ValueError(f"{place}: expected a list of pairs, found {type(rows).__name__}")
+            for k, row in enumerate(rows):
+                name = "/".join(part for part in (video, subject, str(k)) if part)
+                made = _pair(f"{place}, row {k}", root, row, name, "ag" if nested else "video")
+                yield made
+
+
+def _pair(where: str, root: Path, row: Any, name: str, form: str) -> PairRow:
+    if not isinstance(row, dict):
+        raise ValueError(f"{where}: expected an object, found {type(row).__name__}")
+    values = {field: row.get(field, row.get(f"{field[:-1]}_{field[-1]}")) for field in _TEXTS}
+    captions = []
+    for field in _TEXTS[2:]:
+        given = values[field]
+        # AG lists several captions of one graph: the first is the one that is scored.
+        captions.append(text(given[0] if isinstance(given, list) and given else given, where, field))
+    images = [picture_at(root, values[field], where, field) for field in _TEXTS[:2]]
+    subset, aspect = PLACES.get(str(values["image0"]).split("/")[0], ("", ""))
+    if form == "video":
+        arrays = str(values["image0"]).endswith(".npy")
+        form = "youcook2" if arrays else "gebc"
+    other = {*_TEXTS, *(f"{field[:-1]}_{field[-1]}" for field in _TEXTS)} | _KNOWN
+    extra = {key: value for key, value in row.items() if key not in other}
+    return PairRow(
+        str(row.get("id", name)),
+        str(row.get("subset") or form or subset or "pairs"),
+        str(row.get("aspect") or row.get("kind") or aspect),
+        images[0],
+        images[1],
+        captions[0],
+        captions[1],
+        extra,
+    )
+
+
+def _all_together(path: Path, root: Path, content: list[Any]) -> Iterator[PairRow]:
+    if len(content) % 4:
+        raise ValueError(f"{path}: {len(content)} rows, expected four for each pair")
+    for start in range(0, len(content), 4):
+        where = f"{path}, rows {start} to {start + 3}"
+        rows = content[start : start + 4]
+        if not all(isinstance(row, dict) for row in rows):
+            raise ValueError(f"{where}: expected objects")
+        images = [text(row.get("image"), where, "image") for row in rows]
+        captions = [text(row.get("caption"), where, "caption") for row in rows]
+        caption_first = images == [images[0], images[1]] * 2 and captions == [captions[0]] * 2 + [captions[3]] * 2
+        image_first = captions == [captions[0], captions[1]] * 2 and images == [images[0]] * 2 + [images[3]] * 2
+        if not (caption_first or image_first) or images[0] == images[3] or captions[0] == captions[3]:
+            raise ValueError(
+                f"{where} are not the four combinations of two images and two captions; the published file in random "
+                "order holds no pairs that could be told"
+            )
+        subset, aspect = PLACES.get(images[0].split("/")[0], ("pairs", ""))
+        pictures = [picture_at(root, images[k], where, "image") for k in (0, 3)]
+        yield PairRow(str(start // 4), subset, aspect, pictures[0], pictures[1], captions[0], captions[3])
+
+
+def write_eqben(rows: Iterable[PairRow], folder: Path, form: str) -> Path:
+    """Write one of EqBen's JSON forms, with the pictures beside it in `images/`.
+
+    Args:
+        rows: Pairs of two pictures.
+        folder: Exists.
+        form: "ag", "video", "flat" or "all"; "video" stores YouCook2's pictures as BGR arrays.
+
+    Returns:
+        The JSON file, `pairs.json`, written last.
+    """
+    flat: list[dict[str, Any]] = []
+    nested: dict[str, Any] = {}
+    for k, row in enumerate(rows):
+        if row.image1 is None:
+            raise ValueError(f"pair {row.id!r} has one picture: EqBen's files hold pairs of two")
+        arrays = form == "video" and row.subset == "youcook2"
+        images = [
+            _store(picture, folder, f"images/{k:06d}_{side}", arrays) for side, picture in enumerate(row.pictures())
+        ]
+        pair: dict[str, Any] = {
+            "image0": images[0], "image1": images[1], "caption0": row.caption0, "caption1": row.caption1
+        }  # fmt: skip
+        video = str(row.extra.get("source", {}).get("video", row.id))
+        if form == "flat":
+            flat.append({**pair, "id": row.id, "subset": row.subset, "aspect": row.aspect})
+        elif form == "all":
+            flat += [
+                {"image": pair[f"image{i}"], "caption": pair[f"caption{c}"]} for c in (0, 1) for i in (0, 1)
+            ]  # fmt: skip
+        elif form == "video":
+            nested.setdefault(video, []).append({**pair, "id": row.id, "subset": row.subset, "aspect": row.aspect})
+        else:
+            captions = {f"caption{c}": [pair[f"caption{c}"]] for c in (0, 1)}
+            subject = str(row.extra.get("source", {}).get("object", row.aspect or row.subset))
+            named = {"id": row.id, "subset": row.subset, "aspect": row.aspect}
+            nested.setdefault(video, {}).setdefault(subject, []).append({**pair, **captions, **named})
+    target = folder / "pairs.json"
+    partial = target.with_name("pairs.json.partial")
+    partial.write_text(json.dumps(nested if form in ("ag", "video") else flat, indent=1) + "\n", encoding="utf-8")
+    partial.replace(target)
+    return target
+
+
+def _store(picture: Picture, folder: Path, name: str, arrays: bool) -> str:
+    if arrays:
+        path = folder / f"{name}.npy"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.save(path, np.ascontiguousarray(picture.load()[:, :, ::-1]), allow_pickle=False)
+        return f"{name}.npy"
+    content, ending = picture.encoded()
+    path = folder / f"{name}{ending}"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return f"{name}{ending}"

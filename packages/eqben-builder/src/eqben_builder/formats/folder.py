@@ -1,0 +1,127 @@
+"""Pairs from elsewhere, or those that a review kept, as a folder like a build's: records, pictures, manifest."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from eqben_builder.build.folder import (
+    MANIFEST,
+    PAIRS,
+    SCHEMA,
+    digest,
+    file_digest,
+    final_hash,
+    read_manifest,
+    read_records,
+    write_atomically,
+)
+from eqben_builder.formats.row import PairRow, encode_png
+from eqben_builder.records import PairRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+
+def write_folder(rows: Iterable[PairRow], folder: Path) -> Path:
+    """Write pairs of one of EqBen's subsets as records, with PNG pictures and a manifest.
+
+    Args:
+        rows: Pairs of two pictures, of the subsets of `eqben_builder.records.SUBSETS`.
+        folder: Exists.
+
+    Returns:
+        The manifest's path.
+
+    Raises:
+        ValueError: A pair that no record can hold, by its id.
+    """
+    files: dict[str, str] = {}
+    records: list[PairRecord] = []
+    for k, row in enumerate(rows):
+        if row.image1 is None:
+            raise ValueError(f"pair {row.id!r} has one picture: a folder holds pairs of two")
+        names = [f"images/{k // 1000:03d}/{k:06d}_{side}.png" for side in (0, 1)]
+        try:
+            records.append(_record(row, names))
+        except ValueError as error:
+            raise ValueError(f"pair {row.id!r}: {error}") from error
+        for name, picture in zip(names, row.pictures(), strict=True):
+            content, ending = picture.encoded()
+            files[name] = _store(folder / name, content if ending == ".png" else encode_png(picture.load()))
+    subsets = sorted({record.subset for record in records})
+    return _finish(folder, records, files, {"subset": "+".join(subsets), "parameters": {}, "versions": {}})
+
+
+def _record(row: PairRow, names: list[str]) -> PairRecord:
+    source = dict(row.extra.get("source") or {})
+    source |= {key: value for key, value in row.extra.items() if key not in ("source", "certificate", "licence")}
+    certificate = {key: value for key, value in dict(row.extra.get("certificate") or {}).items() if key != "mask"}
+    return PairRecord(
+        row.id, row.subset, row.aspect or row.subset, names[0], names[1], row.caption0, row.caption1, source,
+        certificate, str(row.extra.get("licence") or "unknown"),
+    )  # fmt: skip
+
+
+def keep_pairs(source: Path, folder: Path, ids: Collection[str], review: dict[str, Any]) -> Path:
+    """Copy a build's folder with some of its pairs only: the same files, and a manifest that says what was left out.
+
+    Args:
+        source: A build's folder.
+        folder: Exists.
+        ids: Pairs to keep.
+        review: JSON-ready; stands in the manifest as "review".
+
+    Returns:
+        The manifest's path.
+    """
+    files: dict[str, str] = {}
+    records = [record for record in read_records(source) if record.id in ids]
+    for record in records:
+        mask = record.certificate.get("mask")
+        for name in (record.image0, record.image1, *([mask] if isinstance(mask, str) else [])):
+            place = (source / name).resolve()
+            if not place.is_relative_to(source.resolve()):
+                raise ValueError(f"pair {record.id!r} names a file outside of {source}: {name!r}")
+            files[name] = _store(folder / name, place.read_bytes())
+    head = read_manifest(source) or {}
+    kept = {key: head[key] for key in ("subset", "duplicate_bits", "parameters", "versions") if key in head}
+    return _finish(folder, records, files, kept | {"review": {"of": head.get("hash"), **review}})
+
+
+def add_file(folder: Path, name: str, content: bytes) -> None:
+    """Put one more file into a whole folder of pairs, and into its manifest."""
+    manifest = read_manifest(folder)
+    if manifest is None:
+        raise ValueError(f"{folder} holds no {MANIFEST}")
+    files = {**manifest["files"], name: _store(folder / name, content)}
+    manifest |= {"hash": final_hash(files), "files": dict(sorted(files.items()))}
+    write_atomically(folder / MANIFEST, f"{json.dumps(manifest, indent=1)}\n".encode())
+
+
+def _store(path: Path, content: bytes) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return digest(content)
+
+
+def _finish(folder: Path, records: list[PairRecord], files: dict[str, str], head: dict[str, Any]) -> Path:
+    rows = "".join(f"{json.dumps(record.to_dict(), ensure_ascii=False)}\n" for record in records)
+    write_atomically(folder / PAIRS, rows.encode())
+    files[PAIRS] = file_digest(folder / PAIRS)
+    manifest = {
+        "schema": SCHEMA,
+        **head,
+        "licences": sorted({record.licence for record in records}),
+        "complete": True,
+        "pairs": len(records),
+        "counts": dict(sorted(Counter(record.aspect for record in records).items())),
+        "dropped": {},
+        "bytes": sum((folder / name).stat().st_size for name in files if name != PAIRS),
+        "hash": final_hash(files),
+        "files": dict(sorted(files.items())),
+    }
+    write_atomically(folder / MANIFEST, f"{json.dumps(manifest, indent=1)}\n".encode())
+    return folder / MANIFEST

@@ -1,0 +1,108 @@
+"""The files of the benchmarks that stand beside EqBen: Winoground's examples and VALSE's foils."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from eqben_builder.formats.row import PairRow, Picture, picture_at, text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_ENDINGS = (".png", ".jpg", ".jpeg")
+#: Of VALSE's three annotators, so many must have found the caption right and the foil wrong.
+VALSE_VOTES = 2
+
+
+def read_winoground(path: Path, root: Path) -> Iterator[PairRow]:
+    """Read Winoground's `examples.jsonl`.
+
+    Args:
+        path: One object a line: id, image_0, image_1 (without ending), caption_0, caption_1, and its tags.
+        root: Holds the pictures, a folder `images`, or the file `images.zip` as it is published.
+
+    Yields:
+        Pairs of the subset "winoground"; the aspect is `collapsed_tag`.
+
+    Raises:
+        ValueError: File, line and field.
+        FileNotFoundError: A picture that is in none of the three places.
+    """
+    find = _finder(root)
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            where = f"{path}, line {number}"
+            try:
+                row = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise ValueError(f"{where}: {error.msg}") from error
+            if not isinstance(row, dict):
+                raise ValueError(f"{where}: expected an object, found {type(row).__name__}")
+            pictures = [find(text(row.get(name), where, name), where, name) for name in ("image_0", "image_1")]
+            captions = [text(row.get(name), where, name) for name in ("caption_0", "caption_1")]
+            known = {"id", "image_0", "image_1", "caption_0", "caption_1"}
+            extra = {key: value for key, value in row.items() if key not in known}
+            aspect = str(row.get("collapsed_tag") or "")
+            name = str(row.get("id", number - 1))
+            yield PairRow(name, "winoground", aspect, pictures[0], pictures[1], captions[0], captions[1], extra)
+
+
+def _finder(root: Path) -> Any:
+    archive = root / "images.zip"
+    members: dict[str, str] = {}
+    if archive.is_file():
+        with zipfile.ZipFile(archive) as opened:
+            members = {PurePosixPath(name).name: name for name in opened.namelist() if not name.endswith("/")}
+
+    def find(name: str, where: str, field: str) -> Picture:
+        candidates = [name, *(name + ending for ending in _ENDINGS)]
+        for place in (root / "images", root):
+            for candidate in candidates:
+                if (place / candidate).is_file():
+                    return picture_at(place, candidate, where, field)
+        for candidate in candidates:
+            if candidate in members:
+                return Picture(archive, members[candidate])
+        raise FileNotFoundError(
+            f"{where}: field {field!r} names no picture in {root}, its images or images.zip: {name!r}"
+        )
+
+    return find
+
+
+def read_valse(path: Path, root: Path, content: Any, votes: int = VALSE_VOTES) -> Iterator[PairRow]:
+    """Read one of VALSE's JSON files: an image, its caption, and a foil.
+
+    Args:
+        path: The JSON file.
+        root: The folder of `image_file`.
+        content: The parsed file.
+        votes: Of the annotators for the caption, below which a row is left out; VALSE scores rows with two or three.
+
+    Yields:
+        Rows of the subset "valse" with one picture; the aspect is `linguistic_phenomena`.
+
+    Raises:
+        ValueError: File, row and field.
+        FileNotFoundError: A picture that is not there.
+    """
+    for name, row in content.items():
+        where = f"{path}, row {name!r}"
+        if not isinstance(row, dict):
+            raise ValueError(f"{where}: expected an object, found {type(row).__name__}")
+        given = row.get("mturk") or {}
+        if isinstance(given, dict) and isinstance(given.get("caption"), int) and given["caption"] < votes:
+            continue
+        caption = row.get("caption")
+        caption = text(caption[0] if isinstance(caption, list) and caption else caption, where, "caption")
+        foil = row.get("foil")
+        foil = text(foil[0] if isinstance(foil, list) and foil else foil, where, "foil")
+        picture = picture_at(root, row.get("image_file"), where, "image_file")
+        extra = {key: value for key, value in row.items() if key not in ("caption", "foil", "image_file")}
+        aspect = str(row.get("linguistic_phenomena") or path.stem)
+        yield PairRow(str(name), "valse", aspect, picture, None, caption, foil, extra)

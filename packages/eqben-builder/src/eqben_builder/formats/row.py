@@ -1,0 +1,186 @@
+"""What every format is read into: a pair with its pictures, decoded only when somebody looks."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+_SIGNATURES = {b"\x89PNG\r\n\x1a\n": ".png", b"\xff\xd8\xff": ".jpg"}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture on disk, in a zip file, or in memory.
+
+    Args:
+        path: The file, or the zip file that holds it; None for one in memory.
+        member: Its name within the zip file.
+        content: The encoded bytes of one in memory.
+
+    A file that ends in `.npy` holds blue, green and red in this order, uint8 [height, width, 3], as EqBen's YouCook2
+    part does.
+    """
+
+    path: Path | None = None
+    member: str | None = None
+    content: bytes | None = field(default=None, repr=False)
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        if self.path is None:
+            return "a picture in memory"
+        return str(self.path) if self.member is None else f"{self.path}:{self.member}"
+
+    def read(self) -> bytes:
+        """The bytes as they are stored."""
+        if self.content is not None:
+            return self.content
+        if self.path is None:
+            raise ValueError("a picture has neither a path nor a content")
+        if self.member is None:
+            return self.path.read_bytes()
+        with zipfile.ZipFile(self.path) as archive:
+            return archive.read(self.member)
+
+    def load(self) -> NDArray[np.uint8]:
+        """Decode it.
+
+        Returns:
+            uint8 [height, width, 3], red first.
+
+        Raises:
+            ValueError: The picture that cannot be decoded, or an array that is no uint8 picture.
+            FileNotFoundError: The file that is not there.
+        """
+        stored = self.read()
+        if self._is_array():
+            try:
+                array = np.load(io.BytesIO(stored), allow_pickle=False)
+            except (ValueError, EOFError) as error:
+                raise ValueError(f"{self.name} is no plain array: {error}") from error
+            if array.ndim != 3 or array.shape[2] != 3 or array.dtype != np.uint8:
+                raise ValueError(f"{self.name} is {array.dtype} {array.shape}, expected uint8 (height, width, 3)")
+            return np.ascontiguousarray(array[:, :, ::-1])
+        try:
+            with Image.open(io.BytesIO(stored)) as image:
+                return np.array(image.convert("RGB"))
+        except (UnidentifiedImageError, OSError) as error:
+            raise ValueError(f"{self.name} cannot be decoded: {error}") from error
+
+    def encoded(self) -> tuple[bytes, str]:
+        """PNG or JPEG bytes, as stored where they are one of the two, and the ending that belongs to them."""
+        stored = self.read()
+        for signature, ending in _SIGNATURES.items():
+            if stored.startswith(signature):
+                return stored, ending
+        return encode_png(self.load()), ".png"
+
+    def _is_array(self) -> bool:
+        name = self.member or ("" if self.path is None else self.path.name)
+        return name.lower().endswith(".npy")
+
+
+@dataclass(frozen=True)
+class PairRow:
+    """A pair as any format gives it.
+
+    Args:
+        id: Unique in its source.
+        subset: "ag", "kubric", "winoground", "valse", …
+        aspect: What changes; "" where the source does not say.
+        image0: The first picture.
+        image1: The second; None for VALSE's rows, which have one picture, a caption and a foil.
+        caption0: True of the first picture.
+        caption1: True of the second, or the foil.
+        extra: What else the source holds, such as `source`, `certificate`, `licence`.
+    """
+
+    id: str
+    subset: str
+    aspect: str
+    image0: Picture
+    image1: Picture | None
+    caption0: str
+    caption1: str
+    extra: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+    def pictures(self) -> list[Picture]:
+        """One or two."""
+        return [self.image0] if self.image1 is None else [self.image0, self.image1]
+
+
+def encode_png(picture: NDArray[np.uint8]) -> bytes:
+    """PNG bytes of a uint8 picture [height, width, 3]; the same picture gives the same bytes."""
+    file = io.BytesIO()
+    Image.fromarray(picture).save(file, format="PNG")
+    return file.getvalue()
+
+
+def read_pictures(rows: Iterable[PairRow]) -> NDArray[np.uint8]:
+    """The pictures of some pairs, which must share one size.
+
+    Args:
+        rows: At least one.
+
+    Returns:
+        uint8 [n, 2, height, width, 3]; [n, 1, ...] for rows of one picture.
+
+    Raises:
+        ValueError: No rows; a picture whose size is not that of the first; rows of one picture among rows of two.
+
+    Example:
+        >>> black = Picture(content=encode_png(np.zeros((4, 6, 3), np.uint8)))
+        >>> read_pictures([PairRow("a", "micro", "", black, black, "x", "y")]).shape
+        (1, 2, 4, 6, 3)
+    """
+    decoded: list[list[NDArray[np.uint8]]] = []
+    shape: tuple[int, ...] | None = None
+    for row in rows:
+        pictures = []
+        for picture in row.pictures():
+            pictures.append(picture.load())
+            shape = shape or pictures[0].shape
+            if pictures[-1].shape != shape:
+                raise ValueError(f"{picture.name} has the shape {pictures[-1].shape}, the first picture {shape}")
+        decoded.append(pictures)
+        if len(pictures) != len(decoded[0]):
+            raise ValueError(f"pair {row.id!r} has {len(pictures)} pictures, the first pair {len(decoded[0])}")
+    if not decoded:
+        raise ValueError("no rows to read pictures of")
+    return np.array(decoded)
+
+
+def picture_at(root: Path, name: object, where: str, field_name: str) -> Picture:
+    """The picture that a row of a file names, if it lies in the folder and is there.
+
+    Raises:
+        ValueError: `where` and the field: no text, or a path that leads out of the folder.
+        FileNotFoundError: `where`, the field, and the path that names nothing.
+    """
+    path = (root / text(name, where, field_name)).resolve()
+    if not path.is_relative_to(root.resolve()):
+        raise ValueError(f"{where}: field {field_name!r} leads out of {root}: {name!r}")
+    if not path.is_file():
+        raise FileNotFoundError(f"{where}: field {field_name!r} names no picture in {root}: {name!r}")
+    return Picture(path)
+
+
+def text(value: object, where: str, field_name: str) -> str:
+    """The value, if it is a text that is not empty; otherwise a `ValueError` with `where` and the field."""
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"{where}: field {field_name!r} should be a text, found {value!r}")
+    return value

@@ -1,0 +1,171 @@
+"""Formats that other loaders read: ImageFolder with a `metadata.jsonl`, and WebDataset's tar shards."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import tarfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from eqben_builder.formats.row import PairRow, Picture, picture_at, text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_METADATA = "metadata.jsonl"
+SHARD_PAIRS = 1000
+_END = 1024
+
+
+def write_imagefolder(rows: Iterable[PairRow], folder: Path) -> Path:
+    """Write `images/` and a `metadata.jsonl` whose `image_0_file_name` and `image_1_file_name` point into it.
+
+    `datasets.load_dataset("imagefolder", data_dir=...)` gives the columns image_0, image_1, caption_0, caption_1, id,
+    subset, aspect and extra (a JSON text).
+    """
+    (folder / "images").mkdir(exist_ok=True)
+    partial = folder / f"{_METADATA}.partial"
+    with partial.open("w", encoding="utf-8") as file:
+        for k, row in enumerate(rows):
+            line: dict[str, Any] = {}
+            for side, picture in enumerate(row.pictures()):
+                content, ending = picture.encoded()
+                name = f"images/{k:06d}_{side}{ending}"
+                (folder / name).write_bytes(content)
+                line[f"image_{side}_file_name"] = name
+            file.write(json.dumps(line | _texts(row), ensure_ascii=False) + "\n")
+    partial.replace(folder / _METADATA)
+    return folder / _METADATA
+
+
+def read_imagefolder(path: Path, root: Path) -> Iterator[PairRow]:
+    """Read a `metadata.jsonl` of `write_imagefolder`, line by line.
+
+    Raises:
+        ValueError: File, line and field.
+        FileNotFoundError: A picture that is not there.
+    """
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            where = f"{path}, line {number}"
+            row = _object(line, where)
+            pictures = [
+                picture_at(root, row[name], where, name)
+                for name in ("image_0_file_name", "image_1_file_name")
+                if row.get(name) is not None or name.startswith("image_0")
+            ]
+            yield _row(row, pictures, where, str(number - 1))
+
+
+def write_webdataset(rows: Iterable[PairRow], folder: Path, shard_pairs: int = SHARD_PAIRS) -> list[Path]:
+    """Write shards `pairs-000000.tar`, one after the other; the same pairs give the same bytes.
+
+    A sample has the members KEY.image_0.png, KEY.image_1.png (or .jpg) and KEY.json; no more than one pair is held.
+    """
+    shards: list[Path] = []
+    archive: tarfile.TarFile | None = None
+    try:
+        for k, row in enumerate(rows):
+            if k % shard_pairs == 0:
+                if archive is not None:
+                    archive.close()
+                shards.append(folder / f"pairs-{len(shards):06d}.tar")
+                archive = tarfile.open(shards[-1], "w")  # noqa: SIM115 - closed when its shard is full
+            assert archive is not None
+            key = f"{k:08d}"
+            for side, picture in enumerate(row.pictures()):
+                content, ending = picture.encoded()
+                _add(archive, f"{key}.image_{side}{ending}", content)
+            _add(archive, f"{key}.json", json.dumps(_texts(row), ensure_ascii=False).encode())
+    finally:
+        if archive is not None:
+            archive.close()
+    return shards
+
+
+def read_webdataset(paths: list[Path]) -> Iterator[PairRow]:
+    """Read shards in the order of their names, one sample at a time; nothing is extracted.
+
+    Raises:
+        ValueError: A file that is no tar file or breaks off; shard, sample and field.
+    """
+    for path in sorted(paths):
+        _check_end(path)
+        key, parts = "", dict[str, bytes]()
+        try:
+            with tarfile.open(path, "r|") as archive:
+                for member in archive:
+                    if not member.isfile():
+                        continue
+                    stem, _, ending = re.sub(r"^\./", "", member.name).partition(".")
+                    if stem != key and parts:
+                        yield _sample(f"{path}, sample {key!r}", key, parts)
+                        parts = {}
+                    key = stem
+                    file = archive.extractfile(member)
+                    parts[ending] = file.read() if file is not None else b""
+        except tarfile.TarError as error:
+            raise ValueError(f"{path} is no whole tar file: {error}") from error
+        if parts:
+            yield _sample(f"{path}, sample {key!r}", key, parts)
+
+
+def _check_end(path: Path) -> None:
+    """A tar file that was cut between two members reads like a whole one, but for its end of two empty blocks."""
+    with path.open("rb") as file:
+        size = file.seek(0, io.SEEK_END)
+        file.seek(max(0, size - _END))
+        if file.read() != bytes(_END):
+            raise ValueError(f"{path} is no whole tar file: it does not end in two empty blocks")
+
+
+def _sample(where: str, key: str, parts: dict[str, bytes]) -> PairRow:
+    if "json" not in parts:
+        raise ValueError(f"{where}: no member .json; there are {', '.join(sorted(parts))}")
+    pictures = []
+    for side in (0, 1):
+        found = [ending for ending in parts if ending.split(".")[0] == f"image_{side}"]
+        if found:
+            pictures.append(Picture(content=parts[found[0]]))
+    if not pictures:
+        raise ValueError(f"{where}: no member .image_0.png or .image_0.jpg; there are {', '.join(sorted(parts))}")
+    return _row(_object(parts["json"].decode("utf-8", "replace"), where), pictures, where, key)
+
+
+def _texts(row: PairRow) -> dict[str, Any]:
+    extra = json.dumps(dict(row.extra), ensure_ascii=False, default=str)
+    texts = {"id": row.id, "subset": row.subset, "aspect": row.aspect}
+    return texts | {"caption_0": row.caption0, "caption_1": row.caption1, "extra": extra}
+
+
+def _row(row: dict[str, Any], pictures: list[Picture], where: str, name: str) -> PairRow:
+    captions = [text(row.get(field), where, field) for field in ("caption_0", "caption_1")]
+    extra = json.loads(row["extra"]) if isinstance(row.get("extra"), str) and row["extra"] else {}
+    return PairRow(
+        str(row.get("id", name)),
+        str(row.get("subset") or "pairs"),
+        str(row.get("aspect") or ""),
+        pictures[0],
+        pictures[1] if len(pictures) > 1 else None,
+        captions[0],
+        captions[1],
+        extra,
+    )
+
+
+def _object(line: str, where: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{where}: {error.msg}") from error
+    if not isinstance(row, dict):
+        raise ValueError(f"{where}: expected an object, found {type(row).__name__}")
+    return row
+
+
+def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
+    member = tarfile.TarInfo(name)
+    member.size = len(content)
+    archive.addfile(member, io.BytesIO(content))

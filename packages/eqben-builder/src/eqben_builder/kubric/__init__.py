@@ -1,0 +1,26 @@
+"""Eq-Kubric: rendered pairs of floor scenes, their graphs, captions and certificates."""
+
+from eqben_builder.kubric.builder import ENGINES, KubricBuilder
+from eqben_builder.kubric.captions import Counted, Phrase, Placed, Present, parse
+from eqben_builder.kubric.pairs import ASPECTS, Choices, ScenePair, check_pair, scene_pair
+from eqben_builder.kubric.scene import FloorScene, SceneChange, Stage, Thing, scene_changes
+
+__all__ = [
+    "ASPECTS",
+    "ENGINES",
+    "Choices",
+    "Counted",
+    "FloorScene",
+    "KubricBuilder",
+    "Phrase",
+    "Placed",
+    "Present",
+    "SceneChange",
+    "ScenePair",
+    "Stage",
+    "Thing",
+    "check_pair",
+    "parse",
+    "scene_changes",
+    "scene_pair",
+]

@@ -1,0 +1,166 @@
+"""Captions of floor scenes: written from templates, read back, and checked against any scene graph.
+
+Three templates, one for each aspect of Eq-Kubric; what changes between the two captions of a pair is one word, or the
+words of one relation:
+
+    There is a small red metal cube and a blue vase on the floor.
+    There are three red cubes on the floor.
+    The red cube is to the left of the blue vase.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import permutations
+from typing import TYPE_CHECKING
+
+from eqben_builder.kubric.scene import COLOURS, FIELDS, MATERIALS, RELATIONS, SIZES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from eqben_builder.kubric.scene import FloorScene, Thing
+
+NUMBERS: tuple[str, ...] = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_ADJECTIVES = {"size": tuple(SIZES), "colour": tuple(COLOURS), "material": MATERIALS}
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """A noun phrase: (field, value) pairs in the order of `FIELDS`; the shape is always named."""
+
+    named: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, thing: Thing, fields: Sequence[str]) -> Phrase:
+        """The phrase that names these fields of an object; those that it does not have are left out."""
+        wanted = {*fields, "shape"}
+        return cls(tuple((f, getattr(thing, f)) for f in FIELDS if f in wanted and getattr(thing, f)))
+
+    def matches(self, thing: Thing) -> bool:
+        """Whether the object has every value that the phrase names."""
+        return all(getattr(thing, field) == value for field, value in self.named)
+
+    def text(self) -> str:
+        """As "small red cube"."""
+        return " ".join(value for _, value in self.named)
+
+    def plural_text(self) -> str:
+        """As "small red cubes"."""
+        return " ".join([*(value for _, value in self.named[:-1]), plural(self.named[-1][1])])
+
+
+@dataclass(frozen=True)
+class Present:
+    """There are distinct objects, one for each phrase."""
+
+    phrases: tuple[Phrase, ...]
+
+    def holds(self, scene: FloorScene) -> bool:
+        """Whether distinct objects match the phrases."""
+        return any(
+            all(phrase.matches(thing) for phrase, thing in zip(self.phrases, chosen, strict=True))
+            for chosen in permutations(scene.things, len(self.phrases))
+        )
+
+    def text(self) -> str:
+        """As "There is a red cube and a vase on the floor."."""
+        return f"There is {' and '.join(_with_article(phrase.text()) for phrase in self.phrases)} on the floor."
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Exactly `number` objects match the phrase; 2 to 10."""
+
+    number: int
+    phrase: Phrase
+
+    def holds(self, scene: FloorScene) -> bool:
+        """Whether that many objects match."""
+        return sum(map(self.phrase.matches, scene.things)) == self.number
+
+    def text(self) -> str:
+        """As "There are three red cubes on the floor."."""
+        return f"There are {NUMBERS[self.number]} {self.phrase.plural_text()} on the floor."
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Some object that matches `subject` stands in `relation` to some object that matches `object`."""
+
+    subject: Phrase
+    relation: str
+    object: Phrase
+
+    def holds(self, scene: FloorScene) -> bool:
+        """Whether the graph has such a relation."""
+        return any(
+            relation == self.relation and self.subject.matches(scene.things[i]) and self.object.matches(scene.things[j])
+            for i, relation, j in scene.relations()
+        )
+
+    def text(self) -> str:
+        """As "The red cube is behind the blue vase."."""
+        return f"The {self.subject.text()} is {self.relation} the {self.object.text()}."
+
+
+Statement = Present | Counted | Placed
+
+
+def plural(noun: str) -> str:
+    """The regular plural of a noun.
+
+    Example:
+        >>> [plural(noun) for noun in ("cube", "cross", "toy", "berry")]
+        ['cubes', 'crosses', 'toys', 'berries']
+    """
+    if re.search(r"(s|x|z|ch|sh)$", noun):
+        return f"{noun}es"
+    if re.search(r"[^aeiou]y$", noun):
+        return f"{noun[:-1]}ies"
+    return f"{noun}s"
+
+
+def _with_article(text: str) -> str:
+    return f"{'an' if text[0] in 'aeiou' else 'a'} {text}"
+
+
+def parse(text: str, nouns: Iterable[str]) -> Statement:
+    """Read one caption.
+
+    Args:
+        text: One sentence of the three templates.
+        nouns: Shapes that it may name, in the singular; some may have several words.
+
+    Raises:
+        ValueError: The caption, and the part of it that is not of the templates.
+
+    Example:
+        >>> parse("There are two red toy cars on the floor.", ["toy car", "cube"]).number
+        2
+    """
+    known = sorted(set(nouns), key=len, reverse=True)
+    if found := re.fullmatch(r"There is (an? .+) on the floor\.", text):
+        parts = re.split(r" and (?=an? )", found[1])
+        return Present(tuple(_phrase(re.sub(r"^an? ", "", part), known, text) for part in parts))
+    if found := re.fullmatch(rf"There are ({'|'.join(NUMBERS[2:])}) (.+) on the floor\.", text):
+        return Counted(NUMBERS.index(found[1]), _phrase(found[2], known, text, many=True))
+    if found := re.fullmatch(rf"The (.+?) is ({'|'.join(RELATIONS)}) the (.+)\.", text):
+        return Placed(_phrase(found[1], known, text), found[2], _phrase(found[3], known, text))
+    raise ValueError(f"caption {text!r} is of none of the templates")
+
+
+def _phrase(part: str, nouns: Sequence[str], text: str, *, many: bool = False) -> Phrase:
+    for noun in nouns:
+        ending = plural(noun) if many else noun
+        if part != ending and not part.endswith(f" {ending}"):
+            continue
+        words = part[: len(part) - len(ending)].split()
+        named = []
+        for field, values in _ADJECTIVES.items():
+            if words and words[0] in values:
+                named.append((field, words.pop(0)))
+        if not words:
+            return Phrase((*named, ("shape", noun)))
+    raise ValueError(f"caption {text!r}: cannot read the noun phrase {part!r}")

@@ -1,0 +1,266 @@
+"""Random minimal pairs of floor scenes: one attribute of one object, one object more, or two objects exchanged."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from eqben_builder.kubric.captions import Counted, Phrase, Placed, Present, parse
+from eqben_builder.kubric.scene import (
+    COLOURS,
+    FIELDS,
+    FLOORS,
+    INVERSE,
+    MATERIALS,
+    SIZES,
+    FloorScene,
+    SceneChange,
+    Stage,
+    Thing,
+    exchanged,
+    outline,
+    scene_changes,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+
+ASPECTS: tuple[str, ...] = ("attribute", "counting", "location")
+#: Half the width and half the depth of the floor on which objects may stand, in metres.
+ROOM = (1.6, 1.9)
+#: Largest number of alike objects in a counting pair.
+MOST = 6
+_PLACEMENTS = 60
+_TRIES = 200
+_TURN = 0.8
+
+
+@dataclass(frozen=True)
+class ScenePair:
+    """Two scenes and a caption for each, which differ in `aspect`."""
+
+    scene0: FloorScene
+    scene1: FloorScene
+    caption0: str
+    caption1: str
+    aspect: str
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What scenes may be made of.
+
+    Args:
+        shapes: Nouns.
+        textured: Those of them that have a texture of their own, and so neither colour nor material.
+        colours: Some of `COLOURS`.
+        materials: Some of `MATERIALS`.
+        fields: Attributes that may change: some of "size", "colour", "material".
+
+    Raises:
+        ValueError: An empty or unknown choice.
+    """
+
+    shapes: tuple[str, ...]
+    textured: frozenset[str] = frozenset()
+    colours: tuple[str, ...] = tuple(COLOURS)
+    materials: tuple[str, ...] = MATERIALS
+    fields: tuple[str, ...] = ("size", "colour", "material")
+
+    def __post_init__(self) -> None:
+        known = {"colours": tuple(COLOURS), "materials": MATERIALS, "fields": ("size", "colour", "material")}
+        for name, values in known.items():
+            given = getattr(self, name)
+            unknown = [value for value in given if value not in values]
+            if unknown or not given:
+                raise ValueError(f"{name} = {list(given)!r}: expected some of {', '.join(values)}")
+        if not self.shapes:
+            raise ValueError("shapes = []: expected at least one noun")
+
+
+def _pick(rng: np.random.Generator, values: Sequence[Any]) -> Any:
+    return values[int(rng.random() * len(values))]
+
+
+def sample_stage(rng: np.random.Generator) -> Stage:
+    """A floor, a light and a camera."""
+    level = 0.28 + 0.34 * rng.random()
+    tone = tuple(round(level * (0.85 + 0.3 * rng.random()), 4) for _ in range(3))
+    azimuth = round(math.pi * (0.55 + 0.9 * rng.random()), 4)
+    return Stage(
+        _pick(rng, FLOORS),
+        (tone[0], tone[1], tone[2]),
+        azimuth,
+        round(0.8 + 0.35 * rng.random(), 4),
+        round(0.52 + 0.2 * rng.random(), 4),
+    )
+
+
+def _turn(rng: np.random.Generator) -> float:
+    """So little that a flat object, such as a heart, still shows what it is."""
+    return round(_TURN * (2 * rng.random() - 1), 4)
+
+
+def _thing(rng: np.random.Generator, choices: Choices, **fixed: Any) -> Thing:
+    shape = fixed.pop("shape", None) or _pick(rng, choices.shapes)
+    own = shape in choices.textured
+    values = {
+        "colour": "" if own else _pick(rng, choices.colours),
+        "size": _pick(rng, tuple(SIZES)),
+        "material": "" if own else _pick(rng, choices.materials),
+        "turn": _turn(rng),
+    }
+    return Thing(shape, x=0.0, y=0.0, **(values | fixed))
+
+
+def _clear(thing: Thing, others: Sequence[Thing], stage: Stage) -> bool:
+    """Whether the object lies in the picture and apart from the others, on the floor and as the camera sees it."""
+    own = outline(thing, stage)
+    if not own.inside:
+        return False
+    for other in others:
+        if math.hypot(thing.x - other.x, thing.y - other.y) < thing.radius + other.radius + 0.06:
+            return False
+        seen = outline(other, stage)
+        if math.hypot(own.x - seen.x, own.y - seen.y) < 0.86 * (own.radius + seen.radius):
+            return False
+    return True
+
+
+def _placed(rng: np.random.Generator, things: Sequence[Thing], stage: Stage) -> tuple[Thing, ...] | None:
+    """The objects at random places that keep them apart, or None where they do not fit."""
+    standing: list[Thing] = []
+    for thing in things:
+        for _ in range(_PLACEMENTS):
+            x, y = (round((2 * rng.random() - 1) * half, 3) for half in ROOM)
+            moved = replace(thing, x=x, y=y)
+            if _clear(moved, standing, stage):
+                standing.append(moved)
+                break
+        else:
+            return None
+    return tuple(standing)
+
+
+def _attribute(rng: np.random.Generator, choices: Choices) -> ScenePair | None:
+    things = [_thing(rng, choices, size="large") for _ in range(1 + int(rng.random() * 4))]
+    stage = sample_stage(rng)
+    standing = _placed(rng, things, stage)
+    if standing is None:
+        return None
+    # Placed as if all were large, so that each may become so.
+    things = [replace(thing, size=_pick(rng, tuple(SIZES))) for thing in standing]
+    chosen, field = things[0], _pick(rng, choices.fields)
+    allowed = {"size": tuple(SIZES), "colour": choices.colours, "material": choices.materials}[field]
+    others = [value for value in allowed if value != getattr(chosen, field)]
+    if not getattr(chosen, field) or not others:
+        return None
+    change: dict[str, Any] = {field: _pick(rng, others)}
+    changed = replace(chosen, **change)
+    named = [name for name in FIELDS if name == field or rng.random() < 0.5]
+    statements = []
+    also = [Phrase.of(things[1], [n for n in FIELDS if rng.random() < 0.5])] if len(things) > 1 else []
+    also = also if rng.random() < 0.6 else []
+    for thing in (chosen, changed):
+        statements.append(Present((Phrase.of(thing, named), *also)).text())
+    scenes = [FloorScene((thing, *things[1:]), stage) for thing in (chosen, changed)]
+    return ScenePair(scenes[0], scenes[1], statements[0], statements[1], "attribute")
+
+
+def _counting(rng: np.random.Generator, choices: Choices) -> ScenePair | None:
+    number = 3 + int(rng.random() * (MOST - 2))
+    model = _thing(rng, choices, size="small" if number > 4 or rng.random() < 0.6 else "large")
+    alike = [replace(model, turn=_turn(rng)) for _ in range(number)]
+    rest = [_thing(rng, choices, size="small") for _ in range(int(rng.random() * 3))] if number < MOST else []
+    stage = sample_stage(rng)
+    standing = _placed(rng, [*alike, *rest], stage)
+    if standing is None:
+        return None
+    phrase = Phrase.of(model, [name for name in ("colour", "material") if rng.random() < 0.6])
+    more, less = FloorScene(standing, stage), FloorScene(standing[1:], stage)
+    counts = [sum(map(phrase.matches, scene.things)) for scene in (more, less)]
+    if counts[0] > MOST:
+        return None
+    texts = [Counted(count, phrase).text() for count in counts]
+    return ScenePair(more, less, texts[0], texts[1], "counting")
+
+
+def _location(rng: np.random.Generator, choices: Choices) -> ScenePair | None:
+    first, second = _thing(rng, choices), _thing(rng, choices)
+    stage = sample_stage(rng)
+    # Placed as if both had the larger radius, so that they can change places.
+    largest = max(first, second, key=lambda thing: thing.radius).size
+    places = _placed(rng, [replace(thing, size=largest) for thing in (first, second)], stage)
+    if places is None:
+        return None
+    standing = [replace(place, size=thing.size) for place, thing in zip(places, (first, second), strict=True)]
+    scene = FloorScene((standing[0], standing[1]), stage)
+    if not scene.relations():
+        return None
+    subject = int(rng.random() * 2)
+    fields = [name for name in FIELDS if rng.random() < (0.8 if name == "colour" else 0.35)]
+    phrases = [Phrase.of(scene.things[k], fields) for k in (subject, 1 - subject)]
+    relation = next(r.relation for r in scene.relations() if r.subject == subject)
+    texts = [Placed(phrases[0], r, phrases[1]).text() for r in (relation, INVERSE[relation])]
+    return ScenePair(scene, exchanged(scene, 0, 1), texts[0], texts[1], "location")
+
+
+def scene_pair(rng: np.random.Generator, aspect: str, choices: Choices) -> ScenePair | None:
+    """Draw a pair of scenes that `check_pair` passes.
+
+    Args:
+        rng: The only source of randomness.
+        aspect: One of `ASPECTS`.
+        choices: What the scenes may be made of.
+
+    Returns:
+        The pair, in random order; None where the choices gave none in 200 draws.
+
+    Raises:
+        ValueError: An unknown aspect.
+
+    Example:
+        >>> import numpy as np
+        >>> pair = scene_pair(np.random.default_rng(0), "counting", Choices(("cube", "vase")))
+        >>> check_pair(pair).kind
+        'counting'
+    """
+    makers = {"attribute": _attribute, "counting": _counting, "location": _location}
+    if aspect not in makers:
+        raise ValueError(f"aspect {aspect!r} is not one of {', '.join(ASPECTS)}")
+    for _ in range(_TRIES):
+        pair = makers[aspect](rng, choices)
+        if pair is None:
+            continue
+        if rng.random() < 0.5:
+            pair = ScenePair(pair.scene1, pair.scene0, pair.caption1, pair.caption0, aspect)
+        try:
+            check_pair(pair)
+        except ValueError:
+            continue
+        return pair
+    return None
+
+
+def check_pair(pair: ScenePair) -> SceneChange:
+    """Check that one thing differs, and that each caption is true of its own scene and false of the other.
+
+    Raises:
+        ValueError: The first condition that fails.
+    """
+    changes = scene_changes(pair.scene0, pair.scene1)
+    if len(changes) != 1:
+        raise ValueError(f"the scenes differ in {len(changes)} things, expected one: {changes}")
+    if changes[0].kind != pair.aspect:
+        raise ValueError(f"the pair is one of {pair.aspect}, its scenes differ in {changes[0].kind}")
+    nouns = {thing.shape for scene in (pair.scene0, pair.scene1) for thing in scene.things}
+    for text, own, other in ((pair.caption0, pair.scene0, pair.scene1), (pair.caption1, pair.scene1, pair.scene0)):
+        statement = parse(text, nouns)
+        if not statement.holds(own):
+            raise ValueError(f"caption {text!r} is false of its own scene")
+        if statement.holds(other):
+            raise ValueError(f"caption {text!r} is true of the other scene too")
+    return changes[0]

@@ -1,0 +1,198 @@
+"""The blind control: a model that sees no picture must stay at chance, or the captions give the answer away."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+
+from eqben_builder.scoring.winoground import Share
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+_WORD = re.compile(r"\w+|[^\w\s]")
+_ENDS = ("<s>", "</s>")
+
+
+class TextScorer(Protocol):
+    """Anything that scores captions alone; a higher score is a likelier caption."""
+
+    def __call__(self, captions: Sequence[str]) -> Sequence[float]:
+        """One score a caption."""
+
+
+class BlindScores(NamedTuple):
+    """What `blind_scores` returns; every chance is 1/2.
+
+    likelier: Pairs whose caption 0 (the true one, where the other is a foil) scores higher; ties count half.
+    learnt: Pairs whose sides are told apart by two caption models that learnt, on the other folds, how each side reads;
+        None with a scorer of your own.
+    ties: Pairs whose captions score the same.
+    leak: The larger distance of the two shares from 1/2.
+    outcomes: float64 [n]: 1, 0 or 1/2, of `likelier`.
+    """
+
+    likelier: Share
+    learnt: Share | None
+    ties: int
+    leak: float
+    outcomes: NDArray[np.float64]
+
+
+class CaptionModel:
+    """A bigram model of captions with interpolated, absolutely discounted estimates, and no length bias by default.
+
+    log p(w | v) with p(w | v) = max(c(vw) - D, 0) / c(v) + D t(v) / c(v) p(w), where t(v) counts the words seen after
+    v, and p(w) = (c(w) + 1) / (N + V + 1).
+
+    Args:
+        captions: Those to learn from; at least one.
+        discount: D, in (0, 1).
+        per_word: Divide the log-likelihood by the number of words, so that a short caption has no advantage.
+
+    Raises:
+        ValueError: No captions, or a discount out of range.
+
+    Example:
+        >>> model = CaptionModel(["a red ball", "a red cube", "a blue ball"])
+        >>> likely, unlikely = model(["a red ball", "ball red a"])
+        >>> likely > unlikely
+        True
+    """
+
+    def __init__(self, captions: Sequence[str], *, discount: float = 0.75, per_word: bool = True) -> None:
+        if not captions:
+            raise ValueError("a caption model needs captions to learn from")
+        if not 0.0 < discount < 1.0:
+            raise ValueError(f"discount = {discount!r} lies outside (0, 1)")
+        self.discount, self.per_word = discount, per_word
+        self._words: Counter[str] = Counter()
+        self._pairs: Counter[tuple[str, str]] = Counter()
+        self._before: Counter[str] = Counter()
+        for caption in captions:
+            words = _split(caption)
+            self._words.update(words[1:])
+            self._pairs.update(pairwise(words))
+            self._before.update(words[:-1])
+        self._followers = Counter(first for first, _ in self._pairs)
+        self._total = sum(self._words.values()) + len(self._words) + 1
+
+    def __call__(self, captions: Sequence[str]) -> list[float]:
+        """Log-likelihood of each caption, per word where that was asked for."""
+        return [self._score(_split(caption)) for caption in captions]
+
+    def _score(self, words: list[str]) -> float:
+        total = 0.0
+        for first, second in pairwise(words):
+            word = (self._words[second] + 1) / self._total
+            seen = self._before[first]
+            if seen:
+                kept = max(self._pairs[first, second] - self.discount, 0.0) / seen
+                word = kept + self.discount * self._followers[first] / seen * word
+            total += math.log(word)
+        return total / (len(words) - 1) if self.per_word else total
+
+
+def blind_scores(
+    captions: Sequence[tuple[str, str]],
+    scorer: TextScorer | None = None,
+    *,
+    folds: int = 5,
+    level: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> BlindScores:
+    """Score pairs by their captions alone: the share that a model without eyes gets right should be one half.
+
+    Both captions of a pair of images are true, so text alone wins neither text, image nor group score; what can leak is
+    their order, which decides every protocol that shows the images in one order. Where one image stands beside a true
+    caption and a foil, the share is the accuracy of a blind model.
+
+    Args:
+        captions: [n] pairs: caption 0 and caption 1, or the true caption and its foil.
+        scorer: Scores captions alone. By default a `CaptionModel`, fitted on both captions of the other folds.
+        folds: For the default scorer, at least 2 and at most n.
+        level: Of the intervals, in (0, 1).
+        resamples: Bootstrap samples of pairs, at least 1.
+        seed: Of the folds and of the bootstrap.
+
+    Returns:
+        A `BlindScores`.
+
+    Raises:
+        ValueError: No pairs, too few for the folds, or a scorer that returns another number of scores or no number.
+
+    Numerics:
+        Intervals resample outcomes of 0, 1/2 and 1.
+
+    Example:
+        >>> leaking = [(f"there is a {colour} ball", f"ball {colour} no") for colour in ("red", "blue", "green") * 4]
+        >>> blind_scores(leaking).learnt.value
+        1.0
+
+    Source:
+        SugarCrepe's question (do foils read unlike captions?), put to built pairs. Fitting on other folds is ours.
+    """
+    n = len(captions)
+    if not n or resamples < 1 or not 0.0 < level < 1.0:
+        raise ValueError(
+            f"{n} pairs, level = {level!r}, resamples = {resamples!r}: expected some, within (0, 1), at least 1"
+        )
+    rng = np.random.default_rng(seed)
+    if scorer is not None:
+        values = np.stack([_scored(scorer, [pair[side] for pair in captions]) for side in (0, 1)], axis=1)
+        learnt = None
+    else:
+        if not 2 <= folds <= n:
+            raise ValueError(f"folds = {folds} for {n} pairs: expected at least 2 and at most the number of pairs")
+        values, margins = _cross_fitted(captions, rng.permutation(n) % folds, folds)
+        learnt = _share(_outcomes(margins[:, 0] - margins[:, 1]), level, resamples, rng)
+    outcomes = _outcomes(values[:, 0] - values[:, 1])
+    likelier = _share(outcomes, level, resamples, rng)
+    leak = max(abs(share.value - 0.5) for share in (likelier, learnt) if share is not None)
+    return BlindScores(likelier, learnt, int((outcomes == 0.5).sum()), leak, outcomes)
+
+
+def _cross_fitted(
+    captions: Sequence[tuple[str, str]], fold: NDArray[np.intp], folds: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Likelihoods [n, 2], and how much likelier each caption is as a first than as a second one [n, 2]."""
+    values, margins = np.empty((len(captions), 2)), np.empty((len(captions), 2))
+    for k in range(folds):
+        inside = np.flatnonzero(fold == k).tolist()
+        sides = [[captions[j][side] for j in np.flatnonzero(fold != k).tolist()] for side in (0, 1)]
+        both, first, second = CaptionModel(sides[0] + sides[1]), CaptionModel(sides[0]), CaptionModel(sides[1])
+        for side in (0, 1):
+            asked = [captions[j][side] for j in inside]
+            values[inside, side] = both(asked)
+            margins[inside, side] = np.array(first(asked)) - np.array(second(asked))
+    return values, margins
+
+
+def _scored(scorer: TextScorer, captions: list[str]) -> NDArray[np.float64]:
+    found = np.asarray(scorer(captions), dtype=np.float64)
+    if found.shape != (len(captions),) or not np.isfinite(found).all():
+        raise ValueError(f"the scorer gave {found.shape} scores for {len(captions)} captions, or one is not finite")
+    return found
+
+
+def _outcomes(difference: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.where(difference == 0, 0.5, (difference > 0).astype(np.float64))
+
+
+def _share(outcomes: NDArray[np.float64], level: float, resamples: int, rng: np.random.Generator) -> Share:
+    shares = np.array([(outcomes == value).mean() for value in (0.0, 0.5, 1.0)])
+    draws = rng.multinomial(len(outcomes), shares / shares.sum(), resamples) @ np.array([0.0, 0.5, 1.0]) / len(outcomes)
+    low, high = np.quantile(draws, ((1 - level) / 2, (1 + level) / 2)).tolist()
+    return Share(float(outcomes.mean()), low, high, 0.5)
+
+
+def _split(caption: str) -> list[str]:
+    return [_ENDS[0], *_WORD.findall(caption.lower()), _ENDS[1]]

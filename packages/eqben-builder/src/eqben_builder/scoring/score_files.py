@@ -1,0 +1,166 @@
+"""Scores that somebody computed elsewhere: an npz, csv or jsonl file, read in the order of the pairs or refused."""
+
+from __future__ import annotations
+
+import csv
+import json
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+COLUMNS = ("c0_i0", "c0_i1", "c1_i0", "c1_i1")
+"""Names of the four similarities of a pair, the caption first; a foil row has only the first and the third."""
+
+_SHOWN = 10
+
+
+def read_scores(
+    path: str | os.PathLike[str], ids: Sequence[str] | None = None, *, foils: bool = False
+) -> NDArray[np.float64]:
+    r"""Read the similarities of pairs, and refuse what is missing, doubled or not a number.
+
+    npz: an array "scores" [n, 2, 2] (caption, image), or one array for each of `COLUMNS`; "ids" may stand beside them.
+    csv and jsonl: the columns or fields of `COLUMNS`, and "id". jsonl may give "scores" as two rows of two instead.
+
+    Args:
+        path: A file that ends in .npz, .csv or .jsonl.
+        ids: The pairs' ids, in the order that the scores shall have. Where the file has ids, it may list them in any
+            order; where it has none, it must hold as many rows, in this order.
+        foils: Read only c0_i0 and c1_i0, for pairs of one image.
+
+    Returns:
+        float64 [n, 2, 2] with `scores[k, caption, image]`; [n, 2] for foils.
+
+    Raises:
+        ValueError: The file, and the rows or ids that are missing, doubled, unknown or not finite; its length.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "s.csv"
+        ...     _ = path.write_text("id,c0_i0,c0_i1,c1_i0,c1_i1\nb,1,2,3,4\na,5,6,7,8\n")
+        ...     read_scores(path, ["a", "b"])[0].tolist()
+        [[5.0, 6.0], [7.0, 8.0]]
+    """
+    source = Path(path)
+    readers = {".npz": _npz, ".csv": _csv, ".jsonl": _jsonl}
+    if source.suffix.lower() not in readers:
+        raise ValueError(f"{source}: scores are read from {', '.join(readers)}, not from {source.suffix or 'this'!r}")
+    columns = ("c0_i0", "c1_i0") if foils else COLUMNS
+    found, values = readers[source.suffix.lower()](source, columns)
+    wrong = np.flatnonzero(~np.isfinite(values).all(axis=1))
+    if len(wrong):
+        raise ValueError(f"{source}: {len(wrong)} rows hold a score that is no finite number: rows {_some(wrong)}")
+    if ids is not None:
+        values = values[_order(source, found, list(ids), len(values))]
+    if not len(values):
+        raise ValueError(f"{source} holds no scores")
+    return values if foils else values.reshape(-1, 2, 2)
+
+
+def _order(source: Path, found: list[str] | None, ids: list[str], rows: int) -> list[int]:
+    if found is None:
+        if rows != len(ids):
+            raise ValueError(f"{source}: {rows} rows of scores for {len(ids)} pairs, and no ids to match them by")
+        return list(range(rows))
+    at: dict[str, int] = {}
+    doubled = [row for row, name in enumerate(found) if at.setdefault(name, row) != row]
+    if doubled:
+        raise ValueError(f"{source}: rows {_some(doubled)} repeat an id ({found[doubled[0]]!r} in row {doubled[0]})")
+    missing = [name for name in ids if name not in at]
+    if missing:
+        pairs = _some([k for k, name in enumerate(ids) if name not in at])
+        raise ValueError(f"{source}: no scores for {len(missing)} pairs, such as {missing[0]!r} (pairs {pairs})")
+    unknown = sorted(set(at) - set(ids), key=at.__getitem__)
+    if unknown:
+        rows_ = _some([at[name] for name in unknown])
+        raise ValueError(f"{source}: rows {rows_} name no pair of the source, such as {unknown[0]!r}")
+    return [at[name] for name in ids]
+
+
+def _npz(source: Path, columns: Sequence[str]) -> tuple[list[str] | None, NDArray[np.float64]]:
+    try:
+        with np.load(source, allow_pickle=False) as arrays:
+            held = {name: arrays[name] for name in arrays.files}
+    except (ValueError, zipfile.BadZipFile, OSError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        raise ValueError(f"{source} is no npz file of plain arrays: {error}") from error
+    ids = [str(name) for name in held["ids"].tolist()] if "ids" in held else None
+    if "scores" in held:
+        scores = np.asarray(held["scores"], dtype=np.float64)
+        if len(columns) == 4 and scores.ndim == 3 and scores.shape[1:] == (2, 2):
+            scores = scores.reshape(len(scores), 4)
+        if scores.ndim != 2 or scores.shape[1] != len(columns):
+            shape = "(n, 2, 2)" if len(columns) == 4 else "(n, 2)"
+            raise ValueError(f"{source}: array 'scores' has the shape {scores.shape}, expected {shape}")
+    else:
+        absent = [name for name in columns if name not in held]
+        if absent:
+            raise ValueError(f"{source}: neither an array 'scores' nor {', '.join(absent)}; it holds {sorted(held)}")
+        if len({held[name].shape for name in columns}) > 1 or held[columns[0]].ndim != 1:
+            raise ValueError(f"{source}: the arrays have shapes {[held[name].shape for name in columns]}, expected one")
+        scores = np.stack([held[name].astype(np.float64) for name in columns], axis=1)
+    if ids is not None and len(ids) != len(scores):
+        raise ValueError(f"{source}: {len(ids)} ids for {len(scores)} rows of scores")
+    return ids, scores
+
+
+def _csv(source: Path, columns: Sequence[str]) -> tuple[list[str] | None, NDArray[np.float64]]:
+    with source.open(newline="", encoding="utf-8") as file:
+        reader = csv.DictReader(file)
+        header = reader.fieldnames or []
+        absent = [name for name in columns if name not in header]
+        if absent:
+            raise ValueError(f"{source}, line 1: no column {', '.join(absent)}; there are {', '.join(header)}")
+        rows = [(reader.line_num, row) for row in reader]
+    return _fields(source, rows, columns, "id" in header)
+
+
+def _jsonl(source: Path, columns: Sequence[str]) -> tuple[list[str] | None, NDArray[np.float64]]:
+    rows: list[tuple[int, dict[str, Any]]] = []
+    for number, line in enumerate(source.read_text(encoding="utf-8").splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{source}, line {number}: {error.msg}") from error
+        if not isinstance(row, dict):
+            raise ValueError(f"{source}, line {number}: expected an object, found {type(row).__name__}")
+        if "scores" in row:
+            flat = np.ravel(np.array(row["scores"], dtype=object)).tolist()
+            if len(flat) != len(columns):
+                raise ValueError(f"{source}, line {number}: field 'scores' should hold {len(columns)} numbers")
+            row = {**row, **dict(zip(columns, flat, strict=True))}
+        rows.append((number, row))
+    return _fields(source, rows, columns, bool(rows) and all("id" in row for _, row in rows))
+
+
+def _fields(
+    source: Path, rows: Sequence[tuple[int, dict[str, Any]]], columns: Sequence[str], named: bool
+) -> tuple[list[str] | None, NDArray[np.float64]]:
+    values = np.empty((len(rows), len(columns)))
+    for k, (number, row) in enumerate(rows):
+        for c, name in enumerate(columns):
+            try:
+                values[k, c] = float(row[name])
+            except (KeyError, TypeError, ValueError):
+                raise ValueError(
+                    f"{source}, line {number}: field {name!r} should be a number, found {row.get(name)!r}"
+                ) from None
+    return ([str(row["id"]) for _, row in rows] if named else None), values
+
+
+def _some(rows: Iterable[Any]) -> str:
+    listed = [str(row) for row in rows]
+    return ", ".join(listed[:_SHOWN]) + (f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else "")

@@ -1,0 +1,145 @@
+"""Similarities of pairs from any model: a dual encoder's cosines, or a fusion encoder's score of each combination."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from eqben_builder.formats import PairRow
+
+    Image = NDArray[np.uint8]
+
+
+class DualEncoder(Protocol):
+    """Features of pictures and of captions in one space; they need not be normalised."""
+
+    def encode_image(self, images: Sequence[Image]) -> ArrayLike:
+        """uint8 [height, width, 3] each, of any sizes, to [n, d]."""
+
+    def encode_text(self, captions: Sequence[str]) -> ArrayLike:
+        """Texts to [n, d]."""
+
+
+def dual_similarities(rows: Iterable[PairRow], encoder: DualEncoder, *, batch: int = 64) -> NDArray[np.float64]:
+    """Cosines of every caption with every picture of its pair.
+
+    s[k, c, i] = <t_c, v_i> / (|t_c| |v_i|).
+
+    Args:
+        rows: Pairs, read as they are needed; all of two pictures, or all of one (VALSE's).
+        encoder: The model.
+        batch: Pairs at once, at least 1; a picture or caption that comes several times among them is encoded once.
+
+    Returns:
+        float64 [n, 2, 2]: caption, picture; [n, 2] for rows of one picture: caption, foil.
+
+    Raises:
+        ValueError: No rows; rows of one and of two pictures; features of a wrong shape, not finite, or all zero.
+
+    Example:
+        >>> from eqben_builder.formats import PairRow, Picture, encode_png
+        >>> class Brightness:
+        ...     def encode_image(self, images):
+        ...         return [[image.mean() / 255, 1 - image.mean() / 255] for image in images]
+        ...     def encode_text(self, captions):
+        ...         return [[float("white" in text), float("black" in text)] for text in captions]
+        >>> white, black = (Picture(content=encode_png(np.full((2, 2, 3), v, np.uint8))) for v in (255, 0))
+        >>> row = PairRow("a", "micro", "", white, black, "a white square", "a black square")
+        >>> dual_similarities([row], Brightness()).tolist()
+        [[[1.0, 0.0], [0.0, 1.0]]]
+    """
+    parts = []
+    for some in _batches(rows, batch):
+        pictures, at = _distinct([picture for row in some for picture in row.pictures()])
+        captions, of = _distinct([text for row in some for text in (row.caption0, row.caption1)])
+        images = _unit(encoder.encode_image([picture.load() for picture in pictures]), len(pictures), "pictures")
+        texts = _unit(encoder.encode_text(captions), len(captions), "captions")
+        v, t = images[at].reshape(len(some), -1, images.shape[1]), texts[of].reshape(len(some), 2, -1)
+        if v.shape[2] != t.shape[2]:
+            raise ValueError(f"pictures have {v.shape[2]} features and captions {t.shape[2]}: expected as many")
+        parts.append(np.einsum("ncd,nid->nci", t, v))
+    return _joined(parts)
+
+
+def fusion_similarities(
+    rows: Iterable[PairRow], score: Callable[[Sequence[Image], Sequence[str]], ArrayLike], *, batch: int = 16
+) -> NDArray[np.float64]:
+    """Scores of a model that sees a picture and a caption together: four of each pair.
+
+    Args:
+        rows: As in `dual_similarities`.
+        score: From n pictures and n captions to n numbers, such as logits or probabilities of a match.
+        batch: Pairs at once, at least 1: four times as many combinations, or twice for rows of one picture.
+
+    Returns:
+        As `dual_similarities`.
+
+    Raises:
+        ValueError: No rows; rows of one and of two pictures; another number of scores, or one that is not finite.
+
+    Example:
+        >>> from eqben_builder.formats import PairRow, Picture, encode_png
+        >>> white, black = (Picture(content=encode_png(np.full((2, 2, 3), v, np.uint8))) for v in (255, 0))
+        >>> row = PairRow("a", "micro", "", white, black, "a white square", "a black square")
+        >>> def match(images, captions):
+        ...     return [(i.mean() > 127) == ("white" in c) for i, c in zip(images, captions, strict=True)]
+        >>> fusion_similarities([row], match).tolist()
+        [[[1.0, 0.0], [0.0, 1.0]]]
+    """
+    parts = []
+    for some in _batches(rows, batch):
+        images: list[Image] = []
+        captions: list[str] = []
+        for row in some:
+            loaded = [picture.load() for picture in row.pictures()]
+            images += loaded * 2
+            captions += [text for text in (row.caption0, row.caption1) for _ in loaded]
+        found = np.asarray(score(images, captions), dtype=np.float64)
+        if found.shape != (len(images),) or not np.isfinite(found).all():
+            raise ValueError(f"the model gave {found.shape} scores for {len(images)} combinations, or one not finite")
+        parts.append(found.reshape(len(some), 2, -1))
+    return _joined(parts)
+
+
+def _batches(rows: Iterable[PairRow], batch: int) -> Iterator[list[PairRow]]:
+    if batch < 1:
+        raise ValueError(f"batch = {batch!r}, expected at least 1")
+    stream = iter(rows)
+    pictures = 0
+    while some := list(islice(stream, batch)):
+        for row in some:
+            pictures = pictures or len(row.pictures())
+            if len(row.pictures()) != pictures:
+                raise ValueError(f"pair {row.id!r} has {len(row.pictures())} pictures, those before have {pictures}")
+        yield some
+
+
+def _distinct(values: Sequence[Any]) -> tuple[list[Any], list[int]]:
+    places: dict[Any, int] = {}
+    at = [places.setdefault(value, len(places)) for value in values]
+    return list(places), at
+
+
+def _unit(features: ArrayLike, n: int, what: str) -> NDArray[np.float64]:
+    found = np.asarray(features, dtype=np.float64)
+    if found.ndim != 2 or len(found) != n:
+        raise ValueError(f"the features of {n} {what} have the shape {found.shape}, expected ({n}, d)")
+    length = np.linalg.norm(found, axis=1, keepdims=True)
+    if not np.isfinite(length).all() or not length.all():
+        raise ValueError(f"the features of the {what} hold a row that is zero or not finite")
+    unit: NDArray[np.float64] = found / length
+    return unit
+
+
+def _joined(parts: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+    if not parts:
+        raise ValueError("there are no pairs to score")
+    whole = np.concatenate(parts)
+    return whole[:, :, 0] if whole.shape[2] == 1 else whole

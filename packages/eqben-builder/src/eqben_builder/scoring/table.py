@@ -1,0 +1,198 @@
+"""One table of scores: each subset, each aspect, and the average that does not drown the small ones."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from eqben_builder.scoring.winoground import CHANCE, Share, winoground_scores
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+#: Subsets whose column is the mean of their aspects, each aspect weighing the same.
+BY_ASPECT = ("kubric", "micro")
+
+#: Text only, image only, both, neither: what each is worth in text, image and group.
+_WORTH = np.array([[1, 0, 0], [0, 1, 0], [1, 1, 1], [0, 0, 0]], dtype=np.float64)
+
+
+class TableRow(NamedTuple):
+    """One line of the table.
+
+    name: "kubric", "kubric/location", "macro" or "all".
+    kind: "subset", "aspect", "macro" or "all".
+    pairs: How many pairs it covers.
+    ties: Pairs with at least one exact tie.
+    """
+
+    name: str
+    kind: str
+    pairs: int
+    ties: int
+    text: Share
+    image: Share
+    group: Share
+
+
+class ScoreTable(NamedTuple):
+    """What `score_table` returns.
+
+    rows: Subsets in the order of their names, each followed by its aspects; then "macro" and "all".
+    average: The mean of every subset's text, image and group score, which is the paper's "Avg".
+    outcomes: bool [n, 3]: text, image, group of each pair.
+    """
+
+    rows: tuple[TableRow, ...]
+    average: Share
+    outcomes: NDArray[np.bool_]
+
+    def row(self, name: str) -> TableRow:
+        """The line of that name; a `KeyError` lists the names that exist."""
+        for one in self.rows:
+            if one.name == name:
+                return one
+        raise KeyError(f"no row {name!r}; there are {', '.join(one.name for one in self.rows)}")
+
+
+def score_table(
+    scores: ArrayLike,
+    subsets: Sequence[str] | None = None,
+    aspects: Sequence[str] | None = None,
+    *,
+    clusters: Sequence[str] | None = None,
+    by_aspect: Sequence[str] = BY_ASPECT,
+    level: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> ScoreTable:
+    """Text, image and group score of every subset and aspect, with intervals, and their macro average.
+
+    macro = mean over subsets of the subset's score; a subset of `by_aspect` has the mean of its aspects' scores.
+
+    Args:
+        scores: [n, 2, 2] with `scores[k, c, i]`, the caption first.
+        subsets: [n] names; one subset called "pairs" by default.
+        aspects: [n] names; an empty name belongs to no aspect.
+        clusters: [n] names of what pairs share, such as their video: pairs of one name are resampled together. By
+            default every pair is on its own, and intervals of pairs that share frames are too narrow.
+        by_aspect: Subsets that are averaged over aspects; needs a name for each of their pairs.
+        level: Of the intervals, in (0, 1).
+        resamples: Bootstrap samples, at least 1.
+        seed: Of the bootstrap.
+
+    Returns:
+        A `ScoreTable`. "all" pools the pairs: there the largest subset speaks for the rest.
+
+    Raises:
+        ValueError: Lengths that differ; what `winoground_scores` refuses.
+
+    Numerics:
+        The bootstrap draws how many pairs of each cell are right in text only, image only, both or neither, from the
+        multinomial of what was found: text, image and group stay dependent as they are, cells stay fixed in size. With
+        clusters it draws how often each of a cell's clusters comes.
+
+    Example:
+        >>> good, bad = [[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]
+        >>> table = score_table([good, good, good, bad], ["ag", "ag", "ag", "sd"])
+        >>> table.row("all").group.value, table.row("macro").group.value, table.average.value
+        (0.75, 0.5, 0.5)
+
+    Source:
+        EqBen table 3: Avg is the mean of the 15 columns (five subsets, three metrics); a Kubric column is the mean of
+        its location, counting and attribute. Micro pairs follow Kubric here.
+    """
+    found = winoground_scores(scores, level=level, resamples=resamples, seed=seed)
+    n = len(found.outcomes)
+    subsets, aspects = _names(subsets, n, "subsets", "pairs"), _names(aspects, n, "aspects", "")
+    shared = None if clusters is None else np.unique(_names(clusters, n, "clusters", ""), return_inverse=True)[1]
+    ties = _tied(np.asarray(scores, dtype=np.float64))
+    groups: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for k, (subset, aspect) in enumerate(zip(subsets, aspects, strict=True)):
+        groups[subset][aspect].append(k)
+    rng, tail = np.random.default_rng(seed), (1 - level) / 2
+    rows: list[TableRow] = []
+    values, draws = [], []
+    for subset in sorted(groups):
+        cells = {name: np.array(members) for name, members in sorted(groups[subset].items())}
+        sampled = {name: _bootstrap(found.outcomes, members, shared, resamples, rng) for name, members in cells.items()}
+        means = {name: found.outcomes[members].mean(axis=0) for name, members in cells.items()}
+        sizes = np.array([len(members) for members in cells.values()], dtype=np.float64)
+        weights = np.ones(len(cells)) if subset in by_aspect and "" not in cells else sizes
+        weights = weights / weights.sum()
+        value = np.tensordot(weights, np.stack(list(means.values())), 1)
+        draw = np.tensordot(weights, np.stack(list(sampled.values())), 1)
+        values.append(value)
+        draws.append(draw)
+        everyone = np.concatenate(list(cells.values()))
+        rows.append(_row(subset, "subset", everyone, ties, value, draw, tail))
+        if set(cells) != {""}:
+            rows += [
+                _row(f"{subset}/{name}", "aspect", members, ties, means[name], sampled[name], tail)
+                for name, members in cells.items()
+                if name
+            ]
+    macro, macro_draws = np.mean(values, axis=0), np.mean(draws, axis=0)
+    everyone = np.arange(n)
+    rows.append(_row("macro", "macro", everyone, ties, macro, macro_draws, tail))
+    pooled = _bootstrap(found.outcomes, everyone, shared, resamples, rng)
+    rows.append(_row("all", "all", everyone, ties, found.outcomes.mean(axis=0), pooled, tail))
+    low, high = np.quantile(macro_draws.mean(axis=1), (tail, 1 - tail)).tolist()
+    average = Share(float(macro.mean()), low, high, sum(CHANCE.values()) / 3)
+    return ScoreTable(tuple(rows), average, found.outcomes)
+
+
+def _names(given: Sequence[str] | None, n: int, what: str, default: str) -> list[str]:
+    names = [default] * n if given is None else [str(name) for name in given]
+    if len(names) != n:
+        raise ValueError(f"{len(names)} {what} for {n} pairs")
+    return names
+
+
+def _tied(s: NDArray[np.float64]) -> NDArray[np.bool_]:
+    own, other = s[:, (0, 1), (0, 1)], s[:, (0, 1), (1, 0)]
+    tied: NDArray[np.bool_] = (own[:, :, None] == other[:, None, :]).any(axis=(1, 2))
+    return tied
+
+
+def _bootstrap(
+    outcomes: NDArray[np.bool_],
+    members: NDArray[np.intp],
+    shared: NDArray[np.intp] | None,
+    resamples: int,
+    rng: np.random.Generator,
+) -> NDArray[np.float64]:
+    """Resampled means of text, image and group over some pairs, [resamples, 3]."""
+    some = outcomes[members]
+    if shared is not None:
+        names, cluster = np.unique(shared[members], return_inverse=True)
+        sums = np.zeros((len(names), 4))
+        np.add.at(sums, cluster, np.column_stack([some, np.ones(len(some))]))
+        g = len(names)
+        drawn = np.stack([np.bincount(rng.integers(0, g, g), minlength=g) @ sums for _ in range(resamples)])
+        return np.asarray(drawn[:, :3] / drawn[:, 3:], dtype=np.float64)
+    text, image = some[:, 0], some[:, 1]
+    shares = [(text & ~image).mean(), (image & ~text).mean(), (text & image).mean(), (~text & ~image).mean()]
+    counts = rng.multinomial(len(some), np.array(shares) / np.sum(shares), resamples)
+    return np.asarray(counts @ _WORTH / len(some), dtype=np.float64)
+
+
+def _row(
+    name: str,
+    kind: str,
+    members: NDArray[np.intp],
+    ties: NDArray[np.bool_],
+    value: NDArray[np.float64],
+    draws: NDArray[np.float64],
+    tail: float,
+) -> TableRow:
+    low, high = np.quantile(draws, (tail, 1 - tail), axis=0)
+    text, image, group = (
+        Share(float(value[k]), float(low[k]), float(high[k]), CHANCE[metric])
+        for k, metric in enumerate(("text", "image", "group"))
+    )
+    return TableRow(name, kind, len(members), int(ties[members].sum()), text, image, group)

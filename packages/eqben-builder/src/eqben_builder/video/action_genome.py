@@ -1,0 +1,326 @@
+"""Eq-AG: two frames of a Charades video in which at least two of three relations to an object differ."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import PIL
+from PIL import Image
+
+from eqben_builder.build.builder import Dropped, Made
+from eqben_builder.video.decode import VideoError, frames_numbered
+from eqben_builder.video.library import Library, evidence, shrunk
+from eqben_builder.video.pickles import load_plain_pickle
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from eqben_builder.records import PairRecord
+
+RELATIONS = ("attention", "spatial", "contacting")
+#: After a chosen frame, so many annotated frames are skipped.
+SKIPPED = 2
+MIN_DIFFERENT = 2
+_FILES = ("object_bbox_and_relationship.pkl", "person_bbox.pkl")
+_UNSURE = "unsure"
+_log = logging.getLogger(__name__)
+
+
+class Seen(NamedTuple):
+    """An object in one annotated frame: the frame's place among those of the video, its name, and three relations."""
+
+    place: int
+    frame: str
+    attention: tuple[str, ...]
+    spatial: tuple[str, ...]
+    contacting: tuple[str, ...]
+
+    def graph(self) -> dict[str, list[str]]:
+        """The relations, ready for JSON."""
+        return {name: list(getattr(self, name)) for name in RELATIONS}
+
+
+def graph_captions(name: str, attention: Sequence[str], spatial: Sequence[str]) -> list[str]:
+    """Captions of one object's scene graph, one for each attention and place.
+
+    "The person is {attention} the {object} which is {place} him/her."
+
+    Args:
+        name: The object's class, such as "cup/glass/bottle".
+        attention: Action Genome's labels, such as "not_looking_at".
+        spatial: Likewise, such as "on_the_side_of".
+
+    Returns:
+        The captions; the first is the one that is scored.
+
+    Example:
+        >>> graph_captions("sofa/couch", ["looking_at"], ["in_front_of"])
+        ['The person is looking at the sofa or couch which is in front of him/her.']
+
+    Source:
+        EqBen appendix B.1 gives the template. Ours: the article; "or" between a class's synonyms; "around" for the
+        label "in", which says that the person is within the object.
+    """
+    noun = " or ".join(part for part in name.split("/") if part)
+    places = ["around" if place == "in" else place.replace("_", " ") for place in spatial]
+    return [f"The person is {a.replace('_', ' ')} the {noun} which is {p} him/her." for a in attention for p in places]
+
+
+def different_relations(one: Seen, other: Seen) -> int:
+    """How many of attention, place and contact differ, as sets of labels."""
+    return sum(set(getattr(one, name)) != set(getattr(other, name)) for name in RELATIONS)
+
+
+def sparse_pairs(seen: Sequence[Seen]) -> list[tuple[int, int]]:
+    """Choose pairs of frames of one object, sparsely.
+
+    Frames t < t' make a pair if at least two of three relations differ. After a chosen t', the next two annotated
+    frames are skipped as partners of t; after a t that was chosen, the next two as first frames.
+
+    Args:
+        seen: In the order of the video.
+
+    Returns:
+        Pairs of indices into `seen`.
+
+    Example:
+        >>> looks = [Seen(k, f"{k}.png", (str(k % 2),), (str(k % 2),), ("x",)) for k in range(8)]
+        >>> sparse_pairs(looks)
+        [(0, 1), (0, 5), (3, 4), (6, 7)]
+
+    Source:
+        EqBen section 4.1 and appendix B.1: at least 2 of 3 relations, and on to t + 3 and t' + 3 after a choice. The
+        order of the search is not given; this one takes the earliest. Skipped are annotated frames of the video.
+    """
+    chosen = []
+    first_from = 0
+    for i, one in enumerate(seen):
+        if one.place < first_from:
+            continue
+        second_from = 0
+        for j in range(i + 1, len(seen)):
+            if seen[j].place >= second_from and different_relations(one, seen[j]) >= MIN_DIFFERENT:
+                chosen.append((i, j))
+                second_from = seen[j].place + SKIPPED + 1
+        if second_from:
+            first_from = one.place + SKIPPED + 1
+    return chosen
+
+
+def read_action_genome(folder: Path) -> dict[str, dict[str, list[Seen]]]:
+    """Read Action Genome's annotation files.
+
+    Args:
+        folder: Holds `object_bbox_and_relationship.pkl` and `person_bbox.pkl`.
+
+    Returns:
+        Video -> object -> where it is seen, in order: frames with a person, an object that is visible and has all three
+        relations.
+
+    Raises:
+        FileNotFoundError: The file that is missing.
+        ValueError: The file, the frame and the field that is wrong; a pickle that asks for more than data.
+    """
+    for name in _FILES:
+        if not (folder / name).is_file():
+            raise FileNotFoundError(f"{folder} holds no {name}, one of Action Genome's annotation files")
+    objects, people = (load_plain_pickle(folder / name) for name in _FILES)
+    if not isinstance(objects, dict) or not isinstance(people, dict):
+        raise ValueError(f"{folder}: the annotation files should hold dictionaries from frames to boxes")
+    videos: dict[str, list[str]] = defaultdict(list)
+    for frame in objects:
+        video, slash, picture = str(frame).partition("/")
+        if not slash or not Path(picture).stem.isdecimal() or video in ("", ".", ".."):
+            raise ValueError(f"{folder / _FILES[0]}: frame {frame!r} is not named like 'VIDEO.mp4/000089.png'")
+        videos[video].append(str(frame))
+    found: dict[str, dict[str, list[Seen]]] = {}
+    for video in sorted(videos):
+        tracks: dict[str, list[Seen]] = defaultdict(list)
+        for place, frame in enumerate(sorted(videos[video], key=frame_number)):
+            if not _somebody(people.get(frame)):
+                continue
+            for name, seen in _objects(folder / _FILES[0], frame, place, objects[frame]):
+                tracks[name].append(seen)
+        found[video] = {name: tracks[name] for name in sorted(tracks)}
+    return found
+
+
+def frame_number(frame: str) -> int:
+    """The number in a frame's name; Action Genome counts from 1."""
+    return int(Path(frame).stem)
+
+
+def _somebody(person: Any) -> bool:
+    boxes = person.get("bbox") if isinstance(person, dict) else None
+    return boxes is not None and np.size(boxes) > 0
+
+
+def _objects(path: Path, frame: str, place: int, listed: Any) -> list[tuple[str, Seen]]:
+    if not isinstance(listed, list):
+        raise ValueError(f"{path}, frame {frame!r}: expected a list of objects, found {type(listed).__name__}")
+    found: dict[str, Seen] = {}
+    for one in listed:
+        where = f"{path}, frame {frame!r}"
+        if not isinstance(one, dict) or not isinstance(one.get("class"), str):
+            raise ValueError(f"{where}: an object without a field 'class': {one!r}")
+        labels = []
+        for name in RELATIONS:
+            given = one.get(f"{name}_relationship")
+            if given is not None and not (isinstance(given, list | tuple) and all(isinstance(x, str) for x in given)):
+                raise ValueError(f"{where}: field '{name}_relationship' should list labels, found {given!r}")
+            labels.append(tuple(given or ()))
+        if one.get("visible", True) and one.get("bbox") is not None and all(labels) and one["class"] not in found:
+            found[one["class"]] = Seen(place, frame, *labels)
+    return list(found.items())
+
+
+class ActionGenomeBuilder:
+    """Eq-AG from Action Genome's own files; a job is a video.
+
+    Args:
+        annotations: Folder of the two pickle files, which are read with nothing but data allowed.
+        videos: Folder of Charades videos (`001YG.mp4`), or of frames (`001YG.mp4/000089.png`).
+        size: The shorter side of the pictures has at most so many pixels; None keeps the video's own.
+
+    Raises:
+        FileNotFoundError: The file or folder that is missing.
+        ValueError: What `read_action_genome` refuses; a size below 8; no video in which a pair could be chosen.
+
+    Source:
+        EqBen appendix B.1. Where the paper is silent: a frame needs a person's box; an attention of "unsure" makes no
+        caption; a pair is dropped where a caption would be true of the other frame too (an object may have several
+        places at once), or where the pictures are the same.
+    """
+
+    subset = "ag"
+    licence = "LicenseRef-Charades"
+    aspects = ("ag",)
+    duplicate_bits = None
+
+    def __init__(self, *, annotations: Path, videos: Path, size: int | None = 336) -> None:
+        if size is not None and size < 8:
+            raise ValueError(f"size = {size!r}, expected at least 8 pixels")
+        annotations, self.videos, self.size = Path(annotations), Path(videos), size
+        read = read_action_genome(annotations)
+        self.jobs = [
+            (video, [(name, seen[i], seen[j]) for name, seen in tracks.items() for i, j in sparse_pairs(seen)])
+            for video, tracks in read.items()
+        ]
+        self.jobs = [(video, chosen) for video, chosen in self.jobs if chosen]
+        if not self.jobs:
+            raise ValueError(f"{annotations}: in none of {len(read)} videos do two frames differ in two relations")
+        self.count = len(self.jobs)
+        self._hashes = {name: hashlib.sha256((annotations / name).read_bytes()).hexdigest() for name in _FILES}
+        self._library = Library(self.videos)
+
+    def parameters(self) -> dict[str, Any]:
+        """The annotation files by their hashes, the size, and the rule's figures."""
+        rule = {"min_different": MIN_DIFFERENT, "skipped": SKIPPED}
+        return {"annotations": self._hashes, "size": self.size, **rule}
+
+    def versions(self) -> dict[str, str]:
+        """NumPy's, Pillow's, and PyAV's where it is installed."""
+        return {"numpy": np.__version__, "pillow": PIL.__version__, **av_version()}
+
+    def make(self, index: int) -> list[Made | Dropped]:
+        """The pairs of one video."""
+        video, chosen = self.jobs[index]
+        names = sorted({seen.frame for _, one, other in chosen for seen in (one, other)}, key=frame_number)
+        images = self._images(video, names)
+        return [self._pair(video, name, one, other, images) for name, one, other in chosen]
+
+    def _images(self, video: str, names: Sequence[str]) -> dict[str, NDArray[np.uint8] | str]:
+        """The frames' pictures, or why there is none."""
+        if (self.videos / video).is_dir():
+            return {name: self._stored(self.videos / name) for name in names}
+        path = self._library.find(video)
+        if path is None:
+            _log.warning("there is no video %s in %s", video, self.videos)
+            return dict.fromkeys(names, "no such video")
+        found: dict[str, NDArray[np.uint8] | str] = {}
+        try:
+            decoded = frames_numbered(path, [frame_number(name) - 1 for name in names])
+            return {name: shrunk(frame.image, self.size) for name, frame in zip(names, decoded, strict=True)}
+        except VideoError as error:
+            _log.warning("%s", error)
+        # One frame beyond the end must not cost the others.
+        for name in names:
+            try:
+                found[name] = shrunk(frames_numbered(path, [frame_number(name) - 1])[0].image, self.size)
+            except VideoError:
+                found[name] = "a frame cannot be decoded"
+        return found
+
+    def _stored(self, path: Path) -> NDArray[np.uint8] | str:
+        for candidate in (path, path.with_suffix(".jpg")):
+            if candidate.is_file():
+                try:
+                    with Image.open(candidate) as image:
+                        return shrunk(np.array(image.convert("RGB")), self.size)
+                except OSError:
+                    return "a frame cannot be decoded"
+        _log.warning("there is no frame %s", path)
+        return "no such frame"
+
+    def _pair(
+        self, video: str, name: str, one: Seen, other: Seen, images: dict[str, NDArray[np.uint8] | str]
+    ) -> Made | Dropped:
+        pictures = (images[one.frame], images[other.frame])
+        for picture in pictures:
+            if isinstance(picture, str):
+                return Dropped(picture, "ag")
+        first, second = (picture for picture in pictures if not isinstance(picture, str))
+        if _UNSURE in (*one.attention, *other.attention):
+            return Dropped("attention is unsure", "ag")
+        captions = [graph_captions(name, seen.attention, seen.spatial) for seen in (one, other)]
+        if captions[0][0] in captions[1] or captions[1][0] in captions[0]:
+            return Dropped("a caption is true of both frames", "ag")
+        if first.shape != second.shape or np.array_equal(first, second):
+            return Dropped("pictures are the same, or of two sizes", "ag")
+        texts = (captions[0][0], captions[1][0])
+        source = {
+            "video": video, "object": name, "frames": [one.frame, other.frame], "captions": captions,
+            "graphs": [one.graph(), other.graph()],
+        }  # fmt: skip
+        certificate = {"relations_differ": different_relations(one, other), **evidence(texts, (first, second))}
+        return Made((first, second), texts, "ag", source, certificate)
+
+
+def av_version() -> dict[str, str]:
+    """PyAV's version, where it is installed."""
+    try:
+        import av
+    except ImportError:
+        return {}
+    return {"av": str(av.__version__)}
+
+
+def certificate_of(
+    record: PairRecord, image0: NDArray[np.uint8], image1: NDArray[np.uint8], mask: NDArray[np.bool_] | None
+) -> dict[str, Any]:
+    """The certificate made again from a record's scene graphs and its pictures.
+
+    Raises:
+        ValueError: Fewer than two relations differ, or a caption is not of its own graph, or is of the other too.
+    """
+    seen = [
+        Seen(0, frame, *(tuple(graph[name]) for name in RELATIONS))
+        for frame, graph in zip(record.source["frames"], record.source["graphs"], strict=True)
+    ]
+    differ = different_relations(seen[0], seen[1])
+    if differ < MIN_DIFFERENT:
+        raise ValueError(f"{differ} of 3 relations differ, expected at least {MIN_DIFFERENT}")
+    captions = [graph_captions(record.source["object"], one.attention, one.spatial) for one in seen]
+    for side, text in enumerate((record.caption0, record.caption1)):
+        if text != captions[side][0]:
+            raise ValueError(f"caption {side} is {text!r}, its scene graph says {captions[side][0]!r}")
+        if text in captions[1 - side]:
+            raise ValueError(f"caption {side} is true of the other frame too: {text!r}")
+    return {"relations_differ": differ, **evidence((record.caption0, record.caption1), (image0, image1))}

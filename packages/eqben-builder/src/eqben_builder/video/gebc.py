@@ -1,0 +1,228 @@
+"""Eq-GEBC: the frames before one event boundary and after the next, with the captions of both states."""
+
+from __future__ import annotations
+
+import logging
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import PIL
+
+from eqben_builder.build.builder import Dropped, Made
+from eqben_builder.video.action_genome import av_version
+from eqben_builder.video.decode import VideoError, frames_at
+from eqben_builder.video.library import Library, evidence, read_annotations, seconds, shrunk
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from eqben_builder.records import PairRecord
+
+#: Words that no single frame shows.
+ACTION_WORDS = ("up", "upward", "upwards", "down", "downward", "downwards", "toward", "towards")
+_ACTION = re.compile(rf"\b(?:{'|'.join(ACTION_WORDS)})\b", re.IGNORECASE)
+_log = logging.getLogger(__name__)
+
+
+class Boundary(NamedTuple):
+    """A boundary's time, the times of its neighbours, and the states before and after it, as captions."""
+
+    id: str
+    time: float
+    previous: float
+    following: float
+    before: str
+    after: str
+
+    def middle(self, after: bool) -> float:
+        """The middle of the segment before or after it."""
+        return (self.time + self.following) / 2 if after else (self.previous + self.time) / 2
+
+
+class Chosen(NamedTuple):
+    """Two boundaries between which the middle state is left out, or why there is no pair."""
+
+    first: Boundary
+    second: Boundary
+    reason: str | None
+
+
+def has_action_word(caption: str) -> bool:
+    """Whether a caption holds a word of `ACTION_WORDS`.
+
+    Example:
+        >>> has_action_word("a man looks Up"), has_action_word("a cup on a downhill slope")
+        (True, False)
+    """
+    return _ACTION.search(caption) is not None
+
+
+def boundary_pairs(boundaries: list[Boundary]) -> list[Chosen]:
+    """Choose pairs of boundaries of one video: neighbours, so that one boundary more lies between the frames.
+
+    Args:
+        boundaries: In the order of their times, one annotation each.
+
+    Returns:
+        Pairs to make, and dropped ones with their reason. After a pair that is made, the search goes on with the
+        boundary after both, so that no state between is used twice.
+
+    Source:
+        EqBen appendix B.2: skip one boundary, drop captions with action words. It names five words "e.g."; their other
+        spellings are added. How pairs of one video may overlap is not given.
+    """
+    chosen = []
+    k = 0
+    while k + 1 < len(boundaries):
+        one, other = boundaries[k], boundaries[k + 1]
+        reason = None
+        if one.previous >= one.time or other.time >= other.following:
+            reason = "a segment of no length"
+        elif has_action_word(one.before) or has_action_word(other.after):
+            reason = "an action word in a caption"
+        elif one.before.lower() == other.after.lower():
+            reason = "captions are the same"
+        chosen.append(Chosen(one, other, reason))
+        k += 2 if reason is None else 1
+    return chosen
+
+
+def read_gebc(path: Path) -> tuple[dict[str, list[Boundary]], str]:
+    """Read Kinetics-GEB+'s annotations.
+
+    Args:
+        path: JSON: video -> list of objects with boundary_id, timestamp, prev_timestamp, next_timestamp, subject,
+            status_before, status_after.
+
+    Returns:
+        Video -> boundaries in the order of their times, and the file's SHA-256. Of several annotations of one time
+        (`VIDEO_2A`, `VIDEO_2B`), the first counts.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: The file, the video, the boundary and the field that is missing or wrong.
+    """
+    content, digest = read_annotations(path)
+    if not isinstance(content, dict):
+        raise ValueError(f"{path}: expected an object from videos to boundaries, found {type(content).__name__}")
+    found: dict[str, list[Boundary]] = {}
+    for video, rows in content.items():
+        if not isinstance(rows, list):
+            raise ValueError(f"{path}, video {video!r}: expected a list, found {type(rows).__name__}")
+        at: dict[float, Boundary] = {}
+        for k, row in enumerate(rows):
+            where = f"{path}, video {video!r}, boundary {k}"
+            if not isinstance(row, dict):
+                raise ValueError(f"{where}: expected an object, found {type(row).__name__}")
+            time, previous, following = (
+                seconds(row.get(name), where, name) for name in ("timestamp", "prev_timestamp", "next_timestamp")
+            )
+            texts = []
+            for name in ("subject", "status_before", "status_after"):
+                if not isinstance(row.get(name), str):
+                    raise ValueError(f"{where}: field {name!r} should be a text, found {row.get(name)!r}")
+                texts.append(" ".join(row[name].split()))
+            subject, before, after = texts
+            name = str(row.get("boundary_id", f"{video}_{k}"))
+            states = (f"{subject} {before}".strip(), f"{subject} {after}".strip())
+            at.setdefault(time, Boundary(name, time, previous, following, *states))
+        found[video] = [at[time] for time in sorted(at)]
+    return found, digest
+
+
+class GebcBuilder:
+    """Eq-GEBC from Kinetics-GEB+; a job is a video.
+
+    Args:
+        annotations: One JSON file of boundaries; the paper uses those of training and validation.
+        videos: Folder of Kinetics clips, named by their YouTube names.
+        size: The shorter side of the pictures has at most so many pixels; None keeps the video's own.
+
+    Raises:
+        FileNotFoundError: The file or folder that is missing.
+        ValueError: What `read_gebc` refuses; a size below 8; no video with two boundaries.
+
+    Source:
+        EqBen appendix B.2. Where the paper is silent: a state's frame is the middle of its segment; a caption is the
+        subject followed by the state. The paper's manual screening is left to the review page.
+    """
+
+    subset = "gebc"
+    licence = "LicenseRef-Kinetics-400"
+    aspects = ("gebc",)
+    duplicate_bits = None
+
+    def __init__(self, *, annotations: Path, videos: Path, size: int | None = 336) -> None:
+        if size is not None and size < 8:
+            raise ValueError(f"size = {size!r}, expected at least 8 pixels")
+        self.size = size
+        read, self._hash = read_gebc(Path(annotations))
+        self.jobs = [(video, boundary_pairs(read[video])) for video in sorted(read)]
+        self.jobs = [(video, chosen) for video, chosen in self.jobs if chosen]
+        if not self.jobs:
+            raise ValueError(f"{annotations}: none of {len(read)} videos has two boundaries")
+        self.count = len(self.jobs)
+        self._library = Library(Path(videos))
+
+    def parameters(self) -> dict[str, Any]:
+        """The annotation file by its hash, the size, and the words."""
+        return {"annotations": self._hash, "size": self.size, "action_words": list(ACTION_WORDS)}
+
+    def versions(self) -> dict[str, str]:
+        """NumPy's, Pillow's, and PyAV's."""
+        return {"numpy": np.__version__, "pillow": PIL.__version__, **av_version()}
+
+    def make(self, index: int) -> list[Made | Dropped]:
+        """The pairs of one video."""
+        video, chosen = self.jobs[index]
+        path = self._library.find(video)
+        if path is None:
+            _log.warning("there is no video %s in %s", video, self._library.folder)
+        return [
+            Dropped(one.reason or "no such video", "gebc")
+            if one.reason or path is None
+            else self._pair(video, path, one)
+            for one in chosen
+        ]
+
+    def _pair(self, video: str, path: Path, chosen: Chosen) -> Made | Dropped:
+        times = (chosen.first.middle(after=False), chosen.second.middle(after=True))
+        try:
+            first, second = (shrunk(frame.image, self.size) for frame in frames_at(path, times))
+        except VideoError as error:
+            _log.warning("%s", error)
+            return Dropped("a frame cannot be decoded", "gebc")
+        if np.array_equal(first, second):
+            return Dropped("pictures are the same", "gebc")
+        captions = (chosen.first.before, chosen.second.after)
+        source = {
+            "video": video, "times": list(times), "boundaries": [chosen.first.id, chosen.second.id],
+            "segments": [
+                [chosen.first.previous, chosen.first.time], [chosen.second.time, chosen.second.following]
+            ],
+        }  # fmt: skip
+        return Made((first, second), captions, "gebc", source, evidence(captions, (first, second)))
+
+
+def certificate_of(
+    record: PairRecord, image0: NDArray[np.uint8], image1: NDArray[np.uint8], mask: NDArray[np.bool_] | None
+) -> dict[str, Any]:
+    """The certificate made again from a record and its pictures.
+
+    Raises:
+        ValueError: A caption with an action word, or a frame outside of its segment.
+    """
+    for text in (record.caption0, record.caption1):
+        if has_action_word(text):
+            raise ValueError(f"caption {text!r} holds an action word")
+    check_times(record)
+    return evidence((record.caption0, record.caption1), (image0, image1))
+
+
+def check_times(record: PairRecord) -> None:
+    """Raise a `ValueError` unless each frame lies within its segment."""
+    for side, (time, (begin, end)) in enumerate(zip(record.source["times"], record.source["segments"], strict=True)):
+        if not begin <= time <= end:
+            raise ValueError(f"frame {side} at {time} s lies outside of its segment, {begin} to {end} s")

@@ -1,0 +1,91 @@
+"""Finding the videos that annotations speak of, and pictures of a size that can be kept."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PIL import Image
+
+from eqben_builder.build.evidence import pixel_change, token_edits
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ENDINGS = (".mp4", ".mkv", ".webm", ".avi", ".mov", ".m4v", ".flv", ".3gp")
+_YOUTUBE = 11
+
+
+class Library:
+    """The videos under a folder, by name.
+
+    Args:
+        folder: Searched with its sub-folders.
+
+    A video is found by its file's name without or with its ending, or by the eleven characters of a YouTube name with
+    which the file's name begins (Kinetics adds the seconds: `ID_000010_000020.mp4`). Of several files, the first in the
+    order of their paths counts.
+
+    Raises:
+        FileNotFoundError: There is no such folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        if not folder.is_dir():
+            raise FileNotFoundError(f"there is no folder of videos {folder}")
+        self.folder = folder
+        self._paths: dict[str, Path] = {}
+        for path in sorted(folder.rglob("*")):
+            if path.suffix.lower() in ENDINGS:
+                for name in (path.name, path.stem, path.stem[:_YOUTUBE]):
+                    self._paths.setdefault(name, path)
+
+    def find(self, name: str) -> Path | None:
+        """The video's file or its folder of frames, or None."""
+        return self._paths.get(name)
+
+
+def read_annotations(path: Path) -> tuple[Any, str]:
+    """A JSON file and its SHA-256.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: The file and line that is no JSON.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no annotation file {path}")
+    content = path.read_bytes()
+    try:
+        return json.loads(content), hashlib.sha256(content).hexdigest()
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}, line {error.lineno}: {error.msg}") from error
+
+
+def seconds(value: object, where: str, field: str) -> float:
+    """A number of seconds of at least 0; otherwise a `ValueError` with the place and the field."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value < float("inf"):
+        raise ValueError(f"{where}: field {field!r} should be seconds of at least 0, found {value!r}")
+    return float(value)
+
+
+def shrunk(image: NDArray[np.uint8], size: int | None) -> NDArray[np.uint8]:
+    """A picture whose shorter side has at most `size` pixels, by Lanczos; None leaves it as it is.
+
+    Example:
+        >>> shrunk(np.zeros((100, 200, 3), np.uint8), 50).shape
+        (50, 100, 3)
+    """
+    height, width = image.shape[:2]
+    if size is None or min(height, width) <= size:
+        return image
+    scale = size / min(height, width)
+    place = (round(width * scale), round(height * scale))
+    return np.array(Image.fromarray(image).resize(place, Image.Resampling.LANCZOS))
+
+
+def evidence(captions: tuple[str, str], images: tuple[NDArray[np.uint8], NDArray[np.uint8]]) -> dict[str, Any]:
+    """What can be said of any pair of frames: the words and the pixels that differ."""
+    return {"token_edits": token_edits(*captions), "pixels": pixel_change(*images)}

@@ -1,0 +1,199 @@
+"""Eq-YouCook2: the middle frames of two steps of one recipe, with the steps' sentences."""
+
+from __future__ import annotations
+
+import logging
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import PIL
+
+from eqben_builder.build.builder import Dropped, Made
+from eqben_builder.video.action_genome import av_version
+from eqben_builder.video.decode import VideoError, frames_at
+from eqben_builder.video.faces import FaceDetector, face_detector
+from eqben_builder.video.gebc import check_times
+from eqben_builder.video.library import Library, evidence, read_annotations, seconds, shrunk
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from eqben_builder.records import PairRecord
+
+_log = logging.getLogger(__name__)
+
+
+class Step(NamedTuple):
+    """A step of a recipe: its number in the file, its segment in seconds, and its sentence."""
+
+    id: int
+    begin: float
+    end: float
+    sentence: str
+
+    @property
+    def middle(self) -> float:
+        """Seconds."""
+        return (self.begin + self.end) / 2
+
+
+def read_youcook2(path: Path) -> tuple[dict[str, list[Step]], str]:
+    """Read YouCook2's annotations.
+
+    Args:
+        path: `youcookii_annotations_trainval.json`: {"database": {video: {"annotations": [{"segment": [begin, end],
+            "id", "sentence"}]}}}.
+
+    Returns:
+        Video -> steps, and the file's SHA-256. Videos without sentences, as in the test file, have no steps.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: The file, the video, the step and the field that is missing or wrong.
+    """
+    content, digest = read_annotations(path)
+    database = content.get("database") if isinstance(content, dict) else None
+    if not isinstance(database, dict):
+        raise ValueError(f"{path}: field 'database' should be an object from videos to annotations")
+    found: dict[str, list[Step]] = {}
+    for video, entry in database.items():
+        rows = entry.get("annotations") if isinstance(entry, dict) else None
+        if not isinstance(rows, list):
+            raise ValueError(f"{path}, video {video!r}: field 'annotations' should be a list, found {rows!r}")
+        steps = []
+        for k, row in enumerate(rows):
+            where = f"{path}, video {video!r}, step {k}"
+            segment = row.get("segment") if isinstance(row, dict) else None
+            if not isinstance(segment, list) or len(segment) != 2:
+                raise ValueError(f"{where}: field 'segment' should hold two times, found {segment!r}")
+            begin, end = (seconds(time, where, "segment") for time in segment)
+            sentence = row.get("sentence")
+            if sentence is None:
+                continue
+            if not isinstance(sentence, str):
+                raise ValueError(f"{where}: field 'sentence' should be a text, found {sentence!r}")
+            steps.append(Step(int(row.get("id", k)), begin, end, " ".join(sentence.split())))
+        found[video] = steps
+    return found, digest
+
+
+class YouCook2Builder:
+    """Eq-YouCook2 from YouCook2's own file; a job is a video, and any two of its steps are a pair.
+
+    Args:
+        annotations: `youcookii_annotations_trainval.json`.
+        videos: Folder of videos, named by their YouTube names.
+        faces: Detector of faces, as in `eqben_builder.video.faces.face_detector`; frames with a face are dropped and
+            counted. "none" keeps them.
+        size: The shorter side of the pictures has at most so many pixels; None keeps the video's own. Faces are looked
+            for before.
+
+    Raises:
+        FileNotFoundError: The file or folder that is missing.
+        ValueError: What `read_youcook2` refuses; a size below 8; an unknown detector; no video with two steps.
+        ImportError: The detector's library is missing.
+
+    Source:
+        EqBen appendix B.3. That any two steps of a video make a pair is not said; it is what their number of pairs
+        (45,849 of 2,000 videos of 7.7 steps) needs. The paper's detector is "face-recognition".
+    """
+
+    subset = "youcook2"
+    licence = "LicenseRef-YouTube"
+    aspects = ("youcook2",)
+    duplicate_bits = None
+
+    def __init__(self, *, annotations: Path, videos: Path, faces: str = "opencv", size: int | None = 336) -> None:
+        if size is not None and size < 8:
+            raise ValueError(f"size = {size!r}, expected at least 8 pixels")
+        self.size, self.faces = size, faces
+        face_detector(faces)
+        read, self._hash = read_youcook2(Path(annotations))
+        self.jobs = [(video, read[video]) for video in sorted(read) if len(read[video]) > 1]
+        if not self.jobs:
+            raise ValueError(f"{annotations}: none of {len(read)} videos has two steps with sentences")
+        self.count = len(self.jobs)
+        self._library = Library(Path(videos))
+        self._detector: FaceDetector | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A detector is loaded again in each worker."""
+        return {**self.__dict__, "_detector": None}
+
+    def parameters(self) -> dict[str, Any]:
+        """The annotation file by its hash, the detector and the size."""
+        return {"annotations": self._hash, "faces": self.faces, "size": self.size}
+
+    def versions(self) -> dict[str, str]:
+        """NumPy's, Pillow's, and PyAV's."""
+        return {"numpy": np.__version__, "pillow": PIL.__version__, **av_version()}
+
+    def make(self, index: int) -> list[Made | Dropped]:
+        """The pairs of one video, and its frames that were dropped."""
+        video, steps = self.jobs[index]
+        path = self._library.find(video)
+        if path is None:
+            _log.warning("there is no video %s in %s", video, self._library.folder)
+            return [Dropped("no such video", "youcook2")]
+        results: list[Made | Dropped] = []
+        shown: list[tuple[Step, NDArray[np.uint8]]] = []
+        for step, image in self._frames(path, steps):
+            if isinstance(image, str):
+                results.append(Dropped(image, "youcook2"))
+            else:
+                shown.append((step, image))
+        results += [self._pair(video, one, other) for one, other in combinations(shown, 2)]
+        return results
+
+    def _frames(self, path: Path, steps: list[Step]) -> list[tuple[Step, NDArray[np.uint8] | str]]:
+        if self._detector is None:
+            self._detector = face_detector(self.faces)
+        whole = [step for step in steps if step.begin < step.end]
+        found: list[tuple[Step, NDArray[np.uint8] | str]] = [
+            (step, "a segment of no length") for step in steps if step.begin >= step.end
+        ]
+        try:
+            frames = [frame.image for frame in frames_at(path, [step.middle for step in whole])]
+        except VideoError as error:
+            _log.warning("%s", error)
+            frames = []
+        for k, step in enumerate(whole):
+            try:
+                image = frames[k] if frames else frames_at(path, [step.middle])[0].image
+            except VideoError:
+                found.append((step, "a frame cannot be decoded"))
+                continue
+            if self._detector is not None and self._detector(image):
+                found.append((step, "a frame with a face"))
+            else:
+                found.append((step, shrunk(image, self.size)))
+        return found
+
+    def _pair(
+        self, video: str, one: tuple[Step, NDArray[np.uint8]], other: tuple[Step, NDArray[np.uint8]]
+    ) -> Made | Dropped:
+        (first, image0), (second, image1) = one, other
+        if first.sentence.lower() == second.sentence.lower():
+            return Dropped("captions are the same", "youcook2")
+        if np.array_equal(image0, image1):
+            return Dropped("pictures are the same", "youcook2")
+        captions = (first.sentence, second.sentence)
+        source = {
+            "video": video, "times": [first.middle, second.middle], "steps": [first.id, second.id],
+            "segments": [[first.begin, first.end], [second.begin, second.end]],
+        }  # fmt: skip
+        return Made((image0, image1), captions, "youcook2", source, evidence(captions, (image0, image1)))
+
+
+def certificate_of(
+    record: PairRecord, image0: NDArray[np.uint8], image1: NDArray[np.uint8], mask: NDArray[np.bool_] | None
+) -> dict[str, Any]:
+    """The certificate made again from a record and its pictures.
+
+    Raises:
+        ValueError: A frame outside of its segment.
+    """
+    check_times(record)
+    return evidence((record.caption0, record.caption1), (image0, image1))

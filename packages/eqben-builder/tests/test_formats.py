@@ -1,0 +1,323 @@
+from __future__ import annotations
+
+import json
+import tarfile
+import zipfile
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from eqben_builder.build import build
+from eqben_builder.formats import WRITERS, PairRow, Picture, encode_png, read_any, read_pictures, write_as
+from eqben_builder.formats.parquet import write_parquet
+from eqben_builder.formats.shards import write_webdataset
+from eqben_builder.micro.builder import MicroBuilder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("formats") / "built"
+    build(MicroBuilder(size=24), place, pairs=2)
+    return place
+
+
+@pytest.fixture(scope="module")
+def rows(folder):
+    return list(read_any(folder))
+
+
+def same(one, other, *, extra=True, ids=True):
+    assert len(one) == len(other)
+    for a, b in zip(one, other, strict=True):
+        assert (a.caption0, a.caption1, a.subset, a.aspect) == (b.caption0, b.caption1, b.subset, b.aspect)
+        assert not ids or a.id == b.id
+        assert not extra or dict(a.extra) == dict(b.extra)
+        for first, second in zip(a.pictures(), b.pictures(), strict=True):
+            assert np.array_equal(first.load(), second.load())
+
+
+@pytest.mark.parametrize("form", [name for name in WRITERS if name != "eqben-all"])
+def test_pairs_come_back_from_every_form(tmp_path, rows, form):
+    if form == "parquet":
+        pytest.importorskip("pyarrow")
+    place = write_as(iter(rows), tmp_path / "out", form)
+    whole = form in ("parquet", "imagefolder", "webdataset")
+    found = list(read_any(place))
+    if form == "folder":
+        for row in rows:  # a mask belongs to the folder that it lies in
+            assert "mask" not in row.extra["certificate"]
+        whole = True
+    if form == "eqben-ag":
+        assert {row.subset for row in found} == {"micro"}
+        found.sort(key=lambda row: row.id)
+        rows = sorted(rows, key=lambda row: row.id)
+    same(rows, found, extra=whole)
+    assert not list(tmp_path.glob(".out-*"))
+    again = write_as(iter(rows), tmp_path / "again", form)
+    files = sorted(path.relative_to(place) for path in place.rglob("*") if path.is_file())
+    assert files == sorted(path.relative_to(again) for path in again.rglob("*") if path.is_file())
+    assert all((place / name).read_bytes() == (again / name).read_bytes() for name in files)
+
+
+def test_four_rows_a_pair(tmp_path, rows):
+    place = write_as(rows, tmp_path / "all", "eqben-all")
+    content = json.loads((place / "pairs.json").read_text())
+    assert len(content) == 4 * len(rows)
+    assert content[1] == {"image": "images/000000_1.png", "caption": rows[0].caption0}
+    found = list(read_any(place))
+    assert [row.caption1 for row in found] == [row.caption1 for row in rows]
+    turned = [content[k + j] for k in range(0, len(content), 4) for j in (0, 2, 1, 3)]
+    (place / "pairs.json").write_text(json.dumps(turned))
+    same(found, list(read_any(place)))
+    (place / "pairs.json").write_text(json.dumps(content[1:] + content[:1]))
+    with pytest.raises(ValueError, match=r"rows 0 to 3 are not the four combinations"):
+        list(read_any(place))
+    (place / "pairs.json").write_text(json.dumps(content[:7]))
+    with pytest.raises(ValueError, match="7 rows, expected four for each pair"):
+        list(read_any(place))
+
+
+def picture(path, colour, size=(6, 4)):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".npy":
+        array = np.zeros((size[1], size[0], 3), np.uint8)
+        array[:] = colour[::-1]
+        np.save(path, array)
+    else:
+        Image.new("RGB", size, colour).save(path)
+
+
+def test_eqbens_published_forms(tmp_path):
+    pair = {"image0": "a/0.png", "image1": "a/1.png", "caption0": ["one", "more"], "caption1": ["two"]}
+    for name in ("0.png", "1.png", "0.npy", "1.npy"):
+        picture(tmp_path / "images" / "a" / name, (10, 20, 30 + len(name)))
+    nested = tmp_path / "ag.json"
+    nested.write_text(json.dumps({"001YG.mp4": {"table": [pair], "door": [pair, pair]}}))
+    found = list(read_any(nested, images=tmp_path / "images"))
+    assert [row.id for row in found] == ["001YG.mp4/table/0", "001YG.mp4/door/0", "001YG.mp4/door/1"]
+    assert {(row.subset, row.caption0, row.caption1) for row in found} == {("ag", "one", "two")}
+    texts = {"caption0": "one", "caption1": "two"}
+    video = tmp_path / "v.json"
+    video.write_text(
+        json.dumps({"x1": [{**texts, "image0": "a/0.npy", "image1": "a/1.npy"}], "x2": [{**pair, **texts}]})
+    )
+    first, second = read_any(video, images=tmp_path / "images")
+    assert (first.subset, second.subset) == ("youcook2", "gebc")
+    assert first.image0.load()[0, 0].tolist() == [10, 20, 35], "arrays hold blue first"
+    picture(tmp_path / "eqbenkubric_loc" / "0.png", (1, 2, 3))
+    picture(tmp_path / "eqbenkubric_loc" / "1.png", (3, 2, 1))
+    flat = tmp_path / "flat.json"
+    flat.write_text(json.dumps([{**texts, **{f"image{k}": f"eqbenkubric_loc/{k}.png" for k in (0, 1)}}]))
+    (row,) = read_any(flat)
+    assert (row.subset, row.aspect, row.id) == ("kubric", "location", "0")
+
+
+def test_winoground_from_a_folder_or_its_zip(tmp_path):
+    example = {"id": 7, "image_0": "ex_7_img_0", "image_1": "ex_7_img_1", "caption_0": "a", "caption_1": "b"}
+    example |= {"collapsed_tag": "Object", "num_main_preds": 1}
+    (tmp_path / "examples.jsonl").write_text(json.dumps(example) + "\n")
+    with pytest.raises(FileNotFoundError, match=r"line 1: field 'image_0' names no picture .* 'ex_7_img_0'"):
+        list(read_any(tmp_path))
+    with zipfile.ZipFile(tmp_path / "images.zip", "w") as archive:
+        for k in (0, 1):
+            archive.writestr(f"images/ex_7_img_{k}.png", encode_png(np.full((2, 3, 3), k, np.uint8)))
+    (zipped,) = read_any(tmp_path)
+    assert (zipped.id, zipped.subset, zipped.aspect, zipped.extra["num_main_preds"]) == ("7", "winoground", "Object", 1)
+    assert zipped.image1.load().max() == 1
+    for k in (0, 1):
+        picture(tmp_path / "images" / f"ex_7_img_{k}.png", (9, 9, 9))
+    (plain,) = read_any(tmp_path)
+    assert plain.image1.load().min() == 9
+
+
+def test_valse_gives_rows_of_one_picture_that_annotators_accepted(tmp_path):
+    row = {"image_file": "v.jpg", "caption": "There is a cat.", "foil": "There is a dog.", "linguistic_phenomena": "x"}
+    content = {f"r{votes}": {**row, "mturk": {"caption": votes, "foil": 3 - votes, "other": 0}} for votes in range(4)}
+    path = tmp_path / "existence.json"
+    path.write_text(json.dumps(content))
+    with pytest.raises(FileNotFoundError, match="'image_file' names no picture"):
+        list(read_any(path))
+    picture(tmp_path / "v.jpg", (1, 2, 3))
+    found = list(read_any(path))
+    assert [one.id for one in found] == ["r2", "r3"]
+    assert found[0].image1 is None
+    assert (found[0].caption1, found[0].aspect) == ("There is a dog.", "x")
+    assert read_pictures(found).shape == (2, 1, 4, 6, 3)
+    with pytest.raises(ValueError, match="'r2' has one picture"):
+        write_as(found, tmp_path / "no", "eqben-flat")
+    assert not (tmp_path / "no").exists()
+    for form in ("imagefolder", "webdataset"):
+        same(found, list(read_any(write_as(found, tmp_path / form, form))))
+
+
+def test_datasets_loads_parquet_and_imagefolder_with_pictures(tmp_path, rows, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    datasets = pytest.importorskip("datasets")
+    for form in ("parquet", "imagefolder"):
+        place = write_as(rows, tmp_path / form, form)
+        loaded = datasets.load_dataset(form, data_dir=str(place), cache_dir=str(tmp_path / "cache"))
+        whole = datasets.load_dataset(str(place), cache_dir=str(tmp_path / "cache"))
+        assert {name: len(one) for name, one in whole.items()} == {name: len(one) for name, one in loaded.items()}
+        (split,) = loaded.values()
+        assert {"image_0", "image_1", "caption_0", "caption_1", "id", "subset", "aspect"} <= set(split.column_names)
+        assert len(split) == len(rows)
+        for row, held in zip(rows, split, strict=True):
+            assert held["caption_0"] == row.caption0
+            assert np.array_equal(np.asarray(held["image_1"].convert("RGB")), row.image1.load())
+
+
+def test_webdataset_reads_the_shards(tmp_path, rows):
+    iterators = pytest.importorskip("webdataset.tariterators")
+    place = write_as(rows, tmp_path / "wds", "webdataset")
+    with (place / "pairs-000000.tar").open("rb") as file:
+        samples = list(iterators.group_by_keys({"__url__": "", **one} for one in iterators.tar_file_iterator(file)))
+    assert [json.loads(one["json"])["caption_0"] for one in samples] == [row.caption0 for row in rows]
+    assert np.array_equal(Picture(content=samples[2]["image_1.png"]).load(), rows[2].image1.load())
+
+
+def test_shards_are_cut_and_read_in_order(tmp_path, rows):
+    (tmp_path / "tar").mkdir()
+    assert len(write_webdataset(rows, tmp_path / "tar", shard_pairs=4)) == 2
+    same(rows, list(read_any(tmp_path / "tar")))
+    pytest.importorskip("pyarrow")
+    (tmp_path / "data").mkdir()
+    shards = write_parquet(rows, tmp_path / "data", "validation", shard_bytes=1)
+    assert shards[0].name == "validation-00000-of-00006.parquet"
+    same(rows, list(read_any(tmp_path)))
+
+
+def test_a_validation_split_divides_no_video(tmp_path, rows):
+    pytest.importorskip("pyarrow")
+    many = [
+        PairRow(f"p{k}", "ag", "", rows[0].image0, rows[0].image1, "a", "b", {"source": {"video": f"v{k % 40}"}})
+        for k in range(400)
+    ]
+    place = write_as(iter(many), tmp_path / "split", "parquet", validation=0.3)
+    parts = {name: list(read_any(path)) for name in ("test", "validation") for path in place.glob(f"{name}-*.parquet")}
+    videos = {name: {row.extra["source"]["video"] for row in part} for name, part in parts.items()}
+    assert not videos["test"] & videos["validation"]
+    assert len(videos["test"]) + len(videos["validation"]) == 40
+    assert 4 <= len(videos["validation"]) <= 20
+    assert sum(map(len, parts.values())) == 400
+    fewer = write_as(many[::-2], tmp_path / "fewer", "parquet", validation=0.3)
+    (path,) = fewer.glob("validation-*.parquet")
+    assert {row.extra["source"]["video"] for row in read_any(path)} <= videos["validation"]
+    with pytest.raises(ValueError, match="only parquet is written in splits"):
+        write_as(many, tmp_path / "no", "eqben-flat", validation=0.3)
+    with pytest.raises(ValueError, match=r"validation = 1\.0"):
+        write_as(many, tmp_path / "no", "parquet", validation=1.0)
+
+
+def test_reading_streams(tmp_path, rows):
+    """One pair is asked for, and the broken rest of the file is never reached."""
+    place = write_as(rows, tmp_path / "out", "imagefolder")
+    path = place / "metadata.jsonl"
+    path.write_text(path.read_text() + "broken\n")
+    stream = read_any(place)
+    assert next(stream).id == rows[0].id
+    with pytest.raises(ValueError, match=r"metadata\.jsonl, line 7: Expecting value"):
+        list(stream)
+
+
+def test_a_failed_writing_leaves_nothing(tmp_path, rows):
+    def failing():
+        yield rows[0]
+        raise OSError("the disk is gone")
+
+    with pytest.raises(OSError, match="the disk is gone"):
+        write_as(failing(), tmp_path / "out", "webdataset")
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(ValueError, match="no pairs to write"):
+        write_as([], tmp_path / "out", "eqben-flat")
+    with pytest.raises(ValueError, match="form 'csv' is not one of parquet"):
+        write_as(rows, tmp_path / "out", "csv")
+    (tmp_path / "out").mkdir()
+    with pytest.raises(FileExistsError, match="exists already"):
+        write_as(rows, tmp_path / "out", "eqben-flat")
+
+
+def flat(tmp_path, change):
+    for k in (0, 1):
+        picture(tmp_path / f"{k}.png", (k, k, k))
+    rows = [{"image0": "0.png", "image1": "1.png", "caption0": "a", "caption1": "b"} for _ in range(3)]
+    change(rows)
+    (tmp_path / "pairs.json").write_text(json.dumps(rows))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (lambda rows: rows[2].pop("caption1"), ValueError, r"pairs\.json, row 2: field 'caption1' .* None"),
+        (lambda rows: rows[1].update(image0=3), ValueError, r"row 1: field 'image0' should be a text, found 3"),
+        (lambda rows: rows[0].update(image1="../x.png"), ValueError, r"row 0: field 'image1' leads out"),
+        (lambda rows: rows[0].update(image1="/etc/hostname"), ValueError, r"row 0: field 'image1' leads out"),
+        (lambda rows: rows[0].update(image0="9.png"), FileNotFoundError, r"row 0: field 'image0' names no"),
+        (lambda rows: rows[0].update(caption0=[]), ValueError, r"row 0: field 'caption0' .* found \[\]"),
+        (lambda rows: rows.append("text"), ValueError, r"row 3: expected an object, found str"),
+    ],
+)
+def test_a_broken_row_is_refused_by_file_row_and_field(tmp_path, change, error, message):
+    with pytest.raises(error, match=message):
+        list(read_any(flat(tmp_path, change)))
+
+
+def test_what_is_no_source_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        read_any(tmp_path / "absent")
+    with pytest.raises(ValueError, match=r"holds no pairs: looked for pairs\.jsonl"):
+        read_any(tmp_path)
+    for name, content, message in (
+        ("a.json", "[\n{\n]", r"a\.json, line 3"),
+        ("b.json", "3", r"expected a list or an object, found int"),
+        ("c.jsonl", '{"x": 1}\n', r"none of the known jsonl files: its first line holds \['x'\]"),
+        ("d.jsonl", "{\n", r"first line: Expecting"),
+        ("e.csv", "", r"from \.json, \.jsonl, \.parquet and \.tar files"),
+        ("f.tar", "no tar", r"is no whole tar file"),
+        ("g.json", '{"video": {"subject": 3}}', r"subject 'subject': expected a list of pairs, found int"),
+    ):
+        (tmp_path / name).write_text(content)
+        with pytest.raises(ValueError, match=message):
+            list(read_any(tmp_path / name))
+
+
+def test_broken_shards_are_refused(tmp_path, rows):
+    (tmp_path / "tar").mkdir()
+    (shard,) = write_webdataset(rows, tmp_path / "tar")
+    whole = shard.read_bytes()
+    for length in (512 * 9, 5000, len(whole) - 10240):
+        shard.write_bytes(whole[:length])
+        with pytest.raises(ValueError, match="is no whole tar file"):
+            list(read_any(shard))
+    with tarfile.open(shard, "w") as archive:
+        member = tarfile.TarInfo("00000000.json")
+        archive.addfile(member)
+    with pytest.raises(ValueError, match=r"sample '00000000': no member \.image_0"):
+        list(read_any(shard))
+    pyarrow = pytest.importorskip("pyarrow")
+    path = tmp_path / "x.parquet"
+    path.write_bytes(b"nothing")
+    with pytest.raises(ValueError, match="is no parquet file"):
+        list(read_any(path))
+    pyarrow.parquet.write_table(pyarrow.table({"image_0": [1], "caption_0": ["a"]}), path)
+    with pytest.raises(ValueError, match="no column image_1, caption_1; there are caption_0, image_0"):
+        list(read_any(path))
+
+
+def test_pictures_are_checked_when_they_are_looked_at(tmp_path):
+    with pytest.raises(ValueError, match="a picture in memory cannot be decoded"):
+        Picture(content=b"no picture").load()
+    np.save(tmp_path / "a.npy", np.zeros((2, 2)))
+    with pytest.raises(ValueError, match=r"a\.npy is float64 \(2, 2\), expected uint8"):
+        Picture(tmp_path / "a.npy").load()
+    np.save(tmp_path / "b.npy", np.array([object()]), allow_pickle=True)
+    with pytest.raises(ValueError, match=r"b\.npy is no plain array"):
+        Picture(tmp_path / "b.npy").load()
+    small, large = (Picture(content=encode_png(np.zeros((n, n, 3), np.uint8))) for n in (2, 3))
+    with pytest.raises(ValueError, match=r"\(3, 3, 3\), the first picture \(2, 2, 3\)"):
+        read_pictures([PairRow("a", "x", "", small, large, "a", "b")])
+    with pytest.raises(ValueError, match="no rows"):
+        read_pictures([])
+    with pytest.raises(ValueError, match="'b' has 1 pictures, the first pair 2"):
+        read_pictures([PairRow("a", "x", "", small, small, "a", "b"), PairRow("b", "x", "", small, None, "a", "b")])

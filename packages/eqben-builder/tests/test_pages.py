@@ -1,0 +1,271 @@
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from eqben_builder.build import build, read_manifest, read_records, verify
+from eqben_builder.formats import PairRow, Picture, encode_png, read_any, write_as
+from eqben_builder.micro.builder import MicroBuilder
+from eqben_builder.pages import apply_votes, read_votes, write_results_page, write_review_page
+from eqben_builder.pages.charts import Bar, Curve, bar_chart, density_chart, smoothed
+from eqben_builder.pages.results import margins
+from eqben_builder.scoring import Share
+
+NASTY = "</script><script>alert(1)</script> \"'&<b>"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("pages") / "built"
+    build(MicroBuilder(size=24), place, pairs=3)
+    return place
+
+
+@pytest.fixture(scope="module")
+def rows(folder):
+    return list(read_any(folder))
+
+
+def nasty_row(name=NASTY):
+    black, white = (Picture(content=encode_png(np.full((8, 8, 3), level, np.uint8))) for level in (0, 255))
+    return PairRow(name, "micro", NASTY, black, white, f"one {NASTY}", f"two {NASTY}")
+
+
+class Page(HTMLParser):
+    """Counts elements, and complains about any that are not closed."""
+
+    VOID = frozenset({"meta", "img", "input", "br", "line", "rect", "polygon", "polyline"})
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.count, self.attributes, self.texts = [], {}, [], []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.count[tag] = self.count.get(tag, 0) + 1
+        self.attributes += attrs
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+def test_the_results_page_shows_its_figures_and_escapes_names(tmp_path, rows):
+    rng = np.random.default_rng(0)
+    some = [*rows, nasty_row()]
+    scores = {NASTY: rng.standard_normal((10, 2, 2)) + np.eye(2), "other": rng.standard_normal((10, 2, 2))}
+    text = write_results_page(some, scores, tmp_path / "new" / "r.html", title=NASTY, worst=4).read_text()
+    page = Page(text)
+    assert not page.open
+    assert "script" not in page.count
+    assert page.count["img"] == 8
+    assert page.count["svg"] == 2
+    assert page.texts.count(NASTY) >= 3
+    assert not [value for name, value in page.attributes if name in ("src", "href") and not value.startswith("data:")]
+    again = write_results_page(some, scores, tmp_path / "again.html", title=NASTY, worst=4).read_text()
+    assert again == text
+    with pytest.raises(ValueError, match="no scores"):
+        write_results_page(some, {}, tmp_path / "x.html")
+    with pytest.raises(ValueError, match="10 pairs"):
+        write_results_page(some[:9], scores, tmp_path / "x.html")
+
+
+def test_the_worst_pairs_are_those_of_the_smallest_margin(tmp_path, rows):
+    scores = np.tile(np.eye(2), (9, 1, 1))
+    scores[4] = [[0.0, 1.0], [1.0, 0.0]]
+    scores[7, 0, 1] = 0.9
+    assert np.argsort(margins(scores))[:2].tolist() == [4, 7]
+    text = write_results_page(rows, {"m": scores}, tmp_path / "r.html", worst=1).read_text()
+    assert f"{rows[4].id}, " in text
+    assert f"{rows[7].id}, " not in text
+    constant = write_results_page(rows, {"m": np.ones((9, 2, 2))}, tmp_path / "c.html", worst=0).read_text()
+    assert "nan" not in constant.lower().replace("nano", "")
+
+
+@pytest.mark.parametrize("n", [1, 2, 50])
+def test_densities_integrate_to_one(n):
+    values = np.abs(np.random.default_rng(n).standard_normal(n)) + 0.1
+    grid = np.linspace(0.0, 3 * values.max(), 4000)
+    assert smoothed(values, grid).sum() * (grid[1] - grid[0]) == pytest.approx(1.0, abs=0.02)
+    assert "nan" not in density_chart([Curve("a", values), Curve("b", np.zeros(n))], "e")
+
+
+def test_bars_have_their_lengths():
+    share = Share(0.5, 0.25, 0.75, 0.25)
+    chart = bar_chart([Bar("x" * 40, (share, Share(0.0, 0.0, 0.0, 0.25)))], ["m", "n"], "label")
+    widths = [float(width) for width in re.findall(r'<rect [^>]*width="([\d.]+)"', chart)]
+    full = re.findall(r'<text x="([\d.]+)" y="\d+" text-anchor="middle">(\d+)%', chart)
+    assert widths[0] == pytest.approx(0.5 * (float(full[-1][0]) - float(full[0][0])), abs=0.2)
+    assert widths[1] == 1
+
+
+def test_the_review_page_holds_its_pairs_and_nothing_breaks_out(tmp_path, rows):
+    path = write_review_page([*rows, nasty_row()], tmp_path / "r.html", title=NASTY)
+    page = Page(path.read_text())
+    assert not page.open
+    assert page.count["script"] == 2
+    data = next(text for text in page.texts if text.startswith('{"source"'))
+    assert not set(data) & set("<>&"), "within a script element these could end it or open a comment"
+    held = json.loads(data)
+    assert held["pairs"][-1]["id"] == NASTY
+    assert held["pairs"][-1]["captions"] == [f"one {NASTY}", f"two {NASTY}"]
+    assert held["pairs"][0]["images"][0].startswith("data:image/png;base64,")
+    linked = write_review_page(rows, tmp_path / "linked.html", embed=False).read_text()
+    held = json.loads(next(text for text in Page(linked).texts if text.startswith('{"source"')))
+    assert (tmp_path / held["pairs"][0]["images"][1]).resolve() == rows[0].image1.path.resolve()
+
+
+def test_what_cannot_be_reviewed_is_refused(tmp_path, rows, monkeypatch):
+    with pytest.raises(ValueError, match="no pairs to review"):
+        write_review_page([], tmp_path / "r.html")
+    with pytest.raises(ValueError, match=r"two pairs have the id 'micro-"):
+        write_review_page([rows[0], rows[0]], tmp_path / "r.html")
+    with pytest.raises(ValueError, match="embed it"):
+        write_review_page([nasty_row()], tmp_path / "r.html", embed=False)
+    monkeypatch.setattr("eqben_builder.pages.review.EMBED_LIMIT", 1500)
+    with pytest.raises(ValueError, match=r"pairs take more than 0 MB: link to them"):
+        write_review_page(rows, tmp_path / "r.html")
+
+
+DRIVER = """
+const press = (key) => document.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+at("accept").focus(); at("accept").dispatchEvent(new MouseEvent("click", { detail: 1, bubbles: true }));
+const focused = document.activeElement === at("accept"); press("u"); press("k");
+press("a"); press("r"); press("ArrowRight"); press("r"); press("u"); press("r");
+press("k"); press("k"); press("k");
+at("note").value = "too small </pre>"; at("note").dispatchEvent(new Event("change")); press("r");
+votes = {}; load(); choose(); show();
+press("k"); press("k");
+at("reviewer").value = "R";
+const before = at("image0").getAttribute("src");
+press(" ");
+const swapped = at("image1").getAttribute("src") === before && at("image0").getAttribute("src") !== before;
+at("filter").value = "reject"; at("filter").dispatchEvent(new Event("change"));
+const out = document.createElement("textarea");
+out.textContent = JSON.stringify({ votes: exported(), count: at("count").textContent, swapped, focused,
+  where: at("where").textContent, marks: document.querySelectorAll("mark").length });
+document.body.append(out);
+"""
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium to drive the page with")
+def test_the_review_page_is_driven_by_keyboard_and_keeps_its_votes(tmp_path, folder, rows):
+    path = write_review_page(rows, tmp_path / "r.html")
+    path.write_text(path.read_text().replace("</body>", f"<script>{DRIVER}</script></body>"))
+    done = subprocess.run(
+        ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
+         "--virtual-time-budget=4000", "--dump-dom", path.as_uri()],
+        capture_output=True, text=True, timeout=100, check=True,
+    )  # fmt: skip
+    (content,) = re.findall(r"<textarea>(.*)</textarea>", done.stdout, flags=re.DOTALL)
+    found = json.loads(content.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
+    assert found["swapped"]
+    assert not found["focused"], "the space bar would vote again"
+    assert found["count"] == "3 of 9 decided, 2 rejected"
+    assert found["where"] == "1 / 2"
+    assert found["marks"] >= 1
+    exported = found["votes"]
+    assert {name: vote.get("vote") for name, vote in exported["votes"].items()} == {
+        rows[0].id: "accept", rows[1].id: "reject", rows[3].id: "reject"
+    }  # fmt: skip
+    noted = [name for name, vote in exported["votes"].items() if vote.get("note") == "too small </pre>"]
+    assert noted == [rows[1].id]
+    votes = tmp_path / "votes.json"
+    votes.write_text(json.dumps(exported))
+    review = apply_votes(folder, [votes], tmp_path / "kept")
+    assert (review.kept, review.rejected, review.undecided, review.disputed) == (7, 2, 6, 0)
+
+
+def cast(path, rows, folder_rows, **votes):
+    from eqben_builder.pages.review import source_of
+
+    shown = source_of((row.id, row.caption0, row.caption1) for row in folder_rows)
+    given = {rows[int(name[1:])].id: {"vote": vote, "note": f"n{name}"} for name, vote in votes.items()}
+    path.write_text(json.dumps({"schema": "eqben-votes/1", "source": shown, "reviewer": path.stem, "votes": given}))
+    return path
+
+
+def test_votes_leave_out_pairs_and_list_them(tmp_path, folder, rows):
+    one = cast(tmp_path / "one.json", rows, rows, p0="reject", p1="accept", p2="reject")
+    two = cast(tmp_path / "two.json", rows, rows, p0="accept", p1="accept", p2="reject")
+    any_ = apply_votes(folder, [one, two], tmp_path / "any")
+    assert (any_.kept, any_.rejected, any_.undecided, any_.disputed) == (7, 2, 6, 1)
+    most = apply_votes(folder, [one, two], tmp_path / "most", rule="majority", undecided="drop")
+    assert (most.kept, most.rejected) == (2, 1)
+    errata = json.loads(any_.errata.read_text())
+    assert [pair["id"] for pair in errata["pairs"]] == [rows[0].id, rows[2].id]
+    assert errata["pairs"][0]["votes"] == [
+        {"reviewer": "one", "vote": "reject", "note": "np0"},
+        {"reviewer": "two", "vote": "accept", "note": "np0"},
+    ]
+    kept = list(read_records(any_.output))
+    assert [record.id for record in kept] == [row.id for k, row in enumerate(rows) if k not in (0, 2)]
+    manifest = read_manifest(any_.output)
+    assert manifest["pairs"] == 7
+    assert manifest["review"]["rejected"] == 2
+    assert manifest["review"]["of"] == read_manifest(folder)["hash"]
+    assert set(manifest["files"]) == {
+        path.relative_to(any_.output).as_posix()
+        for path in any_.output.rglob("*")
+        if path.is_file() and path.name != "manifest.json"
+    }
+    assert verify(any_.output).failures == ()
+    from_flat = apply_votes(write_as(rows, tmp_path / "again", "eqben-flat"), [one], tmp_path / "folder")
+    assert (from_flat.kept, read_manifest(from_flat.output)["pairs"]) == (7, 7)
+    assert "errata.json" in read_manifest(from_flat.output)["files"]
+    flat = write_as(rows, tmp_path / "flat", "eqben-flat")
+    (flat / "pairs.json").rename(tmp_path / "alone.json")
+    elsewhere = apply_votes(tmp_path / "alone.json", [one], tmp_path / "elsewhere", form="eqben-flat", images=flat)
+    assert (elsewhere.kept, len(list(read_any(elsewhere.output)))) == (7, 7)
+    (tmp_path / "alone.json").rename(flat / "pairs.json")
+    other = apply_votes(flat, [one], tmp_path / "tar", form="webdataset")
+    assert [row.id for row in read_any(other.output)] == [row.id for k, row in enumerate(rows) if k not in (0, 2)]
+
+
+def test_votes_on_other_pairs_are_refused(tmp_path, folder, rows):
+    part = cast(tmp_path / "part.json", rows, rows[:4], p0="reject")
+    with pytest.raises(ValueError, match="was cast on other pairs"):
+        apply_votes(folder, [part], tmp_path / "out")
+    assert apply_votes(folder, [part], tmp_path / "out", partial=True).kept == 8
+    with pytest.raises(FileExistsError, match="exists already"):
+        apply_votes(folder, [part], tmp_path / "out", partial=True)
+    strange = tmp_path / "strange.json"
+    strange.write_text(part.read_text().replace(rows[0].id, "someone-else"))
+    with pytest.raises(ValueError, match=r"strange\.json votes on 'someone-else', which is no pair"):
+        apply_votes(folder, [strange], tmp_path / "new", partial=True)
+    everything = cast(tmp_path / "all.json", rows, rows, **{f"p{k}": "reject" for k in range(9)})
+    with pytest.raises(ValueError, match="nothing is left of the 9 pairs"):
+        apply_votes(folder, [everything], tmp_path / "new")
+    with pytest.raises(ValueError, match="no files of votes"):
+        apply_votes(folder, [], tmp_path / "new")
+    with pytest.raises(ValueError, match="rule = 'all'"):
+        apply_votes(folder, [everything], tmp_path / "new", rule="all")
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "is no JSON"),
+        ("[]", r"field 'schema' is \[\]"),
+        ('{"schema": "eqben-votes/2"}', "field 'schema' is 'eqben-votes/2'"),
+        ('{"schema": "eqben-votes/1", "source": "x", "votes": []}', "'source' and 'votes'"),
+        ('{"schema": "eqben-votes/1", "source": "x", "votes": {"p": {"vote": "maybe"}}}', "vote on 'p' should be"),
+    ],
+)
+def test_broken_votes_are_refused(tmp_path, text, message):
+    (tmp_path / "v.json").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_votes(tmp_path / "v.json")

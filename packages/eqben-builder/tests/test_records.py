@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eqben_builder.records import PairRecord
+
+ROW = {
+    "id": "kubric-000012",
+    "subset": "kubric",
+    "aspect": "counting",
+    "image0": "images/000/000012_0.png",
+    "image1": "images/000/000012_1.png",
+    "caption0": "There are two cubes on the floor.",
+    "caption1": "There are three cubes on the floor.",
+    "source": {"seed": 3},
+    "certificate": {"token_edits": []},
+    "licence": "CC0-1.0",
+}
+
+
+def test_a_record_comes_back_as_it_was_written():
+    record = PairRecord.from_dict(ROW)
+    assert record.to_dict() == ROW
+    assert PairRecord.from_dict(json.loads(json.dumps(record.to_dict()))) == record
+
+
+@given(st.text(min_size=1), st.text(min_size=1))
+def test_any_two_captions_come_back_or_are_refused(first, second):
+    row = ROW | {"caption0": first, "caption1": second}
+    blank = not first.strip() or not second.strip()
+    if blank or " ".join(first.split()).lower() == " ".join(second.split()).lower():
+        with pytest.raises(ValueError, match="caption"):
+            PairRecord.from_dict(row)
+    else:
+        assert PairRecord.from_dict(row).to_dict() == row
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"caption1": "there are  TWO cubes on the floor."}, "say the same"),
+        ({"caption0": " "}, "'caption0' should be a text that is not empty"),
+        ({"caption0": 4}, "'caption0' should be a text that is not empty, found 4"),
+        ({"subset": "clevr"}, "'subset' is 'clevr', expected one of ag, gebc"),
+        ({"image0": "../a.png"}, "'image0' leads out of the folder"),
+        ({"image1": "/etc/a.png"}, "'image1' leads out of the folder"),
+        ({"image1": "C:/a.png"}, "'image1' leads out of the folder"),
+        ({"image1": "images\\a.png"}, "'image1' leads out of the folder"),
+        ({"image1": ROW["image0"]}, "are the same"),
+        ({"source": []}, r"'source' should be an object, found \[\]"),
+        ({"mood": 1}, "unknown field 'mood'"),
+        ({"id": None}, "'id' should be a text"),
+    ],
+)
+def test_a_wrong_field_is_named(change, message):
+    with pytest.raises(ValueError, match=f"^here: .*{message}"):
+        PairRecord.from_dict(ROW | change, where="here")
+
+
+def test_a_missing_field_and_a_row_that_is_no_object_are_named():
+    for name in ROW:
+        with pytest.raises(ValueError, match=f"line 3: field '{name}' is missing"):
+            PairRecord.from_dict({key: value for key, value in ROW.items() if key != name}, where="line 3")
+    with pytest.raises(ValueError, match="expected an object, found list"):
+        PairRecord.from_dict([1])

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from eqben_builder.scoring import read_scores
+
+NAMES = ("c0_i0", "c0_i1", "c1_i0", "c1_i1")
+
+
+@pytest.fixture
+def scores():
+    return np.random.default_rng(0).standard_normal((7, 2, 2))
+
+
+IDS = [f"p{k}" for k in range(7)]
+
+
+def write(path, scores, ids=None):
+    flat = np.asarray(scores).reshape(len(scores), -1)
+    if path.suffix == ".npz":
+        np.savez(path, scores=scores, **({"ids": np.array(ids)} if ids else {}))
+    elif path.suffix == ".csv":
+        head = [*(["id"] if ids else []), *NAMES]
+        rows = [[*([ids[k]] if ids else []), *map(repr, map(float, row))] for k, row in enumerate(flat)]
+        path.write_text("\n".join(",".join(row) for row in [head, *rows]) + "\n")
+    else:
+        rows = [
+            {**({"id": ids[k]} if ids else {}), **dict(zip(NAMES, map(float, row), strict=True))}
+            for k, row in enumerate(flat)
+        ]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.mark.parametrize("ending", ["npz", "csv", "jsonl"])
+def test_scores_come_back_in_the_order_of_the_pairs(tmp_path, scores, ending):
+    assert np.array_equal(read_scores(write(tmp_path / f"a.{ending}", scores), IDS), scores)
+    shuffled = [3, 1, 0, 6, 5, 2, 4]
+    path = write(tmp_path / f"b.{ending}", scores[shuffled], [IDS[k] for k in shuffled])
+    assert np.array_equal(read_scores(path, IDS), scores)
+    assert np.array_equal(read_scores(path), scores[shuffled])
+
+
+@pytest.mark.parametrize("ending", ["npz", "csv", "jsonl"])
+def test_what_is_missing_doubled_or_no_number_is_refused_with_its_row(tmp_path, scores, ending):
+    path = tmp_path / f"s.{ending}"
+    broken = scores.copy()
+    broken[2, 0, 1] = broken[5, 1, 1] = np.nan
+    with pytest.raises(ValueError, match=r"2 rows hold a score that is no finite number: rows 2, 5"):
+        read_scores(write(path, broken, IDS), IDS)
+    with pytest.raises(ValueError, match=r"6 rows of scores for 7 pairs"):
+        read_scores(write(path, scores[:6]), IDS)
+    with pytest.raises(ValueError, match=r"no scores for 2 pairs, such as 'p5' \(pairs 5, 6\)"):
+        read_scores(write(path, scores[:5], IDS[:5]), IDS)
+    with pytest.raises(ValueError, match=r"rows 6 name no pair of the source, such as 'p6'"):
+        read_scores(write(path, scores, IDS), IDS[:6])
+    with pytest.raises(ValueError, match=r"rows 3 repeat an id \('p0' in row 3\)"):
+        read_scores(write(path, scores, [*IDS[:3], "p0", *IDS[4:]]), IDS)
+
+
+def test_other_shapes_of_the_same_scores(tmp_path, scores):
+    np.savez(tmp_path / "columns.npz", **{name: scores.reshape(7, 4)[:, k] for k, name in enumerate(NAMES)})
+    assert np.array_equal(read_scores(tmp_path / "columns.npz", IDS), scores)
+    path = tmp_path / "nested.jsonl"
+    path.write_text("".join(json.dumps({"scores": one}) + "\n\n" for one in scores.tolist()))
+    assert np.array_equal(read_scores(path, IDS), scores)
+    foils = read_scores(write(tmp_path / "all.csv", scores, IDS), IDS, foils=True)
+    assert np.array_equal(foils, scores[:, :, 0])
+    np.savez(tmp_path / "foils.npz", scores=scores[:, :, 0])
+    assert np.array_equal(read_scores(tmp_path / "foils.npz", foils=True), scores[:, :, 0])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("s.csv", "c0_i0,c0_i1,c1_i0\n1,2,3\n", r"line 1: no column c1_i1; there are c0_i0"),
+        ("s.csv", "c0_i0,c0_i1,c1_i0,c1_i1\n1,2,3,4\n1,2,x,4\n", r"line 3: field 'c1_i0' .* found 'x'"),
+        ("s.csv", "c0_i0,c0_i1,c1_i0,c1_i1\n1,2,3\n", r"line 2: field 'c1_i1' .* found None"),
+        ("s.csv", "c0_i0,c0_i1,c1_i0,c1_i1\n", r"holds no scores"),
+        ("s.jsonl", '{"c0_i0": 1}\n', r"line 1: field 'c0_i1' .* found None"),
+        ("s.jsonl", "{\n", r"line 1: Expecting"),
+        ("s.jsonl", "[1]\n", r"line 1: expected an object, found list"),
+        ("s.jsonl", '{"scores": [1, 2]}\n', r"line 1: field 'scores' should hold 4 numbers"),
+        ("s.txt", "1", r"from \.npz, \.csv, \.jsonl, not from '\.txt'"),
+        ("s.npz", "no zip", r"is no npz file"),
+    ],
+)
+def test_a_broken_file_is_refused_by_line_and_field(tmp_path, name, text, message):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_scores(tmp_path / name)
+
+
+def test_a_broken_npz_is_refused(tmp_path, scores):
+    path = tmp_path / "s.npz"
+    for arrays, message in (
+        ({"scores": scores[:, 0]}, r"shape \(7, 2\), expected \(n, 2, 2\)"),
+        ({"c0_i0": scores[:, 0, 0]}, r"neither an array 'scores' nor c0_i1, c1_i0, c1_i1"),
+        ({"scores": scores, "ids": np.array(IDS[:3])}, r"3 ids for 7 rows"),
+        ({name: scores[: k + 1, 0, 0] for k, name in enumerate(NAMES)}, r"expected one"),
+        ({"scores": np.array([object()])}, r"no npz file of plain arrays"),
+    ):
+        np.savez(path, **arrays)
+        with pytest.raises(ValueError, match=message):
+            read_scores(path)
+    with pytest.raises(FileNotFoundError):
+        read_scores(tmp_path / "absent.npz")

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from eqben_builder import winoground_scores
+from eqben_builder.scoring import equivariance_distribution, equivariance_scores, score_table
+
+
+def test_a_hundred_thousand_random_quadruples(reference):
+    scores = np.random.default_rng(0).standard_normal((100_000, 2, 2))
+    plain, ties = reference.winoground(scores.tolist())
+    found = score_table(scores, resamples=200)
+    assert np.array_equal(found.outcomes, np.array(plain))
+    row = found.row("all")
+    assert row.ties == ties == 0
+    for share, expected in ((row.text, 1 / 4), (row.image, 1 / 4), (row.group, 1 / 6)):
+        assert abs(share.value - expected) < 4 * np.sqrt(expected * (1 - expected) / 100_000)
+        assert share.low < share.value < share.high
+
+
+def test_the_macro_average_is_the_mean_of_fifteen_columns(reference):
+    rng = np.random.default_rng(1)
+    subsets = rng.choice(["ag", "gebc", "youcook2", "kubric", "sd"], 900, p=[0.6, 0.1, 0.1, 0.15, 0.05]).tolist()
+    aspects = [str(rng.choice(["location", "counting", "attribute"], p=[0.7, 0.2, 0.1])) for _ in subsets]
+    aspects = [aspect if subset == "kubric" else "" for subset, aspect in zip(subsets, aspects, strict=True)]
+    scores = rng.integers(0, 6, (900, 2, 2)) / 5
+    outcomes, _ = reference.winoground(scores.tolist())
+
+    def mean(metric, subset, aspect):
+        picked = [
+            right[metric]
+            for right, one, other in zip(outcomes, subsets, aspects, strict=True)
+            if one == subset and aspect in (None, other)
+        ]
+        return sum(picked) / len(picked)
+
+    columns = []
+    for metric in range(3):
+        columns += [mean(metric, subset, None) for subset in ("ag", "gebc", "youcook2", "sd")]
+        columns.append(sum(mean(metric, "kubric", aspect) for aspect in ("location", "counting", "attribute")) / 3)
+    table = score_table(scores, subsets, aspects, resamples=300)
+    assert table.average.value == pytest.approx(sum(columns) / 15, abs=1e-12)
+    assert table.average.chance == pytest.approx(2 / 9)
+    assert table.row("kubric/counting").group.value == pytest.approx(mean(2, "kubric", "counting"), abs=1e-12)
+    assert [row.name for row in table.rows] == [
+        "ag", "gebc", "kubric", "kubric/attribute", "kubric/counting", "kubric/location", "sd", "youcook2", "macro",
+        "all",
+    ]  # fmt: skip
+    alone = winoground_scores(scores, resamples=20_000).text
+    assert table.row("all").text.value == alone.value
+    assert table.row("all").text.low == pytest.approx(alone.low, abs=0.01)
+    assert table.row("ag").ties == sum(
+        len({s[0][0], s[1][1]} & {s[0][1], s[1][0]}) > 0
+        for s, subset in zip(scores.tolist(), subsets, strict=True)
+        if subset == "ag"
+    )
+    with pytest.raises(KeyError, match="there are ag, gebc"):
+        table.row("nothing")
+
+
+def test_intervals_equal_a_plain_stratified_bootstrap():
+    rng = np.random.default_rng(2)
+    subsets = ["ag"] * 80 + ["sd"] * 40
+    scores = rng.standard_normal((120, 2, 2)) + np.eye(2)
+    table = score_table(scores, subsets, resamples=20_000)
+    outcomes = table.outcomes
+    draws = []
+    for _ in range(4000):
+        means = [outcomes[rng.integers(0, 80, 80)].mean(axis=0), outcomes[80 + rng.integers(0, 40, 40)].mean(axis=0)]
+        draws.append(np.mean(means))
+    low, high = np.quantile(draws, (0.025, 0.975))
+    assert table.average.low == pytest.approx(low, abs=0.012)
+    assert table.average.high == pytest.approx(high, abs=0.012)
+    again = score_table(scores, subsets, resamples=20_000)
+    assert again.rows == table.rows
+    assert again.average == table.average
+
+
+def test_the_bootstrap_keeps_text_and_image_apart():
+    text_only = [[[0.9, 0.8], [0.1, 0.85]], [[0.9, 0.95], [0.1, 0.96]]]
+    table = score_table(text_only * 30, ["ag"] * 60, resamples=100)
+    for row in (table.row("ag"), table.row("macro")):
+        assert (row.text.low, row.text.high) == (1, 1)
+        assert row.image.high < 1
+        assert row.group.high == row.image.high
+    turned = score_table(np.swapaxes(text_only * 30, 1, 2), ["ag"] * 60, resamples=100).row("macro")
+    assert (turned.image.low, turned.image.high) == (1, 1)
+    assert turned.text.high < 1
+    only = score_table([text_only[1]] * 7, resamples=50)
+    assert (only.row("macro").text, only.row("macro").image.high) == (only.row("all").text, 0.0)
+
+
+def test_pairs_of_one_cluster_are_resampled_together():
+    rng = np.random.default_rng(6)
+    clusters = [f"video{k}" for k in rng.integers(0, 25, 300)]
+    right = {name: rng.random() < 0.5 for name in clusters}
+    scores = np.array([np.eye(2) if right[name] else 1 - np.eye(2) for name in clusters])
+    table = score_table(scores, clusters=clusters, resamples=20_000)
+    members = {name: [k for k, one in enumerate(clusters) if one == name] for name in set(clusters)}
+    names, draws = sorted(members), []
+    for _ in range(4000):
+        drawn = [k for j in rng.integers(0, len(names), len(names)) for k in members[names[j]]]
+        draws.append(table.outcomes[drawn, 2].mean())
+    low, high = np.quantile(draws, (0.025, 0.975))
+    for row in (table.row("pairs"), table.row("all")):
+        assert row.group.low == pytest.approx(low, abs=0.02)
+        assert row.group.high == pytest.approx(high, abs=0.02)
+    apart = score_table(scores, resamples=2000).row("all").group
+    assert high - low > 2 * (apart.high - apart.low)
+    with pytest.raises(ValueError, match="1 clusters for 300 pairs"):
+        score_table(scores, clusters=["a"])
+
+
+def test_a_subset_without_aspects_is_pooled_and_lengths_must_agree():
+    scores = np.random.default_rng(3).standard_normal((30, 2, 2))
+    pooled = score_table(scores, ["kubric"] * 30, ["location"] * 29 + [""])
+    assert pooled.row("kubric").text.value == pytest.approx(pooled.row("all").text.value)
+    with pytest.raises(ValueError, match="29 subsets for 30 pairs"):
+        score_table(scores, ["ag"] * 29)
+
+
+def test_equivariance_scores_follow_their_definition():
+    scores = np.random.default_rng(4).standard_normal((50, 2, 2))
+    found = equivariance_scores(scores)
+    for k, ((s00, s01), (s10, s11)) in enumerate(scores.tolist()):
+        plain = abs((s00 - s10) - (s11 - s01)) + abs((s00 - s01) - (s11 - s10))
+        assert found[k] == pytest.approx(plain, abs=1e-14)
+        assert found[k] == pytest.approx(2 * max(abs(s00 - s11), abs(s10 - s01)), abs=1e-14)
+    assert np.allclose(equivariance_scores(scores, scale="spread"), equivariance_scores(9 * scores, scale="spread"))
+    with pytest.raises(ValueError, match="no spread"):
+        equivariance_scores(np.ones((2, 2, 2)), scale="spread")
+    with pytest.raises(ValueError, match="'raw' is neither"):
+        equivariance_scores(scores, scale="raw")
+
+
+def test_the_distribution_holds_the_pairs_within_its_edges():
+    scores = np.random.default_rng(5).standard_normal((400, 2, 2))
+    found = equivariance_distribution(scores, bins=17)
+    values = equivariance_scores(scores)
+    inside = (values <= found.edges[-1]).mean()
+    assert (found.density * np.diff(found.edges)).sum() == pytest.approx(inside)
+    assert inside >= 0.98
+    assert found.low < found.mean < found.high
+    assert found.quantiles[2] == np.median(values)
+    many = equivariance_distribution(np.tile(scores, (51, 1, 1)))
+    assert many.high - many.low == pytest.approx((found.high - found.low) / np.sqrt(51), rel=0.15)
+    assert many.low < many.mean < many.high
+    with pytest.raises(ValueError, match="bins = 0"):
+        equivariance_distribution(scores, bins=0)

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from eqben_builder.build import build
+from eqben_builder.formats import PairRow, read_any
+from eqben_builder.micro.builder import MicroBuilder
+from eqben_builder.scoring import dual_similarities, fusion_similarities
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    place = tmp_path_factory.mktemp("similarity") / "built"
+    build(MicroBuilder(size=16), place, pairs=3)
+    return list(read_any(place))
+
+
+class Model:
+    def __init__(self):
+        self.seen = []
+
+    def encode_image(self, images):
+        self.seen.append(len(images))
+        return np.array([[image[..., 0].mean(), image[..., 1].std(), 1.0] for image in images], np.float32)
+
+    def encode_text(self, captions):
+        return np.array([[len(text), text.count("e"), 2.0] for text in captions])
+
+
+def plain(model, row):
+    found = []
+    for text in (row.caption0, row.caption1):
+        (t,) = model.encode_text([text])
+        for picture in row.pictures():
+            (v,) = model.encode_image([picture.load()])
+            found.append(sum(t * v) / (sum(t**2) ** 0.5 * sum(v**2) ** 0.5))
+    return np.array(found).reshape(2, -1)
+
+
+@pytest.mark.parametrize("batch", [1, 2, 100])
+def test_cosines_follow_the_plain_definition(rows, batch):
+    found = dual_similarities(iter(rows), Model(), batch=batch)
+    assert found.shape == (9, 2, 2)
+    for row, s in zip(rows, found, strict=True):
+        assert np.allclose(s, plain(Model(), row), rtol=1e-6, atol=0)
+
+
+def test_a_fusion_model_sees_all_four_combinations_once(rows):
+    asked = []
+
+    def score(images, captions):
+        asked.extend((image.tobytes(), text) for image, text in zip(images, captions, strict=True))
+        return [image.mean() - len(text) for image, text in zip(images, captions, strict=True)]
+
+    found = fusion_similarities(rows, score, batch=2)
+    for row, s in zip(rows, found, strict=True):
+        for c, text in enumerate((row.caption0, row.caption1)):
+            for i, picture in enumerate(row.pictures()):
+                assert s[c, i] == pytest.approx(picture.load().mean() - len(text))
+    assert len(asked) == len(set(asked)) == 36
+
+
+def test_foil_rows_give_two_scores(rows):
+    foils = [PairRow(row.id, "valse", "", row.image0, None, row.caption0, row.caption1) for row in rows]
+    assert np.allclose(dual_similarities(foils, Model()), dual_similarities(rows, Model())[:, :, 0])
+    assert fusion_similarities(foils, lambda images, captions: np.arange(len(images))).tolist()[1] == [2, 3]
+    with pytest.raises(ValueError, match=r"has 1 pictures, those before have 2"):
+        dual_similarities([*rows[:2], foils[2]], Model(), batch=1)
+
+
+def test_what_comes_twice_is_encoded_once(rows):
+    model = Model()
+    twice = [PairRow(f"{k}", "micro", "", rows[0].image0, rows[0].image1, "a", "b") for k in range(5)]
+    dual_similarities(twice, model)
+    assert model.seen == [2]
+
+
+def test_wrong_models_are_refused(rows):
+    class Wrong(Model):
+        def __init__(self, images=None, texts=None):
+            super().__init__()
+            self.images, self.texts = images, texts
+
+        def encode_image(self, images):
+            return super().encode_image(images) if self.images is None else self.images
+
+        def encode_text(self, captions):
+            return super().encode_text(captions) if self.texts is None else self.texts
+
+    for model, message in (
+        (Wrong(images=np.ones((3, 2))), r"features of 18 pictures have the shape \(3, 2\)"),
+        (Wrong(images=np.zeros((18, 3))), "zero or not finite"),
+        (Wrong(images=np.ones((18, 5))), "pictures have 5 features and captions 3"),
+        (Wrong(texts=np.full((18, 3), np.nan)), r"captions"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            dual_similarities(rows, model)
+    with pytest.raises(ValueError, match=r"the model gave \(1,\) scores for 36 combinations"):
+        fusion_similarities(rows, lambda images, captions: [1.0])
+    with pytest.raises(ValueError, match="no pairs"):
+        dual_similarities([], Model())
+    with pytest.raises(ValueError, match="batch = 0"):
+        dual_similarities(rows, Model(), batch=0)

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from eqben_builder.build import build, verify
+from eqben_builder.build.folder import file_digest, final_hash
+from eqben_builder.kubric import KubricBuilder
+from eqben_builder.micro.builder import MicroBuilder
+
+
+@pytest.fixture(scope="module", params=["micro", "kubric"])
+def built(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp(request.param) / "build"
+    builder = MicroBuilder(size=48) if request.param == "micro" else KubricBuilder(engine="raster", size=64)
+    build(builder, folder, pairs=8)
+    return folder
+
+
+@pytest.fixture
+def copy(built, tmp_path):
+    shutil.copytree(built, tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+def sign_again(folder):
+    """Hashes made to fit the files, as somebody who tampers would."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["files"] = {
+        path.relative_to(folder).as_posix(): file_digest(path)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != "manifest.json"
+    }
+    manifest["hash"] = final_hash(manifest["files"])
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+def change_row(folder, number, change):
+    rows = [json.loads(line) for line in (folder / "pairs.jsonl").read_text().splitlines()]
+    change(rows[number])
+    (folder / "pairs.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    sign_again(folder)
+
+
+def checks(folder):
+    return {(failure.where, failure.check) for failure in verify(folder).failures}
+
+
+def test_a_whole_build_has_no_failures(built):
+    seen = []
+    found = verify(built, progress=lambda done, total: seen.append((done, total)))
+    assert found.failures == ()
+    assert found.pairs == found.certified == 24
+    assert seen[-1] == (24, 24)
+
+
+def test_a_changed_byte_a_missing_file_and_one_too_many_are_found(copy):
+    (copy / "images" / "000" / "000001_0.png").unlink()
+    (copy / "note.txt").write_text("extra")
+    with (copy / "images" / "000" / "000002_1.png").open("ab") as file:
+        file.write(b"x")
+    name = json.loads((copy / "manifest.json").read_text())["subset"]
+    assert {
+        ("images/000/000001_0.png", "files"),
+        ("note.txt", "files"),
+        ("images/000/000002_1.png", "hash"),
+        (f"{name}-000001", "pictures"),
+    } == checks(copy)
+
+
+def test_a_manifest_that_was_edited_is_found(copy):
+    manifest = json.loads((copy / "manifest.json").read_text())
+    (copy / "manifest.json").write_text(json.dumps(manifest | {"hash": "0" * 64, "counts": {"attribute": 9}}))
+    assert checks(copy) == {("manifest.json", "hash"), ("manifest.json", "counts")}
+    (copy / "manifest.json").write_text(json.dumps(manifest | {"complete": False}))
+    assert ("manifest.json", "complete") in checks(copy)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda row: row.update(caption1=row["caption0"] + " "),
+        lambda row: row.pop("licence"),
+        lambda row: row.update(image0="../x.png"),
+    ],
+)
+def test_a_row_that_is_no_record_is_found(copy, change):
+    change_row(copy, 3, change)
+    assert ("pairs.jsonl, line 4", "record") in checks(copy)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda row: row.update(caption0=row["caption1"], caption1=row["caption0"]),
+        lambda row: row.update(aspect="location" if row["aspect"] == "attribute" else "attribute"),
+        lambda row: row["source"].update(scene1=row["source"]["scene0"]),
+        lambda row: row["source"].pop("scene0"),
+        lambda row: row["certificate"]["pixels"].update(changed=0.5),
+        lambda row: row["certificate"].update(token_edits=[]),
+        lambda row: row["certificate"]["difference"].update(field="mood"),
+    ],
+)
+def test_a_certificate_that_does_not_hold_is_found(copy, change):
+    name = json.loads((copy / "pairs.jsonl").read_text().splitlines()[0])["id"]
+    change_row(copy, 0, change)
+    assert (name, "certificate") in checks(copy)
+
+
+def test_pictures_that_were_exchanged_are_found(copy):
+    name = json.loads((copy / "pairs.jsonl").read_text().splitlines()[0])["id"]
+    change_row(copy, 0, lambda row: row.update(image0=row["image1"], image1=row["image0"]))
+    assert (name, "record") in checks(copy)
+
+
+def test_without_its_mask_the_rest_of_a_certificate_is_made_again(copy):
+    def without_mask(row):
+        row["certificate"].pop("mask", None)
+        row["certificate"]["pixels"]["moved"] += 0.001
+
+    name = json.loads((copy / "pairs.jsonl").read_text().splitlines()[0])["id"]
+    change_row(copy, 0, without_mask)
+    assert checks(copy) == {(name, "certificate")}
+    change_row(
+        copy,
+        0,
+        lambda row: row["certificate"]["pixels"].update(moved=round(row["certificate"]["pixels"]["moved"] - 0.001, 6)),
+    )
+    assert checks(copy) == set()
+
+
+def test_pictures_that_were_painted_over_are_found(copy):
+    path = copy / "images" / "000" / "000004_1.png"
+    pixels = np.array(Image.open(path))
+    pixels[:20] = 255
+    Image.fromarray(pixels).save(path)
+    sign_again(copy)
+    assert {check for _, check in checks(copy)} == {"certificate"}
+
+
+def test_a_pair_given_twice_is_found(copy):
+    lines = (copy / "pairs.jsonl").read_text().splitlines(keepends=True)
+    row = json.loads(lines[0])
+    again = row | {"id": row["id"].replace("000000", "777777")}
+    (copy / "pairs.jsonl").write_text("".join([*lines, f"{json.dumps(again)}\n"]))
+    sign_again(copy)
+    assert {(again["id"], "duplicates"), ("manifest.json", "counts")} == checks(copy)
+    (copy / "pairs.jsonl").write_text("".join([*lines, lines[0]]))
+    sign_again(copy)
+    assert (row["id"], "record") in checks(copy)
+
+
+def test_a_folder_without_a_manifest_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"holds no manifest\.json"):
+        verify(tmp_path)
