@@ -40,6 +40,7 @@ def pack(encoder: str, folder: Path, names: tuple[str, ...] = ("small",)) -> tup
     for path in sorted((folder / "results").glob("*.json")):
         result = json.loads(path.read_text())
         result.pop("seconds")
+        result.pop("energy")
         results[result["benchmark"]] = result
     return seconds, usage.ru_maxrss / 1e6, results
 

@@ -18,11 +18,11 @@ CHANCE = 1 / len(NAMES)
 
 @pytest.fixture
 def digits(tmp_path: Path) -> Path:
-    """Twenty training and twenty test images of each of three digits."""
+    """Ten training and ten test images of each of three digits."""
     images, labels = load_digits(return_X_y=True)
     for number, name in enumerate(NAMES):
-        for place, pixels in enumerate(images[labels == number][:40]):
-            folder = tmp_path / "digits" / ("train" if place < 20 else "test") / name
+        for place, pixels in enumerate(images[labels == number][:20]):
+            folder = tmp_path / "digits" / ("train" if place < 10 else "test") / name
             folder.mkdir(parents=True, exist_ok=True)
             Image.fromarray(np.rint(pixels.reshape(8, 8) * 255 / 16).astype(np.uint8)).save(folder / f"{place}.png")
     return tmp_path / "digits"
@@ -54,11 +54,12 @@ def test_zeroshot_scores_the_test_images(digits: Path, tmp_path: Path, capsys: p
     assert found["low"] <= found["value"] <= found["high"]
 
 
-@pytest.mark.parametrize("options", [(), ("--shots", 5, "--method", "logistic")])
+@pytest.mark.parametrize("options", [(), ("--shots", 5, "--method", "logistic", "--features", "backbone")])
 def test_probe_learns(options: tuple[object, ...], digits: Path, tmp_path: Path) -> None:
     adapt("probe", digits, *options, "--output", tmp_path / "out.json")
     found = json.loads((tmp_path / "out.json").read_text())
-    assert found["images"] == (15 if options else 60)
+    assert found["images"] == (15 if options else 30)
+    assert found["features"] == ("backbone" if options else "projected")
     assert found["value"] > CHANCE + 0.2
 
 
@@ -67,17 +68,20 @@ def test_finetune_learns_and_continues(digits: Path, tmp_path: Path) -> None:
         "--part",
         "last_block",
         "--steps",
-        10,
+        8,
         "--batch-size",
-        16,
+        8,
         "--lr",
         1e-3,
+        "--precision",
+        "bfloat16",
         "--checkpoint",
         tmp_path / "state",
     )
     adapt("finetune", digits, *options, "--output", tmp_path / "out.json")
     found = json.loads((tmp_path / "out.json").read_text())
     assert found["best_step"] > 0
+    assert found["precision"] == "bfloat16"
     assert found["validation"] > CHANCE + 0.2
     assert found["value"] > CHANCE + 0.2
     adapt("finetune", digits, *options, "--output", tmp_path / "again.json")
@@ -88,7 +92,7 @@ def test_finetune_learns_and_continues(digits: Path, tmp_path: Path) -> None:
 def test_finetune_without_steps_or_without_the_tuned_part_is_zero_shot(digits: Path, tmp_path: Path) -> None:
     adapt("zeroshot", digits, "--output", tmp_path / "zeroshot.json")
     adapt("finetune", digits, "--steps", 0, "--output", tmp_path / "none.json")
-    adapt("finetune", digits, "--part", "bias", "--steps", 2, "--wise", 0, "--output", tmp_path / "start.json")
+    adapt("finetune", digits, "--part", "bias", "--steps", 1, "--wise", 0, "--output", tmp_path / "start.json")
     values = {json.loads((tmp_path / f"{name}.json").read_text())["value"] for name in ("zeroshot", "none", "start")}
     assert len(values) == 1
 
@@ -97,8 +101,11 @@ def test_a_mistake_is_one_line_and_status_2(digits: Path, tmp_path: Path, capsys
     assert "nowhere does not exist" in refused(capsys, "zeroshot", tmp_path / "nowhere")
     assert "unknown encoder 'micro-klip'" in refused(capsys, "probe", digits, "--encoder", "micro-klip")
     assert "has no {} for the class name" in refused(capsys, "zeroshot", digits, "--template", "a photo")
+    assert "features must be projected or backbone" in refused(capsys, "probe", digits, "--features", "raw")
+    assert "gda needs class_embeddings" in refused(capsys, "probe", digits, "--features", "backbone", "--method", "gda")
     assert "method 'magic' is unknown" in refused(capsys, "probe", digits, "--method", "magic")
-    assert "expected at least 21" in refused(capsys, "probe", digits, "--shots", 21)
+    assert "expected at least 11" in refused(capsys, "probe", digits, "--shots", 11)
+    assert "precision must be one of" in refused(capsys, "finetune", digits, "--precision", "half")
     assert "part must be one of" in refused(capsys, "finetune", digits, "--part", "most")
     assert "try a lower --lr" in refused(capsys, "finetune", digits, "--part", "last_block", "--lr", 1e30)
     assert "must be a file in a folder" in refused(capsys, "probe", digits, "--output", tmp_path / "none" / "out.json")
@@ -113,3 +120,16 @@ def test_an_unreadable_image_is_named_and_left_out_on_request(
     adapt("probe", digits, "--method", "gda", "--skip-unreadable", "--output", tmp_path / "out.json")
     assert json.loads((tmp_path / "out.json").read_text())["skipped"] == [str(broken)]
     assert f"skipped {broken}" in capsys.readouterr().err
+
+
+def test_the_backbones_features_lead_to_the_projected_ones() -> None:
+    import torch
+
+    from gate_runner.encoders import load_encoder
+
+    encoder = load_encoder("micro-clip/random")
+    images = torch.randint(0, 256, (3, 3, 64, 64), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    before, after = encoder.encode_backbone(images), encoder.encode_image(images)
+    assert before.shape[1] > after.shape[1]
+    torch.testing.assert_close(before @ encoder.module.visual.proj, after)
+    assert "backbone" in encoder.provides()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -52,6 +53,10 @@ def test_help_takes_at_most_three_times_what_typer_takes() -> None:
         (["run", "digits", "--encoder", "timm:resnet19/random"], "unknown timm model 'resnet19'; nearest:"),
         (["run", "digits", "--data-root", "nowhere"], "data root nowhere is not a folder"),
         (["run", "omniglot"], "give --data-root"),
+        (["run", "digits", "--time-limit", "20x"], "'20x' is no duration; expected a number with s, m, h or d"),
+        (["run", "digits", "--executor-option", "gpu"], "executor option 'gpu': expected KEY=VALUE"),
+        (["run", "digits", "--ray-address", "auto"], "--ray-address goes with --executor ray, not local"),
+        (["plan", "smal"], "unknown pack or benchmark 'smal'; nearest: small"),
     ],
 )
 def test_a_mistake_is_one_line_and_status_2(arguments: list[str], said: str, tmp_path: Path) -> None:
@@ -81,14 +86,14 @@ def test_a_run_prints_lines_and_a_table_and_fails_with_status_1(own: str, tmp_pa
     assert any(line.split()[:2] == ["micro/ade20k", "failed"] for line in lines)
     assert any(line.split()[0] == "digits" and "built-in" in line for line in lines[-2:])
     assert "\x1b" not in done.stdout
+    manifest = json.loads((tmp_path / "runs" / f"{own}-pooled_only-limit40" / "manifest.json").read_text())
+    assert manifest["runs"][-1]["command"][:4] == ["gate-runner", "run", "ade20k", "digits"]
     again = call("run", "digits", "--encoder", f"{own}:pooled_only", "--limit", "40", cwd=tmp_path)
     assert again.returncode == 0
     assert "1 already there" in again.stdout
 
 
 def test_lists(tmp_path: Path) -> None:
-    import json
-
     for what, first in (("packs", "small"), ("benchmarks", "acdc"), ("encoders", "micro-clip")):
         plain, made = call("ls", what), call("ls", what, "--json")
         assert plain.stdout.splitlines()[1].startswith(first)

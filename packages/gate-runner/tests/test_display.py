@@ -7,6 +7,7 @@ import io
 from rich.console import Console
 
 from gate_runner.runs.display import BarDisplay, Estimate, PlainDisplay, results_table
+from gate_runner.runs.observers import Planned
 from gate_runner.runs.results import Result, Score
 
 GOOD = Result(
@@ -19,20 +20,20 @@ BAD = Result(
 
 
 def test_the_estimate_learns_from_what_is_over() -> None:
-    estimate = Estimate([("a", 0, 10, False), ("b", 0, 10, False), ("c", 0, 40, True)])
+    estimate = Estimate([Planned("a", 0, 10, False), Planned("b", 0, 10, False), Planned("c", 0, 40, True)])
     assert estimate.remaining() == 20
     estimate.finish("a", 0, 30)
     assert estimate.remaining() == 30
-    assert estimate.remaining(0.5, ("b", 0)) == 15
+    assert estimate.remaining({("b", 0): 0.5}) == 15
 
 
 def test_brackets_in_a_reason_are_not_markup() -> None:
     out = io.StringIO()
     display = PlainDisplay(Console(file=out, width=120))
-    display.plan([("digits", 0, 1.0, False)])
-    display.begin("digits", 0)
-    display.finish(BAD)
-    display.table([BAD])
+    display.planned([Planned("digits", 0, 1.0, False)])
+    display.started("digits", 0)
+    display.finished(BAD)
+    display.closed([BAD])
     assert out.getvalue().count("shape [2] is wrong") == 2
 
 
@@ -40,12 +41,12 @@ def test_bars_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")  # a dumb terminal gets no bars
     out = io.StringIO()
     display = BarDisplay(Console(file=out, width=120, force_terminal=True))
-    display.plan([("micro/imagenet1k", 0, 20.0, False)])
-    display.begin("micro/imagenet1k", 0)
-    display.progress("encode train", 50, 100)
-    display.progress("train", 100, 100)
-    display.finish(GOOD)
-    display.table([GOOD])
+    display.planned([Planned("micro/imagenet1k", 0, 20.0, False)])
+    display.started("micro/imagenet1k", 0)
+    display.progress("micro/imagenet1k", 0, "encode train", 50, 100)
+    display.progress("micro/imagenet1k", 0, "train", 100, 100)
+    display.finished(GOOD)
+    display.closed([GOOD])
     shown = out.getvalue()
     assert "about 20 s left" in shown
     assert "0.612" in shown

@@ -36,9 +36,10 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def comparable(path: Path) -> dict[str, Any]:
-    """A result without what may differ between two runs: the times."""
+    """A result without what may differ between two runs: the times and the energy."""
     content: dict[str, Any] = json.loads(path.read_text())
-    content.pop("seconds")
+    for varying in ("seconds", "energy", "memory", "digest"):
+        content.pop(varying)
     return content
 
 
@@ -107,7 +108,7 @@ def test_an_interrupted_training_ends_as_an_undisturbed_one(
     from gate_runner.runs.display import PlainDisplay
 
     class Impatient(PlainDisplay):
-        def progress(self, phase: str, done: int, total: int) -> None:
+        def progress(self, name: str, seed: int, phase: str, done: int, total: int) -> None:
             if phase == "train" and done == 27:
                 raise KeyboardInterrupt
 
@@ -117,13 +118,14 @@ def test_an_interrupted_training_ends_as_an_undisturbed_one(
     steps = []
 
     class Counting(PlainDisplay):
-        def progress(self, phase: str, done: int, total: int) -> None:
+        def progress(self, name: str, seed: int, phase: str, done: int, total: int) -> None:
             if phase == "train":
                 steps.append(done)
 
     continued = run(cut, Counting())[0]
     assert steps[0] == 21  # after the last validation
-    assert replace(continued, seconds={}) == replace(undisturbed, seconds={})
+    measured: dict[str, Any] = {"seconds": {}, "energy": {}, "memory": {}}
+    assert replace(continued, **measured) == replace(undisturbed, **measured)
 
 
 def test_a_folder_of_another_run_is_refused_untouched(request_for: RunRequest, own: str) -> None:
@@ -145,7 +147,7 @@ def test_a_half_written_result_is_named(request_for: RunRequest) -> None:
     with pytest.raises(UsageError, match=f"{path.name} is not a result file"):
         run(request_for)
     path.write_text('{"schema": "gate-runner/result/0"}')
-    with pytest.raises(UsageError, match="schema is 'gate-runner/result/0', expected 'gate-runner/result/1'"):
+    with pytest.raises(UsageError, match="schema is 'gate-runner/result/0', expected 'gate-runner/result/2'"):
         run(request_for)
 
 
@@ -154,7 +156,7 @@ def test_a_half_written_result_is_named(request_for: RunRequest) -> None:
     [
         ({"limit": 0}, "--limit must be at least 1, not 0"),
         ({"batch_size": 0}, "--batch-size must be at least 1, not 0"),
-        ({"source": "hub"}, "has no source 'hub'; it has: micro"),
+        ({"source": "hub"}, "has no source 'hub'; it has: local, micro"),
         ({"data_root": Path("nowhere")}, "data root nowhere is not a folder"),
         ({"benchmarks": []}, "nothing to run"),
         ({"encoder": "micro-clop"}, "nearest: micro-clip"),

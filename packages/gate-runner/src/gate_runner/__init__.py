@@ -1,4 +1,4 @@
-"""Score a vision encoder on GATE's tasks: one command, or `run` from Python."""
+"""Score a vision encoder on GATE's tasks: `run`; before it, `plan`; after it, `compare`, `report`, `predict`."""
 
 from __future__ import annotations
 
@@ -7,21 +7,53 @@ from typing import TYPE_CHECKING, Any
 from gate_runner.__about__ import __version__
 
 if TYPE_CHECKING:
+    from gate_runner.api import Run, compare, plan, predict, report, run
     from gate_runner.benchmarks import BENCHMARKS, PACKS, Benchmark
+    from gate_runner.comparison import Comparison, Contrast
     from gate_runner.encoders import load_encoder
-    from gate_runner.runs import Result, RunRequest, run
+    from gate_runner.encoders.encoder import Encoder
+    from gate_runner.planning import Plan
+    from gate_runner.prediction import FullPrediction
+    from gate_runner.runs import Result
 
 _HOMES = {
     "BENCHMARKS": "gate_runner.benchmarks",
     "PACKS": "gate_runner.benchmarks",
     "Benchmark": "gate_runner.benchmarks",
+    "Comparison": "gate_runner.comparison",
+    "Contrast": "gate_runner.comparison",
+    "Encoder": "gate_runner.encoders.encoder",
+    "FullPrediction": "gate_runner.prediction",
+    "Plan": "gate_runner.planning",
     "Result": "gate_runner.runs",
-    "RunRequest": "gate_runner.runs",
+    "Run": "gate_runner.api",
+    "compare": "gate_runner.api",
     "load_encoder": "gate_runner.encoders",
-    "run": "gate_runner.runs",
+    "plan": "gate_runner.api",
+    "predict": "gate_runner.api",
+    "report": "gate_runner.api",
+    "run": "gate_runner.api",
 }
 
-__all__ = ["BENCHMARKS", "PACKS", "Benchmark", "Result", "RunRequest", "__version__", "load_encoder", "run"]
+__all__ = [
+    "BENCHMARKS",
+    "PACKS",
+    "Benchmark",
+    "Comparison",
+    "Contrast",
+    "Encoder",
+    "FullPrediction",
+    "Plan",
+    "Result",
+    "Run",
+    "__version__",
+    "compare",
+    "load_encoder",
+    "plan",
+    "predict",
+    "report",
+    "run",
+]
 
 
 def __getattr__(name: str) -> Any:

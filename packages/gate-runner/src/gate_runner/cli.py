@@ -12,7 +12,11 @@ import typer
 
 from gate_runner.__about__ import __version__
 from gate_runner.commands import adapt, eevee, eqben, oven, prompts
+from gate_runner.commands.compare import compare
 from gate_runner.commands.listing import app as listing
+from gate_runner.commands.plan import plan
+from gate_runner.commands.predict import predict
+from gate_runner.commands.report import report
 from gate_runner.commands.run import run
 
 app = typer.Typer(
@@ -24,6 +28,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("run")(run)
+app.command("plan")(plan)
+app.command("compare")(compare)
+app.command("report")(report)
+app.command("predict")(predict)
 app.add_typer(listing, name="ls", help="List packs, benchmarks or encoders.")
 app.add_typer(prompts.app, name="prompts", help="Class prompts with and without external knowledge.")
 app.add_typer(eqben.app, name="eqben", help="Pairs of images and captions that differ in one thing: build, score.")

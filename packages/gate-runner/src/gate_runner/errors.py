@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class UsageError(ValueError):
@@ -16,6 +17,28 @@ class EncoderError(UsageError):
 
 class MissingCapabilityError(EncoderError):
     """A benchmark needs something (patch features, a text side) that this encoder does not give."""
+
+
+class StorageError(UsageError):
+    """The run folder cannot be written; nothing that is finished is lost, and no other benchmark would fare better."""
+
+    @classmethod
+    def about(cls, path: Path, error: OSError) -> StorageError:
+        """An error that names the file and what the system says of it.
+
+        Args:
+            path: what could not be written.
+            error: what the system said.
+
+        Returns:
+            The error, to be raised by the caller.
+
+        Example:
+            >>> str(StorageError.about(Path("runs/a.json"), OSError(28, "No space left on device")))
+            'cannot write runs/a.json: No space left on device; what is finished is kept, the same command continues'
+        """
+        what = error.strerror or type(error).__name__
+        return cls(f"cannot write {path}: {what}; what is finished is kept, the same command continues")
 
 
 class DataError(UsageError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ TASKS = {
     "video-regression": "transformer over frames, L1",
     "pair-scoring": "cosines of two images and two captions, nothing trained",
     "zero-shot": "cosines with class embeddings from prompts, nothing trained",
+    "entity-linking": "four cosines of question and entity (CLIP2CLIP), four weights chosen",
 }
 """Task types, and the head and loss of each."""
 
@@ -33,10 +34,12 @@ class DataRequest:
     Args:
         root: the folder of original files, for ``local`` sources.
         limit: at most so many samples in each split, or None.
+        size: side in pixels at which images are read from files; those in memory keep their own.
     """
 
     root: Path | None = None
     limit: int | None = None
+    size: int = 224
 
     def cap(self, count: int) -> int:
         """How many of ``count`` samples to make.
@@ -60,9 +63,10 @@ class Benchmark:
         sources: where the data can come from, in order of preference: ``"local"`` (original files), ``"built-in"``
             (shipped with a dependency), ``"micro"`` (made on the spot), each with its ``module:function``.
         training: arguments of ``vision_adapters.training.Recipe``, or of the few-shot episodes.
+        original_training: what differs in them for the original files, which are many more than a stand-in's.
         cost: seconds on two cores with micro-clip, for estimates before anything was measured.
-        licence: of the data.
-        citation: of the data.
+        licence: of the original data; what is made on the spot needs none.
+        citation: of the original data.
     """
 
     id: str
@@ -71,6 +75,7 @@ class Benchmark:
     metrics: tuple[str, ...]
     sources: Mapping[str, str]
     training: Mapping[str, Any] = field(default_factory=dict)
+    original_training: Mapping[str, Any] = field(default_factory=dict)
     cost: float = 20.0
     licence: str = "made on the spot: none needed"
     citation: str = ""
@@ -113,6 +118,16 @@ class Benchmark:
 
     def _local_module(self) -> Any:
         return importlib.import_module(self.sources["local"].partition(":")[0])
+
+    def trained_for(self, source: str) -> Benchmark:
+        """The same with the training numbers of a source.
+
+        Example:
+            >>> from gate_runner.benchmarks import BENCHMARKS
+            >>> [BENCHMARKS["cifar100"].trained_for(source).training["steps"] for source in ("micro", "local")]
+            [600, 10000]
+        """
+        return replace(self, training={**self.training, **self.original_training}) if source == "local" else self
 
     def name_with(self, source: str) -> str:
         """The name in reports: a stand-in never carries the real data set's name alone.

@@ -1,4 +1,4 @@
-"""Three splits of images and targets in memory, the form in which every source hands over its data."""
+"""Three splits of images and targets, the form in which every source hands over its data."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Shaped, UInt8
 from torch import Tensor
 
+from gate_runner.benchmarks.pictures import Pictures
 from gate_runner.errors import DataError
 
 
@@ -18,13 +19,14 @@ class Split:
     """Samples of one split.
 
     Args:
-        images: square images, ``uint8``; videos have a frame axis, ``[n, f, 3, s, s]``.
-        targets: class indices ``[n]``, values ``[n]``, or class maps ``[n, s, s]``.
+        images: square images, ``uint8``, in memory or read from their files at each slice; videos have a frame axis,
+            ``[n, f, 3, s, s]``.
+        targets: class indices ``[n]``, values ``[n]``, or class maps ``[n, h, w]``, in which -100 counts nowhere.
         questions: a text per sample, where the task asks one.
         groups: which samples belong together (slices of a volume), or None.
     """
 
-    images: UInt8[Tensor, "n *frames 3 s s"]
+    images: UInt8[Tensor, "n *frames 3 s s"] | Pictures
     targets: Shaped[Tensor, n * places]
     questions: tuple[str, ...] | None = None
     groups: Shaped[Tensor, " n"] | None = None
@@ -42,7 +44,7 @@ class Split:
             first = torch.unique(self.groups[:count])
             count = int(torch.isin(self.groups, first).sum())
         return Split(
-            self.images[:count],
+            self.images.first(count) if isinstance(self.images, Pictures) else self.images[:count],
             self.targets[:count],
             None if self.questions is None else self.questions[:count],
             None if self.groups is None else self.groups[:count],
@@ -68,10 +70,16 @@ class Data:
     note: str = ""
 
     def digest(self) -> str:
-        """SHA-256 over every image, target and question: two runs with one digest saw the same data."""
+        """SHA-256 over every image, target and question: two runs with one digest saw the same data.
+
+        Of images that stay in their files, the files' folders, names and sizes stand for the pixels.
+        """
         digest = hashlib.sha256()
         for split in (self.train, self.validation, self.test):
-            digest.update(split.images.contiguous().numpy().data)
+            if isinstance(split.images, Pictures):
+                split.images.note_in(digest)
+            else:
+                digest.update(split.images.contiguous().numpy().data)
             digest.update(split.targets.contiguous().numpy().data)
             digest.update("\n".join(split.questions or ()).encode())
         return digest.hexdigest()

@@ -71,6 +71,9 @@ def probe(
     shots: Annotated[
         int | None, typer.Option(help="Images per class, drawn by ELEVATER's rule; all by default.", min=1)
     ] = None,
+    features: Annotated[
+        str, typer.Option(help="projected, in the texts' space, or backbone, before the projection and without texts.")
+    ] = "projected",
     template: Template = TEMPLATE,
     metric: Metric = "accuracy",
     seed: Seed = 0,
@@ -82,16 +85,20 @@ def probe(
     """Fit a head on the frozen encoder's features; choices are made by validation, the test images are scored once."""
     import torch
 
+    from gate_runner.errors import UsageError
     from vision_adapters.fewshot import elevater_indices
     from vision_adapters.tuning import HeldOut, tune, tuning_data
 
+    if features not in ("projected", "backbone"):
+        raise UsageError(f"features must be projected or backbone, got {features!r}")
     made, train, test = _load(source, encoder, device, seed, skip_unreadable, output)
-    texts = None if made.text is None else _class_embeddings(made, train.names, template)
+    before = features == "backbone"
+    texts = None if made.text is None or before else _class_embeddings(made, train.names, template)
     chosen = torch.arange(len(train.labels))
     if shots is not None:
         chosen = torch.from_numpy(elevater_indices(train.labels, shots, seed).indices)
     data = tuning_data(
-        _features(made, train._replace(images=train.images[chosen]), batch_size),
+        _features(made, train._replace(images=train.images[chosen]), batch_size, before=before),
         train.labels[chosen],
         class_embeddings=texts,
         logit_scale=made.logit_scale or 100.0,
@@ -99,8 +106,8 @@ def probe(
         seed=seed,
     )
     tuned = tune(data, method)
-    score = HeldOut(_features(made, test, batch_size), test.labels).score(tuned, seed=seed)
-    details = {"chosen": tuned.chosen, "validation": tuned.validation, "images": len(chosen)}
+    score = HeldOut(_features(made, test, batch_size, before=before), test.labels).score(tuned, seed=seed)
+    details = {"features": features, "chosen": tuned.chosen, "validation": tuned.validation, "images": len(chosen)}
     _report(method, score, train, test, details, output)
 
 
@@ -114,6 +121,9 @@ def finetune(
     wise: Annotated[
         float, typer.Option(help="Part of the tuned weights in the mix with the start (WiSE-FT).", min=0.0, max=1.0)
     ] = 1.0,
+    precision: Annotated[
+        str, typer.Option(help="Of the forward passes: float32, bfloat16, or auto (bfloat16 where the GPU has it).")
+    ] = "auto",
     template: Template = TEMPLATE,
     metric: Metric = "accuracy",
     seed: Seed = 0,
@@ -140,7 +150,7 @@ def finetune(
     if made.module is None:
         raise UsageError(f"encoder {encoder!r} shows no module to fine-tune")
     classes = len(train.names)
-    fold = make_folds(train.labels, "shuffled", seed, anchored=made.text is not None)[0]
+    fold = make_folds(train.labels, "shuffled", seed)[0]
     if made.text is not None:
         texts = _class_embeddings(made, train.names, template)
         head: LinearHead = language_head(texts, made.logit_scale or 100.0)
@@ -175,6 +185,7 @@ def finetune(
         validate_every=max(1, steps // 10),
         schedule="cosine",
         head_lr_scale=10.0,
+        precision=precision,  # type: ignore[arg-type]  # checked there
     )
     try:
         fitted = fit(
@@ -199,6 +210,7 @@ def finetune(
         "validation": fitted.best_score,
         "trainable": parameter_counts(model).trainable,
         "trained_names": len(names),
+        "precision": fitted.precision,
         "seconds": round(fitted.seconds, 2),
     }
     _report(f"finetune {part}", score, train, test, details, output)
@@ -231,11 +243,12 @@ def _class_embeddings(encoder: Encoder, names: list[str], template: str) -> Tens
     return encoder.encode_text([template.format(name.replace("_", " ")) for name in names]).clone()
 
 
-def _features(encoder: Encoder, split: Labelled, batch_size: int) -> Tensor:
-    """Pooled features, encoded once."""
+def _features(encoder: Encoder, split: Labelled, batch_size: int, *, before: bool = False) -> Tensor:
+    """Pooled features, encoded once, in the texts' space or before the projection into it."""
     import torch
 
-    return torch.cat([encoder.encode_image(batch).cpu() for batch in torch.split(split.images, batch_size)]).clone()
+    encode = encoder.encode_backbone if before else encoder.encode_image
+    return torch.cat([encode(batch).cpu() for batch in torch.split(split.images, batch_size)]).clone()
 
 
 def _report(

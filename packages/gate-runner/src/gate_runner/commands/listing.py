@@ -22,7 +22,7 @@ def packs(json: Json = False) -> None:
 @app.command()
 def benchmarks(json: Json = False) -> None:
     """What can be scored, from which sources, by which metrics."""
-    from gate_runner.benchmarks import BENCHMARKS
+    from gate_runner.benchmarks import all_benchmarks
 
     rows = [
         {
@@ -32,7 +32,7 @@ def benchmarks(json: Json = False) -> None:
             "sources": " ".join(one.sources),
             "licence": one.licence,
         }
-        for one in BENCHMARKS.values()
+        for one in all_benchmarks().values()
     ]
     _show(json, rows)
 

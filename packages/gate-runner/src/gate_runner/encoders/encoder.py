@@ -40,6 +40,8 @@ class Encoder:
         spec: the string that it was made from.
         image_size: side of the square images that the model takes, in pixels.
         image: prepared images ``[n, 3, s, s]`` to pooled features ``[n, d]``.
+        backbone: prepared images to pooled features before the projection into the texts' space ``[n, b]``, or None
+            where there is no such projection, or the model does not show it.
         patches: prepared images to `PatchFeatures`, or None.
         text: texts to features in the same space as the images' ``[n, d]``, or None.
         text_tokens: texts to `TextTokens`, or None.
@@ -52,6 +54,7 @@ class Encoder:
     spec: str
     image_size: int
     image: Callable[[Float[Tensor, "n 3 s s"]], Float[Tensor, "n d"]]
+    backbone: Callable[[Float[Tensor, "n 3 s s"]], Float[Tensor, "n b"]] | None = field(default=None, kw_only=True)
     patches: Callable[[Float[Tensor, "n 3 s s"]], PatchFeatures] | None = None
     text: Callable[[Sequence[str]], Float[Tensor, "n d"]] | None = None
     text_tokens: Callable[[Sequence[str]], TextTokens] | None = None
@@ -89,6 +92,17 @@ class Encoder:
     def encode_image(self, images: UInt8[Tensor, "n 3 h w"] | Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n d"]:
         """Pooled features, in float32, not normalised."""
         return self.image(self.prepare(images)).float()
+
+    @torch.inference_mode()
+    def encode_backbone(self, images: UInt8[Tensor, "n 3 h w"] | Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n b"]:
+        """Pooled features before the projection into the texts' space, in float32: often the better ones to probe.
+
+        Raises:
+            MissingCapabilityError: the model has no such projection, or does not show what comes before it.
+        """
+        if self.backbone is None:
+            raise MissingCapabilityError(f"encoder {self.spec!r} shows no features before its projection")
+        return self.backbone(self.prepare(images)).float()
 
     @torch.inference_mode()
     def encode_patches(self, images: UInt8[Tensor, "n 3 h w"] | Float[Tensor, "n 3 h w"]) -> PatchFeatures:
@@ -129,9 +143,9 @@ class Encoder:
         """What the model gives besides pooled image features.
 
         Returns:
-            Any of ``"patches"``, ``"text"``, ``"text_tokens"``.
+            Any of ``"backbone"``, ``"patches"``, ``"text"``, ``"text_tokens"``.
         """
-        return [name for name in ("patches", "text", "text_tokens") if getattr(self, name) is not None]
+        return [name for name in ("backbone", "patches", "text", "text_tokens") if getattr(self, name) is not None]
 
     def parameters(self) -> int | None:
         """Number of weights, or None where they cannot be seen."""

@@ -83,6 +83,13 @@ def from_clip(
         maps = found["image_intermediates"][-1]
         return PatchFeatures(maps.flatten(2).transpose(1, 2), (maps.shape[2], maps.shape[3]))
 
+    def backbone(images: Tensor) -> Tensor:
+        found = visual.forward_intermediates(
+            images, indices=1, normalize_intermediates=True, intermediates_only=True, output_extra_tokens=True
+        )
+        pooled: Tensor = found["image_intermediates_prefix"][-1][:, 0]
+        return pooled
+
     def text(texts: Sequence[str]) -> Tensor:
         features: Tensor = model.encode_text(tokenize(list(texts)).to(device()))
         return features
@@ -96,6 +103,9 @@ def from_clip(
         return TextTokens(tokens, ids[:, : tokens.shape[1]] != pad)
 
     shows_places = hasattr(visual, "forward_intermediates")
+    # of open_clip's own towers, those that take the class token after the last norm and multiply it by a matrix
+    takes_class_token = getattr(visual, "pool_type", None) == "tok" and not getattr(visual, "attn_pool", None)
+    projects = takes_class_token and isinstance(getattr(visual, "proj", None), Tensor)
     shows_words = hasattr(
         getattr(model, "text", model.transformer if hasattr(model, "transformer") else None), "forward_intermediates"
     )
@@ -103,6 +113,7 @@ def from_clip(
         spec=spec,
         image_size=int(size),
         image=model.encode_image,
+        backbone=backbone if shows_places and projects else None,
         patches=patches if shows_places else None,
         text=text,
         text_tokens=text_tokens if shows_words else None,

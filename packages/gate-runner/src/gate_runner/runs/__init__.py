@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gate_runner.runs.execute import RunRequest, run
+from gate_runner.runs.execute import run
+from gate_runner.runs.request import RunRequest
 from gate_runner.runs.results import Result
 
 __all__ = ["Result", "RunRequest", "run"]

@@ -17,7 +17,7 @@ _PACKAGES = (
 
 
 def circumstances() -> dict[str, Any]:
-    """Versions, hardware, git revision and command; nothing that identifies a person.
+    """Versions, hardware and git revision where parts are computed; nothing that identifies a person.
 
     Returns:
         JSON-ready values. A package that is not installed is absent; a missing git revision is None.
@@ -25,7 +25,6 @@ def circumstances() -> dict[str, Any]:
     import torch
 
     return {
-        "command": ["gate-runner", *sys.argv[1:]],
         "git": _revision(),
         "hardware": {
             "processor": _processor(),
@@ -37,6 +36,19 @@ def circumstances() -> dict[str, Any]:
         "system": platform.system(),
         "versions": {name: found for name in _PACKAGES if (found := _version(name)) is not None},
     }
+
+
+def command() -> list[str]:
+    """What this process was started with: the whole command line of gate-runner; of any other program its name alone.
+
+    Example:
+        >>> command()[0] != ""
+        True
+    """
+    program = Path(sys.argv[0]).stem if sys.argv else ""
+    if program in ("gate-runner", "-c"):
+        return ["gate-runner", *sys.argv[1:]]
+    return [program or "python"]
 
 
 def _version(name: str) -> str | None:

@@ -3,51 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from gate_runner.runs.observers import Observer, Planned
 from gate_runner.runs.results import Result
-
-Planned = tuple[str, int, float, bool]
-"""Name, seed, expected seconds, and whether the result is already there."""
 
 _PHASE_SHARES = {"data": 0.15, "encode train": 0.3, "encode validation": 0.05, "encode test": 0.15, "train": 0.33}
 """Shares of a benchmark's time, in order; what is missing is the test."""
-
-
-class Display(Protocol):
-    """What `run` tells about itself."""
-
-    def start(self, encoder: str, output: Path) -> None:
-        """All names are known; the encoder is about to be loaded."""
-
-    def plan(self, parts: Sequence[Planned]) -> None:
-        """The checks are over; this is what will run."""
-
-    def begin(self, name: str, seed: int) -> None:
-        """A benchmark starts."""
-
-    def progress(self, phase: str, done: int, total: int) -> None:
-        """The benchmark is so far."""
-
-    def finish(self, result: Result) -> None:
-        """The benchmark is over."""
-
-    def table(self, results: Sequence[Result]) -> None:
-        """Everything is over."""
 
 
 class Estimate:
     """Seconds that are left: planned costs, corrected by how long what is over has really taken."""
 
     def __init__(self, parts: Sequence[Planned]) -> None:
-        self.left = {(name, seed): cost for name, seed, cost, done in parts if not done}
+        self.left = {(one.name, one.seed): one.seconds for one in parts if not one.done}
         self.planned = self.taken = 0.0
 
     def finish(self, name: str, seed: int, seconds: float) -> None:
@@ -55,75 +30,97 @@ class Estimate:
         self.planned += self.left.pop((name, seed))
         self.taken += seconds
 
-    def remaining(self, share_of_current: float = 0.0, current: tuple[str, int] | None = None) -> float:
-        """Seconds left.
+    def remaining(self, shares: Mapping[tuple[str, int], float] | None = None) -> float:
+        """Seconds of computing left.
+
+        Args:
+            shares: how much of the parts under way is done, 0 to 1.
+
+        Returns:
+            The sum over parts, as if one ran after another.
 
         Example:
-            >>> estimate = Estimate([("a", 0, 10.0, False), ("b", 0, 20.0, False)])
+            >>> estimate = Estimate([Planned("a", 0, 10.0, False), Planned("b", 0, 20.0, False)])
             >>> estimate.finish("a", 0, 5.0)
-            >>> estimate.remaining()
-            10.0
+            >>> estimate.remaining(), estimate.remaining({("b", 0): 0.5})
+            (10.0, 5.0)
         """
         pace = self.taken / self.planned if self.planned else 1.0
-        total = sum(self.left.values())
-        if current is not None:
-            total -= share_of_current * self.left.get(current, 0.0)
-        return pace * total
+        gone = {} if shares is None else shares
+        return pace * sum(cost * (1 - gone.get(key, 0.0)) for key, cost in self.left.items())
 
 
-class PlainDisplay:
+class PlainDisplay(Observer):
     """One line when a benchmark starts and one when it is over: for pipes and log files.
 
     Args:
         console: where lines go; standard output by default.
+        workers: parts that run at the same time, for the estimate.
     """
 
-    def __init__(self, console: Console | None = None) -> None:
+    def __init__(self, console: Console | None = None, workers: int = 1) -> None:
         self.console = console or Console(highlight=False, soft_wrap=True)
+        self.workers = workers
         self.estimate = Estimate([])
+        self.expected: dict[tuple[str, int], float] = {}
         self.count = self.over = 0
+        self.begun: set[tuple[str, int]] = set()
 
-    def start(self, encoder: str, output: Path) -> None:
+    def opened(self, encoder: str, output: Path) -> None:
         """Name the encoder and the folder."""
         self._line(f"encoder {encoder}, results in {output}")
 
-    def plan(self, parts: Sequence[Planned]) -> None:
+    def planned(self, parts: Sequence[Planned]) -> None:
         """Say how much is there already and how long the rest may take."""
         self.estimate = Estimate(parts)
-        self.count, self.over = len(parts), sum(done for *_, done in parts)
+        self.expected = {(part.name, part.seed): part.seconds for part in parts if part.measured}
+        self.count, self.over = len(parts), sum(part.done for part in parts)
         kept = f", {self.over} already there" if self.over else ""
-        self._line(f"{self.count} to run{kept}, about {clock(self.estimate.remaining())}")
+        self._line(f"{self.count} to run{kept}, {self._left()}")
 
-    def begin(self, name: str, seed: int) -> None:
+    def started(self, name: str, seed: int) -> None:
         """Note the start."""
-        self._line(f"[{self.over + 1}/{self.count}] {name} seed {seed} ...")
+        again = " (again)" if (name, seed) in self.begun else ""
+        self.begun.add((name, seed))
+        self._line(f"[{self._place()}/{self.count}] {name} seed {seed} ...{again}")
 
-    def progress(self, phase: str, done: int, total: int) -> None:
-        """A pipe is told of whole benchmarks only."""
+    def postponed(self, name: str, seed: int, owner: str) -> None:
+        """Say who computes it."""
+        self._line(f"{name} seed {seed} is being computed by {owner}: waiting for it after the others")
 
-    def finish(self, result: Result) -> None:
+    def finished(self, result: Result) -> None:
         """Print the score, and what is left."""
-        seconds = result.seconds["total"]
+        seconds = result.seconds.get("total", 0.0)
         self.estimate.finish(result.name, result.seed, seconds)
         self.over += 1
-        left = f", about {clock(self.estimate.remaining())} left" if self.over < self.count else ""
+        self.begun.discard((result.name, result.seed))
+        left = f", {self._left()} left" if self.over < self.count else ""
         self._line(
             f"[{self.over}/{self.count}] {result.name} seed {result.seed}: {summary(result)}, {seconds:.1f} s{left}"
         )
 
-    def table(self, results: Sequence[Result]) -> None:
+    def closed(self, results: Sequence[Result]) -> None:
         """Print all rows."""
-        self.console.print(results_table(results), soft_wrap=False)
+        self.console.print(results_table(results, self.expected), soft_wrap=False)
+
+    def close(self) -> None:
+        """Nothing to take away."""
+
+    def _place(self) -> int:
+        return self.over + len(self.begun)
+
+    def _left(self, shares: Mapping[tuple[str, int], float] | None = None) -> str:
+        return f"about {clock(self.estimate.remaining(shares) / self.workers)}"
 
     def _line(self, text: str) -> None:
         self.console.print(escape(text))
 
 
 class BarDisplay(PlainDisplay):
-    """The same with a bar for the benchmark under way and one for the whole: for terminals."""
+    """The same with a bar for each benchmark under way and one for the whole: for terminals."""
 
-    def __init__(self, console: Console) -> None:
-        super().__init__(console)
+    def __init__(self, console: Console, workers: int = 1) -> None:
+        super().__init__(console, workers)
         self.bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -133,59 +130,77 @@ class BarDisplay(PlainDisplay):
             console=console,
             transient=True,
         )
-        self.current: tuple[str, int] = ("", 0)
+        self.whole: TaskID | None = None
+        self.running: dict[tuple[str, int], TaskID] = {}
+        self.shares: dict[tuple[str, int], float] = {}
         self.shown = 0.0
 
-    def plan(self, parts: Sequence[Planned]) -> None:
+    def planned(self, parts: Sequence[Planned]) -> None:
         """Start the bars."""
-        super().plan(parts)
-        left = f"about {clock(self.estimate.remaining())} left"
-        self.whole = self.bars.add_task("all", total=1.0, left=left)
-        self.one = self.bars.add_task("", total=1.0, left="")
+        super().planned(parts)
+        self.whole = self.bars.add_task("all", total=1.0, left=f"{self._left()} left")
         self.bars.start()
 
-    def begin(self, name: str, seed: int) -> None:
-        """Reset the benchmark's bar."""
-        self.current = (name, seed)
-        self.bars.reset(self.one, description=escape(name), left="")
+    def started(self, name: str, seed: int) -> None:
+        """Show a bar for it."""
+        self._stop(name, seed)
+        self.shares[name, seed] = 0.0
+        self.running[name, seed] = self.bars.add_task(escape(name), total=1.0, left="")
 
-    def progress(self, phase: str, done: int, total: int) -> None:
-        """Move both bars, at most ten times a second."""
+    def progress(self, name: str, seed: int, phase: str, done: int, total: int) -> None:
+        """Move the bars, at most ten times a second."""
         now = time.monotonic()
         if now - self.shown < 0.1 and done < total:
             return
         self.shown = now
-        before = 0.0
-        for name, width in _PHASE_SHARES.items():
-            if name == phase:
-                before += width * done / max(total, 1)
+        share = 0.0
+        for known, width in _PHASE_SHARES.items():
+            if known == phase:
+                share += width * done / max(total, 1)
                 break
-            before += width
-        self.bars.update(self.one, completed=min(before, 1.0), left=phase)
-        left = self.estimate.remaining(min(before, 1.0), self.current)
-        whole = (self.over + min(before, 1.0)) / max(self.count, 1)
-        self.bars.update(self.whole, completed=whole, left=f"about {clock(left)} left")
+            share += width
+        self.shares[name, seed] = min(share, 1.0)
+        if (name, seed) in self.running:
+            self.bars.update(self.running[name, seed], completed=min(share, 1.0), left=phase)
+        self._show()
 
-    def finish(self, result: Result) -> None:
+    def postponed(self, name: str, seed: int, owner: str) -> None:
+        """Take its bar away."""
+        self._stop(name, seed)
+        super().postponed(name, seed, owner)
+
+    def finished(self, result: Result) -> None:
         """Print the score above the bars."""
-        super().finish(result)
-        self.bars.update(self.whole, completed=self.over / self.count)
+        self._stop(result.name, result.seed)
+        super().finished(result)
+        self._show()
 
-    def table(self, results: Sequence[Result]) -> None:
+    def closed(self, results: Sequence[Result]) -> None:
         """Take the bars away and print all rows."""
         self.close()
-        super().table(results)
+        super().closed(results)
 
     def close(self) -> None:
         """Take the bars away."""
         self.bars.stop()
 
+    def _stop(self, name: str, seed: int) -> None:
+        self.shares.pop((name, seed), None)
+        if (name, seed) in self.running:
+            self.bars.remove_task(self.running.pop((name, seed)))
 
-def results_table(results: Sequence[Result]) -> Table:
+    def _show(self) -> None:
+        if self.whole is not None:
+            done = (self.over + sum(self.shares.values())) / max(self.count, 1)
+            self.bars.update(self.whole, completed=done, left=f"{self._left(self.shares)} left")
+
+
+def results_table(results: Sequence[Result], expected: Mapping[tuple[str, int], float] | None = None) -> Table:
     """Score, metric, chance, interval, seconds and source of every result; a failed one shows its reason.
 
     Args:
         results: in the order of the rows.
+        expected: seconds by name and seed from a plan, shown beside those that it really took.
 
     Returns:
         A table for any rich console.
@@ -196,13 +211,19 @@ def results_table(results: Sequence[Result]) -> Table:
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("metric", no_wrap=True)
     table.add_column("s", justify="right", no_wrap=True)
+    if expected:
+        table.add_column("plan", justify="right", no_wrap=True)
     table.add_column("source", overflow="fold")
     for result in results:
         seeded = result.name if len({one.seed for one in results}) == 1 else f"{result.name} seed {result.seed}"
-        seconds = f"{result.seconds['total']:.0f}"
+        seconds = f"{result.seconds.get('total', 0.0):.0f}"
         score = result.headline
+        times = [seconds]
+        if expected:
+            known = (result.name, result.seed) in expected
+            times.append(f"{expected[result.name, result.seed]:.0f}" if known else "")
         if score is None:
-            table.add_row(escape(seeded), "failed", "", "", "", seconds, escape(result.reason))
+            table.add_row(escape(seeded), "failed", "", "", "", *times, escape(result.reason))
             continue
         arrow = "↑" if score.direction == "higher" else "↓"
         table.add_row(
@@ -211,7 +232,7 @@ def results_table(results: Sequence[Result]) -> Table:
             f"{score.low:.3f}–{score.high:.3f}",
             f"{score.chance:.3f}",
             f"{score.metric} {arrow}",
-            seconds,
+            *times,
             result.note or result.source,
         )
     return table

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
+import zipfile
+import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gate_runner.errors import DataError, UsageError
-from gate_runner.runs.results import Result
+from gate_runner.errors import DataError, StorageError, UsageError
+from gate_runner.runs.lock import held
+from gate_runner.runs.results import Result, samples_digest
 
-MANIFEST_SCHEMA = "gate-runner/manifest/1"
+MANIFEST_SCHEMA = "gate-runner/manifest/2"
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """A folder that holds ``manifest.json``, ``results/``, ``samples/`` and, while a training runs, ``unfinished/``.
+    """``manifest.json``, ``results/``, ``samples/`` and, while something is computed, ``unfinished/`` and ``locks/``.
 
     Args:
         path: the folder; it is made when the first file is written.
@@ -45,24 +50,99 @@ class RunFolder:
         """Where a training that is under way keeps its state."""
         return self.path / "unfinished" / f"{_stem(name, seed)}.pt"
 
-    def finished(self, name: str, seed: int) -> Result | None:
-        """The result that is there, or None where it must be computed (also again, if it failed).
+    def working(self, name: str, seed: int, *, wait: float = 0.0) -> AbstractContextManager[None]:
+        """Keep other processes from computing the same part while a block runs.
 
         Raises:
-            DataError: a file that is there cannot be read.
+            BusyError: another process computes it; the message says which.
+            StorageError: the lock file cannot be written.
+        """
+        return held(self.lock_file(name, seed), wait=wait)
+
+    def lock_file(self, name: str, seed: int) -> Path:
+        """The file that a process holds while it computes a part."""
+        return self.path / "locks" / f"{_stem(name, seed)}.lock"
+
+    def finished(self, name: str, seed: int, *, recompute: bool = False) -> Result | None:
+        """The result that is there, or None where it must be computed (also again, if it failed).
+
+        Args:
+            name: of the benchmark.
+            seed: of the part.
+            recompute: count a result that cannot be trusted as absent.
+
+        Raises:
+            DataError: files that are there are damaged, or were changed since; the message names them.
         """
         path = self.result_file(name, seed)
         if not path.exists():
             return None
-        result = Result.from_file(path)
+        try:
+            result = Result.from_file(path)
+            if result.status == "ok":
+                self._check_samples(result)
+        except DataError:
+            if recompute:
+                return None
+            raise
         return result if result.status == "ok" else None
 
-    def save(self, result: Result, samples: np.ndarray | None) -> None:
-        """Write a result, and its per-sample outcomes first, so that a result is never without them."""
+    def _check_samples(self, result: Result) -> None:
+        path = self.samples_file(result.name, result.seed)
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                found = samples_digest(file["outcomes"])
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+            raise DataError(f"{path} cannot be read: {error}; --recompute computes it again") from error
+        if found != result.samples_sha256:
+            raise DataError(f"{path} does not belong to its result: its digest differs; --recompute computes it again")
+
+    def save(self, result: Result, samples: np.ndarray | None) -> Result:
+        """Write a result, and its per-sample outcomes first, so that a result is never without them.
+
+        Args:
+            result: of a benchmark and seed; where it is ``"failed"``, a training under way keeps its state.
+            samples: per-sample outcomes of the headline metric, or None.
+
+        Returns:
+            The result with the digest of the samples.
+
+        Raises:
+            StorageError: a file cannot be written; the old ones are still there.
+        """
         if samples is not None:
-            _write(self.samples_file(result.name, result.seed), _npz(samples))
-        _write(self.result_file(result.name, result.seed), result.to_json().encode())
-        self.unfinished_file(result.name, result.seed).unlink(missing_ok=True)
+            result = replace(result, samples_sha256=samples_digest(samples))
+            write(self.samples_file(result.name, result.seed), _npz(samples))
+        write(self.result_file(result.name, result.seed), result.to_json().encode())
+        if result.status == "ok":
+            for path in (
+                self.unfinished_file(result.name, result.seed),
+                self.sizes_file(result.name, result.seed),
+            ):
+                path.unlink(missing_ok=True)
+            shutil.rmtree(self.features_folder(result.name, result.seed), ignore_errors=True)
+        return result
+
+    def features_folder(self, name: str, seed: int) -> Path:
+        """Where the encoder's answers are kept while a part is unfinished."""
+        return self.path / "unfinished" / f"{_stem(name, seed)}.features"
+
+    def sizes_file(self, name: str, seed: int) -> Path:
+        """Where the smaller batches of a part are kept that ran out of memory."""
+        return self.path / "unfinished" / f"{_stem(name, seed)}.json"
+
+    def sweep(self, name: str, seed: int) -> None:
+        """Remove what a killed process left half-written of a part; to be called while `working` on it."""
+        stem = _stem(name, seed)
+        for folder, pattern in (
+            ("results", f".{stem}.json.*"),
+            ("samples", f".{stem}.npz.*"),
+            ("unfinished", f".{stem}.json.*"),
+            ("unfinished", f"{stem}.pt.*.partial"),
+            ("unfinished", f"{stem}.features/*.partial"),
+        ):
+            for path in (self.path / folder).glob(pattern):
+                path.unlink(missing_ok=True)
 
     def claim(self, identity: Mapping[str, Any], circumstances: Mapping[str, Any]) -> None:
         """Make the folder this run's, or check that it already is.
@@ -75,24 +155,59 @@ class RunFolder:
             UsageError: the folder belongs to another run; the message says what differs. Nothing is changed.
             DataError: the manifest cannot be read.
         """
+        with held(self.path / ".manifest.lock", wait=30):
+            runs = self.check(identity)
+            for left in self.path.glob(".manifest.json.*"):
+                left.unlink(missing_ok=True)
+            manifest = {"schema": MANIFEST_SCHEMA, "identity": dict(identity), "runs": [*runs, dict(circumstances)]}
+            write(self.path / "manifest.json", (json.dumps(manifest, indent=2, sort_keys=True) + "\n").encode())
+
+    def check(self, identity: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        """See whether a run may use the folder, and change nothing.
+
+        Args:
+            identity: as in `claim`.
+
+        Returns:
+            The runs that used it so far.
+
+        Raises:
+            UsageError: the folder belongs to another run.
+            DataError: the manifest cannot be read.
+        """
         path = self.path / "manifest.json"
-        runs: list[Mapping[str, Any]] = []
-        if path.exists():
-            try:
-                found = json.loads(path.read_text())
-                theirs, runs = found["identity"], found["runs"]
-            except (json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError) as error:
-                raise DataError(f"{path} is not a manifest: {error!r}; choose another --output") from error
-            for key in sorted({*theirs, *identity}):
-                if theirs.get(key) != identity.get(key):
-                    raise UsageError(
-                        f"{self.path} holds a run with {key} {theirs.get(key)!r}, not {identity.get(key)!r}; "
-                        "choose another --output"
-                    )
-        elif (self.path / "results").exists():
-            raise UsageError(f"{self.path} holds results but no manifest.json; choose another --output")
-        manifest = {"schema": MANIFEST_SCHEMA, "identity": dict(identity), "runs": [*runs, dict(circumstances)]}
-        _write(path, (json.dumps(manifest, indent=2, sort_keys=True) + "\n").encode())
+        if not path.exists():
+            if (self.path / "results").exists():
+                raise UsageError(f"{self.path} holds results but no manifest.json; choose another --output")
+            return []
+        try:
+            found = json.loads(path.read_text())
+            theirs, runs = dict(found["identity"]), list(found["runs"])
+        except (json.JSONDecodeError, KeyError, TypeError, ValueError, UnicodeDecodeError) as error:
+            raise DataError(f"{path} is not a manifest: {error!r}; choose another --output") from error
+        for key in sorted({*theirs, *identity}):
+            if theirs.get(key) != identity.get(key):
+                raise UsageError(
+                    f"{self.path} holds a run with {key} {theirs.get(key)!r}, not {identity.get(key)!r}; "
+                    "choose another --output"
+                )
+        return runs
+
+
+def stored_plan(output: Path) -> dict[tuple[str, int], float]:
+    """The seconds that a plan in a run folder expects.
+
+    Args:
+        output: the run folder.
+
+    Returns:
+        By name and seed; empty where there is no plan, or none that can be read.
+    """
+    try:
+        raw = json.loads((output / "plan.json").read_text())
+        return {(one["name"], one["seed"]): float(one["seconds"]) for one in raw["parts"] if not one["reason"]}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
 
 
 def _stem(name: str, seed: int) -> str:
@@ -107,16 +222,28 @@ def _npz(samples: np.ndarray) -> bytes:
     return buffer.getvalue()
 
 
-def _write(path: Path, content: bytes) -> None:
-    """Write to a file beside it and rename, so that a reader sees the old file or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+def write(path: Path, content: bytes) -> None:
+    """Write to a file beside it and rename, so that a reader sees the old file or the new one.
+
+    Args:
+        path: of the file; its folder is made.
+        content: all of it.
+
+    Raises:
+        StorageError: the system refuses; the message says what and why. An old file is still there.
+    """
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(temporary).chmod(0o644)
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise StorageError.about(path, error) from error

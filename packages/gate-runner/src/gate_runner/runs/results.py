@@ -5,15 +5,18 @@ The file's fields are described in the package's ``RESULTS.md``; `SCHEMA` change
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from gate_runner.errors import DataError
 
-SCHEMA = "gate-runner/result/1"
+SCHEMA = "gate-runner/result/2"
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,11 @@ class Result:
         scores: the headline first; empty where it failed.
         data: number of samples in each split, classes, and a digest.
         training: how the head's training went.
+        samples_sha256: digest of the per-sample outcomes, see `samples_digest`; empty where it failed.
+        memory: ``peak_bytes`` of the process while this part ran, and ``gpu_peak_bytes`` where it ran on a GPU; empty
+            where the system does not tell, and not comparable between runs.
         seconds: time in each phase; not comparable between runs.
+        energy: joules by device and phase, and for each device without a counter the reason; not comparable either.
     """
 
     benchmark: str
@@ -62,7 +69,10 @@ class Result:
     scores: tuple[Score, ...] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)
+    samples_sha256: str = ""
+    memory: Mapping[str, int] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
+    energy: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def headline(self) -> Score | None:
@@ -70,8 +80,9 @@ class Result:
         return self.scores[0] if self.scores else None
 
     def to_json(self) -> str:
-        """The file's text; equal results give equal text."""
-        return json.dumps({"schema": SCHEMA, **asdict(self)}, indent=2, sort_keys=True, allow_nan=False) + "\n"
+        """The file's text, with a digest of all that it says; equal results give equal text."""
+        content = {"schema": SCHEMA, **asdict(self)}
+        return json.dumps({**content, "digest": _digest(content)}, indent=2, sort_keys=True, allow_nan=False) + "\n"
 
     @classmethod
     def from_file(cls, path: Path) -> Result:
@@ -84,19 +95,56 @@ class Result:
             The result.
 
         Raises:
-            DataError: the file is not JSON, of another schema, or lacks a field; the message names file and field.
+            DataError: the file is not JSON, of another schema, lacks a field, or was changed after it was written; the
+                message names file and field.
         """
         try:
             raw = json.loads(path.read_text())
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise DataError(f"{path} is not a result file: {error}; delete it to compute it again") from error
+            raise DataError(f"{path} is not a result file: {error}; --recompute computes it again") from error
+        return cls.from_mapping(raw, str(path))
+
+    @classmethod
+    def from_mapping(cls, raw: object, where: str) -> Result:
+        """Read a result from the content of its JSON.
+
+        Args:
+            raw: what the JSON holds.
+            where: a name for it in messages, e.g. its path.
+
+        Returns:
+            The result.
+
+        Raises:
+            DataError: as in `from_file`.
+        """
         if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
             found = raw.get("schema") if isinstance(raw, dict) else type(raw).__name__
-            raise DataError(f"{path}: schema is {found!r}, expected {SCHEMA!r}; choose another --output")
+            raise DataError(f"{where}: schema is {found!r}, expected {SCHEMA!r}; choose another --output")
         known = {entry.name for entry in fields(cls)}
-        missing, extra = known - set(raw), set(raw) - known - {"schema"}
+        missing, extra = (known | {"digest"}) - set(raw), set(raw) - known - {"schema", "digest"}
         if missing or extra:
-            raise DataError(f"{path}: missing fields {sorted(missing)}, unknown fields {sorted(extra)}")
+            raise DataError(f"{where}: missing fields {sorted(missing)}, unknown fields {sorted(extra)}")
+        if _digest({key: value for key, value in raw.items() if key != "digest"}) != raw["digest"]:
+            raise DataError(
+                f"{where} was changed after it was written: its digest does not fit; --recompute computes it again"
+            )
         values = {name: raw[name] for name in known}
         values["scores"] = tuple(Score(**score) for score in raw["scores"])
         return cls(**values)
+
+
+def samples_digest(samples: np.ndarray) -> str:
+    """SHA-256 over the values of per-sample outcomes, their type and shape.
+
+    Example:
+        >>> samples_digest(np.zeros(2))[:8]
+        'bb17467d'
+    """
+    digest = hashlib.sha256(f"{samples.dtype.str} {samples.shape}".encode())
+    digest.update(np.ascontiguousarray(samples).tobytes())
+    return digest.hexdigest()
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode()).hexdigest()

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from gate_runner.benchmarks.data import Split
+from gate_runner.benchmarks.pictures import Pictures
 from gate_runner.encoders.encoder import TextTokens
 from gate_runner.errors import EncoderError
 from gate_runner.tasks.job import Job
@@ -24,9 +25,12 @@ def pooled(job: Job, split: Split, name: str) -> Float[Tensor, "n *frames d"]:
         EncoderError: NaN or infinity in the features; the message says in how many images of which split.
     """
     frames = split.images.shape[1:-3]
-    images = split.images.reshape(-1, *split.images.shape[-3:])
-    found = _in_batches(job, images, name, job.encoder.encode_image)
-    return found.reshape(len(split), *frames, found.shape[-1])
+
+    def encode(images: Tensor) -> Tensor:
+        found = job.encoder.encode_image(images.reshape(-1, *images.shape[-3:]))
+        return found.reshape(len(images), *frames, found.shape[-1])
+
+    return _in_batches(job, split.images, name, encode, max(1, job.batch_size // frames.numel()))
 
 
 def patches(job: Job, split: Split, name: str) -> tuple[Float[Tensor, "n t d"], tuple[int, int]]:
@@ -37,7 +41,9 @@ def patches(job: Job, split: Split, name: str) -> tuple[Float[Tensor, "n t d"], 
         EncoderError: NaN or infinity in the features.
     """
     grid = job.encoder.encode_patches(split.images[:1]).grid
-    return _in_batches(job, split.images, name, lambda images: job.encoder.encode_patches(images).tokens), grid
+    return _in_batches(
+        job, split.images, name, lambda images: job.encoder.encode_patches(images).tokens, job.batch_size
+    ), grid
 
 
 def embedded(job: Job, texts: Sequence[str]) -> Float[Tensor, "n d"]:
@@ -60,17 +66,20 @@ def words(job: Job, split: Split) -> tuple[Float[Tensor, "n l e"], Bool[Tensor, 
     questions = split.questions or ()
     unique = sorted(set(questions))
     row = {text: index for index, text in enumerate(unique)}
-    made = _by_encoder(job, unique) if job.encoder.text_tokens is not None else _by_hash(unique)
+    with job.timed("encode"):
+        made = _by_encoder(job, unique) if job.encoder.text_tokens is not None else _by_hash(unique)
     index = torch.tensor([row[text] for text in questions])
     return made.tokens[index], made.mask[index]
 
 
-def _in_batches(job: Job, images: Tensor, name: str, encode: Callable[[Tensor], Tensor]) -> Tensor:
+def _in_batches(
+    job: Job, images: Tensor | Pictures, name: str, encode: Callable[[Tensor], Tensor], size: int
+) -> Tensor:
     parts = []
     with job.timed("encode"):
-        for start in range(0, len(images), job.batch_size):
-            parts.append(encode(images[start : start + job.batch_size]).cpu())
-            job.progress(f"encode {name}", min(start + job.batch_size, len(images)), len(images))
+        for start in range(0, len(images), size):
+            parts.append(encode(images[start : start + size]).cpu())
+            job.progress(f"encode {name}", min(start + size, len(images)), len(images))
     found = torch.cat(parts).clone()
     bad = (~torch.isfinite(found)).flatten(1).any(dim=1)
     if bool(bad.any()):

@@ -12,13 +12,13 @@ from gate_runner.errors import DataError
 from gate_runner.tasks.features import pooled
 from gate_runner.tasks.job import Job, Outcome, TaskScore
 from gate_runner.tasks.scaling import Scale
-from gate_runner.tasks.training import predict
+from gate_runner.tasks.training import fit_head, predict
 from vision_adapters.fewshot import sample_episode
 from vision_adapters.losses import cross_entropy
 from vision_adapters.metrics import METRICS, score_outcomes
-from vision_adapters.training import Recipe, fit
+from vision_adapters.training import Recipe
 
-_VALIDATION_SEED, _TEST_SEED = 1, 2
+_VALIDATION_SEED, TEST_SEED = 1, 2
 _BATCH = 8
 
 
@@ -59,35 +59,31 @@ def run(job: Job) -> Outcome:
     }
     scale = Scale(features["train"])
     episodes = {
-        name: scale(features[name])[_episodes(split, name, ways, shots, queries, count, seed)]
+        name: scale(features[name])[episode_indices(split, name, ways, shots, queries, count, seed)]
         for name, split, count, seed in (
             ("train", data.train, int(job.training["episodes"]), 1000 + job.seed),
             ("validation", data.validation, 100, _VALIDATION_SEED),
-            ("test", data.test, int(job.training["episodes"]), _TEST_SEED),
+            ("test", data.test, int(job.training["episodes"]), TEST_SEED),
         )
     }
     answers = torch.arange(ways).repeat_interleave(queries)
     head = EpisodeHead(features["train"].shape[-1], ways, shots)
 
     def accuracies(module: nn.Module, name: str) -> np.ndarray:
-        choices = predict(module, (episodes[name],), lambda logits: logits.argmax(dim=1), job.batch_size)
+        choices = predict(module, (episodes[name],), lambda logits: logits.argmax(dim=1), job.predict_size)
         return (choices == answers).double().mean(dim=1).numpy()
 
     steps = int(job.training["steps"])
-    with job.timed("train"):
-        fitted = fit(
-            head,
-            (episodes["train"],),
-            answers.expand(len(episodes["train"]), -1),
-            loss=cross_entropy,
-            recipe=Recipe(lr=1e-3, steps=steps, batch_size=_BATCH, validate_every=max(1, steps // 6)),
-            validate=lambda module: float(accuracies(module, "validation").mean()),
-            direction="higher",
-            seed=job.seed,
-            checkpoint=job.checkpoint,
-            progress=lambda step, total, _: job.progress("train", step, total),
-            device=job.encoder.device,
-        )
+    fitted = fit_head(
+        job,
+        head,
+        (episodes["train"],),
+        answers.expand(len(episodes["train"]), -1),
+        cross_entropy,
+        Recipe(lr=1e-3, steps=steps, batch_size=_BATCH, validate_every=max(1, steps // 6)),
+        lambda module: float(accuracies(module, "validation").mean()),
+        "higher",
+    )
     with job.timed("test"):
         outcomes = accuracies(head, "test")
         found = score_outcomes("accuracy", outcomes, seed=job.seed)
@@ -105,10 +101,26 @@ def run(job: Job) -> Outcome:
     return Outcome((score,), outcomes, training)
 
 
-def _episodes(
+def episode_indices(
     split: Split, name: str, ways: int, shots: int, queries: int, count: int, seed: int
 ) -> Int[Tensor, "e w m"]:
-    """Sample indices of episodes: for each class its shots, then its queries."""
+    """Sample indices of episodes: for each class its shots, then its queries.
+
+    Args:
+        split: what is drawn from.
+        name: what an error calls it.
+        ways: classes in an episode.
+        shots: labelled samples per class.
+        queries: samples per class that are asked for.
+        count: number of episodes; the first ones do not depend on it.
+        seed: of the drawing.
+
+    Returns:
+        Indices ``[episode, class, sample]``.
+
+    Raises:
+        DataError: too few classes with enough samples.
+    """
     sizes = torch.bincount(split.targets)
     able = int((sizes >= shots + queries).sum())
     if able < ways:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from gate_runner.benchmarks.benchmark import Benchmark
-from gate_runner.benchmarks.data import Data
-from gate_runner.encoders.encoder import Encoder
+
+if TYPE_CHECKING:  # they import torch, which the process that only watches over others does without
+    from gate_runner.benchmarks.data import Data
+    from gate_runner.encoders.encoder import Encoder
 
 
 class Progress(Protocol):
@@ -27,6 +29,35 @@ def silent(phase: str, done: int, total: int) -> None:
     """A `Progress` that shows nothing."""
 
 
+def unwatched(phase: str) -> AbstractContextManager[None]:
+    """What surrounds a phase where nothing is measured besides its time."""
+    return nullcontext()
+
+
+@dataclass
+class Phases:
+    """Time spent in each phase: ``data``, ``encode``, ``train``, ``test``.
+
+    Args:
+        around: called with a phase's name as it begins; what it returns surrounds the phase (an energy meter, say).
+    """
+
+    around: Callable[[str], AbstractContextManager[None]] = unwatched
+    seconds: dict[str, float] = field(default_factory=dict)
+    latest: str = "data"
+
+    @contextmanager
+    def timed(self, phase: str) -> Iterator[None]:
+        """Add the time that a block takes to ``seconds[phase]``; a phase may come in several blocks."""
+        self.latest = phase
+        start = time.perf_counter()
+        try:
+            with self.around(phase):
+                yield
+        finally:
+            self.seconds[phase] = self.seconds.get(phase, 0.0) + time.perf_counter() - start
+
+
 @dataclass(frozen=True)
 class Job:
     """One benchmark, one encoder, one seed.
@@ -37,8 +68,10 @@ class Job:
         data: its three splits.
         seed: of the head's start, the order of batches, and the resampling of intervals.
         batch_size: images per call of the encoder.
+        parts: into how many parts each training batch is cut, for little memory; the gradient stays the whole batch's.
         checkpoint: where a training keeps its state, so that it can continue; None keeps none.
         progress: told how far the work is.
+        phases: where times go.
     """
 
     encoder: Encoder
@@ -46,18 +79,19 @@ class Job:
     data: Data
     seed: int = 0
     batch_size: int = 128
+    parts: int = 1
     checkpoint: Path | None = None
     progress: Progress = silent
-    seconds: dict[str, float] = field(default_factory=dict)
+    phases: Phases = field(default_factory=Phases)
 
-    @contextmanager
-    def timed(self, phase: str) -> Iterator[None]:
-        """Add the time that a block takes to ``seconds[phase]``."""
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[phase] = self.seconds.get(phase, 0.0) + time.perf_counter() - start
+    def timed(self, phase: str) -> AbstractContextManager[None]:
+        """Count a block as part of a phase."""
+        return self.phases.timed(phase)
+
+    @property
+    def predict_size(self) -> int:
+        """Samples per call of the head where nothing is trained."""
+        return max(1, self.batch_size // self.parts)
 
     @property
     def training(self) -> Mapping[str, Any]:

@@ -16,6 +16,7 @@ _FUNCTIONS = {
     "video-regression": "video:run",
     "pair-scoring": "pair_scoring:run",
     "zero-shot": "zero_shot:run",
+    "entity-linking": "entity_linking:run",
 }
 
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from jaxtyping import Float
 from torch import Tensor
+
+from gate_runner.benchmarks.data import Split
+from gate_runner.tasks.job import Job
 
 
 class Scale:
@@ -21,3 +26,20 @@ class Scale:
     def __call__(self, features: Float[Tensor, "n *places d"]) -> Float[Tensor, "n *places d"]:
         """The same features, centred and scaled."""
         return (features - self.mean) / self.std
+
+
+def scaled_splits(job: Job, encode: Callable[[Job, Split, str], Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    """Features of the training, validation and test split, on the training split's scale.
+
+    Args:
+        job: whose encoder and data.
+        encode: job, split and the split's name to features whose last axis is the channel.
+
+    Returns:
+        Three tensors.
+    """
+    data = job.data
+    train = encode(job, data.train, "train")
+    scale = Scale(train)
+    validation, test = encode(job, data.validation, "validation"), encode(job, data.test, "test")
+    return scale(train), scale(validation), scale(test)

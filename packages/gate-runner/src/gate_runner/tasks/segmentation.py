@@ -5,15 +5,16 @@ from __future__ import annotations
 from functools import partial
 
 import torch
+from jaxtyping import Shaped
 from torch import Tensor
 
 from gate_runner.benchmarks.data import Split
 from gate_runner.tasks.features import patches
 from gate_runner.tasks.job import Job, Outcome
-from gate_runner.tasks.scaling import Scale
+from gate_runner.tasks.scaling import scaled_splits
 from gate_runner.tasks.training import frequencies, train_and_test
 from vision_adapters.heads import SegmentationHead, seeded
-from vision_adapters.losses import acdc_loss, segmentation_loss
+from vision_adapters.losses import IGNORED, acdc_loss, segmentation_loss
 
 _WIDTH, _DEPTH = 128, 2
 
@@ -30,13 +31,8 @@ def run_medical(job: Job) -> Outcome:
 
 def _segment(job: Job, *, medical: bool) -> Outcome:
     data = job.data
-    train, grid = patches(job, data.train, "train")
-    scale = Scale(train)
-    inputs = (
-        (scale(train),),
-        (scale(patches(job, data.validation, "validation")[0]),),
-        (scale(patches(job, data.test, "test")[0]),),
-    )
+    grid = job.encoder.encode_patches(data.train.images[:1]).grid
+    train, validation, test = scaled_splits(job, lambda *split: patches(*split)[0])
     targets = (data.train.targets, data.validation.targets, data.test.targets)
     high, wide = data.train.targets.shape[1:]
     classes = len(data.classes)
@@ -45,28 +41,31 @@ def _segment(job: Job, *, medical: bool) -> Outcome:
         partial(SegmentationHead, train.shape[-1], classes, grid=grid, size=(high, wide), width=_WIDTH, depth=_DEPTH),
         job.seed,
     )
-    slices = _slices(data.test) if medical else 1
-
-    def to_volumes(maps: Tensor) -> Tensor:
-        return maps.reshape(-1, slices * high, wide)  # the pixels of all slices as one tall map
-
     return train_and_test(
         job,
         head,
         acdc_loss if medical else segmentation_loss,
-        inputs,
+        ((train,), (validation,), (test,)),
         targets,
         blind,
         read=lambda logits: logits.argmax(dim=1),
-        gather=to_volumes,
+        gather=to_volumes if medical else lambda maps, _: maps,
     )
 
 
-def _slices(split: Split) -> int:
-    """Slices per volume, which all have the same number."""
+def to_volumes(maps: Shaped[Tensor, "n h w"], split: Split) -> Shaped[Tensor, "v sh w"]:
+    """The pixels of all slices of a volume as one tall map; shorter volumes end in pixels that count nowhere.
+
+    Args:
+        maps: of the split's slices, predicted or true.
+        split: whose groups are the volumes; the slices of one lie together.
+
+    Returns:
+        One map per volume.
+    """
     assert split.groups is not None
-    counts = torch.bincount(split.groups)
-    counts = counts[counts > 0]
-    if not bool((counts == counts[0]).all()):
-        raise ValueError(f"volumes have {int(counts.min())} to {int(counts.max())} slices, expected one number")
-    return int(counts[0])
+    _, counts = torch.unique_consecutive(split.groups, return_counts=True)
+    gathered = maps.new_full((len(counts), int(counts.max()), *maps.shape[1:]), IGNORED)
+    for volume, slices in zip(gathered, torch.split(maps, counts.tolist()), strict=True):
+        volume[: len(slices)] = slices
+    return gathered.flatten(1, 2)

@@ -1,0 +1,148 @@
+"""What `gate-runner plan` expects of the pack `small`, beside what the run then takes.
+
+For each encoder a plan in a fresh process, then the run in another one. Checks first that the plan has the run's parts
+and that none of them failed. Both are measured in processor seconds, one thread each, so that other work on the machine
+falls on neither: what is tested is the extrapolation. What the run took by the clock is printed beside it.
+
+    python packages/gate-runner/benchmarks/planned.py [small] [--limit 150] [--encoder micro-clip --encoder ...]
+
+`hf-tiny` stands for a small CLIP of random weights, written by this script as transformers writes one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+PLAN = """
+import json, resource, sys, time
+from pathlib import Path
+
+time.perf_counter = time.process_time
+from gate_runner.benchmarks import resolve
+from gate_runner.executors.slot import Slot
+from gate_runner.planning import plan
+from gate_runner.runs import RunRequest
+
+def startup(encoder, device):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    slot = Slot(encoder, device)
+    slot.open()
+    slot.close()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+sys.modules["gate_runner.planning.plan"]._startup = startup
+limit = int(sys.argv[3]) or None
+request = RunRequest(resolve(sys.argv[4:]), sys.argv[1], Path(sys.argv[2]), limit=limit, isolate="worker")
+print(json.dumps(plan(request).to_mapping()))
+"""
+COMMAND = [sys.executable, "-c", "from gate_runner.cli import main; main()"]
+
+
+def tiny_clip(folder: Path) -> str:
+    """A CLIP of random weights as a Hugging Face directory."""
+    import torch
+    from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel
+
+    torch.manual_seed(0)
+    vision = {"hidden_size": 96, "intermediate_size": 192, "num_hidden_layers": 3, "num_attention_heads": 3}
+    text = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = CLIPConfig(
+        vision_config={**vision, "image_size": 64, "patch_size": 8}, text_config=text, projection_dim=64
+    )
+    CLIPModel(config).save_pretrained(folder)
+    CLIPImageProcessor(size={"shortest_edge": 64}, crop_size={"height": 64, "width": 64}).save_pretrained(folder)
+    return f"hf:{folder}"
+
+
+def timed(words: list[str]) -> tuple[float, float, str]:
+    """Processor seconds of a command and all that it starts, seconds by the clock, and what it printed."""
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    done = subprocess.run(
+        words, check=True, stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return spent, time.monotonic() - start, done.stdout
+
+
+def compare(names: list[str], encoder: str, limit: int | None, folder: Path) -> dict[str, Any]:
+    words = [*names, "--encoder", encoder, "--output", str(folder), *(["--limit", str(limit)] if limit else [])]
+    load = os.getloadavg()[0]
+    planning, _, said = timed([sys.executable, "-c", PLAN, encoder, str(folder), str(limit or 0), *names])
+    plan = json.loads(said)
+    seconds, clock, _ = timed([*COMMAND, "run", *words])
+    rows = []
+    for part in plan["parts"]:
+        path = folder / "results" / f"{part['name'].replace('/', '-')}.seed{part['seed']}.json"
+        result = json.loads(path.read_text())
+        if result["status"] != "ok" or part["reason"]:
+            raise SystemExit(f"{part['name']}: {result['reason'] or part['reason']}")
+        rows.append(
+            {
+                "benchmark": part["name"],
+                "planned": part["seconds"],
+                "taken_by_the_clock": result["seconds"]["total"],
+                "planned_gb": part["peak_bytes"] / 1e9,
+                "taken_gb": result["memory"].get("peak_bytes", 0) / 1e9,
+            }
+        )
+        print(
+            f"  {part['name']:<18}{part['seconds']:>7.1f} s planned{result['seconds']['total']:>8.1f} s by the clock"
+            f"{rows[-1]['planned_gb']:>7.2f} GB planned{rows[-1]['taken_gb']:>6.2f} GB taken",
+            flush=True,
+        )
+    report = {
+        "encoder": encoder if not encoder.startswith("hf:") else "hf-tiny",
+        "names": names,
+        "limit": limit,
+        "planned_seconds": plan["seconds"],
+        "taken_seconds": seconds,
+        "taken_by_the_clock": clock,
+        "ratio": plan["seconds"] / seconds,
+        "planning_seconds": planning,
+        "load": [load, os.getloadavg()[0]],
+        "rows": rows,
+    }
+    print(
+        f"{report['encoder']}: {plan['seconds']:.0f} s planned (in {planning:.0f} s), {seconds:.0f} s taken", flush=True
+    )
+    return report
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", default=["small"], help="packs or benchmarks")
+    parser.add_argument("--encoder", action="append")
+    parser.add_argument("--limit", type=int, default=150, help="0 for the whole pack")
+    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "planned.json")
+    options = parser.parse_args()
+    reports = json.loads(options.output.read_text())["encoders"] if options.output.exists() else []
+    for name in options.encoder or ["micro-clip", "timm:resnet18/random", "hf-tiny"]:
+        with tempfile.TemporaryDirectory() as place:
+            encoder = tiny_clip(Path(place) / "clip") if name == "hf-tiny" else name
+            made = compare(options.names, encoder, options.limit or None, Path(place) / "run")
+        reports = [one for one in reports if any(one[key] != made[key] for key in ("encoder", "limit", "names"))]
+        reports.append(made)
+    report = {
+        "encoders": reports,
+        "within_a_quarter": sum(0.75 <= one["ratio"] <= 1.25 for one in reports),
+        "hardware": {"machine": platform.machine(), "cores": os.cpu_count()},
+        "versions": {name: version(name) for name in ("gate-runner", "torch", "timm", "numpy")},
+    }
+    options.output.write_text(json.dumps(report, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

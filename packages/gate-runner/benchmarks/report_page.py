@@ -1,0 +1,139 @@
+"""The report of 20 encoders on 31 benchmarks: how large it is, and how long a browser takes to show it.
+
+Checked first: every score of every run stands in the page. Then its bytes (at most 5 MB), and what a headless chromium
+takes from its start to a screenshot of its first screen, alternating with the same for an empty page; the difference of
+the medians is what the page costs (at most 2 s). By the clock and in processor seconds of all its processes, since the
+clock of a busy machine counts the others' work too. Pictures are noise, which no compression makes small.
+
+Usage: python report_page.py [--repeats 5] [--output report_page.json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import shutil
+import statistics
+import subprocess
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+
+from gate_runner.benchmarks import TASKS
+from gate_runner.reports import build_page
+from gate_runner.reports import pictures as drawing
+from gate_runner.reports.scores import number
+from gate_runner.runs.folder import RunFolder
+from gate_runner.runs.results import SCHEMA, Result, Score
+from gate_runner.runs.stored import StoredRun, read_runs
+from vision_adapters.metrics import score_outcomes
+
+ENCODERS, BENCHMARKS, SAMPLES = 20, 31, 400
+
+
+def write_runs(place: Path) -> list[StoredRun]:
+    """Runs whose encoders differ a little, with learning curves."""
+    tasks = list(TASKS)
+    base = np.random.default_rng(0).uniform(0.2, 0.7, BENCHMARKS)
+    for encoder in range(ENCODERS):
+        spec = f"open_clip:ViT-B-{encoder}/laion2b_s34b_b79k"
+        folder = RunFolder(place / str(encoder))
+        folder.claim({"encoder": {"spec": spec, "parameters": 86_000_000}, "limit": None, "schema": SCHEMA}, {})
+        for benchmark in range(BENCHMARKS):
+            rng = np.random.default_rng([encoder, benchmark])
+            kept = (rng.random(SAMPLES) < base[benchmark] + 0.01 * encoder).astype(float)
+            found = score_outcomes("acc@1", kept, resamples=100)
+            steps = range(0, 10_001, 500)
+            result = Result(
+                benchmark=f"benchmark-{benchmark}",
+                name=f"micro/benchmark-{benchmark}",
+                task=tasks[benchmark % len(tasks)],
+                source="micro",
+                seed=0,
+                status="ok",
+                note="synthetic stand-in",
+                encoder={"spec": spec},
+                scores=(Score("acc@1", "higher", found.value, found.low, found.high, 0.1),),
+                data={"test": SAMPLES, "sha256": str(benchmark)},
+                training={"validation": [{"step": s, "acc@1": found.value * s / (s + 900)} for s in steps]},
+                seconds={"data": 9.0, "encode": 90.0, "train": 400.0, "test": 5.0, "total": 505.0},
+            )
+            folder.save(result, kept)
+    return read_runs([place / str(encoder) for encoder in range(ENCODERS)])
+
+
+def noise(*_: object, **__: object) -> tuple[list[drawing.Example], str]:
+    """Four pictures of noise."""
+    pixels = np.random.default_rng(0).integers(0, 256, (4, 96, 96, 3)).astype(np.uint8)
+    return [drawing._example(one, "true: noise; wrong in 20 of 20 runs") for one in pixels], ""
+
+
+def seconds(program: str, page: Path, place: Path) -> tuple[float, float]:
+    """From the start of the browser to a screenshot: by the clock, and of processors."""
+    command = [
+        program, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={place / 'profile'}",
+        f"--screenshot={place / 'shot.png'}", "--window-size=1280,900", page.as_uri(),
+    ]  # fmt: skip
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return time.perf_counter() - start, used
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "report_page.json")
+    options = parser.parse_args()
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    if program is None:
+        raise SystemExit("there is no chromium here: nothing to measure")
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        runs = write_runs(place)
+        start = time.perf_counter()
+        with patch("gate_runner.reports.sections.hardest", noise):
+            text = build_page(runs)
+        made = time.perf_counter() - start
+        for run in runs:
+            for result in run.results:
+                score = result.scores[0]
+                if f"{number(score.value)}" not in text or f"{number(score.low)}–{number(score.high)}" not in text:
+                    raise SystemExit(f"{run.label} {result.name} is not in the page: no figure is worth printing")
+        page, empty = place / "page.html", place / "empty.html"
+        page.write_text(text, encoding="utf-8")
+        empty.write_text("<!doctype html><title>empty</title>")
+        pairs = [(seconds(program, page, place), seconds(program, empty, place)) for _ in range(options.repeats)]
+    (full, full_used), (nothing, nothing_used) = (
+        tuple(statistics.median(column) for column in zip(*side, strict=True)) for side in zip(*pairs, strict=True)
+    )
+    report = {
+        "megabytes": len(text.encode()) / 1e6,
+        "made_seconds": made,
+        "page_seconds": full,
+        "empty_seconds": nothing,
+        "difference": full - nothing,
+        "page_processor_seconds": full_used,
+        "empty_processor_seconds": nothing_used,
+        "hardware": {"machine": platform.machine(), "cores": os.cpu_count(), "load": os.getloadavg()[0]},
+        "versions": {name: version(name) for name in ("gate-runner", "numpy")},
+    }
+    print(f"{ENCODERS} encoders x {BENCHMARKS} benchmarks: {report['megabytes']:.2f} MB, made in {made:.1f} s")
+    print(f"chromium: {full:.2f} s, an empty page {nothing:.2f} s, so {full - nothing:.2f} s for the page")
+    print(f"processor seconds: {full_used:.2f}, an empty page {nothing_used:.2f}, so {full_used - nothing_used:.2f}")
+    print(f"at most 5 MB: {'yes' if report['megabytes'] <= 5 else 'no'}")
+    for what, value in (("by the clock", full - nothing), ("processor seconds", full_used - nothing_used)):
+        print(f"at most 2 s, {what}: {'yes' if value <= 2 else 'no'}")
+    options.output.write_text(json.dumps(report, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

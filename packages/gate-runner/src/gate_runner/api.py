@@ -1,0 +1,387 @@
+"""Everything that the command line does, from Python: ``gate_runner.run("small", encoder=my_module)``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from gate_runner.benchmarks import Benchmark, resolve
+from gate_runner.errors import UsageError
+from gate_runner.runs import Result, RunRequest
+from gate_runner.runs import run as execute
+from gate_runner.runs.naming import folder_name
+from gate_runner.runs.observers import Observer
+from gate_runner.runs.request import Isolation
+from gate_runner.runs.stored import StoredRun, read_run, read_runs
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from gate_runner.comparison import Comparison
+    from gate_runner.encoders.encoder import Encoder
+    from gate_runner.planning import Plan
+    from gate_runner.prediction import FullPrediction
+
+Names = str | Benchmark | Sequence[str | Benchmark]
+"""A pack or benchmark, by name or as it is, or several."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What `run` found, and where it lies.
+
+    Args:
+        folder: the run folder; `compare`, `report` and `predict` take the run or this.
+        results: one per benchmark and seed, in order.
+    """
+
+    folder: Path
+    results: tuple[Result, ...]
+
+    @property
+    def failed(self) -> tuple[Result, ...]:
+        """The results without a score; each has a ``reason``."""
+        return tuple(result for result in self.results if result.status != "ok")
+
+    def __iter__(self) -> Iterator[Result]:
+        return iter(self.results)
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def _repr_html_(self) -> str:
+        """A table of scores, for notebooks."""
+        from gate_runner.reports.markup import table
+        from gate_runner.reports.scores import number
+
+        rows = []
+        for one in self.results:
+            score = one.headline
+            seeded = f"{one.name} seed {one.seed}"
+            if score is None:
+                rows.append([seeded, "failed", "", "", one.reason])
+                continue
+            interval = f"{number(score.low)}–{number(score.high)}"
+            said = f"{score.metric} {'↑' if score.direction == 'higher' else '↓'}"
+            rows.append([seeded, number(score.value), interval, number(score.chance), f"{said} {one.note}".strip()])
+        return table(["benchmark", "score", "95 % CI", "chance", "metric"], rows, words=[4])
+
+
+Stored = Run | str | PathLike[str]
+"""A run, or its folder."""
+
+
+def run(
+    names: Names,
+    *,
+    encoder: str | Encoder | nn.Module | Any = "micro-clip",
+    name: str | None = None,
+    output: str | PathLike[str] | None = None,
+    source: str | None = None,
+    data_root: str | PathLike[str] | None = None,
+    limit: int | None = None,
+    batch_size: int = 128,
+    device: str = "auto",
+    seeds: Sequence[int] = (0,),
+    isolate: Isolation = "none",
+    time_limit: float | None = None,
+    retries: int = 0,
+    workers: int = 1,
+    recompute: bool = False,
+    executor: str = "local",
+    executor_options: Mapping[str, str] | None = None,
+    trackers: Iterable[str] = (),
+    observers: Sequence[Observer] = (),
+    show: bool = True,
+) -> Run:
+    """Score an encoder; the same call again continues, and computes nothing twice.
+
+    Args:
+        names: packs or benchmarks, by name or as `Benchmark` records.
+        encoder: a spec string; an ``nn.Module`` from images ``[n, 3, s, s]`` to features ``[n, d]``; an object with
+            ``encode_image`` and, if it has them, ``encode_patches``, ``encode_text``, ``encode_text_tokens``,
+            ``image_size``, ``mean``, ``std``; or an `Encoder`. A module is put into evaluation mode without gradients
+            while this runs, and left as it was found, on the device where it was found.
+        name: what results call an encoder that is an object; its class's name by default.
+        output: the run folder; ``runs/`` and the encoder's name by default.
+        source: ``"local"``, ``"built-in"``, ``"micro"``, or None for each benchmark's first possible one.
+        data_root: folder of data sets' original files.
+        limit: at most so many samples in each split.
+        batch_size: images per call of the encoder.
+        device: a torch device; ``"auto"`` takes the first GPU where there is one.
+        seeds: each benchmark runs once with each.
+        isolate: ``"none"`` computes in this process; ``"worker"`` and ``"benchmark"``, for spec strings, in others.
+        time_limit: seconds after which a benchmark counts as failed; needs isolation.
+        retries: how often to try again what failed.
+        workers: benchmarks at the same time on CPUs; needs isolation.
+        recompute: compute damaged or edited results again instead of stopping.
+        executor: ``"local"``, ``"ray"``, ``"slurm"`` or a plug-in.
+        executor_options: what it understands.
+        trackers: ``"tensorboard"``, ``"wandb"``.
+        observers: told of progress and results.
+        show: print lines as the command line does.
+
+    Returns:
+        The results, those that were already there included. A benchmark that fails is a result with its reason.
+
+    Raises:
+        UsageError: anything that cannot be used, before anything is computed; the message shows it.
+        StorageError: the run folder cannot be written.
+
+    Example:
+        >>> import tempfile
+        >>> done = run("digits", encoder="micro-clip/random", output=tempfile.mkdtemp(), limit=40, show=False)
+        >>> [(result.name, result.status) for result in done]
+        [('digits', 'ok')]
+    """
+    from gate_runner.runs.display import PlainDisplay
+    from gate_runner.trackers import make_trackers
+
+    watching = [*make_trackers(trackers), *observers]
+    with _borrowed(encoder):
+        request = _request(
+            names,
+            encoder,
+            name,
+            output,
+            source=source,
+            data_root=None if data_root is None else Path(data_root),
+            limit=limit,
+            batch_size=batch_size,
+            device=device,
+            seeds=tuple(dict.fromkeys(seeds)),
+            isolate=isolate,
+            time_limit=time_limit,
+            retries=retries,
+            workers=workers,
+            recompute=recompute,
+            executor=executor,
+            executor_options=dict(executor_options or {}),
+        )
+        results = execute(request, PlainDisplay() if show else Observer(), watching)
+    return Run(request.output, tuple(results))
+
+
+def plan(
+    names: Names,
+    *,
+    encoder: str | Encoder | nn.Module | Any = "micro-clip",
+    name: str | None = None,
+    output: str | PathLike[str] | None = None,
+    source: str | None = None,
+    data_root: str | PathLike[str] | None = None,
+    limit: int | None = None,
+    batch_size: int = 128,
+    device: str = "auto",
+    seeds: Sequence[int] = (0,),
+    workers: int = 1,
+    budget: float | None = None,
+) -> Plan:
+    """What a run will take, from a short probe of this encoder on this machine; nothing is scored.
+
+    Args:
+        names: as in `run`, like all others but the last.
+        encoder: see `run`.
+        name: see `run`.
+        output: see `run`.
+        source: see `run`.
+        data_root: see `run`.
+        limit: see `run`.
+        batch_size: see `run`.
+        device: see `run`.
+        seeds: see `run`.
+        workers: benchmarks at the same time, with a spec string.
+        budget: seconds that the run may take; what fits and tells the most about GATE is kept.
+
+    Returns:
+        Seconds and peak memory of each part, and the choice where a budget was given.
+
+    Raises:
+        UsageError: as in `run`, or a budget that nothing fits.
+    """
+    from gate_runner.planning import plan as make
+
+    with _borrowed(encoder):
+        request = _request(
+            names,
+            encoder,
+            name,
+            output,
+            source=source,
+            data_root=None if data_root is None else Path(data_root),
+            limit=limit,
+            batch_size=batch_size,
+            device=device,
+            seeds=tuple(dict.fromkeys(seeds)),
+            isolate="worker" if isinstance(encoder, str) else "none",
+            workers=workers,
+        )
+        return make(request, budget=budget)
+
+
+def compare(
+    *runs: Stored,
+    only: Sequence[str] = (),
+    all_pairs: bool = False,
+    alpha: float = 0.05,
+    resamples: int = 2000,
+    permutations: int = 9_999,
+) -> Comparison:
+    """Which differences between runs hold: paired tests on the same samples, corrected for their number.
+
+    Args:
+        runs: at least two; the others are compared with the first.
+        only: names of benchmarks; all by default.
+        all_pairs: compare every run with every other.
+        alpha: family-wise error over all benchmarks and pairs together.
+        resamples: of each bootstrap.
+        permutations: of each permutation test, at first.
+
+    Returns:
+        Contrasts with verdicts, and sentences.
+
+    Raises:
+        UsageError: runs that cannot be compared; the message says what differs.
+    """
+    from gate_runner.comparison import compare_runs
+
+    return compare_runs(
+        _stored(runs),
+        only=only,
+        all_pairs=all_pairs,
+        alpha=alpha,
+        resamples=resamples,
+        permutations=permutations,
+    )
+
+
+def report(
+    *runs: Stored,
+    output: str | PathLike[str] | None = None,
+    form: Literal["html", "md", "csv", "latex"] = "html",
+    pictures: int = 4,
+    data_root: str | PathLike[str] | None = None,
+    tests: bool = True,
+) -> str:
+    """One page of one or more runs, or a table for a paper.
+
+    Args:
+        runs: at least one.
+        output: file to write the text into, if any.
+        form: ``"html"`` for the page, or a table as ``"md"``, ``"csv"`` or ``"latex"``.
+        pictures: hardest test samples to show for each benchmark, on the page.
+        data_root: folder of original files, for the pictures.
+        tests: mark what a paired test does not tell from the best.
+
+    Returns:
+        The text.
+
+    Raises:
+        UsageError: no runs, a folder that holds none, or a form that does not exist.
+    """
+    from gate_runner.reports import as_csv, as_latex, as_markdown, build_page, gather
+
+    tables = {"md": as_markdown, "csv": as_csv, "latex": as_latex}
+    if form != "html" and form not in tables:
+        raise UsageError(f"a report is one of html, {', '.join(tables)}, not {form!r}")
+    if not runs:
+        raise UsageError("no run to report; expected at least one")
+    if pictures < 0:
+        raise UsageError(f"pictures must be at least 0, not {pictures}")
+    found = _stored(runs)
+    if form == "html":
+        root = None if data_root is None else Path(data_root)
+        text = build_page(found, pictures=pictures, data_root=root, tests=tests)
+    else:
+        text = tables[form](gather(found, tests=tests))
+    if output is not None:
+        path = Path(output)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return text
+
+
+def predict(
+    source: Stored | Mapping[str, float], *, accept_stand_ins: bool = False, level: float = 0.9
+) -> list[FullPrediction]:
+    """Expected mean over all benchmarks of GATE's table, with an interval.
+
+    Args:
+        source: a run; a CSV file of scores in percent with a row per model; or one model's scores by benchmark.
+        accept_stand_ins: predict from synthetic stand-ins all the same, with a warning that it does not carry over.
+        level: share of new models that intervals are meant to hold for.
+
+    Returns:
+        A prediction per model.
+
+    Raises:
+        UsageError: stand-ins that were not accepted, or scores that cannot be used; the message shows which.
+
+    Example:
+        >>> predict({"cifar100": 75.0, "ade20k": 40.0, "mini": 93.0, "acdc": 50.0})[0].of
+        22
+    """
+    from gate_runner.prediction import predict_file, predict_full, predict_run
+
+    if isinstance(source, Mapping):
+        return [predict_full(source, level=level)]
+    path = source.folder if isinstance(source, Run) else Path(source)
+    if path.is_dir():
+        return [predict_run(read_run(path), accept_stand_ins=accept_stand_ins, level=level)]
+    return predict_file(path, level=level)
+
+
+def _stored(runs: Sequence[Stored]) -> list[StoredRun]:
+    return read_runs([one.folder if isinstance(one, Run) else Path(one) for one in runs])
+
+
+def _request(
+    names: Names, encoder: Any, name: str | None, output: str | PathLike[str] | None, **options: Any
+) -> RunRequest:
+    """A request, with the encoder made ready and the benchmarks looked up."""
+    several = [names] if isinstance(names, str | Benchmark) else list(names)
+    benchmarks: dict[str, Benchmark] = {}
+    for one in several:
+        for benchmark in [one] if isinstance(one, Benchmark) else resolve([one]):
+            benchmarks.setdefault(benchmark.id, benchmark)
+    if isinstance(encoder, str):
+        if name is not None:
+            raise UsageError(f"name {name!r} is for encoders that are objects; {encoder!r} has its own")
+        given: str | Encoder = encoder
+        from gate_runner.encoders.spec import parse_spec
+
+        parse_spec(encoder)
+    else:
+        from gate_runner.encoders.own import adopt
+
+        given = adopt(encoder, name or getattr(encoder, "spec", None) or type(encoder).__name__)
+    spec = given if isinstance(given, str) else given.spec
+    folder = Path(output) if output is not None else Path("runs") / folder_name(spec, options["limit"])
+    return RunRequest(benchmarks=list(benchmarks.values()), encoder=given, output=folder, **options)
+
+
+@contextmanager
+def _borrowed(encoder: Any) -> Iterator[None]:
+    """Leave a module as it was found: device, training mode of each part, and which weights want gradients."""
+    import torch
+
+    module = getattr(encoder, "module", None) if not isinstance(encoder, torch.nn.Module) else encoder
+    if not isinstance(module, torch.nn.Module):
+        yield
+        return
+    training = {part: part.training for part in module.modules()}
+    gradients = {weight: weight.requires_grad for weight in module.parameters()}
+    device = next((weight.device for weight in module.parameters()), None)
+    try:
+        yield
+    finally:
+        if device is not None:
+            module.to(device)
+        for part, mode in training.items():
+            part.training = mode
+        for weight, wanted in gradients.items():
+            weight.requires_grad_(wanted)

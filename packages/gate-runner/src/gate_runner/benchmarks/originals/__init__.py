@@ -1,0 +1,1 @@
+"""Readers of data sets' own files, as their authors distribute them."""

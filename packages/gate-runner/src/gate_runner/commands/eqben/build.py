@@ -1,0 +1,124 @@
+"""``gate-runner eqben build``: make a folder of pairs, or continue one."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from eqben_builder.build import Builder, Progress
+
+_EVERY = 30.0  # seconds between lines where the output is no terminal
+
+
+def build(
+    subset: Annotated[str, typer.Argument(help="micro, kubric, sd, ag, gebc or youcook2.")],
+    output: Annotated[Path, typer.Argument(help="Folder to write; one that was interrupted is continued.")],
+    pairs: Annotated[int | None, typer.Option(min=1, help="Pairs of each aspect; 100, or all of a video set.")] = None,
+    aspect: Annotated[list[str] | None, typer.Option(help="What changes; every aspect of the subset.")] = None,
+    workers: Annotated[int, typer.Option(min=0, help="Processes; 0 for one on each core, for sd one.")] = 0,
+    seed: Annotated[int | None, typer.Option(min=0, help="The same seed gives the same bytes.")] = None,
+    size: Annotated[int | None, typer.Option(min=8, help="Side of the pictures in pixels.")] = None,
+    engine: Annotated[str | None, typer.Option(help="kubric: mitsuba or raster.")] = None,
+    meshes: Annotated[Path | None, typer.Option(help="kubric: folder of OBJ or PLY objects.")] = None,
+    samples: Annotated[int | None, typer.Option(min=1, help="kubric: paths for each pixel.")] = None,
+    no_denoise: Annotated[bool, typer.Option("--no-denoise", help="kubric: leave the noise in.")] = False,
+    shape: Annotated[list[str] | None, typer.Option(help="kubric: objects to choose from.")] = None,
+    colour: Annotated[list[str] | None, typer.Option(help="kubric: colours to choose from.")] = None,
+    material: Annotated[list[str] | None, typer.Option(help="kubric: materials to choose from.")] = None,
+    field: Annotated[list[str] | None, typer.Option(help="kubric: attributes that may change.")] = None,
+    model: Annotated[str | None, typer.Option(help="sd: a diffusers folder, or a model's name on the hub.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="sd: denoising steps.")] = None,
+    device: Annotated[str | None, typer.Option(help="sd: a torch device.")] = None,
+    annotations: Annotated[Path | None, typer.Option(help="ag, gebc, youcook2: the data set's annotations.")] = None,
+    videos: Annotated[Path | None, typer.Option(help="ag, gebc, youcook2: the folder of videos or frames.")] = None,
+    faces: Annotated[
+        str | None, typer.Option(help="youcook2: opencv, face-recognition, none or MODULE:FUNCTION.")
+    ] = None,
+) -> None:
+    """Build pairs of pictures and captions that differ in one thing, each with a certificate.
+
+    The first jobs are timed: how long the rest takes and how large it gets is said before it begins. A build that was
+    interrupted goes on where it was; the number of workers does not change a byte.
+    """
+    from eqben_builder.build import build as run
+    from eqben_builder.build.registry import BUILDERS, builder_of
+    from gate_runner.errors import unknown
+
+    if subset not in BUILDERS:
+        raise unknown("subset", subset, BUILDERS)
+    given = {
+        "aspects": aspect, "seed": seed, "size": size, "engine": engine, "meshes": meshes, "samples": samples,
+        "denoise": False if no_denoise else None, "shapes": shape, "colours": colour, "materials": material,
+        "fields": field, "model": model, "steps": steps, "device": device, "annotations": annotations, "videos": videos,
+        "faces": faces,
+    }  # fmt: skip
+    builder = _builder(subset, builder_of(subset), {name: value for name, value in given.items() if value is not None})
+    wanted = 100 if pairs is None and builder.count is None else pairs
+    # A diffusion model fills a device, and its own threads use every core.
+    processes = workers or (1 if subset == "sd" else os.cpu_count() or 1)
+    manifest = run(builder, output, pairs=wanted, workers=processes, progress=_reporter())
+    counts = ", ".join(f"{number} {name}" for name, number in manifest["counts"].items())
+    typer.echo(f"{manifest['pairs']} pairs in {output} ({counts}), {_size(manifest['bytes'])}")
+    for reason, number in manifest["dropped"].items():
+        typer.echo(f"dropped {number}: {reason}")
+    typer.echo(f"hash {manifest['hash']}")
+
+
+def _builder(subset: str, make: Callable[..., Builder], options: dict[str, Any]) -> Builder:
+    """The subset's builder; an option that it does not take, or needs and does not get, is named."""
+    import inspect
+
+    from gate_runner.errors import UsageError
+
+    flags = {
+        "aspects": "--aspect", "denoise": "--no-denoise", "shapes": "--shape", "colours": "--colour",
+        "materials": "--material", "fields": "--field",
+    }  # fmt: skip
+    taken = inspect.signature(make).parameters
+    for name in options:
+        if name not in taken:
+            raise UsageError(f"{flags.get(name, f'--{name}')} is no option of the subset {subset!r}")
+    for name, parameter in taken.items():
+        if parameter.default is parameter.empty and name not in options:
+            raise UsageError(f"the subset {subset!r} needs {flags.get(name, f'--{name}')}")
+    return make(**options)
+
+
+def _reporter() -> Callable[[Progress], None]:
+    """Says the estimate once, then how far it is: on one line of a terminal, or in a line every half minute."""
+    said = {"estimate": False, "last": time.monotonic()}
+    terminal = sys.stderr.isatty()
+
+    def report(now: Progress) -> None:
+        if now.seconds_left is None or now.bytes_total is None:
+            return
+        if not said["estimate"]:
+            said["estimate"] = True
+            typer.echo(
+                f"{now.total - now.done} to go: about {_duration(now.seconds_left)}, "
+                f"and {_size(now.bytes_total)} in all",
+                err=True,
+            )
+        if terminal or time.monotonic() - said["last"] >= _EVERY:
+            said["last"] = time.monotonic()
+            line = f"{now.done}/{now.total}, {_size(now.bytes)}, {_duration(now.seconds_left)} left"
+            typer.echo(f"\r{line:<70}" if terminal else line, err=True, nl=not terminal or now.done == now.total)
+
+    return report
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+
+
+def _size(number: float) -> str:
+    return f"{number / 1e6:,.1f} MB"

@@ -1,0 +1,55 @@
+"""Pictures of any size, as an encoder takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+
+if TYPE_CHECKING:
+    from gate_runner.encoders.encoder import Encoder
+
+
+class Cropping:
+    """An encoder behind the two functions that scores of pairs need; oblong pictures are cropped to a square.
+
+    Args:
+        encoder: One with a text side.
+
+    Squares of one size go to the encoder as they are, which resizes them itself.
+    """
+
+    def __init__(self, encoder: Encoder) -> None:
+        self.encoder = encoder
+
+    def encode_image(self, images: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
+        """Features ``[n, d]`` of pictures of any sizes."""
+        squares = [middle_square(image) for image in images]
+        if len({square.shape for square in squares}) > 1:
+            side = (self.encoder.image_size,) * 2
+            squares = [np.array(Image.fromarray(one).resize(side, Image.Resampling.BICUBIC)) for one in squares]
+        pixels = torch.from_numpy(np.stack(squares)).permute(0, 3, 1, 2)
+        features: NDArray[np.float32] = self.encoder.encode_image(pixels).cpu().numpy()
+        return features
+
+    def encode_text(self, captions: Sequence[str]) -> NDArray[np.float32]:
+        """Features ``[n, d]`` of captions."""
+        features: NDArray[np.float32] = self.encoder.encode_text(captions).cpu().numpy()
+        return features
+
+
+def middle_square(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The largest square in the middle of a picture.
+
+    Example:
+        >>> middle_square(np.zeros((4, 7, 3), np.uint8)).shape
+        (4, 4, 3)
+    """
+    height, width = image.shape[:2]
+    side = min(height, width)
+    top, left = (height - side) // 2, (width - side) // 2
+    return image[top : top + side, left : left + side]

@@ -1,0 +1,191 @@
+"""``gate-runner eqben score``: how models do on pairs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from eqben_builder.formats import PairRow
+    from eqben_builder.scoring import ScoreTable, Share
+
+
+def score(
+    source: Annotated[Path, typer.Argument(help="A folder or file of pairs, in any form that `convert` reads.")],
+    encoder: Annotated[list[str] | None, typer.Option(help="Spec of a dual encoder; may be repeated.")] = None,
+    scores: Annotated[
+        list[Path] | None, typer.Option(help="Similarities from elsewhere, npz, csv or jsonl; may be repeated.")
+    ] = None,
+    fusion: Annotated[
+        list[str] | None,
+        typer.Option(help="MODULE:FUNCTION that returns a model: pictures and captions to scores; may be repeated."),
+    ] = None,
+    ask: Annotated[
+        str | None,
+        typer.Option(help="MODULE:FUNCTION that returns a multimodal language model: pictures and a prompt to text."),
+    ] = None,
+    images: Annotated[Path | None, typer.Option(help="Folder of the pictures, where it is another.")] = None,
+    page: Annotated[
+        Path | None, typer.Option(help="Write an HTML page with the table, curves and worst pairs.")
+    ] = None,
+    save: Annotated[Path | None, typer.Option(help="Write the first model's similarities to this npz file.")] = None,
+    scale: Annotated[
+        str | None, typer.Option(help="VALSE: what the scores are, probability or calibrated (any scale).")
+    ] = None,
+    blind: Annotated[bool, typer.Option("--blind", help="Also score a model that reads captions only.")] = False,
+    limit: Annotated[int | None, typer.Option(min=1, help="The first so many pairs only.")] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Pairs at once.")] = 64,
+    device: Annotated[str, typer.Option(help="A torch device.")] = "cpu",
+    seed: Annotated[int, typer.Option(min=0, help="Of the intervals.")] = 0,
+) -> None:
+    """Text, image and group score by subset and aspect, with 95 % intervals, ties and chance.
+
+    VALSE's rows (one picture, a caption, a foil) get its pairwise accuracy, and with --scale its thresholded ones.
+    """
+    from itertools import islice
+
+    from eqben_builder.formats import read_any
+    from gate_runner.errors import DataError
+
+    rows = list(islice(read_any(source, images=images), limit))
+    if not rows:
+        raise DataError(f"{source} holds no pairs")
+    foils = rows[0].image1 is None
+    if foils and page is not None:
+        raise DataError(f"{source} holds rows of one picture: the page shows pairs of two")
+    others = scores or fusion or ask
+    found = _similarities(rows, encoder or ([] if others else ["micro-clip"]), scores or [], batch_size, device)
+    found |= _fused(rows, fusion or [], batch_size)
+    if (save is not None or page is not None) and not found:
+        raise DataError("--save and --page need similarities: give --encoder, --fusion or --scores")
+    if save is not None:
+        import numpy as np
+
+        np.savez(save, scores=next(iter(found.values())), ids=np.array([row.id for row in rows]))
+    for name, s in found.items():
+        typer.echo(name)
+        if foils:
+            _show_foils(s, scale, seed)
+        else:
+            _show_pairs(s, rows, seed)
+    if ask is not None:
+        _show_answers(rows, ask, seed)
+    if blind:
+        _show_blind(rows, seed)
+    if page is not None:
+        from eqben_builder.pages import write_results_page
+
+        typer.echo(f"page {write_results_page(rows, found, page, title=f'Minimal pairs: {source.name}', seed=seed)}")
+
+
+def _similarities(
+    rows: list[PairRow], encoders: list[str], files: list[Path], batch_size: int, device: str
+) -> dict[str, NDArray[np.float64]]:
+    """Similarities of each model, files first."""
+    from eqben_builder.scoring import dual_similarities, read_scores
+
+    ids, foils = [row.id for row in rows], rows[0].image1 is None
+    found = {}
+    for path in files:
+        name = path.stem if path.stem not in found else str(path)
+        found[name] = read_scores(path, ids, foils=foils)
+    for spec in encoders:
+        from gate_runner.commands.eqben.pictures import Cropping
+        from gate_runner.encoders import load_encoder
+
+        found[spec] = dual_similarities(rows, Cropping(load_encoder(spec, device=device)), batch=batch_size)
+    return found
+
+
+def _fused(rows: list[PairRow], specs: list[str], batch_size: int) -> dict[str, NDArray[np.float64]]:
+    from eqben_builder.scoring import fusion_similarities
+    from gate_runner.commands.eqben.own import own_model
+
+    return {spec: fusion_similarities(rows, own_model(spec), batch=max(1, batch_size // 4)) for spec in specs}
+
+
+def _show_answers(rows: list[PairRow], spec: str, seed: int) -> None:
+    from eqben_builder.scoring import caption_order_scores
+    from gate_runner.commands.eqben.own import own_model
+    from gate_runner.errors import DataError
+
+    if rows[0].image1 is None:
+        raise DataError("--ask needs pairs of two pictures")
+    shown = ((row.image0.load(), row.image1.load(), row.caption0, row.caption1) for row in rows if row.image1)
+    found = caption_order_scores(shown, own_model(spec), seed=seed)
+    typer.echo(f"{spec}, asked which caption is whose in both orders of the captions")
+    for name, share in (
+        ("right, own caption first", found.first), ("right, own caption second", found.swapped),
+        ("right in both orders", found.both), ("same answer in both orders", found.consistent),
+    ):  # fmt: skip
+        typer.echo(f"{name:<28}{_said(share):<22}chance {share.chance:.3f}")
+    typer.echo(f"{found.unparsed} of {2 * len(rows)} answers could not be read; {found.follows_order:.3f} say 1;2")
+
+
+def _show_pairs(s: NDArray[np.float64], rows: list[PairRow], seed: int) -> None:
+    import numpy as np
+
+    from eqben_builder.pages.results import videos_of
+    from eqben_builder.scoring import equivariance_scores, score_table
+
+    subsets, aspects = [row.subset for row in rows], [row.aspect for row in rows]
+    table = score_table(s, subsets, aspects, clusters=videos_of(rows), seed=seed)
+    typer.echo(f"{'':<22}{'pairs':>8}  {'text':<22}{'image':<22}{'group':<22}ties")
+    for row in table.rows:
+        name = f"  {row.name.split('/', 1)[1]}" if row.kind == "aspect" else row.name
+        shares = "".join(f"{_said(share):<22}" for share in (row.text, row.image, row.group))
+        typer.echo(f"{name:<22}{row.pairs:>8}  {shares}{row.ties}")
+    chance = "".join(f"{share.chance:<22.3f}" for share in _macro(table))
+    typer.echo(f"{'chance':<32}{chance}")
+    typer.echo(f"average of all columns {_said(table.average)}, chance {table.average.chance:.3f}")
+    if np.ptp(s) > 0:
+        relative = np.median(equivariance_scores(s, scale="spread"))
+        given = np.median(equivariance_scores(s))
+        typer.echo(f"median equivariance score {given:.4g}, in units of the scores' spread {relative:.4g} (0 is best)")
+
+
+def _macro(table: ScoreTable) -> tuple[Share, Share, Share]:
+    row = table.row("macro")
+    return row.text, row.image, row.group
+
+
+def _show_foils(s: NDArray[np.float64], scale: str | None, seed: int) -> None:
+    import numpy as np
+
+    from eqben_builder.scoring import valse_scores
+    from gate_runner.errors import UsageError
+
+    if scale is not None:
+        if scale not in ("probability", "calibrated"):
+            raise UsageError(f"--scale {scale!r} is neither 'probability' nor 'calibrated'")
+        found = valse_scores(s, scale="probability" if scale == "probability" else "calibrated", seed=seed)
+        for name, share in (
+            ("pairwise", found.pairwise), ("accuracy", found.accuracy), ("caption p_c", found.caption),
+            ("foil p_f", found.foil),
+        ):  # fmt: skip
+            typer.echo(f"{name:<14}{_said(share):<22}chance {share.chance:.3f}")
+        cuts = ", ".join(f"{cut:.4g}" for cut in found.thresholds)
+        typer.echo(f"min(p_c, p_f) {found.smaller:.3f}; thresholds {cuts}; {len(s)} rows, {found.ties} ties")
+        return
+    right = s[:, 0] > s[:, 1]
+    draws = np.random.default_rng(seed).binomial(len(s), right.mean(), 1000) / len(s)
+    low, high = np.quantile(draws, (0.025, 0.975))
+    typer.echo(f"{'pairwise':<14}{right.mean():.3f} ({low:.3f}, {high:.3f})  chance 0.500; {len(s)} rows")
+    typer.echo("accuracy and min(p_c, p_f) need a threshold: give --scale probability or --scale calibrated")
+
+
+def _show_blind(rows: list[PairRow], seed: int) -> None:
+    from eqben_builder.scoring import blind_scores
+
+    found = blind_scores([(row.caption0, row.caption1) for row in rows], seed=seed)
+    learnt = f", told apart {_said(found.learnt)}" if found.learnt is not None else ""
+    typer.echo(f"blind: caption 0 likelier {_said(found.likelier)}{learnt}; chance 0.500, leak {found.leak:.3f}")
+
+
+def _said(share: Share) -> str:
+    return f"{share.value:.3f} ({share.low:.3f}, {share.high:.3f})"

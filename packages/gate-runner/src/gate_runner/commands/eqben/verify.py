@@ -1,0 +1,28 @@
+"""``gate-runner eqben verify``: check a folder of pairs from what is on the disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+_SHOWN = 50
+
+
+def verify(
+    folder: Annotated[Path, typer.Argument(help="What `eqben build` wrote.")],
+) -> None:
+    """Make every hash and certificate again, and list what does not hold; the exit status is then 1."""
+    from eqben_builder.build import verify as check
+
+    found = check(folder)
+    for failure in found.failures[:_SHOWN]:
+        typer.echo(f"{failure.where}: {failure.check}: {failure.found}")
+    if len(found.failures) > _SHOWN:
+        typer.echo(f"and {len(found.failures) - _SHOWN} more")
+    typer.echo(
+        f"{found.pairs} pairs, {found.certified} certified again from their sources, {len(found.failures)} failures"
+    )
+    if found.failures:
+        raise typer.Exit(1)

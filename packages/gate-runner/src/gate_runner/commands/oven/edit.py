@@ -1,0 +1,85 @@
+"""``gate-runner oven add``, ``remove``, ``update`` and ``compact``: a knowledge base changes without a build."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gate_runner.commands.oven.options import FileFormat, Folder, LeaveOut, encoder_name
+
+if TYPE_CHECKING:
+    from oven_retrieval import NameLinker
+    from oven_retrieval.encoding import TextEncoder
+
+
+def add(
+    source: Annotated[Path, typer.Argument(help="Entities to add, in any of the formats of `build`.")],
+    kb: Folder,
+    file_format: FileFormat = None,
+    leave_out: LeaveOut = None,
+) -> None:
+    """Add entities; the name index follows, with the answers of a build from scratch, and so do the vectors."""
+    from oven_retrieval.workspace import add_to_workspace
+
+    linker = add_to_workspace(
+        source,
+        kb,
+        file_format=file_format,
+        filters=leave_out or (),
+        progress=lambda count: typer.echo(f"{count:,} entities", err=True),
+    )
+    _report(linker, kb)
+
+
+def remove(
+    kb: Folder,
+    ids: Annotated[list[str] | None, typer.Argument(help="Ids of the entities to remove.")] = None,
+    ids_from: Annotated[Path | None, typer.Option(help="File with one id per line.")] = None,
+) -> None:
+    """Remove entities; nothing is removed if one of the ids is not there."""
+    from gate_runner.errors import UsageError
+    from oven_retrieval.workspace import remove_from_workspace
+
+    names = list(ids or ())
+    if ids_from is not None:
+        names += [line.strip() for line in ids_from.read_text(encoding="utf-8").splitlines() if line.strip()]
+    if not names:
+        raise UsageError("remove: expected ids or --ids-from, got none")
+    _report(remove_from_workspace(names, kb), kb)
+
+
+def update(kb: Folder) -> None:
+    """Bring the indexes up to date with the entities, after an edit that was interrupted."""
+    from oven_retrieval.workspace import update_workspace
+
+    _report(update_workspace(kb), kb)
+
+
+def compact(kb: Folder) -> None:
+    """Close the gaps that removed entities have left."""
+    from oven_retrieval.workspace import compact_workspace
+
+    _report(compact_workspace(kb), kb)
+
+
+def _report(linker: NameLinker, folder: Path) -> None:
+    gaps = len(linker.kb) - linker.kb.entity_count
+    typer.echo(f"{linker.kb.entity_count:,} entities in {folder}" + (f", {gaps:,} empty rows" if gaps else ""))
+    if (folder / "vectors").is_dir():
+        from oven_retrieval.encoding import update_vectors
+
+        index = update_vectors(folder, linker.kb, _encoder, say=typer.echo)
+        typer.echo(f"vectors up to date: {index.plan.factory}")
+
+
+def _encoder(name: str) -> TextEncoder:
+    """The encoder that vectors name, if it still has the weights that made them."""
+    from gate_runner.encoders import load_encoder
+    from gate_runner.errors import UsageError
+
+    model = load_encoder(name.rpartition("@")[0])
+    if encoder_name(model) != name:
+        raise UsageError(f"vectors are of {name}, expected {encoder_name(model)}; encode again with `build`")
+    return model

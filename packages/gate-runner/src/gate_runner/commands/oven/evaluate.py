@@ -1,0 +1,112 @@
+"""``gate-runner oven eval``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Reference = Annotated[Path | None, typer.Option(help="OVEN's reference jsonl of this split.")]
+Predictions = Annotated[Path | None, typer.Option(help="Predictions of this split: data_id, pred_entity_id.")]
+
+
+def evaluate(
+    query_reference: Reference = None,
+    query_predictions: Predictions = None,
+    entity_reference: Reference = None,
+    entity_predictions: Predictions = None,
+    confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
+    seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
+    kb: Annotated[
+        Path | None, typer.Option("--kb", help="Project folder: tells kinds of errors, and popularity.")
+    ] = None,
+    near: Annotated[
+        bool, typer.Option("--near", help="Also tell answers whose vector is near the right one's; needs vectors.")
+    ] = False,
+    page: Annotated[Path | None, typer.Option(help="Write a results page, one HTML file.")] = None,
+    images: Annotated[Path | None, typer.Option(help="Folder of the questions' pictures, for the page.")] = None,
+    sizes: Annotated[Path | None, typer.Option(help="JSON of `accuracy_by_size`, for the page.")] = None,
+    title: Annotated[str, typer.Option(help="Of the page.")] = "OVEN results",
+    examples: Annotated[int, typer.Option(min=0, help="Wrong answers on the page.")] = 24,
+    model: Annotated[
+        Path | None,
+        typer.Option(help="Folder written by `train`: answers the references first, with --kb and --images."),
+    ] = None,
+    device: Annotated[str, typer.Option(help="Torch device of the model.")] = "cpu",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Score predictions: every question counted once, with intervals, and OVEN's official numbers beside it."""
+    from gate_runner.errors import UsageError
+    from oven_retrieval import KnowledgeBase
+    from oven_retrieval.evaluation import (
+        PageSource,
+        error_kinds,
+        evaluate_splits,
+        kind_shares,
+        near_by_vectors,
+        outcomes,
+        read_sizes,
+        read_splits,
+        report_lines,
+        write_page,
+    )
+
+    if model is not None:
+        query_predictions = _answered(query_reference, query_predictions, model, kb, images, device)
+        entity_predictions = _answered(entity_reference, entity_predictions, model, kb, images, device)
+    files = {}
+    for name, reference, predictions in (
+        ("query", query_reference, query_predictions),
+        ("entity", entity_reference, entity_predictions),
+    ):
+        if (reference is None) != (predictions is None):
+            raise UsageError(f"eval: expected both --{name}-reference and --{name}-predictions, got one of them")
+        files[name] = None if reference is None or predictions is None else (reference, predictions)
+    for name, folder in (("--images", images), ("--kb", kb)):
+        if folder is not None and not folder.is_dir():
+            raise UsageError(f"eval: {name} {folder}: expected a folder")
+    entities = None if kb is None else KnowledgeBase(kb / "kb")
+    alike = None
+    if near:
+        if entities is None or kb is None:
+            raise UsageError("eval: --near needs --kb")
+        from oven_retrieval.vectors import VectorStore
+
+        alike = near_by_vectors(VectorStore(kb / "vectors", kb=entities.hash), entities.live_rows())
+    points = read_sizes(sizes) if sizes is not None else []
+    splits = read_splits(query=files["query"], entity=files["entity"])
+    result = evaluate_splits(splits, confidence=confidence, seed=seed)
+    marked = {name: outcomes(*split) for name, split in splits.items()}
+    lines = report_lines(result)
+    kinds = None
+    if entities is not None:
+        kinds = {name: error_kinds(outcome, entities, near=alike) for name, outcome in marked.items()}
+        shares = {name: kind_shares(found) for name, found in kinds.items()}
+        result["kinds"] = {name: {one.kind: one.questions for one in found} for name, found in shares.items()}
+        for name, found in shares.items():
+            lines += [f"{name:7} {one.kind:20} {one.share.value:5.1f} %  {one.questions:,}" for one in found]
+    if page is not None:
+        source = PageSource(marked, result, entities, images, points, kinds)
+        write_page(page, source, title=title, examples=examples)
+        lines.append(f"{page}: written")
+    for line in [json.dumps(result)] if as_json else lines:
+        typer.echo(line)
+
+
+def _answered(
+    reference: Path | None, predictions: Path | None, model: Path, kb: Path | None, images: Path | None, device: str
+) -> Path | None:
+    """Predictions of a model for a reference that has none, written beside the reference."""
+    from gate_runner.commands.oven.train import answer_file
+    from gate_runner.errors import UsageError
+
+    if reference is None or predictions is not None:
+        return predictions
+    if kb is None or images is None:
+        raise UsageError("eval --model: expected --kb and --images, to answer the references")
+    output = reference.with_name(f"{reference.name.removesuffix('.jsonl')}.{model.name}.jsonl")
+    answered, _ = answer_file(reference, images, kb, model, output, device=device)
+    typer.echo(f"{answered:,} answers of {model} in {output}", err=True)
+    return output

@@ -1,0 +1,55 @@
+"""``gate-runner oven link``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gate_runner.commands.oven.options import AsJson, Best, Folder
+
+
+def link(
+    kb: Folder,
+    source: Annotated[Path, typer.Argument(help="File with one name per line; - for standard input.")] = Path("-"),
+    k: Best = 1,
+    engine: Annotated[str, typer.Option(help="pruned, rank_bm25 or bm25s.")] = "pruned",
+    bm25_only: Annotated[bool, typer.Option(help="Skip the exact steps, as the paper does.")] = False,
+    typos: Annotated[
+        bool, typer.Option("--typos", help="Also names one or two edits away; needs `build --typos`.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Map names to entities: exact names and aliases, then case-folded ones, then BM25."""
+    from gate_runner.errors import UsageError
+    from oven_retrieval.workspace import link_lines, open_workspace
+
+    if typos and bm25_only:
+        raise UsageError("link: --bm25-only skips every other step, also --typos; expected one of them")
+    linker = open_workspace(kb, engine=engine, typos=typos)
+    for record in link_lines(linker, _lines(source), k, exact_first=not bm25_only):
+        if as_json:
+            typer.echo(json.dumps(record, ensure_ascii=False))
+            continue
+        nothing = {"id": "-", "name": "", "step": f"none: {record.get('problem', '')}", "score": None}
+        for entity in record["entities"] or [nothing]:
+            score = "" if entity["score"] is None else f"{entity['score']:.3f}"
+            query = " ".join(record["query"].split())
+            typer.echo("\t".join([query, entity["id"], entity["name"], entity["step"], score]))
+
+
+def _lines(source: Path) -> Iterator[str]:
+    """Lines of a file or of standard input; one that is not UTF-8 is an error with its number."""
+    from gate_runner.errors import UsageError
+
+    with sys.stdin.buffer if str(source) == "-" else source.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                yield line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                where = "standard input" if str(source) == "-" else source
+                raise UsageError(f"{where}:{number}: expected UTF-8: {error.reason}") from None

@@ -1,0 +1,110 @@
+"""``gate-runner oven search``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gate_runner.commands.oven.options import AsJson, Best, check_best, encoder_name
+from gate_runner.commands.oven.pictures import read_pictures
+
+
+def search(
+    kb: Annotated[Path | None, typer.Option("--kb", help="Folder written by `gate-runner oven build`.")] = None,
+    encoder: Annotated[str | None, typer.Option(help="The encoder that `build` was given.")] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="Folder written by `train`, for --encoder; asks --text about --image.")
+    ] = None,
+    image: Annotated[list[Path] | None, typer.Option(help="Picture to look for. Repeatable.")] = None,
+    text: Annotated[list[str] | None, typer.Option(help="Text to look for. Repeatable.")] = None,
+    name: Annotated[list[str] | None, typer.Option(help="Name to link, with --shards. Repeatable.")] = None,
+    shards: Annotated[
+        Path | None, typer.Option(help="Folder written by `shard`: all shards are asked, and the answers merged.")
+    ] = None,
+    ray: Annotated[
+        str | None, typer.Option(help="Ask the shards on a Ray cluster: its address, or `local` to start one.")
+    ] = None,
+    k: Best = 5,
+    template: Annotated[str, typer.Option(help="As in `build`.")] = "name",
+    device: Annotated[str, typer.Option(help="Torch device of the encoder.")] = "cpu",
+    as_json: AsJson = False,
+) -> None:
+    """Find the entities whose texts are nearest to pictures or texts (CLIP zero-shot), or a trained model's answers."""
+    if shards is not None:
+        from gate_runner.commands.oven.sharded import search_shards
+
+        records = search_shards(shards, ray, encoder, image or [], text or [], name or [], k, template, device)
+    elif model is not None:
+        records = _ask(_there(kb), model, image or [], text or [], k, device)
+    else:
+        records = _nearest(_there(kb), encoder, image, text, k, template, device)
+    for record in records:
+        if as_json:
+            typer.echo(json.dumps(record, ensure_ascii=False))
+            continue
+        for entity in record["entities"]:
+            score = entity["step"] if entity["score"] is None else f"{entity['score']:.4f}"
+            typer.echo("\t".join([record["query"], entity["id"], entity["name"], score]))
+
+
+def _there(kb: Path | None) -> Path:
+    from gate_runner.errors import UsageError
+
+    if kb is None:
+        raise UsageError("search: expected --kb, or --shards")
+    return kb
+
+
+def _ask(kb: Path, model: Path, images: list[Path], texts: list[str], k: int, device: str) -> list[dict[str, Any]]:
+    from gate_runner.commands.oven.train import open_trained
+    from gate_runner.errors import UsageError
+    from oven_retrieval.encoding import describe_neighbours
+
+    if not images or len(texts) not in (1, len(images)):
+        raise UsageError(
+            "search --model: expected --image, and one --text for all or one for each, "
+            f"got {len(images)} and {len(texts)}"
+        )
+    asked = texts * len(images) if len(texts) == 1 else texts
+    opened, size = open_trained(model, kb, device)
+    check_best(k, opened.kb.entity_count)
+    found = opened.search(read_pictures(images, size), asked, k)
+    labels = [f"{image}: {text}" for image, text in zip(images, asked, strict=True)]
+    return describe_neighbours(opened.kb, labels, found)
+
+
+def _nearest(
+    kb: Path,
+    encoder: str | None,
+    image: list[Path] | None,
+    text: list[str] | None,
+    k: int,
+    template: str,
+    device: str,
+) -> list[dict[str, Any]]:
+    from gate_runner.encoders import load_encoder
+    from gate_runner.errors import UsageError
+    from oven_retrieval import KnowledgeBase
+    from oven_retrieval.encoding import describe_neighbours, open_vectors, search_features
+
+    if encoder is None:
+        raise UsageError("search: expected --encoder or --model, got neither")
+    if not image and not text:
+        raise UsageError("search: expected --image or --text, got neither")
+    entities = KnowledgeBase(kb / "kb")
+    check_best(k, entities.entity_count)
+    model = load_encoder(encoder, device=device)
+    index = open_vectors(kb, entities, encoder_name=encoder_name(model), template=template)
+    records = []
+    if image:
+        records += describe_neighbours(
+            entities,
+            [str(path) for path in image],
+            search_features(index, model.encode_image(read_pictures(image, model.image_size)), k),
+        )
+    if text:
+        records += describe_neighbours(entities, text, search_features(index, model.encode_text(text), k))
+    return records

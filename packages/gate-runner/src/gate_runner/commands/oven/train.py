@@ -1,0 +1,208 @@
+"""``gate-runner oven train`` and ``gate-runner oven answer``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gate_runner.commands.oven.options import Folder, encoder_name
+from gate_runner.commands.oven.pictures import read_pictures, towers_of
+
+if TYPE_CHECKING:
+    from oven_retrieval.models import Question, Recipe, TrainedModel
+
+QuestionFile = Annotated[
+    Path, typer.Argument(help="OVEN's jsonl: data_id, image_id, question, entity_id, data_split; .gz too.")
+]
+Images = Annotated[Path, typer.Option(help="Folder with the questions' images, named by image_id; folders below too.")]
+Device = Annotated[str, typer.Option(help="Torch device.")]
+SkipMissing = Annotated[
+    bool, typer.Option("--skip-missing", help="Leave out questions whose image or entity is missing.")
+]
+Batch = Annotated[int, typer.Option(min=1, help="Pictures per call of the encoder.")]
+
+
+def train(
+    questions: QuestionFile,
+    kb: Folder,
+    encoder: Annotated[str, typer.Option(help="Encoder to start from: micro-clip, open_clip:…, hf:…")],
+    images: Images,
+    output: Annotated[Path, typer.Option(help="Folder to write, for `search --model` and `answer`.")],
+    validation: Annotated[
+        Path | None,
+        typer.Option(help="Questions of seen and unseen entities, for early stopping; a tenth is held out by default."),
+    ] = None,
+    entity_images: Annotated[
+        Path | None, typer.Option(help="Folder with the entities' images, named by id or as in the knowledge base.")
+    ] = None,
+    model: Annotated[str, typer.Option(help="clip2clip or fusion.")] = "clip2clip",
+    fine_tune: Annotated[
+        str | None,
+        typer.Option(help="Encoder weights to train, as a regular expression over their names, or `all`."),
+    ] = None,
+    template: Annotated[str, typer.Option(help="Text of an entity: name, or description for both.")] = "name",
+    steps: Annotated[int | None, typer.Option(help="Most steps; the paper's 2,000 or 10,000 by default.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Questions per step; the paper's 4,096 by default.")] = None,
+    rate: Annotated[float | None, typer.Option(help="Learning rate; the paper's by default.")] = None,
+    warmup: Annotated[int | None, typer.Option(help="Steps of warm-up.")] = None,
+    check_every: Annotated[int | None, typer.Option(help="Steps between two looks at the validation.")] = None,
+    patience: Annotated[int | None, typer.Option(help="Looks without a better harmonic mean before it stops.")] = None,
+    candidates: Annotated[int, typer.Option(min=0, help="Further entities that validation chooses among.")] = 10_000,
+    width: Annotated[int, typer.Option(help="Width of Fusion's layers.")] = 768,
+    heads: Annotated[int, typer.Option(help="Attention heads of Fusion's layers.")] = 12,
+    encode_batch: Batch = 64,
+    memory: Annotated[float | None, typer.Option(help="Memory for the index of entities in MB.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the order, the held-out questions and the candidates.")] = 0,
+    device: Device = "cpu",
+    skip_missing: SkipMissing = False,
+) -> None:
+    """Train CLIP2CLIP or CLIP Fusion on questions; the same command continues after a kill."""
+    from gate_runner.encoders import load_encoder
+    from gate_runner.errors import UsageError
+    from oven_retrieval import KnowledgeBase
+    from oven_retrieval.models import ImageFolder, TrainingOptions, hold_out, paper_recipe, train_model
+    from oven_retrieval.models import entity_images as images_of_entities
+
+    if output.exists():
+        raise UsageError(f"train: {output} exists; expected a new folder")
+    recipe = _with(
+        paper_recipe(model, fine_tune=fine_tune is not None), steps=steps, batch=batch_size, rate=rate,
+        warmup=warmup, check_every=check_every, patience=patience, seed=seed,
+    )  # fmt: skip
+    entities = KnowledgeBase(kb / "kb")
+    asked = read_file(questions, images, entities, skip_missing)
+    if validation is None:
+        asked, checked = hold_out(asked, seed=seed)
+    else:
+        checked = read_file(validation, images, entities, skip_missing)
+    loaded = load_encoder(encoder, device=device)
+    own = images_of_entities(entities, None if entity_images is None else ImageFolder(entity_images))
+    typer.echo(
+        f"{len(asked):,} questions to train on, {len(checked):,} to validate, {len(own):,} entities with an image"
+    )
+    train_model(
+        entities,
+        asked,
+        checked,
+        output,
+        towers_of(encoder, device),
+        encoder_name=encoder_name(loaded),
+        read=lambda paths: read_pictures(paths, loaded.image_size),
+        image_size=loaded.image_size,
+        pictures=own,
+        options=TrainingOptions(
+            kind=model, recipe=recipe, fine_tune=fine_tune, template=template, candidates=candidates,
+            batch=encode_batch, width=width, heads=heads, memory_mb=memory,
+        ),
+        device=device,
+        say=typer.echo,
+    )  # fmt: skip
+    typer.echo(f"wrote {output}")
+
+
+def answer(
+    questions: QuestionFile,
+    kb: Folder,
+    model: Annotated[Path, typer.Option(help="Folder written by `train`.")],
+    images: Images,
+    output: Annotated[Path, typer.Option(help="OVEN's prediction jsonl to write, for `eval`.")],
+    batch_size: Batch = 64,
+    device: Device = "cpu",
+    skip_missing: SkipMissing = False,
+) -> None:
+    """Answer questions with a trained model, and write predictions that `eval` scores."""
+    answered, left_out = answer_file(
+        questions, images, kb, model, output, batch=batch_size, device=device, skip_missing=skip_missing
+    )
+    typer.echo(f"wrote {answered:,} predictions to {output}" + (f"; left out {left_out:,}" if left_out else ""))
+
+
+def answer_file(
+    questions: Path,
+    images: Path,
+    kb: Path,
+    model: Path,
+    output: Path,
+    *,
+    batch: int = 64,
+    device: str = "cpu",
+    skip_missing: bool = False,
+) -> tuple[int, int]:
+    """Answer a file of questions.
+
+    Args:
+        questions: OVEN's jsonl.
+        images: folder of their images.
+        kb: folder written by `build`.
+        model: folder written by `train`.
+        output: prediction jsonl to write.
+        batch: pictures per call of the encoder.
+        device: torch device.
+        skip_missing: leave out questions without an image.
+
+    Returns:
+        How many were answered, and how many left out.
+    """
+    from oven_retrieval.models import ImageFolder, read_questions, write_predictions
+
+    asked, left_out = read_questions(questions, ImageFolder(images), answered=False, skip_missing=skip_missing)
+    opened, size = open_trained(model, kb, device)
+    write_predictions(opened, asked, output, lambda paths: read_pictures(paths, size), batch=batch)
+    return len(asked), left_out
+
+
+def open_trained(folder: Path, kb: Path, device: str) -> tuple[TrainedModel, int]:
+    """Open a model with the encoder that it names.
+
+    Args:
+        folder: the model.
+        kb: folder written by `build`.
+        device: torch device.
+
+    Returns:
+        The model, and the side of the pictures that it takes.
+    """
+    from gate_runner.encoders import load_encoder
+    from oven_retrieval import KnowledgeBase
+    from oven_retrieval.models import open_model, read_config
+
+    spec = read_config(folder)[0].encoder.rpartition("@")[0]
+    loaded = load_encoder(spec, device=device)
+    opened = open_model(folder, KnowledgeBase(kb / "kb"), towers_of(spec, device), encoder_name=encoder_name(loaded))
+    opened.dual.module.to(device)
+    return opened, loaded.image_size
+
+
+def read_file(path: Path, images: Path, entities: object, skip_missing: bool) -> list[Question]:
+    """Questions with their images and entities.
+
+    Args:
+        path: OVEN's jsonl.
+        images: folder of images.
+        entities: the knowledge base.
+        skip_missing: leave out what is missing, and say how much.
+
+    Returns:
+        The questions.
+    """
+    from oven_retrieval import KnowledgeBase
+    from oven_retrieval.models import ImageFolder, known_questions, read_questions
+
+    assert isinstance(entities, KnowledgeBase)
+    found, left_out = read_questions(path, ImageFolder(images), skip_missing=skip_missing)
+    if not skip_missing:
+        return found
+    known = known_questions(entities, found)
+    if left_out or len(known) < len(found):
+        typer.echo(
+            f"{path}: left out {left_out:,} questions without an image, {len(found) - len(known):,} without an entity"
+        )
+    return known
+
+
+def _with(recipe: Recipe, **changes: float | None) -> Recipe:
+    from dataclasses import replace
+
+    return replace(recipe, **{name: value for name, value in changes.items() if value is not None})  # type: ignore[arg-type]  # each by its own field

@@ -1,0 +1,43 @@
+"""``gate-runner report``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+_FORMATS = ("html", "md", "csv", "latex")
+
+
+def report(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Run folders.")],
+    output: Annotated[Path | None, typer.Option(help="File to write; report.html, or the terminal for tables.")] = None,
+    format_: Annotated[str, typer.Option("--format", help="html (one page), or a table: md, csv, latex.")] = "html",
+    pictures: Annotated[int, typer.Option(help="Hardest test samples to show per benchmark; 0 for none.")] = 4,
+    data_root: Annotated[Path | None, typer.Option(help="Folder with data sets' original files, for pictures.")] = None,
+    tests: Annotated[bool, typer.Option(help="Mark what a paired test does not tell from the best.")] = True,
+) -> None:
+    """Make one page of one or more runs, or a table for a paper."""
+    from gate_runner.errors import UsageError
+
+    if format_ not in _FORMATS:
+        raise UsageError(f"--format must be one of {', '.join(_FORMATS)}, not {format_!r}")
+    if pictures < 0:
+        raise UsageError(f"--pictures must be at least 0, not {pictures}")
+    from gate_runner.reports import as_csv, as_latex, as_markdown, build_page, gather
+    from gate_runner.runs.stored import read_runs
+
+    found = read_runs(runs)
+    if format_ == "html":
+        text = build_page(found, pictures=pictures, data_root=data_root, tests=tests)
+        output = output or Path("report.html")
+    else:
+        make = {"md": as_markdown, "csv": as_csv, "latex": as_latex}[format_]
+        text = make(gather(found, tests=tests))
+    if output is None:
+        typer.echo(text, nl=False)
+        return
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(text, encoding="utf-8")
+    typer.echo(f"wrote {output} ({len(text.encode()) / 1e6:.2f} MB)")

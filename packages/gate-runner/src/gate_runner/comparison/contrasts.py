@@ -1,0 +1,202 @@
+"""Runs against runs: which benchmarks can be compared, what differs on them, and what of that holds."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from gate_runner.comparison.paired import PairedTest, holm, paired_test
+from gate_runner.errors import UsageError
+from gate_runner.runs.results import Result
+from gate_runner.runs.stored import StoredRun
+
+_EPISODES = ("ways", "shots", "queries", "test_episodes")
+_MOST_PERMUTATIONS = 200_000
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One benchmark, two runs.
+
+    Args:
+        first: label of the run that is compared with.
+        second: label of the other.
+        name: the benchmark's name in reports.
+        metric: its headline metric.
+        direction: ``"higher"`` or ``"lower"`` is better.
+        seeds: with which both were run.
+        test: values, difference (second less first), interval, effect size and p values.
+        p_adjusted: ``test.p`` after Holm's correction over all contrasts of the comparison.
+        verdict: ``"better"`` or ``"worse"`` for the second run, or ``"undecided"``.
+        note: what a reader must know, e.g. "synthetic stand-in".
+    """
+
+    first: str
+    second: str
+    name: str
+    metric: str
+    direction: str
+    seeds: tuple[int, ...]
+    test: PairedTest
+    p_adjusted: float
+    verdict: Literal["better", "worse", "undecided"]
+    note: str
+
+    @property
+    def gain(self) -> float:
+        """The difference, counted so that a positive one favours the second run."""
+        return self.test.difference if self.direction == "higher" else -self.test.difference
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Everything that two or more runs have in common.
+
+    Args:
+        contrasts: one per benchmark and pair of runs.
+        left_out: what could not be compared: run, benchmark and reason.
+        alpha: family-wise error that verdicts allow.
+        sentences: which differences hold, in words.
+    """
+
+    contrasts: tuple[Contrast, ...]
+    left_out: tuple[tuple[str, str, str], ...]
+    alpha: float
+    sentences: tuple[str, ...]
+
+
+def compare_runs(
+    runs: Sequence[StoredRun],
+    *,
+    only: Sequence[str] = (),
+    all_pairs: bool = False,
+    alpha: float = 0.05,
+    resamples: int = 2000,
+    permutations: int = 9_999,
+    seed: int = 0,
+) -> Comparison:
+    """Compare runs on the benchmarks that they share, sample by sample.
+
+    Args:
+        runs: at least two; the others are compared with the first.
+        only: names of benchmarks (``cifar100`` or ``micro/cifar100``); all by default.
+        all_pairs: compare every run with every other.
+        alpha: family-wise error over all benchmarks and pairs together.
+        resamples: of each bootstrap.
+        permutations: of each permutation test; where none of them reaches the observed difference, as many more as
+            Holm's correction can need, up to 200,000.
+        seed: of the resampling.
+
+    Returns:
+        One contrast per shared benchmark and pair, with a verdict and sentences.
+
+    Raises:
+        UsageError: fewer than two runs, a benchmark that none has, nothing in common, or a benchmark that was run on
+            other data, with another limit, other seeds or other episodes; the message says what differs.
+    """
+    if len(runs) < 2:
+        raise UsageError(f"{len(runs)} run given; expected at least two to compare")
+    if not 0 < alpha < 1:
+        raise UsageError(f"--alpha must be between 0 and 1, not {alpha}")
+    pairs = list(itertools.combinations(runs, 2)) if all_pairs else [(runs[0], other) for other in runs[1:]]
+    names = _names(runs, only)
+    left_out: dict[tuple[str, str, str], None] = {}
+    able = []
+    for first, second in pairs:
+        for name in names:
+            sides = [(run, run.named(name)) for run in (first, second)]
+            missing = [(run.label, name, reason) for run, found in sides if (reason := _unusable(found))]
+            left_out.update(dict.fromkeys(missing))
+            if not missing:
+                _refuse_other_conditions(name, first, second)
+                able.append((first, second, name))
+    if not able:
+        reasons = "; ".join(f"{run} {name}: {reason}" for run, name, reason in left_out)
+        raise UsageError(f"the runs share no benchmark that both finished ({reasons})")
+    most = min(_MOST_PERMUTATIONS, max(permutations, round(4 * len(able) / alpha)))
+    drafts = [_contrast(first, second, name, resamples, permutations, most, seed) for first, second, name in able]
+    adjusted = holm([draft.test.p for draft in drafts])
+    contrasts = tuple(
+        replace(draft, p_adjusted=p, verdict=_verdict(draft, p, alpha))
+        for draft, p in zip(drafts, adjusted, strict=True)
+    )
+    from gate_runner.comparison.words import sentences
+
+    return Comparison(contrasts, tuple(left_out), alpha, tuple(sentences(contrasts, alpha)))
+
+
+def _names(runs: Sequence[StoredRun], only: Sequence[str]) -> list[str]:
+    """Names of benchmarks, in order; ``only`` may name them by id."""
+    ids = {result.name: result.benchmark for run in runs for result in run.results}
+    for asked in only:
+        if asked not in ids and asked not in ids.values():
+            from gate_runner.errors import unknown
+
+            raise unknown("benchmark in these runs", asked, ids)
+    return [name for name in sorted(ids) if not only or name in only or ids[name] in only]
+
+
+def _unusable(results: Sequence[Result]) -> str:
+    """Why a run's results on a benchmark cannot be compared; empty where they can."""
+    if not results:
+        return "not run"
+    failed = [result for result in results if result.status != "ok"]
+    return f"failed: {failed[0].reason}" if failed else ""
+
+
+def _refuse_other_conditions(name: str, first: StoredRun, second: StoredRun) -> None:
+    ours, theirs = first.named(name), second.named(name)
+    one, two = ours[0], theirs[0]
+    conditions: list[tuple[str, object, object]] = [
+        ("limit", one.limit, two.limit),
+        ("seeds", [result.seed for result in ours], [result.seed for result in theirs]),
+        ("metric", one.scores[0].metric, two.scores[0].metric),
+        *((key, one.training.get(key), two.training.get(key)) for key in _EPISODES),
+        ("data sha256", str(one.data.get("sha256"))[:12], str(two.data.get("sha256"))[:12]),
+    ]
+    for what, mine, other in conditions:
+        if mine != other:
+            raise UsageError(
+                f"{name} cannot be compared: {what} is {mine} in {first.path} and {other} in {second.path}; "
+                "run both alike, or name other benchmarks with --only"
+            )
+
+
+def _contrast(
+    first: StoredRun, second: StoredRun, name: str, resamples: int, permutations: int, most: int, seed: int
+) -> Contrast:
+    ours, theirs = first.named(name), second.named(name)
+    score = ours[0].scores[0]
+    test = paired_test(
+        score.metric,
+        [first.outcomes(result) for result in ours],
+        [second.outcomes(result) for result in theirs],
+        seed=seed,
+        resamples=resamples,
+        permutations=permutations,
+        most=most,
+    )
+    notes = [ours[0].note] if ours[0].note else []
+    steps = [run[0].training.get("steps") for run in (ours, theirs)]
+    if steps[0] != steps[1]:
+        notes.append(f"heads trained for {steps[0]} and {steps[1]} steps")
+    return Contrast(
+        first=first.label,
+        second=second.label,
+        name=name,
+        metric=score.metric,
+        direction=score.direction,
+        seeds=tuple(result.seed for result in ours),
+        test=test,
+        p_adjusted=1.0,
+        verdict="undecided",
+        note="; ".join(notes),
+    )
+
+
+def _verdict(contrast: Contrast, p: float, alpha: float) -> Literal["better", "worse", "undecided"]:
+    if p > alpha:
+        return "undecided"
+    return "better" if contrast.gain > 0 else "worse"

@@ -1,0 +1,58 @@
+"""A comparison in plain sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gate_runner.comparison.contrasts import Contrast
+
+
+def sentences(contrasts: Sequence[Contrast], alpha: float) -> Iterator[str]:
+    """One sentence per pair of runs, then what the words rest on.
+
+    Args:
+        contrasts: all of one comparison.
+        alpha: the family-wise error that its verdicts allow.
+
+    Yields:
+        Sentences.
+    """
+    pairs = dict.fromkeys((one.first, one.second) for one in contrasts)
+    for first, second in pairs:
+        mine = [one for one in contrasts if (one.first, one.second) == (first, second)]
+        yield _pair(first, second, mine)
+    count = len(contrasts)
+    family = "one test" if count == 1 else f"all {count} tests together (Holm)"
+    seeds = len(contrasts[0].seeds)
+    student = f", and Student's test over {seeds} seeds and the samples," if seeds > 1 else ""
+    yield f"A difference holds where the paired permutation test{student} rejects at {alpha:.0%} over {family}."
+    if any("synthetic stand-in" in one.note for one in contrasts):
+        every = all("synthetic stand-in" in one.note for one in contrasts)
+        yield (
+            f"{'These are' if every else 'Names with micro/ are'} synthetic stand-ins: what holds on them says nothing "
+            "certain about the real data sets."
+        )
+
+
+def _pair(first: str, second: str, contrasts: Sequence[Contrast]) -> str:
+    count = len(contrasts)
+    parts = []
+    for verdict in ("better", "worse"):
+        found = [one for one in contrasts if one.verdict == verdict]
+        if found:
+            found.sort(key=lambda one: -abs(one.test.effect or 0.0))
+            named = ", ".join(f"{one.name} {_signed(one.test.difference)} {one.metric}" for one in found)
+            parts.append(f"{verdict} on {len(found)} of {count} ({named})")
+    undecided = [one for one in contrasts if one.verdict == "undecided"]
+    if not parts:
+        return f"No difference between {second} and {first} holds on any of {count} benchmark{'s' * (count > 1)}."
+    said = f"{second} is {' and '.join(parts)} than {first}"
+    if undecided:
+        said += f"; on {len(undecided)} no difference holds ({', '.join(one.name for one in undecided)})"
+    return said + "."
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.3f}".replace("-", "−")

@@ -1,0 +1,7 @@
+"""Where parts are computed: in this process, in workers on this machine, on a Ray cluster, under SLURM."""
+
+from __future__ import annotations
+
+from gate_runner.executors.executor import Executor, Opening, Postponed, executor_names, make_executor
+
+__all__ = ["Executor", "Opening", "Postponed", "executor_names", "make_executor"]

@@ -1,0 +1,109 @@
+"""Workers on this machine: one for each GPU, or as many as asked for on CPUs."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+from gate_runner.errors import UsageError
+from gate_runner.executors.executor import Opening, Postponed
+from gate_runner.executors.slot import Slot
+from gate_runner.runs.observers import Observer
+from gate_runner.runs.part import Part
+from gate_runner.runs.request import RunRequest
+from gate_runner.runs.results import Result
+
+_Event = tuple[Part, Result | Postponed | BaseException | tuple[str, int, int] | None]
+
+
+class LocalExecutor:
+    """Gives parts to worker processes, each of which holds the encoder.
+
+    Args:
+        request: ``workers``, ``device``, ``isolate``, ``time_limit`` and ``retries`` decide.
+
+    Raises:
+        UsageError: options were given: there are none.
+    """
+
+    def __init__(self, request: RunRequest) -> None:
+        if request.executor_options:
+            raise UsageError(f"the local executor takes no options, not {sorted(request.executor_options)}")
+        self.request = request
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        self.shared = {}
+        if request.workers > 1 and "OMP_NUM_THREADS" not in os.environ:
+            self.shared = {"OMP_NUM_THREADS": str(max(1, cores // request.workers))}
+        self.slots = [self._slot(request.device)]
+
+    def open(self) -> Opening:
+        """Start the first worker, and see from it how many GPUs there are."""
+        opening = self.slots[0].open()
+        gpus = len(opening.circumstances["hardware"]["gpus"])
+        if self.request.device == "auto" and gpus > 0:
+            self.slots += [self._slot(f"cuda:{index}") for index in range(1, gpus)]
+        elif not self.request.device.startswith("cuda"):
+            self.slots += [self._slot(self.request.device) for _ in range(1, self.request.workers)]
+        for slot in self.slots:
+            slot.opening = opening  # what the others load must be the same
+        return opening
+
+    def run(self, parts: Sequence[Part], observer: Observer) -> Iterator[Result | Postponed]:
+        """Compute parts in all workers at once."""
+        waiting = deque(parts)
+        events: queue.Queue[_Event] = queue.Queue()
+        for slot in self.slots[: len(parts)]:
+            threading.Thread(target=_serve, args=(slot, waiting, events), daemon=True).start()
+        over = 0
+        while over < len(parts):
+            part, event = events.get()
+            if event is None:
+                observer.started(part.name, part.seed)
+            elif isinstance(event, BaseException):
+                raise event
+            elif isinstance(event, Result | Postponed):
+                over += 1
+                yield event
+            else:
+                observer.progress(part.name, part.seed, *event)
+
+    def close(self) -> None:
+        """Stop all workers."""
+        for slot in self.slots:
+            slot.close()
+
+    def _slot(self, device: str) -> Slot:
+        request = self.request
+        assert isinstance(request.encoder, str)
+        return Slot(
+            request.encoder,
+            device,
+            afresh=request.isolate == "benchmark",
+            time_limit=request.time_limit,
+            retries=request.retries,
+            environment=self.shared,
+        )
+
+
+def _serve(slot: Slot, waiting: deque[Part], events: queue.Queue[_Event]) -> None:
+    """Take parts until there are none; an error that concerns all of them ends this."""
+    while True:
+        try:
+            part = waiting.popleft()
+        except IndexError:
+            return
+
+        def started(part: Part = part) -> None:
+            events.put((part, None))
+
+        def tell(phase: str, done: int, total: int, part: Part = part) -> None:
+            events.put((part, (phase, done, total)))
+
+        try:
+            events.put((part, slot.run(part, started, tell)))
+        except BaseException as error:  # noqa: BLE001 - it is raised again where the parts are waited for
+            events.put((part, error))
+            return

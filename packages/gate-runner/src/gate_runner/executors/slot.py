@@ -1,0 +1,237 @@
+"""A place where one part at a time is computed, in a worker process that is watched and replaced when it dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Any
+
+from gate_runner.errors import EncoderError, StorageError
+from gate_runner.executors.executor import Opening, Postponed
+from gate_runner.executors.worker import COMMAND
+from gate_runner.runs.display import clock
+from gate_runner.runs.lock import BusyError
+from gate_runner.runs.memory import killed_for_memory
+from gate_runner.runs.part import Part, halved
+from gate_runner.runs.results import Result
+
+_DYING = 10.0
+"""Seconds in which a worker whose own watcher was lost notices it and goes."""
+
+Tell = Callable[[str, int, int], None]
+"""Told a phase, and how much of it is done."""
+
+
+class Slot:
+    """Computes parts for one encoder, each up to ``1 + retries`` times.
+
+    Args:
+        encoder: the spec string.
+        device: a torch device, or ``"auto"``.
+        afresh: start a new process for each part.
+        time_limit: seconds after which a part is stopped, or None. Loading the encoder does not count.
+        retries: how often a part that failed is tried again, from its last checkpoint.
+        environment: variables for the worker besides this process's own.
+        directory: the worker's current one, where it exists on this machine.
+    """
+
+    def __init__(
+        self,
+        encoder: str,
+        device: str = "auto",
+        *,
+        afresh: bool = False,
+        time_limit: float | None = None,
+        retries: int = 0,
+        environment: Mapping[str, str] | None = None,
+        directory: str | None = None,
+    ) -> None:
+        self.encoder, self.device = encoder, device
+        self.afresh, self.time_limit, self.retries = afresh, time_limit, retries
+        self.environment = dict(environment or {})
+        self.directory = directory if directory is not None and Path(directory).is_dir() else None
+        self.opening: Opening | None = None
+        self.process: subprocess.Popen[str] | None = None
+        self.events: queue.Queue[Mapping[str, Any] | None] = queue.Queue()
+        self.used = self.closed = False
+
+    def open(self) -> Opening:
+        """Start the worker, where none runs, and load the encoder.
+
+        Returns:
+            What the worker says of it.
+
+        Raises:
+            EncoderError: it cannot be loaded, or is another one than before: weights from no seed, say.
+        """
+        if self.process is not None and self.opening is not None:
+            return self.opening
+        self.process = subprocess.Popen(
+            COMMAND,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **self.environment},
+            cwd=self.directory,
+            start_new_session=True,  # Ctrl-C is for the process that watches
+        )
+        assert self.process.stdout is not None
+        self.events = queue.Queue()
+        threading.Thread(target=_listen, args=(self.process.stdout, self.events), daemon=True).start()
+        if self.closed:  # in the meantime, by another thread
+            self._stop()
+        self._send({"open": {"encoder": self.encoder, "device": self.device}})
+        event = self.events.get()
+        if event is None:
+            raise EncoderError(f"encoder {self.encoder!r}: the process that loads it died: {self._stop()}")
+        if event["event"] == "refused":
+            self._stop()
+            raise EncoderError(str(event["reason"]))
+        opening = Opening(event["description"], event["circumstances"])
+        if self.opening is not None and opening.description != self.opening.description:
+            self._stop()
+            raise EncoderError(
+                f"encoder {self.encoder!r} has other weights each time it is loaded (fingerprints "
+                f"{self.opening.description['fingerprint']} and {opening.description['fingerprint']}): seed them"
+            )
+        self.opening = opening
+        return opening
+
+    def run(self, part: Part, started: Callable[[], None], tell: Tell) -> Result | Postponed:
+        """Compute a part; a crash, or a time limit, is its reason.
+
+        Args:
+            part: what to compute.
+            started: called before each attempt.
+            tell: told of its progress.
+
+        Returns:
+            The result, whose files are written, or that another process computes it.
+
+        Raises:
+            StorageError: the run folder cannot be written.
+            EncoderError: the encoder cannot be loaded any more.
+        """
+        left = self.retries
+        while True:
+            started()
+            outcome = self._attempt(part, tell)
+            if isinstance(outcome, Part):  # killed for want of memory: smaller, and no retry used up
+                part = outcome
+                continue
+            if isinstance(outcome, Postponed) or outcome.status == "ok" or left == 0:
+                return outcome
+            left -= 1
+
+    def close(self) -> None:
+        """Stop the worker, whatever it does; may be called from any thread."""
+        self.closed = True
+        self._stop()
+
+    def _attempt(self, part: Part, tell: Tell) -> Result | Postponed | Part:
+        if self.afresh and self.used:
+            self._stop()
+        opening, self.used = self.open(), True
+        kills, phase = killed_for_memory(), "data"
+        start = time.monotonic()
+        self._send({"part": part.to_mapping()})
+        while True:
+            seconds = time.monotonic() - start
+            try:
+                event = self.events.get(timeout=None if self.time_limit is None else max(0, self.time_limit - seconds))
+            except queue.Empty:
+                self._stop()
+                reason = f"stopped at its time limit of {clock(self.time_limit or 0)}; it goes on from there next time"
+                return failed(part, opening, reason, time.monotonic() - start)
+            if event is None:
+                how = self._stop()
+                if self.closed:
+                    raise EncoderError("closed")  # nobody listens any more
+                if how == _killed(signal.SIGKILL) and killed_for_memory() != kills:
+                    smaller = halved(part, phase.partition(" ")[0]) if phase != "data" else None
+                    if smaller is not None:
+                        return smaller
+                    how = "the system had too little memory for it"
+                return failed(part, opening, f"its process died: {how}", time.monotonic() - start)
+            kind = event["event"]
+            if kind == "progress":
+                phase = str(event["phase"])
+                tell(phase, int(event["done"]), int(event["total"]))
+            elif kind == "busy":
+                return Postponed(part.name, part.seed, str(event["owner"]))
+            elif kind == "storage":
+                raise StorageError(str(event["reason"]))
+            else:
+                result = Result.from_mapping(event["result"], part.name)
+                if "CUDA" in result.reason:  # after some errors a process can no longer use its GPU
+                    self._stop()
+                return result
+
+    def _send(self, order: Mapping[str, Any]) -> None:
+        assert self.process is not None
+        assert self.process.stdin is not None
+        with suppress(OSError):  # it is dead: its last event says so
+            self.process.stdin.write(json.dumps(order) + "\n")
+            self.process.stdin.flush()
+
+    def _stop(self) -> str:
+        """End the worker's whole process group; how it had ended by itself, in words."""
+        process, self.process = self.process, None
+        if process is None:
+            return ""
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=0 if self.closed else 0.2)
+        status = process.poll()
+        with suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                with suppress(OSError):
+                    stream.close()
+        if status is None:
+            return "stopped"
+        return _killed(-status) if status < 0 else f"exit status {status}"
+
+
+def _listen(lines: IO[str], events: queue.Queue[Mapping[str, Any] | None]) -> None:
+    with suppress(ValueError, OSError):  # closed, or cut in the middle of a line
+        for line in lines:
+            events.put(json.loads(line))
+    events.put(None)
+
+
+def _killed(number: int) -> str:
+    return f"signal {number} ({signal.strsignal(number)})"
+
+
+def failed(part: Part, opening: Opening, reason: str, seconds: float = 0.0) -> Result | Postponed:
+    """Write a failed result for a part whose process, or machine, could not.
+
+    Args:
+        part: what was to be computed.
+        opening: of the encoder.
+        reason: in one line.
+        seconds: that it took until then.
+
+    Returns:
+        The result, or that another process computes the part by now.
+
+    Raises:
+        StorageError: the run folder cannot be written.
+    """
+    result = replace(part.blank(opening.description), reason=reason, seconds={"total": seconds})
+    try:
+        with part.folder.working(part.name, part.seed, wait=_DYING):
+            return part.folder.save(result, None)
+    except BusyError as error:
+        return Postponed(part.name, part.seed, error.owner)

@@ -1,0 +1,8 @@
+"""How long a run will take, before it runs: a short probe of this encoder on this machine."""
+
+from __future__ import annotations
+
+from gate_runner.planning.budget import Choice, best_subset
+from gate_runner.planning.plan import PartPlan, Plan, plan
+
+__all__ = ["Choice", "PartPlan", "Plan", "best_subset", "plan"]

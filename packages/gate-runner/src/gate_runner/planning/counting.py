@@ -1,0 +1,77 @@
+"""How many samples a benchmark will have, and some of them, without making or reading them all."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from gate_runner.benchmarks import DataRequest
+from gate_runner.benchmarks.data import Data
+from gate_runner.runs.part import Part
+
+
+class Counted(NamedTuple):
+    """Some samples of a benchmark, and how many there will be.
+
+    Args:
+        data: at most so many samples in each split as were asked for.
+        samples: in the training, validation and test split of the run.
+        seconds: to make or read all of them, where that is done before encoding.
+    """
+
+    data: Data
+    samples: tuple[int, int, int]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class _Noting(DataRequest):
+    """A request that notes how many samples a source would make without a limit."""
+
+    noted: list[int] = field(default_factory=list)
+
+    def cap(self, count: int) -> int:
+        self.noted.append(count)
+        return super().cap(count)
+
+
+def count(part: Part, few: int, size: int) -> Counted:
+    """Load a few samples of each split and find out how many the run will load.
+
+    Sources that make their samples ask the request how many to make, and are asked for few; the time grows with the
+    number. All others are asked for as many as the run.
+
+    Args:
+        part: of the run.
+        few: samples in each split.
+        size: side in pixels at which images are read.
+
+    Returns:
+        The samples, the numbers and the time.
+    """
+    limit = few if part.limit is None else min(few, part.limit)
+    noting = _Noting(part.data_root, limit, size)
+    start = time.perf_counter()
+    data = part.benchmark.load(part.source, noting)
+    seconds = time.perf_counter() - start
+    run = DataRequest(part.data_root, part.limit, size)
+    here = (len(data.train), len(data.validation), len(data.test))
+    if noting.noted:
+        asked = [run.cap(number) for number in noting.noted]
+        samples = (asked[0], asked[1], asked[2]) if len(asked) == 3 else (0, 0, asked[-1])
+        return Counted(data, samples, seconds * sum(samples) / max(1, sum(here)))
+    start = time.perf_counter()
+    whole = part.benchmark.load(part.source, run)
+    samples = (len(whole.train), len(whole.validation), len(whole.test))
+    return Counted(whole.limited(limit), samples, time.perf_counter() - start)
+
+
+def shortened(part: Part, steps: int) -> Part:
+    """The same part with a training of a few steps, validated at its start and its end only."""
+    training = {**part.benchmark.training}
+    if "steps" in training:
+        training["steps"] = steps
+    if "validate_every" in training:
+        training["validate_every"] = steps
+    return replace(part, benchmark=replace(part.benchmark, training=training))

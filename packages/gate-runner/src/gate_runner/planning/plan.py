@@ -1,0 +1,191 @@
+"""A plan: what each part of a run will take, kept in the run folder so that the run can show both."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from gate_runner.errors import UsageError
+from gate_runner.executors.here import device_for
+from gate_runner.executors.slot import Slot
+from gate_runner.planning.budget import Choice, best_subset
+from gate_runner.runs.folder import RunFolder, write
+from gate_runner.runs.part import Part
+from gate_runner.runs.request import RunRequest, parts_of
+
+SCHEMA = "gate-runner/plan/1"
+
+
+@dataclass(frozen=True)
+class PartPlan:
+    """One benchmark and seed of a plan.
+
+    Args:
+        benchmark: its id.
+        name: its name in reports.
+        seed: of the part.
+        seconds: that it will take; 0 where it would fail.
+        peak_bytes: memory of the process at its highest; 0 where it would fail.
+        phases: seconds of data, encode, train, test and the rest.
+        reason: why it would fail, or empty.
+        done: its result is there already.
+        command: runs this part alone, in the same folder; empty where the encoder is no spec string.
+    """
+
+    benchmark: str
+    name: str
+    seed: int
+    seconds: float
+    peak_bytes: int
+    phases: dict[str, float] = field(default_factory=dict)
+    reason: str = ""
+    done: bool = False
+    command: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run will take.
+
+    Args:
+        encoder: its spec.
+        startup_seconds: to start a process and load the encoder.
+        parts: in order, without those that a budget leaves out.
+        workers: parts at the same time.
+        probe_seconds: that the plan itself took.
+        choice: what a budget left over, or None where none was given.
+    """
+
+    encoder: str
+    startup_seconds: float
+    parts: tuple[PartPlan, ...]
+    workers: int = 1
+    probe_seconds: float = 0.0
+    choice: Choice | None = None
+
+    @property
+    def seconds(self) -> float:
+        """All that is left: the start, and the parts, each given to the worker that is free first."""
+        free = [0.0] * self.workers
+        for part in self.parts:
+            if not part.done:
+                free[free.index(min(free))] += part.seconds
+        return self.startup_seconds + max(free) if any(free) else 0.0
+
+    def to_mapping(self) -> dict[str, Any]:
+        """JSON-ready values."""
+        return {"schema": SCHEMA, **asdict(self), "seconds": self.seconds}
+
+
+def plan(request: RunRequest, *, budget: float | None = None) -> Plan:
+    """Measure what a run will take, on a few samples and steps of each benchmark, and write it into the run folder.
+
+    Args:
+        request: the run; nothing of it is computed.
+        budget: seconds that it may take in all; what fits and tells the most is kept, see `best_subset`.
+
+    Returns:
+        The plan. A benchmark that would fail is in it with its reason.
+
+    Raises:
+        UsageError: as in `run`, or a budget that nothing fits.
+    """
+    from gate_runner.encoders import load_encoder
+    from gate_runner.encoders.probe import probe as check
+
+    begin = time.monotonic()
+    parts = parts_of(request)
+    device = device_for(request.device)
+    if isinstance(request.encoder, str):
+        startup = _startup(request.encoder, device) if request.isolate != "none" else 0.0
+        start = time.monotonic()
+        encoder = load_encoder(request.encoder, device=device)
+        startup = startup or time.monotonic() - start
+    else:
+        encoder, startup = request.encoder, 0.0
+        encoder.to(device)
+        check(encoder)
+    planned = [_planned(part, request, first) for part, first in _probed(parts, encoder)]
+    choice = None
+    if budget is not None:
+        planned, choice = _within(planned, budget - startup, request.workers)
+    found = Plan(request.spec, startup, tuple(planned), request.workers, time.monotonic() - begin, choice)
+    write(request.output / "plan.json", (json.dumps(found.to_mapping(), indent=2, sort_keys=True) + "\n").encode())
+    return found
+
+
+def _startup(encoder: str, device: str) -> float:
+    """Seconds to start a worker and load the encoder in it."""
+    slot = Slot(encoder, device)
+    start = time.monotonic()
+    try:
+        slot.open()
+        return time.monotonic() - start
+    finally:
+        slot.close()
+
+
+def _probed(parts: Sequence[Part], encoder: Any) -> list[tuple[Part, dict[str, Any]]]:
+    """Each part with what its benchmark's first seed took."""
+    from gate_runner.planning.probe import probe
+
+    found: dict[str, dict[str, Any]] = {}
+    for part in parts:
+        if part.name in found:
+            continue
+        try:
+            estimate = probe(part, encoder)
+            found[part.name] = {
+                "seconds": estimate.seconds,
+                "peak_bytes": estimate.peak_bytes,
+                "phases": estimate.phases,
+            }
+        except UsageError as error:
+            found[part.name] = {"seconds": 0.0, "peak_bytes": 0, "reason": " ".join(str(error).split())}
+    return [(part, found[part.name]) for part in parts]
+
+
+def _planned(part: Part, request: RunRequest, measured: dict[str, Any]) -> PartPlan:
+    done = RunFolder(request.output).finished(part.name, part.seed, recompute=request.recompute) is not None
+    return PartPlan(part.benchmark.id, part.name, part.seed, **measured, done=done, command=command_for(part, request))
+
+
+def command_for(part: Part, request: RunRequest) -> tuple[str, ...]:
+    """The command line that runs one part alone.
+
+    Args:
+        part: of the run.
+        request: the run.
+
+    Returns:
+        Words for a shell or a scheduler; empty where the encoder is no spec string.
+    """
+    if not isinstance(request.encoder, str):
+        return ()
+    words = ["gate-runner", "run", part.benchmark.id, "--encoder", request.encoder, "--seed", str(part.seed)]
+    words += ["--output", str(request.output), "--source", part.source, "--batch-size", str(request.batch_size)]
+    for flag, value in (
+        ("--data-root", request.data_root),
+        ("--limit", request.limit),
+        ("--device", None if request.device == "auto" else request.device),
+        ("--time-limit", request.time_limit),
+        ("--retries", request.retries or None),
+    ):
+        if value is not None:
+            words += [flag, str(value)]
+    return tuple(words)
+
+
+def _within(planned: list[PartPlan], budget: float, workers: int) -> tuple[list[PartPlan], Choice]:
+    """What a budget keeps; parts that are done, or would fail, cost nothing."""
+    cost: dict[str, float] = {}
+    for part in planned:
+        cost[part.benchmark] = cost.get(part.benchmark, 0.0) + (0.0 if part.done else part.seconds / workers)
+    free = {name for name, seconds in cost.items() if seconds == 0}
+    asked = {name: seconds for name, seconds in cost.items() if name not in free}
+    choice = best_subset(asked, budget) if asked else Choice(())
+    kept = [part for part in planned if part.benchmark in free or part.benchmark in choice.benchmarks]
+    return kept, replace(choice, benchmarks=tuple(dict.fromkeys(part.benchmark for part in kept)))

@@ -1,0 +1,282 @@
+"""From scores on some benchmarks to the expected mean over all of GATE's, by eevee's model of the paper's table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gate_runner.errors import UsageError
+from gate_runner.runs.stored import StoredRun
+
+if TYPE_CHECKING:
+    from eevee import ResultTable
+
+_SUFFIX = {
+    "acc@1": "acc1",
+    "accuracy": "acc1",
+    "miou": "miou",
+    "dice": "dice-score",
+    "mae": "mae-score",
+    "roc_auc": "auc-macro",
+}
+_WORST_COUNT = 3.0
+"""The table's iWildCam score is 100 (1 - MAE / 3): so its two editions fit one another, for each of the 21 models."""
+
+_NOT_CARRIED = (
+    "these scores are on synthetic stand-ins: the prediction does not carry over to the real data sets and says "
+    "nothing about GATE"
+)
+_FROZEN = (
+    "this run froze its encoder, the encoders of the paper's table were fine-tuned: the prediction is off by whatever "
+    "that changes"
+)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """One benchmark of the table.
+
+    Args:
+        benchmark: its id in the table.
+        metric: likewise.
+        value: measured or predicted, in the table's unit (percent; higher is better).
+        low: lower end of the interval; the value itself where it was measured.
+        high: its upper end.
+        measured: the value was given.
+    """
+
+    benchmark: str
+    metric: str
+    value: float
+    low: float
+    high: float
+    measured: bool
+
+
+@dataclass(frozen=True)
+class FullPrediction:
+    """What a model may be expected to score on every benchmark of the paper's table.
+
+    Args:
+        model: its name.
+        mean: expected mean of all headline metrics of the table, in percent.
+        low: lower end of its interval.
+        high: its upper end.
+        level: share of new models that the intervals are meant to hold for.
+        rank: expected place among the table's models and this one, by the table's standardised scores.
+        of: number of models in that ranking.
+        benchmarks: in the table's order.
+        warnings: what limits the prediction; never empty for a run.
+    """
+
+    model: str
+    mean: float
+    low: float
+    high: float
+    level: float
+    rank: int
+    of: int
+    benchmarks: tuple[Expected, ...]
+    warnings: tuple[str, ...]
+
+
+def predict_full(
+    scores: Mapping[str, float], *, model: str = "new", level: float = 0.9, warnings: Iterable[str] = ()
+) -> FullPrediction:
+    """Expected scores on all 30 benchmarks of the paper's table, from those on some of them.
+
+    Each benchmark's value and interval are ``eevee.predict``'s. The interval of the mean is conformal: each of the
+    table's models is left out in turn, its mean is predicted from the same benchmarks, and the half-width is the
+    ceil(level (n + 1))-th smallest of the n absolute errors.
+
+    Args:
+        scores: in the table's unit (percent; iWildCam as 100 (1 - MAE / 3)), by metric id (``cifar100/acc1``) or
+            benchmark id (``cifar100``).
+        model: what to call the model.
+        level: in (0, 1); with 21 models at most 21 / 22.
+        warnings: to be passed on with the result.
+
+    Returns:
+        Means, intervals and rank, and warnings where the scores lie outside of what the table covers.
+
+    Raises:
+        UsageError: no score, a name that the table does not have, a score outside 0 to 100, or shares where percents
+            are expected; the message shows it.
+
+    Example:
+        >>> found = predict_full({"cifar100": 75.0, "ade20k": 40.0, "mini": 93.0})
+        >>> found.low < found.mean < found.high, len(found.benchmarks)
+        (True, 30)
+
+    Source:
+        EEVEE/GATE, table 2 (21 fine-tuned models). The paper predicts all metrics from a subset with an MLP; ridge
+        regression ranks as well there and gives intervals. The interval of the mean is ours.
+    """
+    import eevee
+
+    table = eevee.load_table("gate")
+    _check(scores, table, level)
+    owners = {metric.id: metric.benchmark for metric in table.metrics} | {one: one for one in table.benchmark_ids}
+    chosen = list(dict.fromkeys(owners[name] for name in scores))
+    if model in table.models:
+        model = f"{model} (new)"
+    found = eevee.predict(table, chosen, {model: dict(scores)}, level=level).models[model]
+    single = {metric.benchmark: metric.id for metric in table.metrics}
+    given = {single[owners[name]] for name in scores}
+    half = _half_width(table, chosen, given, level)
+    mean = math.fsum(cell.value for cell in found.cells.values()) / len(found.cells)
+    said = list(warnings)
+    if found.outside:
+        said.append(f"outside of what the table's models reach: {', '.join(found.outside)}")
+    if found.extrapolates:
+        said.append("this combination of scores is unlike every model of the table: the prediction extrapolates")
+    if len(chosen) < 4:
+        said.append(
+            f"only {len(chosen)} of the table's {len(table.benchmark_ids)} benchmarks given: a rough prediction"
+        )
+    return FullPrediction(
+        model=model,
+        mean=mean,
+        low=mean - half,
+        high=mean + half,
+        level=level,
+        rank=found.rank,
+        of=len(table.models) + 1,
+        benchmarks=tuple(
+            Expected(metric.benchmark, metric.id, cell.value, cell.low, cell.high, cell.given)
+            for metric in table.metrics
+            for cell in [found.cells[metric.id]]
+        ),
+        warnings=tuple(said),
+    )
+
+
+def predict_run(run: StoredRun, *, accept_stand_ins: bool = False, level: float = 0.9) -> FullPrediction:
+    """Expected scores on all benchmarks of the paper's table, from a finished run.
+
+    Args:
+        run: with results on real data of benchmarks that the table has; several seeds are averaged.
+        accept_stand_ins: predict from synthetic stand-ins all the same; the first warning then says that it does not
+            carry over.
+        level: of the intervals.
+
+    Returns:
+        As `predict_full`, with what separates this run from the paper's among the warnings.
+
+    Raises:
+        UsageError: the run holds stand-ins only, or nothing that the table has.
+    """
+    import eevee
+
+    known = set(eevee.load_table("gate").metric_ids)
+    values: dict[str, list[float]] = {}
+    warnings: list[str] = []
+    refused: list[str] = []
+    for result in run.results:
+        if result.status != "ok":
+            continue
+        score = result.scores[0]
+        metric = f"{result.benchmark}/{_SUFFIX.get(score.metric, score.metric)}"
+        if metric not in known:
+            continue
+        if result.source == "micro" and not accept_stand_ins:
+            refused.append(result.name)
+            continue
+        values.setdefault(metric, []).append(
+            100 * (1 - score.value / _WORST_COUNT) if score.metric == "mae" else 100 * score.value
+        )
+        if result.source == "micro" and _NOT_CARRIED not in warnings:
+            warnings.insert(0, _NOT_CARRIED)
+        if result.task == "few-shot":
+            ways, shots = result.training.get("ways"), result.training.get("shots")
+            said = f"few-shot episodes here have {ways} ways and {shots} shots, the paper's 5 to 50 and 2 to 15"
+            if said not in warnings:
+                warnings.append(said)
+    if not values:
+        if refused:
+            names = ", ".join(dict.fromkeys(refused))
+            raise UsageError(
+                f"{run.path} holds synthetic stand-ins ({names}), and scores on stand-ins do not carry over to the "
+                "real data sets; give a CSV of real scores ('model,cifar100,mini,...', percent), or --accept-stand-ins"
+            )
+        raise UsageError(f"{run.path} holds no finished benchmark of the paper's table ({', '.join(sorted(known))})")
+    if refused:
+        warnings.append(f"left out, as synthetic stand-ins: {', '.join(dict.fromkeys(refused))}")
+    means = {metric: min(100.0, max(0.0, math.fsum(one) / len(one))) for metric, one in values.items()}
+    return predict_full(means, model=run.label, level=level, warnings=[*warnings, _FROZEN])
+
+
+def predict_file(path: Path, *, level: float = 0.9) -> list[FullPrediction]:
+    """Expected scores of every model of a CSV file.
+
+    Args:
+        path: a column ``model`` and a column for each benchmark of the paper's table that was measured, in percent;
+            empty cells are left out.
+        level: of the intervals.
+
+    Returns:
+        A prediction per row.
+
+    Raises:
+        UsageError: a column or value that cannot be used; the message names the model, or file, line and column.
+    """
+    import eevee
+
+    try:
+        rows = eevee.read_scores(path)
+    except eevee.EeveeError as error:
+        raise UsageError(str(error)) from error
+    found = []
+    for model, scores in rows.items():
+        try:
+            found.append(predict_full(scores, model=model, level=level))
+        except UsageError as error:
+            raise UsageError(f"{path}, model {model!r}: {error}") from error
+    return found
+
+
+def _check(scores: Mapping[str, float], table: ResultTable, level: float) -> None:
+    names = {*table.metric_ids, *table.benchmark_ids}
+    count = len(table.models)
+    if not 0 < level <= count / (count + 1):
+        raise UsageError(
+            f"level must lie between 0 and {count}/{count + 1} with {count} models in the table, not {level}"
+        )
+    if not scores:
+        raise UsageError("no score given; expected at least one, e.g. cifar100")
+    for name, value in scores.items():
+        if name not in names:
+            from gate_runner.errors import unknown
+
+            raise unknown("benchmark of the paper's table", name, sorted(table.benchmark_ids))
+        if not (math.isfinite(value) and 0 <= value <= 100):
+            raise UsageError(f"{name} is {value}; expected a score in percent, 0 to 100, higher being better")
+    if len(scores) > 1 and all(value <= 1 for value in scores.values()):
+        raise UsageError(f"all scores are at most 1 ({dict(scores)}): the table is in percent, not in shares")
+
+
+def _half_width(table: ResultTable, chosen: list[str], given: set[str], level: float) -> float:
+    """The conformal half-width of the mean: each model of the table left out in turn."""
+    import eevee
+
+    errors = []
+    for row, model in enumerate(table.models):
+        others = [index for index in range(len(table.models)) if index != row]
+        rest = replace(
+            table,
+            models=tuple(table.models[index] for index in others),
+            groups=tuple(table.groups[index] for index in others),
+            values=table.values[others],
+        )
+        own = {
+            metric.id: float(table.values[row, column])
+            for column, metric in enumerate(table.metrics)
+            if metric.id in given
+        }
+        cells = eevee.predict(rest, chosen, {model: own}, level=0.9).models[model].cells
+        predicted = math.fsum(cell.value for cell in cells.values()) / len(cells)
+        errors.append(abs(predicted - float(table.values[row].mean())))
+    return sorted(errors)[math.ceil(level * (len(errors) + 1)) - 1]

@@ -1,0 +1,9 @@
+"""What runs found, for people: one self-contained page, and tables for papers."""
+
+from __future__ import annotations
+
+from gate_runner.reports.contents import Cell, Contents, Row, gather
+from gate_runner.reports.page import build_page
+from gate_runner.reports.tables import as_csv, as_latex, as_markdown
+
+__all__ = ["Cell", "Contents", "Row", "as_csv", "as_latex", "as_markdown", "build_page", "gather"]

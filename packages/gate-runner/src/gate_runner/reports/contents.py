@@ -1,0 +1,279 @@
+"""What a report shows, before any form is given to it: a row per benchmark, a cell per run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean
+from typing import Any
+
+from gate_runner.benchmarks import TASKS
+from gate_runner.comparison import holm, paired_test
+from gate_runner.runs.results import Result
+from gate_runner.runs.stored import StoredRun
+
+_PERMUTATIONS = 1999
+PHASES = ("data", "encode", "train", "test")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run on one benchmark, its seeds taken together.
+
+    Args:
+        value: headline metric, mean over seeds; None where there is no score.
+        low: lower end of the 95 % interval, mean over seeds.
+        high: upper end likewise.
+        chance: mean over seeds.
+        by_seed: the value with each seed.
+        share: how far from chance to perfect, (value - chance) / (perfect - chance); negative below chance.
+        rank: 1 for the best value of the row; None where there are not two values that can be ranked.
+        near_best: the paired test does not tell this value from the row's best.
+        reason: why there is no score.
+        seconds: by phase, summed over seeds.
+        joules: in total over devices and seeds; None where nothing was measured.
+        curve: for each seed steps and validation values.
+        direction: ``"higher"`` or ``"lower"`` is better.
+    """
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    chance: float | None = None
+    by_seed: tuple[float, ...] = ()
+    share: float | None = None
+    rank: int | None = None
+    near_best: bool = False
+    reason: str = ""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    joules: float | None = None
+    curve: tuple[tuple[tuple[float, float], ...], ...] = ()
+    direction: str = "higher"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One benchmark.
+
+    Args:
+        name: in reports; stand-ins begin with ``micro/``.
+        benchmark: its id.
+        source: where the data came from.
+        task: its task type.
+        metric: the headline metric; empty where every run failed.
+        direction: ``"higher"`` or ``"lower"`` is better.
+        note: e.g. "synthetic stand-in".
+        samples: how many were tested.
+        mixed: why the runs' values cannot be ranked (other data, other limits); empty where they can.
+        cells: by label; a run that did not run the benchmark has none.
+    """
+
+    name: str
+    benchmark: str
+    source: str
+    task: str
+    metric: str
+    direction: str
+    note: str
+    samples: int
+    mixed: str
+    cells: Mapping[str, Cell]
+
+
+@dataclass(frozen=True)
+class Contents:
+    """All that a report shows.
+
+    Args:
+        runs: in the order given.
+        rows: by task type, then name.
+        mean_ranks: for each label its mean rank over the benchmarks that all runs finished; empty for one run.
+        shares: for each label and task type the mean of ``Cell.share``.
+    """
+
+    runs: tuple[StoredRun, ...]
+    rows: tuple[Row, ...]
+    mean_ranks: Mapping[str, float]
+    shares: Mapping[str, Mapping[str, float]]
+
+    @property
+    def labels(self) -> list[str]:
+        """What the runs are called."""
+        return [run.label for run in self.runs]
+
+    @property
+    def tasks(self) -> list[str]:
+        """The task types that occur, in the order of `TASKS`."""
+        return list(dict.fromkeys(row.task for row in self.rows))
+
+    @property
+    def stand_ins(self) -> int:
+        """How many benchmarks are synthetic stand-ins."""
+        return sum(row.source == "micro" for row in self.rows)
+
+    @property
+    def failures(self) -> list[tuple[str, str, str]]:
+        """Label, benchmark and reason of every failure."""
+        return [(label, row.name, cell.reason) for row in self.rows for label, cell in row.cells.items() if cell.reason]
+
+
+def gather(runs: Sequence[StoredRun], *, tests: bool = True) -> Contents:
+    """Arrange runs as rows of benchmarks.
+
+    Args:
+        runs: with distinct labels, at least one.
+        tests: look by paired permutation tests (1,999 permutations, Holm within a row, 5 %) which values cannot be
+            told from the best of their row.
+
+    Returns:
+        The contents of a report.
+
+    Raises:
+        DataError: per-sample outcomes that a test needs cannot be read.
+    """
+    results: dict[str, dict[str, tuple[Result, ...]]] = {}
+    for run in runs:
+        for result in run.results:
+            results.setdefault(result.name, {})[run.label] = run.named(result.name)
+    order = {task: index for index, task in enumerate(TASKS)}
+    names = sorted(results, key=lambda name: (order.get(_one(results[name]).task, len(order)), name))
+    rows = [_row(results[name], {run.label: run for run in runs}, tests) for name in names]
+    shares: dict[str, dict[str, float]] = {}
+    for run in runs:
+        per_task: dict[str, list[float]] = {}
+        for row in rows:
+            share = row.cells[run.label].share if run.label in row.cells else None
+            if share is not None:
+                per_task.setdefault(row.task, []).append(share)
+        shares[run.label] = {task: fmean(values) for task, values in per_task.items()}
+    return Contents(tuple(runs), tuple(rows), _mean_ranks(rows, [run.label for run in runs]), shares)
+
+
+def _one(found: Mapping[str, tuple[Result, ...]]) -> Result:
+    """A result with a score where there is one."""
+    every = [result for results in found.values() for result in results]
+    return next((result for result in every if result.scores), every[0])
+
+
+def _row(found: Mapping[str, tuple[Result, ...]], runs: Mapping[str, StoredRun], tests: bool) -> Row:
+    example = _one(found)
+    cells = {label: _cell(results) for label, results in found.items()}
+    mixed = _mixed(found)
+    if not mixed:
+        cells = _ranked(cells)
+        if tests:
+            cells = _near_best(cells, found, runs)
+    return Row(
+        name=example.name,
+        benchmark=example.benchmark,
+        source=example.source,
+        task=example.task,
+        metric=example.scores[0].metric if example.scores else "",
+        direction=example.scores[0].direction if example.scores else "higher",
+        note=example.note or ("synthetic stand-in" if example.source == "micro" else ""),
+        samples=int(example.data.get("test", 0)),
+        mixed=mixed,
+        cells=cells,
+    )
+
+
+def _cell(results: Sequence[Result]) -> Cell:
+    seconds = {phase: sum(float(one.seconds.get(phase, 0.0)) for one in results) for phase in (*PHASES, "total")}
+    joules = [_joules(one.energy) for one in results]
+    energy = sum(value for value in joules if value is not None) if None not in joules else None
+    failed = [one for one in results if one.status != "ok"]
+    if failed:
+        return Cell(reason=failed[0].reason or "no reason given", seconds=seconds, joules=energy)
+    scores = [one.scores[0] for one in results]
+    value, chance = (fmean(getattr(score, name) for score in scores) for name in ("value", "chance"))
+    perfect = 1.0 if scores[0].direction == "higher" else 0.0
+    return Cell(
+        value=value,
+        low=fmean(score.low for score in scores),
+        high=fmean(score.high for score in scores),
+        chance=chance,
+        by_seed=tuple(score.value for score in scores),
+        share=(value - chance) / (perfect - chance) if perfect != chance else None,
+        seconds=seconds,
+        joules=energy,
+        curve=tuple(_curve(one.training) for one in results),
+        direction=scores[0].direction,
+    )
+
+
+def _joules(energy: Mapping[str, Any]) -> float | None:
+    totals = [phases["total"] for phases in energy.get("joules", {}).values() if "total" in phases]
+    return float(sum(totals)) if totals else None
+
+
+def _curve(training: Mapping[str, Any]) -> tuple[tuple[float, float], ...]:
+    points = []
+    for row in training.get("validation", ()):
+        values = [value for key, value in row.items() if key != "step"]
+        if values:
+            points.append((float(row["step"]), float(values[0])))
+    return tuple(points)
+
+
+def _mixed(found: Mapping[str, tuple[Result, ...]]) -> str:
+    done = [result for results in found.values() for result in results if result.status == "ok"]
+    for what, values in (
+        ("data", {str(result.data.get("sha256")) for result in done}),
+        ("limits", {str(result.limit) for result in done}),
+        ("metrics", {result.scores[0].metric for result in done}),
+    ):
+        if len(values) > 1:
+            return f"not ranked: the runs saw different {what}"
+    return ""
+
+
+def _ranked(cells: Mapping[str, Cell]) -> dict[str, Cell]:
+    values = [_signed(cell) for cell in cells.values() if cell.value is not None]
+    if len(values) < 2:
+        return dict(cells)
+    return {
+        label: cell if cell.value is None else replace(cell, rank=1 + sum(value > _signed(cell) for value in values))
+        for label, cell in cells.items()
+    }
+
+
+def _signed(cell: Cell) -> float:
+    assert cell.value is not None
+    return cell.value if cell.direction == "higher" else -cell.value
+
+
+def _near_best(
+    cells: Mapping[str, Cell], found: Mapping[str, tuple[Result, ...]], runs: Mapping[str, StoredRun]
+) -> dict[str, Cell]:
+    """Mark what a paired test does not tell from the best; runs with other seeds are not tested."""
+    best = next((label for label, cell in cells.items() if cell.rank == 1), None)
+    if best is None:
+        return dict(cells)
+    seeds = [one.seed for one in found[best]]
+    others = [
+        label
+        for label, cell in cells.items()
+        if label != best and cell.value is not None and [one.seed for one in found[label]] == seeds
+    ]
+    metric = found[best][0].scores[0].metric
+    outcomes = {label: [runs[label].outcomes(one) for one in found[label]] for label in (best, *others)}
+    tests = [
+        paired_test(
+            metric, outcomes[best], outcomes[label], resamples=400 if len(seeds) > 1 else 1, permutations=_PERMUTATIONS
+        ).p
+        for label in others
+        if len(outcomes[label][0]) == len(outcomes[best][0])
+    ]
+    near = (
+        {label for label, p in zip(others, holm(tests), strict=True) if p > 0.05}
+        if len(tests) == len(others)
+        else set()
+    )
+    return {label: replace(cell, near_best=label in near) for label, cell in cells.items()}
+
+
+def _mean_ranks(rows: Sequence[Row], labels: Sequence[str]) -> dict[str, float]:
+    shared = [row for row in rows if all(label in row.cells and row.cells[label].rank for label in labels)]
+    if len(labels) < 2 or not shared:
+        return {}
+    return {label: fmean(row.cells[label].rank or 0 for row in shared) for label in labels}

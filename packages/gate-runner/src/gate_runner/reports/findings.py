@@ -1,0 +1,101 @@
+"""The first thing a reader sees: what the figures say, in sentences."""
+
+from __future__ import annotations
+
+from statistics import fmean
+
+from gate_runner.reports.contents import Contents
+
+
+def title(contents: Contents) -> str:
+    """A heading that names the encoder, or how many there are."""
+    labels = contents.labels
+    if len(labels) == 1:
+        return f"{labels[0]} on {_count(len(contents.rows), 'benchmark')}"
+    return f"{len(labels)} encoders on {_count(len(contents.rows), 'benchmark')}"
+
+
+def banner(contents: Contents) -> str:
+    """What must be known about stand-ins; empty where there are none."""
+    made, count = contents.stand_ins, len(contents.rows)
+    if not made:
+        return ""
+    which = "Every benchmark here" if made == count else f"{made} of {count} benchmarks here"
+    verb = "is a synthetic stand-in" if made == count or made == 1 else "are synthetic stand-ins"
+    return (
+        f"{which} {verb}: images made from seeds, named micro/… after the data set whose place they take. Scores on "
+        "stand-ins compare encoders on stand-ins; they are not scores on the real data sets."
+    )
+
+
+def findings(contents: Contents, tested: bool) -> list[str]:
+    """Sentences, most important first.
+
+    Args:
+        contents: of the report.
+        tested: whether paired tests were made.
+
+    Returns:
+        Plain text.
+    """
+    found = _leader(contents, tested) if len(contents.runs) > 1 else _single(contents)
+    failures = contents.failures
+    if failures:
+        where = ", ".join(dict.fromkeys(name for _, name, _ in failures))
+        found.append(f"{_count(len(failures), 'benchmark run')} failed ({where}); the reasons are below.")
+    return found
+
+
+def _leader(contents: Contents, tested: bool) -> list[str]:
+    ranked = [row for row in contents.rows if any(cell.rank for cell in row.cells.values())]
+    if not contents.mean_ranks:
+        return ["The runs share no benchmark that all of them finished, so there are no mean ranks."]
+    order = sorted(contents.mean_ranks, key=lambda name: contents.mean_ranks[name])
+    first, second = order[0], order[1]
+    means = contents.mean_ranks
+    shared = sum(all(name in row.cells and row.cells[name].rank for name in order) for row in contents.rows)
+    over = f"over the {_count(shared, 'benchmark')} that every run finished"
+    if means[first] == means[second]:
+        said = f"{first} and {second} share the best mean rank, {means[first]:.1f} {over}."
+    else:
+        said = f"{first} has the best mean rank, {means[first]:.1f} {over}, before {second} with {means[second]:.1f}."
+    close = [row.name for row in ranked if any(cell.near_best for cell in row.cells.values())]
+    sentences = [said]
+    if close:
+        named = f": {', '.join(close)}" if len(close) <= 6 else ""
+        sentences.append(
+            f"On {len(close)} of {_count(len(ranked), 'benchmark')} a paired test does not tell the best value from at "
+            f"least one other (marked ≈){named}."
+        )
+    elif tested:
+        sentences.append("Wherever two runs can be compared, a paired test tells the best value from all others.")
+    return sentences
+
+
+def _single(contents: Contents) -> list[str]:
+    (name,) = contents.labels
+    rows = [(row, row.cells[name]) for row in contents.rows if row.cells[name].share is not None]
+    if not rows:
+        return []
+    blind = []
+    for row, cell in rows:
+        assert cell.low is not None
+        assert cell.high is not None
+        assert cell.chance is not None
+        if not (cell.low > cell.chance if row.direction == "higher" else cell.high < cell.chance):
+            blind.append(row.name)
+    average = fmean(cell.share or 0.0 for _, cell in rows)
+    sentences = []
+    sentences.append(
+        f"On average {name} goes {average:.0%} of the way from chance to a perfect score, over "
+        f"{_count(len(rows), 'benchmark')}."
+    )
+    if blind:
+        sentences.append(f"Not above chance, interval and all: {', '.join(blind)}.")
+    else:
+        sentences.append("Every score is better than chance, interval and all.")
+    return sentences
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,129 @@
+"""The table of scores for papers and spreadsheets: Markdown, CSV, LaTeX."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from gate_runner.reports.contents import Cell, Contents, Row
+from gate_runner.reports.scores import number, shown_metric
+
+_LATEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+}  # fmt: skip
+
+
+def as_markdown(contents: Contents) -> str:
+    """A Markdown table: value and interval, the best of each row bold.
+
+    Args:
+        contents: of the report.
+
+    Returns:
+        Lines, with a remark on stand-ins where there are any.
+    """
+
+    def escaped(text: str) -> str:
+        return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
+
+    def shown(cell: Cell | None) -> str:
+        text = _text(cell, "–")
+        return f"**{text}**" if _is_best(cell) else text
+
+    lines = [
+        f"| benchmark | metric | chance | {' | '.join(escaped(name) for name in contents.labels)} |",
+        f"|---|---|---|{'---|' * len(contents.runs)}",
+    ]
+    for row in contents.rows:
+        cells = " | ".join(shown(row.cells.get(name)) for name in contents.labels)
+        lines.append(f"| {escaped(row.name)} | {shown_metric(row)} | {_chance(row)} | {cells} |")
+    return "\n".join(lines) + "\n" + (f"\n{_remark(contents)}\n" if contents.stand_ins else "")
+
+
+def as_csv(contents: Contents) -> str:
+    """A row per benchmark and run, every figure unrounded.
+
+    Args:
+        contents: of the report.
+
+    Returns:
+        CSV text whose first line names the columns. A text that a spreadsheet would take for a formula gets a quote
+        in front.
+    """
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(
+        ["run", "benchmark", "task", "source", "note", "metric", "direction", "value", "low", "high", "chance",
+         "rank", "near_best", "seeds", "samples", "seconds", "joules", "failed"]
+    )  # fmt: skip
+    for row in contents.rows:
+        for name, cell in row.cells.items():
+            values = [
+                name, row.name, row.task, row.source, row.note, row.metric, row.direction, cell.value, cell.low,
+                cell.high, cell.chance, cell.rank, int(cell.near_best), len(cell.by_seed), row.samples,
+                cell.seconds.get("total"), cell.joules, cell.reason,
+            ]  # fmt: skip
+            writer.writerow([_inert(value) if isinstance(value, str) else value for value in values])
+    return buffer.getvalue()
+
+
+def as_latex(contents: Contents) -> str:
+    """A ``tabular`` for the package booktabs, the best of each row bold.
+
+    Args:
+        contents: of the report.
+
+    Returns:
+        LaTeX source.
+    """
+
+    def escaped(text: str) -> str:
+        return "".join(_LATEX.get(sign, sign) for sign in text)
+
+    def shown(cell: Cell | None) -> str:
+        if cell is None or cell.value is None or cell.low is None or cell.high is None:
+            return _text(cell, "--")
+        value = number(cell.value)
+        value = rf"\textbf{{{value}}}" if _is_best(cell) else value
+        near = r"$^{\approx}$" if cell.near_best else ""
+        return rf"{value}{near} {{\scriptsize [{number(cell.low)}, {number(cell.high)}]}}"
+
+    heads = " & ".join(escaped(name) for name in contents.labels)
+    lines = [
+        rf"\begin{{tabular}}{{llr{'l' * len(contents.runs)}}}",
+        r"\toprule",
+        rf"benchmark & metric & chance & {heads} \\",
+        r"\midrule",
+    ]
+    for row in contents.rows:
+        arrow = "" if not row.metric else r" $\uparrow$" if row.direction == "higher" else r" $\downarrow$"
+        cells = " & ".join(shown(row.cells.get(name)) for name in contents.labels)
+        lines.append(rf"{escaped(row.name)} & {escaped(row.metric)}{arrow} & {_chance(row)} & {cells} \\")
+    lines += [r"\bottomrule", r"\end{tabular}"]
+    return "\n".join(lines) + "\n" + (f"% {_remark(contents)}\n" if contents.stand_ins else "")
+
+
+def _text(cell: Cell | None, dash: str) -> str:
+    if cell is None:
+        return "not run"
+    if cell.value is None or cell.low is None or cell.high is None:
+        return "failed"
+    return f"{number(cell.value)} ({number(cell.low)}{dash}{number(cell.high)}){' ≈' if cell.near_best else ''}"
+
+
+def _is_best(cell: Cell | None) -> bool:
+    return cell is not None and cell.rank == 1
+
+
+def _chance(row: Row) -> str:
+    return next((number(cell.chance) for cell in row.cells.values() if cell.chance is not None), "")
+
+
+def _remark(contents: Contents) -> str:
+    return "micro/: synthetic stand-ins, not scores on the real data sets" if contents.stand_ins else ""
+
+
+def _inert(text: str) -> str:
+    """A spreadsheet runs what begins like a formula."""
+    return f"'{text}" if text[:1] in ("=", "+", "@", "\t", "\r") or (text[:1] == "-" and len(text) > 1) else text

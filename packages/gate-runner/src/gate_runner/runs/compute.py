@@ -1,0 +1,146 @@
+"""Compute one part: in this process, under its lock, to its files."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gate_runner.benchmarks import DataRequest
+from gate_runner.energy import EnergyMeter
+from gate_runner.errors import DataError, StorageError, UsageError
+from gate_runner.runs.memory import PeakMemory, is_out_of_memory, release
+from gate_runner.runs.part import Part, halved, with_kept_sizes
+from gate_runner.runs.remembered import Remembered
+from gate_runner.runs.results import Result, Score
+from gate_runner.tasks.job import Phases
+
+if TYPE_CHECKING:
+    from gate_runner.encoders.encoder import Encoder
+    from gate_runner.tasks import Progress
+
+_LOG = logging.getLogger(__name__)
+_STORAGE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
+
+
+def run_part(
+    part: Part,
+    encoder: Encoder,
+    description: Mapping[str, Any],
+    progress: Progress,
+) -> Result:
+    """Compute a part and write its files; whatever goes wrong in it becomes its reason.
+
+    Where memory does not suffice, the encoder's batch is halved, or a training batch is passed in twice as many parts,
+    until the part fits or nothing can be halved any more; the smaller sizes are kept for an interrupted part.
+
+    Args:
+        part: what to compute.
+        encoder: made from ``part.encoder``, on its device.
+        description: what `Encoder.describe` says of it.
+        progress: told how far the work is.
+
+    Returns:
+        The result that was written, or the good one that was already there.
+
+    Raises:
+        BusyError: another process computes this part; nothing was done.
+        StorageError: the run folder cannot be written.
+    """
+    folder = part.folder
+    with folder.working(part.name, part.seed):
+        try:
+            there = folder.finished(part.name, part.seed)
+        except DataError:  # the caller knows of it and asked for it to be computed again
+            there = None
+        if there is not None:
+            return there
+        folder.sweep(part.name, part.seed)
+        part = with_kept_sizes(part)
+        start = time.perf_counter()
+        meter = EnergyMeter(str(encoder.device))
+        while True:
+            phases = Phases(meter.around)
+            try:
+                result, samples = _compute(part, encoder, description, progress, phases, start)
+                return folder.save(replace(result, energy=meter.read()), samples)
+            except StorageError:
+                raise
+            except Exception as error:
+                if isinstance(error, OSError) and error.errno in _STORAGE:
+                    raise StorageError.about(Path(error.filename or part.output), error) from error
+                smaller = halved(part, phases.latest) if is_out_of_memory(error) else None
+                if smaller is None:
+                    _LOG.debug("%s failed", part.name, exc_info=True)
+                    seconds = {**phases.seconds, "total": time.perf_counter() - start}
+                    failed = replace(
+                        part.blank(description), reason=_reason(error), seconds=seconds, energy=meter.read()
+                    )
+                    return folder.save(failed, None)
+                part = smaller
+            release()  # outside of the except clause, where the traceback no longer holds the tensors
+
+
+def _compute(
+    part: Part,
+    encoder: Encoder,
+    description: Mapping[str, Any],
+    progress: Progress,
+    phases: Phases,
+    start: float,
+) -> tuple[Result, np.ndarray]:
+    from gate_runner.tasks import Job, run_task
+
+    memory = PeakMemory()
+    progress("data", 0, 1)
+    with phases.timed("data"):
+        data = part.benchmark.load(part.source, DataRequest(part.data_root, part.limit, encoder.image_size))
+    progress("encode train", 0, 1)  # who watches must know it, should the first batch be too large
+    checkpoint = part.folder.unfinished_file(part.name, part.seed)
+    checkpoint.parent.mkdir(parents=True, exist_ok=True)
+    remembered = Remembered(part.folder.features_folder(part.name, part.seed))
+    job = Job(
+        encoder=remembered.encoder(encoder),
+        benchmark=part.benchmark,
+        data=data,
+        seed=part.seed,
+        batch_size=part.batch_size,
+        parts=part.parts,
+        checkpoint=checkpoint,
+        progress=progress,
+        phases=phases,
+    )
+    outcome = run_task(job)
+    result = replace(
+        part.blank(description),
+        status="ok",
+        note=data.note,
+        scores=tuple(Score(**asdict(score)) for score in outcome.scores),
+        data={
+            "train": len(data.train),
+            "validation": len(data.validation),
+            "test": len(data.test),
+            "classes": len(data.classes),
+            "sha256": data.digest(),
+        },
+        training={**outcome.training, **_sizes(part)},
+        seconds={**phases.seconds, "total": time.perf_counter() - start},
+        memory=memory.read(),
+    )
+    return result, outcome.samples
+
+
+def _sizes(part: Part) -> dict[str, int]:
+    """What a reader needs to compute the same features again."""
+    return {"encoder_batch": part.batch_size, **({"parts": part.parts} if part.parts > 1 else {})}
+
+
+def _reason(error: Exception) -> str:
+    text = next(iter(str(error).splitlines()), "") or "no message"
+    return text if isinstance(error, UsageError) else f"{type(error).__name__}: {text}"

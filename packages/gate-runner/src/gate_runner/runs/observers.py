@@ -1,0 +1,101 @@
+"""What a run tells about itself, and to whom: displays, trackers, anything that wants to look on."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from gate_runner.runs.results import Result
+
+
+class Planned(NamedTuple):
+    """A part of a run before it starts: expected seconds, whether its result is there, whether a plan measured them."""
+
+    name: str
+    seed: int
+    seconds: float
+    done: bool
+    measured: bool = False
+
+
+class Observer:
+    """Told of a run, in the process and thread that started it; every method may be left out.
+
+    Parts may be computed elsewhere and at the same time: calls of different (name, seed) can alternate, those of one
+    part come in order.
+    """
+
+    def opened(self, encoder: str, output: Path) -> None:
+        """All names are known; the encoder is about to be loaded."""
+
+    def planned(self, parts: Sequence[Planned]) -> None:
+        """The checks are over; this is what will run."""
+
+    def started(self, name: str, seed: int) -> None:
+        """A part starts, perhaps again."""
+
+    def progress(self, name: str, seed: int, phase: str, done: int, total: int) -> None:
+        """A part is so far; phases are ``data``, ``encode SPLIT`` and ``train`` (``done`` is the optimiser step)."""
+
+    def postponed(self, name: str, seed: int, owner: str) -> None:
+        """Another process computes this part; its result is waited for after the others."""
+
+    def finished(self, result: Result) -> None:
+        """A part is over, and its files are written."""
+
+    def closed(self, results: Sequence[Result]) -> None:
+        """Everything is over."""
+
+
+class Audience(Observer):
+    """Several observers as one. One that raises is warned about and told nothing more: the run goes on.
+
+    Args:
+        members: told in this order.
+    """
+
+    def __init__(self, members: Sequence[Observer]) -> None:
+        self.members = list(members)
+
+    def opened(self, encoder: str, output: Path) -> None:
+        """Tell all."""
+        self._tell(lambda one: one.opened(encoder, output))
+
+    def planned(self, parts: Sequence[Planned]) -> None:
+        """Tell all."""
+        self._tell(lambda one: one.planned(parts))
+
+    def started(self, name: str, seed: int) -> None:
+        """Tell all."""
+        self._tell(lambda one: one.started(name, seed))
+
+    def progress(self, name: str, seed: int, phase: str, done: int, total: int) -> None:
+        """Tell all."""
+        self._tell(lambda one: one.progress(name, seed, phase, done, total))
+
+    def postponed(self, name: str, seed: int, owner: str) -> None:
+        """Tell all."""
+        self._tell(lambda one: one.postponed(name, seed, owner))
+
+    def finished(self, result: Result) -> None:
+        """Tell all."""
+        self._tell(lambda one: one.finished(result))
+
+    def closed(self, results: Sequence[Result]) -> None:
+        """Tell all."""
+        self._tell(lambda one: one.closed(results))
+
+    def _tell(self, call: Callable[[Observer], None]) -> None:
+        for one in tuple(self.members):
+            try:
+                call(one)
+            except Exception as error:  # noqa: BLE001 - whatever an onlooker raises must not end the run
+                self.members.remove(one)
+                warnings.warn(
+                    f"{type(one).__name__} failed and is told nothing more: {type(error).__name__}: {error}",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )

@@ -1,0 +1,121 @@
+"""A run folder as it lies on disk, for readers that compute nothing: comparison, report, prediction."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gate_runner.errors import DataError, UsageError
+from gate_runner.runs.folder import RunFolder
+from gate_runner.runs.results import Result, samples_digest
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A finished or unfinished run, read from its folder.
+
+    Args:
+        path: the folder.
+        label: what tables and pages call it: the encoder's spec, made unique among the runs that are read together.
+        results: in the order of names, then seeds.
+        manifest: what ``manifest.json`` holds.
+    """
+
+    path: Path
+    label: str
+    results: tuple[Result, ...]
+    manifest: dict[str, Any]
+
+    @property
+    def encoder(self) -> str:
+        """The spec that made the encoder."""
+        return str(self.manifest["identity"]["encoder"]["spec"])
+
+    def named(self, name: str) -> tuple[Result, ...]:
+        """Results of one benchmark, one per seed."""
+        return tuple(result for result in self.results if result.name == name)
+
+    def outcomes(self, result: Result) -> np.ndarray:
+        """Per-sample outcomes of a result's headline metric, samples along the first axis, float64.
+
+        Raises:
+            DataError: the file is missing, is not one, or is not the one that the result was computed from; the
+                message names it.
+        """
+        path = RunFolder(self.path).samples_file(result.name, result.seed)
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                found: np.ndarray = file["outcomes"]
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            raise DataError(
+                f"{path} does not hold per-sample outcomes: {type(error).__name__}: {error}; run again with --recompute"
+            ) from error
+        if samples_digest(found) != result.samples_sha256:
+            raise DataError(f"{path} was changed after its result was written; run again with --recompute")
+        return found.astype(np.float64)
+
+
+def read_run(path: Path, label: str | None = None) -> StoredRun:
+    """Read a run folder.
+
+    Args:
+        path: the folder that a run wrote.
+        label: what to call it; its encoder's spec by default.
+
+    Returns:
+        All its results, failed ones included.
+
+    Raises:
+        UsageError: the folder does not exist, or holds no run or no results.
+        DataError: a file in it cannot be read; the message names the file.
+    """
+    if not path.is_dir():
+        raise UsageError(f"run {path} is not a folder; expected one that 'gate-runner run' wrote")
+    manifest_file = path / "manifest.json"
+    if not manifest_file.is_file():
+        raise UsageError(f"{path} holds no manifest.json; expected a folder that 'gate-runner run' wrote")
+    try:
+        manifest = json.loads(manifest_file.read_text())
+        spec = manifest["identity"]["encoder"]["spec"]
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+        raise DataError(f"{manifest_file} is not a manifest: {error!r}") from error
+    results = [Result.from_file(file) for file in sorted((path / "results").glob("*.json"))]
+    if not results:
+        raise UsageError(f"{path} holds no results yet")
+    results.sort(key=lambda result: (result.name, result.seed))
+    return StoredRun(path, label or str(spec), tuple(results), manifest)
+
+
+def read_runs(paths: Sequence[Path]) -> list[StoredRun]:
+    """Read several runs, with labels that tell them apart.
+
+    Args:
+        paths: run folders. Two with one encoder are told apart by their folders' names.
+
+    Returns:
+        The runs, in order.
+
+    Raises:
+        UsageError: as `read_run`, or one folder given twice.
+        DataError: as `read_run`.
+    """
+    resolved = [path.resolve() for path in paths]
+    for index, path in enumerate(resolved):
+        if path in resolved[:index]:
+            raise UsageError(f"run {paths[index]} is given twice")
+    runs = [read_run(path) for path in paths]
+    labels = [run.label for run in runs]
+    if len(set(labels)) < len(labels):
+        labels = [
+            label if labels.count(label) == 1 else f"{label} ({run.path.name})"
+            for label, run in zip(labels, runs, strict=True)
+        ]
+    if len(set(labels)) < len(labels):
+        labels = [f"{run.label} ({run.path})" for run in runs]
+    return [StoredRun(run.path, label, run.results, run.manifest) for run, label in zip(runs, labels, strict=True)]

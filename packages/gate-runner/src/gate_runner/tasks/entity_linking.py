@@ -1,0 +1,115 @@
+"""Entity linking: an image and a question to one of all entities, by CLIP2CLIP's four similarities."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from gate_runner.benchmarks.data import Split
+from gate_runner.errors import DataError
+from gate_runner.tasks.features import embedded, pooled
+from gate_runner.tasks.job import Job, Outcome, TaskScore
+from oven_retrieval.evaluation import Estimate, Prediction, Reference, harmonic_mean, outcomes, split_scores, wilson
+from oven_retrieval.models import Clip2Clip, Weights, grid_search
+
+_SEARCHED = 1000
+"""Training questions that the weights are chosen on, at most."""
+
+
+def run(job: Job) -> Outcome:
+    """Accuracy over all test questions, of seen and of unseen entities, and the harmonic mean of these two.
+
+    An entity has the features of its name and of its picture, a black one where there is none. Of the encoder nothing
+    is trained: the four weights are chosen on training questions, which only seen entities have. Chance: an entity
+    drawn from those that share the question.
+
+    Raises:
+        MissingCapabilityError: the encoder has no text side.
+        DataError: no test question of a seen, or none of an unseen, entity.
+    """
+    data = job.data
+    seen = torch.isin(data.test.targets, data.train.targets).numpy()
+    if seen.all() or not seen.any():
+        raise DataError(
+            f"{job.benchmark.id}: expected test questions of seen and of unseen entities, got {int(seen.sum())} and "
+            f"{int((~seen).sum())}; raise --limit"
+        )
+    template = str(job.training["template"])
+    names = F.normalize(embedded(job, [template.format(name) for name in data.classes]), dim=-1)
+    model = _knowledge_base(job, names)
+    train, test = (_Asked.of(job, split, name) for split, name in ((data.train, "train"), (data.test, "test")))
+    with job.timed("train"):
+        chosen = np.linspace(0, len(train.truth) - 1, min(_SEARCHED, len(train.truth))).astype(int)
+        weights = grid_search(model, train.image[chosen], train.text[chosen], train.truth[chosen]).weights
+    with job.timed("test"):
+        found = model.search(test.image, test.text, weights, 1).rows[:, 0]
+        plain = model.search(test.image, test.text, Weights(), 1).rows[:, 0]
+        scores = _scores(job, found, seen)
+    training = {"steps": 0, "weights": [float(w) for w in weights], "clip": float(np.mean(plain == test.truth))}
+    return Outcome(scores, (found == test.truth).astype(float), training)
+
+
+class _Asked:
+    """Features of a split's questions, and the right entities."""
+
+    def __init__(self, image: Float[np.ndarray, "q d"], text: Float[np.ndarray, "q d"], truth: np.ndarray) -> None:
+        self.image, self.text, self.truth = image, text, truth
+
+    @classmethod
+    def of(cls, job: Job, split: Split, name: str) -> _Asked:
+        """Encode the images, and each different text once."""
+        questions = split.questions or ()
+        unique = sorted(set(questions))
+        row = {text: index for index, text in enumerate(unique)}
+        texts = embedded(job, unique)[torch.tensor([row[text] for text in questions])]
+        return cls(pooled(job, split, name).numpy(), texts.numpy(), split.targets.numpy())
+
+
+def _knowledge_base(job: Job, names: Float[Tensor, "n d"]) -> Clip2Clip:
+    """The entities: their names, and the pictures in the validation split."""
+    pictures = job.data.validation
+    has_image = np.zeros(len(names), dtype=bool)
+    has_image[pictures.targets.numpy()] = True
+    order = torch.argsort(pictures.targets)
+    image = pooled(job, pictures, "pictures")[order] if len(pictures) else names[:0]
+    with job.timed("encode"):
+        size = job.encoder.image_size
+        black = job.encoder.encode_image(torch.zeros(1, 3, size, size, dtype=torch.uint8)).cpu()[0]
+    return Clip2Clip(names.numpy(), image.numpy(), has_image, black.numpy())
+
+
+def _scores(job: Job, found: np.ndarray, seen: np.ndarray) -> tuple[TaskScore, ...]:
+    """In order of the benchmark's metrics; intervals: Wilson's for accuracy, bootstrapped for the others."""
+    test = job.data.test
+    truth = test.targets.numpy()
+    references = [
+        Reference(str(i), str(entity), "test_seen" if is_seen else "test_unseen")
+        for i, (entity, is_seen) in enumerate(zip(truth.tolist(), seen.tolist(), strict=True))
+    ]
+    answers = [Prediction(str(i), str(entity)) for i, entity in enumerate(found.tolist())]
+    split = split_scores(outcomes(references, answers), seed=job.seed)
+    right = int((found == truth).sum())
+    blind = _blind(job)
+    values: dict[str, tuple[Estimate, float]] = {
+        "accuracy": (wilson(right, len(truth)), float(blind.mean())),
+        "seen": (split.seen, float(blind[seen].mean())),
+        "unseen": (split.unseen, float(blind[~seen].mean())),
+        "harmonic": (split.harmonic, harmonic_mean(float(blind[seen].mean()), float(blind[~seen].mean()))),
+    }
+    scores = []
+    for name in job.benchmark.metrics:
+        (value, low, high), chance = values[name]
+        scores.append(TaskScore(name, "higher", value / 100, low / 100, high / 100, chance))
+    return tuple(scores)
+
+
+def _blind(job: Job) -> Float[np.ndarray, " q"]:
+    """For each question, one over the number of entities that are asked for with its words."""
+    test = job.data.test
+    sharing: dict[str, set[int]] = {}
+    for question, entity in zip(test.questions or (), test.targets.tolist(), strict=True):
+        sharing.setdefault(question, set()).add(entity)
+    return np.array([1 / len(sharing[question]) for question in test.questions or ()])

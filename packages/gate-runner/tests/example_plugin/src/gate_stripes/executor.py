@@ -1,0 +1,19 @@
+"""``--executor backwards``: everything in this process, the last benchmark first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gate_runner.executors import Postponed
+from gate_runner.executors.here import HereExecutor
+from gate_runner.runs import Result
+from gate_runner.runs.observers import Observer
+from gate_runner.runs.part import Part
+
+
+class Backwards(HereExecutor):
+    """Takes parts from the end."""
+
+    def run(self, parts: Sequence[Part], observer: Observer) -> Iterator[Result | Postponed]:
+        """Compute one part after another."""
+        return super().run(parts[::-1], observer)

@@ -1,0 +1,157 @@
+"""The same from Python: an encoder that is an object, and functions that take runs or folders."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import gate_runner
+from gate_runner.errors import UsageError
+from gate_runner.runs import Result
+from gate_runner.runs.observers import Observer
+
+from ._folders import write_run
+
+DIGITS = replace(
+    gate_runner.BENCHMARKS["digits"], training={"lr": 1e-2, "steps": 6, "batch_size": 32, "validate_every": 3}
+)
+
+
+class Tiny(nn.Module):
+    """A model of the user's own, in the middle of its training."""
+
+    image_size = 32
+
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(seed)
+        self.mix = nn.Conv2d(3, 6, 4, stride=4)
+        self.norm = nn.BatchNorm2d(6)
+        with torch.no_grad():
+            self.mix.weight.copy_(torch.randn(self.mix.weight.shape, generator=generator))
+            self.mix.bias.zero_()  # type: ignore[union-attr]
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.norm(self.mix(images)).flatten(1)
+
+
+class Text:
+    """Not a module, and all that pairs need."""
+
+    image_size = 32
+
+    def encode_image(self, images: torch.Tensor) -> torch.Tensor:
+        return images.mean(dim=(2, 3))
+
+    def encode_text(self, texts: list[str]) -> torch.Tensor:
+        return torch.tensor([[len(text), text.count("e"), 1.0] for text in texts])
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_module_is_scored_and_left_as_it_was_found() -> None:
+    model = Tiny().train()
+    model.mix.bias.requires_grad_(False)  # type: ignore[union-attr]
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    done = gate_runner.run(DIGITS, encoder=model, limit=60, show=False)
+    (result,) = done
+    assert (result.status, result.encoder["spec"], done.folder) == ("ok", "Tiny", Path("runs/Tiny-limit60"))
+    assert result.encoder["fingerprint"]
+    assert len(done) == 1
+    assert done.failed == ()
+    assert model.training
+    assert model.norm.training
+    assert model.mix.weight.requires_grad
+    assert not model.mix.bias.requires_grad  # type: ignore[union-attr]
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def test_other_weights_do_not_continue_the_folder() -> None:
+    gate_runner.run(DIGITS, encoder=Tiny(0), output="mine", limit=40, show=False)
+    again = gate_runner.run(DIGITS, encoder=Tiny(0), output="mine", limit=40, show=False)
+    assert len(again) == 1
+    with pytest.raises(UsageError, match="holds a run with encoder"):
+        gate_runner.run(DIGITS, encoder=Tiny(1), output="mine", limit=40, show=False)
+
+
+def test_an_object_with_a_text_side_and_a_failing_benchmark() -> None:
+    done = gate_runner.run(
+        ["pairs", gate_runner.BENCHMARKS["ade20k"]], encoder=Text(), name="words", limit=12, show=False
+    )
+    passed, failed = done
+    assert (passed.status, failed.status) == ("ok", "failed")
+    assert done.failed == (failed,)
+    assert passed.encoder["spec"] == "words"
+    shown = done._repr_html_()
+    assert f"{passed.scores[0].value:.3f}" in shown
+    assert "synthetic stand-in" in shown
+    assert "gives pooled features only" in shown
+
+
+def test_observers_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    seen: list[str] = []
+
+    class Watcher(Observer):
+        def finished(self, result: Result) -> None:
+            seen.append(result.name)
+
+    gate_runner.run(DIGITS, encoder=Tiny(), limit=40, show=False, observers=[Watcher()])
+    assert seen == ["digits"]
+    assert capsys.readouterr().out == ""
+    gate_runner.run(DIGITS, encoder=Tiny(), limit=40, output="shown")
+    assert "digits" in capsys.readouterr().out
+
+
+def test_runs_and_folders_can_be_compared_reported_and_predicted(tmp_path: Path) -> None:
+    weak = write_run(tmp_path / "w", {"cifar100": 0.3, "ade20k": 0.3, "mini": 0.3}, encoder="weak")
+    strong = write_run(tmp_path / "s", {"cifar100": 0.9, "ade20k": 0.8, "mini": 0.9}, encoder="strong")
+    found = gate_runner.compare(gate_runner.Run(weak, ()), str(strong), permutations=999)
+    assert isinstance(found, gate_runner.Comparison)
+    assert {one.verdict for one in found.contrasts} == {"better"}
+    page = gate_runner.report(weak, strong, output=tmp_path / "new" / "page.html", pictures=0)
+    assert (tmp_path / "new" / "page.html").read_text() == page
+    assert gate_runner.report(weak, form="csv").startswith("run,benchmark")
+    (predicted,) = gate_runner.predict(strong)
+    assert predicted.model == "strong"
+    assert gate_runner.predict({"cifar100": 75.0, "mini": 93.0})[0].of == 22
+
+
+def test_a_plan_of_an_object() -> None:
+    found = gate_runner.plan(DIGITS, encoder=Tiny(), limit=60)
+    assert isinstance(found, gate_runner.Plan)
+    assert [part.name for part in found.parts] == ["digits"]
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: gate_runner.run("digit"), "nearest: digits"),
+        (lambda: gate_runner.run("digits", encoder="micro-clop"), "nearest: micro-clip"),
+        (lambda: gate_runner.run("digits", encoder=3), "is a int without encode_image"),
+        (lambda: gate_runner.run("digits", name="mine"), "name 'mine' is for encoders that are objects"),
+        (lambda: gate_runner.run(DIGITS, encoder=Tiny(), isolate="worker"), "runs in this process only"),
+        (lambda: gate_runner.run("digits", trackers=["tensorbord"]), "nearest: tensorboard"),
+        (lambda: gate_runner.report(), "expected at least one"),
+        (lambda: gate_runner.report("nowhere", form="pdf"), "not 'pdf'"),
+        (lambda: gate_runner.compare("nowhere"), "nowhere is not a folder"),
+        (lambda: gate_runner.predict("nowhere.csv"), "nowhere.csv: cannot be read"),
+    ],
+)
+def test_mistakes_are_shown_before_anything_is_written(call: object, said: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=said):
+        call()  # type: ignore[operator]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_public_name_is_there() -> None:
+    for name in gate_runner.__all__:
+        assert getattr(gate_runner, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'runn'"):
+        _ = gate_runner.runn

@@ -1,0 +1,153 @@
+"""Comparisons of run folders: verdicts, refusals, words, and the command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gate_runner.cli import main
+from gate_runner.comparison import compare_runs
+from gate_runner.errors import UsageError
+from gate_runner.runs.stored import read_runs
+
+from ._folders import write_run
+
+WEAK = {"micro/cifar100": 0.4, "micro/ade20k": 0.4, "micro/acdc": 0.6, "micro/iwildcam": 0.3, "digits": 0.7}
+STRONG = {"micro/cifar100": 0.9, "micro/ade20k": 0.7, "micro/acdc": 0.601, "micro/iwildcam": 1.2, "digits": 0.1}
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> list[Path]:
+    return [write_run(tmp_path / "w", WEAK, encoder="weak"), write_run(tmp_path / "s", STRONG, encoder="strong")]
+
+
+def test_verdicts_and_sentences(two: list[Path]) -> None:
+    found = compare_runs(read_runs(two), permutations=999)
+    verdicts = {one.name: one.verdict for one in found.contrasts}
+    assert verdicts == {
+        "micro/cifar100": "better",
+        "micro/ade20k": "better",
+        "micro/iwildcam": "better",  # a smaller error
+        "digits": "worse",
+        "micro/acdc": "undecided",
+    }
+    assert all(one.p_adjusted >= one.test.p_permutation for one in found.contrasts)
+    error = next(one for one in found.contrasts if one.name == "micro/iwildcam")
+    assert error.test.difference < 0 < error.gain
+    said = " ".join(found.sentences)
+    assert said.startswith("strong is better on 3 of 5 (")
+    assert "and worse on 1 of 5 (digits −0." in said
+    assert "on 1 no difference holds (micro/acdc)" in said
+    assert "5% over all 5 tests together (Holm)" in said
+    assert "Names with micro/ are synthetic stand-ins" in said
+
+
+def test_equal_runs_do_not_differ(tmp_path: Path) -> None:
+    runs = [write_run(tmp_path / name, WEAK, encoder=name) for name in ("a", "b")]
+    found = compare_runs(read_runs(runs), permutations=99)
+    assert {one.verdict for one in found.contrasts} == {"undecided"}
+    assert found.sentences[0] == "No difference between b and a holds on any of 5 benchmarks."
+
+
+def test_more_runs_against_the_first_or_all_pairs(tmp_path: Path) -> None:
+    skills = (0.3, 0.6, 0.9)
+    runs = read_runs([write_run(tmp_path / f"{s}", {"digits": s}, encoder=f"e{s}") for s in skills])
+    first = compare_runs(runs, permutations=99)
+    every = compare_runs(runs, permutations=99, all_pairs=True)
+    assert [(one.first, one.second) for one in first.contrasts] == [("e0.3", "e0.6"), ("e0.3", "e0.9")]
+    assert [(one.first, one.second) for one in every.contrasts][-1] == ("e0.6", "e0.9")
+    assert "all 3 tests" in every.sentences[-1]
+
+
+def test_a_difference_that_every_seed_shows_is_decided(tmp_path: Path) -> None:
+    runs = [
+        write_run(tmp_path / name, {"digits": skill}, encoder=name, seeds=(0, 1, 2), samples=400)
+        for name, skill in (("a", 0.3), ("b", 0.9))
+    ]
+    found = compare_runs(read_runs(runs), permutations=999)
+    assert [one.verdict for one in found.contrasts] == ["better"]
+    assert "and Student's test over 3 seeds and the samples, rejects" in " ".join(found.sentences)
+
+
+def test_a_difference_whose_sign_depends_on_the_seed_is_undecided(tmp_path: Path) -> None:
+    a = write_run(tmp_path / "a", {"digits": 0.3}, encoder="a", samples=400)
+    write_run(a, {"digits": 0.7}, encoder="a", seeds=[1], samples=400)
+    b = write_run(tmp_path / "b", {"digits": 0.95}, encoder="b", samples=400)
+    write_run(b, {"digits": 0.5}, encoder="b", seeds=[1], samples=400)
+    (contrast,) = compare_runs(read_runs([a, b])).contrasts
+    assert contrast.seeds == (0, 1)
+    assert contrast.test.p_permutation < 0.05 < contrast.p_adjusted
+    assert contrast.test.by_seed[0] > 0 > contrast.test.by_seed[1]
+    assert contrast.test.low < 0 < contrast.test.high
+    assert contrast.verdict == "undecided"
+
+
+def test_what_only_one_run_finished_is_left_out_by_name(tmp_path: Path) -> None:
+    a = write_run(tmp_path / "a", {"digits": 0.5, "micro/mini": 0.5}, encoder="a")
+    b = write_run(tmp_path / "b", {"digits": 0.5}, encoder="b")
+    write_run(b, {"micro/mini": 0.5}, encoder="b", status="failed", reason="no memory", scores=())
+    found = compare_runs(read_runs([a, b]), permutations=99)
+    assert found.left_out == (("b", "micro/mini", "failed: no memory"),)
+    with pytest.raises(UsageError, match=r"share no benchmark that both finished \(b micro/mini: failed: no memory\)"):
+        compare_runs(read_runs([a, b]), only=["mini"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"limit": 10}, "digits cannot be compared: limit is None in .* and 10 in"),
+        ({"seeds": (0, 1)}, r"seeds is \[0\] in .* and \[0, 1\] in"),
+        ({"data": {"sha256": "another-digest"}}, "data sha256 is digits-diges in .* and another-dige in"),
+        ({"training": {"ways": 5, "validation": []}}, "ways is None in .* and 5 in"),
+    ],
+)
+def test_other_conditions_are_refused_with_what_differs(tmp_path: Path, changes: dict[str, object], said: str) -> None:
+    a = write_run(tmp_path / "a", {"digits": 0.5}, encoder="a")
+    b = write_run(tmp_path / "b", {"digits": 0.6}, encoder="b", **changes)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=said):
+        compare_runs(read_runs([a, b]))
+
+
+def test_labels_tell_runs_of_one_encoder_apart(tmp_path: Path) -> None:
+    runs = [write_run(tmp_path / name, {"digits": 0.5}, encoder="same") for name in ("one", "two")]
+    assert [run.label for run in read_runs(runs)] == ["same (one)", "same (two)"]
+    with pytest.raises(UsageError, match="is given twice"):
+        read_runs([runs[0], runs[0]])
+
+
+def test_damaged_folders_are_named(two: list[Path], tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="nowhere is not a folder"):
+        read_runs([tmp_path / "nowhere"])
+    with pytest.raises(UsageError, match="holds no manifest"):
+        read_runs([tmp_path])
+    samples = next((two[0] / "samples").iterdir())
+    samples.write_bytes(b"PK and nothing")
+    with pytest.raises(UsageError, match=f"{samples.name} does not hold per-sample outcomes"):
+        compare_runs(read_runs(two))
+    np.savez(samples, outcomes=np.ones(120))
+    with pytest.raises(UsageError, match=f"{samples.name} was changed after its result was written"):
+        compare_runs(read_runs(two))
+
+
+def test_the_command(two: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    names = [str(path) for path in two]
+    with pytest.raises(SystemExit) as ended:
+        main(["compare", *names, "--only", "digits", "--permutations", "99"])
+    assert ended.value.code == 0
+    shown = capsys.readouterr().out
+    assert "digits" in shown
+    assert "strong is worse on 1 of 1 (digits" in shown
+    with pytest.raises(SystemExit):
+        main(["compare", *names, "--json", "--permutations", "99"])
+    found = json.loads(capsys.readouterr().out)
+    assert {one["verdict"] for one in found["contrasts"]} == {"better", "worse", "undecided"}
+    with pytest.raises(SystemExit) as ended:
+        main(["compare", names[0]])
+    assert ended.value.code == 2
+    assert "expected at least two" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["compare", *names, "--only", "digit"])
+    assert "nearest: digits" in capsys.readouterr().err

@@ -1,0 +1,163 @@
+"""``gate-runner oven`` on the command line: names from a file or a pipe, entities that come and go, bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("oven_retrieval")
+
+ENTITIES = [
+    {"id": "Q1", "name": "Mandarin duck", "aliases": ["鴛鴦"], "category": "bird", "description": "A kind of duck."},
+    {"id": "Q2", "name": "🦆"},
+    {"id": "Q3", "name": "Wood"},
+]
+
+
+def call(*arguments: str, cwd: Path, text: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-c", "from gate_runner.cli import main; main()", "oven", *arguments],
+        cwd=cwd, input=text, capture_output=True, timeout=120, check=False,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"},
+    )  # fmt: skip
+
+
+def write(path: Path, *records: dict) -> Path:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    write(tmp_path / "kb.jsonl", *ENTITIES)
+    done = call("build", "kb.jsonl", "--output", "kb", "--typos", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    return tmp_path
+
+
+def test_names_in_any_script_and_lines_without_an_answer(project: Path) -> None:
+    done = call("link", "--kb", "kb", "--typos", cwd=project, text="鴛鴦\n🦆\n\nmadnarin duck\nzzz".encode())
+    rows = [line.split("\t") for line in done.stdout.decode().splitlines()]
+    assert [row[1] for row in rows] == ["Q1", "Q2", "-", "Q1", "-"]
+    assert [row[3] for row in rows] == [
+        "exact alias",
+        "exact name",
+        "none: empty line",
+        "typo",
+        "none: no name shares a word with it",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text", "message"),
+    [
+        (("link", "--kb", "kb"), b"a\n\xff\n", "standard input:2: expected UTF-8"),
+        (("link", "--kb", "kb", "-k", "4"), b"a\n", "k: expected at most 3, the entities of kb/kb, got 4"),
+        (("link", "--kb", "kb", "--typos", "--bm25-only"), b"", "expected one of them"),
+        (("add", "kb.jsonl", "--kb", "kb"), b"", "kb.jsonl:1: id: 'Q1' is in kb/kb already"),
+        (("add", "bad.jsonl", "--kb", "kb"), b"", "bad.jsonl:2: expected one JSON object per line"),
+        (("remove", "Q1", "Q9", "--kb", "kb"), b"", "ids: 1 of 2 are not in kb/kb: ['Q9']"),
+        (("remove", "--kb", "kb"), b"", "expected ids or --ids-from"),
+    ],
+)
+def test_bad_input_is_one_line_and_changes_nothing(project: Path, arguments, text, message) -> None:
+    (project / "bad.jsonl").write_text('{"id": "Q7", "name": "x"}\n{"id"', encoding="utf-8")
+    done = call(*arguments, cwd=project, text=text)
+    assert done.returncode == 2
+    assert message in done.stderr.decode()
+    assert len(done.stderr.decode().splitlines()) == 1
+    assert b"Q1" in call("link", "--kb", "kb", cwd=project, text=b"mandarin duck").stdout
+
+
+def test_entities_come_and_go(project: Path) -> None:
+    write(project / "more.jsonl", {"id": "Q4", "name": "Golden Gate"})
+    assert call("add", "more.jsonl", "--kb", "kb", cwd=project).stdout.decode().split("\n")[0] == "4 entities in kb"
+    (project / "ids.txt").write_text("Q2\n", encoding="utf-8")
+    done = call("remove", "Q3", "--ids-from", "ids.txt", "--kb", "kb", cwd=project)
+    assert done.stdout.decode() == "2 entities in kb, 2 empty rows\n"
+    assert call("compact", "--kb", "kb", cwd=project).stdout.decode() == "2 entities in kb\n"
+    done = call("link", "--kb", "kb", "--json", cwd=project, text=b"golden\nwood\n")
+    records = [json.loads(line) for line in done.stdout.decode().splitlines()]
+    assert [len(record["entities"]) for record in records] == [1, 0]
+    assert records[0]["entities"][0]["id"] == "Q4"
+
+
+def test_a_benchmark_is_made_and_evaluated(project: Path) -> None:
+    names = ["mandarin duck", "wood", "🦆"]
+    labels = [{"image_id": f"{name}{i}", "label": name} for name in names for i in range(12)]
+    write(project / "labels.jsonl", *labels, {"image_id": "x", "label": "12"})
+    done = call(
+        "make", "labels.jsonl", "--kb", "kb", "--output", "made", "--test", "0.3", "--unseen", "0.4", cwd=project
+    )
+    assert done.returncode == 0, done.stderr
+    assert "left out: 1 number" in done.stdout.decode()
+    rows = [
+        json.loads(line) for line in (project / "made" / "entity_test.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+    write(project / "answers.jsonl", *({"data_id": r["data_id"], "pred_entity_id": r["entity_id"]} for r in rows))
+    scored = call(
+        "eval", "--entity-reference", "made/entity_test.jsonl", "--entity-predictions", "answers.jsonl", cwd=project
+    )
+    assert "harmonic  100.00" in scored.stdout.decode(), scored.stderr
+    again = call("make", "labels.jsonl", "--kb", "kb", "--output", "made", cwd=project)
+    assert again.returncode == 2
+    assert b"expected a new folder" in again.stderr
+
+
+def test_a_generative_model_answers_with_names_that_exist(project: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    tokenizers = pytest.importorskip("tokenizers")
+    words = ["<pad>", "</s>", "<unk>", "what", "Mandarin", "duck", "Wood"]
+    model = tokenizers.models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>")
+    tokenizer = tokenizers.Tokenizer(model)
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="<pad>", eos_token="</s>", unk_token="<unk>"
+    ).save_pretrained(project / "model")
+    config = transformers.GPT2Config(
+        vocab_size=7, n_positions=16, n_embd=8, n_layer=1, n_head=1, eos_token_id=1, bos_token_id=1, pad_token_id=0
+    )
+    transformers.GPT2LMHeadModel(config).save_pretrained(project / "model")
+    write(project / "questions.jsonl", *({"data_id": str(i), "question": "what"} for i in range(3)))
+    done = call(
+        "generate", "questions.jsonl", "--kb", "kb", "--model", "model", "--output", "answers.jsonl", cwd=project
+    )
+    assert done.returncode == 0, done.stderr
+    assert "1 names hold characters" in done.stderr.decode()
+    rows = [json.loads(line) for line in (project / "answers.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert {row["pred_entity_id"] for row in rows} <= {"Q1", "Q3"}
+    assert len(rows) == 3
+    write(project / "labels.jsonl", {"image_id": "1", "label": "what"})
+    done = call("make", "labels.jsonl", "--kb", "kb", "--output", "made", "--linker-model", "model", cwd=project)
+    assert done.returncode == 0, done.stderr
+    link = json.loads((project / "made" / "links.jsonl").read_text(encoding="utf-8"))
+    assert (link["step"], link["entity_id"] in ("Q1", "Q3")) == ("second stage", True)
+
+
+def test_a_results_page_is_written(project: Path) -> None:
+    rows = [
+        {"data_id": str(i), "image_id": "x", "question": "what?", "entity_id": "Q1", "entity_text": "Mandarin duck",
+         "data_split": f"val_{kind}"}
+        for i, kind in enumerate(["seen", "unseen"] * 3)
+    ]  # fmt: skip
+    write(project / "ref.jsonl", *rows)
+    write(project / "answers.jsonl", *({"data_id": str(i), "pred_entity_id": ["Q1", "Q3"][i // 3]} for i in range(6)))
+    files = ("--entity-reference", "ref.jsonl", "--entity-predictions", "answers.jsonl")
+    done = call("eval", *files, "--kb", "kb", "--page", "page.html", "--title", "<b>", cwd=project)
+    assert done.returncode == 0, done.stderr
+    assert "entity  miscellaneous         50.0 %  3" in done.stdout.decode().splitlines()
+    page = (project / "page.html").read_text(encoding="utf-8")
+    assert "<title>&lt;b&gt;</title>" in page
+    assert "Mandarin duck" in page
+    for wrong, message in (
+        (("--near",), "--near needs --kb"),
+        (("--kb", "kb", "--near"), "vectors: expected a folder with manifest.json"),
+        (("--images", "nothing"), "--images nothing: expected a folder"),
+    ):
+        done = call("eval", *files, *wrong, cwd=project)
+        assert (done.returncode, message in done.stderr.decode()) == (2, True), done.stderr

@@ -1,0 +1,171 @@
+"""The paired test against definitions that try every exchange."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gate_runner.comparison import holm, paired_test
+from gate_runner.comparison.seeds import critical, two_sided
+from gate_runner.errors import UsageError
+
+from . import _reference as reference
+
+
+def counts(rng: np.random.Generator, samples: int, classes: int) -> np.ndarray:
+    true = rng.integers(0, 9, (samples, classes)) * (rng.random((samples, classes)) < 0.6)
+    predicted = rng.integers(0, 9, (samples, classes)) * (rng.random((samples, classes)) < 0.6)
+    return np.stack([rng.binomial(np.minimum(true, predicted), 0.7), predicted, true], axis=1).astype(float)
+
+
+@pytest.mark.parametrize("samples", [1, 2, 7, 11])
+def test_means_agree_with_every_exchange(samples: int) -> None:
+    rng = np.random.default_rng(samples)
+    first, second = rng.random(samples), rng.random(samples) + 0.2
+    found = paired_test("mae", [first], [second])
+    assert found.p_permutation == reference.exact_permutation_p(lambda o: float(o.mean()), first, second)
+    assert found.difference == pytest.approx(second.mean() - first.mean(), abs=1e-15)
+    assert found.samples == samples
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_masks_agree_with_every_exchange(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    first, second = counts(rng, 7, 4), counts(rng, 7, 4)
+    found = paired_test("miou", [first], [second])
+    assert found.p_permutation == reference.exact_permutation_p(reference.mean_iou, first, second)
+    assert found.first == pytest.approx(reference.mean_iou(first), abs=1e-12)
+    assert found.difference == pytest.approx(reference.mean_iou(second) - reference.mean_iou(first), abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rankings_agree_with_every_exchange_of_ranks(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    truth = np.array([1, 0, 1, 0, 0, 1, 0, 1, 1.0])[:, None]
+    first, second = (np.stack([rng.integers(0, 6, (9, 1)).astype(float), truth], axis=1) for _ in range(2))
+    ranked = []
+    for one in (first, second):
+        own = one.copy()
+        for row in range(9):
+            own[row, 0, 0] = (one[:, 0, 0] < one[row, 0, 0]).sum() + (one[:, 0, 0] == one[row, 0, 0]).sum() / 2
+        ranked.append(own)
+    expected = reference.exact_permutation_p(reference.area_under_curve, ranked[0], ranked[1])
+    found = paired_test("roc_auc", [first], [second])
+    assert found.p_permutation == expected
+    gap = reference.area_under_curve(second) - reference.area_under_curve(first)
+    assert found.difference == pytest.approx(gap, abs=1e-12)
+
+
+def test_the_scale_of_scores_does_not_matter_for_rankings() -> None:
+    rng = np.random.default_rng(5)
+    truth = (rng.random((80, 2)) < 0.5).astype(float)
+    first, second = (np.stack([truth + rng.normal(0, 1, (80, 2)), truth], axis=1) for _ in range(2))
+    stretched = second * np.array([50.0, 1.0])[:, None] + np.array([3.0, 0.0])[:, None]
+    assert paired_test("roc_auc", [first], [stretched], permutations=99) == paired_test(
+        "roc_auc", [first], [second], permutations=99
+    )
+
+
+def test_interval_of_a_mean_is_that_of_its_paired_differences() -> None:
+    rng = np.random.default_rng(0)
+    first = rng.normal(0, 5, 900)
+    second = first + rng.normal(0.3, 1.0, 900)
+    found = paired_test("mse", [first], [second], resamples=4000)
+    difference = second - first
+    half = 1.96 * difference.std() / np.sqrt(900)
+    assert found.low == pytest.approx(difference.mean() - half, abs=0.1 * half)
+    assert found.high == pytest.approx(difference.mean() + half, abs=0.1 * half)
+    assert found.effect == pytest.approx(difference.mean() / difference.std(), rel=0.05)
+    assert found.p_permutation == 1e-4
+
+
+def test_exchanging_the_models_changes_the_sign_only() -> None:
+    rng = np.random.default_rng(3)
+    first, second = counts(rng, 30, 5), counts(rng, 30, 5)
+    there, back = (paired_test("dice", [a], [b]) for a, b in ((first, second), (second, first)))
+    assert there.difference == -back.difference
+    assert (there.low, there.high) == pytest.approx((-back.high, -back.low), abs=1e-12)
+    assert there.p_permutation == back.p_permutation
+
+
+def test_a_class_that_one_model_never_predicts() -> None:
+    rng = np.random.default_rng(4)
+    first = counts(rng, 8, 4)
+    first[:, :, 3] = 0
+    wide, narrow = (paired_test("miou", [one], [counts(rng, 8, 4) * 0 + first]) for one in (first, first[:, :, :3]))
+    assert narrow == wide
+
+
+def test_seeds_are_averaged() -> None:
+    first = [np.array([0.0, 1, 0, 1, 0]), np.array([1.0, 1, 0, 0, 0])]
+    second = [np.array([1.0, 1, 0, 1, 1]), np.array([1.0, 1, 1, 0, 0])]
+    found = paired_test("accuracy", first, second)
+    joined = paired_test("accuracy", [np.mean(first, axis=0)], [np.mean(second, axis=0)])
+    assert found.by_seed == pytest.approx((0.4, 0.2), abs=1e-15)
+    assert found.difference == pytest.approx(joined.difference, abs=1e-15)
+    assert found.p_permutation == joined.p_permutation
+
+
+@pytest.mark.parametrize(
+    ("freedom", "level", "expected"),
+    [(1, 0.95, 12.706), (2, 0.95, 4.303), (5, 0.9, 2.015), (30, 0.99, 2.750), (1e9, 0.95, 1.960)],
+)
+def test_student_agrees_with_the_printed_tables(freedom: float, level: float, expected: float) -> None:
+    assert critical(level, freedom) == pytest.approx(expected, abs=6e-4)
+    assert two_sided(expected, freedom) == pytest.approx(1 - level, abs=2e-5)
+
+
+def test_seeds_widen_the_interval_by_what_they_vary() -> None:
+    rng = np.random.default_rng(0)
+    first = [rng.random(900) for _ in range(3)]
+    alike = [one + 0.1 for one in first]
+    apart = [one + shift for one, shift in zip(first, (0.02, 0.1, 0.18), strict=True)]
+    narrow, wide = (paired_test("mae", first, second) for second in (alike, apart))
+    assert narrow.difference == pytest.approx(wide.difference)
+    assert (narrow.low, narrow.high) == pytest.approx((0.1, 0.1))
+    # the seeds alone: a spread of 0.08 over three, two degrees of freedom
+    assert wide.high - wide.difference == pytest.approx(4.303 * 0.08 / 3**0.5, rel=1e-3)
+    assert narrow.p < 0.001 < 0.05 < wide.p
+    assert wide.p_seeds == pytest.approx(two_sided(0.1 / (0.08 / 3**0.5), 2), rel=1e-6)
+
+
+def test_equal_outcomes_differ_in_nothing() -> None:
+    same = np.array([0.0, 1, 1, 0])
+    found = paired_test("acc@1", [same], [same.copy()])
+    assert (found.difference, found.low, found.high, found.effect) == (0, 0, 0, None)
+    assert (found.p_permutation, found.p_bootstrap) == (1, 1)
+
+
+def test_more_permutations_where_none_reaches() -> None:
+    first, second = np.zeros(200), np.ones(200)
+    assert paired_test("mae", [first], [second], permutations=99).p_permutation == 0.01
+    assert paired_test("mae", [first], [second], permutations=99, most=999).p_permutation == 0.001
+    rng = np.random.default_rng(0)
+    first, second = rng.random(200), rng.random(200)
+    assert paired_test("mae", [first], [second], permutations=99, most=9999).p_permutation > 0.01
+
+
+@pytest.mark.parametrize(("seed", "values"), [(0, [0.01, 0.02, 0.03]), (1, [0.2]), (2, [0.5, 0.5, 0.04, 0.001])])
+def test_holm_agrees_with_its_step_down_definition(seed: int, values: list[float]) -> None:
+    adjusted = holm(values)
+    for alpha in np.linspace(0.001, 0.999, 200):
+        rejected: set[int] = set()
+        for rank, index in enumerate(np.argsort(values, kind="stable")):
+            if values[index] > alpha / (len(values) - rank):
+                break
+            rejected.add(int(index))
+        assert rejected == {index for index, p in enumerate(adjusted) if p <= alpha}, seed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("acc@1", [np.ones(3)], [np.ones(4)]), r"\[3, 4\] outcomes"),
+        (("acc@1", [np.ones(3)], []), "1 seeds of the first model and 0"),
+        (("acc@1", [np.ones(0)], [np.ones(0)]), r"\[0\] outcomes"),
+        (("mine", [np.ones((3, 2))], [np.ones((3, 2))]), "metric 'mine' is unknown"),
+    ],
+)
+def test_what_cannot_be_paired_is_refused(arguments: tuple[str, list[np.ndarray], list[np.ndarray]], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        paired_test(*arguments)

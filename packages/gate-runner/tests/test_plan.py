@@ -1,0 +1,163 @@
+"""A plan: numbers without making everything, phases that add up, a budget, commands that run alone."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gate_runner.benchmarks import BENCHMARKS, DataRequest, resolve
+from gate_runner.errors import UsageError
+from gate_runner.planning import PartPlan, Plan, best_subset, plan
+from gate_runner.planning.counting import count
+from gate_runner.runs import RunRequest, run
+from gate_runner.runs.folder import RunFolder, stored_plan
+from gate_runner.runs.part import Part
+from gate_runner.runs.request import parts_of
+
+
+def part_of(name: str, output: Path, limit: int | None) -> Part:
+    return parts_of(RunRequest(resolve([name]), "micro-clip", output, limit=limit))[0]
+
+
+@pytest.mark.parametrize("name", ["acdc", "clevr-math", "mini", "pairs", "digits"])
+def test_samples_are_counted_without_making_them_all(name: str, tmp_path: Path) -> None:
+    whole = BENCHMARKS[name].load(part_of(name, tmp_path, 40).source, DataRequest(limit=40))
+    counted = count(part_of(name, tmp_path, 40), 8, 64)
+    assert counted.samples == (len(whole.train), len(whole.validation), len(whole.test))
+    assert len(counted.data.test) < len(whole.test)
+    assert counted.seconds > 0
+
+
+def test_counts_of_a_whole_stand_in(tmp_path: Path) -> None:
+    counted = count(part_of("clevr-math", tmp_path, None), 8, 64)
+    assert counted.samples == (2500, 300, 800)
+    assert len(counted.data.train) == 8
+
+
+def test_a_plan_comes_near_what_the_run_takes(own: str, tmp_path: Path) -> None:
+    """Not a measurement, which would need a quiet machine: within a factor, and in the right order."""
+    benchmarks = [
+        replace(one, training={**one.training, "steps": steps, "validate_every": 20})
+        for one, steps in zip(resolve(["digits", "iwildcam"]), (40, 240), strict=True)
+    ]
+    request = RunRequest(benchmarks, f"{own}:grid", tmp_path / "run", limit=120)
+    found = plan(request)
+    results = run(request)
+    planned, taken = [one.seconds for one in found.parts], [one.seconds["total"] for one in results]
+    assert planned[0] < planned[1]
+    assert sum(taken) / 4 < sum(planned) < sum(taken) * 4
+    for one, result in zip(found.parts, results, strict=True):
+        assert one.seconds == pytest.approx(sum(one.phases.values()))
+        assert set(one.phases) == {"data", "encode", "train", "test", "rest"}
+        assert one.peak_bytes / 2 < result.memory["peak_bytes"] < one.peak_bytes * 2
+    assert stored_plan(request.output) == {(one.name, one.seed): one.seconds for one in found.parts}
+
+
+def test_a_plan_scores_nothing_and_knows_what_would_fail(own: str, tmp_path: Path) -> None:
+    request = RunRequest(resolve(["ade20k", "digits"]), f"{own}:pooled_only", tmp_path / "run", limit=40, seeds=(0, 1))
+    found = plan(request)
+    assert [path.name for path in request.output.iterdir()] == ["plan.json"]
+    assert [one.seed for one in found.parts] == [0, 1, 0, 1]
+    assert all("gives pooled features only" in one.reason for one in found.parts[:2])
+    assert found.parts[2].seconds == found.parts[3].seconds > 0
+    assert list(stored_plan(request.output)) == [("digits", 0), ("digits", 1)]
+    assert stored_plan(tmp_path) == {}
+
+
+def test_what_is_done_costs_nothing_and_the_run_shows_both(
+    own: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    request = RunRequest(resolve(["digits"]), f"{own}:grid", tmp_path / "run", limit=40)
+    first = plan(request)
+    run(request)
+    header = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("benchmark"))
+    assert header.split()[-3:] == ["s", "plan", "source"]
+    again = plan(request)
+    assert (first.parts[0].done, again.parts[0].done) == (False, True)
+    assert again.seconds == 0
+
+
+def test_a_slow_encoder_is_asked_for_few_images(tmp_path: Path) -> None:
+    import torch
+
+    from gate_runner.encoders.encoder import Encoder
+    from gate_runner.planning import probe as probing
+
+    asked: list[int] = []
+
+    def slow(images: torch.Tensor) -> torch.Tensor:
+        asked.append(len(images))
+        time.sleep(0.02 * len(images))
+        return images.flatten(1)[:, :5] + torch.arange(len(images))[:, None]
+
+    sampler = probing.Sampler(Encoder("slow", 8, slow))
+    first = sampler.wrapped().encode_image(torch.rand(100, 3, 8, 8))
+    second = sampler.wrapped().encode_image(torch.rand(7, 3, 8, 8))
+    assert (first.shape, second.shape) == ((100, 5), (7, 5))
+    assert 20 <= asked[2] <= 76
+    assert sum(asked) < 90
+    assert sampler.per_image == pytest.approx(0.02, rel=0.3)
+
+
+def test_workers_share_what_a_plan_takes() -> None:
+    parts = [PartPlan(name, name, 0, seconds, 0) for name, seconds in (("a", 30.0), ("b", 20.0), ("c", 25.0))]
+    assert Plan("e", 5.0, tuple(parts)).seconds == 80
+    assert Plan("e", 5.0, tuple(parts), workers=2).seconds == 50
+    assert Plan("e", 5.0, (replace(parts[0], done=True), *parts[1:]), workers=2).seconds == 30
+
+
+def test_a_budget_keeps_what_tells_the_most() -> None:
+    import itertools
+
+    import eevee
+    from eevee.evaluation import Evaluator
+    from eevee.standard import standardise
+
+    seconds = {"acdc": 36.0, "ade20k": 40.0, "cifar100": 12.0, "clevr-math": 45.0, "mini": 9.0, "digits": 1.0}
+    choice = best_subset(seconds, 60.0)
+    assert sum(seconds[name] for name in choice.benchmarks) <= 60
+    assert choice.unjudged == ("digits",)
+    assert set(choice.benchmarks) | set(choice.left_out) == set(seconds)
+    table = eevee.load_table("gate")
+    evaluate = Evaluator(eevee.RidgeScorer(), standardise(table))
+    names = [name for name in seconds if name != "digits"]
+    fitting = [
+        subset
+        for size in range(1, 6)
+        for subset in itertools.combinations(names, size)
+        if sum(seconds[name] for name in subset) <= 60
+    ]
+    errors = evaluate([tuple(sorted(table.positions(subset))) for subset in fitting])
+    assert choice.error == pytest.approx(min(errors))
+    assert set(choice.benchmarks) == set(fitting[errors.index(min(errors))])
+
+
+def test_a_budget_that_nothing_fits_says_what_is_needed() -> None:
+    with pytest.raises(UsageError, match=r"no benchmark of GATE's table fits 5 s .* the cheapest, mini, takes 9 s"):
+        best_subset({"mini": 9.0, "acdc": 36.0}, 5.0)
+
+
+def test_the_commands_of_a_plan_run_alone(own: str, tmp_path: Path) -> None:
+    import os
+    import subprocess
+    import sys
+
+    arguments = [
+        "plan", "digits", "--encoder", f"{own}:grid", "--limit", "40", "--output", "out", "--seed", "0", "--seed", "3",
+    ]  # fmt: skip
+    code = "from gate_runner.cli import main; main()"
+    environment: dict[str, Any] = {"env": {**os.environ, "OMP_NUM_THREADS": "1"}, "capture_output": True, "text": True}
+    done = subprocess.run([sys.executable, "-c", code, *arguments, "--json"], check=True, timeout=120, **environment)
+    found = json.loads(done.stdout)
+    assert found["schema"] == "gate-runner/plan/1"
+    assert found["startup_seconds"] > 0
+    command = found["parts"][1]["command"]
+    assert command[0] == "gate-runner"
+    subprocess.run([sys.executable, "-c", code, *command[1:]], check=True, timeout=120, **environment)
+    assert RunFolder(Path("out")).finished("digits", 3) is not None
+    assert RunFolder(Path("out")).finished("digits", 0) is None

@@ -1,0 +1,140 @@
+"""Predictions of the full table: calibrated on the table itself, and honest about what they rest on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import eevee
+from gate_runner.benchmarks import PACKS
+from gate_runner.cli import main
+from gate_runner.errors import UsageError
+from gate_runner.prediction import predict_file, predict_full, predict_run
+from gate_runner.runs.stored import read_run
+
+from ._folders import write_run
+
+REAL = {"cifar100": 0.75, "ade20k": 0.42, "mini": 0.93}
+
+
+def row_of(model: str) -> dict[str, float]:
+    table = eevee.load_table("gate")
+    row = table.values[table.models.index(model)]
+    return {one.benchmark: float(value) for one, value in zip(table.metrics, row, strict=True)}
+
+
+def test_a_model_like_one_of_the_table_is_predicted_near_it() -> None:
+    whole = row_of("clip")
+    found = predict_full({name: whole[name] for name in PACKS["small"]})
+    assert found.low <= np.mean(list(whole.values())) <= found.high
+    assert found.warnings == ()
+    assert found.of == 22
+    given = {one.benchmark for one in found.benchmarks if one.measured}
+    assert given == set(PACKS["small"])
+    for one in found.benchmarks:
+        assert one.low <= one.value <= one.high
+        if one.measured:
+            assert one.value == whole[one.benchmark]
+
+
+def test_more_benchmarks_narrow_the_interval_and_levels_nest() -> None:
+    whole = row_of("deit")
+    few = predict_full({name: whole[name] for name in ("cifar100", "mini")})
+    many = predict_full({name: whole[name] for name in PACKS["small"]})
+    wide = predict_full({name: whole[name] for name in PACKS["small"]}, level=0.95)
+    assert many.high - many.low < few.high - few.low
+    assert wide.high - wide.low >= many.high - many.low
+    assert any("only 2 of the table's 30" in warning for warning in few.warnings)
+
+
+def test_everything_given_leaves_nothing_to_predict() -> None:
+    whole = row_of("vit")
+    found = predict_full(whole)
+    assert found.mean == pytest.approx(np.mean(list(whole.values())))
+    assert found.high - found.low == pytest.approx(0, abs=1e-9)
+
+
+def test_what_the_table_does_not_cover_is_said() -> None:
+    better = dict.fromkeys(PACKS["small"], 99.9)
+    odd = {"cifar100": 84.0, "imagenet1k": 0.5, "ade20k": 47.0, "mini": 33.0}
+    assert any("outside of what the table's models reach" in warning for warning in predict_full(better).warnings)
+    assert any("extrapolates" in warning for warning in predict_full(odd).warnings)
+
+
+@pytest.mark.parametrize(
+    ("scores", "said"),
+    [
+        ({}, "no score given"),
+        ({"cifar10": 50.0}, "nearest: cifar100"),
+        ({"cifar100": 120.0}, "cifar100 is 120.0; expected a score in percent"),
+        ({"cifar100": float("nan")}, "cifar100 is nan"),
+        ({"cifar100": 0.7, "mini": 0.9}, "in percent, not in shares"),
+    ],
+)
+def test_bad_scores_are_shown(scores: dict[str, float], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        predict_full(scores)
+    with pytest.raises(UsageError, match="level must lie between"):
+        predict_full({"cifar100": 50.0}, level=0.99)
+
+
+def test_iwildcam_is_rescaled_as_the_papers_own_two_tables_are() -> None:
+    main_table, full = eevee.load_table("gate"), eevee.load_table("gate-full")
+    assert main_table.models == full.models
+    percent = main_table.values[:, main_table.metric_ids.index("iwildcam/mae-score")]
+    error = full.values[:, full.metric_ids.index("iwildcam/mae-score")]
+    assert np.abs(3 * (1 - percent / 100) - error).max() <= 0.0515  # the error is printed with one decimal
+
+
+def test_a_run_on_stand_ins_is_refused_and_says_how_else(tmp_path: Path) -> None:
+    run = read_run(write_run(tmp_path / "r", {f"micro/{name}": skill for name, skill in REAL.items()}))
+    with pytest.raises(
+        UsageError, match=r"synthetic stand-ins \(micro/ade20k, .* a CSV of real scores .*--accept-stand-ins"
+    ):
+        predict_run(run)
+    found = predict_run(run, accept_stand_ins=True)
+    assert "does not carry over" in found.warnings[0]
+
+
+def test_a_run_on_real_data_is_predicted_with_what_separates_it(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "r", REAL, encoder="mine", seeds=(0, 1))
+    write_run(folder, {"iwildcam": 0.5, "micro/acdc": 0.5, "pairs": 0.4}, encoder="mine")
+    run = read_run(folder)
+    found = predict_run(run)
+    given = {one.benchmark: one.value for one in found.benchmarks if one.measured}
+    assert set(given) == {"cifar100", "ade20k", "mini", "iwildcam"}
+    cifar = [result.scores[0].value for result in run.named("cifar100")]
+    assert given["cifar100"] == pytest.approx(100 * np.mean(cifar))
+    (error,) = run.named("iwildcam")
+    assert given["iwildcam"] == pytest.approx(100 * (1 - error.scores[0].value / 3))
+    said = " ".join(found.warnings)
+    assert "froze its encoder" in said
+    assert "left out, as synthetic stand-ins: micro/acdc" in said
+    nothing = read_run(write_run(tmp_path / "n", {"digits": 0.5}))
+    with pytest.raises(UsageError, match="no finished benchmark of the paper's table"):
+        predict_run(nothing)
+
+
+def test_a_file_of_scores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "scores.csv"
+    path.write_text("model,cifar100,ade20k/miou,mini\nmine,75,41.5,93\nclip,70,,90\n")
+    first, second = predict_file(path)
+    assert (first.model, second.model) == ("mine", "clip (new)")
+    assert sum(one.measured for one in second.benchmarks) == 2
+    with pytest.raises(SystemExit) as ended:
+        main(["predict", str(path)])
+    assert ended.value.code == 0
+    shown = capsys.readouterr().out
+    assert "mine: expected mean over the 30 headline metrics of GATE's table" in shown
+    with pytest.raises(SystemExit):
+        main(["predict", str(path), "--json"])
+    assert json.loads(capsys.readouterr().out)[0]["model"] == "mine"
+    path.write_text("model,cifar100\nmine,many\n")
+    with pytest.raises(UsageError, match=r"scores.csv, line 2, column 'cifar100': 'many'"):
+        predict_file(path)
+    path.write_text("model,cifar100\nmine,170\n")
+    with pytest.raises(UsageError, match=r"scores.csv, model 'mine': cifar100 is 170"):
+        predict_file(path)

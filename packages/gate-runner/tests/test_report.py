@@ -1,0 +1,283 @@
+"""The report: what is in it, that nothing gets out of its quotes, and that a browser takes it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gate_runner.benchmarks import DataRequest, find_benchmark
+from gate_runner.cli import main
+from gate_runner.reports import as_csv, as_latex, as_markdown, build_page, gather
+from gate_runner.reports.svg import element, label, shortened
+from gate_runner.runs.folder import RunFolder
+from gate_runner.runs.stored import StoredRun, read_runs
+
+from ._folders import result, write_run
+
+NAMES = {"micro/cifar100": 0.5, "micro/ade20k": 0.4, "micro/acdc": 0.6, "micro/iwildcam": 0.4, "digits": 0.8}
+EVIL = "<script>alert(1)</script>\"'&|_$%"
+
+
+def chromium() -> str | None:
+    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+class Tree(HTMLParser):
+    """Elements, texts, and whether every element that is opened is closed."""
+
+    VOID = frozenset({"meta", "img", "br", "link"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attributes)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def parsed(page: str) -> Tree:
+    tree = Tree()
+    tree.feed(page)
+    assert tree.open == []
+    return tree
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> list[StoredRun]:
+    weak = write_run(tmp_path / "w", {name: skill - 0.3 for name, skill in NAMES.items()}, encoder="weak", seeds=(0, 1))
+    strong = write_run(tmp_path / "s", NAMES, encoder="strong", seeds=(0, 1))
+    failed, _ = result("micro/mini", 0.5, encoder="weak", status="failed", reason=f"no memory {EVIL}", scores=())
+    RunFolder(weak).save(failed, None)
+    return read_runs([weak, strong])
+
+
+def test_the_page_says_what_there_is(two: list[StoredRun]) -> None:
+    page = build_page(two, pictures=0)
+    tree = parsed(page)
+    said = " ".join(tree.text.split())
+    assert "2 encoders on 6 benchmarks" in said
+    assert "strong has the best mean rank, 1.0 over the 5 benchmarks that every run finished, before weak" in said
+    assert "5 of 6 benchmarks here are synthetic stand-ins" in said
+    assert "1 benchmark run failed (micro/mini)" in said
+    assert "1.50 GB" in said
+    assert "cpu unmeasured: no counters; gpu unmeasured: no GPU" in said
+    for run in two:
+        for one in run.results:
+            assert one.name in said
+    contents = gather(two)
+    for row in contents.rows:
+        for cell in row.cells.values():
+            if cell.value is not None:
+                assert f"{cell.value:.3f}" in said
+                assert f"{cell.low:.3f}–{cell.high:.3f}" in said
+
+
+def test_the_page_is_whole_by_itself(two: list[StoredRun]) -> None:
+    tree = parsed(build_page(two, pictures=0))
+    names = {tag for tag, _ in tree.tags}
+    assert not names & {"script", "link", "iframe", "object", "embed", "base", "form"}
+    for tag, attributes in tree.tags:
+        for key, value in attributes.items():
+            assert not key.startswith("on"), (tag, key)
+            if key in ("src", "href"):
+                assert value is not None
+                assert value.startswith(("data:image/", "#"))
+    assert any(dict(a).get("http-equiv") == "Content-Security-Policy" for tag, a in tree.tags if tag == "meta")
+    sections = {a["id"] for tag, a in tree.tags if tag == "section"}
+    assert {a["href"] for tag, a in tree.tags if tag == "a"} == {f"#{name}" for name in sections}
+
+
+def test_every_chart_has_a_name_a_description_and_a_table(two: list[StoredRun]) -> None:
+    page = build_page(two, pictures=0)
+    charts = re.findall(r'<svg[^>]*role="img"[^>]*>(.{0,80})', page)
+    assert len(charts) == 2 + 1 + 5 + 1  # radars, ranks, curves, costs
+    assert all(start.startswith("<title>") for start in charts)
+    assert page.count("<desc>") == len(charts)
+    assert page.count("The same as a table") == 2
+    assert "The last points as a table" in page
+
+
+def test_nothing_gets_out_of_its_quotes(tmp_path: Path) -> None:
+    runs = read_runs(
+        [write_run(tmp_path / "a", {"digits": 0.5}, encoder=EVIL), write_run(tmp_path / "b", {"digits": 0.5})]
+    )
+    evil, kept = result(f"micro/{EVIL}", 0.4, task=EVIL, note=EVIL, reason=EVIL)
+    wicked = replace(evil, training={"validation": [{"step": 1, EVIL: 0.5}, {"step": 2, EVIL: 0.6}]})
+    RunFolder(tmp_path / "b").save(replace(wicked, name="micro/evil"), kept)
+    runs = [
+        replace(run, results=tuple(replace(one, name=one.name.replace("evil", EVIL)) for one in run.results))
+        for run in runs
+    ]
+    page = build_page(runs, pictures=0, tests=False)
+    assert "<script" not in page
+    tree = parsed(page)
+    assert EVIL in tree.text
+    assert not {tag for tag, _ in tree.tags} & {"script"}
+    assert "<script" not in as_markdown(gather(runs, tests=False))
+    latex = as_latex(gather(runs, tests=False))
+    assert r"\_\$\%" in latex
+    for cell in (row for row in csv.DictReader(io.StringIO(as_csv(gather(runs, tests=False))))):
+        assert set(cell) >= {"run", "benchmark", "value"}
+
+
+def test_ranks_shares_and_ties(two: list[StoredRun]) -> None:
+    contents = gather(two)
+    rows = {row.name: row for row in contents.rows}
+    error = rows["micro/iwildcam"].cells
+    assert error["strong"].rank == 1  # the smaller error
+    assert error["strong"].value < error["weak"].value  # type: ignore[operator]
+    accuracy = rows["digits"].cells["strong"]
+    assert accuracy.value is not None
+    assert accuracy.share == pytest.approx((accuracy.value - 0.1) / 0.9)
+    assert error["weak"].share == pytest.approx(1 - error["weak"].value / 0.1)  # type: ignore[operator]
+    assert accuracy.value == pytest.approx(sum(accuracy.by_seed) / 2)
+    assert not rows["micro/ade20k"].cells["weak"].near_best
+    assert "micro/mini" not in [row.name for row in contents.rows if row.cells.get("weak") and row.cells["weak"].rank]
+    same = gather([two[0], replace(two[0], label="again")])
+    digits = next(row for row in same.rows if row.name == "digits").cells
+    assert [cell.rank for cell in digits.values()] == [1, 1]
+    assert digits["again"].near_best
+
+
+def test_values_on_other_data_are_not_ranked(tmp_path: Path) -> None:
+    a = write_run(tmp_path / "a", {"digits": 0.5}, encoder="a")
+    b = write_run(tmp_path / "b", {"digits": 0.5}, encoder="b", data={"sha256": "other", "test": 120})
+    contents = gather(read_runs([a, b]))
+    assert contents.rows[0].mixed == "not ranked: the runs saw different data"
+    assert {cell.rank for cell in contents.rows[0].cells.values()} == {None}
+    assert "not ranked" in build_page(read_runs([a, b]), pictures=0)
+
+
+def test_what_one_run_alone_finished_has_no_rank(tmp_path: Path) -> None:
+    a = write_run(tmp_path / "a", {"digits": 0.5, "micro/mini": 0.9}, encoder="a")
+    b = write_run(tmp_path / "b", {"digits": 0.6}, encoder="b")
+    contents = gather(read_runs([a, b]))
+    alone = next(row for row in contents.rows if row.name == "micro/mini")
+    assert alone.cells["a"].rank is None
+    assert set(contents.mean_ranks.values()) == {1.0, 2.0}
+    said = parsed(build_page(read_runs([a, b]), pictures=0, tests=False)).text
+    assert "paired" not in said
+
+
+def test_one_run_is_measured_against_chance(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "a", {"digits": 0.8, "micro/cifar100": 0.02}, encoder="only")
+    said = parsed(build_page(read_runs([run]), pictures=0)).text
+    assert "only on 2 benchmarks" in said
+    assert "Not above chance, interval and all: micro/cifar100." in said
+    assert "Ranks" not in said
+
+
+def test_tables_for_papers(two: list[StoredRun]) -> None:
+    contents = gather(two)
+    markdown = as_markdown(contents).splitlines()
+    assert markdown[0] == "| benchmark | metric | chance | weak | strong |"
+    assert {line.count("|") for line in markdown[:8]} == {6}
+    assert any("| **0." in line for line in markdown)
+    rows = list(csv.DictReader(io.StringIO(as_csv(contents))))
+    assert len(rows) == 11
+    assert float(rows[0]["low"]) <= float(rows[0]["value"]) <= float(rows[0]["high"])
+    assert [row["failed"] for row in rows if row["benchmark"] == "micro/mini"] == [f"no memory {EVIL}"]
+    latex = as_latex(contents)
+    assert latex.startswith(r"\begin{tabular}{llrll}")
+    assert latex.count(r"\\") == 1 + len(contents.rows)
+    assert latex.count(r"\textbf") == 5
+
+
+def test_the_hardest_samples_are_drawn_from_the_same_data_only(tmp_path: Path) -> None:
+    data = find_benchmark("digits").load("built-in", DataRequest(limit=50))
+    changes: dict[str, Any] = {"limit": 50, "samples": 50}
+    right = write_run(
+        tmp_path / "a", {"digits": 0.5}, encoder="a", data={"test": 50, "sha256": data.digest()}, **changes
+    )
+    page = build_page(read_runs([right]), pictures=3)
+    tree = parsed(page)
+    pictures = [attributes for tag, attributes in tree.tags if tag == "img"]
+    assert len(pictures) == 3
+    assert all(str(one["src"]).startswith("data:image/jpeg;base64,") for one in pictures)
+    assert all(re.fullmatch(r"true: \d; wrong", str(one["alt"])) for one in pictures)
+    assert len({one["alt"] for one in pictures}) == 3  # of different classes
+    wrong = write_run(tmp_path / "b", {"digits": 0.5}, encoder="b", **changes)
+    said = parsed(build_page(read_runs([wrong]), pictures=3)).text
+    assert "No pictures: the data made now are not those of the run" in said
+    gone = write_run(tmp_path / "c", {"micro/gone": 0.5}, encoder="c")
+    said = parsed(build_page(read_runs([gone]), pictures=3)).text
+    assert "No pictures: its data cannot be made again: unknown benchmark 'gone'" in said
+
+
+@pytest.mark.parametrize("name", ["mini", "ade20k", "acdc", "clevr-math", "iwildcam", "pairs"])
+def test_every_kind_of_sample_can_be_drawn(name: str, tmp_path: Path) -> None:
+    from gate_runner.reports.contents import Row
+    from gate_runner.reports.pictures import _draw, _verdict
+
+    benchmark = find_benchmark(name)
+    data = benchmark.load("micro", DataRequest(limit=60 if name == "mini" else 8))
+    row = Row(name, name, "micro", benchmark.task, benchmark.metrics[0], "higher", "", 8, "", {})
+    pixels, said = _draw(data, row, {"ways": 2, "shots": 1, "queries": 5}, 0)
+    assert pixels.dtype == "uint8"
+    assert pixels.shape[2] == 3
+    assert max(pixels.shape[:2]) <= 200
+    assert pixels.std() > 0
+    assert said
+    assert _verdict(row, [0.25, 0.75])
+
+
+def test_svg_text_is_escaped_and_long_names_are_cut() -> None:
+    assert label("<b>", 1, 2.5, class_="x") == '<text x="1" y="2.5" class="x">&lt;b&gt;</text>'
+    assert element("rect", width=1.0, title='"') == '<rect width="1" title="&quot;"/>'
+    assert shortened("abc", 3) == "abc"
+    assert len(shortened("a" * 50, 20)) == 20
+
+
+def test_the_command(two: list[StoredRun], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folders = [str(run.path) for run in two]
+    with pytest.raises(SystemExit) as ended:
+        main(["report", *folders, "--output", str(tmp_path / "new" / "r.html"), "--pictures", "0"])
+    assert ended.value.code == 0
+    assert (tmp_path / "new" / "r.html").read_text().startswith("<!doctype html>")
+    assert "wrote" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["report", folders[0], "--format", "csv"])
+    assert capsys.readouterr().out.startswith("run,benchmark,")
+    with pytest.raises(SystemExit) as ended:
+        main(["report", folders[0], "--format", "pdf"])
+    assert ended.value.code == 2
+    assert "must be one of html, md, csv, latex, not 'pdf'" in capsys.readouterr().err
+
+
+def test_a_browser_takes_the_page_without_a_complaint(two: list[StoredRun], tmp_path: Path) -> None:
+    program = chromium()
+    if program is None:
+        pytest.skip("there is no chromium here")
+    page = tmp_path / "report.html"
+    page.write_text(build_page(two, pictures=0))
+    done = subprocess.run(
+        [
+            program, "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+            "--window-size=400,900", f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", page.as_uri(),
+        ],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    assert "CONSOLE" not in done.stderr, done.stderr
+    assert done.stdout.count("<section") == page.read_text().count("<section")

@@ -1,0 +1,465 @@
+"""What a run survives: crashes, hangs, too little memory, damaged files, other processes, a full disk, kills."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gate_runner.benchmarks import Benchmark, resolve
+from gate_runner.errors import StorageError, UsageError
+from gate_runner.runs import Result, RunRequest, run
+from gate_runner.runs.folder import RunFolder
+from gate_runner.runs.lock import BusyError, held
+from gate_runner.runs.observers import Observer
+
+NAME = "micro/cifar100"
+
+MOODS = '''
+"""An encoder that misbehaves while a file called as its mood lies in the current directory."""
+
+import os
+import time
+from pathlib import Path
+
+import torch
+from torch import nn
+
+
+class Moody(nn.Module):
+    image_size = 16
+
+    def forward(self, images):
+        if len(images) > 2:  # not while it is checked
+            if Path("dies").exists():
+                os._exit(7)
+            if Path("crashes").exists():
+                import ctypes
+                ctypes.string_at(0)
+            if Path("crashes once").exists():
+                Path("crashes once").unlink()
+                os.abort()
+            if Path("hangs").exists():
+                time.sleep(600)
+            if Path("is killed").exists() and len(images) > 16:
+                os.kill(os.getpid(), 9)
+            if Path("runs out").exists() and len(images) > 16:
+                raise MemoryError
+        return nn.functional.adaptive_avg_pool2d(images, 4).flatten(1)
+
+
+def make():
+    return Moody()
+
+
+def other():
+    return nn.Sequential(nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(12, 4 + os.getpid() % 2))
+'''
+
+
+def quick(names: list[str], **numbers: int) -> list[Benchmark]:
+    short = {"steps": 40, "validate_every": 10, "episodes": 20, **numbers}
+    return [
+        replace(one, training={key: short.get(key, value) for key, value in one.training.items()})
+        for one in resolve(names)
+    ]
+
+
+@pytest.fixture
+def moody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    name = f"moods_{abs(hash(str(tmp_path)))}"
+    (tmp_path / f"{name}.py").write_text(MOODS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    return f"{name}:make"
+
+
+@pytest.fixture
+def request_here(moody: str, tmp_path: Path) -> RunRequest:
+    return RunRequest(quick(["cifar100"]), moody, tmp_path / "run", limit=64, batch_size=32)
+
+
+def told(result: Result) -> dict[str, Any]:
+    """A result without what differs between two runs."""
+    content: dict[str, Any] = json.loads(result.to_json())
+    for varying in ("seconds", "energy", "memory", "digest"):
+        content.pop(varying)
+    return content
+
+
+def test_workers_give_what_this_process_gives(request_here: RunRequest, tmp_path: Path) -> None:
+    here = run(request_here)
+    request = replace(request_here, output=tmp_path / "apart", isolate="worker", seeds=(0, 1, 2), workers=2)
+    apart = run(request)
+    assert told(apart[0]) == told(here[0])
+    assert [one.seed for one in apart] == [0, 1, 2]
+    assert {one.status for one in apart} == {"ok"}
+
+
+def test_a_crash_is_a_row_and_the_others_go_on(request_here: RunRequest) -> None:
+    Path("dies").touch()
+
+    class Changes(Observer):
+        """The encoder behaves worse after the first part, and well after the second."""
+
+        def finished(self, result: Result) -> None:
+            Path("dies" if result.seed == 0 else "crashes").unlink(missing_ok=True)
+            if result.seed == 0:
+                Path("crashes").touch()
+
+    died, crashed, passed = run(replace(request_here, isolate="worker", seeds=(0, 1, 2)), observers=[Changes()])
+    assert (died.status, died.reason) == ("failed", "its process died: exit status 7")
+    assert (crashed.status, crashed.reason) == ("failed", "its process died: signal 11 (Segmentation fault)")
+    assert passed.status == "ok"
+    assert run(request_here)[0].status == "ok"  # the same command tries it again
+
+
+def test_a_hang_ends_at_its_limit_and_a_retry_can_help(request_here: RunRequest) -> None:
+    Path("hangs").touch()
+    (failed,) = run(replace(request_here, isolate="worker", time_limit=1.5))
+    assert failed.reason == "stopped at its time limit of 2 s; it goes on from there next time"
+    Path("hangs").unlink()
+    Path("crashes once").touch()
+    starts = []
+
+    class Counting(Observer):
+        def started(self, name: str, seed: int) -> None:
+            starts.append(name)
+
+    (passed,) = run(replace(request_here, isolate="benchmark", retries=1), observers=[Counting()])
+    assert passed.status == "ok"
+    assert starts == [NAME, NAME]
+
+
+def test_too_little_memory_halves_the_batch_and_gives_the_same(request_here: RunRequest, tmp_path: Path) -> None:
+    whole = run(request_here)[0]
+    Path("runs out").touch()
+    (halved,) = run(replace(request_here, output=tmp_path / "halved"))
+    assert halved.training["encoder_batch"] == 16
+    assert halved.scores == whole.scores
+    assert not list((tmp_path / "halved" / "unfinished").iterdir())
+
+
+def test_a_worker_that_the_system_kills_for_memory_gets_smaller_batches(
+    request_here: RunRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gate_runner.executors import slot
+
+    Path("is killed").touch()
+    kills = iter(range(100))  # the system's count rises between any two looks
+    monkeypatch.setattr(slot, "killed_for_memory", lambda: next(kills))
+    (halved,) = run(replace(request_here, isolate="worker"))
+    assert (halved.status, halved.training["encoder_batch"]) == ("ok", 16)
+    monkeypatch.setattr(slot, "killed_for_memory", lambda: 3)  # it was somebody else
+    (failed,) = run(replace(request_here, isolate="worker", seeds=(1,)))
+    assert failed.reason == "its process died: signal 9 (Killed)"
+
+
+def test_a_training_that_runs_out_goes_on_in_parts(
+    request_here: RunRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    from vision_adapters.heads import LinearHead
+
+    whole = run(request_here)[0]
+    forward, steps = LinearHead.forward, []
+
+    def greedy(self: LinearHead, features: torch.Tensor) -> torch.Tensor:
+        if torch.is_grad_enabled() and len(features) > 16:
+            steps.append(len(features))
+            if len(steps) > 25:  # in the middle, after two validations
+                raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")
+        return forward(self, features)
+
+    monkeypatch.setattr(LinearHead, "forward", greedy)
+    (cut,) = run(replace(request_here, output=tmp_path / "cut"))
+    assert cut.training["parts"] == 4
+    assert cut.training["validation"] == whole.training["validation"]
+    assert cut.scores == whole.scores
+
+
+def test_parts_of_a_batch_give_the_gradient_of_the_whole() -> None:
+    import torch
+
+    from gate_runner.tasks.training import in_parts
+    from vision_adapters.heads import SegmentationHead, seeded
+    from vision_adapters.losses import acdc_loss
+
+    generator = torch.Generator().manual_seed(0)
+    tokens = torch.randn(5, 4, 6, generator=generator)
+    targets = torch.randint(0, 3, (5, 8, 8), generator=generator)
+    gradients = []
+    for parts in (1, 2, 5):
+        head = seeded(lambda: SegmentationHead(6, 3, grid=(2, 2), size=(8, 8), width=8, depth=1, heads=2), 0)
+        names = list(head.state_dict())
+        in_parts(head, parts)
+        assert list(head.state_dict()) == names
+        torch.autograd.backward(acdc_loss(head(tokens), targets))
+        gradients.append(torch.cat([p.grad.flatten() for p in head.parameters() if p.grad is not None]))
+    for other in gradients[1:]:
+        torch.testing.assert_close(other, gradients[0], rtol=1e-5, atol=1e-7)
+
+
+def test_an_edited_result_is_named_and_computed_again_on_request(request_here: RunRequest) -> None:
+    good = run(request_here)[0]
+    path = RunFolder(request_here.output).result_file(NAME, 0)
+    whole = path.read_text()
+    content = json.loads(whole)
+    content["scores"][0]["value"] = 0.999
+    for text, said in (
+        (json.dumps(content), "was changed after it was written"),
+        (whole[:70], "is not a result file"),
+        (json.dumps({**content, "extra": 1}), r"unknown fields \['extra'\]"),
+    ):
+        path.write_text(text)
+        with pytest.raises(UsageError, match=f"{path.name}.*{said}"):
+            run(request_here)
+        assert path.read_text() == text
+        (again,) = run(replace(request_here, recompute=True))
+        assert told(again) == told(good)
+
+
+def test_samples_of_another_run_are_noticed(request_here: RunRequest) -> None:
+    run(request_here)
+    path = RunFolder(request_here.output).samples_file(NAME, 0)
+    np.savez_compressed(path, outcomes=np.zeros(64))
+    with pytest.raises(UsageError, match="does not belong to its result"):
+        run(request_here)
+    path.unlink()
+    with pytest.raises(UsageError, match="cannot be read"):
+        run(request_here)
+    assert run(replace(request_here, recompute=True))[0].status == "ok"
+
+
+def test_a_damaged_checkpoint_starts_the_training_anew(request_here: RunRequest) -> None:
+    good = run(request_here)[0]
+    folder = RunFolder(request_here.output)
+    folder.result_file(NAME, 0).unlink()
+    folder.unfinished_file(NAME, 0).write_bytes(b"half a checkp")
+    left = folder.unfinished_file(NAME, 0).with_name("micro-cifar100.seed0.pt.999.partial")
+    left.write_bytes(b"x")
+    (folder.path / "results" / ".micro-cifar100.seed0.json.abc").write_text("{")
+    assert told(run(request_here)[0]) == told(good)
+    assert not left.exists()
+    assert [path.name for path in (folder.path / "results").iterdir()] == ["micro-cifar100.seed0.json"]
+
+
+def test_what_was_encoded_is_not_encoded_again(request_here: RunRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    from gate_runner.encoders.encoder import Encoder
+    from gate_runner.runs import remembered
+
+    monkeypatch.setattr(remembered, "_WORTH_KEEPING", 0.0)
+    whole = run(replace(request_here, output=request_here.output.with_name("whole")))[0]
+
+    class Stops(Observer):
+        def progress(self, name: str, seed: int, phase: str, done: int, total: int) -> None:
+            if phase == "train" and done == 15:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(request_here, observers=[Stops()])
+    kept = sorted((request_here.output / "unfinished" / "micro-cifar100.seed0.features").iterdir())
+    assert [path.stem for path in kept] == [f"{number:06d}" for number in range(1, 7)]  # 64 images of 3 splits in 32s
+    damaged = bytearray(kept[1].read_bytes())
+    damaged[-1] ^= 1
+    kept[1].write_bytes(damaged)  # one bit is wrong: computed again
+    kept[3].write_bytes(kept[5].read_bytes())  # of other images: likewise
+    sizes = []
+    module_of = Encoder.to
+
+    def counting(self: Encoder, device: str) -> None:
+        module_of(self, device)
+        plain = self.image
+
+        def image(images: Any) -> Any:
+            sizes.append(len(images))
+            return plain(images)
+
+        self.image = image
+
+    monkeypatch.setattr(Encoder, "to", counting)
+    (continued,) = run(request_here)
+    assert sizes == [2, 32, 32]  # the check before the run, and the two
+    assert told(continued) == told(whole)
+    assert not list((request_here.output / "unfinished").iterdir())
+
+
+def test_a_full_disk_stops_the_run_and_keeps_what_is_finished(
+    request_here: RunRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = run(request_here)[0]
+    fsync = os.fsync
+
+    def full(handle: int) -> None:
+        if "seed1" in str(Path(f"/proc/self/fd/{handle}").readlink()):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StorageError, match=r"cannot write .*No space left on device; what is finished is kept"):
+        run(replace(request_here, seeds=(0, 1, 2)))
+    monkeypatch.undo()
+    names = [path.name for path in request_here.output.rglob("*") if path.is_file()]
+    assert sorted(names) == ["manifest.json", "micro-cifar100.seed0.json", "micro-cifar100.seed0.npz"]
+    assert run(request_here) == [first]
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(request_here: RunRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(StorageError, match=r"cannot write .*manifest.lock: Read-only file system"):
+        run(request_here)
+    assert not list(request_here.output.rglob("*.json"))
+
+
+def test_what_is_all_there_is_read_from_a_read_only_folder(
+    request_here: RunRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = run(request_here)
+    before = {path: path.stat().st_mtime_ns for path in request_here.output.rglob("*")}
+    assert run(request_here) == first
+    assert {path: path.stat().st_mtime_ns for path in request_here.output.rglob("*")} == before
+
+
+def test_a_lock_is_held_by_one_and_free_after_a_kill(tmp_path: Path) -> None:
+    path = tmp_path / "locks" / "one.lock"
+    code = textwrap.dedent(f"""
+        import time
+        from pathlib import Path
+        from gate_runner.runs.lock import held
+        with held(Path({str(path)!r})):
+            print("held", flush=True)
+            time.sleep(60)
+    """)
+    other = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert other.stdout is not None
+    assert other.stdout.readline() == "held\n"
+    with pytest.raises(BusyError, match=f"is held by process {other.pid} on"), held(path):
+        pass
+    other.kill()
+    other.wait()
+    other.stdout.close()
+    assert path.exists()  # what it left means nothing
+    with held(path, wait=5):
+        assert json.loads(path.read_text())["pid"] == os.getpid()
+    assert not path.exists()
+
+
+def test_two_runs_in_one_folder_share_the_work(request_here: RunRequest) -> None:
+    """The second finds seed 0 taken, computes seed 1, and then waits for the first."""
+    folder = RunFolder(request_here.output)
+    request = replace(request_here, seeds=(0, 1))
+    alone = run(replace(request, output=request_here.output.with_name("alone")))
+    said: list[tuple[str, int, str]] = []
+    lock = folder.working(NAME, 0)
+    lock.__enter__()
+
+    class Watching(Observer):
+        def postponed(self, name: str, seed: int, owner: str) -> None:
+            said.append((name, seed, owner))
+
+        def finished(self, result: Result) -> None:
+            if result.seed == 1:
+                lock.__exit__(None, None, None)
+
+    both = run(request, observers=[Watching()])
+    assert [told(one) for one in both] == [told(one) for one in alone]
+    assert said[0][:2] == (NAME, 0)
+    assert said[0][2].startswith(f"process {os.getpid()} on ")
+
+
+def test_weights_from_no_seed_are_noticed(moody: str, tmp_path: Path) -> None:
+    name = moody.partition(":")[0]
+    request = RunRequest(
+        quick(["cifar100"]), f"{name}:other", tmp_path / "run", limit=64, isolate="benchmark", seeds=(0, 1)
+    )
+    with pytest.raises(UsageError, match="has other weights each time it is loaded"):
+        run(request)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"time_limit": 5.0}, "--time-limit needs processes of their own"),
+        ({"workers": 2}, "--workers needs processes"),
+        ({"isolate": "yes"}, "must be none, worker or benchmark, not 'yes'"),
+        ({"retries": -1}, "--retries must be at least 0, not -1"),
+        ({"isolate": "worker", "executor": "lokal"}, "unknown executor 'lokal'; nearest: local"),
+        ({"isolate": "worker", "executor_options": {"a": "b"}}, r"takes no options, not \['a'\]"),
+    ],
+)
+def test_requests_that_make_no_sense(request_here: RunRequest, change: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        run(replace(request_here, **change))
+    assert not request_here.output.exists()
+
+
+def test_an_observer_that_fails_is_dropped(request_here: RunRequest) -> None:
+    class Bad(Observer):
+        def progress(self, name: str, seed: int, phase: str, done: int, total: int) -> None:
+            raise RuntimeError("no network")
+
+    with pytest.warns(RuntimeWarning, match="Bad failed and is told nothing more: RuntimeError: no network"):
+        assert run(request_here, observers=[Bad()])[0].status == "ok"
+
+
+COMMAND = """
+from dataclasses import replace
+from pathlib import Path
+from gate_runner.benchmarks import resolve
+from gate_runner.runs import RunRequest, run
+import sys
+(one,) = resolve(["cifar100"])
+one = replace(one, training={**one.training, "steps": 400, "validate_every": 20})
+run(RunRequest([one], sys.argv[1], Path(sys.argv[2]), limit=300, isolate="worker"))
+"""
+
+
+def test_killed_three_times_it_ends_as_undisturbed(moody: str, tmp_path: Path) -> None:
+    """Killed with SIGKILL: the process that watches, and with it its worker, at a checkpoint that grows each time."""
+    command = [sys.executable, "-c", COMMAND, moody]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    (whole,) = run(RunRequest(quick(["cifar100"], steps=400, validate_every=20), moody, tmp_path / "whole", limit=300))
+    folder = RunFolder(tmp_path / "killed")
+    checkpoint = folder.unfinished_file(NAME, 0)
+    for _ in range(3):
+        before = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
+        process = subprocess.Popen(
+            [*command, str(folder.path)], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        end = time.monotonic() + 60
+        while time.monotonic() < end and process.poll() is None:
+            if checkpoint.exists() and checkpoint.stat().st_mtime_ns != before:
+                break
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        end = time.monotonic() + 30
+        while time.monotonic() < end and _held(folder):  # its worker notices, and goes too
+            time.sleep(0.02)
+        assert not _held(folder)
+    subprocess.run([*command, str(folder.path)], check=True, env=environment, capture_output=True, timeout=120)
+    assert told(Result.from_file(folder.result_file(NAME, 0))) == told(whole)
+
+
+def _held(folder: RunFolder) -> bool:
+    try:
+        with folder.working(NAME, 0):
+            return False
+    except BusyError:
+        return True
