@@ -34,7 +34,7 @@ import numpy as np
 import torch
 
 from eqben_builder.micro import KINDS, caption, generator_at, minimal_pair, render, scene_at
-from eqben_builder.scores import winoground_scores
+from eqben_builder.scoring import winoground_scores
 from eqsim import CyclicLoss, EqSimLoss, TopK
 from gate_runner.encoders.micro_clip import FILES, load_micro_clip
 

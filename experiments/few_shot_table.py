@@ -4,12 +4,13 @@
     python experiments/few_shot_table.py --data-root DATA    # Omniglot too, from DATA/omniglot/*.zip
 
 scikit-learn's handwritten digits: drawn by ELEVATER's rule from the first 1,000, scored on the other 797; class texts
-are "a photo of a zero" and so on. Omniglot: the 20 letters of the alphabet `ALPHABET`, 1 to 5 of a letter's 20 drawings
-for training and all that are left for testing; a letter has no name, so only methods that need no texts run. Ten
-draws (seeds 0 to 9) per cell; the interval is Student's for the mean over draws, the test images being the same.
+are "a photo of a zero" and so on. Omniglot: the 20 letters of the alphabet `ALPHABET`, 1 to 10 of a letter's 20
+drawings for training and all that are left for testing; a letter has no name, so only methods that need no texts run.
+Ten draws (seeds 0 to 9) per cell; the interval is Student's for the mean over draws, the test images being the same.
 Each draw splits off its own validation, or has five folds, as `tuning_data` does by default. A method that cannot work
-with so few images (a fold would leave a class without any) says why, and its cell stays empty.
-Writes results/few_shot_table.json and results/few_shot_table.md.
+with so few images (ELEVATER's search with one per class has none to validate on) says why, and its cell stays empty.
+Writes results/few_shot_table.json and results/few_shot_table.md after each cell; --resume keeps what they hold and runs
+the cells that they lack.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
 RESULTS = Path(__file__).with_name("results")
 METHODS = ("zero_shot", "anchored", "logistic", "gda", "lp++", "clap", "tip_adapter", "elevater")
-WITHOUT_TEXTS = ("anchored", "logistic")
+WITHOUT_TEXTS = ("anchored", "logistic", "elevater")
 NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 ALPHABET = "Korean"
 T_95 = {2: 12.706, 3: 4.303, 5: 2.776, 10: 2.262}
@@ -113,20 +114,24 @@ def main() -> None:
     parser.add_argument("--data-root", type=Path, help="folder with omniglot/")
     parser.add_argument("--seeds", type=int, default=10, choices=T_95)
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
+    parser.add_argument("--resume", action="store_true")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     encoder = load_encoder("micro-clip")
     scale = encoder.logit_scale or 100.0
     sets = {"digits": (digits(encoder), (1, 2, 5, 20))}
     if arguments.data_root is not None:
-        sets["omniglot"] = (omniglot(encoder, arguments.data_root), (2, 5))
-    rows: list[dict[str, object]] = []
-    start = time.process_time()
+        sets["omniglot"] = (omniglot(encoder, arguments.data_root), (1, 2, 5, 10))
+    kept = RESULTS / "few_shot_table.json"
+    rows = json.loads(kept.read_text())["rows"] if arguments.resume and kept.exists() else []
+    done = {(row["method"], row["data"], row["shots"]) for row in rows}
     for method in arguments.methods:
         for name, (cached, counts) in sets.items():
             if cached.texts is None and method not in WITHOUT_TEXTS:
                 continue
             for shots in counts:
+                if (method, name, shots) in done:
+                    continue
                 before = time.process_time()
                 try:
                     values = [accuracy(cached, method, shots, seed, scale) for seed in range(arguments.seeds)]
@@ -138,20 +143,27 @@ def main() -> None:
                 rows.append({"data": name, "shots": shots, "method": method, "mean": mean, "half": half,
                              "values": values, "cpu_seconds": seconds})  # fmt: skip
                 print(f"{name} {shots:2} {method:12} {mean:.3f} ± {half:.3f}  {seconds:.2f} s", flush=True)
-        write(rows, arguments.seeds, time.process_time() - start)
+                write(rows, arguments.seeds)
 
 
-def write(rows: list[dict[str, object]], seeds: int, seconds: float) -> None:
+def processor() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def write(rows: list[dict[str, object]], seeds: int) -> None:
     """The figures, and the same as a table."""
     versions = {"torch": torch.__version__, "numpy": np.__version__, "scikit-learn": sklearn.__version__}
-    found = {"encoder": "micro-clip", "seeds": seeds, "alphabet": ALPHABET, "cpu_seconds": seconds,
-             "machine": platform.processor() or platform.machine(), "versions": versions, "rows": rows}  # fmt: skip
+    found = {"encoder": "micro-clip", "seeds": seeds, "alphabet": ALPHABET,
+             "machine": processor(), "threads": 1, "versions": versions, "rows": rows}  # fmt: skip
     (RESULTS / "few_shot_table.json").write_text(json.dumps(found, indent=1) + "\n")
-    columns = list(dict.fromkeys((row["data"], row["shots"]) for row in rows))
+    columns = sorted({(row["data"], row["shots"]) for row in rows})
     cells = {(row["method"], row["data"], row["shots"]): f"{row['mean']:.3f} ± {row['half']:.3f}" for row in rows}
-    lines = ["| method | " + " | ".join(f"{data}, {shots} shots" for data, shots in columns) + " |"]
+    lines = ["| method | " + " | ".join(f"{data}, {shots} shot{'s' * (shots > 1)}" for data, shots in columns) + " |"]
     lines.append("|---" * (len(columns) + 1) + "|")
-    for method in dict.fromkeys(row["method"] for row in rows):
+    for method in (each for each in METHODS if any(row["method"] == each for row in rows)):
         lines.append("| " + " | ".join([str(method), *(cells.get((method, *key), "-") for key in columns)]) + " |")
     (RESULTS / "few_shot_table.md").write_text("\n".join(lines) + "\n")
 

@@ -223,12 +223,9 @@ def test_published_combinations():
 
 
 def shared_data() -> Path | None:
-    if "VLB_SHARED_DATA" in os.environ:
-        return Path(os.environ["VLB_SHARED_DATA"])
-    for parent in Path(__file__).resolve().parents:
-        if (parent / "shared" / "data" / "gate").is_dir():
-            return parent / "shared" / "data"
-    return None
+    given = [Path(value)] if (value := os.environ.get("VLB_SHARED_DATA")) else []
+    beside = [parent / "shared" / "data" for parent in Path(__file__).resolve().parents]
+    return next((folder for folder in (*given, *beside) if (folder / "gate").is_dir()), None)
 
 
 @pytest.mark.skipif(shared_data() is None, reason="the shared data folder is not there")

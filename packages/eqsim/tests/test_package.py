@@ -23,7 +23,8 @@ def test_import_brings_nothing_but_torch_and_is_quick() -> None:
         "print(json.dumps([time.process_time() - start,"
         " sorted({name.partition('.')[0] for name in set(sys.modules) - before})]))"
     )
-    seconds, added = json.loads(in_a_fresh_process(code))
+    measured = [json.loads(in_a_fresh_process(code)) for _ in range(3)]  # the first may compile the modules
+    seconds, added = min(seconds for seconds, _ in measured), measured[0][1]
     assert "eqsim" in added
     assert not set(added) & set(OPTIONAL)
     assert set(added) - {"eqsim"} <= set(sys.stdlib_module_names)
