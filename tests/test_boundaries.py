@@ -22,9 +22,9 @@ IMPORT_NAMES = {
 }
 LIBRARIES = {folder: name for folder, name in IMPORT_NAMES.items() if folder != "gate-runner"}
 HEAVY = {
-    "accelerate", "av", "bpy", "cv2", "datasets", "diffusers", "httpx", "lightning", "matplotlib", "mitsuba", "nltk",
-    "numba", "oidn", "pandas", "peft", "pymilvus", "qdrant_client", "ray", "sentence_transformers", "tensorboard",
-    "transformers", "wandb",
+    "accelerate", "av", "bpy", "cv2", "datasets", "diffusers", "httpx", "lightning", "matplotlib", "mitsuba", "nibabel",
+    "nltk", "numba", "oidn", "pandas", "peft", "pyarrow", "pymilvus", "qdrant_client", "rapidfuzz", "ray",
+    "sentence_transformers", "submitit", "tensorboard", "transformers", "wandb", "webdataset",
 }  # fmt: skip
 """Extras: imported where they are used, never by importing a package."""
 

@@ -56,22 +56,19 @@ def test_prompts_show_names_the_missing_package_or_prints_knowledge(tmp_path: Pa
 
 
 def test_pairs_are_built_and_scored(tmp_path: Path) -> None:
-    for place in ("a", "b"):
-        assert call("eqben", "build", place, "--pairs", "3", "--size", "64", cwd=tmp_path).returncode == 0
+    for place, workers in (("a", "1"), ("b", "2")):
+        arguments = ("eqben", "build", "micro", place, "--pairs", "3", "--size", "64", "--workers", workers)
+        assert call(*arguments, cwd=tmp_path).returncode == 0
     first, second = (sorted(path for path in (tmp_path / place).rglob("*") if path.is_file()) for place in ("a", "b"))
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
-    done = call("eqben", "score", "a/pairs.json", cwd=tmp_path)
+    assert call("eqben", "verify", "a", cwd=tmp_path).returncode == 0
+    done = call("eqben", "score", "a", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert [line.split()[0] for line in done.stdout.splitlines()][1:] == [
-        "attribute",
-        "count",
-        "relation",
-        "all",
-        "chance",
-    ]
-    wrong = call("eqben", "build", "c", "--kind", "atribute", cwd=tmp_path)
+    rows = [line.split()[0] for line in done.stdout.splitlines()]
+    assert rows[2:9] == ["micro", "attribute", "count", "relation", "macro", "all", "chance"]
+    wrong = call("eqben", "build", "mikro", "c", cwd=tmp_path)
     assert wrong.returncode == 2
-    assert "nearest: attribute" in wrong.stderr
+    assert "nearest: micro" in wrong.stderr
 
 
 def test_names_are_linked_from_standard_input(tmp_path: Path) -> None:
