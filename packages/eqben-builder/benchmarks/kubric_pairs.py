@@ -84,6 +84,11 @@ def main() -> None:
                 "estimated_seconds_over_actual": round(first[0].seconds_left / (seen[-1][1] - first[1]), 3),
                 "estimated_bytes_over_actual": round(first[0].bytes_total / manifest["bytes"], 3),
             }
+            later = [(now, at) for now, at, _ in seen if now.seconds_left and seen[-1][1] - at > 60]
+            if later:
+                ratios = [(now.seconds_left or 0) / (seen[-1][1] - at) for now, at in later]
+                extremes = [round(value, 3) for value in (min(ratios), max(ratios))]
+                result["all_estimates_until_the_last_minute"] = extremes
     colours = [r for r in read_records(options.folder) if r.certificate["difference"]["field"] == "colour"]
     if colours:
         outside = [record.certificate["pixels"]["moved_outside"] for record in colours]

@@ -56,7 +56,7 @@ def test_an_export_is_whole_searched_and_resumed(base, tmp_path, kind):
     asked = np.random.default_rng(1).normal(size=(9, 8)).astype(np.float32)
     found, exact = collection.search(asked, 12), exact_search(asked, vectors, 12)
     np.testing.assert_array_equal(found.rows, exact.rows)
-    np.testing.assert_allclose(found.scores, exact.scores, rtol=1e-5)
+    np.testing.assert_allclose(found.scores, exact.scores, rtol=1e-5, atol=1e-6)
     assert check_export(kb, vectors, collection) == 1.0
     assert collection.source(3) == f"{kb.hash[:16]} {vectors.hash[:16]}"
     assert collection.source(99) is None

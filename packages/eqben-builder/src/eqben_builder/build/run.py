@@ -8,7 +8,7 @@ import os
 import platform
 import shutil
 import time
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 #: Jobs and seconds after which the first estimate is given.
 _SAMPLES, _SAMPLE_SECONDS = 24, 2.0
+#: Seconds of the recent past from which the time left is told: a machine gets other work, and loses it again.
+_RECENT = 120.0
 #: So many jobs in a row that add nothing to an aspect mean that there is nothing more to add.
 _PATIENCE = 200
 #: A file takes whole blocks of the disk; a pair's rows in `pairs.jsonl` and the journal take about so many bytes.
@@ -186,8 +188,9 @@ class _State:
 
     def run(self, workers: int) -> None:
         """Do the jobs that are left."""
-        start, jobs_done = time.perf_counter(), 0
-        begun, bytes_begun, space_begun, first = 0, 0, 0, 0.0
+        start = time.perf_counter()
+        begun, bytes_begun, space_begun = 0, 0, 0
+        recent: deque[tuple[float, int]] = deque()
         estimate: Progress | None = None
         with Pool(self.builder, workers) as pool:
             for finished in pool.results(self._jobs()):
@@ -195,15 +198,21 @@ class _State:
                     continue
                 self._commit(finished, estimate)
                 seconds, (done, total) = time.perf_counter() - start, self._position()
-                if not jobs_done:
+                if not recent:
                     # The clock of the estimate starts here: engines are loaded by now.
-                    begun, bytes_begun, space_begun, first = done, self.bytes, self.space, seconds
-                jobs_done += 1
+                    begun, bytes_begun, space_begun = done, self.bytes, self.space
+                recent.append((seconds, done))
+                while len(recent) > _SAMPLES + 1 and seconds - recent[1][0] > _RECENT:
+                    recent.popleft()
                 now = Progress(done, total, sum(self.kept.values()), self.dropped.total(), self.bytes, seconds)
-                if jobs_done > _SAMPLES and seconds - first >= _SAMPLE_SECONDS and done > begun:
+                since, done_then = recent[0]
+                if len(recent) > _SAMPLES and seconds - since >= _SAMPLE_SECONDS and done > done_then:
                     left = (total - done) / (done - begun)
-                    rest = round(left * (self.bytes - bytes_begun))
-                    now = replace(now, seconds_left=left * (seconds - first), bytes_total=self.bytes + rest)
+                    now = replace(
+                        now,
+                        seconds_left=(total - done) / (done - done_then) * (seconds - since),
+                        bytes_total=self.bytes + round(left * (self.bytes - bytes_begun)),
+                    )
                     if estimate is None:
                         self._check_disk(round(left * (self.space - space_begun)))
                     estimate = now

@@ -53,22 +53,26 @@ class MilvusCollection:
         milvus = _milvus()
         self.errors: tuple[type[Exception], ...] = (milvus.MilvusException,)
         try:
+            # What it is given here bounds the connecting alone; a request without a limit of its own waits for ever.
             self._client = milvus.MilvusClient(uri=target, token=token, timeout=timeout)
         except milvus.MilvusException as error:
             raise ExportError(f"{target}: {error.message}") from None
-        self._types = milvus.DataType
+        self._types, self._timeout = milvus.DataType, timeout
+
+    def _ask(self, request: str, *arguments: Any, **options: Any) -> Any:
+        return getattr(self._client, request)(self.name, *arguments, timeout=self._timeout, **options)
 
     def prepare(self, dim: int) -> None:
         """Create it for vectors of this width, or check that it has them."""
-        if self._client.has_collection(self.name):
-            fields = {field["name"]: field for field in self._client.describe_collection(self.name)["fields"]}
+        if self._ask("has_collection"):
+            fields = {field["name"]: field for field in self._ask("describe_collection")["fields"]}
             found = int(fields.get("vector", {}).get("params", {}).get("dim", 0))
             if found != dim or not {"row", *Record._fields} <= fields.keys():
                 raise ExportError(
                     f"{self.name}: is there with vectors of {found} and the fields {sorted(fields)}, "
                     f"expected {dim} and {sorted({'vector', *Record._fields})}"
                 )
-            self._client.load_collection(self.name)
+            self._ask("load_collection")
             return
         schema = self._client.create_schema(auto_id=False, enable_dynamic_field=False)
         schema.add_field("row", self._types.INT64, is_primary=True)
@@ -77,16 +81,16 @@ class MilvusCollection:
         schema.add_field("vector", self._types.FLOAT_VECTOR, dim=dim)
         index = self._client.prepare_index_params()
         index.add_index("vector", index_type="FLAT", metric_type="IP")
-        self._client.create_collection(self.name, schema=schema, index_params=index)
-        self._client.load_collection(self.name)
+        self._ask("create_collection", schema=schema, index_params=index)
+        self._ask("load_collection")
 
     def count(self) -> int:
         """How many vectors it holds."""
-        return int(self._client.query(self.name, filter="", output_fields=["count(*)"])[0]["count(*)"])
+        return int(self._ask("query", filter="", output_fields=["count(*)"])[0]["count(*)"])
 
     def source(self, row: int) -> str | None:
         """`source` of what is stored under a row."""
-        found = self._client.query(self.name, filter=f"row == {int(row)}", output_fields=["source"])
+        found = self._ask("query", filter=f"row == {int(row)}", output_fields=["source"])
         return None if not found else str(found[0]["source"])
 
     def write(self, records: Sequence[Record], vectors: Float32) -> None:
@@ -95,17 +99,17 @@ class MilvusCollection:
         for record, vector in zip(records, vectors.tolist(), strict=True):
             texts = {name: cut(str(value)) for name, value in record._asdict().items() if name != "row"}
             rows.append({"row": record.row, **texts, "vector": vector})
-        self._client.upsert(self.name, rows)
+        self._ask("upsert", rows)
 
     def finish(self) -> None:
         """Write out what Milvus holds in memory."""
-        self._client.flush(self.name)
+        self._ask("flush")
 
     def search(self, queries: Float32, k: int) -> Neighbours:
         """The k rows with the greatest inner product."""
         rows = np.full((len(queries), k), -1, np.int64)
         scores = np.full((len(queries), k), -np.inf, np.float32)
-        for number, hits in enumerate(self._client.search(self.name, data=queries.tolist(), limit=k)):
+        for number, hits in enumerate(self._ask("search", data=queries.tolist(), limit=k)):
             for place, hit in enumerate(hits):
                 rows[number, place], scores[number, place] = int(hit["row"]), float(hit["distance"])
         return Neighbours(rows, scores)
