@@ -17,9 +17,20 @@ from eqben_builder.engines.assets import assets_digest, read_assets
 from eqben_builder.engines.denoise import EXTRA, Denoiser, DenoiserMissingError
 from eqben_builder.engines.engine import Drawn, hidden
 from eqben_builder.engines.floors import floor_texture
+from eqben_builder.engines.lighting import (
+    FLOOR,
+    LAMP,
+    RADIANCE,
+    REPEATS,
+    camera_place,
+    glass_tint,
+    lamp_place,
+    metal_tint,
+    sky,
+)
 from eqben_builder.engines.meshes import BUNDLED, bundled_mesh, on_the_floor, ply
 from eqben_builder.engines.meshes import Mesh as Triangles
-from eqben_builder.kubric.scene import AIM, COLOURS, DISTANCE, FIELD_OF_VIEW, MATERIALS
+from eqben_builder.kubric.scene import AIM, COLOURS, FIELD_OF_VIEW, MATERIALS
 
 if TYPE_CHECKING:
     import os
@@ -130,7 +141,7 @@ class MitsubaEngine:
             "sensor": _camera(transform, scene.stage, size),
             "floor": {
                 "type": "rectangle",
-                "to_world": transform().scale([24, 24, 1]),
+                "to_world": transform().scale([FLOOR, FLOOR, 1]),
                 "bsdf": {"type": "diffuse", "reflectance": _floor_reflectance(mi, scene.stage)},
             },
             **_lights(mi, transform, scene.stage),
@@ -215,12 +226,10 @@ def _normalise(source: Path, target: Path) -> None:
 
 
 def _camera(transform: Any, stage: Stage, size: int) -> dict[str, Any]:
-    up, away = math.sin(stage.camera_elevation), math.cos(stage.camera_elevation)
-    origin = [0, -DISTANCE * away, AIM + DISTANCE * up]
     return {
         "type": "perspective",
         "fov": FIELD_OF_VIEW,
-        "to_world": transform().look_at(origin, [0, 0, AIM], [0, 0, 1]),
+        "to_world": transform().look_at(camera_place(stage), [0, 0, AIM], [0, 0, 1]),
         "sampler": {"type": "independent"},
         "film": {
             "type": "hdrfilm",
@@ -235,26 +244,15 @@ def _camera(transform: Any, stage: Stage, size: int) -> dict[str, Any]:
 
 def _lights(mi: Any, transform: Any, stage: Stage) -> dict[str, Any]:
     """A bright square lamp above the shoulder, and a sky that is brighter overhead, for metal to reflect."""
-    flat = math.cos(stage.light_elevation)
-    at = [
-        7 * flat * math.cos(stage.light_azimuth),
-        7 * flat * math.sin(stage.light_azimuth) - 2.0,
-        7 * math.sin(stage.light_elevation),
-    ]
-    rows, columns = np.linspace(1, 0, 32, dtype=np.float32)[:, None], np.arange(64)
-    # Bright panels around the horizon, as in a photographer's studio, between dark gaps.
-    panels = (rows > 0.45) & (rows < 0.85) & (columns % 16 < 7)[None, :]
-    level = 0.10 + 0.35 * rows**2 + 0.9 * panels
-    sky = (level[..., None] * np.array([0.95, 1.0, 1.08])).astype(np.float32)
     return {
         "lamp": {
             "type": "rectangle",
-            "to_world": transform().look_at(at, [0, 0, 0], [0, 0, 1]).scale([1.3, 1.3, 1]),
-            "emitter": {"type": "area", "radiance": {"type": "rgb", "value": [17.0, 16.2, 15.0]}},
+            "to_world": transform().look_at(lamp_place(stage), [0, 0, 0], [0, 0, 1]).scale([LAMP, LAMP, 1]),
+            "emitter": {"type": "area", "radiance": {"type": "rgb", "value": list(RADIANCE)}},
         },
         "sky": {
             "type": "envmap",
-            "bitmap": mi.Bitmap(np.ascontiguousarray(sky)),
+            "bitmap": mi.Bitmap(sky()),
             # Light from the sky is found by bouncing, not by aiming: it comes from everywhere, and the lamp gets all
             # aimed samples. 12 of them have no more noise than 16 that aim at both, in 0.6 of the time, and come half a
             # decibel less near to the truth once denoised (benchmarks/render_quality.py).
@@ -272,26 +270,25 @@ def _floor_reflectance(mi: Any, stage: Stage) -> dict[str, Any]:
         "type": "bitmap",
         "bitmap": mi.Bitmap(texture),
         "raw": True,
-        "to_uv": mi.ScalarTransform3f().scale([12, 12]),
+        "to_uv": mi.ScalarTransform3f().scale([REPEATS, REPEATS]),
     }
 
 
 def _material(thing: Thing) -> dict[str, Any]:
     colour = {"type": "rgb", "value": list(COLOURS[thing.colour])}
     if thing.material == "metal":
-        tint = [0.14 + 0.86 * value for value in COLOURS[thing.colour]]
         return {
             "type": "twosided",
             "bsdf": {
                 "type": "principled",
-                "base_color": {"type": "rgb", "value": tint},
+                "base_color": {"type": "rgb", "value": metal_tint(COLOURS[thing.colour])},
                 "metallic": 1.0,
                 "roughness": 0.16,
             },
         }
     if thing.material == "glass":
-        clear = [0.35 + 0.65 * value**0.5 for value in COLOURS[thing.colour]]
-        return {"type": "thindielectric", "int_ior": 1.5, "specular_transmittance": {"type": "rgb", "value": clear}}
+        clear = {"type": "rgb", "value": glass_tint(COLOURS[thing.colour])}
+        return {"type": "thindielectric", "int_ior": 1.5, "specular_transmittance": clear}
     return {"type": "twosided", "bsdf": {"type": "diffuse", "reflectance": colour}}
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from eqben_builder.engines.engine import Engine
     from eqben_builder.records import PairRecord
 
-ENGINES: tuple[str, ...] = ("mitsuba", "raster")
+ENGINES: tuple[str, ...] = ("mitsuba", "blender", "raster")
 #: Share of the mask that must move visibly, and share of the rest that a change of colour may move.
 LEAST_INSIDE, MOST_OUTSIDE = 0.25, 0.01
 #: Share of the pixels that a change of colour must leave as they were, before the denoiser.
@@ -43,11 +43,15 @@ def engine_of(
         from eqben_builder.engines.mitsuba_engine import MitsubaEngine
 
         return MitsubaEngine(meshes=meshes, samples=samples, denoise=denoise)
+    if name == "blender":
+        from eqben_builder.engines.blender_engine import BlenderEngine
+
+        return BlenderEngine(meshes=meshes, samples=samples, denoise=denoise)
     if name == "raster":
         from eqben_builder.engines.raster_engine import RasterEngine
 
         if meshes is not None:
-            raise ValueError("the raster engine draws no meshes: take the mitsuba engine")
+            raise ValueError("the raster engine draws no meshes: take the mitsuba engine or blender")
         return RasterEngine()
     raise ValueError(f"engine {name!r} is not one of {', '.join(ENGINES)}")
 
@@ -57,11 +61,11 @@ class KubricBuilder:
 
     Args:
         aspects: Some of "attribute", "counting", "location"; all by default.
-        engine: "mitsuba" (path traced; extra `mitsuba`), "raster" (flat silhouettes, a hundred times as fast), or an
-            engine of one's own.
+        engine: "mitsuba" (path traced; extra `mitsuba`), "blender" (Cycles; an installed Blender, see `find_blender`),
+            "raster" (flat silhouettes, a hundred times as fast), or an engine of one's own.
         seed: At least 0.
         size: Side of the pictures in pixels, 64 to 2048.
-        meshes: Folder of OBJ or PLY objects for the mitsuba engine, such as Google Scanned Objects.
+        meshes: Folder of OBJ or PLY objects for an engine that renders, such as Google Scanned Objects.
         samples: Paths for each pixel; by default 12, and 256 without the denoiser.
         denoise: Whether Open Image Denoise cleans the pictures.
         shapes: Nouns to choose from; all of the engine's by default.

@@ -1,0 +1,268 @@
+"""Floor scenes rendered by Blender's Cycles in a process of its own: an installed Blender, or `bpy` from PyPI."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import weakref
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from eqben_builder.engines.assets import assets_digest, read_assets
+from eqben_builder.engines.engine import Drawn, hidden
+from eqben_builder.engines.floors import floor_texture
+from eqben_builder.engines.lighting import (
+    FLOOR,
+    LAMP,
+    RADIANCE,
+    REPEATS,
+    camera_place,
+    glass_tint,
+    lamp_place,
+    metal_tint,
+    sky,
+)
+from eqben_builder.engines.meshes import BUNDLED, bundled_mesh
+from eqben_builder.kubric.scene import AIM, COLOURS, FIELD_OF_VIEW, MATERIALS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from eqben_builder.kubric.scene import FloorScene, Thing
+
+VARIABLE = "EQBEN_BLENDER"
+_WORKER = Path(__file__).with_name("blender_worker.py")
+_DEPTH = 5
+_SAMPLES, _SAMPLES_WITHOUT_DENOISER = 16, 256
+
+
+class BlenderMissingError(ImportError):
+    """There is no Blender, or what was named is none."""
+
+
+def find_blender(named: str | os.PathLike[str] | None = None) -> list[str]:
+    """The command that runs the worker inside Blender.
+
+    Args:
+        named: A Blender, or a Python that has `bpy`; by default the environment's `EQBEN_BLENDER`, then this Python
+            where it has `bpy`, then the `blender` on the path.
+
+    Raises:
+        BlenderMissingError: None of them; the message says what to install or to set.
+    """
+    given = str(named or os.environ.get(VARIABLE, ""))
+    program = shutil.which(given) if given else None
+    if given and program is None:
+        raise BlenderMissingError(f"{given} is no program: name a Blender, or a Python that has bpy")
+    if program is None and find_spec("bpy") is not None:
+        program = sys.executable
+    program = program or shutil.which("blender")
+    if program is None:
+        raise BlenderMissingError(
+            f"Blender is not found: install it so that `blender` is on the path, or set {VARIABLE} to a Blender, or to "
+            "a Python that has bpy (Python 3.11 and NumPy 1: in an environment of its own, pip install bpy)"
+        )
+    if "blender" not in Path(program).name.lower():
+        return [program, str(_WORKER)]
+    options = ["--background", "--factory-startup", "-noaudio", "--python-exit-code", "1"]
+    return [program, *options, "--python", str(_WORKER)]
+
+
+class BlenderEngine:
+    """Renders both scenes of a pair with Cycles and the same seed.
+
+    Args:
+        meshes: A folder of OBJ or PLY meshes to use in place of the bundled objects; see `read_assets`.
+        samples: Paths for each pixel, 1 to 4096; by default 16, and 256 without the denoiser.
+        denoise: Whether Open Image Denoise, which Blender contains, cleans the pictures.
+        blender: As `named` of `find_blender`.
+
+    Raises:
+        BlenderMissingError: No Blender.
+        ValueError: `samples` out of range.
+
+    Numerics:
+        One thread, no adaptive sampling: the same scene gives the same bytes in every process of one machine. What lies
+        at a pixel is found by one ray through its middle.
+
+    Source:
+        EqBen renders Eq-Kubric with Kubric, which drives Blender 2.93 and Cycles. Scenes, lamp and camera are those of
+        the Mitsuba engine, and so are the pictures, up to noise and the materials' highlights.
+    """
+
+    name = "blender"
+    materials = MATERIALS
+    colours = tuple(COLOURS)
+
+    def __init__(
+        self,
+        *,
+        meshes: str | os.PathLike[str] | None = None,
+        samples: int | None = None,
+        denoise: bool = True,
+        blender: str | os.PathLike[str] | None = None,
+    ) -> None:
+        samples = samples if samples is not None else _SAMPLES if denoise else _SAMPLES_WITHOUT_DENOISER
+        if not 1 <= samples <= 4096:
+            raise ValueError(f"samples = {samples!r} lies outside 1 to 4096")
+        self._command = find_blender(blender)
+        self.samples, self.denoise = samples, denoise
+        self._assets = {} if meshes is None else {asset.noun: asset for asset in read_assets(meshes)}
+        self.shapes: tuple[str, ...] = tuple(self._assets) or BUNDLED
+        self.textured = frozenset(noun for noun, asset in self._assets.items() if asset.texture is not None)
+        self._running: _Running | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A worker process starts a Blender of its own.
+        return self.__dict__ | {"_running": None}
+
+    def parameters(self) -> dict[str, Any]:
+        """Everything that decides the pictures, besides scenes, size and seed."""
+        known = {"samples": self.samples, "denoise": self.denoise, "objects": list(self.shapes)}
+        return known | ({"meshes": assets_digest(tuple(self._assets.values()))} if self._assets else {})
+
+    def versions(self) -> dict[str, str]:
+        """Blender's."""
+        return {"blender": self._blender().version}
+
+    def draw(self, scenes: tuple[FloorScene, FloorScene], size: int, seed: int) -> Drawn | str:
+        """Render both scenes, or say that an object is hidden.
+
+        Args:
+            scenes: Two scenes on one stage.
+            size: Side of the pictures in pixels, at least 16.
+            seed: Of the noise, the same in both pictures.
+
+        Raises:
+            RuntimeError: Blender died, or could not render; with its own words.
+        """
+        running = self._blender()
+        images, seen = zip(*(running.render(self._order(scene, size, seed, running)) for scene in scenes), strict=True)
+        if any(hidden(who, len(scene.things)) for who, scene in zip(seen, scenes, strict=True)):
+            return "an object is hidden"
+        return Drawn((images[0], images[1]), (seen[0], seen[1]), {"samples": self.samples, "denoised": self.denoise})
+
+    def _blender(self) -> _Running:
+        if self._running is None:
+            self._running = _Running(self._command)
+        return self._running
+
+    def _order(self, scene: FloorScene, size: int, seed: int, running: _Running) -> dict[str, Any]:
+        stage = scene.stage
+        texture = floor_texture(stage.floor, stage.tone)
+        return {
+            "size": size,
+            "seed": seed % (1 << 31),
+            "samples": self.samples,
+            "depth": _DEPTH,
+            "denoise": self.denoise,
+            "camera": {"at": camera_place(stage), "to": [0, 0, AIM], "field_of_view": FIELD_OF_VIEW},
+            "lights": {
+                "at": lamp_place(stage),
+                "half": LAMP,
+                "radiance": list(RADIANCE),
+                "sky": running.array("sky", sky()),
+            },
+            "floor": {
+                "half": FLOOR,
+                "repeats": REPEATS,
+                "tone": list(stage.tone),
+                "texture": None if texture is None else running.array("floor", texture),
+            },
+            "things": [self._thing(thing, running) for thing in scene.things],
+        }
+
+    def _thing(self, thing: Thing, running: _Running) -> dict[str, Any]:
+        asset = self._assets.get(thing.shape)
+        tints = {"metal": metal_tint, "glass": glass_tint}
+        colour = COLOURS.get(thing.colour, (0.5, 0.5, 0.5))
+        return {
+            "mesh": running.mesh(thing.shape) if asset is None else str(asset.mesh.resolve()),
+            "texture": None if asset is None or asset.texture is None else str(asset.texture.resolve()),
+            "material": thing.material,
+            "colour": list(tints.get(thing.material, list)(colour)),
+            "x": thing.x,
+            "y": thing.y,
+            "turn": thing.turn,
+            "radius": thing.radius,
+        }
+
+
+class _Running:
+    """A Blender that waits for scenes, and the folder through which files go to and fro."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="eqben-"))
+        self._log = (self.folder / "log.txt").open("w+b")
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, env=environ
+        )
+        weakref.finalize(self, _end, self.process, self._log, self.folder)
+        try:
+            self.version = str(self._hear("ready"))
+        except RuntimeError as error:
+            raise BlenderMissingError(f"{command[0]} cannot be used as Blender: {error}") from None
+
+    def render(self, order: dict[str, Any]) -> tuple[NDArray[np.uint8], NDArray[np.int16]]:
+        """One picture, and who is seen where."""
+        picture, seen = self.folder / "picture.png", self.folder / "seen.npy"
+        assert self.process.stdin is not None
+        with suppress(OSError):  # it is dead: what it says next tells why
+            self.process.stdin.write(f"{json.dumps(order | {'picture': str(picture), 'seen': str(seen)})}\n")
+            self.process.stdin.flush()
+        try:
+            self._hear("done")
+        except RuntimeError as error:
+            raise RuntimeError(f"Blender cannot render the scene: {error}") from None
+        with Image.open(picture) as image:
+            pixels = np.asarray(image.convert("RGB"))
+        return pixels, np.load(seen)
+
+    def array(self, name: str, values: NDArray[np.float32]) -> str:
+        """Put an array where Blender finds it."""
+        path = self.folder / f"{name}.npy"
+        np.save(path, values)
+        return str(path)
+
+    def mesh(self, noun: str) -> str:
+        """Put a bundled object where Blender finds it, once."""
+        path = self.folder / f"{BUNDLED.index(noun)}.npz"
+        if not path.exists():
+            mesh = bundled_mesh(noun)
+            np.savez(path, vertices=mesh.vertices, faces=mesh.faces, smooth=np.array(mesh.smooth))
+        return str(path)
+
+    def _hear(self, wanted: str) -> Any:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if not line.startswith('{"'):
+                continue  # what Blender prints before the worker begins
+            answer = json.loads(line)
+            if "error" in answer:
+                raise RuntimeError(answer["error"])
+            return answer[wanted]
+        status = self.process.wait()
+        self._log.seek(0)
+        said = self._log.read().decode(errors="replace").strip().splitlines()
+        raise RuntimeError(f"it ended with status {status}: {' / '.join(said[-2:]) or 'it said nothing'}")
+
+
+def _end(process: subprocess.Popen[str], log: Any, folder: Path) -> None:
+    for stream in (process.stdin, process.stdout, log):
+        if stream is not None:
+            with suppress(OSError):
+                stream.close()
+    process.kill()
+    process.wait()
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,54 @@
+"""Where the camera and the lamp stand and what the sky looks like, for every engine that renders."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqben_builder.kubric.scene import AIM, DISTANCE
+
+if TYPE_CHECKING:
+    from eqben_builder.kubric.scene import Stage
+
+#: Half the side of the floor and of the square lamp, in metres, and how often the floor's texture is repeated.
+FLOOR, LAMP, REPEATS = 24.0, 1.3, 12
+#: Of the lamp, in W / (m2 sr) for red, green and blue.
+RADIANCE = (17.0, 16.2, 15.0)
+
+
+def camera_place(stage: Stage) -> list[float]:
+    """Where the camera stands, in metres; it looks at the point `AIM` above the middle of the floor."""
+    up, away = math.sin(stage.camera_elevation), math.cos(stage.camera_elevation)
+    return [0, -DISTANCE * away, AIM + DISTANCE * up]
+
+
+def lamp_place(stage: Stage) -> list[float]:
+    """Where the lamp hangs, above the camera's shoulder; it shines at the middle of the floor."""
+    flat = math.cos(stage.light_elevation)
+    return [
+        7 * flat * math.cos(stage.light_azimuth),
+        7 * flat * math.sin(stage.light_azimuth) - 2.0,
+        7 * math.sin(stage.light_elevation),
+    ]
+
+
+def sky() -> NDArray[np.float32]:
+    """Radiance all around, brighter overhead, for metal to reflect: float32 [32, 64, 3], the zenith first."""
+    rows, columns = np.linspace(1, 0, 32, dtype=np.float32)[:, None], np.arange(64)
+    # Bright panels around the horizon, as in a photographer's studio, between dark gaps.
+    panels = (rows > 0.45) & (rows < 0.85) & (columns % 16 < 7)[None, :]
+    level = 0.10 + 0.35 * rows**2 + 0.9 * panels
+    return np.ascontiguousarray((level[..., None] * np.array([0.95, 1.0, 1.08])).astype(np.float32))
+
+
+def metal_tint(colour: tuple[float, float, float]) -> list[float]:
+    """What coloured metal reflects."""
+    return [0.14 + 0.86 * value for value in colour]
+
+
+def glass_tint(colour: tuple[float, float, float]) -> list[float]:
+    """What coloured glass lets through."""
+    return [0.35 + 0.65 * value**0.5 for value in colour]
