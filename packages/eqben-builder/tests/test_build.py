@@ -242,6 +242,29 @@ def test_the_estimate_of_size_is_near_the_truth(tmp_path, monkeypatch):
     assert [now.done for now in seen[-1:]] == [300] == [seen[-1].total]
 
 
+def test_the_time_left_is_told_from_the_recent_past(tmp_path, monkeypatch):
+    """Jobs take one second each and then, because other work has come, three."""
+
+    class Clock:
+        now = 0.0
+
+        def perf_counter(self):
+            return self.now
+
+    class Slowing(Listed):
+        def make(self, index):
+            clock.now += 1.0 if index < 300 else 3.0
+            return super().make(index)
+
+    clock, seen = Clock(), []
+    monkeypatch.setattr(run_module, "time", clock)
+    build(Slowing(["m"] * 600), tmp_path / "a", progress=seen.append)
+    assert [now.seconds_left for now in seen[:24]] == [None] * 24
+    assert seen[24].seconds_left == 575
+    assert seen[399].seconds_left == pytest.approx(3 * 200)
+    assert 300 < seen[310].seconds_left < 3 * 289
+
+
 def test_a_finite_builder_gives_several_pairs_a_job_and_counts_its_drops(tmp_path):
     manifest = build(Listed(["m", "d", "mdm", "dd", "mm"]), tmp_path / "a")
     assert manifest["pairs"] == 5

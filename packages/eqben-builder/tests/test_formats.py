@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from eqben_builder.build import build
+from eqben_builder.build import build, verify
 from eqben_builder.formats import WRITERS, PairRow, Picture, encode_png, read_any, read_pictures, write_as
 from eqben_builder.formats.parquet import write_parquet
 from eqben_builder.formats.shards import write_webdataset
+from eqben_builder.kubric import KubricBuilder
 from eqben_builder.micro.builder import MicroBuilder
 
 
@@ -44,10 +45,7 @@ def test_pairs_come_back_from_every_form(tmp_path, rows, form):
     place = write_as(iter(rows), tmp_path / "out", form)
     whole = form in ("parquet", "imagefolder", "webdataset")
     found = list(read_any(place))
-    if form == "folder":
-        for row in rows:  # a mask belongs to the folder that it lies in
-            assert "mask" not in row.extra["certificate"]
-        whole = True
+    whole = whole or form == "folder"
     if form == "eqben-ag":
         assert {row.subset for row in found} == {"micro"}
         found.sort(key=lambda row: row.id)
@@ -58,6 +56,25 @@ def test_pairs_come_back_from_every_form(tmp_path, rows, form):
     files = sorted(path.relative_to(place) for path in place.rglob("*") if path.is_file())
     assert files == sorted(path.relative_to(again) for path in again.rglob("*") if path.is_file())
     assert all((place / name).read_bytes() == (again / name).read_bytes() for name in files)
+
+
+@pytest.mark.parametrize("form", ["folder", "parquet", "imagefolder", "webdataset"])
+def test_masks_go_along_and_certificates_hold_after_it(tmp_path, form):
+    if form == "parquet":
+        pytest.importorskip("pyarrow")
+    build(KubricBuilder(engine="raster", size=64), tmp_path / "built", pairs=2)
+    rows = list(read_any(tmp_path / "built"))
+    masks = [row.mask.load() for row in rows]
+    assert all(set(np.unique(mask)) == {0, 255} for mask in masks)
+    place = write_as(rows, tmp_path / "out", form)
+    found = list(read_any(place))
+    assert all(np.array_equal(row.mask.load(), mask) for row, mask in zip(found, masks, strict=True))
+    same(rows, found)
+    again = write_as(found, tmp_path / "again", "folder")
+    assert (verify(again).certified, verify(again).failures) == (6, ())
+    mask = next((again / "masks").rglob("*.png"))
+    Image.new("L", (64, 64), 255).save(mask)
+    assert any("certificate" in str(failure) for failure in verify(again).failures)
 
 
 def test_four_rows_a_pair(tmp_path, rows):

@@ -145,10 +145,12 @@ def _from_folder(path: Path, root: Path) -> Iterator[PairRow]:
     for number, record in enumerate(read_records(path.parent), 1):
         where = f"{path}, line {number}"
         pictures = [picture_at(root, getattr(record, name), where, name) for name in ("image0", "image1")]
-        extra = {"source": dict(record.source), "certificate": dict(record.certificate), "licence": record.licence}
-        yield PairRow(
-            record.id, record.subset, record.aspect, pictures[0], pictures[1], record.caption0, record.caption1, extra
-        )
+        certificate = dict(record.certificate)
+        place = certificate.pop("mask", None)
+        mask = None if place is None else picture_at(root, place, where, "mask")
+        extra = {"source": dict(record.source), "certificate": certificate, "licence": record.licence}
+        captions = (record.caption0, record.caption1)
+        yield PairRow(record.id, record.subset, record.aspect, pictures[0], pictures[1], *captions, extra, mask)
 
 
 def write_as(rows: Iterable[PairRow], output: str | os.PathLike[str], form: str, *, validation: float = 0.0) -> Path:

@@ -44,21 +44,24 @@ def write_folder(rows: Iterable[PairRow], folder: Path) -> Path:
         if row.image1 is None:
             raise ValueError(f"pair {row.id!r} has one picture: a folder holds pairs of two")
         names = [f"images/{k // 1000:03d}/{k:06d}_{side}.png" for side in (0, 1)]
+        mask = None if row.mask is None else f"masks/{k // 1000:03d}/{k:06d}.png"
         try:
-            records.append(_record(row, names))
+            records.append(_record(row, names, mask))
         except ValueError as error:
             raise ValueError(f"pair {row.id!r}: {error}") from error
         for name, picture in zip(names, row.pictures(), strict=True):
             content, ending = picture.encoded()
             files[name] = _store(folder / name, content if ending == ".png" else encode_png(picture.load()))
+        if row.mask is not None and mask is not None:
+            files[mask] = _store(folder / mask, row.mask.encoded()[0])
     subsets = sorted({record.subset for record in records})
     return _finish(folder, records, files, {"subset": "+".join(subsets), "parameters": {}, "versions": {}})
 
 
-def _record(row: PairRow, names: list[str]) -> PairRecord:
+def _record(row: PairRow, names: list[str], mask: str | None) -> PairRecord:
     source = dict(row.extra.get("source") or {})
     source |= {key: value for key, value in row.extra.items() if key not in ("source", "certificate", "licence")}
-    certificate = {key: value for key, value in dict(row.extra.get("certificate") or {}).items() if key != "mask"}
+    certificate = dict(row.extra.get("certificate") or {}) | ({} if mask is None else {"mask": mask})
     return PairRecord(
         row.id, row.subset, row.aspect or row.subset, names[0], names[1], row.caption0, row.caption1, source,
         certificate, str(row.extra.get("licence") or "unknown"),

@@ -31,8 +31,9 @@ def _schema(pa: Any) -> Any:
     image = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     columns = [("id", pa.string()), ("image_0", image), ("image_1", image), ("caption_0", pa.string())]
     columns += [("caption_1", pa.string()), ("subset", pa.string()), ("aspect", pa.string()), ("extra", pa.string())]
+    columns += [("mask", image)]
     features: dict[str, Any] = {name: {"dtype": "string", "_type": "Value"} for name, _ in columns}
-    features |= {name: {"_type": "Image"} for name in ("image_0", "image_1")}
+    features |= {name: {"_type": "Image"} for name in ("image_0", "image_1", "mask")}
     return pa.schema(columns, metadata={"huggingface": json.dumps({"info": {"features": features}})})
 
 
@@ -47,7 +48,7 @@ def write_parquet(
     """Write shards `SPLIT-00000-of-00003.parquet`, holding no more than some rows in memory.
 
     Args:
-        rows: The pairs; a row of one picture has a null `image_1`.
+        rows: The pairs; a row of one picture has a null `image_1`, one without a mask a null `mask`.
         folder: Exists.
         split: Name of the split.
         shard_bytes: Pictures of a shard, about.
@@ -132,7 +133,10 @@ class _Shards:
 
 
 def _columns(row: PairRow) -> dict[str, Any]:
-    columns: dict[str, Any] = {"id": row.id, "subset": row.subset, "aspect": row.aspect, "image_1": None}
+    columns: dict[str, Any] = {"id": row.id, "subset": row.subset, "aspect": row.aspect, "image_1": None, "mask": None}
+    if row.mask is not None:
+        content, ending = row.mask.encoded()
+        columns["mask"] = {"bytes": content, "path": f"{row.id.replace('/', '_')}_mask{ending}"}
     for side, picture in enumerate(row.pictures()):
         content, ending = picture.encoded()
         columns[f"image_{side}"] = {"bytes": content, "path": f"{row.id.replace('/', '_')}_{side}{ending}"}
@@ -147,7 +151,7 @@ def read_parquet(paths: list[Path]) -> Iterator[PairRow]:
         paths: Files with the columns image_0, image_1, caption_0 and caption_1; Winoground's own parquet file is one.
 
     Yields:
-        Pairs; id, subset, aspect, tag and extra are read where the columns exist.
+        Pairs; id, subset, aspect, tag, mask and extra are read where the columns exist.
 
     Raises:
         ValueError: A file that is no parquet file, or lacks a column; file, row and field that is wrong.
@@ -184,7 +188,9 @@ def _row(where: str, row: dict[str, Any], number: int) -> PairRow:
             raise ValueError(f"{where}: field {name!r} holds no picture's bytes")
         else:
             pictures.append(Picture(content=content))
-    known = {"id", "subset", "aspect", "image_0", "image_1", "caption_0", "caption_1", "extra"}
+    mask = row.get("mask")
+    covered = Picture(content=mask["bytes"]) if isinstance(mask, dict) and mask.get("bytes") else None
+    known = {"id", "subset", "aspect", "image_0", "image_1", "caption_0", "caption_1", "extra", "mask"}
     extra = {key: value for key, value in row.items() if key not in known}
     if row.get("extra"):
         try:
@@ -196,4 +202,4 @@ def _row(where: str, row: dict[str, Any], number: int) -> PairRow:
     aspect = str(row.get("aspect") or row.get("collapsed_tag") or "")
     assert pictures[0] is not None
     name = str(number if row.get("id") is None else row["id"])
-    return PairRow(name, subset, aspect, pictures[0], pictures[1], captions[0], captions[1], extra)
+    return PairRow(name, subset, aspect, pictures[0], pictures[1], captions[0], captions[1], extra, covered)

@@ -107,6 +107,7 @@ class PairRow:
         caption0: True of the first picture.
         caption1: True of the second, or the foil.
         extra: What else the source holds, such as `source`, `certificate`, `licence`.
+        mask: Where the change is meant to be: grey, 255 inside; None where the source has none.
     """
 
     id: str
@@ -117,6 +118,7 @@ class PairRow:
     caption0: str
     caption1: str
     extra: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    mask: Picture | None = None
 
     def pictures(self) -> list[Picture]:
         """One or two."""

@@ -23,7 +23,7 @@ def write_imagefolder(rows: Iterable[PairRow], folder: Path) -> Path:
     """Write `images/` and a `metadata.jsonl` whose `image_0_file_name` and `image_1_file_name` point into it.
 
     `datasets.load_dataset("imagefolder", data_dir=...)` gives the columns image_0, image_1, caption_0, caption_1, id,
-    subset, aspect and extra (a JSON text).
+    subset, aspect and extra (a JSON text), and mask where the pairs have masks.
     """
     (folder / "images").mkdir(exist_ok=True)
     partial = folder / f"{_METADATA}.partial"
@@ -35,6 +35,10 @@ def write_imagefolder(rows: Iterable[PairRow], folder: Path) -> Path:
                 name = f"images/{k:06d}_{side}{ending}"
                 (folder / name).write_bytes(content)
                 line[f"image_{side}_file_name"] = name
+            if row.mask is not None:
+                content, ending = row.mask.encoded()
+                line["mask_file_name"] = f"images/{k:06d}_mask{ending}"
+                (folder / line["mask_file_name"]).write_bytes(content)
             file.write(json.dumps(line | _texts(row), ensure_ascii=False) + "\n")
     partial.replace(folder / _METADATA)
     return folder / _METADATA
@@ -56,13 +60,16 @@ def read_imagefolder(path: Path, root: Path) -> Iterator[PairRow]:
                 for name in ("image_0_file_name", "image_1_file_name")
                 if row.get(name) is not None or name.startswith("image_0")
             ]
-            yield _row(row, pictures, where, str(number - 1))
+            mask = row.get("mask_file_name")
+            covered = None if mask is None else picture_at(root, mask, where, "mask_file_name")
+            yield _row(row, pictures, where, str(number - 1), covered)
 
 
 def write_webdataset(rows: Iterable[PairRow], folder: Path, shard_pairs: int = SHARD_PAIRS) -> list[Path]:
     """Write shards `pairs-000000.tar`, one after the other; the same pairs give the same bytes.
 
-    A sample has the members KEY.image_0.png, KEY.image_1.png (or .jpg) and KEY.json; no more than one pair is held.
+    A sample has the members KEY.image_0.png, KEY.image_1.png (or .jpg), KEY.json and, where there is a mask,
+    KEY.mask.png; no more than one pair is held.
     """
     shards: list[Path] = []
     archive: tarfile.TarFile | None = None
@@ -78,6 +85,9 @@ def write_webdataset(rows: Iterable[PairRow], folder: Path, shard_pairs: int = S
             for side, picture in enumerate(row.pictures()):
                 content, ending = picture.encoded()
                 _add(archive, f"{key}.image_{side}{ending}", content)
+            if row.mask is not None:
+                content, ending = row.mask.encoded()
+                _add(archive, f"{key}.mask{ending}", content)
             _add(archive, f"{key}.json", json.dumps(_texts(row), ensure_ascii=False).encode())
     finally:
         if archive is not None:
@@ -131,7 +141,8 @@ def _sample(where: str, key: str, parts: dict[str, bytes]) -> PairRow:
             pictures.append(Picture(content=parts[found[0]]))
     if not pictures:
         raise ValueError(f"{where}: no member .image_0.png or .image_0.jpg; there are {', '.join(sorted(parts))}")
-    return _row(_object(parts["json"].decode("utf-8", "replace"), where), pictures, where, key)
+    mask = next((Picture(content=content) for ending, content in parts.items() if ending.startswith("mask.")), None)
+    return _row(_object(parts["json"].decode("utf-8", "replace"), where), pictures, where, key, mask)
 
 
 def _texts(row: PairRow) -> dict[str, Any]:
@@ -140,7 +151,7 @@ def _texts(row: PairRow) -> dict[str, Any]:
     return texts | {"caption_0": row.caption0, "caption_1": row.caption1, "extra": extra}
 
 
-def _row(row: dict[str, Any], pictures: list[Picture], where: str, name: str) -> PairRow:
+def _row(row: dict[str, Any], pictures: list[Picture], where: str, name: str, mask: Picture | None) -> PairRow:
     captions = [text(row.get(field), where, field) for field in ("caption_0", "caption_1")]
     extra = json.loads(row["extra"]) if isinstance(row.get("extra"), str) and row["extra"] else {}
     return PairRow(
@@ -152,6 +163,7 @@ def _row(row: dict[str, Any], pictures: list[Picture], where: str, name: str) ->
         captions[0],
         captions[1],
         extra,
+        mask,
     )
 
 
