@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -279,6 +280,17 @@ def test_a_finite_builder_gives_several_pairs_a_job_and_counts_its_drops(tmp_pat
     assert build(Listed(["m", "d", "mdm", "dd", "mm"]), tmp_path / "b", pairs=2)["pairs"] == 2
     found = verify(tmp_path / "a")
     assert (found.pairs, found.certified, found.failures) == (5, 0, ())
+
+
+def test_a_pair_of_one_picture_is_none(tmp_path):
+    class Frozen(Listed):
+        def make(self, index):
+            first, second = super().make(index)
+            return [first, replace(second, images=(second.images[0], second.images[0]))]
+
+    manifest = build(Frozen(["mm", "mm"]), tmp_path / "a")
+    assert manifest["dropped"] == {"both pictures are the same": 2}
+    assert [record.id for record in read_records(tmp_path / "a")] == ["own-000000-000", "own-000001-000"]
 
 
 def test_near_duplicates_between_pairs_are_dropped(tmp_path):

@@ -42,7 +42,7 @@ _RECENT = 120.0
 _PATIENCE = 200
 #: A file takes whole blocks of the disk; a pair's rows in `pairs.jsonl` and the journal take about so many bytes.
 _BLOCK, _ROW = 4096, 3000
-_DUPLICATE = "near-duplicate of another pair"
+_DUPLICATE, _SAME = "near-duplicate of another pair", "both pictures are the same"
 
 
 class DiskFullError(OSError):
@@ -243,6 +243,9 @@ class _State:
                 continue
             pictures, (first, second) = next(made)
             if self.pairs is not None and kept[result.aspect] >= self.pairs:
+                continue
+            if pictures[0] == pictures[1]:
+                dropped[_SAME] += 1
                 continue
             if self.hashes is not None:
                 if self.hashes.alike(first, second) is not None:

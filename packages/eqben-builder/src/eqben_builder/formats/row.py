@@ -107,7 +107,7 @@ class PairRow:
         caption0: True of the first picture.
         caption1: True of the second, or the foil.
         extra: What else the source holds, such as `source`, `certificate`, `licence`.
-        mask: Where the change is meant to be: grey, 255 inside; None where the source has none.
+        mask: Where the change is meant to be, white inside; None where the source has none.
     """
 
     id: str
