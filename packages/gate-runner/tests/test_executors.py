@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,11 +27,14 @@ def request_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunRequest:
 
 def test_on_ray(tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="Ray is not installed")
-    # By itself: a second cluster in one process may wait for the first one's remains for ever.
+    from filelock import FileLock  # Ray needs it, too
+
+    # By itself: a second cluster in one process may wait for the first one's remains for ever. And one at a time.
     file, said = Path(__file__).with_name("_on_ray.py"), tmp_path / "said.txt"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", str(file)]
-    with said.open("wb") as out:
-        done = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, timeout=400, check=False)
+    environment = {**os.environ, "RAY_raylet_start_wait_time_s": "120"}
+    with FileLock(Path(tempfile.gettempdir()) / "one-ray-at-a-time.lock", timeout=600), said.open("wb") as out:
+        done = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, env=environment, timeout=400, check=False)
     assert done.returncode == 0, said.read_text()[-6000:]
     assert "2 passed" in said.read_text()
 

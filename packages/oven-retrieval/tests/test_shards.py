@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -110,10 +112,13 @@ def test_what_cannot_be_sharded_or_opened(whole, tmp_path):
 
 def test_on_ray(tmp_path):
     pytest.importorskip("ray")
-    # By itself: a second cluster in one process may wait for the first one's remains for ever.
+    from filelock import FileLock  # Ray needs it, too
+
+    # By itself: a second cluster in one process may wait for the first one's remains for ever. And one at a time.
     file, said = Path(__file__).with_name("_on_ray.py"), tmp_path / "said.txt"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", str(file)]
-    with said.open("wb") as out:
-        done = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, timeout=300, check=False)
+    environment = {**os.environ, "RAY_raylet_start_wait_time_s": "120"}
+    with FileLock(Path(tempfile.gettempdir()) / "one-ray-at-a-time.lock", timeout=600), said.open("wb") as out:
+        done = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, env=environment, timeout=300, check=False)
     assert done.returncode == 0, said.read_text()[-6000:]
     assert "1 passed" in said.read_text()
