@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from eqben_builder.engines.assets import assets_digest, read_assets
 from eqben_builder.engines.engine import Drawn, hidden
 from eqben_builder.engines.floors import floor_texture
 from eqben_builder.engines.lighting import (
@@ -33,7 +32,8 @@ from eqben_builder.engines.lighting import (
     sky,
 )
 from eqben_builder.engines.meshes import BUNDLED, bundled_mesh
-from eqben_builder.kubric.scene import AIM, COLOURS, FIELD_OF_VIEW, MATERIALS
+from eqben_builder.engines.path_tracer import PathTracer
+from eqben_builder.kubric.scene import AIM, COLOURS, FIELD_OF_VIEW
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 VARIABLE = "EQBEN_BLENDER"
 _WORKER = Path(__file__).with_name("blender_worker.py")
 _DEPTH = 5
-_SAMPLES, _SAMPLES_WITHOUT_DENOISER = 16, 256
+_SAMPLES = 16
 
 
 class BlenderMissingError(ImportError):
@@ -78,7 +78,7 @@ def find_blender(named: str | os.PathLike[str] | None = None) -> list[str]:
     return [program, *options, "--python", str(_WORKER)]
 
 
-class BlenderEngine:
+class BlenderEngine(PathTracer):
     """Renders both scenes of a pair with Cycles and the same seed.
 
     Args:
@@ -101,8 +101,6 @@ class BlenderEngine:
     """
 
     name = "blender"
-    materials = MATERIALS
-    colours = tuple(COLOURS)
 
     def __init__(
         self,
@@ -112,24 +110,13 @@ class BlenderEngine:
         denoise: bool = True,
         blender: str | os.PathLike[str] | None = None,
     ) -> None:
-        samples = samples if samples is not None else _SAMPLES if denoise else _SAMPLES_WITHOUT_DENOISER
-        if not 1 <= samples <= 4096:
-            raise ValueError(f"samples = {samples!r} lies outside 1 to 4096")
+        super().__init__(meshes, samples, denoise, usual=_SAMPLES)
         self._command = find_blender(blender)
-        self.samples, self.denoise = samples, denoise
-        self._assets = {} if meshes is None else {asset.noun: asset for asset in read_assets(meshes)}
-        self.shapes: tuple[str, ...] = tuple(self._assets) or BUNDLED
-        self.textured = frozenset(noun for noun, asset in self._assets.items() if asset.texture is not None)
         self._running: _Running | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # A worker process starts a Blender of its own.
         return self.__dict__ | {"_running": None}
-
-    def parameters(self) -> dict[str, Any]:
-        """Everything that decides the pictures, besides scenes, size and seed."""
-        known = {"samples": self.samples, "denoise": self.denoise, "objects": list(self.shapes)}
-        return known | ({"meshes": assets_digest(tuple(self._assets.values()))} if self._assets else {})
 
     def versions(self) -> dict[str, str]:
         """Blender's."""

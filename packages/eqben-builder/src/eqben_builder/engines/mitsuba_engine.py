@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqben_builder.engines.assets import assets_digest, read_assets
 from eqben_builder.engines.denoise import EXTRA, Denoiser, DenoiserMissingError
 from eqben_builder.engines.engine import Drawn, hidden
 from eqben_builder.engines.floors import floor_texture
@@ -28,9 +27,10 @@ from eqben_builder.engines.lighting import (
     metal_tint,
     sky,
 )
-from eqben_builder.engines.meshes import BUNDLED, bundled_mesh, on_the_floor, ply
 from eqben_builder.engines.meshes import Mesh as Triangles
-from eqben_builder.kubric.scene import AIM, COLOURS, FIELD_OF_VIEW, MATERIALS
+from eqben_builder.engines.meshes import bundled_mesh, on_the_floor, ply
+from eqben_builder.engines.path_tracer import MANY_SAMPLES, PathTracer
+from eqben_builder.kubric.scene import AIM, COLOURS, FIELD_OF_VIEW
 
 if TYPE_CHECKING:
     import os
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from eqben_builder.kubric.scene import FloorScene, Stage, Thing
 
 _DEPTH = 5
-_SAMPLES, _SAMPLES_WITHOUT_DENOISER, _GUIDE_SAMPLES = 12, 256, 2
+_SAMPLES, _GUIDE_SAMPLES = 12, 2
 
 
-class MitsubaEngine:
+class MitsubaEngine(PathTracer):
     """Renders both scenes of a pair with the same noise.
 
     Args:
@@ -63,28 +63,20 @@ class MitsubaEngine:
     """
 
     name = "mitsuba"
-    materials = MATERIALS
-    colours = tuple(COLOURS)
 
     def __init__(
         self, *, meshes: str | os.PathLike[str] | None = None, samples: int | None = None, denoise: bool = True
     ) -> None:
-        samples = samples if samples is not None else _SAMPLES if denoise else _SAMPLES_WITHOUT_DENOISER
-        if not 1 <= samples <= 4096:
-            raise ValueError(f"samples = {samples!r} lies outside 1 to 4096")
+        super().__init__(meshes, samples, denoise, usual=_SAMPLES)
         _mitsuba()
         if denoise:
             try:
                 Denoiser(16, 16)
             except DenoiserMissingError as error:
                 raise DenoiserMissingError(
-                    f"{error}. Or render without it (denoise=False, --no-denoise): {_SAMPLES_WITHOUT_DENOISER} samples "
+                    f"{error}. Or render without it (denoise=False, --no-denoise): {MANY_SAMPLES} samples "
                     f"in place of {_SAMPLES} take more than ten times as long"
                 ) from error
-        self.samples, self.denoise = samples, denoise
-        self._assets = {} if meshes is None else {asset.noun: asset for asset in read_assets(meshes)}
-        self.shapes: tuple[str, ...] = tuple(self._assets) or BUNDLED
-        self.textured = frozenset(noun for noun, asset in self._assets.items() if asset.texture is not None)
         self._files: dict[str, Path] = {}
         self._folder: Path | None = None
         self._denoisers: dict[int, Denoiser] = {}
@@ -92,11 +84,6 @@ class MitsubaEngine:
     def __getstate__(self) -> dict[str, Any]:
         # A worker process makes its own files and its own denoiser.
         return self.__dict__ | {"_files": {}, "_folder": None, "_denoisers": {}}
-
-    def parameters(self) -> dict[str, Any]:
-        """Everything that decides the pictures, besides scenes, size and seed."""
-        known = {"samples": self.samples, "denoise": self.denoise, "objects": list(self.shapes)}
-        return known | ({"meshes": assets_digest(tuple(self._assets.values()))} if self._assets else {})
 
     def versions(self) -> dict[str, str]:
         """Mitsuba's, and the denoiser's."""
