@@ -26,7 +26,8 @@ def request_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunRequest:
 def ray() -> Iterator[Any]:
     import ray as module
 
-    place = tempfile.mkdtemp(prefix="r")  # short: sockets lie below it
+    # A short path, whatever TMPDIR is: sockets lie below it.
+    place = tempfile.mkdtemp(prefix="r", dir="/tmp" if Path("/tmp").is_dir() else None)
     module.init(num_cpus=2, include_dashboard=False, _temp_dir=place, logging_level="ERROR", log_to_driver=False)
     yield module
     module.shutdown()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,7 +27,8 @@ def whole(tmp_path_factory):
 def cluster():
     import ray
 
-    with tempfile.TemporaryDirectory(prefix="r") as folder:  # short: Ray has sockets in it
+    # A short path, whatever TMPDIR is: Ray has sockets in it.
+    with tempfile.TemporaryDirectory(prefix="r", dir="/tmp" if Path("/tmp").is_dir() else None) as folder:
         ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, _temp_dir=folder, logging_level="ERROR")
         yield ray
         ray.shutdown()
