@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
@@ -139,15 +141,14 @@ def test_a_crowd_shrinks_until_it_fits_and_keeps_small_below_large():
     assert max(small) < min(large) < 0.18
 
 
-def _bytes_of(index):
-    scene = scene_at(11, index, (0, 5))
-    return repr(scene).encode() + render([scene]).images.tobytes()
-
-
 def test_bytes_do_not_depend_on_the_number_of_processes():
-    alone = [_bytes_of(index) for index in range(24)]
-    with multiprocessing.get_context("spawn").Pool(2) as pool:
-        assert pool.map(_bytes_of, range(24), chunksize=5) == alone
+    sample = partial(scene_at, 11, count=(0, 5))
+    scenes = [sample(index) for index in range(24)]
+    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
+        assert list(pool.map(sample, range(24), chunksize=5)) == scenes
+        drawn = list(pool.map(render, [[scene] for scene in scenes], chunksize=5))
+    alone = [render([scene]).images.tobytes() for scene in scenes]
+    assert [one.images.tobytes() for one in drawn] == alone
     assert len(set(alone)) == 24
 
 
