@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from eqben_builder.build import Dropped, Made, build
+from eqben_builder.build import Made, build
 from eqben_builder.build.registry import certifier_of
 from eqben_builder.formats import read_any
-from eqben_builder.records import PairRecord
 from eqben_builder.video.action_genome import (
     ActionGenomeBuilder,
     Seen,
@@ -21,35 +20,7 @@ from eqben_builder.video.action_genome import (
 )
 from eqben_builder.video.pickles import load_plain_pickle
 
-RATE = 10
-
-
-def write_clip(path, seconds, levels=None):
-    """Each second has a grey of its own, so that a frame tells its time."""
-    av = pytest.importorskip("av")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("mpeg4", rate=RATE)
-        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
-        for k in range(seconds * RATE):
-            level = (levels or [20 * s + 10 for s in range(seconds)])[k // RATE]
-            image = np.full((48, 64, 3), level, np.uint8)
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
-        container.mux(stream.encode())
-    return path
-
-
-def second(image):
-    return round((float(image.mean()) - 10) / 20)
-
-
-def reasons(results):
-    return sorted(one.reason for one in results if isinstance(one, Dropped))
-
-
-def record_of(made, subset):
-    return PairRecord("x", subset, made.aspect, "a.png", "b.png", *made.captions, made.source, made.certificate)
-
+from ._clips import reasons, record_of, second, write_clip
 
 # Pickle files
 

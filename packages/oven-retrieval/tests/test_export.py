@@ -128,6 +128,37 @@ def test_a_count_that_is_wrong_is_an_error(base):
         open_collection("faiss", "x", "y")
 
 
+def test_every_request_to_milvus_has_a_deadline(tmp_path):
+    pytest.importorskip("pymilvus")
+    pytest.importorskip("milvus_lite")
+    from oven_retrieval.export.milvus import MilvusCollection
+    from oven_retrieval.export.target import Record
+
+    collection = MilvusCollection(str(tmp_path / "d.db"), "e", timeout=47)
+    client, asked = collection._client, []
+
+    class Listening:
+        def __getattr__(self, name):
+            def request(*arguments, **options):
+                if arguments[:1] == ("e",):
+                    asked.append((name, options.get("timeout")))
+                return getattr(client, name)(*arguments, **options)
+
+            return request
+
+    collection._client = Listening()
+    collection.prepare(8)
+    collection.prepare(8)
+    values = dict.fromkeys(Record._fields, "x") | {"row": 3}
+    collection.write([Record(**values)], np.ones((1, 8), np.float32))
+    collection.finish()
+    collection.search(np.ones((1, 8), np.float32), 1)
+    assert collection.count() == 1
+    assert collection.source(3) == "x"
+    assert {"has_collection", "create_collection", "upsert", "flush", "search", "query"} <= {name for name, _ in asked}
+    assert {limit for _, limit in asked} == {47}
+
+
 def test_targets_that_cannot_be():
     pytest.importorskip("pymilvus")
     with pytest.raises(ExportError, match=r"expected http://…, https://… or a path that ends in .db, got 'folder'"):
