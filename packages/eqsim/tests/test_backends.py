@@ -7,13 +7,15 @@ import itertools
 import pytest
 import torch
 
-from eqsim import ClipEqSimLoss, EqSimLoss, SigLipEqSimLoss, TopK, _reference
-from eqsim.backends import choose_backend
-from eqsim.dense import dense_parts
+from eqsim import ClipEqSimLoss, EqSimLoss, SigLipEqSimLoss, TopK
+from eqsim.backends import Need, choose_backend
+from eqsim.backends.dense import dense_parts
+from eqsim.backends.gram import gram_sums
+from eqsim.backends.tiled import tiled_parts
 from eqsim.features import unit_rows
-from eqsim.gram import gram_sums
 from eqsim.objective import Objective
-from eqsim.tiled import tiled_parts
+
+from . import _reference
 
 SETTINGS = list(
     itertools.product(
@@ -152,7 +154,7 @@ def test_large_batches_take_the_tiled_path_with_several_tiles() -> None:
 def test_auto_picks_by_size_and_says_why(
     settings: dict[str, object], n: int, d: int, device: str, listed: bool, name: str
 ) -> None:
-    choice = choose_backend(Objective(**settings), None, "auto", n=n, d=d, device=device, listed=listed)
+    choice = choose_backend(Need(Objective(**settings), None, n, d, device, listed))
     assert choice.name == name
     assert str(n) in choice.reason
 
@@ -160,7 +162,7 @@ def test_auto_picks_by_size_and_says_why(
 @pytest.mark.parametrize(
     ("settings", "shown"),
     [
-        ({"score": "softmax", "backend": "gram"}, "softmax.*'dense', 'tiled' and 'triton' can"),
+        ({"score": "softmax", "backend": "gram"}, "softmax.*'dense' and 'tiled' can"),
         ({"mode": "v2", "margin": 0.1, "margin_mode": "pair", "backend": "gram"}, "margin_mode='pair'"),
         ({"mode": "v1", "close": TopK(k=1), "backend": "gram"}, "list of close pairs"),
     ],
@@ -172,5 +174,5 @@ def test_a_backend_that_cannot_says_which_can(settings: dict[str, object], shown
 
 def test_triton_without_a_gpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    with pytest.raises(ValueError, match=r"backend='triton': .*'gram' can"):
+    with pytest.raises(ValueError, match=r"backend='triton': .*'dense', 'gram' and 'tiled' can"):
         EqSimLoss("v1", backend="triton")(torch.ones(2, 2), torch.ones(2, 2))

@@ -12,7 +12,8 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import nn
 
-from eqsim import ClipEqSimLoss, CyclicLoss, EqSimLoss, SigLipEqSimLoss, TopK, tiled
+from eqsim import ClipEqSimLoss, CyclicLoss, EqSimLoss, PairLoss, SigLipEqSimLoss, TopK
+from eqsim.backends import tiled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +39,10 @@ def cases(rank: int, world_size: int) -> dict[str, tuple[torch.nn.Module, torch.
         "tiled sigmoid": (SigLipEqSimLoss("v2", "logits", margin=0.05, backend="tiled", **share), None),
         "dense hybrid": (ClipEqSimLoss("hybrid", "softmax", backend="dense", **share), PAIRS),
         "top-k": (ClipEqSimLoss("hybrid", close=TopK(k=2), backend="tiled", **share), None),
+        "tiled pair": (PairLoss(0.5, backend="tiled", **share), PAIRS),
+        "tiled relative": (ClipEqSimLoss("relative", pair_weight=0.5, backend="tiled", **share), PAIRS),
+        "dense relative": (EqSimLoss("relative", "softmax", pair_weight=1.0, backend="dense", **share), PAIRS),
+        "gram, clip, pair": (ClipEqSimLoss("hybrid", pair_weight=2.0, backend="gram", **share), PAIRS),
         "cyclic": (CyclicLoss(**share), None),
     }
 
@@ -125,6 +130,8 @@ WRAPPED = (
     "tiled softmax",
     "tiled sigmoid",
     "dense hybrid",
+    "tiled pair",
+    "tiled relative",
     "top-k",
 )
 

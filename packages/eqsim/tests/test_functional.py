@@ -7,7 +7,7 @@ import itertools
 import pytest
 import torch
 
-from eqsim import Multinomial, TopK, _reference
+from eqsim import Multinomial, TopK
 from eqsim.functional import (
     eqsim_hybrid,
     eqsim_quad,
@@ -17,6 +17,8 @@ from eqsim.functional import (
     quad_sums,
     select_close_pairs,
 )
+
+from . import _reference
 
 SIZES = (1, 2, 3, 7, 13)
 SIDES = (("text",), ("image",), ("text", "image"))

@@ -8,8 +8,10 @@ import warnings
 import pytest
 import torch
 
-from eqsim import EqSimLoss, Multinomial, TopK, _reference
+from eqsim import EqSimLoss, Multinomial, TopK
 from eqsim.functional import select_close_pairs
+
+from . import _reference
 
 MODES = ("v1", "v2", "hybrid")
 SCORES = ("cosine", "logits", "softmax")

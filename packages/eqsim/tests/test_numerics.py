@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 import torch
 
@@ -112,6 +114,19 @@ def test_compiles_without_a_graph_break(loss: torch.nn.Module, scaled: bool) -> 
     scale = (torch.tensor(10.0),) if scaled else ()
     compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
     for ours, theirs in zip(run(compiled, inputs, *scale), run(loss, inputs, *scale), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="inductor needs a C compiler")
+def test_inductor_compiles_contrast_eqsim_and_pairs_in_one_pass() -> None:
+    inputs, pairs = batch(0.5, 40), torch.arange(20).view(-1, 2)
+    loss = ClipEqSimLoss("hybrid", pair_weight=1.0, backend="tiled")  # dense and gram were seen to do so, too
+    compiled = torch.compile(loss, fullgraph=True)
+    found = []
+    for function in (compiled, loss):
+        value = function(*inputs, torch.tensor(10.0), close_pairs=pairs)
+        found.append([value.detach(), *torch.autograd.grad(value, inputs)])
+    for ours, theirs in zip(*found, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-7)
 
 

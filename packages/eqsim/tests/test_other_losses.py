@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from eqsim import CyclicLoss, EqSimITMLoss, EqSimLoss, _reference
+from eqsim import CyclicLoss, EqSimITMLoss, EqSimLoss
+
+from . import _reference
 
 
 def features(n: int, d: int = 5, spread: float = 1.0) -> list[torch.Tensor]:

@@ -12,10 +12,10 @@ import pytest
 import torch
 
 from eqsim import ClipEqSimLoss, EqSimLoss
-from eqsim.dense import dense_parts
+from eqsim.backends.dense import dense_parts
+from eqsim.backends.tiled import tiled_parts
 from eqsim.features import unit_rows
 from eqsim.objective import Objective
-from eqsim.tiled import tiled_parts
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SETTINGS = list(
@@ -31,7 +31,7 @@ SETTINGS = list(
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    passes = importlib.import_module("eqsim.triton_passes")
+    passes = importlib.import_module("eqsim.backends.triton_passes")
     for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K"):
         monkeypatch.setattr(passes, name, 16)
     monkeypatch.setattr(passes, "STRIP_ELEMENTS", 600)
@@ -80,6 +80,19 @@ def test_kernels_are_the_dense_matrix(n: int, d: int, contrast: str | None) -> N
             torch.testing.assert_close(
                 ours, theirs, rtol=0, atol=2e-5 * size + 1e-6, msg=lambda m, o=call[0]: f"{o} {m}"
             )
+
+
+@pytest.mark.parametrize("score", ["cosine", "logits", "softmax"])
+@pytest.mark.parametrize("mode", ["none", "relative", "hybrid"])
+def test_known_pairs_are_those_of_the_dense_matrix(mode: str, score: str) -> None:
+    pairs = torch.tensor([(i, i + 1) for i in range(0, 36, 2)] + [(1, 0)], device=DEVICE)
+    found = []
+    for backend in ("dense", "triton"):
+        inputs = leaves(37, 20, torch.float64)[:3]
+        loss = ClipEqSimLoss(mode, score, pair_weight=0.5, backend=backend)(*inputs, close_pairs=pairs)
+        found.append([loss.detach(), *gradients(loss, inputs)])
+    for theirs, ours in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-11)
 
 
 def test_the_same_bits_every_time() -> None:

@@ -8,6 +8,7 @@ from eqsim.cyclic import CyclicLoss
 from eqsim.diagnostics import Diagnosis, diagnose
 from eqsim.itm import EqSimITMLoss
 from eqsim.loss import EqSimLoss
+from eqsim.pairs import PairLoss
 
 __all__ = [
     "ClipEqSimLoss",
@@ -16,6 +17,7 @@ __all__ = [
     "EqSimITMLoss",
     "EqSimLoss",
     "Multinomial",
+    "PairLoss",
     "SigLipEqSimLoss",
     "TopK",
     "__version__",

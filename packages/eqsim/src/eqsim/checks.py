@@ -35,6 +35,14 @@ def check_non_negative(**values: float) -> None:
             raise ValueError(msg)
 
 
+def check_positive(**values: float) -> None:
+    """Raise ValueError for a value that is not above 0, or not finite."""
+    for name, value in values.items():
+        if not (0 < value < float("inf")):
+            msg = f"{name}={value!r}: expected a finite number > 0"
+            raise ValueError(msg)
+
+
 def check_features(image: Tensor, text: Tensor) -> None:
     """Raise unless both are non-empty floating (n, d) tensors of one shape, dtype and device."""
     for name, value in (("image_features", image), ("text_features", text)):

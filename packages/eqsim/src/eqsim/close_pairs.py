@@ -9,6 +9,7 @@ import torch
 
 from eqsim.checks import check_scores
 from eqsim.distributed import gather_pairs
+from eqsim.features import at_least_float32
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -82,8 +83,7 @@ def pick_columns(
     logits: Float[Tensor, "b n"], own: Int[Tensor, " b"], close: ClosePairs, generator: torch.Generator | None = None
 ) -> Int[Tensor, "b k"]:
     """Return the chosen columns of each row; `own[r]` is the row's own sample and is never chosen."""
-    logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
-    logits = logits.scatter(1, own[:, None], float("-inf"))
+    logits = at_least_float32(logits).scatter(1, own[:, None], float("-inf"))
     if isinstance(close, Multinomial):
         noise = torch.empty_like(logits).exponential_(generator=generator)
         logits -= noise.log_()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from eqsim.loss import EqSimLoss
+from eqsim.loss import EqSimLoss, sum_of
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -26,7 +26,8 @@ class ClipEqSimLoss(EqSimLoss):
         As `EqSimLoss`; `logit_scale` is always needed.
 
     Returns:
-        The sum, or with output_dict=True {"contrastive_loss": ..., "eqsim_loss": ...}, whose values a trainer adds up.
+        The sum, or with output_dict=True {"contrastive_loss": ..., "eqsim_loss": ...}, whose values a trainer adds up;
+        "eqsim_loss" is left out with mode="none", and "pair_loss" comes along with a pair_weight.
 
     Numerics: for large batches the pass is tiled: O(n d) memory, and less time than the contrastive loss alone takes in
         its usual n x n form (figures in the README).
@@ -54,12 +55,8 @@ class ClipEqSimLoss(EqSimLoss):
         output_dict: bool = False,
     ) -> Tensor | dict[str, Tensor]:
         """Compute both losses of a batch; see the class."""
-        parts = self._parts(image_features, text_features, logit_scale, logit_bias, close_pairs)
-        eqsim = self.weight * parts.terms.total()
-        contrastive = parts.contrastive if parts.contrastive is not None else eqsim * 0.0
-        if output_dict:
-            return {"contrastive_loss": contrastive, "eqsim_loss": eqsim}
-        return contrastive + eqsim
+        losses = self._losses(image_features, text_features, logit_scale, logit_bias, close_pairs)
+        return losses if output_dict else sum_of(losses)
 
 
 class SigLipEqSimLoss(ClipEqSimLoss):

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import nn
 
+from eqsim.backends.gram import gram_sums
 from eqsim.checks import check_choice, check_features, check_non_negative
 from eqsim.distributed import check_process_group, sum_over_ranks
 from eqsim.features import at_least_float32, unit_rows
-from eqsim.gram import gram_sums
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -25,7 +25,7 @@ class CyclicLoss(nn.Module):
     loss = in_modal * in-modal / n + cross_modal * cross / n  (reduction "reference"), or / n^2 ("mean").
 
     Computed from D x D matrices: with P = I + T, M = I - T the in-modal sum is (<M^T M, P^T P> + <G, G^T>) / 2,
-    G = P^T M; for the cross-modal sum see `eqsim.gram`.
+    G = P^T M; for the cross-modal sum see `eqsim.backends.gram`.
 
     Args:
         in_modal: >= 0, weight of the in-modal term; 0.25 in CyCLIP.

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from eqsim.backends.dense import dense_contrastive, dense_pair_loss, dense_terms
 from eqsim.close_pairs import select_close_pairs
-from eqsim.dense import dense_contrastive, dense_terms
 from eqsim.features import as_scalar, at_least_float32, unit_rows
 from eqsim.functional import equivariance_score
+from eqsim.known_pairs import pair_differences
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -29,8 +30,11 @@ class Diagnosis:
     Attributes:
         samples: batch size looked at.
         equivariance: equivariance score of every unordered pair i < j (`eqsim.functional.equivariance_score`).
-        quantiles: for "text", "image" (signed residuals d - a and d + a of all ordered pairs) and "score", the
-            quantiles of `QUANTILES`.
+        quantiles: the quantiles of `QUANTILES` of the signed residuals d - a ("text residual") and d + a ("image
+            residual") and of the equivariance score, over all pairs; and of M = (s_ii + s_jj - s_ij - s_ji) / 2, |d|,
+            |a| and (|d| + |a|) / 2M over the close pairs, or over all where there is no list. A pair is right, each
+            image and text against the other, exactly when M > 0 and the last is below 1; for M <= 0 it is infinite.
+        right: share of those pairs that are right (the group score).
         terms: value of each term after its margin, times the weight.
         inside_margin: for each term with pairs, the share of its pairs whose squared residual is within the margin.
         gradient_share: norm of each term's gradient with respect to both feature matrices, over the sum of the norms;
@@ -41,6 +45,7 @@ class Diagnosis:
     samples: int
     equivariance: Tensor
     quantiles: dict[str, list[float]]
+    right: float
     terms: dict[str, float]
     inside_margin: dict[str, float]
     gradient_share: dict[str, float]
@@ -62,6 +67,7 @@ class Diagnosis:
         lines += [
             f"{name:<22}" + "  ".join(f"{value:>9.3g}" for value in values) for name, values in self.quantiles.items()
         ]
+        lines.append(f"{'pairs that are right':<22}{self.right:>9.1%}")
         for name, share in self.gradient_share.items():
             inside = (
                 f", {self.inside_margin[name]:.0%} of pairs inside the margin" if name in self.inside_margin else ""
@@ -125,6 +131,8 @@ def diagnose(
         terms = dense_terms(loss.objective, scores, close_pairs)
         asked = [name for name in terms._fields if name in loss.term_names]
         values = {name: loss.weight * getattr(terms, name) for name in asked}
+        if loss.objective.pair:
+            values["pair"] = loss.pair_weight * dense_pair_loss(logits, close_pairs)
         if loss.contrast is not None:
             bias = 0.0 if logit_bias is None else as_scalar(logit_bias, image).detach()
             values = {"contrastive": dense_contrastive(logits + bias, loss.contrast)} | values
@@ -142,15 +150,30 @@ def diagnose(
             stacklevel=2,
         )
     scores = scores.detach()
+    quantiles, right = _told_apart(scores, close_pairs)
     return Diagnosis(
         samples=scores.shape[0],
         equivariance=equivariance_score(scores).cpu(),
-        quantiles=_quantiles(scores),
+        quantiles=_quantiles(scores) | quantiles,
+        right=right,
         terms={name: float(value.detach()) for name, value in values.items()},
         inside_margin=_inside(loss, scores, close_pairs, asked),
         gradient_share={name: norm / total if total > 0 else 0.0 for name, norm in norms.items()},
         dead=dead,
     )
+
+
+def _told_apart(scores: Tensor, pairs: Tensor | None) -> tuple[dict[str, list[float]], float]:
+    """Return quantiles of M, |d|, |a| and (|d| + |a|) / 2M over the pairs, and the share of pairs that are right."""
+    if pairs is None:
+        n = scores.shape[0]
+        pairs = torch.triu_indices(n, n, 1, device=scores.device).T
+    d, a, twice_m = pair_differences(scores, pairs)
+    reach = d.abs() + a.abs()
+    ratio = torch.where(twice_m > 0, reach / twice_m, torch.full_like(reach, float("inf")))
+    values = {"M": twice_m / 2, "|d|": d.abs(), "|a|": a.abs(), "(|d| + |a|) / 2M": ratio}
+    right = float((ratio < 1).float().mean()) if len(pairs) else 0.0
+    return {name: [_quantile(value, level) for level in QUANTILES] for name, value in values.items()}, right
 
 
 def _residuals(scores: Tensor) -> dict[str, Tensor]:
@@ -186,12 +209,13 @@ def _inside(loss: EqSimLoss, scores: Tensor, pairs: Tensor | None, asked: list[s
         listed[pairs[:, 0], pairs[:, 1]] = True
     others = ~torch.eye(n, dtype=torch.bool, device=scores.device)
     share = {}
-    for name in asked:
+    residuals = _residuals(scores)
+    for name in (name for name in asked if name in residuals):
         chosen = others if pairs is None else listed
         if name == "v1" and loss.objective.mode == "hybrid":
             chosen = others & ~(listed | listed.mT)
         margin = loss.objective.margin_v1 if name == "v1" else loss.objective.margin
-        squares = _residuals(scores)[name][chosen].square()
+        squares = residuals[name][chosen].square()
         if squares.numel():
             share[name] = float((squares <= margin).float().mean())
     return share

@@ -12,6 +12,8 @@ import torch
 
 from eqsim.checks import check_choice, check_non_negative, check_pairs, check_scores, check_sides
 from eqsim.close_pairs import select_close_pairs
+from eqsim.features import at_least_float32
+from eqsim.known_pairs import eqsim_relative, pair_loss
 from eqsim.residuals import DistantReduction, MarginMode, PairSums, Side, Terms, clamped, margin_mean
 
 if TYPE_CHECKING:
@@ -23,18 +25,16 @@ if TYPE_CHECKING:
 __all__ = [
     "eqsim_hybrid",
     "eqsim_quad",
+    "eqsim_relative",
     "eqsim_v1",
     "eqsim_v2",
     "equivariance_score",
     "hybrid_terms",
+    "pair_loss",
     "select_close_pairs",
 ]
 
 BOTH_SIDES: tuple[Side, Side] = ("text", "image")
-
-
-def _wide(scores: Tensor) -> Tensor:
-    return scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
 
 
 def _prepare(
@@ -47,7 +47,7 @@ def _prepare(
     if pairs is not None:
         values = scores.device.type == "cpu" and not torch.compiler.is_compiling()
         check_pairs(pairs, scores.shape[0], scores.device, values=values)
-    return _wide(scores)
+    return at_least_float32(scores)
 
 
 def _residuals(scores: Tensor, pairs: Tensor | None) -> tuple[Tensor, Tensor, int]:
@@ -180,7 +180,7 @@ def hybrid_terms(
     squares = clamped((scores - scores.mT).square(), margin_v1, margin_mode)
     total = torch.where(distant, squares, torch.zeros_like(squares)).sum()
     divisor = distant.sum() if distant_reduction == "mean" else n * n
-    return Terms(margin_mean(total, divisor, margin_v1, margin_mode), text, image)
+    return Terms(margin_mean(total, divisor, margin_v1, margin_mode), text, image, total * 0.0)
 
 
 def eqsim_hybrid(
@@ -294,7 +294,7 @@ def quad_sums(
     if len(set(shapes)) != 1:
         msg = f"s_ii, s_ij, s_ji, s_jj have shapes {shapes}: expected one shape"
         raise ValueError(msg)
-    s_ii, s_ij, s_ji, s_jj = (_wide(score) for score in (s_ii, s_ij, s_ji, s_jj))
+    s_ii, s_ij, s_ji, s_jj = (at_least_float32(score) for score in (s_ii, s_ij, s_ji, s_jj))
     d, a = s_ii - s_jj, s_ij - s_ji
     zero = a.sum() * 0.0
     return PairSums(

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from eqsim.checks import check_choice, check_non_negative, check_sides
+from eqsim.features import at_least_float32
 from eqsim.functional import quad_sums
 from eqsim.residuals import MarginMode, Side, margin_mean
 
@@ -94,9 +95,9 @@ class EqSimITMLoss(nn.Module):
         if self.activation == "identity":
             return head
         if self.activation == "sigmoid":
-            return torch.sigmoid(head.float() if head.dtype in (torch.float16, torch.bfloat16) else head)
+            return torch.sigmoid(at_least_float32(head))
         if head.ndim == 0 or head.shape[-1] != 2:
             msg = f"a head's output has shape {tuple(head.shape)}: expected (..., 2) with activation='softmax'"
             raise ValueError(msg)
         difference = head[..., 1] - head[..., 0]
-        return torch.sigmoid(difference.float() if head.dtype in (torch.float16, torch.bfloat16) else difference)
+        return torch.sigmoid(at_least_float32(difference))

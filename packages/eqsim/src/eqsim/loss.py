@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Self
 import torch
 from torch import nn
 
-from eqsim.backends import choose_backend, compute_parts
+from eqsim.backends import Need, Work, choose_backend, compute_parts
 from eqsim.checks import (
-    check_choice,
     check_features,
     check_finite,
     check_non_negative,
@@ -20,6 +19,7 @@ from eqsim.checks import (
 )
 from eqsim.close_pairs import Multinomial, TopK
 from eqsim.distributed import check_process_group
+from eqsim.known_pairs import EPSILON
 from eqsim.objective import Objective
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int
     from torch import Tensor
 
-    from eqsim.backends import Backend, BackendChoice
+    from eqsim.backends import BackendChoice
     from eqsim.close_pairs import ClosePairs
     from eqsim.objective import Contrast, Mode, Parts, Score
     from eqsim.residuals import DistantReduction, MarginMode, Side, Terms
@@ -43,7 +43,10 @@ class EqSimLoss(nn.Module):
         hybrid = v2 over close pairs + v1 over distant pairs;     loss = weight * that.
 
     Args:
-        mode: "v1", "v2" or "hybrid" (the paper's best).
+        mode: "v1", "v2" or "hybrid" (the paper's best); "relative" (experimental), the mean over known close pairs of
+            log(1 + (|d| + |a| + e) / (2 max(M, 0) + e)), M = (s_ii + s_jj - s_ij - s_ji) / 2: EqSim's residuals against
+            how far the pair is told apart, so that shrinking the scores wins nothing (its gradients are in
+            `eqsim.functional.eqsim_relative`); "none" for the pair loss alone.
         score: "cosine" (features are normalised here), "logits" (logit_scale * dot product of the features as given)
             or "softmax" (of those logits over texts, the published run's).
         sides: sides of v2, "text", "image" or both.
@@ -52,20 +55,23 @@ class EqSimLoss(nn.Module):
         margin_mode: "mean" gives max(mean - margin, 0), "pair" the mean of max(square - margin, 0).
         close: which pairs are close, `TopK` or `Multinomial`. None means all pairs for "v1" and "v2", and TopK(k=4)
             for "hybrid". With "v1" and "v2" a rule restricts the mean to the close pairs. `close_pairs` given in the
-            call take its place.
+            call take its place. "relative" and the pair loss want pairs that differ in meaning, so they choose none by
+            themselves: give them in the call, or a rule here.
         distant_reduction: "mean" over the distant pairs, or "reference", which divides by n^2.
-        weight: >= 0, multiplies the whole.
-        backend: "auto", "dense", "tiled", "gram" or "triton"; `explain` says what "auto" picks, and why.
+        weight: >= 0, multiplies EqSim's terms.
+        backend: "auto" or a name of `eqsim.backends.BACKENDS`; `explain` says what "auto" picks, and why.
         rank: this process's rank, where the batch is spread over processes.
         world_size: number of processes; the loss is that of the whole batch, on every rank (see `eqsim.distributed`).
         generator: source of the draws of `Multinomial`.
         checks: look for NaN and infinity, bad close pairs on an accelerator, and terms without gradient. Waits for the
             device. On the CPU pairs and dead terms are looked at in any case.
+        pair_weight: >= 0; above 0 adds pair_weight * `eqsim.functional.pair_loss` of the logits over the close pairs.
+        epsilon: e > 0 of "relative", in units of the score.
 
     Shapes:
         image_features, text_features: (n, d), any floating dtype, reduced in float32 (float64 stays). n is per rank,
             and the same on every rank.
-        logit_scale: one number, already exponentiated; needed by "logits" and "softmax".
+        logit_scale: one number, already exponentiated; needed by "logits" and "softmax", and by the pair loss.
         logit_bias: accepted for drop-in use; it cancels in every term.
         close_pairs: (p, 2) ordered pairs of indices into the whole batch (rank 0's rows first), the same on every rank.
 
@@ -109,15 +115,18 @@ class EqSimLoss(nn.Module):
         close: ClosePairs | None = None,
         distant_reduction: DistantReduction = "mean",
         weight: float = 1.0,
-        backend: Backend = "auto",
+        backend: str = "auto",
         rank: int = 0,
         world_size: int = 1,
         *,
+        pair_weight: float = 0.0,
+        epsilon: float = EPSILON,
         generator: torch.Generator | None = None,
         checks: bool = False,
     ) -> None:
         super().__init__()
         check_sides(sides)
+        check_non_negative(weight=weight, pair_weight=pair_weight)
         self.objective = Objective(
             mode,
             score,
@@ -126,9 +135,9 @@ class EqSimLoss(nn.Module):
             margin_v1,
             margin_mode,
             distant_reduction,
+            epsilon,
+            pair=pair_weight > 0,
         )
-        check_non_negative(weight=weight)
-        check_choice("backend", backend, ("auto", "dense", "tiled", "gram", "triton"))
         if close is not None and not isinstance(close, (TopK, Multinomial)):
             msg = f"close={close!r}: expected TopK(...), Multinomial(...) or None"
             raise TypeError(msg)
@@ -136,15 +145,16 @@ class EqSimLoss(nn.Module):
             msg = f"rank={rank}, world_size={world_size}: expected world_size >= 1 and 0 <= rank < world_size"
             raise ValueError(msg)
         self.close = TopK(k=4) if close is None and mode == "hybrid" else close
-        self.weight = weight
-        self.backend: Backend = backend
+        self.weight, self.pair_weight = weight, pair_weight
+        self._chosen_by_user = close is not None
+        self.backend = backend
         self.rank = rank
         self.world_size = world_size
         self.generator = generator
         self.checks = checks
         self._warned = False
         # Settings that cannot work at any size are refused now, not at the first batch.
-        choose_backend(self.objective, self._contrast, backend, n=2, d=1, device="cpu", listed=self.close is not None)
+        self.explain(2, 1)
 
     @classmethod
     def reference(cls, **changes: object) -> Self:
@@ -179,7 +189,7 @@ class EqSimLoss(nn.Module):
             'gram'
         """
         listed = close_pairs or self.close is not None
-        return choose_backend(self.objective, self._contrast, self.backend, n=n, d=d, device=device, listed=listed)
+        return choose_backend(Need(self.objective, self._contrast, n, d, device, listed), self.backend)
 
     def forward(
         self,
@@ -192,9 +202,8 @@ class EqSimLoss(nn.Module):
         output_dict: bool = False,
     ) -> Tensor | dict[str, Tensor]:
         """Compute the loss of a batch; see the class for shapes and errors."""
-        parts = self._parts(image_features, text_features, logit_scale, logit_bias, close_pairs)
-        loss = self.weight * parts.terms.total()
-        return {"eqsim_loss": loss} if output_dict else loss
+        losses = self._losses(image_features, text_features, logit_scale, logit_bias, close_pairs)
+        return losses if output_dict else sum_of(losses)
 
     @property
     def contrast(self) -> Contrast | None:
@@ -205,7 +214,8 @@ class EqSimLoss(nn.Module):
     def term_names(self) -> tuple[str, ...]:
         """The terms that the mode and the sides have, of "v1", "v2_text" and "v2_image"."""
         v2 = tuple(f"v2_{side}" for side in ("text", "image") if side in self.objective.sides)
-        return {"v1": ("v1",), "v2": v2, "hybrid": ("v1", *v2)}[self.objective.mode]
+        terms: dict[str, tuple[str, ...]] = {"v1": ("v1",), "v2": v2, "hybrid": ("v1", *v2), "relative": ("relative",)}
+        return terms.get(self.objective.mode, ())
 
     def check(
         self,
@@ -217,9 +227,12 @@ class EqSimLoss(nn.Module):
     ) -> None:
         """Raise for input that the loss cannot take; values are read on the CPU, or with checks=True."""
         check_features(image_features, text_features)
-        check_scale(
-            self.objective.score, logit_scale, needed_for=type(self).__name__ if self._contrast is not None else None
-        )
+        needed = self._contrast is not None or self.objective.pair
+        check_scale(self.objective.score, logit_scale, needed_for=type(self).__name__ if needed else None)
+        if self.objective.needs_known_pairs and close_pairs is None and not self._chosen_by_user:
+            what = "mode='relative'" if self.objective.mode == "relative" else f"pair_weight={self.pair_weight}"
+            msg = f"close_pairs is None: {what} needs the pairs that it runs over, or a rule such as close=TopK(k=1)"
+            raise ValueError(msg)
         check_process_group(self.rank, self.world_size)
         compiling = torch.compiler.is_compiling()
         device = image_features.device
@@ -234,6 +247,25 @@ class EqSimLoss(nn.Module):
                 logit_bias=logit_bias,
             )
 
+    def _losses(
+        self,
+        image: Tensor,
+        text: Tensor,
+        scale: Tensor | float | None,
+        bias: Tensor | float | None,
+        close_pairs: Tensor | None,
+    ) -> dict[str, Tensor]:
+        """Return what the loss is the sum of, by the names that trainers log."""
+        parts = self._parts(image, text, scale, bias, close_pairs)
+        losses = {}
+        if parts.contrastive is not None:
+            losses["contrastive_loss"] = parts.contrastive
+        if self.objective.mode != "none":
+            losses["eqsim_loss"] = self.weight * parts.terms.total()
+        if parts.pair is not None:
+            losses["pair_loss"] = self.pair_weight * parts.pair
+        return losses or {"eqsim_loss": parts.terms.total()}
+
     def _parts(
         self,
         image: Tensor,
@@ -245,7 +277,7 @@ class EqSimLoss(nn.Module):
         self.check(image, text, scale, bias, close_pairs)
         compiling = torch.compiler.is_compiling()
         with torch.autocast(image.device.type, enabled=False):
-            parts = compute_parts(
+            work = Work.of(
                 self.objective,
                 self._contrast,
                 image,
@@ -254,11 +286,11 @@ class EqSimLoss(nn.Module):
                 bias,
                 close_pairs,
                 self.close,
-                backend=self.backend,
                 rank=self.rank,
                 world_size=self.world_size,
                 generator=self.generator,
             )
+            parts = compute_parts(work, self.backend)
         if not compiling and (self.checks or image.device.type == "cpu"):
             self._warn_dead(parts.terms)
         return parts
@@ -282,4 +314,16 @@ class EqSimLoss(nn.Module):
         """Show the settings in repr(module)."""
         objective = self.objective
         shown = f"mode={objective.mode!r}, score={objective.score!r}, sides={objective.sides}"
-        return f"{shown}, margin={objective.margin}, close={self.close}, weight={self.weight}, backend={self.backend!r}"
+        pair = f", pair_weight={self.pair_weight}" if objective.pair else ""
+        return (
+            f"{shown}, margin={objective.margin}, close={self.close}, weight={self.weight}{pair}, "
+            f"backend={self.backend!r}"
+        )
+
+
+def sum_of(losses: dict[str, Tensor]) -> Tensor:
+    """Add up named losses, in their order."""
+    first, *others = losses.values()
+    for loss in others:
+        first = first + loss
+    return first

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from eqsim.checks import check_choice, check_non_negative, check_sides
+from eqsim.checks import check_choice, check_non_negative, check_positive, check_sides
+from eqsim.known_pairs import EPSILON
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from eqsim.residuals import DistantReduction, MarginMode, Side, Terms
 
-Mode = Literal["v1", "v2", "hybrid"]
+Mode = Literal["v1", "v2", "hybrid", "relative", "none"]
 Score = Literal["cosine", "logits", "softmax"]
 Contrast = Literal["clip", "sigmoid"]
 
@@ -28,14 +29,22 @@ class Objective:
     margin_v1: float = 0.0
     margin_mode: MarginMode = "mean"
     distant_reduction: DistantReduction = "mean"
+    epsilon: float = EPSILON
+    pair: bool = False
 
     def __post_init__(self) -> None:
-        check_choice("mode", self.mode, ("v1", "v2", "hybrid"))
+        check_choice("mode", self.mode, ("v1", "v2", "hybrid", "relative", "none"))
         check_choice("score", self.score, ("cosine", "logits", "softmax"))
         check_choice("margin_mode", self.margin_mode, ("mean", "pair"))
         check_choice("distant_reduction", self.distant_reduction, ("mean", "reference"))
         check_sides(self.sides)
         check_non_negative(margin=self.margin, margin_v1=self.margin_v1)
+        check_positive(epsilon=self.epsilon)
+
+    @property
+    def needs_known_pairs(self) -> bool:
+        """Whether a term runs over close pairs alone, and has no meaning over all."""
+        return self.mode == "relative" or self.pair
 
     @property
     def pairwise_margin(self) -> bool:
@@ -44,11 +53,12 @@ class Objective:
 
     def runs_over_all_pairs(self, *, listed: bool) -> bool:
         """Return whether a sum over all n^2 pairs is needed, given whether there is a list of close pairs."""
-        return self.mode == "hybrid" or not listed
+        return self.mode == "hybrid" or (self.mode in ("v1", "v2") and not listed)
 
 
 class Parts(NamedTuple):
-    """What one pass over the batch gives: the contrastive loss, if asked for, and the terms of EqSim."""
+    """What one pass over the batch gives: the terms of EqSim, and where asked for the contrastive and the pair loss."""
 
     contrastive: Tensor | None
     terms: Terms
+    pair: Tensor | None = None

@@ -35,10 +35,11 @@ class Terms(NamedTuple):
     v1: Tensor
     v2_text: Tensor
     v2_image: Tensor
+    relative: Tensor
 
     def total(self) -> Tensor:
         """Return their sum."""
-        return self.v1 + self.v2_text + self.v2_image
+        return self.v1 + self.v2_text + self.v2_image + self.relative
 
 
 def clamped(squares: Tensor, margin: float, margin_mode: MarginMode) -> Tensor:

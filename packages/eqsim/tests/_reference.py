@@ -78,6 +78,31 @@ def hybrid(
     return v2(scores, close, sides, margin, margin_mode) + far
 
 
+def _three(scores: Float[Tensor, "n n"], i: int, j: int) -> tuple[Tensor, Tensor, Tensor]:
+    d, a = scores[i, i] - scores[j, j], scores[i, j] - scores[j, i]
+    return d, a, (scores[i, i] + scores[j, j] - scores[i, j] - scores[j, i]) / 2
+
+
+def pair_loss(logits: Float[Tensor, "n n"], pairs: Pairs) -> Tensor:
+    """Mean softplus of the four wrong-less-right differences of each pair."""
+    total = logits.sum() * 0.0
+    for i, j in pairs:
+        for wrong in (logits[i, j], logits[j, i]):
+            for right in (logits[i, i], logits[j, j]):
+                total = total + torch.log1p(torch.exp(wrong - right)) / (4 * len(pairs))
+    return total
+
+
+def relative(scores: Float[Tensor, "n n"], pairs: Pairs, epsilon: float) -> Tensor:
+    """Mean softplus(log(|d| + |a| + e) - log(2 max(M, 0) + e))."""
+    total = scores.sum() * 0.0
+    for i, j in pairs:
+        d, a, m = _three(scores, i, j)
+        ratio = torch.log(d.abs() + a.abs() + epsilon) - torch.log(2 * torch.clamp(m, min=0.0) + epsilon)
+        total = total + torch.log1p(torch.exp(ratio)) / len(pairs)
+    return total
+
+
 def score_matrix(
     image: Float[Tensor, "n d"], text: Float[Tensor, "n d"], score: str, scale: Tensor | float = 1.0
 ) -> Float[Tensor, "n n"]:

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 
-from eqsim.assemble import assemble_terms
-from eqsim.objective import Parts
-from eqsim.pair_scores import listed_sums, pair_dots
-from eqsim.residuals import PairSums
-from eqsim.tiles import (
+from eqsim.backends.assemble import assemble_terms
+from eqsim.backends.pair_scores import listed_differences, listed_sums, softmax_differences
+from eqsim.backends.tiles import (
     ACCELERATOR_TILE,
     DOTS,
     LOGITS,
@@ -23,14 +21,52 @@ from eqsim.tiles import (
     tile_softmax_sums,
     tile_statistics,
 )
+from eqsim.known_pairs import PairDifferences, mean_pair_loss, mean_relative
+from eqsim.objective import Parts
+from eqsim.residuals import PairSums, Terms
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
     from torch import Tensor
 
+    from eqsim.backends.backend import Need, Work
     from eqsim.objective import Contrast, Objective
 
 SCORE_CODES = {"cosine": DOTS, "logits": LOGITS, "softmax": SOFTMAX}
+
+
+def refuses(need: Need) -> str | None:
+    """Refuse nothing."""
+    return None
+
+
+def suits(need: Need) -> str | None:
+    """Take whatever no other backend took."""
+    return f"n = {need.n}: tiles need O(n d) memory, for sums over all pairs and for a contrastive loss alike"
+
+
+def run(work: Work) -> Parts:
+    """Compute a batch."""
+    return run_tiled(work)
+
+
+def run_tiled(work: Work, *, all_sums: PairSums | None = None, triton: bool = False) -> Parts:
+    """Compute a batch by tiles that its processes share; see `tiled_parts`."""
+    whole = work.gathered()
+    return tiled_parts(
+        whole.objective,
+        whole.contrast,
+        whole.image,
+        whole.text,
+        whole.scale,
+        whole.bias,
+        whole.close_pairs,
+        all_sums=all_sums,
+        triton=triton,
+        rank=work.rank,
+        world_size=work.world_size,
+        half=work.half,
+    )
 
 
 class _TiledPass(torch.autograd.Function):
@@ -94,7 +130,7 @@ class _TiledPass(torch.autograd.Function):
 
 def _passes(triton: bool) -> tuple[Any, Any, Any]:
     if triton:
-        from eqsim.triton_passes import triton_gradients, triton_softmax_sums, triton_statistics
+        from eqsim.backends.triton_passes import triton_gradients, triton_softmax_sums, triton_statistics
 
         return triton_statistics, triton_softmax_sums, triton_gradients
     return tile_statistics, tile_softmax_sums, tile_gradients
@@ -115,13 +151,16 @@ def _combine(running: Tensor, world_size: int) -> Tensor:
 
 
 def matching_scores(image: Float[Tensor, "n d"], text: Float[Tensor, "n d"], *, unit: bool) -> Float[Tensor, " n"]:
-    """Return image_i . text_i; for unit rows as 1 - |image_i - text_i|^2 / 2, which is accurate near convergence."""
+    """Return image_i . text_i; for unit rows less 1, as -|image_i - text_i|^2 / 2: accurate near convergence.
+
+    What is taken of them there is differences, in which the 1 falls out, and would take the last digits with it.
+    """
     if not unit:
         dots: Tensor = (image * text).sum(dim=1)
         return dots
-    # A row of zeros stands for itself: its score is 0.
+    # A row of zeros stands for itself: its score is 0, or -1 when 1 is taken off.
     alive = [(torch.linalg.vector_norm(rows.detach(), dim=1) > 0.5).to(rows) for rows in (image, text)]
-    scores: Tensor = (alive[0] + alive[1] - (image - text).square().sum(dim=1)) / 2
+    scores: Tensor = (alive[0] + alive[1] - 2 - (image - text).square().sum(dim=1)) / 2
     return scores
 
 
@@ -178,7 +217,7 @@ def tiled_parts(
         tile: rows of a tile; None takes `TILE` on a CPU and `ACCELERATOR_TILE` elsewhere.
         rank: this process's share of the tiles.
         world_size: number of processes that share the tiles; all hold the whole batch.
-        half: precision of the kernels' products; see `eqsim.tiles.Plan`.
+        half: precision of the kernels' products; see `eqsim.backends.tiles.Plan`.
     """
     n = image.shape[0]
     unit = objective.score == "cosine"
@@ -213,13 +252,19 @@ def tiled_parts(
         if split and objective.mode == "v2":
             both = all_sums.v1 + 2 * n * (scores_ii - scores_ii.mean()).square().sum()
             all_sums = PairSums(all_sums.v1, both, both)
-    listed, length = None, 0
-    if close_pairs is not None:
-        length = close_pairs.shape[0]
-        s_ij, s_ji = pair_dots(image, text, close_pairs)
-        if not unit:
-            s_ij, s_ji = s_ij * scale, s_ji * scale
-        if objective.score == "softmax" and lse is not None:
-            s_ij, s_ji = torch.exp(s_ij - lse[0, close_pairs[:, 0]]), torch.exp(s_ji - lse[0, close_pairs[:, 1]])
-        listed = listed_sums(objective, scores_ii, s_ij, s_ji, close_pairs)
-    return Parts(contrastive, assemble_terms(objective, n, all_sums, listed, length))
+    if close_pairs is None:
+        close_pairs = torch.empty((0, 2), dtype=torch.int64, device=image.device)
+        if objective.mode in ("v1", "v2"):
+            return Parts(contrastive, assemble_terms(objective, n, all_sums, None))
+    dots = listed_differences(image, text, matching, close_pairs, unit=unit)
+    logits = PairDifferences(*(values * scale for values in dots))
+    scores = dots if unit else logits
+    if objective.score == "softmax" and lse is not None:
+        scores = softmax_differences(logits, logits_ii, lse[0], close_pairs)
+    pair = mean_pair_loss(logits) if objective.pair else None
+    if objective.mode in ("relative", "none"):
+        zero = image.sum() * 0.0
+        relative = mean_relative(scores, objective.epsilon) if objective.mode == "relative" else zero
+        return Parts(contrastive, Terms(zero, zero, zero, relative), pair)
+    listed = listed_sums(objective, scores, close_pairs, n)
+    return Parts(contrastive, assemble_terms(objective, n, all_sums, listed, close_pairs.shape[0]), pair)

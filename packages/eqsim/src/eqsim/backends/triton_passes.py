@@ -1,4 +1,4 @@
-"""The tiled passes as Triton kernels, with the signatures of those in `eqsim.tiles`."""
+"""The tiled passes as Triton kernels, with the signatures of those in `eqsim.backends.tiles`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from eqsim.operators import operator
-from eqsim.tiles import (
+from eqsim.backends.tiles import (
     GRADIENTS_SCHEMA,
     LOGITS,
     SOFTMAX_SCHEMA,
@@ -18,7 +17,8 @@ from eqsim.tiles import (
     softmax_shapes,
     statistics_shapes,
 )
-from eqsim.triton_kernels import gradient_kernel, softmax_kernel, statistics_kernel
+from eqsim.backends.triton_kernels import gradient_kernel, softmax_kernel, statistics_kernel
+from eqsim.operators import operator
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -53,7 +53,7 @@ def _narrow(rows: Tensor, plan: Plan) -> Tensor:
 def triton_statistics(
     image: Tensor, text: Tensor, scale: Tensor, bias: Tensor, matching: Tensor, numbers: list[float]
 ) -> tuple[Tensor, Tensor]:
-    """See `eqsim.tiles.tile_statistics`."""
+    """See `eqsim.backends.tiles.tile_statistics`."""
     plan = plan_of(numbers)
     n, d = image.shape
     running = image.new_zeros((4, n))
@@ -90,7 +90,7 @@ def triton_statistics(
 def triton_softmax_sums(
     image: Tensor, text: Tensor, scale: Tensor, row_lse: Tensor, matching: Tensor, numbers: list[float]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """See `eqsim.tiles.tile_softmax_sums`."""
+    """See `eqsim.backends.tiles.tile_softmax_sums`."""
     plan = plan_of(numbers)
     n, d = image.shape
     sums, rho, diagonal = image.new_zeros((4, n)), image.new_zeros((3, n)), image.new_zeros((3, n))
@@ -130,7 +130,7 @@ def triton_gradients(
     sum_weights: Tensor,
     numbers: list[float],
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """See `eqsim.tiles.tile_gradients`."""
+    """See `eqsim.backends.tiles.tile_gradients`."""
     plan = plan_of(numbers)
     n, d = image.shape
     grad_image, grad_text = torch.zeros_like(image), torch.zeros_like(text)

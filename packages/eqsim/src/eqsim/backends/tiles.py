@@ -5,7 +5,7 @@ s_ji, so both are formed together as x[i, j] = image_i . text_j and y[i, j] = im
 n x n is kept: backward forms the tiles again. The gradient of a tile's scores is put together in place and multiplied
 into the feature gradients at once.
 
-These are plain functions on tensors without autograd (`eqsim.tiled` adds it), registered as operators
+These are plain functions on tensors without autograd (`eqsim.backends.tiled` adds it), registered as operators
 (`eqsim.operators`).
 """
 

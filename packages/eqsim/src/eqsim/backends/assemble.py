@@ -20,7 +20,8 @@ def sided_terms(objective: Objective, sums: PairSums, count: int) -> Terms:
         "text": margin_mean(sums.text, count, objective.margin, objective.margin_mode),
         "image": margin_mean(sums.image, count, objective.margin, objective.margin_mode),
     }
-    return Terms(zero, *(term[side] if side in objective.sides else zero for side in ("text", "image")))
+    text, image = (term[side] if side in objective.sides else zero for side in ("text", "image"))
+    return Terms(zero, text, image, zero)
 
 
 def assemble_terms(
@@ -51,7 +52,8 @@ def assemble_terms(
         if objective.mode == "v2":
             return sided_terms(objective, sums, count)
         v1 = margin_mean(sums.v1, count, objective.margin_v1, objective.margin_mode)
-        return Terms(v1, sums.v1 * 0.0, sums.v1 * 0.0)
+        zero = sums.v1 * 0.0
+        return Terms(v1, zero, zero, zero)
     if everything is None or listed is None:
         msg = "the hybrid needs sums over all pairs and over the close list"
         raise ValueError(msg)
@@ -59,4 +61,4 @@ def assemble_terms(
     count_v1 = n * (n - 1) - close_count if objective.distant_reduction == "mean" else n * n
     v1 = margin_mean(everything.v1 - close_v1, count_v1, objective.margin_v1, objective.margin_mode)
     close = sided_terms(objective, sums, list_length)
-    return Terms(v1, close.v2_text, close.v2_image)
+    return Terms(v1, close.v2_text, close.v2_image, close.relative)

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from eqsim.functional import eqsim_v1, eqsim_v2, hybrid_terms
+from eqsim.known_pairs import mean_pair_loss, mean_relative, pair_differences
 from eqsim.objective import Parts
 from eqsim.residuals import Terms
 
@@ -15,7 +16,29 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int
     from torch import Tensor
 
+    from eqsim.backends.backend import Need, Work
     from eqsim.objective import Contrast, Objective
+
+SMALL_BATCH = 256
+"""Up to here the n x n matrix is cheaper than the bookkeeping of tiles."""
+
+
+def refuses(need: Need) -> str | None:
+    """Refuse nothing."""
+    return None
+
+
+def suits(need: Need) -> str | None:
+    """Take small batches."""
+    return f"n = {need.n} <= {SMALL_BATCH}: the n x n matrix is small" if need.n <= SMALL_BATCH else None
+
+
+def run(work: Work) -> Parts:
+    """Compute a batch."""
+    whole = work.gathered()
+    return dense_parts(
+        whole.objective, whole.contrast, whole.image, whole.text, whole.scale, whole.bias, whole.close_pairs
+    )
 
 
 def dense_parts(
@@ -32,7 +55,13 @@ def dense_parts(
     logits = dots * scale
     contrastive = None if contrast is None else dense_contrastive(logits if bias is None else logits + bias, contrast)
     scores = {"cosine": lambda: dots, "logits": lambda: logits, "softmax": lambda: logits.softmax(dim=1)}
-    return Parts(contrastive, dense_terms(objective, scores[objective.score](), close_pairs))
+    pair = dense_pair_loss(logits, close_pairs) if objective.pair else None
+    return Parts(contrastive, dense_terms(objective, scores[objective.score](), close_pairs), pair)
+
+
+def dense_pair_loss(logits: Float[Tensor, "n n"], close_pairs: Int[Tensor, "p 2"] | None) -> Float[Tensor, ""]:
+    """`eqsim.functional.pair_loss` of pairs that were looked at; 0 without any."""
+    return logits.sum() * 0.0 if close_pairs is None else mean_pair_loss(pair_differences(logits, close_pairs))
 
 
 def dense_contrastive(logits: Float[Tensor, "n n"], contrast: Contrast) -> Float[Tensor, ""]:
@@ -46,9 +75,14 @@ def dense_contrastive(logits: Float[Tensor, "n n"], contrast: Contrast) -> Float
 def dense_terms(objective: Objective, scores: Float[Tensor, "n n"], close_pairs: Int[Tensor, "p 2"] | None) -> Terms:
     """Evaluate the objective on a score matrix."""
     zero = scores.sum() * 0.0
-    if objective.mode == "hybrid":
-        if close_pairs is None:
-            close_pairs = torch.empty((0, 2), dtype=torch.int64, device=scores.device)
+    if objective.mode == "none":
+        return Terms(zero, zero, zero, zero)
+    if close_pairs is None and objective.mode not in ("v1", "v2"):
+        close_pairs = torch.empty((0, 2), dtype=torch.int64, device=scores.device)
+    if objective.mode == "relative" and close_pairs is not None:
+        relative = mean_relative(pair_differences(scores, close_pairs), objective.epsilon)
+        return Terms(zero, zero, zero, relative)
+    if objective.mode == "hybrid" and close_pairs is not None:
         return hybrid_terms(
             scores,
             close_pairs,
@@ -61,9 +95,9 @@ def dense_terms(objective: Objective, scores: Float[Tensor, "n n"], close_pairs:
         )
     if objective.mode == "v1":
         v1 = eqsim_v1(scores, close_pairs, margin=objective.margin_v1, margin_mode=objective.margin_mode)
-        return Terms(v1, zero, zero)
+        return Terms(v1, zero, zero, zero)
     side = {
         name: eqsim_v2(scores, close_pairs, sides=(name,), margin=objective.margin, margin_mode=objective.margin_mode)
         for name in objective.sides
     }
-    return Terms(zero, side.get("text", zero), side.get("image", zero))
+    return Terms(zero, side.get("text", zero), side.get("image", zero), zero)
