@@ -15,7 +15,7 @@ from knowledge_prompts import (
     token_rules,
     truncation_report,
 )
-from knowledge_prompts.class_prompts import load_class_prompts
+from knowledge_prompts.prompts.class_prompts import load_class_prompts
 
 torch = pytest.importorskip("torch")
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
 
@@ -12,8 +13,10 @@ from knowledge_prompts import (
     build_files,
     gather_sources,
     load_class_prompts,
+    named_sources,
     read_external,
     read_gpt3,
+    source_names,
     write_gpt3,
 )
 
@@ -67,7 +70,7 @@ def test_files_are_built_for_any_classes(tiny_wordnet, tmp_path):
     assert built.coverage.covered == {"wiktionary": 3, "wordnet": 3, "gpt3": 3}, "sunflower is there twice"
     assert "A tall plant." in model.prompts[1], "classes with a Wiktionary definition are the examples"
     assert "a large dog" not in "".join(model.prompts)
-    assert steps == [(1, 3), (2, 3), (3, 3)]
+    assert steps == [("language model", done, 3) for done in (1, 2, 3)]
     assert built.lines()[-1] == "not answered in full: xyzzy: busy (asked 1 times)"
     again = Model()
     rebuilt = build_files(
@@ -144,3 +147,29 @@ def test_class_names_from_a_text_file(tmp_path):
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(ValueError, match=r"birds\.txt: not UTF-8"):
         load_class_prompts(path)
+
+
+def test_a_package_adds_a_source_by_an_entry_point(tmp_path, monkeypatch):
+    def added(path, class_prompts):
+        return [StoredKnowledge({name: [path.read_text()] for name in class_prompts.classes}, name="house")]
+
+    entry = EntryPoint("house", "somewhere:added", "knowledge_prompts.sources")
+    monkeypatch.setattr(EntryPoint, "load", lambda self: added)
+    everything = EntryPoints([entry])
+    monkeypatch.setattr("knowledge_prompts.sources.named.entry_points", lambda **asked: everything.select(**asked))
+    (tmp_path / "note.txt").write_text("A house.")
+    assert "house" in source_names()
+    [source] = gather_sources(OWN, sources=[f"house={tmp_path / 'note.txt'}"])
+    assert (source.name, source.items("xyzzy")) == ("house", ("A house.",))
+    everything = EntryPoints([entry, EntryPoint("cupl", "elsewhere:cupl", "knowledge_prompts.sources")])
+    with pytest.raises(ValueError, match=r"'cupl' is added by elsewhere:cupl and by knowledge_prompts itself"):
+        named_sources(f"cupl={tmp_path}", OWN)
+
+
+def test_named_sources_refuse(tmp_path):
+    with pytest.raises(ValueError, match=r"'own': expected NAME=PATH, with a name of cupl, elevater"):
+        named_sources("own", OWN)
+    with pytest.raises(ValueError, match=r"'house' is unknown; expected one of cupl"):
+        named_sources(f"house={tmp_path}", OWN)
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.json does not exist"):
+        named_sources(f"cupl={tmp_path / 'nowhere.json'}", OWN)

@@ -20,7 +20,7 @@ from knowledge_prompts import (
     sample_contexts,
     write_gpt3,
 )
-from knowledge_prompts.generated import check_answer
+from knowledge_prompts.sources.generated import check_answer
 
 DEFINITIONS = {name: f"What {name} means." for name in ("ship", "storage tank", "owl", "tench", "hen")}
 
@@ -273,7 +273,7 @@ def test_answers_end_with_their_line():
 @pytest.mark.parametrize(
     ("url", "options", "message"),
     [
-        ("file:///etc/passwd", {}, "address is 'file:"),
+        ("file:///etc/passwd", {}, "expected one that starts with http"),
         ("127.0.0.1:80", {}, "expected one that starts with http"),
         ("http://x", {"timeout": 0}, "timeout is 0"),
         ("http://x", {"max_tokens": 0}, "max_tokens is 0"),

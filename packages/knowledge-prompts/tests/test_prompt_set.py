@@ -11,7 +11,7 @@ from knowledge_prompts import (
     load_class_prompts,
     show_prompts,
 )
-from knowledge_prompts.treebank import treebank_words
+from knowledge_prompts.prompts.treebank import treebank_words
 
 PRIMROSE = " A plant of the genus Primula, having a pink flower."
 
@@ -117,7 +117,7 @@ def test_show_has_a_section_for_each_source(tiny_wordnet):
 
 
 def test_show_without_wordnet_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setattr("knowledge_prompts.wordnet_files.wordnet_folders", lambda: iter(()))
+    monkeypatch.setattr("knowledge_prompts.sources.wordnet_files.wordnet_folders", lambda: iter(()))
     lines = show_prompts("sunflower")
     assert lines[:3] == ["sunflower", "  without knowledge (1)", "    a photo of a sunflower."]
     assert "wordnet-base" in lines[3]

@@ -96,7 +96,7 @@ def test_files_of_different_versions_are_refused(tiny_wordnet):
 def test_missing_database_says_what_to_install(tmp_path, monkeypatch):
     with pytest.raises(WordNetMissingError, match=r"lacks index\.noun.*wordnet-base"):
         WordNet(tmp_path)
-    monkeypatch.setattr("knowledge_prompts.wordnet_files.wordnet_folders", lambda: iter([tmp_path]))
+    monkeypatch.setattr("knowledge_prompts.sources.wordnet_files.wordnet_folders", lambda: iter([tmp_path]))
     with pytest.raises(WordNetMissingError, match=r"apt-get install wordnet-base"):
         WordNet()
 
@@ -112,7 +112,7 @@ def test_usual_places_follow_the_environment(tmp_path, monkeypatch):
     assert find_wordnet(tmp_path / "home") == tmp_path / "home" / "dict"
     monkeypatch.delenv("WNSEARCHDIR")
     monkeypatch.setenv("NLTK_DATA", str(tmp_path / "nltk"))
-    from knowledge_prompts.wordnet_files import wordnet_folders
+    from knowledge_prompts.sources.wordnet_files import wordnet_folders
 
     assert tmp_path / "nltk" / "corpora" / "wordnet" in list(wordnet_folders())
 

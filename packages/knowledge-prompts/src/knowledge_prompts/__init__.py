@@ -11,164 +11,228 @@ from typing import TYPE_CHECKING
 from knowledge_prompts.__about__ import __version__
 
 if TYPE_CHECKING:
-    from knowledge_prompts.class_prompts import ClassPrompts, built_in_sets, fill, load_class_prompts, without_aliases
-    from knowledge_prompts.coverage_table import Coverage, coverage
-    from knowledge_prompts.diversity import ConceptMap, concept_features, concept_map, concept_spread, map_svg
-    from knowledge_prompts.elevater_files import (
-        ExternalRecord,
-        external_sources,
-        read_external,
-        read_gpt3,
-        stored_sources,
-        write_external,
-        write_gpt3,
+    from knowledge_prompts.coverage_table import Coverage as Coverage
+    from knowledge_prompts.coverage_table import coverage as coverage
+    from knowledge_prompts.encoding.diversity import (
+        ConceptMap as ConceptMap,
     )
-    from knowledge_prompts.embeddings import ClassEmbeddings, class_embeddings
-    from knowledge_prompts.gather import BuiltKnowledge, build_files, gather_sources
-    from knowledge_prompts.generated import GeneratedKnowledge
-    from knowledge_prompts.in_context import in_context_prompt, sample_contexts
-    from knowledge_prompts.json_records import KnowledgeFileError
-    from knowledge_prompts.knowledge import KnowledgeSource
-    from knowledge_prompts.language_model import Endpoint, LanguageModel, LanguageModelError, LocalModel
-    from knowledge_prompts.named_texts import cupl, read_named_texts, visual_descriptors
-    from knowledge_prompts.prompt_set import Prompt, PromptSet, build_prompts, check_style, join_knowledge
-    from knowledge_prompts.random_words import RandomWords, vocabulary_of
-    from knowledge_prompts.show import show_prompts
-    from knowledge_prompts.stored import StoredKnowledge
-    from knowledge_prompts.text_tower import open_clip_text
-    from knowledge_prompts.tokens import TokenRules, token_rules
-    from knowledge_prompts.truncation import LongPrompt, TruncationReport, truncation_report
-    from knowledge_prompts.wiktextract import Wiktextract
-    from knowledge_prompts.wordnet import WordNet, WordNetDefinition, WordNetPath
-    from knowledge_prompts.wordnet_files import WordNetFiles, WordNetMissingError, find_wordnet
+    from knowledge_prompts.encoding.diversity import (
+        concept_features as concept_features,
+    )
+    from knowledge_prompts.encoding.diversity import (
+        concept_map as concept_map,
+    )
+    from knowledge_prompts.encoding.diversity import (
+        concept_spread as concept_spread,
+    )
+    from knowledge_prompts.encoding.diversity import (
+        map_svg as map_svg,
+    )
+    from knowledge_prompts.encoding.embeddings import (
+        ClassEmbeddings as ClassEmbeddings,
+    )
+    from knowledge_prompts.encoding.embeddings import (
+        class_embeddings as class_embeddings,
+    )
+    from knowledge_prompts.encoding.text_tower import open_clip_text as open_clip_text
+    from knowledge_prompts.encoding.tokens import TokenRules as TokenRules
+    from knowledge_prompts.encoding.tokens import token_rules as token_rules
+    from knowledge_prompts.encoding.truncation import (
+        LongPrompt as LongPrompt,
+    )
+    from knowledge_prompts.encoding.truncation import (
+        TruncationReport as TruncationReport,
+    )
+    from knowledge_prompts.encoding.truncation import (
+        truncation_report as truncation_report,
+    )
+    from knowledge_prompts.gather import (
+        BuiltKnowledge as BuiltKnowledge,
+    )
+    from knowledge_prompts.gather import (
+        build_files as build_files,
+    )
+    from knowledge_prompts.gather import (
+        gather_sources as gather_sources,
+    )
+    from knowledge_prompts.progress import Progress as Progress
+    from knowledge_prompts.prompts.class_prompts import (
+        ClassPrompts as ClassPrompts,
+    )
+    from knowledge_prompts.prompts.class_prompts import (
+        built_in_sets as built_in_sets,
+    )
+    from knowledge_prompts.prompts.class_prompts import (
+        fill as fill,
+    )
+    from knowledge_prompts.prompts.class_prompts import (
+        load_class_prompts as load_class_prompts,
+    )
+    from knowledge_prompts.prompts.class_prompts import (
+        without_aliases as without_aliases,
+    )
+    from knowledge_prompts.prompts.prompt_set import (
+        Prompt as Prompt,
+    )
+    from knowledge_prompts.prompts.prompt_set import (
+        PromptSet as PromptSet,
+    )
+    from knowledge_prompts.prompts.prompt_set import (
+        build_prompts as build_prompts,
+    )
+    from knowledge_prompts.prompts.prompt_set import (
+        check_style as check_style,
+    )
+    from knowledge_prompts.prompts.prompt_set import (
+        join_knowledge as join_knowledge,
+    )
+    from knowledge_prompts.show import show_prompts as show_prompts
+    from knowledge_prompts.sources.elevater_files import (
+        ExternalRecord as ExternalRecord,
+    )
+    from knowledge_prompts.sources.elevater_files import (
+        external_sources as external_sources,
+    )
+    from knowledge_prompts.sources.elevater_files import (
+        read_external as read_external,
+    )
+    from knowledge_prompts.sources.elevater_files import (
+        read_gpt3 as read_gpt3,
+    )
+    from knowledge_prompts.sources.elevater_files import (
+        stored_sources as stored_sources,
+    )
+    from knowledge_prompts.sources.elevater_files import (
+        write_external as write_external,
+    )
+    from knowledge_prompts.sources.elevater_files import (
+        write_gpt3 as write_gpt3,
+    )
+    from knowledge_prompts.sources.generated import GeneratedKnowledge as GeneratedKnowledge
+    from knowledge_prompts.sources.in_context import (
+        in_context_prompt as in_context_prompt,
+    )
+    from knowledge_prompts.sources.in_context import (
+        sample_contexts as sample_contexts,
+    )
+    from knowledge_prompts.sources.json_records import KnowledgeFileError as KnowledgeFileError
+    from knowledge_prompts.sources.knowledge import KnowledgeSource as KnowledgeSource
+    from knowledge_prompts.sources.language_model import (
+        Endpoint as Endpoint,
+    )
+    from knowledge_prompts.sources.language_model import (
+        LanguageModel as LanguageModel,
+    )
+    from knowledge_prompts.sources.language_model import (
+        LanguageModelError as LanguageModelError,
+    )
+    from knowledge_prompts.sources.language_model import (
+        LocalModel as LocalModel,
+    )
+    from knowledge_prompts.sources.named import named_sources as named_sources
+    from knowledge_prompts.sources.named import source_names as source_names
+    from knowledge_prompts.sources.named_texts import (
+        cupl as cupl,
+    )
+    from knowledge_prompts.sources.named_texts import (
+        read_named_texts as read_named_texts,
+    )
+    from knowledge_prompts.sources.named_texts import (
+        visual_descriptors as visual_descriptors,
+    )
+    from knowledge_prompts.sources.random_words import RandomWords as RandomWords
+    from knowledge_prompts.sources.random_words import vocabulary_of as vocabulary_of
+    from knowledge_prompts.sources.stored import StoredKnowledge as StoredKnowledge
+    from knowledge_prompts.sources.wiktextract import Wiktextract as Wiktextract
+    from knowledge_prompts.sources.wordnet import (
+        WordNet as WordNet,
+    )
+    from knowledge_prompts.sources.wordnet import (
+        WordNetDefinition as WordNetDefinition,
+    )
+    from knowledge_prompts.sources.wordnet import (
+        WordNetPath as WordNetPath,
+    )
+    from knowledge_prompts.sources.wordnet_files import (
+        WordNetFiles as WordNetFiles,
+    )
+    from knowledge_prompts.sources.wordnet_files import (
+        WordNetMissingError as WordNetMissingError,
+    )
+    from knowledge_prompts.sources.wordnet_files import (
+        find_wordnet as find_wordnet,
+    )
 
-__all__ = [
-    "BuiltKnowledge",
-    "ClassEmbeddings",
-    "ClassPrompts",
-    "ConceptMap",
-    "Coverage",
-    "Endpoint",
-    "ExternalRecord",
-    "GeneratedKnowledge",
-    "KnowledgeFileError",
-    "KnowledgeSource",
-    "LanguageModel",
-    "LanguageModelError",
-    "LocalModel",
-    "LongPrompt",
-    "Prompt",
-    "PromptSet",
-    "RandomWords",
-    "StoredKnowledge",
-    "TokenRules",
-    "TruncationReport",
-    "Wiktextract",
-    "WordNet",
-    "WordNetDefinition",
-    "WordNetFiles",
-    "WordNetMissingError",
-    "WordNetPath",
-    "__version__",
-    "build_files",
-    "build_prompts",
-    "built_in_sets",
-    "check_style",
-    "class_embeddings",
-    "concept_features",
-    "concept_map",
-    "concept_spread",
-    "coverage",
-    "cupl",
-    "external_sources",
-    "fill",
-    "find_wordnet",
-    "gather_sources",
-    "in_context_prompt",
-    "join_knowledge",
-    "load_class_prompts",
-    "map_svg",
-    "open_clip_text",
-    "read_external",
-    "read_gpt3",
-    "read_named_texts",
-    "sample_contexts",
-    "show_prompts",
-    "stored_sources",
-    "token_rules",
-    "truncation_report",
-    "visual_descriptors",
-    "vocabulary_of",
-    "without_aliases",
-    "write_external",
-    "write_gpt3",
-]
-
-_HOME = {
+_LAZY = {
+    "Coverage": "coverage_table",
+    "coverage": "coverage_table",
+    "ConceptMap": "encoding.diversity",
+    "concept_features": "encoding.diversity",
+    "concept_map": "encoding.diversity",
+    "concept_spread": "encoding.diversity",
+    "map_svg": "encoding.diversity",
+    "ClassEmbeddings": "encoding.embeddings",
+    "class_embeddings": "encoding.embeddings",
+    "open_clip_text": "encoding.text_tower",
+    "TokenRules": "encoding.tokens",
+    "token_rules": "encoding.tokens",
+    "LongPrompt": "encoding.truncation",
+    "TruncationReport": "encoding.truncation",
+    "truncation_report": "encoding.truncation",
     "BuiltKnowledge": "gather",
     "build_files": "gather",
     "gather_sources": "gather",
-    "ClassEmbeddings": "embeddings",
-    "ClassPrompts": "class_prompts",
-    "ConceptMap": "diversity",
-    "Coverage": "coverage_table",
-    "Endpoint": "language_model",
-    "ExternalRecord": "elevater_files",
-    "GeneratedKnowledge": "generated",
-    "KnowledgeFileError": "json_records",
-    "KnowledgeSource": "knowledge",
-    "LanguageModel": "language_model",
-    "LanguageModelError": "language_model",
-    "LocalModel": "language_model",
-    "LongPrompt": "truncation",
-    "Prompt": "prompt_set",
-    "PromptSet": "prompt_set",
-    "RandomWords": "random_words",
-    "StoredKnowledge": "stored",
-    "TokenRules": "tokens",
-    "TruncationReport": "truncation",
-    "Wiktextract": "wiktextract",
-    "WordNet": "wordnet",
-    "WordNetDefinition": "wordnet",
-    "WordNetFiles": "wordnet_files",
-    "WordNetMissingError": "wordnet_files",
-    "WordNetPath": "wordnet",
-    "build_prompts": "prompt_set",
-    "built_in_sets": "class_prompts",
-    "check_style": "prompt_set",
-    "class_embeddings": "embeddings",
-    "concept_features": "diversity",
-    "concept_map": "diversity",
-    "concept_spread": "diversity",
-    "coverage": "coverage_table",
-    "cupl": "named_texts",
-    "external_sources": "elevater_files",
-    "fill": "class_prompts",
-    "find_wordnet": "wordnet_files",
-    "in_context_prompt": "in_context",
-    "join_knowledge": "prompt_set",
-    "load_class_prompts": "class_prompts",
-    "map_svg": "diversity",
-    "open_clip_text": "text_tower",
-    "read_external": "elevater_files",
-    "read_gpt3": "elevater_files",
-    "read_named_texts": "named_texts",
-    "sample_contexts": "in_context",
+    "Progress": "progress",
+    "ClassPrompts": "prompts.class_prompts",
+    "built_in_sets": "prompts.class_prompts",
+    "fill": "prompts.class_prompts",
+    "load_class_prompts": "prompts.class_prompts",
+    "without_aliases": "prompts.class_prompts",
+    "Prompt": "prompts.prompt_set",
+    "PromptSet": "prompts.prompt_set",
+    "build_prompts": "prompts.prompt_set",
+    "check_style": "prompts.prompt_set",
+    "join_knowledge": "prompts.prompt_set",
     "show_prompts": "show",
-    "stored_sources": "elevater_files",
-    "token_rules": "tokens",
-    "truncation_report": "truncation",
-    "visual_descriptors": "named_texts",
-    "vocabulary_of": "random_words",
-    "without_aliases": "class_prompts",
-    "write_external": "elevater_files",
-    "write_gpt3": "elevater_files",
+    "ExternalRecord": "sources.elevater_files",
+    "external_sources": "sources.elevater_files",
+    "read_external": "sources.elevater_files",
+    "read_gpt3": "sources.elevater_files",
+    "stored_sources": "sources.elevater_files",
+    "write_external": "sources.elevater_files",
+    "write_gpt3": "sources.elevater_files",
+    "GeneratedKnowledge": "sources.generated",
+    "in_context_prompt": "sources.in_context",
+    "sample_contexts": "sources.in_context",
+    "KnowledgeFileError": "sources.json_records",
+    "KnowledgeSource": "sources.knowledge",
+    "Endpoint": "sources.language_model",
+    "LanguageModel": "sources.language_model",
+    "LanguageModelError": "sources.language_model",
+    "LocalModel": "sources.language_model",
+    "named_sources": "sources.named",
+    "source_names": "sources.named",
+    "cupl": "sources.named_texts",
+    "read_named_texts": "sources.named_texts",
+    "visual_descriptors": "sources.named_texts",
+    "RandomWords": "sources.random_words",
+    "vocabulary_of": "sources.random_words",
+    "StoredKnowledge": "sources.stored",
+    "Wiktextract": "sources.wiktextract",
+    "WordNet": "sources.wordnet",
+    "WordNetDefinition": "sources.wordnet",
+    "WordNetPath": "sources.wordnet",
+    "WordNetFiles": "sources.wordnet_files",
+    "WordNetMissingError": "sources.wordnet_files",
+    "find_wordnet": "sources.wordnet_files",
 }
+
+__all__ = ["__version__", *_LAZY]
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOME:
+    if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    value = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
     globals()[name] = value
     return value

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge_prompts.class_prompts import check_class_names
-from knowledge_prompts.knowledge import KnowledgeSource, check_sources
-from knowledge_prompts.stored import StoredKnowledge
+from knowledge_prompts.prompts.class_prompts import check_class_names
+from knowledge_prompts.sources.knowledge import KnowledgeSource, check_sources
+from knowledge_prompts.sources.stored import StoredKnowledge
 
 
 @dataclass(frozen=True)

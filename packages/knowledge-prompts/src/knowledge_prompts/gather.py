@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from knowledge_prompts.class_prompts import ClassPrompts
 from knowledge_prompts.coverage_table import Coverage, coverage
-from knowledge_prompts.elevater_files import ExternalRecord, stored_sources, write_external, write_gpt3
-from knowledge_prompts.generated import GeneratedKnowledge
-from knowledge_prompts.knowledge import KnowledgeSource
-from knowledge_prompts.language_model import LanguageModel
-from knowledge_prompts.named_texts import cupl, visual_descriptors
-from knowledge_prompts.stored import StoredKnowledge
-from knowledge_prompts.wiktextract import Wiktextract
-from knowledge_prompts.wordnet import WordNet, WordNetDefinition, WordNetPath
+from knowledge_prompts.progress import Progress
+from knowledge_prompts.prompts.class_prompts import ClassPrompts
+from knowledge_prompts.sources.elevater_files import ExternalRecord, write_external, write_gpt3
+from knowledge_prompts.sources.generated import GeneratedKnowledge
+from knowledge_prompts.sources.knowledge import KnowledgeSource
+from knowledge_prompts.sources.language_model import LanguageModel
+from knowledge_prompts.sources.lock import exclusive
+from knowledge_prompts.sources.named import named_sources
+from knowledge_prompts.sources.stored import StoredKnowledge
+from knowledge_prompts.sources.wordnet import WordNet, WordNetDefinition, WordNetPath
 
 
 def gather_sources(
@@ -27,8 +28,9 @@ def gather_sources(
     cupl_file: str | Path | None = None,
     descriptors: str | Path | None = None,
     head_words: bool = False,
+    sources: Sequence[str] = (),
 ) -> list[KnowledgeSource]:
-    """The sources behind some files and folders. A live source takes the place of the stored one of its name.
+    """The sources behind some files and folders. A later one takes the place of an earlier one of its name.
 
     Args:
         class_prompts: The classes; its name finds the stored files.
@@ -38,24 +40,32 @@ def gather_sources(
         cupl_file: CuPL's JSON (`cupl`).
         descriptors: Visual descriptors' JSON (`visual_descriptors`).
         head_words: Let Wiktionary take the longest ending of a name that it knows.
+        sources: Any of `source_names`, as ``NAME=PATH`` (`named_sources`), those of other packages included.
 
     Raises:
         FileNotFoundError: A file or folder is missing.
         KnowledgeFileError: A file is not in its format; names file, line and field.
+        ValueError: A source that is not ``NAME=PATH`` of a known name; shows it.
+
+    Example:
+        >>> from knowledge_prompts import ClassPrompts
+        >>> gather_sources(ClassPrompts("birds", ["a photo of a {}."], ["owl"]))
+        []
     """
-    found: dict[str, KnowledgeSource] = {}
-    if knowledge is not None:
-        found = {source.name: source for source in stored_sources(knowledge, class_prompts.name)}
-    if wordnet is not None:
-        for source in (WordNetDefinition(wordnet), WordNetPath(wordnet)):
-            found[source.name] = source
-    if wiktionary is not None:
-        found["wiktionary"] = Wiktextract(wiktionary, class_prompts.classes, head_words=head_words)
-    if cupl_file is not None:
-        found["cupl"] = cupl(cupl_file)
-    if descriptors is not None:
-        found["visual-descriptors"] = visual_descriptors(descriptors)
-    return list(found.values())
+    given = {
+        "elevater": knowledge,
+        "wiktionary-head-words" if head_words else "wiktionary": wiktionary,
+        "cupl": cupl_file,
+        "visual-descriptors": descriptors,
+    }
+    found: list[KnowledgeSource] = []
+    for name, path in given.items():
+        found += [] if path is None else named_sources(f"{name}={path}", class_prompts)
+        if name == "elevater" and wordnet is not None:
+            found += [WordNetDefinition(wordnet), WordNetPath(wordnet)]
+    for spec in sources:
+        found += named_sources(spec, class_prompts)
+    return list({source.name: source for source in found}.values())
 
 
 @dataclass(frozen=True)
@@ -97,7 +107,7 @@ def build_files(
     max_calls: int | None = None,
     retries: int = 2,
     wait: float = 1.0,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> BuiltKnowledge:
     """Make ELEVATER's files of knowledge for any classes.
 
@@ -117,10 +127,11 @@ def build_files(
         max_calls: The most calls of the model; None for no bound.
         retries: How often a question is repeated.
         wait: Seconds before the first repetition.
-        progress: Called after each class that the model was asked about, with the number done, and of all.
+        progress: Called after each class that the model was asked about.
 
     Raises:
         ValueError: No class, no source at all, or no definition to show the model; says which.
+        BlockingIOError: Another process is writing into the folder; names it.
 
     Source: ELEVATER, section 3.1, for any data set in place of its own twenty.
     """
@@ -135,38 +146,40 @@ def build_files(
     if model is not None and not examples:
         raise ValueError("none of the classes has a definition to show the language model; give WordNet or Wiktionary")
     folder = Path(folder)
-    files: list[Path] = []
-    stored: list[StoredKnowledge] = []
-    if wordnet is not None or wiktionary is not None:
-        files.append(folder / "external" / f"{class_prompts.name}_knowledge.tsv")
-        write_external(files[-1], [records[name] for name in class_prompts.classes])
-        if wiktionary is not None:
-            stored.append(StoredKnowledge({name: [text] for name, text in wiki.items()}, name="wiktionary"))
-        if wordnet is not None:
-            definitions = {name: [r.wordnet_definition] for name, r in records.items() if r.wordnet_definition}
-            stored.append(StoredKnowledge(definitions, name="wordnet"))
-    if model is None:
-        return BuiltKnowledge(tuple(files), _coverage(class_prompts, stored), {})
-    source = GeneratedKnowledge(
-        model,
-        examples,
-        cache=folder / "gpt3" / "answers.jsonl" if cache is None else cache,
-        items_per_class=items_per_class,
-        shots=shots,
-        seed=seed,
-        max_calls=max_calls,
-        retries=retries,
-        wait=wait,
-    )
-    answers: dict[str, Sequence[str]] = {}
-    for number, name in enumerate(names, start=1):
-        answers[name] = source.items(name)
-        if progress is not None:
-            progress(number, len(names))
-    files.append(folder / "gpt3" / f"GPT3_{class_prompts.name}.tsv")
-    write_gpt3(files[-1], answers)
-    stored.append(StoredKnowledge(answers, name="gpt3"))
-    return BuiltKnowledge(tuple(files), _coverage(class_prompts, stored), dict(source.failed), source.calls)
+    folder.mkdir(parents=True, exist_ok=True)
+    with exclusive(folder, "a build of knowledge"):
+        files: list[Path] = []
+        stored: list[StoredKnowledge] = []
+        if wordnet is not None or wiktionary is not None:
+            files.append(folder / "external" / f"{class_prompts.name}_knowledge.tsv")
+            write_external(files[-1], [records[name] for name in class_prompts.classes])
+            if wiktionary is not None:
+                stored.append(StoredKnowledge({name: [text] for name, text in wiki.items()}, name="wiktionary"))
+            if wordnet is not None:
+                definitions = {name: [r.wordnet_definition] for name, r in records.items() if r.wordnet_definition}
+                stored.append(StoredKnowledge(definitions, name="wordnet"))
+        if model is None:
+            return BuiltKnowledge(tuple(files), _coverage(class_prompts, stored), {})
+        source = GeneratedKnowledge(
+            model,
+            examples,
+            cache=folder / "gpt3" / "answers.jsonl" if cache is None else cache,
+            items_per_class=items_per_class,
+            shots=shots,
+            seed=seed,
+            max_calls=max_calls,
+            retries=retries,
+            wait=wait,
+        )
+        answers: dict[str, Sequence[str]] = {}
+        for number, name in enumerate(names, start=1):
+            answers[name] = source.items(name)
+            if progress is not None:
+                progress("language model", number, len(names))
+        files.append(folder / "gpt3" / f"GPT3_{class_prompts.name}.tsv")
+        write_gpt3(files[-1], answers)
+        stored.append(StoredKnowledge(answers, name="gpt3"))
+        return BuiltKnowledge(tuple(files), _coverage(class_prompts, stored), dict(source.failed), source.calls)
 
 
 def _record(name: str, wordnet: WordNet | None, wiktionary: KnowledgeSource | None) -> ExternalRecord:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from knowledge_prompts.class_prompts import ClassPrompts, load_class_prompts
-from knowledge_prompts.prompt_set import Style, build_prompts
-from knowledge_prompts.wordnet import WordNet, WordNetDefinition, WordNetPath
-from knowledge_prompts.wordnet_files import WordNetMissingError
+from knowledge_prompts.prompts.class_prompts import ClassPrompts, load_class_prompts
+from knowledge_prompts.prompts.prompt_set import Style, build_prompts
+from knowledge_prompts.sources.wordnet import WordNet, WordNetDefinition, WordNetPath
+from knowledge_prompts.sources.wordnet_files import WordNetMissingError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from knowledge_prompts.knowledge import KnowledgeSource
+    from knowledge_prompts.sources.knowledge import KnowledgeSource
 
 
 def show_prompts(

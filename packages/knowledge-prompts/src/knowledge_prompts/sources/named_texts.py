@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from knowledge_prompts.json_records import complaint, object_records
-from knowledge_prompts.stored import StoredKnowledge
+from knowledge_prompts.sources.json_records import complaint, object_records
+from knowledge_prompts.sources.stored import StoredKnowledge
 
 
 def read_named_texts(path: str | Path) -> dict[str, list[str]]:

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from knowledge_prompts.in_context import in_context_prompt, sample_contexts
-from knowledge_prompts.json_records import complaint, read_text
-from knowledge_prompts.language_model import LanguageModel, LanguageModelError
+from knowledge_prompts.sources.in_context import in_context_prompt, sample_contexts
+from knowledge_prompts.sources.json_records import complaint, read_text
+from knowledge_prompts.sources.language_model import LanguageModel, LanguageModelError
+from knowledge_prompts.sources.lock import exclusive
 
 _LONGEST = 600
 
@@ -84,10 +85,22 @@ class GeneratedKnowledge:
         self.calls = 0
         self.failed: dict[str, str] = {}
         self._refused = ""
-        self._answers = {} if self.cache is None else _read_cache(self.cache)
+        # Read now so that a broken file is told at once; read again, under the lock, before anything is asked.
+        self._answers = {} if self.cache is None else _read_cache(self.cache, mend=False)
 
     def items(self, class_name: str) -> list[str]:
-        """The answers about a class, each once; those that are not in the cache are asked for."""
+        """The answers about a class, each once; those that are not in the cache are asked for.
+
+        Raises:
+            BlockingIOError: Another process is writing the cache; names it.
+        """
+        if self.cache is None:
+            return self._items(class_name)
+        with exclusive(self.cache, "a search for knowledge"):
+            self._answers = _read_cache(self.cache)
+            return self._items(class_name)
+
+    def _items(self, class_name: str) -> list[str]:
         contexts = sample_contexts(
             class_name, self.definitions, count=self.items_per_class, shots=self.shots, seed=self.seed
         )
@@ -156,7 +169,7 @@ def check_answer(text: str, class_name: str) -> str:
     return answer
 
 
-def _read_cache(path: Path) -> dict[str, str]:
+def _read_cache(path: Path, *, mend: bool = True) -> dict[str, str]:
     if not path.exists():
         return {}
     lines = read_text(path).split("\n")
@@ -168,11 +181,13 @@ def _read_cache(path: Path) -> dict[str, str]:
             row: Any = json.loads(line)
         except ValueError as error:
             raise complaint(path, number, f"not JSON ({error})") from None
+        except RecursionError:
+            raise complaint(path, number, "nested too deeply") from None
         for field in ("key", "answer"):
             if not isinstance(row, dict) or not isinstance(row.get(field), str):
                 raise complaint(path, number, f"field {field!r}: expected a text")
         answers[row["key"]] = row["answer"]
-    if torn:
+    if torn and mend:
         kept = "".join(line + "\n" for line in lines)
         path.write_text(kept, encoding="utf-8")
     return answers

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from knowledge_prompts.class_prompts import ClassPrompts, check_class_names
-from knowledge_prompts.knowledge import KnowledgeSource, check_sources
-from knowledge_prompts.treebank import treebank_words
+from knowledge_prompts.prompts.class_prompts import ClassPrompts, check_class_names
+from knowledge_prompts.prompts.treebank import treebank_words
+from knowledge_prompts.sources.knowledge import KnowledgeSource, check_sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from knowledge_prompts.prompt_set import PromptSet
-from knowledge_prompts.tokens import TokenRules, token_rules
+from knowledge_prompts.encoding.tokens import TokenRules, token_rules
+from knowledge_prompts.prompts.prompt_set import PromptSet
 
 _CHUNK = 1024
 

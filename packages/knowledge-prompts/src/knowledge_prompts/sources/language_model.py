@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import time
 import urllib.error
 import urllib.request
-from http.client import HTTPException, HTTPMessage
+from http.client import HTTPException
 from pathlib import Path
-from typing import IO, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 from urllib.parse import urlsplit
 
-_MOST_BYTES = 1 << 20
+from knowledge_prompts.sources.transport import TooLongError, send
+
 _TRY_AGAIN = (408, 409, 425, 429)
 
 
@@ -63,9 +63,12 @@ class Endpoint:
         timeout: Seconds that one call may take in all, above 0.
 
     Raises:
-        ValueError: An address that is not http or https, or a number out of range; shows it.
+        ValueError: An address that is not http or https, or holds more than host and path; a number out of range, which
+            is shown. The address is not, since a key may be in it.
 
-    Numerics: Redirections are not followed, so that the key goes nowhere else. An answer may have 1 MiB.
+    Numerics: The time is that of the whole call, looking up the name included. The key is in no error, no cache and no
+        `identity`, and an answer that repeats it is refused. Redirections are not followed, so that the key goes
+        nowhere else. An answer may have 1 MiB.
     """
 
     def __init__(
@@ -81,7 +84,14 @@ class Endpoint:
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise ValueError(f"the endpoint's address is {url!r}; expected one that starts with http:// or https://")
+            raise ValueError(
+                "the endpoint's address is not one: expected one that starts with http:// or https:// and a host"
+            )
+        if "@" in parts.netloc or parts.query or parts.fragment:
+            raise ValueError(
+                "the endpoint's address holds a user, a question mark or a number sign; expected host and path alone, "
+                f"and a key in the environment variable {key_variable}"
+            )
         if kind not in ("chat", "completion"):
             raise ValueError(f"kind is {kind!r}; expected 'chat' or 'completion'")
         if max_tokens < 1:
@@ -106,11 +116,22 @@ class Endpoint:
         asked: dict[str, Any] = {**self.settings, "stop": ["\n"]}
         asked |= {"messages": [{"role": "user", "content": prompt}]} if self.kind == "chat" else {"prompt": prompt}
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        if key := os.environ.get(self.key_variable):
+        key = os.environ.get(self.key_variable, "")
+        if not (key.isascii() and key.isprintable()):
+            raise LanguageModelError(f"{self.key_variable} holds a character that no header takes", permanent=True)
+        if key:
             headers["Authorization"] = f"Bearer {key}"
-        request = urllib.request.Request(self.url, json.dumps(asked).encode(), headers, method="POST")  # noqa: S310 - http(s) only, checked above
         try:
-            raw = self._read(request)
+            return self._sent(json.dumps(asked).encode(), headers, key)
+        except LanguageModelError as error:
+            if key and key in str(error):
+                raise LanguageModelError(str(error).replace(key, "***"), permanent=error.permanent) from None
+            raise
+
+    def _sent(self, body: bytes, headers: dict[str, str], key: str) -> str:
+        request = urllib.request.Request(self.url, body, headers, method="POST")  # noqa: S310 - http(s) only, checked above
+        try:
+            raw = send(request, self.timeout)
         except urllib.error.HTTPError as error:
             with error:
                 permanent = 300 <= error.code < 500 and error.code not in _TRY_AGAIN
@@ -121,21 +142,13 @@ class Endpoint:
             if isinstance(error.reason, TimeoutError):
                 raise LanguageModelError(f"no answer within {self.timeout:g} s") from None
             raise LanguageModelError(f"not reached ({error.reason})") from None
+        except TooLongError as error:
+            raise LanguageModelError(str(error)) from None
         except (HTTPException, OSError) as error:
             raise LanguageModelError(f"broken off ({type(error).__name__}: {error})") from None
+        if key and key.encode() in raw:
+            raise LanguageModelError("the answer repeats the key", permanent=True)
         return self._answer(raw)
-
-    def _read(self, request: urllib.request.Request) -> bytes:
-        deadline = time.monotonic() + self.timeout
-        raw = b""
-        with _OPENER.open(request, timeout=self.timeout) as response:
-            while chunk := response.read1(65536):
-                raw += chunk
-                if len(raw) > _MOST_BYTES:
-                    raise LanguageModelError(f"an answer of more than {_MOST_BYTES} bytes")
-                if time.monotonic() > deadline:  # the socket's own limit starts anew with each piece
-                    raise TimeoutError
-        return raw
 
     def _answer(self, raw: bytes) -> str:
         try:
@@ -185,8 +198,9 @@ class LocalModel:
                 "a local language model needs transformers and torch: pip install 'knowledge-prompts[local-model]'"
             ) from None
         loader = transformers.AutoModelForCausalLM
-        model: Any = loader.from_pretrained(str(folder), local_files_only=True, use_safetensors=True)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+        local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+        model: Any = loader.from_pretrained(str(folder), use_safetensors=True, **local)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), **local)
         return cls(model.to(device).eval(), tokenizer, name=str(Path(folder).resolve()), max_tokens=max_tokens)
 
     @property
@@ -217,13 +231,3 @@ class LocalModel:
                 pad_token_id=end if self.tokenizer.pad_token_id is None else self.tokenizer.pad_token_id,
             )
         return str(self.tokenizer.decode(found[0, length:], skip_special_tokens=True))
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    def redirect_request(
-        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
-    ) -> None:
-        return None
-
-
-_OPENER = urllib.request.build_opener(_NoRedirect)

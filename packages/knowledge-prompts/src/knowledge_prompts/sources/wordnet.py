@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
-from knowledge_prompts.wordnet_files import PARTS_OF_SPEECH, Synset, WordNetFiles
+from knowledge_prompts.sources.wordnet_files import PARTS_OF_SPEECH, Synset, WordNetFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -7,7 +7,7 @@ import random
 import string
 from collections.abc import Iterable, Sequence
 
-from knowledge_prompts.knowledge import KnowledgeSource
+from knowledge_prompts.sources.knowledge import KnowledgeSource
 
 
 class RandomWords:

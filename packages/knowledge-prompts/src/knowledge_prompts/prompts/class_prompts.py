@@ -195,6 +195,8 @@ def _from_json(text: str, where: str) -> ClassPrompts:
         data: Any = json.loads(text)
     except json.JSONDecodeError as error:
         raise ValueError(f"{where}, line {error.lineno}: not JSON ({error.msg})") from None
+    except RecursionError:
+        raise ValueError(f"{where}: nested too deeply") from None
     if not isinstance(data, dict):
         raise ValueError(f"{where}: expected one JSON object, found {type(data).__name__}")
     for key in ("templates", "classes", "repeated"):

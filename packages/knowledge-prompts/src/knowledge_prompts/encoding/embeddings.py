@@ -11,9 +11,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge_prompts.prompt_set import PromptSet
-from knowledge_prompts.tokens import TokenRules, token_rules
-from knowledge_prompts.truncation import TruncationReport, report_of, shorten
+from knowledge_prompts.encoding.tokens import TokenRules, token_rules
+from knowledge_prompts.encoding.truncation import TruncationReport, report_of, shorten
+from knowledge_prompts.prompts.prompt_set import PromptSet
 
 Overlong = Literal["cut", "shorten", "error"]
 Padding = Literal["auto", "longest", "context"]

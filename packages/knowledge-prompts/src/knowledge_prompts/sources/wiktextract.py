@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from knowledge_prompts.json_records import complaint
+from knowledge_prompts.sources.json_records import complaint
 
 # The first pass over a line: a dump has millions, and parsing each would take hours.
 _WORD = re.compile(r'"word"\s*:\s*("(?:[^"\\]|\\.)*")')

@@ -100,9 +100,9 @@ def concept_features(encode_text: Any, classes: Sequence[str], **options: Any) -
     Returns:
         ``[n, d]``, one unit vector per different name.
     """
-    from knowledge_prompts.class_prompts import ClassPrompts
-    from knowledge_prompts.embeddings import class_embeddings
-    from knowledge_prompts.prompt_set import build_prompts
+    from knowledge_prompts.encoding.embeddings import class_embeddings
+    from knowledge_prompts.prompts.class_prompts import ClassPrompts
+    from knowledge_prompts.prompts.prompt_set import build_prompts
 
     names = list(dict.fromkeys(classes))
     return class_embeddings(encode_text, build_prompts(ClassPrompts("names", ["{}"], names)), **options).weights

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from knowledge_prompts.json_records import Record, complaint, list_records
-from knowledge_prompts.stored import StoredKnowledge
-from knowledge_prompts.wordnet import check_max_nodes, join_path
+from knowledge_prompts.sources.json_records import Record, complaint, list_records
+from knowledge_prompts.sources.stored import StoredKnowledge
+from knowledge_prompts.sources.wordnet import check_max_nodes, join_path
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,14 @@ def _write(path: str | Path, rows: Sequence[Mapping[str, object]]) -> None:
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             json.dump(rows, file)
+        Path(temporary).chmod(0o666 & ~_umask())  # mkstemp gives nobody else a right, whatever the umask allows
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)  # it can be read only by setting it
+    os.umask(mask)
+    return mask

@@ -1,0 +1,1 @@
+"""From prompts to the tokens and embeddings of an encoder, with nothing cut silently."""

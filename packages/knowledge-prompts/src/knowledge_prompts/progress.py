@@ -1,0 +1,13 @@
+"""How long work tells how far it is."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Progress(Protocol):
+    """Called with the name of what is being done, how much of it is done, and how much there is."""
+
+    def __call__(self, phase: str, done: int, total: int, /) -> None:
+        """Take note."""
+        ...

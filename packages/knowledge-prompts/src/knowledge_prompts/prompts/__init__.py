@@ -1,0 +1,1 @@
+"""Class names, templates, and the prompts that they and knowledge make."""

@@ -1,0 +1,1 @@
+"""Where knowledge about classes comes from."""
