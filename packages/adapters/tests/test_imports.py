@@ -18,3 +18,12 @@ def test_nothing_heavy_is_imported_before_it_is_used() -> None:
         [sys.executable, "-W", "ignore", "-c", CODE], capture_output=True, text=True, timeout=300, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_every_public_name_is_there() -> None:
+    import vision_adapters
+
+    for name in vision_adapters.__all__:
+        assert getattr(vision_adapters, name) is not None
+    assert set(vision_adapters.__all__) == {*vision_adapters._LAZY, "__version__"}
+    assert vision_adapters.fit.__module__ == "vision_adapters.training.fit"

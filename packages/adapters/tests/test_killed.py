@@ -27,7 +27,7 @@ weight.grad = torch.zeros(2, 2)
 optimiser = torch.optim.AdamW([weight])
 optimiser.step()  # what torch imports at the first step, once for all children
 optimiser.load_state_dict(optimiser.state_dict())
-recipe = Recipe(lr=0.01, steps=120, batch_size=5, validate_every=7, schedule="plateau", patience=3, accumulate=2)
+recipe = Recipe(lr=0.01, steps=120, batch_size=5, validate_every=7, schedule="plateau", patience=3, micro_batches=2)
 
 
 def live(name, kill=None, in_save=False):
@@ -41,7 +41,7 @@ def live(name, kill=None, in_save=False):
     def die(*_):
         os.kill(os.getpid(), signal.SIGKILL)
 
-    def progress(step, steps, score):
+    def progress(phase, step, steps):
         if step == kill:
             if in_save:
                 os.fsync = die  # the next checkpoint is half written

@@ -94,6 +94,16 @@ def test_masks_match_the_definition(name: str, form: str, seed: int) -> None:
     assert evaluate(name, torch.tensor(scores.argmax(1)), torch.tensor(true)).value == pytest.approx(expected)
 
 
+def test_pixel_accuracies_match_the_definition() -> None:
+    generator = np.random.default_rng(5)
+    predicted, true = generator.integers(0, 5, (3, 4, 6)), generator.integers(0, 4, (3, 4, 6))
+    true[generator.random(true.shape) < 0.1] = -100
+    known = true != -100
+    of_class = [(predicted[true == label] == label).mean() for label in range(4)]  # class 4 is never true
+    assert evaluate("overall_acc", predicted, true).value == pytest.approx((predicted == true)[known].mean())
+    assert evaluate("mean_acc", predicted, true).value == pytest.approx(np.mean(of_class))
+
+
 def test_regression() -> None:
     prediction, target = np.array([[1.0], [4.0]]), np.array([2.0, 2.0])
     assert evaluate("mae", prediction, target).value == 1.5
@@ -106,9 +116,9 @@ def test_interval_is_the_resampled_metric() -> None:
     got = evaluate("roc_auc", s, y, seed=4, resamples=50, level=0.9)
     low, high = slow.bootstrap(lambda i: slow.auc(s[i], y[i]), 40, 50, 4, 0.9)
     assert (got.low, got.high) == pytest.approx((low, high))
-    correct = (s > 0.5) == y
-    got = evaluate("accuracy", (s > 0.5).astype(int), y, seed=4, resamples=50)
-    assert (got.low, got.high) == pytest.approx(tuple(slow.bootstrap(lambda i: correct[i].mean(), 40, 50, 4, 0.95)))
+    error = np.abs(s - y)
+    got = evaluate("mae", s, y, seed=4, resamples=50)
+    assert (got.low, got.high) == pytest.approx(tuple(slow.bootstrap(lambda i: error[i].mean(), 40, 50, 4, 0.95)))
 
 
 def test_intervals_cover_the_truth() -> None:
@@ -124,7 +134,7 @@ def test_intervals_cover_the_truth() -> None:
 @pytest.mark.parametrize("name", list(METRICS))
 def test_outcomes_make_the_value_again_and_speed(name: str) -> None:
     generator = np.random.default_rng(0)
-    if name in ("miou", "dice"):
+    if name in ("miou", "mean_acc", "overall_acc", "dice"):
         predictions, targets = generator.integers(0, 5, (1000, 8, 8)), generator.integers(0, 5, (1000, 8, 8))
     elif name in ("mae", "mse"):
         predictions, targets = generator.random(1000), generator.random(1000)
@@ -155,7 +165,8 @@ def test_paired_difference_is_tighter_than_two_intervals() -> None:
 
 def test_a_single_sample() -> None:
     score = evaluate("accuracy", [1], [1])
-    assert (score.value, score.low, score.high) == (1, 1, 1)
+    assert (score.value, score.high) == (1, 1)
+    assert score.low == pytest.approx(1 / (1 + 1.959964**2), rel=1e-5)
 
 
 def test_chance() -> None:

@@ -39,8 +39,8 @@ def run(
 ) -> Fit:
     x, y = data()
 
-    def progress(step: int, steps: int, score: float | None) -> None:
-        assert steps == recipe.steps
+    def progress(phase: str, step: int, steps: int) -> None:
+        assert (phase, steps) == ("train", recipe.steps)
         if step == kill:
             raise KilledError
 
@@ -60,7 +60,7 @@ def same(a: nn.Module, b: nn.Module) -> bool:
 
 @pytest.mark.parametrize("schedule", [
     {}, {"schedule": "plateau", "patience": 2, "threshold": 0.05}, {"schedule": "cosine", "warmup": 3},
-    {"schedule": "constant"}, {"accumulate": 2, "clip_norm": 0.5},
+    {"schedule": "constant"}, {"micro_batches": 2, "clip_norm": 0.5},
 ])  # fmt: skip
 @pytest.mark.parametrize("kill", [0, 1, 4, 5, 11, 22, 23])
 def test_an_interrupted_training_ends_with_the_same_bits(
@@ -130,7 +130,7 @@ def test_one_weight_follows_adamw_by_hand() -> None:
 def test_accumulated_parts_make_the_whole_gradient() -> None:
     a, b = seeded(lambda: LinearHead(6, 3), 0), seeded(lambda: LinearHead(6, 3), 0)
     run(a)
-    run(b, dataclasses.replace(RECIPE, accumulate=3))
+    run(b, dataclasses.replace(RECIPE, micro_batches=3))
     torch.testing.assert_close(a.weight, b.weight, rtol=1e-4, atol=1e-6)
 
 
@@ -232,7 +232,7 @@ def test_bad_input_is_named() -> None:
 
 @pytest.mark.parametrize("change", [
     {"lr": 0.0}, {"lr": math.inf}, {"steps": -1}, {"batch_size": 0}, {"schedule": "linear"}, {"factor": 1.0},
-    {"weight_decay": -0.1}, {"clip_norm": 0.0}, {"accumulate": 0}, {"warmup": 5}, {"precision": "half"},
+    {"weight_decay": -0.1}, {"clip_norm": 0.0}, {"micro_batches": 0}, {"warmup": 5}, {"precision": "half"},
 ])  # fmt: skip
 def test_recipes_are_checked(change: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=next(iter(change))):
@@ -298,11 +298,11 @@ def test_a_batch_that_does_not_fit_is_cut_into_more_parts(tmp_path: Path) -> Non
     small, plain = Small(), Small()
     recipe = dataclasses.replace(RECIPE, batch_size=10)
     done = run(small, recipe, tmp_path / "state.pt")
-    assert done.parts == 4
-    again = run(plain, dataclasses.replace(recipe, accumulate=4))
-    assert again.parts == 4
+    assert done.micro_batches == 4
+    again = run(plain, dataclasses.replace(recipe, micro_batches=4))
+    assert again.micro_batches == 4
     assert same(small, plain)
-    assert run(Small(), recipe, tmp_path / "state.pt").parts == 4
+    assert run(Small(), recipe, tmp_path / "state.pt").micro_batches == 4
     never = Small()
     never.forward = lambda x: (_ for _ in ()).throw(torch.cuda.OutOfMemoryError())  # type: ignore[method-assign]
     x, y = data()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import torch
@@ -47,7 +47,9 @@ class Classifier(nn.Module):
         return scores
 
 
-def train_only(module: nn.Module, part: Part, *, blocks: str | None = None) -> list[str]:
+def train_only(
+    module: nn.Module, part: Part, *, blocks: str | None = None, reached: Collection[str] | None = None
+) -> list[str]:
     """Say which parameters of an encoder are trained; the others are frozen.
 
     Args:
@@ -55,6 +57,8 @@ def train_only(module: nn.Module, part: Part, *, blocks: str | None = None) -> l
         part: "all"; "none" (a probe); "bias", every bias; "norm", the weights and biases of norms; "last_block", the
             last of the module's repeated blocks and the norms that come after the blocks.
         blocks: name of the list of blocks for "last_block"; by default, the longest list of equal modules.
+        reached: names of the parameters that the features depend on (a dual encoder's other tower is none of them); all
+            by default. Others stay frozen, and blocks without any of them are not looked at.
 
     Returns:
         Names of the parameters that are trained now.
@@ -80,20 +84,22 @@ def train_only(module: nn.Module, part: Part, *, blocks: str | None = None) -> l
             if isinstance(each, NORMS):
                 each.requires_grad_(True)
     elif part == "last_block":
-        path, found = _blocks(module, blocks)
+        path, found = _blocks(module, blocks, reached)
         found[-1].requires_grad_(True)
         parent = module.get_submodule(path.rpartition(".")[0])
         children = list(parent.children())
         for later in children[children.index(module.get_submodule(path)) + 1 :]:
             if isinstance(later, NORMS):
                 later.requires_grad_(True)
+    for name, parameter in module.named_parameters():
+        parameter.requires_grad_(parameter.requires_grad and (reached is None or name in reached))
     names = [name for name, parameter in module.named_parameters() if parameter.requires_grad]
     if part != "none" and not names:
         raise ValueError(f"{type(module).__name__} has no parameter of kind {part!r}")
     return names
 
 
-def _blocks(module: nn.Module, name: str | None) -> tuple[str, list[nn.Module]]:
+def _blocks(module: nn.Module, name: str | None, reached: Collection[str] | None = None) -> tuple[str, list[nn.Module]]:
     """The list of repeated blocks: the named one, or the longest list whose members are of one class."""
     lists = {
         path: list(part.children())
@@ -101,6 +107,7 @@ def _blocks(module: nn.Module, name: str | None) -> tuple[str, list[nn.Module]]:
         if isinstance(part, nn.ModuleList | nn.Sequential)
         and len({type(child) for child in part.children()}) == 1
         and path
+        and (reached is None or any(each.startswith(f"{path}.") for each in reached))
     }
     if name is not None:
         if name not in lists:

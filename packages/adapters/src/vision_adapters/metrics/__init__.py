@@ -1,7 +1,15 @@
 """Metrics with bootstrap intervals, and paired differences."""
 
 from vision_adapters.metrics.definitions import METRICS, Metric
-from vision_adapters.metrics.score import Difference, Score, evaluate, metric_named, paired_difference, score_outcomes
+from vision_adapters.metrics.score import (
+    Difference,
+    Score,
+    evaluate,
+    metric_named,
+    paired_difference,
+    score_outcomes,
+    wilson,
+)
 
 __all__ = [
     "METRICS",
@@ -12,4 +20,5 @@ __all__ = [
     "metric_named",
     "paired_difference",
     "score_outcomes",
+    "wilson",
 ]

@@ -25,6 +25,9 @@ class Metric:
             is no such number.
         outcomes: (predictions, targets) -> what is kept per sample, samples along the first dimension.
         aggregate: (outcomes, weights [r, n]) -> the metric [r] of each weighting; weights of 1 give the metric itself.
+        trials: outcomes -> of how many independent trials the metric is the share that succeeded; None where it is no
+            share.
+        undefined: what is wrong with the samples where the metric has no value.
     """
 
     name: str
@@ -32,6 +35,8 @@ class Metric:
     chance: Callable[[Array, int], float] | None
     outcomes: Callable[[Array, Array], Floats]
     aggregate: Callable[[Floats, Floats], Floats]
+    trials: Callable[[Floats], float] | None = None
+    undefined: str = "these samples do not define it"
 
 
 def weighted_mean(outcomes: Floats, weights: Floats) -> Floats:
@@ -55,7 +60,7 @@ def _mean_over(columns: Floats) -> Floats:
 
 
 def _hits(k: int) -> Callable[[Array, Array], Floats]:
-    """Whether the true class is among the k best; among equal scores the lower class number ranks first."""
+    """The chance that the true class is among the k best: 0 or 1, or between where other classes score the same."""
 
     def outcomes(predictions: Array, targets: Array) -> Floats:
         if predictions.ndim == 1:
@@ -66,8 +71,9 @@ def _hits(k: int) -> Callable[[Array, Array], Floats]:
             raise ValueError(f"predictions must be labels [n] or scores [n, classes], got shape {predictions.shape}")
         labels = class_labels(targets, predictions.shape[1])
         own = predictions[np.arange(len(labels)), labels][:, None]
-        ahead = (predictions > own) | ((predictions == own) & (np.arange(predictions.shape[1]) < labels[:, None]))
-        return np.asarray(ahead.sum(1) < k, dtype=np.float64)
+        ahead, tied = (predictions > own).sum(1), (predictions == own).sum(1)
+        share: Floats = np.clip((k - ahead) / tied, 0.0, 1.0)
+        return share
 
     return outcomes
 
@@ -86,6 +92,12 @@ def _per_class_accuracy(outcomes: Floats, weights: Floats) -> Floats:
     count = np.add.reduceat(sorted_weights, starts, axis=1)
     right = np.add.reduceat(sorted_weights * outcomes[order, 0], starts, axis=1)
     return _mean_over(ratio(right, count))
+
+
+def _balanced_trials(outcomes: Floats) -> float:
+    """Kish's effective number of samples, each weighing 1 / (its class's size)."""
+    _, counts = np.unique(outcomes[:, 1], return_counts=True)
+    return float(len(counts) ** 2 / (1 / counts).sum())
 
 
 def _ranked(predictions: Array, targets: Array) -> Floats:
@@ -147,6 +159,8 @@ def _mask_counts(predictions: Array, targets: Array) -> Floats:
     if labels.shape != targets.shape or targets.ndim < 2:
         raise ValueError(f"masks have shape {predictions.shape}, targets {targets.shape}; expected [n, (k,) h, w]")
     valid = targets != IGNORED
+    if not valid.any():
+        raise ValueError(f"every one of the {targets.size} target pixels is {IGNORED} (ignored); nothing can be scored")
     classes = predictions.shape[1] if scored else int(max(labels.max(), targets.max())) + 1
     for name, values in (("predictions", labels), ("targets", targets)):
         wrong = valid & ((values < 0) | (values >= classes))
@@ -179,6 +193,18 @@ def _overlap(form: Literal["iou", "dice"]) -> Callable[[Floats, Floats], Floats]
     return aggregate
 
 
+def _pixel_accuracy(by_class: bool) -> Callable[[Floats, Floats], Floats]:
+    """Share of pixels whose class is right: over all pixels, or the mean over the classes that are there."""
+
+    def aggregate(outcomes: Floats, weights: Floats) -> Floats:
+        n, _, classes = outcomes.shape
+        sums = (weights @ outcomes.reshape(n, -1)).reshape(len(weights), 3, classes)
+        both, true = sums[:, 0], sums[:, 2]
+        return _mean_over(ratio(both, true)) if by_class else ratio(both.sum(1), true.sum(1))
+
+    return aggregate
+
+
 def _prevalence(targets: Array, classes: int) -> float:
     """Mean share of positives: the precision of a random ranking."""
     return 1.0 / classes if targets.ndim == 1 and classes > 2 else float((targets > 0).mean())
@@ -204,16 +230,25 @@ def _uniform_brier(targets: Array, classes: int) -> float:
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric("accuracy", "higher", lambda _, k: 1 / k, _hits(1), weighted_mean),
-        Metric("acc@1", "higher", lambda _, k: 1 / k, _hits(1), weighted_mean),
-        Metric("acc@5", "higher", lambda _, k: min(5, k) / k, _hits(5), weighted_mean),
-        Metric("mean_per_class", "higher", lambda _, k: 1 / k, _hits_and_class, _per_class_accuracy),
+        Metric("accuracy", "higher", lambda _, k: 1 / k, _hits(1), weighted_mean, len),
+        Metric("acc@1", "higher", lambda _, k: 1 / k, _hits(1), weighted_mean, len),
+        Metric("acc@5", "higher", lambda _, k: min(5, k) / k, _hits(5), weighted_mean, len),
+        Metric("mean_per_class", "higher", lambda _, k: 1 / k, _hits_and_class, _per_class_accuracy, _balanced_trials),
         Metric("map_11point", "higher", _prevalence, _ranked, _macro(weighted_11point)),
         Metric("roc_auc", "higher", lambda _t, _k: 0.5, _ranked, _macro(weighted_auc)),
         Metric("average_precision", "higher", _prevalence, _ranked, _macro(weighted_average_precision)),
         Metric("brier", "lower", _uniform_brier, _brier, weighted_mean),
         Metric("miou", "higher", None, _mask_counts, _overlap("iou")),
-        Metric("dice", "higher", None, _mask_counts, _overlap("dice")),
+        Metric("mean_acc", "higher", None, _mask_counts, _pixel_accuracy(by_class=True)),
+        Metric("overall_acc", "higher", None, _mask_counts, _pixel_accuracy(by_class=False)),
+        Metric(
+            "dice",
+            "higher",
+            None,
+            _mask_counts,
+            _overlap("dice"),
+            undefined="no class but 0, the background, is predicted or true",
+        ),
         Metric("mae", "lower", _best_constant(1), _errors(1), weighted_mean),
         Metric("mse", "lower", _best_constant(2), _errors(2), weighted_mean),
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -24,7 +26,7 @@ class Score:
         metric: its name.
         direction: "higher" or "lower" is better.
         value: on all samples.
-        low: lower end of the bootstrap interval.
+        low: lower end of the interval.
         high: upper end.
         outcomes: what the metric keeps per sample, samples along the first dimension; `METRICS[metric].aggregate` makes
             the value of them again.
@@ -71,7 +73,7 @@ def metric_named(name: str) -> Metric:
 def evaluate(
     name: str, predictions: Any, targets: Any, *, seed: int = 0, resamples: int = 1000, level: float = 0.95
 ) -> Score:
-    """A metric and its percentile bootstrap interval over samples (whole images for masks).
+    """A metric and its interval over samples (whole images for masks).
 
     Forms of predictions and targets:
 
@@ -79,8 +81,9 @@ def evaluate(
     - map_11point, roc_auc, average_precision: scores [n, l] with 0/1 [n, l], scores [n] with 0/1 [n], or scores [n, k]
       with classes [n] (one against the rest); the mean over labels.
     - brier: the same forms with probabilities; the mean over labels.
-    - miou, dice: masks [n, h, w] or scores [n, k, h, w]; masks [n, h, w], -100 not counted. Pixels are summed over the
-      images first; classes neither predicted nor true are left out; dice leaves out class 0, the background.
+    - miou, mean_acc, overall_acc, dice: masks [n, h, w] or scores [n, k, h, w]; masks [n, h, w], -100 not counted.
+      Pixels are summed over the images first; classes neither predicted nor true are left out; dice leaves out class
+      0, the background.
     - mae, mse: numbers of the same shape.
 
     Args:
@@ -96,20 +99,23 @@ def evaluate(
 
     Raises:
         ValueError: an unknown metric, lengths that differ, no samples, NaN, labels out of range, a label with one class
-            only: the message shows the value and its place.
+            only, masks that define no value: the message shows the value and its place.
 
     Numerics:
-        Values agree with scikit-learn's to rounding. A resample is a row of counts, so the interval costs one matrix
+        Values agree with scikit-learn's to rounding; classes of equal scores share what they would get in random order.
+        A share of right samples has Wilson's interval, which holds at 0, at 1 and for few samples, too (for the mean
+        over classes, and where outcomes are shares themselves, at 0 and 1 alone); all others have the percentile
+        bootstrap's. A resample is a row of counts, so the interval costs one matrix
         product for means and one sort per label for rankings. A class that a resample lacks is left out of that
         resample's mean.
 
     Example:
         >>> score = evaluate("accuracy", [0, 1, 1, 0], [0, 1, 1, 1])
-        >>> score.value, score.low, score.high
-        (0.75, 0.25, 1.0)
+        >>> score.value, round(score.low, 3), round(score.high, 3)
+        (0.75, 0.301, 0.954)
 
     Source:
-        ELEVATER, table 2 (which metric for which data set); GATE, table 3. Intervals are ours.
+        ELEVATER, table 2 (which metric for which data set); GATE, table 3. Wilson (1927) for shares.
     """
     metric = metric_named(name)
     if not 0 < level < 1 or resamples < 0:
@@ -138,7 +144,7 @@ def score_outcomes(name: str, outcomes: Floats, *, seed: int = 0, resamples: int
         Value, interval and the outcomes.
 
     Raises:
-        ValueError: an unknown metric, or no outcomes.
+        ValueError: an unknown metric, no outcomes, or outcomes that do not define it.
 
     Example:
         >>> score_outcomes("accuracy", np.array([0.5, 1.0])).value
@@ -148,9 +154,42 @@ def score_outcomes(name: str, outcomes: Floats, *, seed: int = 0, resamples: int
     if len(outcomes) == 0:
         raise ValueError("there are no outcomes to score")
     value = float(metric.aggregate(outcomes, np.ones((1, len(outcomes))))[0])
+    if np.isnan(value):
+        raise ValueError(f"{metric.name} has no value: {metric.undefined}")
+    if resamples and metric.trials is not None and (value in (0.0, 1.0) or _is_binary(outcomes)):
+        low, high = wilson(value, metric.trials(outcomes), level)
+        return Score(metric.name, metric.direction, value, low, high, outcomes)
     values = np.concatenate([metric.aggregate(outcomes, rows) for rows in _weights(len(outcomes), resamples, seed)])
     low, high = _interval(values, level, value)
     return Score(metric.name, metric.direction, value, low, high, outcomes)
+
+
+def wilson(share: float, trials: float, level: float = 0.95) -> tuple[float, float]:
+    r"""Wilson's interval of a share: all p with $|\hat p - p| \le z \sqrt{p (1 - p) / n}$.
+
+    Args:
+        share: of trials that succeeded, 0 to 1.
+        trials: n > 0; need not be whole.
+        level: between 0 and 1.
+
+    Returns:
+        Both ends, within 0 to 1.
+
+    Example:
+        >>> [round(end, 3) for end in wilson(1.0, 6)]
+        [0.61, 1.0]
+
+    Source:
+        Wilson (1927); Brown, Cai and DasGupta (2001) compare its coverage.
+    """
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    centre = (share + z * z / (2 * trials)) / (1 + z * z / trials)
+    half = z / (1 + z * z / trials) * sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
+    return (0.0 if share == 0 else max(0.0, centre - half)), (1.0 if share == 1 else min(1.0, centre + half))
+
+
+def _is_binary(outcomes: Floats) -> bool:
+    return outcomes.ndim == 1 and bool(np.isin(outcomes, (0.0, 1.0)).all())
 
 
 def paired_difference(

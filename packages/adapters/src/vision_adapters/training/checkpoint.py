@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -14,19 +15,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from vision_adapters.rows import Rows
     from vision_adapters.training.recipe import Recipe
 
 SAMPLED_ROWS = 64
 
 
 def fingerprint(
-    inputs: Sequence[Tensor], targets: Tensor, recipe: Recipe, seed: int, direction: str, module: nn.Module
+    inputs: Sequence[Rows], targets: Rows, recipe: Recipe, seed: int, direction: str, module: nn.Module
 ) -> dict[str, str]:
     """What must be equal for a checkpoint to belong to a call.
 
     Args:
-        inputs: the training inputs; shapes, types and up to 64 evenly spaced rows are hashed.
-        targets: hashed whole.
+        inputs: the training inputs; up to 64 evenly spaced rows are hashed.
+        targets: likewise, and whole where they are a tensor.
         recipe: every number of it.
         seed: of the data's order.
         direction: of the validation score.
@@ -35,22 +37,40 @@ def fingerprint(
     Returns:
         A readable value per aspect.
     """
-    rows = torch.linspace(0, len(targets) - 1, min(SAMPLED_ROWS, len(targets))).long()
-    digest = hashlib.sha256()
-    for tensor in (*(each[rows.to(each.device)] for each in inputs), targets):
-        digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+    count = len(targets)
+    rows = torch.linspace(0, count - 1, min(SAMPLED_ROWS, count)).long()
+    digest, forms = hashlib.sha256(), []
+    for each in (*inputs, targets):
+        sampled = each[rows.to(each.device)] if isinstance(each, Tensor) else each[rows]
+        _note(digest, each if each is targets and isinstance(each, Tensor) else sampled)
+        forms.append(f"{sampled.dtype} {(count, *sampled.shape[1:])}" if isinstance(sampled, Tensor) else f"{count}")
     shapes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in module.state_dict().items())
     return {
         "recipe": repr(sorted(asdict(recipe).items())),
         "seed": str(seed),
         "direction": direction,
-        "inputs": ", ".join(f"{each.dtype} {tuple(each.shape)}" for each in (*inputs, targets)),
+        "inputs": ", ".join(forms),
         "data": digest.hexdigest(),
         "module": hashlib.sha256(shapes.encode()).hexdigest(),
         "trained": hashlib.sha256(
             repr([n for n, p in module.named_parameters() if p.requires_grad]).encode()
         ).hexdigest(),
     }
+
+
+def _note(digest: hashlib._Hash, value: Any) -> None:
+    """Add a tensor, or lists and mappings of them (boxes, say), to a digest."""
+    if isinstance(value, Tensor):
+        digest.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+    elif isinstance(value, Mapping):
+        for name in sorted(value):
+            digest.update(str(name).encode())
+            _note(digest, value[name])
+    elif isinstance(value, list | tuple):
+        for each in value:
+            _note(digest, each)
+    else:
+        digest.update(repr(value).encode())
 
 
 def changing_state(module: nn.Module) -> dict[str, Tensor]:

@@ -4,35 +4,39 @@ from __future__ import annotations
 
 import math
 import time
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
+from vision_adapters.rows.source import Draw, drawn
 from vision_adapters.training.checkpoint import changing_state, fingerprint, load, save
 from vision_adapters.training.outcome import Direction, Fit, Kept, Validation, best_first
 from vision_adapters.training.schedule import Rate, parameter_groups
-from vision_adapters.training.step import Stepper, Taken, resolved_precision
+from vision_adapters.training.step import Stepper, Taken, batch_indices, resolved_precision
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from vision_adapters.progress import Progress
+    from vision_adapters.rows import Rows
     from vision_adapters.training.recipe import Recipe
 
 
 def fit(
     module: nn.Module,
-    inputs: tuple[Tensor, ...],
-    targets: Tensor,
+    inputs: tuple[Rows, ...],
+    targets: Rows,
     *,
-    loss: Callable[[Any, Tensor], Tensor],
+    loss: Callable[[Any, Any], Tensor],
     recipe: Recipe,
     validate: Callable[[nn.Module], float],
     direction: Direction,
     seed: int,
     checkpoint: Path | None = None,
-    progress: Callable[[int, int, float | None], None] | None = None,
+    progress: Progress | None = None,
     device: torch.device | str | None = None,
     keep: int = 1,
     layers: bool = False,
@@ -41,8 +45,9 @@ def fit(
 
     Args:
         module: called as `module(*batch)`; parameters that need no gradient are left alone.
-        inputs: tensors indexed along their first dimension: frozen features, token grids, or uint8 images.
-        targets: one per sample.
+        inputs: rows, see `vision_adapters.rows`: tensors (frozen features, token grids, uint8 images), features in a
+            file, or images that worker processes decode and augment.
+        targets: one per sample: rows again, so a tensor, or lists of what is ragged (boxes).
         loss: of the module's output and the batch's targets; a mean over samples.
         recipe: optimiser, schedule, length.
         validate: scores the module, which is in eval mode, without gradients.
@@ -51,8 +56,8 @@ def fit(
             generator is put back at the end.
         checkpoint: a file for the state, written after each validation. If it exists, the training goes on from it and
             ends with the same bits as one that was never interrupted. A finished one is only read.
-        progress: called after each step with (step, steps, score of a validation or None).
-        device: where the module and each batch go; by default, where the first input is.
+        progress: called after each step with ("train", step, steps).
+        device: where the module and each batch go; by default, where the first input is if it is a tensor.
         keep: how many of the best validated checkpoints to keep, for `ensemble_logits`.
         layers: whether to record the gradient norm of each layer in the history.
 
@@ -62,15 +67,19 @@ def fit(
     Raises:
         ValueError: lengths that differ, no samples, features that are not finite, a bad direction, or a checkpoint of
             another training, with the values.
-        FloatingPointError: a loss, gradient or validation score that is not finite, with the step.
+        FloatingPointError: a loss, gradient or validation score that is not finite, with the step and the learning
+            rate. A checkpoint stays as the last validation left it.
+        BrokenSampleError: a sample that cannot be made, by its index.
+        WorkerDiedError: worker processes that died twice over the same batch.
 
     Numerics:
         The same call gives the same bits on the same machine and thread count, as far as the module's own operations do
-        (on CUDA, some backward passes add in no fixed order). Memory: two copies of what training can change. With
-        bfloat16, forward passes run under autocast: weights, gradients and optimiser stay float32, losses are taken in
-        float32, and `validate` is called outside of it. Where a batch exhausts the GPU's memory, the step is taken
-        again in twice as many parts, down to single samples, and so are all later ones; statistics of batch
-        normalisation then come from smaller parts, the one that failed included.
+        (on CUDA, some backward passes add in no fixed order). The batch of a step, augmentation included, depends on
+        the seed and the step alone, whatever the number of worker processes, and also where one of them died. Memory:
+        two copies of what training can change. With bfloat16, forward passes run under autocast: weights, gradients and
+        optimiser stay float32, losses are taken in float32, and `validate` is called outside of it. Where a batch
+        exhausts the GPU's memory, the step is taken again in twice as many micro-batches, down to single samples, and
+        so are all later ones; statistics of batch normalisation then come from smaller parts, the failed one included.
 
     Example:
         >>> from vision_adapters.heads import LinearHead, seeded
@@ -89,7 +98,8 @@ def fit(
         GATE, section 8.1: validation at intervals and the best validated weights; validating step 0 is ours, and makes
         a language-initialised head never worse on validation than zero-shot.
     """
-    place = torch.device(device) if device is not None else inputs[0].device if inputs else torch.device("cpu")
+    first = inputs[0] if inputs else None
+    place = torch.device(device or (first.device if isinstance(first, Tensor) else "cpu"))
     _check(inputs, targets, direction, seed)
     if keep < 1:
         raise ValueError(f"keep must be at least 1, got {keep}")
@@ -102,7 +112,7 @@ def fit(
     )
     rate = Rate(recipe, optimiser)
     precision = resolved_precision(recipe.precision, place)
-    stepper = Stepper(module, optimiser, inputs, targets, loss, recipe, seed, place, precision, layers=layers)
+    stepper = Stepper(module, optimiser, loss, recipe, place, precision, layers=layers)
     marks: dict[str, str] = {}
     if checkpoint is not None:
         marks = fingerprint(inputs, targets, recipe, seed, direction, module)
@@ -113,7 +123,8 @@ def fit(
     taken: list[Taken] = []
     now = math.nan
 
-    with torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
+    with ExitStack() as stack:
+        stack.enter_context(torch.random.fork_rng(devices=[place] if place.type == "cuda" else []))
         torch.manual_seed(seed)
         if checkpoint is not None and checkpoint.exists():
             state = load(checkpoint, marks, place)
@@ -125,14 +136,20 @@ def fit(
                 torch.cuda.set_rng_state(state["device_generator"].cpu(), place)
             history = [Validation(int(row[0]), *row[1:]) for row in state["history"]]
             kept = [Kept(*each) for each in state["kept"]]
-            done, seconds, stepper.parts = state["step"], state["seconds"], state["parts"]
+            done, seconds, stepper.micro_batches = state["step"], state["seconds"], state["micro_batches"]
+        order = (
+            Draw(seed, step, batch_indices(len(targets), recipe.batch_size, step, seed))
+            for step in range(done + 1, recipe.steps + 1)
+        )
+        batches = stack.enter_context(closing(drawn((*inputs, targets), order)))
         start = time.perf_counter()
 
         for step in range(done if not history else done + 1, recipe.steps + 1):
             if step > 0:
+                *batch, truth = next(batches)
                 module.train()
                 now = rate.set(step)
-                taken.append(stepper.take(step))
+                taken.append(stepper.take(step, tuple(batch), truth, now))
                 rate.observe(taken[-1].loss)
             score: float | None = None
             if step % recipe.validate_every == 0 or step == recipe.steps:
@@ -149,7 +166,7 @@ def fit(
                         "kept": [tuple(each) for each in kept],
                         "optimiser": optimiser.state_dict(),
                         "rate": rate.state(),
-                        "parts": stepper.parts,
+                        "micro_batches": stepper.micro_batches,
                         "generator": torch.get_rng_state(),
                         "history": [tuple(row) for row in history],
                         "seconds": seconds + time.perf_counter() - start,
@@ -158,12 +175,12 @@ def fit(
                         state["device_generator"] = torch.cuda.get_rng_state(place)
                     save(checkpoint, state)
             if progress is not None:
-                progress(step, recipe.steps, score)
+                progress("train", step, recipe.steps)
         seconds += time.perf_counter() - start
 
     module.load_state_dict(kept[0].state, strict=False)
     module.eval()
-    return Fit(kept[0].step, kept[0].score, history, seconds, kept, stepper.parts, precision)
+    return Fit(kept[0].step, kept[0].score, history, seconds, kept, stepper.micro_batches, precision)
 
 
 def _validated(module: nn.Module, validate: Callable[[nn.Module], float], step: int) -> float:
@@ -192,7 +209,7 @@ def _validation(step: int, score: float, taken: list[Taken], rate: float) -> Val
     return Validation(step, score, mean([t.loss for t in taken]), mean([t.norm for t in taken]), rate, layers)
 
 
-def _check(inputs: tuple[Tensor, ...], targets: Tensor, direction: str, seed: int) -> None:
+def _check(inputs: tuple[Rows, ...], targets: Rows, direction: str, seed: int) -> None:
     """Refuse what cannot be trained on."""
     if not inputs or len(targets) == 0:
         raise ValueError(
@@ -201,7 +218,7 @@ def _check(inputs: tuple[Tensor, ...], targets: Tensor, direction: str, seed: in
     for place, each in enumerate(inputs):
         if len(each) != len(targets):
             raise ValueError(f"input {place} has {len(each)} samples but there are {len(targets)} targets")
-        if each.is_floating_point():
+        if isinstance(each, Tensor) and each.is_floating_point():
             for first in range(0, len(each), 4096):  # in parts: no second copy of all features
                 rows = torch.isfinite(each[first : first + 4096]).flatten(1).all(1)
                 if not bool(rows.all()):

@@ -49,7 +49,7 @@ class Fit:
         history: every validation, in order.
         seconds: time in the loop, summed over interruptions.
         kept: the best validated checkpoints, best first, as many as `fit` was asked to keep.
-        parts: into how many parts a batch was cut in the end: `Recipe.accumulate`, or more where memory ran out.
+        micro_batches: into how many parts a batch was cut in the end: the recipe's, or more where memory ran out.
         precision: what the forward passes of the training computed in.
     """
 
@@ -58,7 +58,7 @@ class Fit:
     history: list[Validation]
     seconds: float
     kept: list[Kept]
-    parts: int
+    micro_batches: int
     precision: Literal["float32", "bfloat16"]
 
 

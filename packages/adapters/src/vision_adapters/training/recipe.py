@@ -30,8 +30,8 @@ class Recipe:
         warmup: steps of linear rise, >= 0, for "cosine" and "constant".
         clip_norm: largest norm of the gradient, or None to leave it.
         head_lr_scale: factor of the rate for parameters under the module's `head`, > 0; GATE's code uses 10.
-        accumulate: parts into which a batch is cut, >= 1; the gradient is that of the whole batch for losses that
-            average over samples, at 1/accumulate of the memory. More parts are tried where memory runs out.
+        micro_batches: into how many parts a batch is cut, >= 1; the gradient is that of the whole batch for losses that
+            average over samples, at 1/micro_batches of the memory. More are tried where memory runs out.
         precision: of the forward passes: "float32"; "bfloat16" (autocast; weights stay float32); or "auto", bfloat16
             on a GPU that computes in it, float32 elsewhere.
 
@@ -60,12 +60,12 @@ class Recipe:
     warmup: int = 0
     clip_norm: float | None = None
     head_lr_scale: float = 1.0
-    accumulate: int = 1
+    micro_batches: int = 1
     precision: Precision = "float32"
 
     def __post_init__(self) -> None:
         """Check every number at the door."""
-        at_least = {"steps": 0, "batch_size": 1, "validate_every": 1, "patience": 0, "warmup": 0, "accumulate": 1}
+        at_least = {"steps": 0, "batch_size": 1, "validate_every": 1, "patience": 0, "warmup": 0, "micro_batches": 1}
         for name, least in at_least.items():
             if getattr(self, name) < least:
                 raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")

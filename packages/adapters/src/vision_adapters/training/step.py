@@ -71,16 +71,13 @@ class Taken(NamedTuple):
 
 
 class Stepper:
-    """Takes steps; its state is the number of parts that a batch is cut into.
+    """Takes steps; its state is the number of micro-batches that a batch is cut into.
 
     Args:
         module: on `place`.
         optimiser: of its parameters.
-        inputs: tensors indexed along their first dimension.
-        targets: one per sample.
         loss: of the module's output and the targets.
-        recipe: batch size, parts, clipping.
-        seed: of the order of the samples.
+        recipe: micro-batches, clipping.
         place: where batches go.
         precision: of the forward passes.
         layers: whether to measure the gradient of each layer.
@@ -90,38 +87,36 @@ class Stepper:
         self,
         module: nn.Module,
         optimiser: torch.optim.Optimizer,
-        inputs: tuple[Tensor, ...],
-        targets: Tensor,
-        loss: Callable[[Any, Tensor], Tensor],
+        loss: Callable[[Any, Any], Tensor],
         recipe: Recipe,
-        seed: int,
         place: torch.device,
         precision: Literal["float32", "bfloat16"],
         *,
         layers: bool,
     ) -> None:
-        self.module, self.optimiser, self.inputs, self.targets, self.loss = module, optimiser, inputs, targets, loss
-        self.recipe, self.seed, self.place, self.layers = recipe, seed, place, layers
+        self.module, self.optimiser, self.loss = module, optimiser, loss
+        self.recipe, self.place, self.layers = recipe, place, layers
         self.narrow = precision == "bfloat16"
-        self.parts = recipe.accumulate
+        self.micro_batches = recipe.micro_batches
 
-    def take(self, step: int) -> Taken:
-        """Step number `step`, the first being 1.
+    def take(self, step: int, inputs: tuple[Any, ...], targets: Any, lr: float) -> Taken:
+        """Step number `step`, the first being 1, on a batch.
 
         Raises:
             FloatingPointError: a loss or gradient that is not finite.
             torch.cuda.OutOfMemoryError: one sample at a time does not fit either.
         """
-        chosen = batch_indices(len(self.targets), self.recipe.batch_size, step, self.seed)
+        state = torch.get_rng_state()
         while True:
             try:
-                total = self._gradient(chosen)
+                total = self._gradient(inputs, targets)
                 break
             except torch.cuda.OutOfMemoryError:
-                if self.parts >= len(chosen):
+                if self.micro_batches >= len(targets):
                     raise
-                self.parts = min(2 * self.parts, len(chosen))
+                self.micro_batches = min(2 * self.micro_batches, len(targets))
             self.optimiser.zero_grad(set_to_none=True)  # outside the handler, whose traceback holds the activations
+            torch.set_rng_state(state)
             if self.place.type == "cuda":
                 torch.cuda.empty_cache()
         layers = self._layer_norms() if self.layers else {}
@@ -129,20 +124,23 @@ class Stepper:
         limit = math.inf if self.recipe.clip_norm is None else self.recipe.clip_norm
         norm = float(torch.nn.utils.clip_grad_norm_(trained, limit))
         if not (math.isfinite(total) and math.isfinite(norm)):
-            raise FloatingPointError(f"step {step}: loss {total} with gradient norm {norm}, expected finite numbers")
+            raise FloatingPointError(
+                f"step {step}: loss {total} with gradient norm {norm} at learning rate {lr:g}, expected finite numbers"
+            )
         self.optimiser.step()
         return Taken(total, norm, layers)
 
-    def _gradient(self, chosen: Tensor) -> float:
+    def _gradient(self, inputs: tuple[Any, ...], targets: Any) -> float:
         """Leave the batch's gradient in the parameters, and return its loss."""
         self.optimiser.zero_grad(set_to_none=True)
         total = 0.0
-        for part in chosen.chunk(self.parts):
-            batch = [each[part.to(each.device)].to(self.place) for each in self.inputs]
+        for part in torch.arange(len(targets)).chunk(self.micro_batches):
+            piece = slice(int(part[0]), int(part[-1]) + 1)
+            batch = [moved(each[piece], self.place) for each in inputs]
             with torch.autocast(self.place.type, torch.bfloat16, enabled=self.narrow):
                 output = self.module(*batch)
-            truth = self.targets[part.to(self.targets.device)].to(self.place)
-            value = self.loss(widened(output) if self.narrow else output, truth) * (len(part) / len(chosen))
+            truth = moved(targets[piece], self.place)
+            value = self.loss(widened(output) if self.narrow else output, truth) * (len(part) / len(targets))
             torch.autograd.backward(value)
             total += float(value.detach())
         return total
@@ -155,6 +153,22 @@ class Stepper:
             if own:
                 found[name or type(part).__name__] = float(torch.stack(own).norm())
         return found
+
+
+def moved(value: Any, place: torch.device) -> Any:
+    """A tensor on another device; lists and mappings of tensors (targets that are ragged) with all that they hold.
+
+    Example:
+        >>> moved([torch.zeros(1), "left"], torch.device("cpu"))
+        [tensor([0.]), 'left']
+    """
+    if isinstance(value, Tensor):
+        return value.to(place)
+    if isinstance(value, dict):
+        return {name: moved(each, place) for name, each in value.items()}
+    if isinstance(value, list):
+        return [moved(each, place) for each in value]
+    return value
 
 
 def widened(output: Any) -> Any:

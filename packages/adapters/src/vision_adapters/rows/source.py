@@ -1,0 +1,85 @@
+"""Samples that are indexed by a vector of row numbers, and the batches that a training draws from them."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing
+from itertools import tee
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Sequence
+
+    from jaxtyping import Int
+
+
+class Draw(NamedTuple):
+    """What decides a batch: the training's seed, the step (the first being 1), and the rows [b]."""
+
+    seed: int
+    step: int
+    rows: Int[Tensor, " b"]
+
+
+class Rows(Protocol):
+    """Samples that are read when they are asked for; a tensor is one, indexed along its first dimension.
+
+    Example:
+        >>> import torch
+        >>> rows: Rows = torch.arange(6).view(3, 2)
+        >>> rows[torch.tensor([2, 0])]
+        tensor([[4, 5],
+                [0, 1]])
+    """
+
+    def __len__(self) -> int:
+        """Number of samples."""
+        ...
+
+    def __getitem__(self, rows: Any, /) -> Any:
+        """The samples of a vector of row numbers, or of a slice: a tensor [b, ...], or a list of what is ragged."""
+        ...
+
+
+@runtime_checkable
+class StreamedRows(Protocol):
+    """Rows that make batches ahead of time, or vary them from step to step."""
+
+    def stream(self, draws: Iterable[Draw]) -> Generator[Any]:
+        """One batch per draw, in order; closing the generator ends whatever makes them."""
+        ...
+
+
+def drawn(sources: Sequence[Rows], draws: Iterable[Draw]) -> Generator[tuple[Any, ...]]:
+    """The batches of several sources side by side.
+
+    Args:
+        sources: inputs and targets of one training.
+        draws: what decides each batch; it is consumed ahead of the batches where a source works ahead.
+
+    Yields:
+        A batch of each source, in the order of the sources.
+
+    Example:
+        >>> import torch
+        >>> order = [Draw(0, 1, torch.tensor([1])), Draw(0, 2, torch.tensor([0]))]
+        >>> [x.tolist() + y.tolist() for x, y in drawn((torch.tensor([5, 6]), torch.tensor([7, 8])), order)]
+        [[6, 8], [5, 7]]
+    """
+    with ExitStack() as stack:
+        orders = tee(draws, len(sources))
+        streams = [
+            stack.enter_context(
+                closing(source.stream(order) if isinstance(source, StreamedRows) else _read(source, order))
+            )
+            for source, order in zip(sources, orders, strict=True)
+        ]
+        yield from zip(*streams, strict=True)
+
+
+def _read(source: Rows, draws: Iterable[Draw]) -> Generator[Any]:
+    """Batches of rows that are read as they are asked for."""
+    for draw in draws:
+        rows = draw.rows.to(source.device) if isinstance(source, Tensor) else draw.rows
+        yield source[rows]

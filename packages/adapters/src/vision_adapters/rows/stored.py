@@ -1,0 +1,232 @@
+"""Rows in a file: written batch by batch, read through a memory map, and continued where a writer was killed."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import shutil
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+class DiskFullError(OSError):
+    """There is no room for a file of rows; the message says how much is missing."""
+
+
+class StoredRows:
+    """Rows of one shape in a `.npy` file; a batch is copied out of the memory map, which keeps nothing resident.
+
+    Args:
+        path: the file, as `RowWriter` or `numpy.save` writes it.
+
+    Raises:
+        ValueError: a file that is no array of numbers with at least one dimension.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "rows.npy"
+        >>> np.save(path, np.arange(6, dtype=np.float32).reshape(3, 2))
+        >>> StoredRows(path)[torch.tensor([2, 0])]
+        tensor([[4., 5.],
+                [0., 1.]])
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._array = np.load(path, mmap_mode="r", allow_pickle=False)
+        if self._array.ndim == 0 or self._array.dtype.kind not in "fiub":
+            raise ValueError(f"{path} holds {self._array.dtype} of shape {self._array.shape}, expected rows of numbers")
+
+    @property
+    def shape(self) -> torch.Size:
+        """Rows first."""
+        return torch.Size(self._array.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Of all rows."""
+        return int(self._array.nbytes)
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    def __getitem__(self, rows: Any, /) -> Tensor:
+        """Copies of the rows of a slice or of a vector of row numbers."""
+        chosen = rows.cpu().numpy() if isinstance(rows, Tensor) else rows
+        found = torch.from_numpy(np.array(self._array[chosen]))
+        self._let_go()
+        return found
+
+    def _let_go(self) -> None:
+        """Take the pages that were read off this process's memory; the system keeps them cached while it has room."""
+        mapped: Any = getattr(self._array, "_mmap", None)
+        if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
+            mapped.madvise(mmap.MADV_DONTNEED)
+
+
+class RowWriter:
+    """Writes rows in order, and goes on after the last whole batch of a writer that was killed.
+
+    The file has its full size from the start, so that a disk without room is found before any work. A second file
+    beside it, `<path>.done`, has a line per batch: rows so far and their checksum.
+
+    Args:
+        path: a `.npy` file; its folder is made.
+        count: rows in all.
+        shape: of one row.
+        dtype: of the numbers; any that NumPy has.
+        mark: what the rows are of; a file with another mark is written anew.
+
+    Raises:
+        DiskFullError: there is no room for all rows.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "rows.npy"
+        >>> RowWriter(path, 4, (2,), torch.float32, "demo").append(torch.ones(3, 2))
+        >>> again = RowWriter(path, 4, (2,), torch.float32, "demo")
+        >>> again.done
+        3
+        >>> again.append(torch.zeros(1, 2))
+        >>> again.finished()[torch.tensor([0, 3])].sum(1)
+        tensor([2., 0.])
+    """
+
+    def __init__(self, path: Path, count: int, shape: Sequence[int], dtype: torch.dtype, mark: str) -> None:
+        self.path, self.count, self.shape = path, count, tuple(shape)
+        self._log = path.with_name(f"{path.name}.done")
+        numbers = torch.empty(0, dtype=dtype).numpy().dtype
+        self._row_bytes = int(np.prod(self.shape, dtype=np.int64)) * numbers.itemsize
+        header = _header(mark, count, self.shape, numbers)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.done = self._continued(header)
+        if self.done == 0:
+            self._begin(header, numbers)
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        self._offset = int(array.offset)
+
+    @classmethod
+    def left(cls, path: Path, count: int, mark: str) -> RowWriter | None:
+        """The writer of rows that another one began, or None where there are none of this mark.
+
+        Args:
+            path: the file.
+            count: rows in all.
+            mark: what the rows are of.
+
+        Returns:
+            A writer that goes on, or None.
+        """
+        try:
+            array = np.load(path, mmap_mode="r", allow_pickle=False)
+            dtype = torch.from_numpy(np.empty(0, array.dtype)).dtype
+            said = path.with_name(f"{path.name}.done").read_text(encoding="utf-8")
+        except (OSError, ValueError, TypeError):
+            return None
+        if len(array) != count or not said.startswith(_header(mark, count, array.shape[1:], array.dtype) + "\n"):
+            return None
+        return cls(path, count, array.shape[1:], dtype, mark)
+
+    def append(self, rows: Tensor) -> None:
+        """Write the next rows.
+
+        Raises:
+            ValueError: rows of another shape, or more than there is room for.
+            DiskFullError: a quota, or a system that promised room it does not have.
+        """
+        if rows.shape[1:] != self.shape or self.done + len(rows) > self.count:
+            raise ValueError(
+                f"{self.path.name} holds {self.count} rows of {self.shape}, {self.done} of them written; "
+                f"got {tuple(rows.shape)}"
+            )
+        data = np.ascontiguousarray(rows.detach().cpu().numpy()).reshape(-1).view(np.uint8).data
+        try:
+            with self.path.open("r+b", buffering=0) as file:
+                file.seek(self._offset + self.done * self._row_bytes)
+                written = 0
+                while written < len(data):
+                    written += file.write(data[written:])
+            self.done += len(rows)
+            with self._log.open("a", encoding="utf-8") as log:
+                log.write(f"{self.done} {zlib.crc32(data)}\n")
+        except OSError as error:
+            raise self._without_room(error) from error
+
+    def finished(self) -> StoredRows:
+        """The rows, once all are written.
+
+        Raises:
+            ValueError: rows are missing.
+        """
+        if self.done != self.count:
+            raise ValueError(f"{self.path.name} has {self.done} of {self.count} rows")
+        return StoredRows(self.path)
+
+    def _begin(self, header: str, numbers: np.dtype[Any]) -> None:
+        self._log.unlink(missing_ok=True)
+        total = self.count * self._row_bytes
+        try:
+            with self.path.open("wb") as file:
+                about = {"descr": np.lib.format.dtype_to_descr(numbers), "fortran_order": False}
+                np.lib.format.write_array_header_2_0(file, {**about, "shape": (self.count, *self.shape)})
+                file.flush()
+                if total and hasattr(os, "posix_fallocate"):
+                    os.posix_fallocate(file.fileno(), file.tell(), total)
+                else:
+                    file.truncate(file.tell() + total)
+            self._log.write_text(header + "\n", encoding="utf-8")
+        except OSError as error:
+            raise self._without_room(error) from error
+
+    def _without_room(self, error: OSError) -> OSError:
+        """The error, or one that says how much room is missing; the file then makes way."""
+        if error.errno not in _FULL:
+            return error
+        self.path.unlink(missing_ok=True)
+        self._log.unlink(missing_ok=True)
+        need, free = self.count * self._row_bytes, shutil.disk_usage(self.path.parent).free
+        return DiskFullError(
+            error.errno,
+            f"no room for {self.path.name}: it needs {need / 1e9:.2f} GB, {free / 1e9:.2f} GB are free, "
+            f"{max(0, need - free) / 1e9:.2f} GB are missing",
+            str(self.path.parent),
+        )
+
+    def _continued(self, header: str) -> int:
+        """Rows of whole batches that an earlier writer left; what lies behind the last of them is written again."""
+        try:
+            first, *lines = self._log.read_text(encoding="utf-8").splitlines(keepends=True)
+            array = np.load(self.path, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError):
+            return 0
+        if first != header + "\n" or array.shape != (self.count, *self.shape):
+            return 0
+        done, whole = 0, [first]
+        for line in lines:
+            end, _, checksum = line.rstrip("\n").partition(" ")
+            if not (line.endswith("\n") and end.isdecimal() and done < int(end) <= self.count):
+                break
+            if (
+                str(zlib.crc32(np.ascontiguousarray(array[done : int(end)]).reshape(-1).view(np.uint8).data))
+                != checksum
+            ):
+                break
+            done = int(end)
+            whole.append(line)
+        self._log.write_text("".join(whole), encoding="utf-8")
+        return done
+
+
+def _header(mark: str, count: int, shape: Sequence[int], numbers: np.dtype[Any]) -> str:
+    return f"{mark} {count} {tuple(shape)} {numbers}".replace("\n", " ")

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from math import comb
+
+import numpy as np
+import pytest
+
+from vision_adapters.metrics import evaluate, score_outcomes, wilson
+
+
+@pytest.mark.parametrize("n", [5, 6, 10, 20, 50, 200])
+@pytest.mark.parametrize("p", [0.0, 0.01, 0.5, 0.99, 1.0])
+def test_intervals_of_shares_cover_the_truth(n: int, p: float) -> None:
+    """Coverage, summed over every possible number of successes; a simulation of evaluate itself comes to the same."""
+    covered = 0.0
+    for right in range(n + 1):
+        low, high = wilson(right / n, n)
+        covered += comb(n, right) * p**right * (1 - p) ** (n - right) * (low <= p <= high)
+    assert covered >= 0.9  # Wilson's coverage oscillates around .95
+    rng = np.random.default_rng(n)
+    draws = (rng.random((400, n)) < p).astype(int)
+    scores = [evaluate("accuracy", draw, np.ones(n, dtype=int), resamples=1000) for draw in draws]
+    simulated = np.mean([score.low <= p <= score.high for score in scores])
+    assert simulated == pytest.approx(covered, abs=0.06)  # four standard errors of 400 draws
+    assert all(score.low < score.high for score in scores)
+
+
+@pytest.mark.parametrize("n", [5, 30])
+@pytest.mark.parametrize("p", [0.0, 0.01, 0.99, 1.0])
+def test_the_mean_over_classes_covers_the_truth_at_the_edge(n: int, p: float) -> None:
+    rng = np.random.default_rng(n)
+    classes = np.arange(3 * n) % 3
+    covered = 0
+    for _ in range(200):
+        right = rng.random(3 * n) < p
+        score = score_outcomes("mean_per_class", np.stack([right, classes], axis=1).astype(float), resamples=200)
+        assert score.low < score.high
+        covered += score.low <= p <= score.high
+    assert covered >= (0.9 if p in (0.0, 1.0) else 0.5) * 200  # between: the bootstrap, which lacks unseen failures
+
+
+def test_episodes_that_are_all_right_leave_room() -> None:
+    assert score_outcomes("accuracy", np.ones(6)).low == pytest.approx(6 / (6 + 1.959964**2), rel=1e-5)
+    mixed = score_outcomes("accuracy", np.array([1.0, 0.8, 0.6, 1.0]))
+    assert 0.6 <= mixed.low < mixed.value < mixed.high <= 1.0
+    alone = score_outcomes("accuracy", np.ones(6), resamples=0)
+    assert (alone.low, alone.high) == (1.0, 1.0)
+
+
+def test_classes_of_equal_scores_share_what_random_order_gives() -> None:
+    rng = np.random.default_rng(0)
+    scores = rng.integers(0, 3, (40, 7)).astype(float)
+    labels = rng.integers(0, 7, 40)
+    for name, k in (("acc@1", 1), ("acc@5", 5)):
+        found = evaluate(name, scores, labels, resamples=0).outcomes
+        hits = np.zeros(40)
+        for _ in range(4000):
+            order = np.argsort(-scores + 1e-3 * rng.random(scores.shape), axis=1)[:, :k]
+            hits += (order == labels[:, None]).any(axis=1)
+        np.testing.assert_allclose(found, hits / 4000, atol=0.04)
+    assert evaluate("accuracy", np.zeros((8, 4)), np.zeros(8, dtype=int)).value == 0.25
+
+
+def test_masks_that_define_no_value_are_refused() -> None:
+    ignored = np.full((2, 3, 3), -100)
+    with pytest.raises(ValueError, match="every one of the 18 target pixels is -100"):
+        evaluate("miou", np.zeros((2, 3, 3), dtype=int), ignored)
+    with pytest.raises(ValueError, match="dice has no value: no class but 0"):
+        evaluate("dice", np.zeros((2, 3, 3), dtype=int), np.zeros((2, 3, 3), dtype=int))
+    half = np.concatenate([ignored[:1], np.ones((1, 3, 3), dtype=int)])
+    assert evaluate("dice", np.ones((2, 3, 3), dtype=int), half).value == 1.0
