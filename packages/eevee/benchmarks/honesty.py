@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from _setting import record
 
 from eevee import Constraints, RidgeScorer, Space, learning_curve, load_table, nested_error
-from eevee.evaluation import Evaluator
-from eevee.nested import split_groups
-from eevee.predicting import intervals
-from eevee.search import search
-from eevee.standard import standardise
+from eevee.answers.intervals import intervals
+from eevee.searching.evaluation import Evaluator
+from eevee.searching.search import search
+from eevee.tables.holdout import folds_of
+from eevee.tables.standard import standardise
 
 
 def coverage(table, k: int, level: float) -> float:
     """Share of held-out cells outside the subset inside their interval; neither search nor quantile sees them."""
     space = Space(table, Constraints(k=k))
     inside = []
-    for held in split_groups(table.groups, None, seed=0):
-        data = standardise(table, [i for i in range(len(table.models)) if i not in set(held)])
+    for train, held in folds_of(table, "model", None, seed=0):
+        rest = replace(
+            table,
+            models=tuple(table.models[i] for i in train),
+            values=table.values[train],
+            groups=tuple(table.groups[i] for i in train),
+        )
+        data = standardise(rest)
         found = search("greedy-swap", Evaluator(RidgeScorer(), data), space, seed=0)
-        rows = (table.values[held] - data.centre) / data.scale
-        middle, half, _ = intervals(data, found.best, rows, 1.0, level)
+        rows = data.encode(table.values[held])
+        middle, half, _ = intervals(rest, found.best, RidgeScorer(), rows, level=level)
         counted = np.tile(data.varies, (len(held), 1))
         counted[:, data.metric_columns(found.best)] = False
         inside.append((np.abs(middle - rows) <= half)[counted])

@@ -12,8 +12,8 @@ import torch
 from _setting import record, stop
 
 from eevee import Benchmark, Metric, ResultTable, select
-from eevee.ridge import held_out_residuals
-from eevee.standard import standardise
+from eevee.scorers.ridge import held_out_residuals
+from eevee.tables.standard import standardise
 
 
 def table(models: int = 500, benchmarks: int = 200, missing: float = 0.2) -> ResultTable:
@@ -50,7 +50,7 @@ def main() -> None:
     check(results)
     start, clock = time.perf_counter(), time.process_time()
     chosen = select(
-        results, 12, progress=lambda line: print(f"{time.perf_counter() - start:7.1f} s  {line}", flush=True)
+        results, 12, progress=lambda *report: print(f"{time.perf_counter() - start:7.1f} s ", *report, flush=True)
     )
     assert chosen.nested is not None
     record(

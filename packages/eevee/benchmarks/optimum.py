@@ -7,9 +7,9 @@ import time
 from _setting import record, stop
 
 from eevee import Constraints, RidgeScorer, Space, load_table
-from eevee.evaluation import Evaluator
-from eevee.search import search
-from eevee.standard import standardise
+from eevee.searching.evaluation import Evaluator
+from eevee.searching.search import search
+from eevee.tables.standard import standardise
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ from eevee import (
     published,
     score,
 )
-from eevee.pictures import draw_bars, draw_error_against_k, render
+from eevee.showing.pictures import draw_bars, draw_error_against_k, render
 
 
 def spearman(a: list[str], b: list[str]) -> float:

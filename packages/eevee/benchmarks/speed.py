@@ -16,8 +16,8 @@ import torch
 from _setting import alternate, record, stop
 
 from eevee import MlpScorer, RidgeScorer, load_table
-from eevee.mlp import draw_starts, shuffled_splits
-from eevee.standard import standardise
+from eevee.scorers.mlp import draw_starts, shuffled_splits
+from eevee.tables.standard import standardise
 
 
 def reference():

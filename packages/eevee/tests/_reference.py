@@ -55,7 +55,7 @@ def module_scores(x, y, splits, starts, columns, *, epochs, lr, weight_decay, dt
         x: (models, inputs) standardised inputs of one candidate.
         y: (models, metrics) standardised targets.
         splits: (splits, models), True where held out.
-        starts: draws of `eevee.mlp.draw_starts`.
+        starts: draws of `eevee.scorers.mlp.draw_starts`.
         columns: the candidate's metric columns, which choose the first layer's draws.
     """
     scores = []
@@ -78,3 +78,22 @@ def module_scores(x, y, splits, starts, columns, *, epochs, lr, weight_decay, dt
         with torch.no_grad():
             scores.append(float(torch.nn.functional.mse_loss(model(x[held]), y[held])))
     return scores
+
+
+def gp_residuals(values, mask, columns, groups, kernel):
+    """Refit a Gaussian process without each model's group, one target at a time, on the rows where it was measured."""
+    a, b, length = kernel
+    n, p = values.shape
+    x = np.where(mask, values, 0.0)[:, columns]
+
+    def covariance(u, v):
+        return 1e3 + a * (u @ v) / len(columns) + b * math.exp(-((u - v) ** 2).sum() / (2 * len(columns) * length))
+
+    out = np.full((n, p), np.nan)
+    for i in range(n):
+        for t in range(p):
+            rows = [j for j in range(n) if groups[j] != groups[i] and mask[j, t]]
+            matrix = np.array([[covariance(x[j], x[m]) + (j == m) for m in rows] for j in rows])
+            cross = np.array([covariance(x[i], x[j]) for j in rows])
+            out[i, t] = cross @ np.linalg.solve(matrix, values[rows, t]) - values[i, t]
+    return out

@@ -13,7 +13,7 @@ import pytest
 import eevee
 from eevee import EeveeError, MissingExtraError, load_table, open_map, report, select
 from eevee.cli import main
-from eevee.page import Section, build_page
+from eevee.showing.page import Section, build_page
 
 from ._tables import made_up
 
@@ -136,7 +136,7 @@ def test_page_escapes_every_name():
 
 def test_report_has_every_picture(tmp_path):
     pytest.importorskip("matplotlib")
-    from eevee.pictures import draw_learning, draw_radar, render
+    from eevee.showing.pictures import draw_learning, draw_radar, render
 
     table = made_up(models=10, costs=True)
     chosen = select(table, 3, method="greedy", randoms=20, folds=3)
@@ -164,13 +164,13 @@ def test_report_has_every_picture(tmp_path):
 
 
 def test_missing_extras_are_named(monkeypatch):
-    from eevee.pictures import new_figure
+    from eevee.showing.pictures import new_figure
 
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'eevee\[plot\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'eevee-search\[plot\]'"):
         new_figure(1, 1)
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'eevee\[ray\]'"), open_map("ray"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'eevee-search\[ray\]'"), open_map("ray"):
         pass
 
 

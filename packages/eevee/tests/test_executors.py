@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from eevee import Constraints, MlpScorer, RidgeScorer, Space, open_map
-from eevee.evaluation import Evaluator
-from eevee.search import search
-from eevee.standard import standardise
+from eevee import Constraints, EeveeError, MlpScorer, RidgeScorer, Space, open_map
+from eevee.searching.evaluation import Evaluator
+from eevee.searching.search import search
+from eevee.tables.standard import standardise
 
 from ._tables import made_up
 
@@ -23,8 +23,12 @@ SCORER = MlpScorer(epochs=5, hidden=16, splits=2, held_out=0.2)
 
 def found(spec, scorer=SCORER):
     with open_map(spec) as spread:
-        evaluate = Evaluator(scorer, standardise(TABLE), map_function=spread, chunk=5)
-        return search("greedy-swap", evaluate, Space(TABLE, Constraints(k=2)), seed=0)
+        return found_with(spread, scorer)
+
+
+def found_with(spread, scorer=SCORER):
+    evaluate = Evaluator(scorer, standardise(TABLE), map_function=spread, chunk=5)
+    return search("greedy-swap", evaluate, Space(TABLE, Constraints(k=2)), seed=0)
 
 
 def test_processes():
@@ -44,3 +48,12 @@ def test_on_ray(tmp_path):
         done = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, env=environment, timeout=300, check=False)
     assert done.returncode == 0, said.read_text()[-6000:]
     assert "1 passed" in said.read_text()
+
+
+def test_ray_that_would_listen_to_all_is_not_started(monkeypatch):
+    ray = pytest.importorskip("ray")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(ray.util, "get_node_ip_address", lambda: "192.0.2.1")
+    with pytest.raises(EeveeError, match="would listen on every interface"), open_map("ray:1"):
+        pass
+    assert not ray.is_initialized()

@@ -33,8 +33,9 @@ from eevee import (
     subset_mean_agreement,
     tiers,
 )
-from eevee.nested import held_out_errors, split_groups
-from eevee.standard import standardise
+from eevee.answers.nested import held_out_errors
+from eevee.tables.holdout import split_groups
+from eevee.tables.standard import standardise
 
 from ._reference import spearman
 from ._tables import made_up
@@ -42,15 +43,15 @@ from ._tables import made_up
 GATE = load_table("gate")
 
 
-def by_hand(table, train, held, candidate, alpha=1.0):
-    """Squared error of one held-out model, everything from the training models alone."""
+def by_hand(table, train, held, candidate, alpha=1.0, cells=slice(None)):
+    """Squared error of one held-out model on some cells, everything from the training models alone."""
     values = table.values[train]
     mean, deviation = values.mean(0), values.std(0)
     z, new = (values - mean) / deviation, (table.values[held] - mean) / deviation
     x = np.column_stack([z[:, list(candidate)], np.ones(len(train))])
     penalty = np.diag([alpha] * len(candidate) + [1e-9])
     coefficients = np.linalg.solve(x.T @ x + penalty, x.T @ z)
-    return ((np.append(new[list(candidate)], 1.0) @ coefficients - new) ** 2).mean()
+    return ((np.append(new[list(candidate)], 1.0) @ coefficients - new) ** 2)[cells].mean()
 
 
 def test_held_out_errors_see_nothing_of_the_held_out():
@@ -65,13 +66,19 @@ def test_nested_by_hand():
     table = made_up()
     space = Space(table, Constraints(k=2))
     got = nested_error(table, space, RidgeScorer(), method="exhaustive", seed=0, randoms=5)
-    outer = {}
+    outer, unmeasured = {}, {}
     for i in range(9):
         train = [j for j in range(9) if j != i]
         pairs = list(space.every())
         errors = RidgeScorer().score(standardise(table, train), pairs)[:, 0]
-        outer[table.models[i]] = by_hand(table, train, i, pairs[int(errors.argmin())])
-    assert {m: pair[0] for m, pair in got.per_model.items()} == pytest.approx(outer, abs=1e-9)
+        best = pairs[int(errors.argmin())]
+        outer[table.models[i]] = by_hand(table, train, i, best)
+        rest = [j for j in range(6) if j not in best]
+        unmeasured[table.models[i]] = by_hand(table, train, i, best, cells=rest)
+    assert {m: pair[0] for m, pair in got.per_model.items()} == pytest.approx(unmeasured, abs=1e-9)
+    assert got.unmeasured == pytest.approx(np.mean(list(unmeasured.values())), abs=1e-9)
+    assert got.median == pytest.approx(np.median(list(unmeasured.values())), abs=1e-9)
+    assert got.worst == max(unmeasured, key=unmeasured.get)
     assert got.outer == pytest.approx(np.mean(list(outer.values())), abs=1e-9)
     assert got.wins == sum(a < b for a, b in got.per_model.values())
     assert sum(got.chosen.values()) == pytest.approx(2)
@@ -256,7 +263,7 @@ def test_prediction_recovers_a_linear_table():
     x = generator.normal(size=(40, 2))
     table = replace(made_up(models=40), values=np.column_stack([x, x @ generator.normal(size=(2, 4))]))
     row = np.array([0.3, -0.2])
-    prediction = predict(table, ["b0", "b1"], {"new": {"b0": row[0], "b1": row[1]}}, alpha=1e-6)
+    prediction = predict(table, ["b0", "b1"], {"new": {"b0": row[0], "b1": row[1]}}, scorer=RidgeScorer(alpha=1e-6))
     weights = np.linalg.lstsq(x, table.values[:, 2:], rcond=None)[0]
     cells = prediction.models["new"].cells
     np.testing.assert_allclose([cells[f"b{i}/m0"].value for i in range(2, 6)], row @ weights, atol=1e-5)
@@ -310,7 +317,9 @@ def test_intervals_cover():
         ({"new": {"acdc": float("inf")}}, {}, "metric 'acdc': inf; expected a finite"),
         ({"new": {"acdc": float("nan")}}, {}, "has no score on the subset"),
         ({"new": {"acdc": 1.0}}, {"level": 1.0}, "level is 1.0"),
-        ({"new": {"acdc": 1.0}}, {"alpha": 0.0}, "alpha is 0.0"),
+        ({"new": {"acdc": 1.0}}, {"scorer": "hill"}, "scorer 'hill'"),
+        ({"new": {"acdc": 1.0}}, {"holdout": "year"}, "holdout 'year'; expected one of model, family, date"),
+        ({"new": {"acdc": 1.0}}, {"holdout": "family"}, "gate has 0 families of models"),
     ],
 )
 def test_prediction_refuses(scores, settings, message):

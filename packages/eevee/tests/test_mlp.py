@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from eevee import EeveeError, MlpScorer, load_table
-from eevee.mlp import draw_starts, shuffled_splits
-from eevee.standard import standardise
+from eevee.scorers.mlp import draw_starts, shuffled_splits
+from eevee.tables.standard import standardise
 
 from ._reference import module_scores
 from ._tables import made_up

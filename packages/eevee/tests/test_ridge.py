@@ -9,10 +9,11 @@ import pytest
 import torch
 
 from eevee import EeveeError, RidgeScorer, load_table
-from eevee.bordered import shared_bases
-from eevee.objectives import pairwise_errors, rank_errors
-from eevee.ridge import _masked, _padded_columns, fit, held_out_residuals
-from eevee.standard import standardise
+from eevee.scorers.bordered import shared_bases
+from eevee.scorers.objectives import pairwise_errors, rank_errors
+from eevee.scorers.residuals import padded_columns
+from eevee.scorers.ridge import _masked, fit, held_out_residuals
+from eevee.tables.standard import standardise
 
 from ._reference import pairwise, ridge_residuals, spearman
 from ._tables import made_up
@@ -34,7 +35,7 @@ def test_residuals_equal_refitting(missing, groups, per_benchmark):
 
 def test_gapless_and_masked_forms_agree():
     data = standardise(load_table("gate"))
-    index = _padded_columns(data, [(0, 5, 9), (1, 2, 29)])
+    index = padded_columns(data, [(0, 5, 9), (1, 2, 29)])
     ours = held_out_residuals(data, [(0, 5, 9), (1, 2, 29)], 1.0)
     torch.testing.assert_close(_masked(data, torch.from_numpy(index), 1.0), ours, rtol=0, atol=1e-9)
 

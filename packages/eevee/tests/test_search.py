@@ -10,9 +10,9 @@ from collections import Counter
 import pytest
 
 from eevee import Constraints, EeveeError, RidgeScorer, Space, load_table
-from eevee.evaluation import Evaluator
-from eevee.search import draw, exhaust, greedy, search
-from eevee.standard import standardise
+from eevee.searching.evaluation import Evaluator
+from eevee.searching.search import draw, exhaust, greedy, search
+from eevee.tables.standard import standardise
 
 from ._tables import made_up
 
@@ -221,8 +221,9 @@ def test_journal_continues_with_the_same_result(tmp_path, cut):
     want = search("evolution", evaluator(table), space, seed=1, generations=4)
     path = tmp_path / "journal.jsonl"
 
-    def stop(count, _):
-        if count > 1400:
+    def stop(phase, done, total):
+        assert (phase, total) == ("search", 1000 + 4 * 550)
+        if done > 1500:
             raise InterruptedSearchError
 
     first = evaluator(table, journal=path, key="k", progress=stop)

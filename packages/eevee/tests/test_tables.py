@@ -27,7 +27,9 @@ from eevee import (
     read_csv_text,
     read_scores,
 )
-from eevee.reading import number
+from eevee.tables.columns import Layout
+from eevee.tables.reading import number
+from eevee.tables.twins import near_pairs
 
 from ._tables import made_up
 
@@ -293,3 +295,89 @@ def test_load_returns_a_table_as_it_is():
     table = made_up()
     assert load_table(table) is table
     assert isinstance(load_table("gate"), ResultTable)
+
+
+OPEN_CLIP = """name,pretrained,params,imagenet1k,cars
+ViT-B-32,openai,151,63.3%,59.6%
+ViT-B-32,laion,151,66.6%,86.0%
+ViT-L-14,openai,428,75.5%,77.9%
+ViT-L-14,laion,428,75.3%,92.6%
+RN50,openai,102,59.8%,54.4%
+"""
+
+
+def test_models_named_by_two_columns_and_percent_signs():
+    layout = Layout(model=("name", "pretrained"), drop=("params",))
+    table = read_csv_text(OPEN_CLIP, name="t", direction="higher", layout=layout)
+    assert table.models[1] == "ViT-B-32 laion"
+    assert table.metric_ids == ("imagenet1k", "cars")
+    assert table.values[0].tolist() == [63.3, 59.6]
+    with pytest.raises(
+        EeveeError, match=r"column 'pretrained' was taken for a metric.*params \(numbers, such as '151'\)"
+    ):
+        read_csv_text(OPEN_CLIP, name="t", direction="higher")
+    with pytest.raises(EeveeError, match="with a percent sign and values without"):
+        read_csv_text(OPEN_CLIP.replace("66.6%", ".666"), name="t", direction="higher", layout=layout)
+    with pytest.raises(EeveeError, match="no column 'arch'; the file has: name, pretrained"):
+        read_csv_text(OPEN_CLIP, name="t", layout=Layout(model=("arch",)))
+
+
+def test_two_header_rows():
+    rows = "".join(f"m{i},{i},{2 * i},{-i}\n" for i in range(5))
+    table = read_csv_text("model,x,,y\n,acc1,acc5,loss\n" + rows, name="t", direction="higher")
+    assert table.metric_ids == ("x/acc1", "x/acc5", "y/loss")
+    assert table.benchmark_ids == ("x", "y")
+
+
+def test_long_with_other_names_and_metrics_that_benchmarks_share():
+    rows = "".join(f"m{i},{d},acc,{i + j}\n" for i in range(5) for j, d in enumerate("xy"))
+    table = read_csv_text(
+        "model_name,dataset,metric,acc1\n" + rows, name="t", direction="higher", layout=Layout(value="acc1")
+    )
+    assert table.metric_ids == ("x/acc", "y/acc")
+    assert table.values[:, 1].tolist() == [1, 2, 3, 4, 5]
+    told = read_csv_text("Model,dataset,metric,score\n" + rows, name="t", direction="higher")
+    assert told.hash == table.hash
+    with pytest.raises(EeveeError, match="no column names the benchmark"):
+        read_csv_text("model,a,acc1\nm0,u,1\nm1,v,2\n", name="t", layout=Layout(value="acc1"))
+
+
+def test_model_column_told_by_content():
+    text = "Method,x,y\n" + "".join(f"net {i},{i},{i * i}\n" for i in range(5))
+    assert read_csv_text(text, name="t", direction="higher").models[0] == "net 0"
+
+
+def test_facts_of_models_and_bounds():
+    about = "benchmark,direction,low,high\nx,higher,0,100\ny,lower,,\n"
+    models = "model,family,date\n" + "".join(f"m{i},f{i % 2},202{i}-01\n" for i in range(5))
+    table = read_csv_text(WIDE, name="t", about=about, models=models)
+    assert table.families == ("f0", "f1", "f0", "f1", "f0")
+    assert table.dates[4] == "2024-01"
+    assert [metric.bounds for metric in table.metrics] == [(0.0, 100.0), None]
+    with pytest.raises(EeveeError, match="model 'zz' is not in the table"):
+        read_csv_text(WIDE, name="t", direction="higher", models="model,family\nzz,f\n")
+    with pytest.raises(EeveeError, match="has one bound"):
+        read_csv_text(WIDE, name="t", about="benchmark,direction,low\nx,higher,0\ny,lower,\n")
+
+
+@pytest.mark.skipif(shared_data() is None, reason="the shared data folder is not there")
+def test_mieb_is_the_shared_file():
+    table = load_table("mieb")
+    assert table.shape == (42, 132)
+    assert int(np.isnan(table.values).sum()) == 15
+    assert sum(table.costs.values()) / 3600 == pytest.approx(30.18, abs=0.01)
+    other = load_table(shared_data() / "mieb" / "mieb.csv")
+    order = [other.metric_ids.index(key) for key in table.metric_ids]
+    rows = [other.models.index(key) for key in table.models]
+    np.testing.assert_array_equal(other.values[np.ix_(rows, order)], table.values)
+
+
+def test_near_pairs_are_those_of_the_matrix():
+    for missing in (0.0, 0.2):
+        table = made_up(models=700, benchmarks=4, missing=missing)
+        pairs, found = near_pairs(table, 0.3)
+        matrix = model_distances(table)
+        want = [(i, j) for i in range(700) for j in range(i) if matrix[i, j] < 0.3]
+        assert [tuple(pair) for pair in pairs.tolist()] == want
+        np.testing.assert_allclose(found, [matrix[i, j] for i, j in want])
+        assert len(want) > 10

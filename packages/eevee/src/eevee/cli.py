@@ -1,4 +1,4 @@
-"""The command line: `eevee check|select|score|predict|pareto|report`."""
+"""The command line: `eevee check|select|score|predict|pareto|items|report`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 METHODS = ("evolution", "greedy", "greedy-swap", "random", "exhaustive")
+HOLDOUTS = ("model", "family", "date")
 OBJECTIVES = ("all", "unselected", "rank", "pairwise")
 
 
@@ -28,8 +29,19 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     source = _Parser(add_help=False)
-    source.add_argument("--table", default="gate", help="gate, gate-full or a CSV file (default: gate)")
-    source.add_argument("--about", help="CSV with metric or benchmark, and direction, cost, task, family")
+    source.add_argument("--table", default="gate", help="gate, gate-full, mieb or a CSV file (default: gate)")
+    source.add_argument("--about", help="CSV with metric or benchmark, and direction, cost, task, family, low, high")
+    source.add_argument("--models", help="CSV with model, and model_family, model_date, group")
+    source.add_argument("--model-column", default="", metavar="COLUMNS", help="what names a model, comma-separated")
+    source.add_argument("--value", default="", metavar="COLUMN", help="what holds the scores of a long file")
+    source.add_argument("--drop", default="", metavar="COLUMNS", help="columns to leave out, comma-separated")
+    source.add_argument("--bounds", metavar="LOW,HIGH", help="of metrics that do not say theirs, such as 0,100")
+    source.add_argument(
+        "--scaling",
+        choices=("plain", "winsor", "rank", "auto"),
+        default="plain",
+        help="of the columns; auto compares all by leave-one-out (default: plain)",
+    )
     source.add_argument("--direction", choices=("higher", "lower"), help="for metrics that do not say theirs")
     source.add_argument(
         "--twins",
@@ -43,7 +55,11 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
     source.add_argument("--quiet", action="store_true", help="no progress")
 
     model = _Parser(add_help=False)
-    model.add_argument("--scorer", choices=("ridge", "mlp"), default="ridge", help="meta-model (default: ridge)")
+    model.add_argument(
+        "--scorer",
+        default="ridge",
+        help="meta-model: ridge, gp, mlp, two with a plus, module:callable, or auto (default: ridge)",
+    )
     model.add_argument("--objective", choices=OBJECTIVES, default="all", help="what the error measures")
     model.add_argument("--alpha", type=float, default=1.0, help="ridge penalty (default: 1)")
     model.add_argument("--splits", type=int, default=10, help="splits of the mlp scorer (default: 10)")
@@ -66,6 +82,7 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
     )
     select.add_argument("--method", choices=METHODS, default="evolution", help="searcher (default: evolution)")
     select.add_argument("--generations", type=int, default=20, help="of the evolution, at most (default: 20)")
+    select.add_argument("--holdout", choices=HOLDOUTS, default="model", help="whom the held-out error is for")
     select.add_argument("--no-nested", action="store_true", help="skip the held-out estimate and the learning curve")
     select.add_argument("--journal", metavar="FILE", help="keep scores here; the same command continues from it")
     select.add_argument("--executor", default="serial", help="serial, processes:N or ray (default: serial)")
@@ -84,11 +101,39 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
         "--scores", required=True, metavar="FILE", help="CSV with model and a column for each subset metric"
     )
     predict.add_argument("--level", type=float, default=0.9, help="of the intervals (default: 0.9)")
+    predict.add_argument("--scorer", default="auto", help="as for select (default: auto)")
     predict.add_argument("--alpha", type=float, default=1.0, help="ridge penalty (default: 1)")
+    predict.add_argument(
+        "--holdout",
+        choices=HOLDOUTS,
+        default="model",
+        help="whom the intervals are for: family, a new one (default: model)",
+    )
 
     pareto = add("pareto", parents=[source, model, rules], help="error against cost, and tiers from budgets")
     pareto.add_argument("--largest", type=int, default=12, help="largest size of a subset (default: 12)")
     pareto.add_argument("--tiers", default="", metavar="NAME=COST,...", help="choose a subset for each budget as well")
+
+    items = commands.add_parser("items", help="the few test items of each benchmark that tell its score")
+    items.add_argument(
+        "--outcomes",
+        required=True,
+        nargs="+",
+        metavar="PATH",
+        help="run folders of gate-runner, one for each model; or an .npz with models and, for each benchmark, an array",
+    )
+    items.add_argument("--share", type=float, default=0.05, help="of the items (default: .05)")
+    items.add_argument("--count", type=int, help="of items, in place of the share")
+    items.add_argument(
+        "--method",
+        choices=("auto", "clusters", "information", "random"),
+        default="auto",
+        help="how items are chosen (default: auto, by the error on held-out models)",
+    )
+    items.add_argument("--level", type=float, default=0.9, help="of the intervals (default: .9)")
+    items.add_argument("--seed", type=int, default=0, help="of folds and clusters (default: 0)")
+    items.add_argument("--json", metavar="FILE", help="write the choice here; - prints it")
+    items.add_argument("--quiet", action="store_true", help="no progress")
 
     report = add("report", parents=[source], help="pictures and one HTML page about a selection")
     report.add_argument("--result", metavar="FILE", help="JSON of eevee select")

@@ -3,48 +3,74 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eevee.checking import check
+from eevee.answers.choosing import AUTO, choose_scaling
+from eevee.answers.front import pareto, tiers
+from eevee.answers.predicting import predict
+from eevee.answers.scoring import score
+from eevee.answers.selecting import read_selection, select
 from eevee.errors import EeveeError
-from eevee.executors import open_map
-from eevee.front import pareto, tiers
-from eevee.gate import published
-from eevee.mlp import MlpScorer
-from eevee.predicting import predict
-from eevee.reading import load_table, read_scores
-from eevee.record import read_result
-from eevee.reporting import report
-from eevee.ridge import RidgeScorer
-from eevee.scoring import score
-from eevee.selecting import read_selection, select
-from eevee.twins import group_twins
-from eevee.words import check_words, front_words, prediction_words, score_words, selection_words
+from eevee.items.choosing import choose_items
+from eevee.items.outcomes import read_outcomes
+from eevee.scorers.named import named_scorer
+from eevee.searching.executors import open_map
+from eevee.searching.space import Constraints, Space
+from eevee.showing.reporting import report
+from eevee.showing.words import check_words, front_words, item_words, prediction_words, score_words, selection_words
+from eevee.tables.checking import check
+from eevee.tables.columns import Layout
+from eevee.tables.loading import load_table
+from eevee.tables.published import published
+from eevee.tables.reading import read_scores
+from eevee.tables.record import read_result
+from eevee.tables.twins import group_twins
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from eevee.evaluation import Scorer
-    from eevee.record import Recorded
-    from eevee.table import ResultTable
+    from eevee.progress import Progress
+    from eevee.scorers.scorer import Scorer
+    from eevee.tables.record import Recorded
+    from eevee.tables.table import ResultTable
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command that was parsed and return its exit code."""
+    if options.command == "items":
+        return _finish(options, *_items(options))
     if options.threads is not None:
         import torch
 
         if options.threads < 1:
             raise EeveeError(f"--threads is {options.threads}; expected at least 1")
         torch.set_num_threads(options.threads)
-    table = load_table(options.table, direction=options.direction, about=options.about)
+    table = load_table(
+        options.table,
+        direction=options.direction,
+        about=options.about,
+        models=options.models,
+        layout=Layout(listed(options.model_column), options.value, listed(options.drop)),
+        bounds=_bounds(options.bounds),
+    )
     if options.twins < 0:
         raise EeveeError(f"--twins is {options.twins}; expected 0 or more")
     if options.twins > 0:
         table = group_twins(table, options.twins)
-    result, words = _COMMANDS[options.command](options, table)
+    if options.scaling == AUTO:
+        space = Space(table, Constraints(k=min(getattr(options, "k", None) or 8, len(table.benchmarks) - 1)))
+        table, scaled = choose_scaling(table, space)
+        compared = ", ".join(f"{name} {error:.3f}" for name, error in scaled.errors.items())
+        print(f"scaling {scaled.chosen}, by leave-one-out: {compared}", file=sys.stderr)  # noqa: T201
+    else:
+        table = table.with_scaling(options.scaling)
+    return _finish(options, *_COMMANDS[options.command](options, table))
+
+
+def _finish(options: argparse.Namespace, result: Recorded, words: str) -> int:
     if options.json and options.json != "-":
         result.to_json(options.json)
     print(result.to_json() if options.json == "-" else words)  # noqa: T201
@@ -65,18 +91,31 @@ def listed(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def _scorer(options: argparse.Namespace) -> Scorer:
-    if options.scorer == "ridge":
-        return RidgeScorer(alpha=options.alpha, objective=options.objective)
-    return MlpScorer(objective=options.objective, splits=options.splits, seed=options.seed, device=options.device)
+def _scorer(options: argparse.Namespace) -> Scorer | str:
+    return AUTO if options.scorer == AUTO else named_scorer(options.scorer, vars(options))
 
 
-def _progress(options: argparse.Namespace) -> Callable[[str], None] | None:
+def _bounds(text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
+    try:
+        low, high = (float(part) for part in text.split(","))
+    except ValueError:
+        raise EeveeError(f"--bounds: {text!r}; expected LOW,HIGH, such as 0,100") from None
+    return low, high
+
+
+def _progress(options: argparse.Namespace) -> Progress | None:
     if options.quiet or not sys.stderr.isatty():
         return None
 
-    def show(line: str) -> None:
-        sys.stderr.write(f"\r\x1b[K{line}")
+    started: dict[str, float] = {}
+
+    def show(phase: str, done: int, total: int) -> None:
+        begin = started.setdefault(phase, time.monotonic())
+        left = (time.monotonic() - begin) / done * (total - done) if done and total else 0.0
+        count = f" {done} of {total}, at most {left:.0f} s left" if total else f" {done}" if done else ""
+        sys.stderr.write(f"\r\x1b[K{phase}{count}")
         sys.stderr.flush()
 
     return show
@@ -99,6 +138,8 @@ def _select(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, 
             cover=listed(options.cover),
             method=options.method,
             scorer=_scorer(options),
+            objective=options.objective,
+            holdout=options.holdout,
             seed=options.seed,
             generations=options.generations,
             nested=not options.no_nested,
@@ -110,7 +151,8 @@ def _select(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, 
 
 
 def _score(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, str]:
-    judged = score(table, subset_ids(options.subset, table), scorer=_scorer(options), seed=options.seed)
+    subset = subset_ids(options.subset, table)
+    judged = score(table, subset, scorer=_scorer(options), objective=options.objective, seed=options.seed)
     return judged, score_words(judged)
 
 
@@ -120,7 +162,8 @@ def _predict(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded,
         subset_ids(options.subset, table),
         read_scores(options.scores),
         level=options.level,
-        alpha=options.alpha,
+        scorer=AUTO if options.scorer == AUTO else named_scorer(options.scorer, {"alpha": options.alpha}),
+        holdout=options.holdout,
     )
     return prediction, prediction_words(prediction)
 
@@ -128,6 +171,7 @@ def _predict(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded,
 def _pareto(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, str]:
     shared = {
         "scorer": _scorer(options),
+        "objective": options.objective,
         "include": listed(options.include),
         "exclude": listed(options.exclude),
         "one_per_family": options.one_per_family,
@@ -145,6 +189,19 @@ def _pareto(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, 
     chosen = tiers(table, budgets, nested=False, **shared) if budgets else {}
     front = pareto(table, largest=options.largest, progress=_progress(options), **shared)
     return front, front_words(front, chosen)
+
+
+def _items(options: argparse.Namespace) -> tuple[Recorded, str]:
+    chosen = choose_items(
+        read_outcomes(options.outcomes),
+        share=options.share,
+        count=options.count,
+        method=options.method,
+        level=options.level,
+        seed=options.seed,
+        progress=_progress(options),
+    )
+    return chosen, item_words(chosen)
 
 
 def _report(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, str]:

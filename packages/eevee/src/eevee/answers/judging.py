@@ -1,0 +1,92 @@
+"""How wrong a subset is about models that took no part, cell by cell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from eevee.scorers.scorer import held_out, held_out_spread, spread
+from eevee.tables.standard import standardise
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Bool, Float
+
+    from eevee.scorers.scorer import Scorer
+    from eevee.searching.space import Candidate
+    from eevee.tables.standard import Standardised
+    from eevee.tables.table import ResultTable
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """What held-out models say of one subset.
+
+    Args:
+        squares: squared errors, zero where nothing was measured or the metric does not vary.
+        seen: which cells count.
+        outside: which of them lie outside the subset.
+        rows: the held-out models' standardised rows, NaN where missing.
+        spreads: of the models' predictions, as a share of those of the models that were learnt from.
+    """
+
+    squares: Float[np.ndarray, "held metrics"]
+    seen: Bool[np.ndarray, "held metrics"]
+    outside: Bool[np.ndarray, "held metrics"]
+    rows: Float[np.ndarray, "held metrics"]
+    spreads: Float[np.ndarray, " held"]
+
+    def all_cells(self) -> Float[np.ndarray, " held"]:
+        """Mean squared error of each model."""
+        return np.asarray(self.squares.sum(axis=1) / np.maximum(self.seen.sum(axis=1), 1))
+
+    def unmeasured(self) -> Float[np.ndarray, " held"]:
+        """Mean squared error of each model over the cells outside the subset; NaN where it has none."""
+        count = self.outside.sum(axis=1)
+        total = np.where(self.outside, self.squares, 0.0).sum(axis=1)
+        return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def judge_held_out(
+    scorer: Scorer, table: ResultTable, train: Sequence[int], held: Sequence[int], candidate: Candidate
+) -> HeldOut:
+    """Predict held-out models from a subset; nothing of them is seen before, not even by means and deviations."""
+    data = standardise(table, train)
+    rows = np.where(data.varies, data.encode(table.values[list(held)]), np.nan)
+    seen = ~np.isnan(rows)
+    residual = np.where(seen, scorer.predict(data, candidate, rows) - rows, 0.0)
+    outside = seen.copy()
+    outside[:, data.metric_columns(candidate)] = False
+    typical = float(np.median(held_out_spread(scorer, data, candidate)))
+    return HeldOut(residual**2, seen, outside, rows, spread(scorer, data, candidate, rows) / typical)
+
+
+def held_out_errors(
+    scorer: Scorer, table: ResultTable, train: Sequence[int], held: Sequence[int], candidates: Sequence[Candidate]
+) -> Float[np.ndarray, "candidates held"]:
+    """Mean squared error of each held-out model, in standard deviations of the training models.
+
+    With the objective `unselected`, the candidate's own metrics are not counted.
+    """
+    out = np.empty((len(candidates), len(held)))
+    for number, candidate in enumerate(candidates):
+        judged = judge_held_out(scorer, table, train, held, candidate)
+        out[number] = judged.unmeasured() if scorer.objective == "unselected" else judged.all_cells()
+    return out
+
+
+def unmeasured_error(scorer: Scorer, data: Standardised, candidate: Candidate) -> tuple[float, float]:
+    """Leave-one-out error of the cells outside a subset, and its standard error; NaN where there are none."""
+    residual = held_out(scorer, data, [candidate])[0]
+    cells = data.mask & data.varies
+    cells[:, data.metric_columns(candidate)] = False
+    if not cells.any():
+        return float("nan"), float("nan")
+    squares = np.where(cells, residual, 0.0) ** 2
+    error = float(squares.sum() / cells.sum())
+    n = int(cells.any(axis=1).sum())
+    off = squares.sum(axis=1) - error * cells.sum(axis=1)
+    return error, float(np.sqrt((off**2).sum() * n / max(n - 1, 1)) / cells.sum())

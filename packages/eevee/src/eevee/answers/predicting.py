@@ -1,0 +1,186 @@
+"""`predict`: a new model's whole row from its scores on the subset, with intervals and warnings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from eevee.answers.choosing import AUTO, resolve_scorer
+from eevee.answers.intervals import UNLIKE, intervals
+from eevee.answers.ranking import overall_scores
+from eevee.errors import EeveeError
+from eevee.tables.record import Recorded
+from eevee.tables.standard import standardise
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from eevee.answers.choosing import Choice
+    from eevee.scorers.scorer import Scorer
+    from eevee.tables.table import ResultTable
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One predicted result: the middle and the ends of its interval; `given` where it was measured."""
+
+    value: float
+    low: float
+    high: float
+    given: bool
+
+
+@dataclass(frozen=True)
+class ModelPrediction:
+    """Predictions for one model.
+
+    Args:
+        cells: for each metric id its prediction.
+        overall: mean of all metrics, given or predicted, in standard deviations, higher is better.
+        rank: place among the table's models and the new ones, 1 the best, by `overall`.
+        outside: given metrics whose value lies outside what the table's models reached.
+        unlike: share of the table's models whose scores are more like the other models' (by the spread of their
+            predictions when held out).
+        extrapolates: True where that share is .9 or more.
+        missing: subset metrics that were not given.
+    """
+
+    cells: dict[str, Cell]
+    overall: float
+    rank: int
+    outside: tuple[str, ...]
+    unlike: float
+    extrapolates: bool
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Prediction(Recorded):
+    """Predictions for new models from their scores on a subset.
+
+    Args:
+        table: name of the table that was learnt from.
+        data_hash: its hash.
+        benchmarks: the subset.
+        level: share of cells that the intervals are meant to cover.
+        scorer: what predicted.
+        choice: what leave-one-out compared, where it chose the scorer.
+        holdout: whom the intervals are for.
+        models: for each new model its prediction.
+        ranking: models of the table and new ones, best first, by measured or predicted overall score.
+    """
+
+    table: str
+    data_hash: str
+    benchmarks: tuple[str, ...]
+    level: float
+    scorer: str
+    choice: Choice | None
+    holdout: str
+    models: dict[str, ModelPrediction]
+    ranking: tuple[str, ...]
+
+
+def predict(
+    table: ResultTable,
+    benchmarks: Sequence[str],
+    scores: Mapping[str, Mapping[str, float]],
+    *,
+    level: float = 0.9,
+    scorer: Scorer | str = AUTO,
+    holdout: str = "model",
+) -> Prediction:
+    """Predict every metric of new models from their scores on a subset, by what the table's models teach.
+
+    Args:
+        table: results of models on all benchmarks.
+        benchmarks: ids of the subset.
+        scores: for each new model its values by metric id (or by benchmark id, where that has one metric). Some may be
+            missing; the prediction is then a fit on those that are there. Values outside the subset are refused.
+        level: of the intervals.
+        scorer: what predicts; by default what leave-one-out on this subset prefers, see `eevee.answers.choosing`.
+        holdout: whom the intervals are for: a `model` of families like the table's, one of a new `family`, or one newer
+            than all (`date`); see `eevee.answers.intervals`.
+
+    Raises:
+        EeveeError: an unknown metric, a value that is not finite, a model without any score or with a name that the
+            table has.
+
+    Example:
+        >>> from eevee import load_table
+        >>> new = predict(load_table("gate"), ["ade20k", "acdc"], {"mine": {"ade20k": 45.0, "acdc": 55.0}})
+        >>> cell = new.models["mine"].cells["imagenet1k/acc1"]
+        >>> cell.low < cell.value < cell.high
+        True
+    """
+    if not 0 < level < 1:
+        raise EeveeError(f"level is {level}; expected a number between 0 and 1, exclusive")
+    chosen = table.positions(benchmarks)
+    if not scores:
+        raise EeveeError("no model to predict; expected scores of at least one")
+    data = standardise(table)
+    columns = data.metric_columns(chosen)
+    raw = np.stack([_row(table, columns, model, given) for model, given in scores.items()])
+    meta, choice = resolve_scorer(scorer, table, [chosen])
+    predicted, half, unlike = intervals(table, chosen, meta, data.encode(raw), level=level, holdout=holdout)
+    seen = ~np.isnan(raw)
+    middle = np.where(seen, raw, data.decode(predicted))
+    lower = np.where(seen, raw, data.decode(predicted - half))
+    upper = np.where(seen, raw, data.decode(predicted + half))
+    own, new = overall_scores(table), overall_scores(table, middle)
+    names = [*table.models, *scores]
+    totals = np.concatenate([own, new])
+    order = np.argsort(-totals, kind="stable")
+    low, high = np.nanmin(table.values, axis=0), np.nanmax(table.values, axis=0)
+    ids = table.metric_ids
+    models = {}
+    for i, model in enumerate(scores):
+        models[model] = ModelPrediction(
+            cells={
+                ids[j]: Cell(
+                    float(middle[i, j]),
+                    float(lower[i, j]),
+                    float(upper[i, j]),
+                    bool(seen[i, j]),
+                )
+                for j in range(len(ids))
+            },
+            overall=float(new[i]),
+            rank=int((totals > new[i]).sum()) + 1,
+            outside=tuple(ids[j] for j in columns if seen[i, j] and not low[j] <= raw[i, j] <= high[j]),
+            unlike=float(unlike[i]),
+            extrapolates=bool(unlike[i] >= UNLIKE),
+            missing=tuple(ids[j] for j in columns if not seen[i, j]),
+        )
+    return Prediction(
+        table=table.name,
+        data_hash=table.hash,
+        benchmarks=tuple(table.benchmark_ids[i] for i in chosen),
+        level=level,
+        scorer=meta.name,
+        choice=choice,
+        holdout=holdout,
+        models=models,
+        ranking=tuple(names[i] for i in order),
+    )
+
+
+def _row(table: ResultTable, columns: Sequence[int], model: str, given: Mapping[str, float]) -> np.ndarray:
+    if model in table.models:
+        raise EeveeError(f"model {model!r} is in the table already; give the new model another name")
+    ids = table.metric_ids
+    single = {key: found[0] for key, found in table.columns.items() if len(found) == 1}
+    known = {**single, **{key: j for j, key in enumerate(ids)}}
+    row = np.full(len(ids), np.nan)
+    for key, value in given.items():
+        if known.get(key) not in columns:
+            allowed = ", ".join(ids[j] for j in columns)
+            raise EeveeError(f"model {model!r}: {key!r} is not a metric of the subset; expected some of {allowed}")
+        if np.isinf(value):
+            raise EeveeError(f"model {model!r}, metric {key!r}: {value}; expected a finite number")
+        row[known[key]] = value
+    if np.isnan(row).all():
+        raise EeveeError(f"model {model!r} has no score on the subset {', '.join(ids[j] for j in columns)}")
+    return row

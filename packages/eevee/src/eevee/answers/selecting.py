@@ -1,0 +1,312 @@
+"""`select`: the search with everything that an honest reader asks of its result."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from eevee.answers.choosing import AUTO, Choice, resolve_scorer, sample_subsets
+from eevee.answers.contribution import importance
+from eevee.answers.doubts import selection_warnings
+from eevee.answers.judging import unmeasured_error
+from eevee.answers.nested import CurvePoint, LoudCell, Nested, learning_curve, nested_error
+from eevee.errors import EeveeError
+from eevee.scorers.named import recorded_scorer
+from eevee.scorers.scorer import is_quick
+from eevee.searching.evaluation import Evaluator
+from eevee.searching.journal import journal_key
+from eevee.searching.lock import sole_search
+from eevee.searching.search import search
+from eevee.searching.space import Constraints, Space
+from eevee.tables.holdout import require_holdout
+from eevee.tables.record import Recorded, read_result
+from eevee.tables.standard import standardise
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from eevee.progress import Progress
+    from eevee.scorers.scorer import Scorer
+    from eevee.searching.evaluation import MapFunction
+    from eevee.tables.table import ResultTable
+
+
+@dataclass(frozen=True)
+class Rival:
+    """Another searcher's subset, for comparison."""
+
+    method: str
+    benchmarks: tuple[str, ...]
+    error: float
+    asked: int
+
+
+@dataclass(frozen=True)
+class Selection(Recorded):
+    """A chosen subset, its error, and how far to trust it.
+
+    Args:
+        table: name of the table.
+        data_hash: hash of the table.
+        constraints: what the subset satisfies.
+        method: searcher.
+        scorer: meta-model.
+        objective: what the error measures.
+        settings: settings of the meta-model.
+        seed: of everything random.
+        benchmarks: the chosen ids, in the table's order.
+        error: error that the search reports, of the cells that the objective counts (optimistic: see `nested`).
+        stderr: its standard error over models.
+        unmeasured: leave-one-out error of the cells outside the subset, which its user does not measure.
+        unmeasured_stderr: its standard error over models.
+        choice: what leave-one-out compared, where it chose the scorer.
+        cost: total cost, where the table has costs.
+        better_randoms: share of random feasible subsets with a lower error.
+        randoms: how many random subsets that counts.
+        random_error: their mean error.
+        rival: greedy + swap's subset (plain greedy's where the method is greedy + swap itself).
+        asked: candidates whose error the search asked for.
+        scored: different candidates among them.
+        seconds: of the search itself.
+        importance: rise of the error without each member (the paper's figure 4).
+        nested: error on models that the search never saw; None where it was switched off.
+        curve: errors against the number of models.
+        winners: the best candidates and their errors.
+        warnings: what a reader must know, in plain words.
+    """
+
+    table: str
+    data_hash: str
+    constraints: Constraints
+    method: str
+    scorer: str
+    objective: str
+    settings: Scorer
+    seed: int
+    benchmarks: tuple[str, ...]
+    error: float
+    stderr: float
+    unmeasured: float
+    unmeasured_stderr: float
+    choice: Choice | None
+    cost: float | None
+    better_randoms: float
+    randoms: int
+    random_error: float
+    rival: Rival
+    asked: int
+    scored: int
+    seconds: float
+    importance: dict[str, float]
+    nested: Nested | None
+    curve: tuple[CurvePoint, ...]
+    winners: tuple[tuple[tuple[str, ...], float], ...]
+    warnings: tuple[str, ...] = field(default=())
+
+
+def select(
+    table: ResultTable,
+    k: int | None = None,
+    *,
+    budget: float | None = None,
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    one_per_family: bool = False,
+    cover: Sequence[str] = (),
+    method: str = "evolution",
+    scorer: Scorer | str | None = None,
+    objective: str = "all",
+    holdout: str = "model",
+    seed: int = 0,
+    generations: int = 20,
+    randoms: int = 1000,
+    nested: bool = True,
+    nested_method: str | None = None,
+    folds: int | None = None,
+    map_function: MapFunction = map,
+    journal: Path | None = None,
+    progress: Progress | None = None,
+) -> Selection:
+    """Choose the benchmarks that tell the rest.
+
+    Args:
+        table: results of models on all benchmarks.
+        k: how many to choose; may be left out where a budget is given.
+        budget: largest total cost.
+        include: ids that must be chosen.
+        exclude: ids that must not.
+        one_per_family: at most one of each family.
+        cover: task types that must be present; ("all",) for every one.
+        method: `evolution` (the paper's), `greedy`, `greedy-swap`, `random` or `exhaustive`.
+        scorer: the meta-model, or its name; `RidgeScorer()` by default; `auto` compares ridge, the Gaussian process and
+            their average by leave-one-out and says what it chose.
+        objective: of a scorer that is given by name, see `eevee.scorers.objectives`.
+        holdout: whom the held-out error is for: a `model` of families like the table's, one of a new `family`, or one
+            newer than all (`date`).
+        seed: of everything random: the same seed gives the same result.
+        generations: of the evolution, at most.
+        randoms: random subsets for the percentile.
+        nested: also search without each fold of models and measure there; also the learning curve.
+        nested_method: searcher inside the folds; by default the same where the scorer is quick on this table (greedy +
+            swap in place of an exhaustive search), and plain greedy otherwise.
+        folds: of the nested estimate, see `eevee.answers.nested.split_groups`.
+        map_function: spreads chunks of candidates, see `eevee.searching.executors`.
+        journal: file from which an interrupted search continues; the held-out searches keep theirs beside it.
+        progress: called as the search and what follows it advance.
+
+    Returns:
+        The subset with its error, its rank among random subsets, its greedy + swap rival and its held-out error.
+
+    Raises:
+        EeveeError: constraints that cannot be met; the message prints what is wrong and what was expected.
+
+    Example:
+        >>> from eevee import load_table
+        >>> chosen = select(load_table("gate"), k=2, method="greedy-swap", nested=False)
+        >>> len(chosen.benchmarks), chosen.error < chosen.random_error
+        (2, True)
+
+    Source: section 3 and algorithms 1-3 of the EEVEE paper. What is ours: the ridge meta-model as the default, the
+    percentile, the rival, the nested estimate, constraints.
+    """
+    require_holdout(table, holdout)
+    constraints = Constraints(k, budget, tuple(include), tuple(exclude), one_per_family, tuple(cover))
+    space = Space(table, constraints)
+    with sole_search(journal):
+        samples = sample_subsets(table, space, seed) if scorer == AUTO else []
+        meta, choice = resolve_scorer(scorer, table, samples, objective)
+        if meta.objective == "unselected" and k == len(table.benchmarks):
+            raise EeveeError(f"k is {k}, every benchmark: the objective 'unselected' then has nothing to predict")
+        data = standardise(table)
+        key = journal_key(table.hash, repr(meta))
+        quick = is_quick(meta, data)
+
+        def evaluator(path: Path | None = None) -> Evaluator:
+            return Evaluator(
+                meta,
+                data,
+                map_function=map_function,
+                journal=path,
+                key=key,
+                progress=progress,
+            )
+
+        evaluate = evaluator(journal)
+        started = time.perf_counter()
+        found = search(method, evaluate, space, seed=seed, generations=generations)
+        seconds = time.perf_counter() - started
+        scored = len(evaluate.cache)
+        generator = random.Random(seed + 1)
+        sample = evaluate([space.draw(generator) for _ in range(randoms)])
+        other = "greedy-swap" if method != "greedy-swap" else "greedy"
+        rival = search(other, evaluate, space, seed=seed, generations=generations)
+        inside = nested_method or _nested_method(method, quick)
+        honest: Nested | None = None
+        curve: tuple[CurvePoint, ...] = ()
+        if nested:
+            honest = nested_error(
+                table,
+                space,
+                meta,
+                method=inside,
+                seed=seed,
+                folds=folds,
+                holdout=holdout,
+                randoms=50 if quick else 10,
+                generations=generations,
+                map_function=map_function,
+                journal=journal,
+                key=key,
+                progress=progress,
+            )
+            curve = learning_curve(table, space, meta, seed=seed, repeats=8 if quick else 1, progress=progress)
+        error, stderr = unmeasured_error(meta, data, found.best)
+        names = table.benchmark_ids
+        costs = [benchmark.cost for benchmark in table.benchmarks]
+        return Selection(
+            table=table.name,
+            data_hash=table.hash,
+            constraints=constraints,
+            method=method,
+            scorer=meta.name,
+            objective=meta.objective,
+            settings=meta,
+            seed=seed,
+            benchmarks=tuple(names[i] for i in found.best),
+            error=found.error,
+            stderr=evaluate.stderr(found.best),
+            unmeasured=error,
+            unmeasured_stderr=stderr,
+            choice=choice,
+            cost=None if None in costs else sum(costs[i] or 0.0 for i in found.best),
+            better_randoms=sum(error < found.error for error in sample) / len(sample),
+            randoms=len(sample),
+            random_error=sum(sample) / len(sample),
+            rival=Rival(other, tuple(names[i] for i in rival.best), rival.error, rival.asked),
+            asked=found.asked,
+            scored=scored,
+            seconds=seconds,
+            importance=importance(table, [names[i] for i in found.best], scorer=meta),
+            nested=honest,
+            curve=curve,
+            winners=tuple((tuple(names[i] for i in candidate), error) for candidate, error in found.winners),
+            warnings=tuple(selection_warnings(table, found, rival, honest, curve)),
+        )
+
+
+def read_selection(path: str | Path, table: ResultTable, scorer: Scorer | None = None) -> Selection:
+    """Read a selection back from its JSON.
+
+    Args:
+        path: of the JSON.
+        table: that the selection was made from.
+        scorer: needed only where a scorer of your own made it: a file names no code to run.
+
+    Raises:
+        EeveeError: not a selection, one of another table, or of another scorer than the given; the message names the
+            file.
+    """
+    raw = read_result(path, table)
+    if raw.pop("result", None) != "Selection":
+        raise EeveeError(f"{path}: not a result of `eevee select`")
+    try:
+        nested = raw["nested"]
+        if nested is not None:
+            pairs = {key: tuple(pair) for key, pair in nested["per_model"].items()}
+            nested = Nested(**{**nested, "per_model": pairs, "loud": LoudCell(**nested["loud"])})
+        constraints: dict[str, Any] = {
+            key: tuple(v) if isinstance(v, list) else v for key, v in raw["constraints"].items()
+        }
+        raw |= {
+            "constraints": Constraints(**constraints),
+            "settings": _recorded_scorer(raw["scorer"], raw["settings"], scorer),
+            "rival": Rival(**{**raw["rival"], "benchmarks": tuple(raw["rival"]["benchmarks"])}),
+            "nested": nested,
+            "choice": None if raw["choice"] is None else Choice(**raw["choice"]),
+            "curve": tuple(CurvePoint(**point) for point in raw["curve"]),
+            "winners": tuple((tuple(names), error) for names, error in raw["winners"]),
+            "benchmarks": tuple(raw["benchmarks"]),
+            "warnings": tuple(raw["warnings"]),
+        }
+        return Selection(**raw)
+    except EeveeError as error:
+        raise EeveeError(f"{path}: {error}") from None
+    except (KeyError, TypeError, ValueError) as error:
+        raise EeveeError(f"{path}: not a complete selection ({type(error).__name__}: {error})") from None
+
+
+def _recorded_scorer(name: str, settings: dict[str, Any], given: Scorer | None) -> Scorer:
+    if given is not None:
+        if given.name != name:
+            raise EeveeError(f"made with the scorer {name!r}, and {given.name!r} is given")
+        return given
+    return recorded_scorer(name, settings)
+
+
+def _nested_method(method: str, quick: bool) -> str:
+    if not quick:
+        return "greedy"
+    return "greedy-swap" if method == "exhaustive" else method

@@ -1,0 +1,1 @@
+"""Which few items of a benchmark tell its score."""

@@ -1,0 +1,277 @@
+"""`choose_items`: the few test items of a benchmark that tell its score, with the error on held-out models."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from eevee.errors import EeveeError
+from eevee.items.anchors import METHODS, choose_anchors
+from eevee.items.irt import fit_abilities, fit_irt, sigmoid
+from eevee.tables.record import Recorded
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from jaxtyping import Float
+
+    from eevee.items.outcomes import Outcomes
+    from eevee.progress import Progress
+
+CURVE = np.linspace(-6.0, 6.0, 241)
+MIXES = (0.0, 0.25, 0.5, 0.75, 1.0)
+FOLDS = 10
+LEVEL = 0.9
+
+
+@dataclass(frozen=True)
+class BenchmarkItems:
+    """The chosen items of one benchmark, and all that a prediction from them needs.
+
+    Args:
+        benchmark: its id.
+        digest: of the data that the items belong to.
+        total: number of items of the benchmark.
+        unit: what a score of 1 is called.
+        items: ids of the chosen ones.
+        weights: by which their outcomes stand for all; they sum to one.
+        slope: of the items' two-parameter model.
+        offset: of it.
+        rest: mean chance of the items that were not chosen, at abilities from -6 to 6.
+        mix: share of the weighted mean in the estimate; the rest is the two-parameter model's.
+        method: how the items were chosen.
+        error: root mean squared error on held-out models, in the score's unit.
+        half: half-width of the interval, in the score's unit.
+        errors: the same error for each method that was compared, `random` among them.
+        models: number of models that this was learnt from.
+    """
+
+    benchmark: str
+    digest: str
+    total: int
+    unit: float
+    items: tuple[str, ...]
+    weights: tuple[float, ...]
+    slope: tuple[float, ...]
+    offset: tuple[float, ...]
+    rest: tuple[float, ...]
+    mix: float
+    method: str
+    error: float
+    half: float
+    errors: dict[str, float]
+    models: int
+
+
+@dataclass(frozen=True)
+class ItemChoice(Recorded):
+    """Items for each benchmark.
+
+    Args:
+        level: of the intervals.
+        seed: of folds and clusters.
+        benchmarks: by id.
+    """
+
+    level: float
+    seed: int
+    benchmarks: dict[str, BenchmarkItems]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A benchmark's whole score from some of its items, with the ends of its interval, in the score's unit."""
+
+    value: float
+    low: float
+    high: float
+
+
+def choose_items(
+    outcomes: Mapping[str, Outcomes],
+    *,
+    share: float = 0.05,
+    count: int | None = None,
+    method: str = "auto",
+    level: float = LEVEL,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> ItemChoice:
+    """Choose the items of each benchmark that tell its score best, and measure how well on held-out models.
+
+    Args:
+        outcomes: by benchmark, see `read_outcomes`.
+        share: of the items, in (0, 1]; the count is rounded down, at least 2.
+        count: of items, in place of the share.
+        method: `clusters`, `information` or `random` (see `eevee.items.anchors`); `auto` takes the one with the lowest
+            error on held-out models.
+        level: of the intervals, in (0, 1).
+        seed: of folds and clusters.
+        progress: called for each benchmark and fold.
+
+    Raises:
+        EeveeError: no benchmark, or settings that cannot be used; the message shows it.
+
+    Example:
+        >>> from eevee.items.outcomes import Outcomes
+        >>> generator = np.random.default_rng(0)
+        >>> chance = sigmoid(np.add.outer(generator.normal(size=20), generator.normal(size=400)))
+        >>> values = (generator.random(chance.shape) < chance).astype(float)
+        >>> toy = Outcomes("toy", tuple(f"m{i}" for i in range(20)), tuple(f"i{j}" for j in range(400)), values)
+        >>> chosen = choose_items({"toy": toy}, share=0.1).benchmarks["toy"]
+        >>> len(chosen.items), chosen.error < 0.08
+        (40, True)
+
+    Source: anchors and the mixed estimate follow tinyBenchmarks (Polo et al., 2024); the mix, the method and the
+        interval are chosen here on held-out models, by ten folds (or as many as there are models).
+    """
+    if not outcomes:
+        raise EeveeError("no outcomes; expected those of at least one benchmark")
+    if not (0 < share <= 1 and math.isfinite(share)):
+        raise EeveeError(f"share is {share}; expected a number above 0, at most 1")
+    if not 0 < level < 1:
+        raise EeveeError(f"level is {level}; expected a number between 0 and 1, exclusive")
+    if method != "auto" and method not in METHODS:
+        raise EeveeError(f"method {method!r}; expected one of auto, {', '.join(METHODS)}")
+    chosen = {}
+    for number, (key, one) in enumerate(outcomes.items()):
+        if progress is not None:
+            progress(f"items of {key}", number, len(outcomes))
+        size = max(2, int(share * len(one.items))) if count is None else count
+        chosen[key] = _choose(one, size, method, level, seed)
+    return ItemChoice(level, seed, chosen)
+
+
+def _choose(one: Outcomes, size: int, method: str, level: float, seed: int) -> BenchmarkItems:
+    methods = METHODS if method == "auto" else (*dict.fromkeys((method, "random")),)
+    truth = one.scores()
+    n = len(truth)
+    order = np.random.default_rng(seed).permutation(n)
+    parts = [order[f :: min(FOLDS, n)] for f in range(min(FOLDS, n))]
+    guesses = {name: np.empty((len(MIXES), n)) for name in methods}
+    for part in parts:
+        keep = np.setdiff1d(np.arange(n), part)
+        irt = fit_irt(one.values[keep])
+        for name in methods:
+            anchors, weights = choose_anchors(irt, size, name, np.random.default_rng(seed))
+            rest = np.delete(np.arange(len(one.items)), anchors)
+            curve = (
+                sigmoid(np.multiply.outer(CURVE, irt.slope[rest]) + irt.offset[rest]).mean(1) if len(rest) else CURVE
+            )
+            mean, model = _two_estimates(
+                one.values[np.ix_(part, anchors)],
+                weights,
+                irt.slope[anchors],
+                irt.offset[anchors],
+                curve,
+                len(one.items),
+            )
+            for row, mix in enumerate(MIXES):
+                guesses[name][row, part] = mix * mean + (1 - mix) * model
+    best = {name: int(((guess - truth) ** 2).mean(1).argmin()) for name, guess in guesses.items()}
+    errors = {name: float(np.sqrt(((guesses[name][best[name]] - truth) ** 2).mean())) for name in methods}
+    name = min(methods, key=lambda key: errors[key]) if method == "auto" else method
+    off = np.sort(np.abs(guesses[name][best[name]] - truth))
+    rank = min(n, math.ceil(level * (n + 1))) - 1
+    irt = fit_irt(one.values)
+    anchors, weights = choose_anchors(irt, size, name, np.random.default_rng(seed))
+    rest = np.delete(np.arange(len(one.items)), anchors)
+    curve = irt.probability(CURVE)[:, rest].mean(1) if len(rest) else np.zeros(len(CURVE))
+    return BenchmarkItems(
+        benchmark=one.benchmark,
+        digest=one.digest,
+        total=len(one.items),
+        unit=one.unit,
+        items=tuple(one.items[i] for i in anchors),
+        weights=tuple(float(w) for w in weights),
+        slope=tuple(float(x) for x in irt.slope[anchors]),
+        offset=tuple(float(x) for x in irt.offset[anchors]),
+        rest=tuple(float(x) for x in curve),
+        mix=MIXES[best[name]],
+        method=name,
+        error=errors[name] * one.unit,
+        half=float(off[rank]) * one.unit,
+        errors={key: value * one.unit for key, value in errors.items()},
+        models=n,
+    )
+
+
+def estimate(chosen: BenchmarkItems, outcomes: Mapping[str, float]) -> Estimate:
+    """A benchmark's whole score from a model's outcomes on the chosen items.
+
+    Args:
+        chosen: what `choose_items` chose for the benchmark.
+        outcomes: by item id, 0 to 1; all chosen items must be there, and no others.
+
+    Raises:
+        EeveeError: items that are missing or were not chosen, or a value outside 0 to 1; the message shows it.
+    """
+    missing = [key for key in chosen.items if key not in outcomes]
+    if missing or len(outcomes) != len(chosen.items):
+        other = [key for key in outcomes if key not in set(chosen.items)]
+        raise EeveeError(
+            f"{chosen.benchmark}: {len(missing)} of the {len(chosen.items)} chosen items are missing"
+            f"{f' ({missing[0]!r})' if missing else ''}, {len(other)} were not chosen"
+            f"{f' ({other[0]!r})' if other else ''}"
+        )
+    values = np.array([[float(outcomes[key]) for key in chosen.items]])
+    if not ((values >= 0) & (values <= 1)).all():
+        raise EeveeError(f"{chosen.benchmark}: an outcome is outside 0 to 1")
+    mean, model = _two_estimates(
+        values,
+        np.array(chosen.weights),
+        np.array(chosen.slope),
+        np.array(chosen.offset),
+        np.array(chosen.rest),
+        chosen.total,
+    )
+    value = float(chosen.mix * mean[0] + (1 - chosen.mix) * model[0]) * chosen.unit
+    return Estimate(value, max(0.0, value - chosen.half), min(chosen.unit, value + chosen.half))
+
+
+def read_items(path: str | Path) -> ItemChoice:
+    """Read a choice of items back from its JSON.
+
+    Raises:
+        EeveeError: not a file that `eevee items` wrote; the message names it.
+    """
+    where = Path(path)
+    try:
+        raw: Any = json.loads(where.read_text(encoding="utf-8"))
+        if raw.get("result") != "ItemChoice":
+            raise EeveeError(f"{where}: not a result of `eevee items`")
+        benchmarks = {}
+        for key, one in raw["benchmarks"].items():
+            parts: dict[str, Any] = {n: tuple(part) if isinstance(part, list) else part for n, part in one.items()}
+            benchmarks[key] = BenchmarkItems(**parts)
+        return ItemChoice(float(raw["level"]), int(raw["seed"]), benchmarks)
+    except OSError as error:
+        raise EeveeError(f"{where}: cannot be read ({error.strerror})") from None
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        if isinstance(error, EeveeError):
+            raise
+        raise EeveeError(f"{where}: not a result of `eevee items` ({type(error).__name__}: {error})") from None
+
+
+def _two_estimates(
+    values: Float[np.ndarray, "n count"],
+    weights: Float[np.ndarray, " count"],
+    slope: Float[np.ndarray, " count"],
+    offset: Float[np.ndarray, " count"],
+    rest: Float[np.ndarray, " curve"],
+    total: int,
+) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    """The weighted mean over the anchors, and the two-parameter model's: anchors as they are, the rest by ability."""
+    seen = ~np.isnan(values)
+    filled, mask = np.where(seen, values, 0.0), seen.astype(np.float64)
+    mean = (filled * weights).sum(1) / np.maximum((mask * weights).sum(1), 1e-12)
+    ability = fit_abilities(filled, mask, slope, offset)
+    expected = sigmoid(np.multiply.outer(ability, slope) + offset)
+    anchors = np.where(seen, values, expected).sum(1)
+    others = np.interp(ability, CURVE, rest) * (total - len(weights))
+    return mean, (anchors + others) / total

@@ -1,0 +1,1 @@
+"""Meta-models: how well a subset of the benchmarks predicts the rest."""

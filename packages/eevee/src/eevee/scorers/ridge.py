@@ -1,0 +1,343 @@
+"""The ridge meta-model: every leave-one-model-out prediction in closed form, for many candidates at once."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import torch
+
+from eevee.errors import EeveeError
+from eevee.scorers.bordered import PART, Fits, extended_errors, in_threads, shared_bases
+from eevee.scorers.objectives import Objective, require_objective
+from eevee.scorers.residuals import padded_columns, residual_errors, unselected
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from jaxtyping import Float, Int
+    from torch import Tensor
+
+    from eevee.tables.standard import Standardised
+
+BATCH_BYTES = 2 << 20
+QUICK_CELLS = 5_000
+SILENT = 1e-9  # the penalty of an intercept: next to none, so that a target without a row stays solvable
+
+
+@dataclass(frozen=True)
+class RidgeScorer:
+    r"""Error of predicting a table from some of its columns by ridge regression, leaving one model (group) out.
+
+    With inputs $X$ (chosen columns), targets $Y$ (all columns), both standardised, an intercept without penalty, and
+    $H = \frac1n 11^\top + X (X^\top X + \alpha I)^{-1} X^\top$, the residual of model i from the fit without it is
+    $((I - H) Y)_i / (1 - H_{ii})$, and of a group g $(I - H_{gg})^{-1} ((I - H) Y)_g$: nothing is refitted.
+
+    Args:
+        alpha: ridge penalty on standardised columns, > 0.
+        objective: see `eevee.scorers.objectives`.
+
+    Numerics: float64. A missing target cell is left out of the fit of its own column, exactly; a missing input cell
+        counts as
+    the column's mean. Standardisation uses all models, as in algorithm 1; held-out honesty is `eevee.answers.nested`'s.
+
+    Source: the scoring step of algorithm 1 of the EEVEE paper with its network replaced by ridge regression; the
+    leave-one-out identity is textbook linear algebra.
+    """
+
+    alpha: float = 1.0
+    objective: Objective = "all"
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.alpha) and self.alpha > 0):
+            raise EeveeError(f"alpha is {self.alpha}; expected a finite number > 0")
+        require_objective(self.objective)
+
+    @property
+    def name(self) -> str:
+        """Name in prints and results."""
+        return "ridge"
+
+    def quick(self, data: Standardised) -> bool:
+        """True for tables of up to 5,000 cells without gaps."""
+        return data.complete and data.values.size <= QUICK_CELLS
+
+    def residuals(
+        self, data: Standardised, candidates: Sequence[Sequence[int]]
+    ) -> Float[np.ndarray, "b models metrics"]:
+        """Prediction minus truth of each model from the fit without its group; zero where a target is missing."""
+        return held_out_residuals(data, candidates, self.alpha).numpy()
+
+    def spread(
+        self, data: Standardised, candidate: Sequence[int], inputs: Float[np.ndarray, "m metrics"]
+    ) -> Float[np.ndarray, " m"]:
+        r"""$\sqrt{1 + h}$ with the leverage h of each row, by the columns that it has."""
+        columns = np.array(data.metric_columns(candidate))
+        given = ~np.isnan(inputs[:, columns])
+        out = np.empty(len(inputs))
+        for pattern in np.unique(given, axis=0):
+            rows = np.flatnonzero((given == pattern).all(axis=1))
+            present = columns[pattern]
+            x, new = data.values[:, present], inputs[np.ix_(rows, present)]
+            inverse = np.linalg.inv(x.T @ x + self.alpha * np.eye(len(present)))
+            out[rows] = np.sqrt(1 + 1 / len(x) + np.einsum("mi,ij,mj->m", new, inverse, new))
+        return out
+
+    def held_out_spread(self, data: Standardised, candidate: Sequence[int]) -> Float[np.ndarray, " models"]:
+        """`spread` of each model by the fit without its group."""
+        x = data.values[:, data.metric_columns(candidate)]
+        weights = np.linalg.solve(x.T @ x + self.alpha * np.eye(x.shape[1]), x.T)
+        leverage = (x * weights.T).sum(axis=1) + 1 / len(x)
+        out = leverage / (1 - leverage)
+        for members in data.twins:
+            hat = x[members] @ weights[:, members] + 1 / len(x)
+            out[members] = np.diagonal(np.linalg.solve(np.eye(len(members)) - hat, hat))
+        return np.asarray(np.sqrt(1 + out))
+
+    def score(self, data: Standardised, candidates: Sequence[Sequence[int]]) -> Float[np.ndarray, "b 2"]:
+        """Errors and standard errors of candidates.
+
+        Args:
+            data: the standardised table.
+            candidates: benchmark positions of each candidate.
+
+        Returns:
+            Float array (candidates, 2): error and its standard error over models.
+        """
+        if not candidates:
+            return np.zeros((0, 2))
+        out = np.empty((len(candidates), 2))
+        if not data.complete:
+            in_threads(self._tasks(data, candidates, out))
+            return out
+        lengths = np.array([len(columns) for columns in data.columns])
+        if lengths.max() == 1:
+            widths = np.fromiter(map(len, candidates), np.int64, len(candidates))
+        else:
+            widths = np.array([int(lengths[list(candidate)].sum()) for candidate in candidates])
+        order = np.argsort(widths, kind="stable")
+        n, p = data.values.shape
+        d = int(widths.max())
+        plain = data.complete and not data.twins and self.objective in ("all", "unselected")
+        step = max(1, BATCH_BYTES // (n * (p + d) * 8))
+        for start in range(0, len(candidates), step):
+            chosen = order[start : start + step]
+            batch = [candidates[int(i)] for i in chosen]
+            if plain:
+                out[chosen] = self._plain_errors(data, batch)
+                continue
+            self._fill(data, candidates, chosen, out)
+        return out
+
+    def _tasks(
+        self, data: Standardised, candidates: Sequence[Sequence[int]], out: Float[np.ndarray, "b 2"]
+    ) -> list[Callable[[], None]]:
+        """What fills `out` on a table with gaps: candidates that share all but one column together, others in batches.
+
+        The split does not depend on the number of threads, so neither does a result.
+        """
+        tasks: list[Callable[[], None]] = []
+        rest = set(range(len(candidates)))
+        if not data.twins and self.objective in ("all", "unselected") and all(len(c) == 1 for c in data.columns):
+            for base, members in shared_bases([tuple(sorted(data.metric_columns(c))) for c in candidates]):
+                rest -= {number for number, _ in members}
+                tasks += [
+                    partial(self._extend, data, base, members[i : i + PART], out) for i in range(0, len(members), PART)
+                ]
+        widths = {i: len(data.metric_columns(candidates[i])) for i in rest}
+        order = np.array(sorted(rest, key=lambda i: (widths[i], i)), dtype=np.int64)
+        n, p = data.values.shape
+        d = max(widths.values(), default=0)
+        step = max(1, BATCH_BYTES // ((n + p) * (d + 1) * (d + 2) * 8))
+        batches = [order[i : i + step] for i in range(0, len(order), step)]
+        return tasks + [partial(self._fill, data, candidates, batch, out) for batch in batches]
+
+    def _extend(
+        self, data: Standardised, base: Sequence[int], members: list[tuple[int, int]], out: Float[np.ndarray, "b 2"]
+    ) -> None:
+        inputs, inverse, residual, leverage = _masked_fits(data, torch.tensor([base], dtype=torch.int64), self.alpha)
+        fits = Fits(inputs[0], inverse[0], residual[0], leverage[0])
+        added = [column for _, column in members]
+        errors = extended_errors(data, fits, base, added, alpha=self.alpha, unselected=self.objective == "unselected")
+        out[[number for number, _ in members]] = torch.stack(errors, dim=1).numpy()
+
+    def _fill(
+        self,
+        data: Standardised,
+        candidates: Sequence[Sequence[int]],
+        chosen: Int[np.ndarray, " c"],
+        out: Float[np.ndarray, "b 2"],
+    ) -> None:
+        batch = [candidates[int(i)] for i in chosen]
+        errors = residual_errors(data, batch, held_out_residuals(data, batch, self.alpha), self.objective)
+        out[chosen] = torch.stack(errors, dim=1).numpy()
+
+    def _plain_errors(self, data: Standardised, batch: list[Sequence[int]]) -> Float[np.ndarray, "b 2"]:
+        """Squared errors without gaps and groups: the division by 1 - H is left until the metrics are summed."""
+        full = _full_fits(data, padded_columns(data, batch), self.alpha)
+        weight = data.varies.astype(np.float64)
+        counted = weight * unselected(data, batch).numpy() if self.objective == "unselected" else weight[None]
+        squares = full.residual
+        squares *= squares
+        share = counted.sum(axis=1).clip(1e-300)
+        by_model = (squares @ counted[:, :, None])[:, :, 0] / (1 - full.leverage) ** 2 / share[:, None]
+        n = by_model.shape[1]
+        return np.stack([by_model.mean(axis=1), by_model.std(axis=1, ddof=1) / math.sqrt(n)], axis=1)
+
+    def predict(
+        self, data: Standardised, candidate: Sequence[int], inputs: Float[np.ndarray, "m metrics"]
+    ) -> Float[np.ndarray, "m metrics"]:
+        """Predict whole rows of models that took no part in `data` from their candidate columns.
+
+        Args:
+            data: the standardised table of the models to learn from.
+            candidate: benchmark positions.
+            inputs: standardised rows, NaN where missing; only the candidate's columns are read. A row that lacks some
+                of them is predicted by a fit on those that it has.
+        """
+        columns = np.array(data.metric_columns(candidate))
+        given = ~np.isnan(inputs[:, columns])
+        normal, moments = normal_equations(data, columns, self.alpha)
+        out = np.empty((len(inputs), data.values.shape[1]))
+        for pattern in np.unique(given, axis=0):
+            rows = np.flatnonzero((given == pattern).all(axis=1))
+            coefficients = solve_for(normal, moments, np.flatnonzero(pattern))
+            out[rows] = inputs[np.ix_(rows, columns[pattern])] @ coefficients[:-1] + coefficients[-1]
+        return out
+
+
+def normal_equations(
+    data: Standardised, columns: Sequence[int] | np.ndarray, alpha: float
+) -> tuple[Float[np.ndarray, "1|metrics d+1 d+1"], Float[np.ndarray, "metrics d+1"]]:
+    """What the ridge fit of every metric on some columns solves; the last row is the intercept, without penalty.
+
+    Without gaps all metrics share one matrix.
+    """
+    n, p = data.values.shape
+    inputs = np.concatenate([data.values[:, list(columns)], np.ones((n, 1))], axis=1)
+    penalty = np.diag([alpha] * len(columns) + [SILENT])
+    if data.complete:
+        return (inputs.T @ inputs + penalty)[None], data.values.T @ inputs
+    mask = data.mask.astype(np.float64)
+    products = (inputs[:, :, None] * inputs[:, None, :]).reshape(n, -1)
+    return (mask.T @ products).reshape(p, *penalty.shape) + penalty, (mask * data.values).T @ inputs
+
+
+def solve_for(
+    normal: Float[np.ndarray, "1|metrics d+1 d+1"], moments: Float[np.ndarray, "metrics d+1"], present: np.ndarray
+) -> Float[np.ndarray, "s+1 metrics"]:
+    """Coefficients of the fit on some of the columns of `normal_equations`; the last row is the intercept."""
+    kept = np.append(present, normal.shape[-1] - 1)
+    part = normal[:, kept[:, None], kept]
+    if len(part) == 1:
+        return np.asarray(np.linalg.solve(part[0], moments[:, kept].T))
+    return np.asarray(np.linalg.solve(part, moments[:, kept, None])[..., 0].T)
+
+
+def fit(data: Standardised, columns: Sequence[int] | np.ndarray, alpha: float) -> Float[np.ndarray, "d+1 metrics"]:
+    """Ridge coefficients of every metric on some columns; the last row is the intercept, which has no penalty."""
+    normal, moments = normal_equations(data, columns, alpha)
+    return solve_for(normal, moments, np.arange(len(columns)))
+
+
+def held_out_residuals(
+    data: Standardised, batch: Sequence[Sequence[int]], alpha: float = 1.0
+) -> Float[Tensor, "b models metrics"]:
+    """Prediction minus truth for every model, from the ridge fit without its group.
+
+    Args:
+        data: the standardised table.
+        batch: benchmark positions of each candidate; sizes may differ.
+        alpha: ridge penalty, > 0.
+
+    Returns:
+        Residuals in standard deviations; zero where a target is missing.
+    """
+    return residuals_from_columns(data, padded_columns(data, batch), alpha)
+
+
+def residuals_from_columns(
+    data: Standardised, index: Int[np.ndarray, "b d"], alpha: float
+) -> Float[Tensor, "b models metrics"]:
+    """`held_out_residuals` for candidates given by their metric columns."""
+    if data.complete:
+        return torch.from_numpy(_complete(data, index, alpha))
+    return _masked(data, torch.from_numpy(index), alpha)
+
+
+class _Fit(NamedTuple):
+    """Residuals of the full fits (before leaving anything out), leverages, and what group residuals need."""
+
+    residual: Float[np.ndarray, "b n p"]
+    leverage: Float[np.ndarray, "b n"]
+    weights: Float[np.ndarray, "b d n"]
+    inputs: Float[np.ndarray, "b d n"]
+
+
+def _full_fits(data: Standardised, index: Int[np.ndarray, "b d"], alpha: float) -> _Fit:
+    """Fits without gaps, in numpy: matrices this small only lose by torch's threads when cores are busy."""
+    n = data.values.shape[0]
+    padded = np.concatenate([data.values, np.zeros((n, 1))], axis=1)
+    gram = padded.T @ padded
+    inputs = np.ascontiguousarray(padded.T)[index]
+    normal = gram[index[:, :, None], index[:, None, :]]
+    steps = np.arange(index.shape[1])
+    normal[:, steps, steps] += alpha
+    weights = np.linalg.inv(normal) @ inputs  # what each model's row multiplies
+    residual = weights.transpose(0, 2, 1) @ gram[index][:, :, :-1]
+    residual -= data.values
+    return _Fit(residual, (weights * inputs).sum(axis=1) + 1 / n, weights, inputs)
+
+
+def _complete(data: Standardised, index: Int[np.ndarray, "b d"], alpha: float) -> Float[np.ndarray, "b n p"]:
+    full = _full_fits(data, index, alpha)
+    out = full.residual / (1 - full.leverage)[:, :, None]
+    for members in data.twins:
+        hat = full.weights[:, :, members].transpose(0, 2, 1) @ full.inputs[:, :, members] + 1 / len(data.values)
+        out[:, members] = np.linalg.solve(np.eye(len(members)) - hat, full.residual[:, members])
+    return np.asarray(out)
+
+
+def _masked_fits(
+    data: Standardised, index: Int[Tensor, "b d"], alpha: float
+) -> tuple[Float[Tensor, "b n q"], Float[Tensor, "b p q q"], Float[Tensor, "b n p"], Float[Tensor, "b n p"]]:
+    """Inputs, inverse normal matrices, residuals and leverages of the fits of every target on the rows that have it."""
+    values = torch.from_numpy(data.values)
+    mask = torch.from_numpy(data.mask).to(values.dtype)
+    n, p = values.shape
+    padded = torch.cat([values, values.new_zeros(n, 1)], dim=1)
+    batch, width = index.shape
+    inputs = torch.cat([padded[:, index].transpose(0, 1), values.new_ones(batch, n, 1)], dim=2)  # (b, n, d + 1)
+    upper = torch.triu_indices(width + 1, width + 1)
+    squares = inputs[:, :, upper[0]] * inputs[:, :, upper[1]]  # (b, n, m): the upper half of x x'
+    normal = values.new_empty(batch, p, width + 1, width + 1)
+    sums = mask.T @ squares
+    normal[:, :, upper[0], upper[1]] = sums
+    normal[:, :, upper[1], upper[0]] = sums
+    diagonal = normal.diagonal(dim1=-2, dim2=-1)
+    diagonal[..., :-1] += alpha
+    diagonal[..., -1] += SILENT
+    inverse = torch.from_numpy(np.linalg.inv(normal.numpy()))  # half the time of torch's at this size
+    moments = (mask * values).T @ inputs  # (b, p, d + 1)
+    coefficients = (inverse @ moments[..., None])[..., 0]
+    residual = (inputs @ coefficients.transpose(1, 2)).sub_(values).mul_(mask)
+    twice = torch.where(upper[0] == upper[1], 1.0, 2.0).to(values.dtype)
+    leverage = squares @ (inverse[:, :, upper[0], upper[1]] * twice).transpose(1, 2)
+    return inputs, inverse, residual, leverage.mul_(mask)
+
+
+def _masked(data: Standardised, index: Int[Tensor, "b d"], alpha: float) -> Float[Tensor, "b n p"]:
+    inputs, inverse, residual, leverage = _masked_fits(data, index, alpha)
+    mask = torch.from_numpy(data.mask).to(residual.dtype)
+    out = residual / (1 - leverage)
+    for members in data.twins:
+        rows = inputs[:, members]
+        seen = mask[members].T  # (p, g)
+        hat = torch.einsum("bgi,bpij,bhj->bpgh", rows, inverse, rows)
+        system = torch.eye(len(members), dtype=out.dtype) - hat * seen[:, :, None] * seen[:, None, :]
+        solved = torch.linalg.solve(system, residual[:, members].transpose(1, 2)[..., None])
+        out[:, members] = solved[..., 0].transpose(1, 2)
+    return out

@@ -1,0 +1,1 @@
+"""Which subsets may be chosen, and the searchers that look for the best."""

@@ -1,0 +1,127 @@
+"""The plain searchers: greedy, greedy + swap, random, exhaustive."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import TYPE_CHECKING, Literal, get_args
+
+from eevee.errors import EeveeError
+from eevee.searching.evolution import Found, evolve
+
+if TYPE_CHECKING:
+    from eevee.searching.evaluation import Evaluator
+    from eevee.searching.space import Candidate, Space
+
+Method = Literal["evolution", "greedy", "greedy-swap", "random", "exhaustive"]
+METHODS: tuple[str, ...] = get_args(Method)
+KEPT = 50
+
+
+def search(
+    method: str, evaluate: Evaluator, space: Space, *, seed: int, generations: int = 20, limit: int = 6_000_000
+) -> Found:
+    """Search with the named method.
+
+    Args:
+        method: one of `METHODS`.
+        evaluate: the cached scorer.
+        space: the feasible subsets.
+        seed: of the random draws; greedy and exhaustive draw none.
+        generations: of the evolution.
+        limit: largest number of subsets that an exhaustive search may look at.
+
+    Raises:
+        EeveeError: an unknown method, or too many subsets for `exhaustive`.
+    """
+    if method == "evolution":
+        return evolve(evaluate, space, seed=seed, generations=generations)
+    if method in ("greedy", "greedy-swap"):
+        return greedy(evaluate, space, swap=method == "greedy-swap")
+    if method == "random":
+        return draw(evaluate, space, seed=seed, count=6500)
+    if method == "exhaustive":
+        return exhaust(evaluate, space, limit=limit)
+    raise EeveeError(f"method {method!r}; expected one of {', '.join(METHODS)}")
+
+
+def greedy(evaluate: Evaluator, space: Space, *, swap: bool) -> Found:
+    """Add the benchmark that lowers the error most, until full; with `swap`, then exchange members while that helps.
+
+    With a budget and no k, adding stops where nothing fits; the best feasible subset on the way is returned.
+    """
+    start = evaluate.asked
+    evaluate.expected = 0
+    seen: dict[Candidate, float] = {}
+    history: list[float] = []
+    current: Candidate = space.include
+    while space.k is None or len(current) < space.k:
+        grown = space.additions(current)
+        if not grown:
+            break
+        errors = evaluate(grown)
+        error, current = min(zip(errors, grown, strict=True))
+        if space.feasible(current):
+            seen[current] = error
+        history.append(error)
+    if not seen:
+        seen[current] = evaluate([current])[0]
+    current = min(seen, key=lambda c: (seen[c], c))
+    improved = swap
+    while improved:
+        improved = False
+        for out in current:
+            if out in space.include:
+                continue
+            options = space.swaps(current, out)
+            if not options:
+                continue
+            errors = evaluate(options)
+            seen.update(zip(options, errors, strict=True))
+            error, best = min(zip(errors, options, strict=True))
+            if error < seen[current] - 1e-12:
+                current, improved = best, True
+                history.append(error)
+    return _found(seen, history, evaluate.asked - start, best=current)
+
+
+def draw(evaluate: Evaluator, space: Space, *, seed: int, count: int) -> Found:
+    """Score random feasible subsets."""
+    if count < 1:
+        raise EeveeError(f"count is {count}; expected at least 1")
+    generator = random.Random(seed)
+    start = evaluate.asked
+    evaluate.expected = start + count
+    candidates = [space.draw(generator) for _ in range(count)]
+    errors = evaluate(candidates)
+    return _found(dict(zip(candidates, errors, strict=True)), [min(errors)], evaluate.asked - start)
+
+
+def exhaust(evaluate: Evaluator, space: Space, *, limit: int = 6_000_000, step: int = 20_000) -> Found:
+    """Score every feasible subset.
+
+    Raises:
+        EeveeError: more than `limit` subsets; the message gives their number.
+
+    Numerics: errors of all but the best are forgotten, so that memory stays flat.
+    """
+    if space.upper_count() > limit:
+        raise EeveeError(f"{space.upper_count()} subsets; an exhaustive search looks at no more than {limit}")
+    everything = space.every()
+    best: list[tuple[float, Candidate]] = []
+    total = 0
+    while batch := list(itertools.islice(everything, step)):
+        scores = evaluate.scorer.score(evaluate.data, batch)
+        total += len(batch)
+        ranked = scores[:, 0].argsort(kind="stable")[:KEPT]
+        best = sorted([*best, *((float(scores[i, 0]), batch[i]) for i in ranked)])[:KEPT]
+        if evaluate.progress is not None:
+            evaluate.progress("search", total, space.upper_count())
+    evaluate([candidate for _, candidate in best])
+    return _found({c: e for e, c in best}, [best[0][0]], total)
+
+
+def _found(seen: dict[Candidate, float], history: list[float], asked: int, best: Candidate | None = None) -> Found:
+    ranked = sorted(seen.items(), key=lambda item: (item[1], item[0]))[:KEPT]
+    top = ranked[0] if best is None else (best, seen[best])
+    return Found(top[0], top[1], tuple(ranked), tuple(history), asked)

@@ -1,0 +1,255 @@
+"""The subsets that may be chosen: size, budget, must-haves, exclusions, one per family, coverage of tasks."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from eevee.errors import EeveeError
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Iterator, Sequence
+
+    from eevee.tables.table import ResultTable
+
+Candidate = tuple[int, ...]
+DRAWS = 200
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """What a subset must satisfy.
+
+    Args:
+        k: number of benchmarks; with a budget and no k, any number that the budget pays for.
+        budget: largest total cost, in the unit of the table's costs.
+        include: benchmark ids that every subset contains.
+        exclude: benchmark ids that none contains.
+        one_per_family: at most one benchmark of each family.
+        cover: task types of which at least one benchmark must be present; ("all",) for every task of the table.
+    """
+
+    k: int | None = None
+    budget: float | None = None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    one_per_family: bool = False
+    cover: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data, for JSON."""
+        return asdict(self)
+
+
+class Space:
+    """All feasible subsets of one table, as sorted tuples of benchmark positions.
+
+    Args:
+        table: the results; costs are needed only with a budget.
+        constraints: what a subset must satisfy.
+
+    Raises:
+        EeveeError: k below 1 or above the number of benchmarks, include and exclude that clash or do not fit into k,
+            an unknown id or task, a budget that no subset fits (the message gives the cheapest feasible one).
+
+    Example:
+        >>> from eevee import load_table
+        >>> space = Space(load_table("gate"), Constraints(k=2, include=("acdc",)))
+        >>> space.count()
+        29
+    """
+
+    def __init__(self, table: ResultTable, constraints: Constraints) -> None:
+        self.constraints = constraints
+        self.ids = table.benchmark_ids
+        count = len(self.ids)
+        self.include = table.positions(constraints.include)
+        excluded = table.positions(constraints.exclude)
+        clash = [self.ids[i] for i in self.include if i in excluded]
+        if clash:
+            raise EeveeError(f"benchmark {clash[0]!r} is both included and excluded")
+        self.pool = tuple(i for i in range(count) if i not in excluded)
+        self.k, self.budget = constraints.k, constraints.budget
+        if self.k is None and self.budget is None:
+            raise EeveeError("neither k nor a budget is given; expected at least one of them")
+        if self.k is not None and not 1 <= self.k <= len(self.pool):
+            raise EeveeError(f"k is {self.k}; expected 1 to {len(self.pool)}, the number of benchmarks to choose from")
+        if self.k is not None and len(self.include) > self.k:
+            raise EeveeError(f"{len(self.include)} benchmarks must be included, but k is {self.k}")
+        self.costs = [0.0] * count
+        if self.budget is not None:
+            if math.isnan(self.budget) or self.budget <= 0:
+                raise EeveeError(f"the budget is {self.budget}; expected a number > 0")
+            self.costs = [table.costs[key] for key in self.ids]
+        self.families = [b.family if constraints.one_per_family else b.id for b in table.benchmarks]
+        self.tasks = [b.task for b in table.benchmarks]
+        known = sorted({task for task in self.tasks if task})
+        self.cover = tuple(known) if constraints.cover == ("all",) else constraints.cover
+        for task in self.cover:
+            if task not in known:
+                raise EeveeError(f"unknown task {task!r} to cover; the table has: {', '.join(known) or 'none'}")
+        self.free = self.budget is None and not self.cover and not constraints.one_per_family
+        self.swappable = tuple(i for i in self.pool if i not in self.include)
+        least = self._cheapest(self.include)
+        if least is None:
+            raise EeveeError(f"no subset satisfies {self._words()}")
+        if self.budget is not None and self._cost(least) > self.budget + 1e-9:
+            names = ", ".join(self.ids[i] for i in least)
+            raise EeveeError(
+                f"the budget is {self.budget:g}, but the cheapest feasible subset costs {self._cost(least):g} ({names})"
+            )
+
+    def feasible(self, candidate: Sequence[int]) -> bool:
+        """Whether a subset satisfies every constraint."""
+        chosen = set(candidate)
+        if len(chosen) != len(candidate) or not chosen or not chosen <= set(self.pool):
+            return False
+        if not chosen >= set(self.include) or (self.k is not None and len(chosen) != self.k):
+            return False
+        if len({self.families[i] for i in chosen}) < len(chosen):
+            return False
+        if not set(self.cover) <= {self.tasks[i] for i in chosen}:
+            return False
+        return self.budget is None or self._cost(candidate) <= self.budget + 1e-9
+
+    def completable(self, partial: Sequence[int]) -> bool:
+        """Whether more benchmarks can be added to a subset so that it becomes feasible."""
+        if self.free:
+            return self.k is None or len(partial) <= self.k
+        if len({self.families[i] for i in partial}) < len(partial):
+            return False
+        least = self._cheapest(tuple(partial))
+        return least is not None and (self.budget is None or self._cost(least) <= self.budget + 1e-9)
+
+    def additions(self, partial: Candidate) -> list[Candidate]:
+        """Every subset with one more benchmark that can still become feasible."""
+        grown = [tuple(sorted((*partial, i))) for i in self.swappable if i not in partial]
+        return [candidate for candidate in grown if self.completable(candidate)]
+
+    def swaps(self, candidate: Candidate, out: int) -> list[Candidate]:
+        """Every feasible subset with benchmark `out` replaced by another."""
+        rest = [i for i in candidate if i != out]
+        swapped = [tuple(sorted((*rest, i))) for i in self.swappable if i not in candidate]
+        return swapped if self.free else [c for c in swapped if self.feasible(c)]
+
+    def draw(self, generator: random.Random) -> Candidate:
+        """A random feasible subset: uniform over all of them with k alone; otherwise built up at random.
+
+        Numerics: with tight constraints, where 200 draws in a row are infeasible, a random walk of swaps from the
+            cheapest
+        feasible subset; its distribution is close to uniform, not exactly so.
+        """
+        for _ in range(DRAWS):
+            if self.k is not None:
+                room = self.k - len(self.include)
+                candidate = tuple(sorted((*self.include, *generator.sample(self.swappable, room))))
+            else:
+                candidate = self._filled(self.include, generator)
+            if self.free or self.feasible(candidate):
+                return candidate
+        candidate = self._cheapest(self.include) or ()
+        for _ in range(20 * max(1, len(candidate))):
+            candidate = self.mutated(candidate, generator)
+        return candidate
+
+    def mutated(self, candidate: Candidate, generator: random.Random) -> Candidate:
+        """A feasible subset with one benchmark replaced at random (algorithm 2); without k also one more or one fewer.
+
+        The candidate itself comes back where 200 draws find no feasible replacement.
+        """
+        members = set(candidate)
+        outs = [i for i in candidate if i not in self.include] if self.include else list(candidate)
+        ins = len(self.swappable) - len(outs)
+        for _ in range(DRAWS):
+            move = "swap" if self.k is not None else generator.choice(("swap", "grow", "shrink"))
+            if (move != "grow" and not outs) or (move != "shrink" and not ins):
+                continue
+            kept = list(candidate)
+            if move != "grow":
+                kept.remove(generator.choice(outs))
+            if move != "shrink":
+                added = generator.choice(self.swappable)
+                while added in members:
+                    added = generator.choice(self.swappable)
+                kept.append(added)
+            mutant = tuple(sorted(kept))
+            if self.free or self.feasible(mutant):
+                return mutant
+        return candidate
+
+    def count(self) -> int | None:
+        """Number of feasible subsets; None where only enumeration would tell."""
+        if self.k is None or not self.free:
+            return None
+        return math.comb(len(self.swappable), self.k - len(self.include))
+
+    def upper_count(self) -> int:
+        """Number of subsets that an exhaustive search looks at."""
+        n = len(self.swappable)
+        return 2**n if self.k is None else math.comb(n, self.k - len(self.include))
+
+    def every(self) -> Iterator[Candidate]:
+        """All feasible subsets, in order."""
+        n = len(self.swappable)
+        sizes = range(n + 1) if self.k is None else (self.k - len(self.include),)
+        for size in sizes:
+            for extra in itertools.combinations(self.swappable, size):
+                candidate = extra if not self.include else tuple(sorted((*self.include, *extra)))
+                if self.free or self.feasible(candidate):
+                    yield candidate
+
+    def _filled(self, start: Candidate, generator: random.Random) -> Candidate:
+        chosen = list(start)
+        for i in generator.sample(self.swappable, len(self.swappable)):
+            if self.completable((*chosen, i)):
+                chosen.append(i)
+        return tuple(sorted(chosen))
+
+    def _cost(self, candidate: Sequence[int]) -> float:
+        return sum(self.costs[i] for i in candidate)
+
+    def _cheapest(self, start: Candidate) -> Candidate | None:
+        """The cheapest feasible superset, budget aside; None where there is none."""
+        if len({self.families[i] for i in start}) < len(start) or (self.k is not None and len(start) > self.k):
+            return None
+        by_cost = sorted((i for i in self.swappable if i not in start), key=lambda i: (self.costs[i], i))
+        least: tuple[float, Candidate] | None = None
+        open_tasks = [task for task in self.cover if task not in {self.tasks[i] for i in start}]
+
+        def fill(chosen: list[int]) -> Candidate | None:
+            want = self.k if self.k is not None else max(1, len(chosen))
+            used = {self.families[i] for i in chosen}
+            for i in by_cost:
+                if len(chosen) >= want:
+                    break
+                if i not in chosen and self.families[i] not in used:
+                    chosen = [*chosen, i]
+                    used.add(self.families[i])
+            return tuple(sorted(chosen)) if len(chosen) == want else None
+
+        def cover(chosen: list[int], tasks: list[str]) -> None:
+            nonlocal least
+            tasks = [task for task in tasks if task not in {self.tasks[i] for i in chosen}]
+            if least is not None and self._cost(chosen) >= least[0]:
+                return
+            if not tasks:
+                complete = fill(chosen)
+                if complete is not None and (least is None or self._cost(complete) < least[0]):
+                    least = (self._cost(complete), complete)
+                return
+            used = {self.families[i] for i in chosen}
+            options = [i for i in by_cost if self.tasks[i] == tasks[0] and self.families[i] not in used]
+            for i in options:
+                cover([*chosen, i], tasks[1:])
+                if not self.constraints.one_per_family:
+                    return  # without families the cheapest of a task is as good as any
+
+        cover(list(start), open_tasks)
+        return None if least is None else least[1]
+
+    def _words(self) -> str:
+        given = {key: value for key, value in self.constraints.to_dict().items() if value not in (None, (), False)}
+        return ", ".join(f"{key}={value}" for key, value in given.items())

@@ -1,0 +1,191 @@
+"""Results in words, for a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from eevee.answers.choosing import Choice
+    from eevee.answers.front import Front
+    from eevee.answers.predicting import Prediction
+    from eevee.answers.scoring import Score
+    from eevee.answers.selecting import Rival, Selection
+    from eevee.items.choosing import ItemChoice
+    from eevee.tables.checking import Check
+
+
+def check_words(found: Check) -> str:
+    """A table's findings."""
+    lines = [
+        (
+            f"{found.table}: {found.models} models in {found.groups} groups, {found.benchmarks} benchmarks, "
+            f"{found.metrics} metrics, {found.missing:.1%} of the cells missing"
+        ),
+        f"one principal component explains {found.first_component:.0%} of the variance",
+        _listed("constant metrics (neither predicted nor counted)", found.constant),
+        _listed("of these all zero", found.all_zero),
+        _listed("metrics with fewer than 5 models", found.unmeasured),
+        _listed("models with equal rows", [f"{a} = {b}" for a, b in found.duplicates]),
+        _listed("near-twins", [f"{a} ~ {b} ({d:.2f} sd)" for a, b, d in found.near_duplicates]),
+        _listed("outliers", [f"{m} on {x}: {v:g} ({d:+.0f} sd)" for m, x, v, d in found.outliers]),
+        _listed("benchmarks without a cost", found.without_cost),
+    ]
+    return "\n".join(line for line in lines if line)
+
+
+def selection_words(chosen: Selection) -> str:
+    """A selection, with its rank, its rival and its held-out error."""
+    members = [f"  {key:<24} +{rise:.4f} without it" for key, rise in chosen.importance.items()]
+    lines = [
+        f"{len(chosen.benchmarks)} of the benchmarks of {chosen.table}, by {chosen.method} with {chosen.scorer}:",
+        *members,
+        *_headline(chosen),
+        _error(chosen),
+        _rival(chosen.rival),
+        f"searched  {chosen.asked} candidates, {chosen.scored} of them different, in {chosen.seconds:.1f} s",
+    ]
+    if chosen.cost is not None:
+        lines.append(f"cost      {chosen.cost:g}")
+    if chosen.nested is not None:
+        nested = chosen.nested
+        lines += [
+            (
+                f"all cells {nested.outer:.4f} on those models; inside the folds the search reported "
+                f"{nested.inner:.4f}: optimistic by {nested.optimism:.0%}"
+            ),
+            "chosen in "
+            + ", ".join(f"{key} {share:.0%}" for key, share in list(nested.chosen.items())[:12])
+            + " of the folds",
+        ]
+    if chosen.curve:
+        points = ", ".join(f"{p.models} models {p.inner:.3f} -> {p.outer:.3f}" for p in chosen.curve)
+        lines.append(f"learning  (reported -> held out) {points}")
+    lines += [f"warning   {line}" for line in chosen.warnings]
+    lines.append("rank models by predictions, not by the subset's mean (eevee predict)")
+    return "\n".join(lines)
+
+
+def choice_words(choice: Choice | None) -> list[str]:
+    """What leave-one-out chose, and by how much."""
+    if choice is None:
+        return []
+    others = ", ".join(f"{name} {error:.4f}" for name, error in choice.errors.items() if name != choice.chosen)
+    return [f"scorer    {choice.chosen}, by leave-one-out: {choice.errors[choice.chosen]:.4f} ({others or 'alone'})"]
+
+
+def _headline(chosen: Selection) -> list[str]:
+    lines = choice_words(chosen.choice)
+    nested = chosen.nested
+    if nested is None:
+        said = f"{chosen.unmeasured:.4f} ± {chosen.unmeasured_stderr:.4f}"
+        return [*lines, f"outside   {said} by leave-one-out, on the cells outside the subset"]
+    what = {"model": "models", "family": "families of models", "date": "newer models"}[nested.holdout]
+    worst = nested.per_model[nested.worst][0]
+    verdict = "" if nested.better_than_random else ": no better than random"
+    return [
+        *lines,
+        (
+            f"held out  {nested.unmeasured:.4f} on the cells outside the subset, of {what} that the search never saw "
+            f"({nested.folds} folds, {nested.method}); median {nested.median:.4f}, worst {worst:.4f} ({nested.worst})"
+        ),
+        (
+            f"          random subsets there: {nested.unmeasured_random:.4f}; the chosen one is better on "
+            f"{nested.wins} of {nested.models} models{verdict}"
+        ),
+        (
+            f"          how unlike a model is tells the quarter with the largest errors with an AUC of "
+            f"{nested.warning_auc:.2f}"
+        ),
+    ]
+
+
+def score_words(judged: Score) -> str:
+    """A given subset's score."""
+    return "\n".join(
+        [
+            f"{len(judged.benchmarks)} of the benchmarks of {judged.table}, with {judged.scorer}:",
+            *(f"  {key:<24} {rise:+.4f} without it" for key, rise in judged.importance.items()),
+            *choice_words(judged.choice),
+            f"outside   {judged.unmeasured:.4f} ± {judged.unmeasured_stderr:.4f} by leave-one-out, on unmeasured cells",
+            _error(judged),
+            _rival(judged.rival),
+            (
+                f"ranking   Kendall {judged.prediction_agreement:.2f} with all metrics by held-out prediction, "
+                f"{judged.mean_agreement:.2f} by the subset's mean"
+            ),
+        ]
+    )
+
+
+def prediction_words(prediction: Prediction) -> str:
+    """Predictions of new models."""
+    lines = []
+    for model, row in prediction.models.items():
+        lines.append(f"{model}: rank {row.rank} of {len(prediction.ranking)}, overall {row.overall:+.2f} sd")
+        for metric, cell in row.cells.items():
+            span = "given" if cell.given else f"{cell.low:.4g} to {cell.high:.4g}"
+            lines.append(f"  {metric:<32} {cell.value:>9.4g}  {span}")
+        if row.outside:
+            lines.append(f"  warning: outside the range of the table's models: {', '.join(row.outside)}")
+        if row.extrapolates:
+            lines.append(
+                f"  warning: {row.unlike:.0%} of the table's models are more like the others than this one: the "
+                "prediction extrapolates"
+            )
+        if row.missing:
+            lines.append(f"  predicted without {', '.join(row.missing)}, which were not given")
+    lines += choice_words(prediction.choice)
+    whom = {"model": "a model like the table's", "family": "a model of a new family", "date": "a newer model"}
+    lines.append(f"intervals are meant to cover {prediction.level:.0%} of the cells of {whom[prediction.holdout]}")
+    lines.append("ranking: " + ", ".join(prediction.ranking))
+    return "\n".join(lines)
+
+
+def item_words(choice: ItemChoice) -> str:
+    """The chosen items of each benchmark, with their error on held-out models."""
+    lines = []
+    for key, one in choice.benchmarks.items():
+        others = ", ".join(f"{name} {error:.3g}" for name, error in one.errors.items() if name != one.method)
+        lines.append(
+            f"{key}: {len(one.items)} of {one.total} items ({len(one.items) / one.total:.1%}), by {one.method}; error "
+            f"{one.error:.3g} on held-out models ({one.models} in all; {others}), {choice.level:.0%} interval ± "
+            f"{one.half:.3g}"
+        )
+    return "\n".join(lines)
+
+
+def front_words(front: Front, chosen: Mapping[str, Selection]) -> str:
+    """A Pareto front, and tiers where budgets were given."""
+    lines = [f"{front.unit:>10}  error            subset"]
+    for point in front.points:
+        lines.append(f"{point.cost:>10g}  {point.error:.4f} ± {point.stderr:.4f}  {', '.join(point.benchmarks)}")
+    for name, tier in chosen.items():
+        lines.append(
+            f"tier {name}: cost {tier.cost:g} of {tier.constraints.budget:g}, error {tier.error:.4f}, "
+            f"{_rank(tier.better_randoms, tier.randoms)}: {', '.join(tier.benchmarks)}"
+        )
+    return "\n".join(lines)
+
+
+def _error(result: Selection | Score) -> str:
+    return (
+        f"error     {result.error:.4f} ± {result.stderr:.4f} ({result.objective}); "
+        f"{_rank(result.better_randoms, result.randoms)} (their mean: {result.random_error:.4f})"
+    )
+
+
+def _rank(better: float, count: int) -> str:
+    if better == 0:
+        return f"lower than all {count} random subsets"
+    return f"{better:.1%} of {count} random subsets are better"
+
+
+def _rival(rival: Rival) -> str:
+    return f"{rival.method} {rival.error:.4f} after {rival.asked} candidates: {', '.join(rival.benchmarks)}"
+
+
+def _listed(label: str, items: tuple[str, ...] | list[str]) -> str:
+    shown = ", ".join(items[:12]) + (f" and {len(items) - 12} more" if len(items) > 12 else "")
+    return f"{label}: {shown}" if items else ""

@@ -1,0 +1,1 @@
+"""Tables of results: what they hold, how they are read, checked and standardised."""

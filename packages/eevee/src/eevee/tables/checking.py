@@ -1,0 +1,113 @@
+"""`check`: what to know about a table before choosing from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from eevee.tables.record import Recorded
+from eevee.tables.standard import standardise
+from eevee.tables.twins import near_pairs
+
+if TYPE_CHECKING:
+    from eevee.tables.table import ResultTable
+
+FAR = 6.0
+DUPLICATE = 1e-6
+
+
+@dataclass(frozen=True)
+class Check(Recorded):
+    """Findings about a table; empty tuples are good news.
+
+    Args:
+        table: its name.
+        data_hash: its hash.
+        models: number of models.
+        groups: number of groups of models.
+        benchmarks: number of benchmarks.
+        metrics: number of metrics.
+        missing: share of missing cells.
+        constant: metrics with the same value for every model; they are neither predicted nor counted.
+        all_zero: those of them that are zero.
+        unmeasured: metrics that fewer than five models have.
+        duplicates: pairs of models with equal rows.
+        near_duplicates: pairs nearer than a tenth of a standard deviation, with their distance.
+        outliers: (model, metric, value, distance from the other models' mean in their deviations) beyond six.
+        without_cost: benchmarks without a cost.
+        first_component: share of the variance on one principal component (gaps filled with the mean).
+    """
+
+    table: str
+    data_hash: str
+    models: int
+    groups: int
+    benchmarks: int
+    metrics: int
+    missing: float
+    constant: tuple[str, ...]
+    all_zero: tuple[str, ...]
+    unmeasured: tuple[str, ...]
+    duplicates: tuple[tuple[str, str], ...]
+    near_duplicates: tuple[tuple[str, str, float], ...]
+    outliers: tuple[tuple[str, str, float, float], ...]
+    without_cost: tuple[str, ...]
+    first_component: float
+
+
+def check(table: ResultTable) -> Check:
+    """Look for what misleads a search: constant columns, duplicate models, outliers, gaps.
+
+    An outlier lies more than six standard deviations of the other models from their mean: results are often bimodal
+    (pretrained or not), where a distance from the median would accuse half a column.
+
+    Example:
+        >>> from eevee import load_table
+        >>> check(load_table("gate-full")).constant
+        ('winoground/img2txt-loss', 'winoground/txt2img-loss')
+    """
+    data = standardise(table)
+    ids = table.metric_ids
+    constant = [j for j in range(len(ids)) if not data.varies[j]]
+    places, distances = near_pairs(table)
+    pairs = [(j, i, float(d)) for (i, j), d in zip(places.tolist(), distances, strict=True)]
+    names = table.models
+    spectrum = np.linalg.svd(data.values, compute_uv=False) ** 2
+    return Check(
+        table=table.name,
+        data_hash=table.hash,
+        models=len(names),
+        groups=len(set(table.groups)),
+        benchmarks=len(table.benchmarks),
+        metrics=len(ids),
+        missing=float(np.isnan(table.values).mean()),
+        constant=tuple(ids[j] for j in constant),
+        all_zero=tuple(ids[j] for j in constant if np.nanmax(np.abs(table.values[:, j])) == 0),
+        unmeasured=tuple(ids[j] for j in np.flatnonzero(data.mask.sum(axis=0) < 5)),
+        duplicates=tuple((names[j], names[i]) for j, i, d in pairs if d < DUPLICATE),
+        near_duplicates=tuple((names[j], names[i], d) for j, i, d in pairs if d >= DUPLICATE),
+        outliers=tuple(_outliers(table)),
+        without_cost=tuple(b.id for b in table.benchmarks if b.cost is None),
+        first_component=float(spectrum[0] / max(spectrum.sum(), 1e-300)),
+    )
+
+
+def _outliers(table: ResultTable) -> list[tuple[str, str, float, float]]:
+    found = []
+    for j, metric in enumerate(table.metric_ids):
+        rows = np.flatnonzero(~np.isnan(table.values[:, j]))
+        column = table.values[rows, j]
+        n = len(column)
+        if n < 5:
+            continue
+        mean = (column.sum() - column) / (n - 1)
+        square = ((column**2).sum() - column**2) / (n - 1)
+        deviation = np.sqrt(np.maximum(square - mean**2, 0.0))
+        floor = 1e-6 * max(float(np.abs(column).max()), 1e-300)
+        far = (column - mean) / np.maximum(deviation, floor)
+        found += [
+            (table.models[rows[i]], metric, float(column[i]), float(far[i])) for i in np.flatnonzero(np.abs(far) > FAR)
+        ]
+    return sorted(found, key=lambda item: -abs(item[3]))

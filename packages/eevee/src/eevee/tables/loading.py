@@ -1,0 +1,67 @@
+"""Loading a table from wherever it is: shipped, a CSV file, a data frame."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from eevee.tables.reading import read_csv_text, read_text
+from eevee.tables.shipped import SHIPPED, load_shipped
+from eevee.tables.table import ResultTable
+
+if TYPE_CHECKING:
+    from eevee.tables.columns import Layout
+
+
+def load_table(
+    source: Any,
+    *,
+    direction: str | None = None,
+    about: str | Path | None = None,
+    models: str | Path | None = None,
+    layout: Layout | None = None,
+    bounds: tuple[float, float] | None = None,
+) -> ResultTable:
+    """Load a table: a shipped name, a CSV file or a data frame.
+
+    Args:
+        source: `gate`, `gate-full`, `mieb`, the path of a CSV file (see `read_csv_text` for the shapes), a pandas data
+            frame with the same columns (or with the models as its index), or a `ResultTable`.
+        direction: `higher` or `lower` for metrics that do not say theirs.
+        about: path of a CSV with columns `metric` or `benchmark`, and `direction`, `cost`, `task`, `family`, `low`,
+            `high`.
+        models: path of a CSV with column `model`, and `group`, `model_family`, `model_date`.
+        layout: what the columns are, where their names do not tell.
+        bounds: smallest and largest possible value of metrics that do not say theirs, such as (0, 100).
+
+    Raises:
+        EeveeError: naming the file, line, column and value that is wrong.
+
+    Example:
+        >>> load_table("gate").shape
+        (21, 30)
+    """
+    table = _loaded(source, direction, about, models, layout)
+    return table.with_bounds(bounds) if bounds else table
+
+
+def _loaded(
+    source: Any,
+    direction: str | None,
+    about: str | Path | None,
+    models: str | Path | None,
+    layout: Layout | None,
+) -> ResultTable:
+    if isinstance(source, ResultTable):
+        return source
+    extra, known = (None if path is None else read_text(Path(path)) for path in (about, models))
+    if hasattr(source, "to_csv") and hasattr(source, "columns"):
+        indexed = "model" not in source.columns and "benchmark" not in source.columns and layout is None
+        text = source.rename_axis("model").to_csv() if indexed else source.to_csv(index=False)
+        name = where = "data frame"
+    elif str(source) in SHIPPED and not Path(source).exists():
+        return load_shipped(str(source))
+    else:
+        path = Path(source)
+        text, name, where = read_text(path), path.name, str(path)
+    return read_csv_text(text, name=name, where=where, direction=direction, about=extra, models=known, layout=layout)

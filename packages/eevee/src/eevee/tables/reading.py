@@ -1,0 +1,319 @@
+"""Reading tables: wide or long CSV, or a data frame; every complaint names the line and the column."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from eevee.errors import EeveeError
+from eevee.tables.columns import FACTS, MISSING, MODEL_FACTS, Layout, arrange, is_number, read_records, taken_for
+from eevee.tables.table import Benchmark, Direction, Metric, ResultTable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from eevee.tables.columns import Row
+
+
+@dataclass
+class _Draft:
+    """What has been read so far; becomes a table at the end."""
+
+    where: str
+    directions: dict[str, str | None] = field(default_factory=dict)
+    owners: dict[str, str] = field(default_factory=dict)
+    facts: dict[str, dict[str, str]] = field(default_factory=dict)
+    notes: dict[str, dict[str, str]] = field(default_factory=dict)
+    ends: dict[tuple[str, str], float] = field(default_factory=dict)
+    percents: dict[str, set[bool]] = field(default_factory=dict)
+    cells: dict[tuple[str, str], float] = field(default_factory=dict)
+    models: dict[str, None] = field(default_factory=dict)
+
+    def column(self, line: int, row: dict[str, str], default: str | None) -> str:
+        benchmark = row.get("benchmark", "") or row.get("metric", "").split("/")[0]
+        if not benchmark:
+            raise EeveeError(f"{self.where}, line {line}: empty column 'benchmark'; expected a benchmark id")
+        metric = row.get("metric", "") or benchmark
+        direction = row.get("direction", "") or default
+        known = self.directions.get(metric)
+        if known and direction and known != direction:
+            raise EeveeError(
+                f"{self.where}, line {line}: metric {metric!r} has the direction {direction!r}, and {known!r} before"
+            )
+        if self.owners.setdefault(metric, benchmark) != benchmark:
+            raise EeveeError(
+                f"{self.where}, line {line}: metric {metric!r} belongs to {benchmark!r}, and to "
+                f"{self.owners[metric]!r} before"
+            )
+        self.directions[metric] = known or direction
+        facts = self.facts.setdefault(benchmark, {})
+        for name in ("task", "family", "cost"):
+            if row.get(name):
+                facts[name] = row[name]
+        for name in ("low", "high"):
+            if row.get(name):
+                self.ends[metric, name] = number(row[name], f"{self.where}, line {line}, column {name!r}")
+        return metric
+
+    def cell(self, line: int, model: str, metric: str, text: str) -> None:
+        if not model:
+            raise EeveeError(f"{self.where}, line {line}: empty model id")
+        self.models.setdefault(model)
+        if (model, metric) in self.cells:
+            raise EeveeError(f"{self.where}, line {line}: model {model!r}, metric {metric!r} appears twice")
+        value = number(text, f"{self.where}, line {line}, model {model!r}, metric {metric!r}")
+        self.cells[model, metric] = value
+        if not math.isnan(value):
+            self.percents.setdefault(metric, set()).add(text.rstrip().endswith("%"))
+
+    def table(self, name: str) -> ResultTable:
+        metrics = []
+        for key, owner in self.owners.items():
+            direction = self.directions[key]
+            if not direction:
+                raise EeveeError(f"{self.where}: metric {key!r} has no direction; expected 'higher' or 'lower'")
+            if len(self.percents.get(key, ())) > 1:
+                raise EeveeError(
+                    f"{self.where}: metric {key!r} has values with a percent sign and values without; expected one or "
+                    f"the other"
+                )
+            low, high = self.ends.get((key, "low")), self.ends.get((key, "high"))
+            if (low is None) != (high is None):
+                raise EeveeError(f"{self.where}: metric {key!r} has one bound, {low} to {high}; expected both or none")
+            bounds = None if low is None or high is None else (low, high)
+            metrics.append(Metric(key, owner, cast(Direction, direction), bounds))
+        benchmarks = []
+        for key, facts in self.facts.items():
+            cost = number(facts.get("cost", ""), f"{self.where}, cost of benchmark {key!r}")
+            benchmarks.append(
+                Benchmark(key, facts.get("task", ""), facts.get("family", ""), None if math.isnan(cost) else cost)
+            )
+        values = np.full((len(self.models), len(metrics)), np.nan)
+        rows = {key: i for i, key in enumerate(self.models)}
+        columns = {metric.id: j for j, metric in enumerate(metrics)}
+        for (model, metric_id), value in self.cells.items():
+            values[rows[model], columns[metric_id]] = value
+        groups = tuple(self.notes.get(model, {}).get("group") or model for model in self.models)
+        families, dates = (
+            tuple(self.notes.get(model, {}).get(key, "") for model in self.models)
+            for key in ("model_family", "model_date")
+        )
+        try:
+            return ResultTable(
+                name,
+                tuple(self.models),
+                tuple(metrics),
+                tuple(benchmarks),
+                values,
+                groups,
+                families if any(families) else (),
+                dates if any(dates) else (),
+            )
+        except EeveeError as error:
+            raise EeveeError(f"{self.where}: {error}") from None
+
+
+def number(text: str, where: str) -> float:
+    """A cell's number; NaN for an empty cell or a word for missing.
+
+    Example:
+        >>> number(" 1.5", "here"), number("n/a", "here"), number("75.3 %", "here")
+        (1.5, nan, 75.3)
+    """
+    stripped = text.strip()
+    if stripped.lower() in MISSING:
+        return math.nan
+    try:
+        value = float(stripped.removesuffix("%"))
+    except ValueError:
+        raise EeveeError(f"{where}: {text!r}; expected a number, or an empty cell where it is missing") from None
+    if not math.isfinite(value):
+        raise EeveeError(f"{where}: {text!r}; expected a finite number")
+    return value
+
+
+def read_csv_text(
+    text: str,
+    *,
+    name: str,
+    where: str | None = None,
+    direction: str | None = None,
+    about: str | None = None,
+    models: str | None = None,
+    layout: Layout | None = None,
+) -> ResultTable:
+    r"""Read a table from CSV text, in whichever of three shapes its header says.
+
+    - long: columns `model`, `benchmark`, `value`, and optionally `metric`, `direction`, `cost`, `task`, `family`,
+      `low`, `high`, and what is known of models (below); a metric name that several benchmarks share becomes
+      `benchmark/metric`;
+    - wide, a row for each model: column `model`, optionally what is known of models, and one column for each metric,
+      named `benchmark` or `benchmark/metric`; the directions come from `about` or from `direction`;
+    - wide, a row for each metric: columns `benchmark`, `direction`, optionally `metric`, `cost`, `task`, `family`,
+      `low`, `high`, and one column for each model.
+
+    Known of models: `group` (near-twins), `model_family`, `model_date`. Cells may have percent signs (75.3 % is 75.3);
+    a wide file may have two header rows, benchmarks over metrics. Columns with other names are told by `layout`, and
+    where that is silent by their content.
+
+    Args:
+        text: the file's text.
+        name: the table's name.
+        where: what errors call the file; `name` by default.
+        direction: `higher` or `lower`, for metrics whose own row does not say.
+        about: text of a second CSV with columns `metric` or `benchmark`, and any of `direction`, `cost`, `task`,
+            `family`, `low`, `high`.
+        models: text of a third CSV with column `model`, and any of `group`, `model_family`, `model_date`.
+        layout: which columns name the model, hold the value, or are to be left out.
+
+    Raises:
+        EeveeError: naming the file, the line, the column and the value.
+
+    Example:
+        >>> rows = "model,x,y/loss\n" + "".join(f"m{i},{i},{-i}\n" for i in range(5))
+        >>> read_csv_text(rows, name="toy", direction="higher").metric_ids
+        ('x', 'y/loss')
+    """
+    where = where or name
+    header, rows = arrange(*read_records(text, where), layout or Layout(), where)
+    draft = _Draft(where)
+    if about is not None:
+        _read_about(draft, about, f"{where} (about)")
+    if {"model", "value", "benchmark"} <= set(header):
+        _read_long(draft, header, rows, direction)
+    elif "model" in header:
+        _read_wide(draft, header, rows, direction)
+    else:
+        _read_by_metric(draft, header, rows, direction)
+    if models is not None:
+        _read_models(draft, models, f"{where} (models)")
+    _drop_unmeasured(draft)
+    return draft.table(name)
+
+
+def _read_long(draft: _Draft, header: list[str], rows: list[Row], direction: str | None) -> None:
+    owners: dict[str, set[str]] = {}
+    for _, row in rows:
+        if row.get("metric"):
+            owners.setdefault(row["metric"], set()).add(row["benchmark"])
+    # a name with a slash says whose it is: two owners are then a mistake
+    plain = {key: found for key, found in owners.items() if "/" not in key and key not in found}
+    shared = set(plain) if any(len(found) > 1 for found in plain.values()) else set()
+    for line, row in rows:
+        own = {**row, "metric": f"{row['benchmark']}/{row['metric']}"} if row.get("metric") in shared else row
+        metric = draft.column(line, own, direction)
+        _note_model(draft, line, row)
+        draft.cell(line, row["model"], metric, row["value"])
+
+
+def _read_wide(draft: _Draft, header: list[str], rows: list[Row], direction: str | None) -> None:
+    columns = [key for key in header if key not in ("model", *MODEL_FACTS)]
+    for key in columns:
+        cells = [row[key] for _, row in rows if row[key].lower() not in MISSING]
+        if cells and not any(map(is_number, cells)):
+            raise EeveeError(
+                f"{draft.where}: column {key!r} was taken for a metric and holds text ({cells[0]!r}); say which "
+                f"columns name the model (--model-column) or are to be left out (--drop); taken: "
+                f"{taken_for(header, rows)}"
+            )
+        stated = draft.directions.get(key) or draft.directions.get(key.split("/")[0])
+        draft.column(1, {"metric": key, "benchmark": draft.owners.get(key, "")}, stated or direction)
+    seen: set[str] = set()
+    for line, row in rows:
+        if row["model"] in seen:
+            raise EeveeError(
+                f"{draft.where}, line {line}: model {row['model']!r} appears twice; ids must be unique (several "
+                f"columns may name one: --model-column)"
+            )
+        seen.add(row["model"])
+        _note_model(draft, line, row)
+        for key in columns:
+            draft.cell(line, row["model"], key, row[key])
+
+
+def _read_by_metric(draft: _Draft, header: list[str], rows: list[Row], direction: str | None) -> None:
+    models = [key for key in header if key not in FACTS]
+    seen: set[str] = set()
+    for line, row in rows:
+        metric = draft.column(line, row, direction)
+        if metric in seen:
+            raise EeveeError(f"{draft.where}, line {line}: metric {metric!r} appears twice; ids must be unique")
+        seen.add(metric)
+        for model in models:
+            draft.cell(line, model, metric, row[model])
+
+
+def read_scores(path: str | Path) -> dict[str, dict[str, float]]:
+    """Scores of new models: a CSV with a column `model` and one for each subset metric; empty cells are left out.
+
+    Raises:
+        EeveeError: naming the file, line and column of what is wrong.
+    """
+    where = Path(path)
+    header, rows = read_records(read_text(where), str(where))
+    if "model" not in header:
+        raise EeveeError(f"{where}, line 1: header {', '.join(header)!r}; expected a column 'model'")
+    scores: dict[str, dict[str, float]] = {}
+    for line, row in rows:
+        model = row.pop("model")
+        if not model or model in scores:
+            raise EeveeError(f"{where}, line {line}: model {model!r} is empty or appears twice")
+        values = {key: number(text, f"{where}, line {line}, column {key!r}") for key, text in row.items()}
+        scores[model] = {key: value for key, value in values.items() if not math.isnan(value)}
+    return scores
+
+
+def read_text(path: Path) -> str:
+    """A file's text; an `EeveeError` that names it where it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise EeveeError(f"{path}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError as error:
+        raise EeveeError(f"{path}: byte {error.start} is not UTF-8; expected a CSV file in UTF-8") from None
+
+
+def _read_about(draft: _Draft, text: str, where: str) -> None:
+    header, rows = read_records(text, where)
+    unknown: Sequence[str] = [key for key in header if key not in FACTS]
+    if unknown or not {"metric", "benchmark"} & set(header):
+        raise EeveeError(f"{where}, line 1: columns {', '.join(header)}; expected metric or benchmark, and {FACTS[2:]}")
+    for line, row in rows:
+        draft.column(line, row, None)
+
+
+def _read_models(draft: _Draft, text: str, where: str) -> None:
+    header, rows = read_records(text, where)
+    names = {"family": "model_family", "date": "model_date"}
+    header = [names.get(key, key) for key in header]
+    if "model" not in header or not set(header) <= {"model", *MODEL_FACTS}:
+        raise EeveeError(f"{where}, line 1: columns {', '.join(header)}; expected model, and any of {MODEL_FACTS}")
+    for line, row in rows:
+        known = {names.get(key, key): cell for key, cell in row.items()}
+        if known["model"] not in draft.models:
+            raise EeveeError(f"{where}, line {line}: model {known['model']!r} is not in the table")
+        _note_model(draft, line, known, where)
+
+
+def _note_model(draft: _Draft, line: int, row: dict[str, str], where: str = "") -> None:
+    notes = draft.notes.setdefault(row["model"], {})
+    for key in MODEL_FACTS:
+        stated = row.get(key, "")
+        if stated and notes.setdefault(key, stated) != stated:
+            label = key.removeprefix("model_")
+            raise EeveeError(
+                f"{where or draft.where}, line {line}: model {row['model']!r} is in {label} {stated!r}, and "
+                f"{notes[key]!r} before"
+            )
+
+
+def _drop_unmeasured(draft: _Draft) -> None:
+    """Forget what the second file describes and the first does not measure."""
+    measured = {metric for _, metric in draft.cells}
+    draft.owners = {key: owner for key, owner in draft.owners.items() if key in measured}
+    owners = set(draft.owners.values())
+    draft.facts = {key: facts for key, facts in draft.facts.items() if key in owners}

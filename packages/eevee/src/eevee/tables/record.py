@@ -1,0 +1,94 @@
+"""Results as JSON: plain data with ids, and the hash of the table that they belong to."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from eevee.errors import EeveeError
+
+if TYPE_CHECKING:
+    from eevee.tables.table import ResultTable
+
+
+class Recorded:
+    """Mixin of the result dataclasses: `to_dict` and `to_json`."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data: dicts, lists, strings, numbers; NaN becomes null."""
+        plain = plain_data(self)
+        return {"result": type(self).__name__, **plain}
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """As JSON text; written to `path` as well, in one step, where one is given."""
+        text = json.dumps(self.to_dict(), indent=1, allow_nan=False)
+        if path is not None:
+            write_text(Path(path), text + "\n")
+        return text
+
+
+def plain_data(value: Any) -> Any:
+    """Dataclasses, tuples and mappings as plain dicts and lists; not-a-number and infinities as None; others by `repr`.
+
+    Example:
+        >>> plain_data({"a": (1, float("nan"))})
+        {'a': [1, None]}
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain_data(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, dict):
+        return {str(key): plain_data(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain_data(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, (str, int, float)) else repr(value)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file so that a reader sees the old or the new one, never half of it."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """`write_text` for bytes; what could not be written whole is taken away again.
+
+    Raises:
+        EeveeError: the file cannot be written, for want of room or rights; the message names it.
+    """
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_bytes(content)
+        partial.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise EeveeError(f"{path}: cannot be written ({error.strerror})") from None
+
+
+def read_result(path: str | Path, table: ResultTable) -> dict[str, Any]:
+    """Read a result and refuse one that belongs to another table.
+
+    Raises:
+        EeveeError: not a file, not a result, or the hashes differ; the message shows both hashes' beginnings.
+    """
+    where = Path(path)
+    try:
+        raw = json.loads(where.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise EeveeError(f"{where}: cannot be read ({error.strerror})") from None
+    except ValueError as error:
+        raise EeveeError(f"{where}: not JSON ({error})") from None
+    if not isinstance(raw, dict) or not isinstance(raw.get("data_hash"), str) or "benchmarks" not in raw:
+        raise EeveeError(f"{where}: not a result of `eevee select` or `eevee score`; expected data_hash and benchmarks")
+    if raw["data_hash"] != table.hash:
+        raise EeveeError(
+            f"{where}: made from another table (hash {raw['data_hash'][:12]}; {table.name} has {table.hash[:12]})"
+        )
+    return raw

@@ -1,0 +1,156 @@
+"""What every scorer works on: standardised columns, a mask of what was measured, and groups of models."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from eevee.tables.scaling import Link, Ranks, fences
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Bool, Float, Int
+
+    from eevee.tables.table import ResultTable
+
+CONSTANT = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Standardised:
+    """A table with zero mean and unit variance in every column, and zeros where a cell is missing.
+
+    Args:
+        values: (models, metrics), zero where missing and in constant columns.
+        mask: where a value was measured.
+        centre: mean of each column over its measured cells.
+        scale: standard deviation (divisor n) of each column; 1 where it is constant.
+        varies: columns that are not constant: only these are predicted and counted.
+        signs: +1 where higher is better, -1 where lower is.
+        groups: for each model the number of its group.
+        columns: for each benchmark position, its metric columns.
+        link: takes bounded metrics to the line.
+        fence: ends of what `winsor` leaves as it is; None for other scalings.
+        ranks: of the scaling `rank`; None for others.
+    """
+
+    values: Float[np.ndarray, "models metrics"]
+    mask: Bool[np.ndarray, "models metrics"]
+    centre: Float[np.ndarray, " metrics"]
+    scale: Float[np.ndarray, " metrics"]
+    varies: Bool[np.ndarray, " metrics"]
+    signs: Float[np.ndarray, " metrics"]
+    groups: Int[np.ndarray, " models"]
+    columns: tuple[tuple[int, ...], ...]
+    link: Link
+    fence: tuple[Float[np.ndarray, " metrics"], Float[np.ndarray, " metrics"]] | None = None
+    ranks: Ranks | None = None
+
+    def encode(self, rows: Float[np.ndarray, "m metrics"]) -> Float[np.ndarray, "m metrics"]:
+        """Rows of values on the scale of this table; NaN where missing.
+
+        Example:
+            >>> from eevee import load_table
+            >>> table = load_table("gate")
+            >>> data = standardise(table)
+            >>> bool(np.allclose(data.decode(data.encode(table.values)), table.values))
+            True
+        """
+        line = self.link.forward(rows)
+        if self.fence is not None:
+            line = np.clip(line, *self.fence)
+        if self.ranks is not None:
+            line = self.ranks.forward(line)
+        return np.asarray((line - self.centre) / self.scale)
+
+    def decode(self, rows: Float[np.ndarray, "m metrics"]) -> Float[np.ndarray, "m metrics"]:
+        """Values of rows on the scale of this table; those of a bounded metric keep to its bounds."""
+        line = rows * self.scale + self.centre
+        if self.ranks is not None:
+            line = self.ranks.backward(line)
+        return self.link.backward(line)
+
+    @property
+    def complete(self) -> bool:
+        """True where no cell is missing."""
+        return bool(self.mask.all())
+
+    @property
+    def owner(self) -> Int[np.ndarray, " metrics"]:
+        """For each metric the position of its benchmark."""
+        owner = np.zeros(self.values.shape[1], dtype=np.int64)
+        for position, columns in enumerate(self.columns):
+            owner[list(columns)] = position
+        return owner
+
+    @property
+    def twins(self) -> list[Int[np.ndarray, " members"]]:
+        """Positions of the models of each group with two members or more."""
+        return [
+            np.flatnonzero(self.groups == g) for g in range(int(self.groups.max()) + 1) if (self.groups == g).sum() > 1
+        ]
+
+    def without(self, held: Sequence[int] | np.ndarray) -> Standardised:
+        """The same scale with these models left out; what remains need not have mean zero."""
+        keep = np.setdiff1d(np.arange(len(self.values)), held)
+        _, groups = np.unique(self.groups[keep], return_inverse=True)
+        return replace(self, values=self.values[keep], mask=self.mask[keep], groups=groups.reshape(-1).astype(np.int64))
+
+    def metric_columns(self, candidate: Sequence[int]) -> list[int]:
+        """Metric columns of the benchmarks at these positions, in order."""
+        return [column for benchmark in candidate for column in self.columns[benchmark]]
+
+
+def standardise(table: ResultTable, keep: Sequence[int] | None = None) -> Standardised:
+    r"""Standardise: $z_{ij} = (v_{ij} - \bar v_j) / s_j$ over the measured cells of column j.
+
+    Before that come the link and the scaling of `eevee.tables.scaling`.
+
+    Args:
+        table: the results.
+        keep: positions of the models to use; all by default. The others take no part, not even in means.
+
+    Numerics: float64; a column whose standard deviation is below 1e-9 of its largest absolute value counts as constant.
+
+    Source: algorithm 1, line 2 of the EEVEE paper ("normalize x and y"), over all models as there; the nested
+    estimate (`eevee.answers.nested`) standardises without the models that it holds out.
+    """
+    rows = list(range(len(table.models))) if keep is None else list(keep)
+    link = Link(table)
+    values = link.forward(table.values[rows])
+    fence, ranks = None, None
+    if table.scaling == "winsor":
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # a column without any value among these rows
+            fence = fences(values)
+        values = np.clip(values, *fence)
+    elif table.scaling == "rank":
+        ranks = Ranks(values)
+        values = ranks.forward(values)
+    mask = ~np.isnan(values)
+    count = np.maximum(mask.sum(axis=0), 1)
+    filled = np.where(mask, values, 0.0)
+    centre = filled.sum(axis=0) / count
+    offset = np.where(mask, values - centre, 0.0)
+    deviation = np.sqrt((offset**2).sum(axis=0) / count)
+    varies = deviation > CONSTANT * np.maximum(np.abs(filled).max(axis=0), 1e-300)
+    scale = np.where(varies, deviation, 1.0)
+    _, groups = np.unique(np.array(table.groups)[rows], return_inverse=True)
+    by_benchmark = table.columns
+    return Standardised(
+        values=np.where(varies, offset / scale, 0.0),
+        mask=mask,
+        centre=centre,
+        scale=scale,
+        varies=varies,
+        signs=table.signs,
+        groups=groups.reshape(-1).astype(np.int64),
+        columns=tuple(by_benchmark[key] for key in table.benchmark_ids),
+        link=link,
+        fence=fence,
+        ranks=ranks,
+    )

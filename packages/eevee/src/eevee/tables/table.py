@@ -1,0 +1,266 @@
+"""A table of results: models x metrics, each metric belonging to a benchmark, cells possibly missing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from eevee.errors import EeveeError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from jaxtyping import Float
+
+Direction = Literal["higher", "lower"]
+SMALLEST_POOL = 5
+SCALINGS = ("plain", "winsor", "rank")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One column of results.
+
+    Args:
+        id: name, unique in the table.
+        benchmark: the benchmark that it belongs to.
+        direction: which is better.
+        bounds: smallest and largest possible value, such as (0, 1) or (0, 100); predictions keep to them.
+    """
+
+    id: str
+    benchmark: str
+    direction: Direction
+    bounds: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """What is chosen or left out as a whole.
+
+    Args:
+        id: name, unique in the table.
+        task: task type, which `cover` asks for.
+        family: variants of one source (COCO-10k, COCO-164k), of which `one_per_family` keeps one. Its own id by
+            default.
+        cost: what one evaluation costs, in the user's unit (GPU hours, say); None where unknown.
+    """
+
+    id: str
+    task: str = ""
+    family: str = ""
+    cost: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class ResultTable:
+    """Results of models on benchmarks; `values[i, j]` is model i on metric j, NaN where missing.
+
+    Args:
+        name: what to call the table in prints.
+        models: ids of the models, unique, at least five.
+        metrics: the columns.
+        benchmarks: every benchmark that a metric names, in order.
+        values: floats of shape (models, metrics), NaN where missing.
+        groups: one label for each model; models that share a label are near-twins and stay on one side of every
+            split. Each model is its own group by default.
+        families: for each model the family that it comes from, "" where unknown; what `hold_out` holds out.
+        dates: for each model when it came out, as YYYY-MM-DD or its beginning, "" where unknown.
+        scaling: how columns are brought to one scale, see `eevee.tables.scaling`.
+
+    Raises:
+        EeveeError: ids that repeat, fewer than five models, a row or column without any value, an infinite value, a
+            cost that is negative, a value outside its bounds; the message names the id.
+
+    Example:
+        >>> import numpy as np
+        >>> table = ResultTable(
+        ...     "toy", tuple("abcde"), (Metric("x/acc", "x", "higher"), Metric("y/loss", "y", "lower")),
+        ...     (Benchmark("x"), Benchmark("y", cost=2.0)), np.arange(10.0).reshape(5, 2))
+        >>> table.shape, table.benchmark_ids, table.oriented()[1].tolist()
+        ((5, 2), ('x', 'y'), [2.0, -3.0])
+    """
+
+    name: str
+    models: tuple[str, ...]
+    metrics: tuple[Metric, ...]
+    benchmarks: tuple[Benchmark, ...]
+    values: Float[np.ndarray, "models metrics"]
+    groups: tuple[str, ...] = field(default=())
+    families: tuple[str, ...] = field(default=())
+    dates: tuple[str, ...] = field(default=())
+    scaling: str = "plain"
+
+    def __post_init__(self) -> None:
+        _require_unique("model", self.models)
+        _require_unique("metric", [metric.id for metric in self.metrics])
+        _require_unique("benchmark", [benchmark.id for benchmark in self.benchmarks])
+        values = np.array(self.values, dtype=np.float64)
+        values.setflags(write=False)
+        object.__setattr__(self, "values", values)
+        object.__setattr__(
+            self, "benchmarks", tuple(b if b.family else replace(b, family=b.id) for b in self.benchmarks)
+        )
+        object.__setattr__(self, "groups", tuple(self.groups) or self.models)
+        if values.shape != (len(self.models), len(self.metrics)):
+            raise EeveeError(
+                f"values have the shape {values.shape}; expected {(len(self.models), len(self.metrics))} "
+                f"(models, metrics)"
+            )
+        if len(self.groups) != len(self.models):
+            raise EeveeError(f"{len(self.groups)} group labels for {len(self.models)} models; expected one for each")
+        for label, values_of in (("families", self.families), ("dates", self.dates)):
+            if values_of and len(values_of) != len(self.models):
+                raise EeveeError(f"{len(values_of)} {label} for {len(self.models)} models; expected one for each")
+        if self.scaling not in SCALINGS:
+            raise EeveeError(f"scaling {self.scaling!r}; expected one of {', '.join(SCALINGS)}")
+        if len(self.models) < SMALLEST_POOL:
+            raise EeveeError(f"the table has {len(self.models)} models; expected at least {SMALLEST_POOL}")
+        if np.isinf(values).any():
+            row, column = (int(i) for i in np.argwhere(np.isinf(values))[0])
+            raise EeveeError(f"model {self.models[row]!r}, metric {self.metrics[column].id!r}: the value is infinite")
+        for label, ids, empty in (
+            ("model", self.models, np.isnan(values).all(axis=1)),
+            ("metric", tuple(metric.id for metric in self.metrics), np.isnan(values).all(axis=0)),
+        ):
+            if empty.any():
+                raise EeveeError(f"{label} {ids[int(np.argmax(empty))]!r} has no value at all; leave it out")
+        for metric in self.metrics:
+            if metric.direction not in ("higher", "lower"):
+                raise EeveeError(f"metric {metric.id!r}: direction {metric.direction!r}; expected 'higher' or 'lower'")
+            _require_bounds(metric, self.models, values[:, self.metrics.index(metric)])
+        known = {benchmark.id for benchmark in self.benchmarks}
+        named = {metric.benchmark for metric in self.metrics}
+        if known != named:
+            raise EeveeError(f"benchmarks and metrics do not match: {sorted(known ^ named)}")
+        for benchmark in self.benchmarks:
+            if benchmark.cost is not None and not (math.isfinite(benchmark.cost) and benchmark.cost >= 0):
+                raise EeveeError(f"benchmark {benchmark.id!r}: cost {benchmark.cost}; expected a finite number >= 0")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of models and metrics."""
+        return len(self.models), len(self.metrics)
+
+    @property
+    def benchmark_ids(self) -> tuple[str, ...]:
+        """Ids of the benchmarks, in the table's order."""
+        return tuple(benchmark.id for benchmark in self.benchmarks)
+
+    @property
+    def metric_ids(self) -> tuple[str, ...]:
+        """Ids of the metrics, in the table's order."""
+        return tuple(metric.id for metric in self.metrics)
+
+    @property
+    def columns(self) -> dict[str, tuple[int, ...]]:
+        """For each benchmark id, the positions of its metrics."""
+        found: dict[str, list[int]] = {benchmark.id: [] for benchmark in self.benchmarks}
+        for position, metric in enumerate(self.metrics):
+            found[metric.benchmark].append(position)
+        return {key: tuple(value) for key, value in found.items()}
+
+    @property
+    def costs(self) -> dict[str, float]:
+        """Cost of each benchmark.
+
+        Raises:
+            EeveeError: a benchmark has no cost; the message names it.
+        """
+        costs = {}
+        for benchmark in self.benchmarks:
+            if benchmark.cost is None:
+                raise EeveeError(f"benchmark {benchmark.id!r} has no cost; give a cost for every benchmark")
+            costs[benchmark.id] = benchmark.cost
+        return costs
+
+    @property
+    def signs(self) -> Float[np.ndarray, " metrics"]:
+        """+1 where higher is better, -1 where lower is."""
+        return np.array([1.0 if metric.direction == "higher" else -1.0 for metric in self.metrics])
+
+    def oriented(self) -> Float[np.ndarray, "models metrics"]:
+        """Values times their sign, so that higher is better everywhere."""
+        return np.asarray(self.values * self.signs)
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of everything in the table except its name: what a result records, and is checked against."""
+        content: dict[str, object] = {
+            "models": self.models,
+            "groups": self.groups,
+            "metrics": [(m.id, m.benchmark, m.direction) for m in self.metrics],
+            "benchmarks": [(b.id, b.task, b.family, b.cost) for b in self.benchmarks],
+            "values": [[None if math.isnan(v) else repr(float(v)) for v in row] for row in self.values],
+        }
+        content |= {  # only where there are any, so that tables without keep the hash that they had
+            key: part
+            for key, part in (
+                ("bounds", [m.bounds for m in self.metrics] if any(m.bounds for m in self.metrics) else None),
+                ("families", self.families if any(self.families) else None),
+                ("dates", self.dates if any(self.dates) else None),
+                ("scaling", self.scaling if self.scaling != "plain" else None),
+            )
+            if part is not None
+        }
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+    def positions(self, benchmarks: Sequence[str]) -> tuple[int, ...]:
+        """Sorted positions of benchmark ids.
+
+        Raises:
+            EeveeError: an id that the table does not have, or one given twice.
+        """
+        _require_unique("benchmark", benchmarks)
+        index = {key: i for i, key in enumerate(self.benchmark_ids)}
+        for key in benchmarks:
+            if key not in index:
+                raise EeveeError(f"unknown benchmark {key!r}; the table has: {', '.join(self.benchmark_ids)}")
+        return tuple(sorted(index[key] for key in benchmarks))
+
+    def with_costs(self, costs: Mapping[str, float]) -> ResultTable:
+        """The table with these costs; benchmarks that are not named keep theirs."""
+        self.positions(list(costs))
+        return replace(self, benchmarks=tuple(replace(b, cost=costs.get(b.id, b.cost)) for b in self.benchmarks))
+
+    def with_groups(self, groups: Sequence[str]) -> ResultTable:
+        """The table with these group labels, one for each model."""
+        return replace(self, groups=tuple(groups))
+
+    def with_bounds(self, bounds: tuple[float, float] | None) -> ResultTable:
+        """The table with these bounds for every metric that has none."""
+        return replace(self, metrics=tuple(m if m.bounds else replace(m, bounds=bounds) for m in self.metrics))
+
+    def with_scaling(self, scaling: str) -> ResultTable:
+        """The table with another scaling of its columns, see `eevee.tables.scaling`."""
+        return replace(self, scaling=scaling)
+
+
+def _require_bounds(metric: Metric, models: Sequence[str], column: Float[np.ndarray, " models"]) -> None:
+    if metric.bounds is None:
+        return
+    low, high = metric.bounds
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise EeveeError(f"metric {metric.id!r}: bounds {low:g} to {high:g}; expected two finite numbers, low first")
+    with np.errstate(invalid="ignore"):
+        broken = (column < low) | (column > high)
+    if broken.any():
+        row = int(np.argmax(broken))
+        raise EeveeError(
+            f"model {models[row]!r}, metric {metric.id!r}: {column[row]:g} is outside its bounds {low:g} to {high:g}"
+        )
+
+
+def _require_unique(what: str, ids: Sequence[str]) -> None:
+    seen: set[str] = set()
+    for key in ids:
+        if not key:
+            raise EeveeError(f"a {what} has an empty id")
+        if key in seen:
+            raise EeveeError(f"{what} {key!r} appears twice; ids must be unique")
+        seen.add(key)

@@ -1,0 +1,169 @@
+"""Items: the two-parameter fit against its own gradient, the choice against known truth, run folders and refusals."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from eevee import EeveeError, Outcomes, choose_items, estimate, read_items, read_outcomes
+from eevee.cli import main
+from eevee.items.anchors import choose_anchors
+from eevee.items.irt import fit_abilities, fit_irt, sigmoid
+
+
+def drawn(models=60, items=1500, seed=0):
+    generator = np.random.default_rng(seed)
+    able, slope = generator.normal(size=models), 2 * np.exp(generator.normal(0, 0.4, items))
+    chance = sigmoid(slope * (able[:, None] - generator.normal(0, 1.2, items)))
+    return able, slope, (generator.random(chance.shape) < chance).astype(float)
+
+
+def outcomes(values, name="toy"):
+    models, items = (tuple(f"{kind}{i}" for i in range(n)) for kind, n in zip("mi", values.shape, strict=True))
+    return Outcomes(name, models, items, values)
+
+
+def test_fit_recovers_what_drew_the_outcomes():
+    able, slope, values = drawn(models=200)
+    irt = fit_irt(values)
+    assert np.corrcoef(irt.ability, able)[0, 1] > 0.99
+    assert np.corrcoef(irt.slope, slope)[0, 1] > 0.6
+    assert irt.ability.mean() == pytest.approx(0, abs=1e-9)
+    gaps = values.copy()
+    gaps[np.random.default_rng(1).random(values.shape) < 0.3] = np.nan
+    assert np.corrcoef(fit_irt(gaps).ability, able)[0, 1] > 0.985
+
+
+def test_ability_is_the_most_probable():
+    """No ability on a fine grid has a higher posterior."""
+    _, _, values = drawn(models=20, items=300)
+    irt = fit_irt(values)
+    got = fit_abilities(values, np.ones_like(values), irt.slope, irt.offset)
+    grid = np.linspace(-4, 4, 2001)
+    p = np.clip(irt.probability(grid), 1e-12, 1 - 1e-12)
+    posterior = values @ np.log(p).T + (1 - values) @ np.log(1 - p).T - grid**2 / 2
+    np.testing.assert_allclose(got, grid[posterior.argmax(1)], atol=5e-3)
+
+
+@pytest.mark.parametrize("method", ["clusters", "information", "random"])
+def test_anchors_are_items_with_weights_that_sum_to_one(method):
+    _, _, values = drawn(models=30, items=400)
+    irt = fit_irt(values)
+    for count in (2, 37, 400):
+        chosen, weights = choose_anchors(irt, count, method, np.random.default_rng(0))
+        assert len(set(chosen.tolist())) == len(chosen) <= count
+        assert weights.sum() == pytest.approx(1)
+        assert list(chosen) == sorted(chosen)
+    with pytest.raises(EeveeError, match="401 items are to be chosen of 400"):
+        choose_anchors(irt, 401, method, np.random.default_rng(0))
+
+
+def test_error_and_interval_hold_for_new_models():
+    _, _, values = drawn(models=160, items=3000)
+    chosen = choose_items({"toy": outcomes(values[:60])}, share=0.05).benchmarks["toy"]
+    assert len(chosen.items) <= 150
+    assert chosen.errors[chosen.method] == chosen.error == min(chosen.errors.values())
+    truth, ids = values[60:].mean(1), [int(key[1:]) for key in chosen.items]
+    guess = [estimate(chosen, {f"i{j}": row[j] for j in ids}) for row in values[60:]]
+    error = np.sqrt(np.mean([(g.value - t) ** 2 for g, t in zip(guess, truth, strict=True)]))
+    assert error == pytest.approx(chosen.error, rel=0.5)
+    assert error < 0.75 * np.sqrt((truth * (1 - truth)).mean() / len(ids))  # what a plain mean of so many items has
+    assert 0.8 < np.mean([g.low <= t <= g.high for g, t in zip(guess, truth, strict=True)]) < 0.99
+
+
+def test_all_items_give_the_score_itself():
+    _, _, values = drawn(models=20, items=60)
+    chosen = choose_items({"toy": outcomes(values)}, share=1.0, method="information").benchmarks["toy"]
+    found = estimate(replace(chosen, mix=0.0), dict(zip(chosen.items, values[3], strict=True)))
+    assert found.value == pytest.approx(values[3].mean())
+
+
+def run_folder(path, spec, correct, digest="d", benchmark="micro/toy"):
+    (path / "results").mkdir(parents=True)
+    (path / "samples").mkdir()
+    (path / "manifest.json").write_text(json.dumps({"identity": {"encoder": {"spec": spec}}}))
+    result = {
+        "name": benchmark,
+        "status": "ok",
+        "scores": [{"value": 100 * correct.mean()}],
+        "data": {"sha256": digest},
+    }
+    (path / "results" / "micro-toy.seed0.json").write_text(json.dumps(result))
+    np.savez(path / "samples" / "micro-toy.seed0.npz", outcomes=correct)
+    return str(path)
+
+
+def test_run_folders_to_a_file_of_items(tmp_path, capsys):
+    _, _, values = drawn(models=8, items=100)
+    folders = [run_folder(tmp_path / f"r{i}", f"enc{i % 7}", row) for i, row in enumerate(values)]
+    found = read_outcomes(folders)["micro/toy"]
+    assert found.unit == 100
+    assert found.models[:2] == ("enc0 (r0)", "enc1")
+    np.testing.assert_array_equal(found.values, values)
+    file = tmp_path / "items.json"
+    assert main(["items", "--outcomes", *folders, "--share", "0.2", "--json", str(file)]) == 0
+    assert "20 of 100 items" in capsys.readouterr().out
+    again = read_items(file).benchmarks["micro/toy"]
+    assert again.items[0].startswith("test/")
+    assert again == choose_items({"micro/toy": found}, share=0.2).benchmarks["micro/toy"]
+    other = run_folder(tmp_path / "other", "encX", values[0], digest="other")
+    with pytest.raises(EeveeError, match="run on other data"):
+        read_outcomes([*folders, other])
+
+
+def test_archive(tmp_path):
+    _, _, values = drawn(models=8, items=30)
+    path = tmp_path / "o.npz"
+    names = np.array([f"m{i}" for i in range(8)])
+    np.savez(path, models=names, toy=values, **{"toy.items": np.array([f"img{j}" for j in range(30)])})
+    assert read_outcomes([path])["toy"].items[3] == "img3"
+    np.savez(path, toy=values)
+    with pytest.raises(EeveeError, match="expected models and one for each benchmark"):
+        read_outcomes([path])
+    path.write_text("no")
+    with pytest.raises(EeveeError, match="not an archive"):
+        read_outcomes([path])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"values": np.ones((8, 30))}, "all outcomes are 1; there is nothing to tell"),
+        ({"values": np.full((8, 30), 2.0)}, "outcome 2; expected a number from 0 to 1"),
+        ({"values": np.zeros((8, 29))}, r"shape \(8, 29\); expected \(8, 30\)"),
+        ({"models": ("a",) * 8}, "model 'a' appears twice"),
+        ({"models": tuple("abc"), "values": np.zeros((3, 30))}, "3 models; expected at least 5"),
+    ],
+)
+def test_outcomes_refuse(change, message):
+    with pytest.raises(EeveeError, match=message):
+        replace(outcomes(drawn(models=8, items=30)[2]), **change)
+
+
+def test_choice_refuses(tmp_path):
+    one = {"toy": outcomes(drawn(models=8, items=30)[2])}
+    for settings, message in (
+        ({"share": 0.0}, "share is 0.0"),
+        ({"level": 1.0}, "level is 1.0"),
+        ({"method": "best"}, "method 'best'"),
+        ({"count": 31}, "31 items are to be chosen of 30"),
+    ):
+        with pytest.raises(EeveeError, match=message):
+            choose_items(one, **settings)
+    with pytest.raises(EeveeError, match="no outcomes"):
+        choose_items({})
+    chosen = choose_items(one, share=0.2).benchmarks["toy"]
+    with pytest.raises(EeveeError, match=r"of the \d chosen items are missing"):
+        estimate(chosen, {})
+    with pytest.raises(EeveeError, match="1 were not chosen"):
+        estimate(chosen, {**dict.fromkeys(chosen.items, 1.0), "x": 1.0})
+    with pytest.raises(EeveeError, match="outside 0 to 1"):
+        estimate(chosen, dict.fromkeys(chosen.items, 3.0))
+    path = tmp_path / "x.json"
+    for text in ("{}", "[", "[]", '{"result": "ItemChoice"}'):
+        path.write_text(text)
+        with pytest.raises(EeveeError, match="not a result of `eevee items`"):
+            read_items(path)

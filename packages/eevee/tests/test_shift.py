@@ -1,0 +1,210 @@
+"""Families, dates, bounds, scalings and the choice of a scorer: against what is known of made-up tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from eevee import (
+    Constraints,
+    EeveeError,
+    RidgeScorer,
+    Space,
+    choose_scaling,
+    choose_scorer,
+    load_table,
+    nested_error,
+    predict,
+    read_selection,
+    score,
+    select,
+    standardise,
+)
+from eevee.answers.intervals import calibrate, intervals
+from eevee.cli import main
+from eevee.showing.words import selection_words
+from eevee.tables.holdout import folds_of, held_together
+
+from ._tables import made_up
+
+MIEB = load_table("mieb")
+
+
+def families(table, count):
+    return replace(table, families=tuple(f"f{i % count}" for i in range(len(table.models))))
+
+
+def bounded(table, seed=0):
+    """The table as shares: every metric between 0 and 1."""
+    return replace(
+        table,
+        values=1 / (1 + np.exp(-2 * table.values)),
+        metrics=tuple(replace(m, bounds=(0.0, 1.0)) for m in table.metrics),
+    )
+
+
+def test_folds_hold_out_whole_families_with_their_twins():
+    table = replace(families(made_up(models=12), 4), groups=("g", "g", *(f"m{i}" for i in range(2, 12))))
+    parts = folds_of(table, "family", None, 0)
+    assert sorted(i for _, held in parts for i in held) == list(range(12))
+    for train, held in parts:
+        assert not {table.families[i] for i in train} & {table.families[i] for i in held}
+    assert len(parts) == 3  # the twins of f0 and f1 tie those families together
+    assert len(set(held_together(MIEB, "family").groups)) == 15
+
+
+def test_folds_by_date_learn_from_the_older():
+    table = replace(made_up(models=16), dates=tuple(f"20{10 + i % 8}-01" for i in range(16)))
+    parts = folds_of(table, "date", None, 0)
+    assert len(parts) >= 2
+    for train, held in parts:
+        assert max(table.dates[i] for i in train) < min(table.dates[i] for i in held)
+    got = nested_error(table, Space(table, Constraints(k=2)), RidgeScorer(), method="greedy", seed=0, holdout="date")
+    assert got.holdout == "date"
+    assert got.models == sum(len(held) for _, held in parts)
+
+
+@pytest.mark.parametrize(
+    ("change", "holdout", "message"),
+    [
+        ({}, "family", r"has 0 families of models \(none given\)"),
+        ({"families": ("x",) * 9}, "family", r"has 1 families of models \(x\)"),
+        ({"dates": ("2020",) * 9}, "date", "has 1 dates"),
+        ({"dates": ("2020", "") + ("2021",) * 7}, "date", "1 models without"),
+        ({}, "week", "holdout 'week'"),
+    ],
+)
+def test_holdouts_that_the_table_cannot_have(change, holdout, message):
+    table = replace(made_up(), **change)
+    with pytest.raises(EeveeError, match=message):
+        select(table, 2, holdout=holdout)
+
+
+def test_intervals_for_a_new_family_are_wider_and_cover():
+    """Families that lie apart: intervals calibrated on models are too narrow for a new family."""
+    generator = np.random.default_rng(0)
+    inside = {"model": [], "family": []}
+    for seed in range(6):
+        table = families(made_up(models=60, benchmarks=12, seed=seed), 12)
+        shift = 1.5 * generator.normal(size=(12, 12))
+        table = replace(table, values=table.values + shift[[int(f[1:]) for f in table.families]])
+        held = [i for i in range(60) if table.families[i] == "f0"]
+        train = [i for i in range(60) if i not in held]
+        rest = replace(
+            table,
+            models=tuple(table.models[i] for i in train),
+            values=table.values[train],
+            groups=(),
+            families=tuple(table.families[i] for i in train),
+        )
+        rows = standardise(rest).encode(table.values[held])
+        for holdout, found in inside.items():
+            middle, half, _ = intervals(rest, (0, 1, 2, 3), RidgeScorer(), rows, level=0.9, holdout=holdout)
+            found.append((np.abs(middle - rows) <= half)[:, 4:])
+    assert np.mean(inside["model"]) < np.mean(inside["family"])
+    assert np.mean(inside["family"]) > 0.83
+
+
+def test_calibration_by_hand():
+    table = made_up(models=20)
+    data = standardise(table)
+    got = calibrate(table, (0, 2), RidgeScorer(), level=0.8)
+    residual = RidgeScorer().residuals(data, [(0, 2)])[0]
+    scaled = residual / RidgeScorer().held_out_spread(data, (0, 2))[:, None]
+    scale = np.sqrt((scaled**2).mean(0))
+    np.testing.assert_allclose(got.scale, scale)
+    outside = [1, 3, 4, 5]
+    assert got.quantile == pytest.approx(np.quantile((np.abs(scaled) / scale)[:, outside], 0.8 * 21 / 20))
+    assert got.unlike(0.0) == 0
+    assert got.unlike(99.0) == 1
+
+
+def test_predictions_and_intervals_keep_to_bounds():
+    table = bounded(made_up(models=30, benchmarks=8))
+    new = {f"n{i}": {"b0": float(a), "b1": float(b)} for i, (a, b) in enumerate([(1, 1), (0, 0), (1, 0), (0.5, 0.5)])}
+    for scorer in ("ridge", "gp", "ridge+gp"):
+        for row in predict(table, ["b0", "b1"], new, scorer=scorer, level=0.99).models.values():
+            for cell in row.cells.values():
+                assert 0 <= cell.low <= cell.value <= cell.high <= 1
+    free = replace(table, metrics=tuple(replace(m, bounds=None) for m in table.metrics))
+    cells = predict(free, ["b0", "b1"], new, scorer="ridge", level=0.99).models["n0"].cells.values()
+    assert max(cell.high for cell in cells) > 1  # so the bounds do something
+
+
+def test_bounds_that_values_break():
+    table = made_up()
+    with pytest.raises(EeveeError, match=r"is outside its bounds 0 to 1"):
+        table.with_bounds((0, 1))
+    with pytest.raises(EeveeError, match="expected two finite numbers, low first"):
+        table.with_bounds((1, 0))
+
+
+@pytest.mark.parametrize("scaling", ["plain", "winsor", "rank"])
+def test_scalings_go_there_and_back(scaling):
+    table = bounded(made_up(models=15, missing=0.1)).with_scaling(scaling)
+    data = standardise(table)
+    seen = data.mask
+    np.testing.assert_allclose(data.encode(table.values)[seen], data.values[seen], atol=1e-9)
+    if scaling != "winsor":
+        np.testing.assert_allclose(data.decode(data.values)[seen], table.values[seen], atol=1e-9)
+    assert table.hash != table.with_scaling("plain").hash or scaling == "plain"
+
+
+def outlier():
+    table = made_up(models=24, benchmarks=8)
+    values = table.values.copy()
+    values[3, 5] = 60.0
+    return replace(table, values=values)
+
+
+def test_an_outlier_is_named_and_scaling_tames_it():
+    chosen = select(outlier(), 3, method="greedy", randoms=20)
+    assert (chosen.nested.loud.model, chosen.nested.loud.metric) == ("m3", "b5/m0")
+    assert any("of the held-out error: b5/m0 of m3 (60)" in line for line in chosen.warnings)
+    table, choice = choose_scaling(outlier(), Space(outlier(), Constraints(k=3)))
+    assert table.scaling == choice.chosen != "plain"
+    tamed = select(table, 3, method="greedy", randoms=20)
+    assert tamed.nested.loud.share < 0.5 * chosen.nested.loud.share
+
+
+def test_noise_is_no_better_than_random():
+    table = replace(made_up(models=20), values=np.random.default_rng(0).normal(size=(20, 6)))
+    chosen = select(table, 2, method="greedy", randoms=20)
+    assert not chosen.nested.better_than_random
+    assert any(line.startswith("no better than random") for line in chosen.warnings)
+    assert "no better than random" in selection_words(chosen)
+
+
+def test_auto_says_what_it_chose(tmp_path):
+    subset = MIEB.positions(["AROCocoOrder", "SUN397", "STS13VisualSTS"])
+    scorer, choice = choose_scorer(MIEB, [subset])
+    assert scorer.name == choice.chosen == min(choice.errors, key=choice.errors.get)
+    table = made_up(models=12)
+    chosen = select(table, 2, scorer="auto", objective="unselected", method="greedy", randoms=10)
+    assert chosen.choice.chosen == chosen.scorer
+    assert chosen.settings.objective == chosen.objective == "unselected"
+    assert f"scorer    {chosen.scorer}, by leave-one-out" in selection_words(chosen)
+    path = tmp_path / "s.json"
+    chosen.to_json(path)
+    assert read_selection(path, table) == chosen
+
+
+def test_unmeasured_cells_of_a_given_subset():
+    judged = score(MIEB, ["CIFAR100", "Country211"], scorer="gp", randoms=5)
+    assert judged.unmeasured > judged.error  # all cells count the subset's own, which are easy
+
+
+def test_holdout_family_from_the_command_line(tmp_path, capsys):
+    table = made_up(models=12)
+    rows = "".join(f"{model},f{i % 4},{','.join(map(str, table.values[i]))}\n" for i, model in enumerate(table.models))
+    path = tmp_path / "t.csv"
+    path.write_text(f"model,model_family,{','.join(table.benchmark_ids)}\n{rows}")
+    argv = ["select", "--table", str(path), "--direction", "higher", "-k", "2", "--method", "greedy", "--quiet"]
+    assert main([*argv, "--holdout", "family"]) == 0
+    words = capsys.readouterr().out
+    assert "of families of models that the search never saw (4 folds, greedy)" in words
+    assert "with an AUC of" in words
+    assert main([*argv, "--holdout", "date"]) == 2
+    assert "holding out by date needs a date for every model" in capsys.readouterr().err
