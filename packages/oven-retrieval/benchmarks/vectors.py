@@ -83,7 +83,7 @@ def main() -> int:
             lambda a, b: base[a:b], len(base), Path(folder) / "v", kb="b", encoder="b", dtype=np.float16, chunk=65536
         )
         start = time.process_time()
-        build_index(store, Path(folder) / "i", recall=options.recall, queries=tuning, progress=print)
+        build_index(store, Path(folder) / "i", recall=options.recall, queries=tuning, say=print)
         built = time.process_time() - start
         index = open_index(Path(folder) / "i", store)
         hits = index.search(asked, 10)

@@ -17,6 +17,8 @@ from oven_retrieval.vectors import ArrayRows, exact_search
 
 from ._sharded import made_whole, queries, same_links
 
+psutil = pytest.importorskip("psutil")
+
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
@@ -25,11 +27,15 @@ def whole(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def cluster():
+    os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # as `gate-runner oven search --ray local` does
     import ray
 
     # A short path, whatever TMPDIR is: Ray has sockets in it.
     with tempfile.TemporaryDirectory(prefix="r", dir="/tmp" if Path("/tmp").is_dir() else None) as folder:
-        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, _temp_dir=folder, logging_level="ERROR")
+        ray.init(
+            num_cpus=2, include_dashboard=False, log_to_driver=False, _temp_dir=folder, logging_level="ERROR",
+            _node_ip_address="127.0.0.1",
+        )  # fmt: skip
         yield ray
         ray.shutdown()
 
@@ -42,11 +48,21 @@ def test_four_shards_on_ray_and_a_lost_worker(whole, tmp_path, cluster):
         RayWorkers(layout)
     workers = RayWorkers(layout, cpus=0.25, timeout=120)
     search = ShardedSearch(layout, workers)
-    expected = build_linker(kb).link(queries(), 5)
+    expected = build_linker(kb, inflections=False).link(queries(), 5)
     same_links(search.link(queries(), 5), expected)
     asked = np.random.default_rng(4).normal(size=(30, 9)).astype(np.float32)
     nearest = exact_search(asked, ArrayRows(made), 10)
     np.testing.assert_array_equal(search.search(asked, 10).rows, nearest.rows)
+
+    tree = [psutil.Process(), *psutil.Process().children(recursive=True)]
+    listening = {
+        (process.name(), socket.laddr.ip)
+        for process in tree
+        for socket in process.net_connections(kind="inet")
+        if socket.status == psutil.CONN_LISTEN
+    }
+    assert len(listening) >= 3
+    assert {address.removeprefix("::ffff:") for _, address in listening} == {"127.0.0.1"}
 
     pids = cluster.get([actor.process_id.remote() for actor in workers.actors])
     assert len(set(pids)) == 4

@@ -42,7 +42,7 @@ def test_search_finds_the_nearest_name(project, tmp_path):
     index = open_vectors(tmp_path, project.kb, encoder_name="letters")
     for searched in (built, index):
         found = search_features(searched, encoder.encode_text(["ZEBRA", "owc"]), k=5)
-        records = describe_neighbours(project.kb, ["ZEBRA", "owc"], found)
+        records = describe_neighbours(project.kb.label, ["ZEBRA", "owc"], found)
         assert [record["entities"][0]["name"] for record in records] == ["zebra", "cow"]
         assert [len(record["entities"]) for record in records] == [3, 3]
         assert records[0]["entities"][0]["score"] == pytest.approx(1, abs=1e-3)

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oven_retrieval import _reference as reference
 from oven_retrieval.names import Bm25s, PrunedIndex, RankBm25, Surfaces, build_impacts
 from oven_retrieval.names.hits import best_entities
+
+from . import _reference as reference
 
 
 def surfaces(seed, names, vocabulary, aliases=False, longest=6):

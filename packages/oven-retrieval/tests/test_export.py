@@ -51,7 +51,7 @@ def test_an_export_is_whole_searched_and_resumed(base, tmp_path, kind):
     steps = []
     done = export_kb(kb, vectors, collection, batch=10, progress=lambda *step: steps.append(step))
     assert (done.total, done.written) == (57, 37)
-    assert steps == [(30, 57), (40, 57), (50, 57), (57, 57)]
+    assert steps == [("entities", there, 57) for there in (30, 40, 50, 57)]
     assert export_kb(kb, vectors, collection, batch=10).written == 0
     asked = np.random.default_rng(1).normal(size=(9, 8)).astype(np.float32)
     found, exact = collection.search(asked, 12), exact_search(asked, vectors, 12)

@@ -131,7 +131,7 @@ def test_a_complete_search_equals_every_name_scored_alone(parts, linker):
     generator = NameGenerator(model, processor, linker, batch=2)
     done = []
     found = generator.constrained(
-        prompts_for(kind), images, k=9, beams=12, progress=lambda count, total: done.append((count, total))
+        prompts_for(kind), images, k=9, beams=12, progress=lambda phase, count, total: done.append((count, total))
     )
     assert done == [(2, 3), (3, 3)]
     assert found.rows.shape == found.scores.shape == (3, 9)
@@ -222,7 +222,7 @@ def test_answers_to_a_file_continue_after_a_kill(parts, linker, tmp_path):
     assert all(record["text"] in NAMES and np.isfinite(record["score"]) for record in records)
     assert [p.entity_id for p in read_predictions(whole)] == [r["pred_entity_id"] for r in records]
 
-    def killed(done, count):
+    def killed(phase, done, count):
         raise KeyboardInterrupt
 
     half = tmp_path / "half.jsonl"

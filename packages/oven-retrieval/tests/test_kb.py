@@ -20,7 +20,7 @@ from oven_retrieval import (
     read_entities,
 )
 from oven_retrieval.filters import is_disambiguation, is_media, is_redirect
-from oven_retrieval.folder import Column
+from oven_retrieval.folder_writer import Column
 from oven_retrieval.readers import guess_format
 
 WIKI = [
@@ -173,7 +173,7 @@ def test_what_a_killed_process_left_is_cleared(tmp_path):
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_disk_that_fills_is_an_error_and_leaves_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr("oven_retrieval.folder.Column", lambda path, *rest: Column(Path("/dev/full"), *rest))
+    monkeypatch.setattr("oven_retrieval.folder_writer.Column", lambda path, *rest: Column(Path("/dev/full"), *rest))
     with pytest.raises(OSError, match="No space left"):
         build_kb([Entity("1", "a")], tmp_path / "kb")
     assert list(tmp_path.iterdir()) == []

@@ -33,7 +33,7 @@ from oven_retrieval.models import (  # noqa: E402
 from oven_retrieval.models.questions import answer_rows  # noqa: E402
 
 ENTITIES, SIDE = 24, 4
-QUICK = Recipe(steps=12, batch=16, rate=1e-2, warmup=2, check_every=4, patience=9)
+QUICK = Recipe(steps=12, batch_size=16, lr=1e-2, warmup=2, validate_every=4, patience=9)
 
 
 def picture(entity, noise=0.0, seed=0):
@@ -151,7 +151,7 @@ def test_a_killed_training_goes_on(world, tmp_path, stage):
         run(world, tmp_path / "model", kind="fusion", say=dying)
     assert not (tmp_path / "model").exists()
     with pytest.raises(FolderError, match=r"unfinished training with other recipe, template is there"):
-        run(world, tmp_path / "model", kind="fusion", template="description", recipe=replace(QUICK, rate=0.5))
+        run(world, tmp_path / "model", kind="fusion", template="description", recipe=replace(QUICK, lr=0.5))
     with pytest.raises(FolderError, match=r"unfinished training with other entity images is there"):
         run((*world[:3], {}), tmp_path / "model", kind="fusion")
     lines = []
@@ -164,7 +164,7 @@ def test_a_killed_training_goes_on(world, tmp_path, stage):
 
 
 def test_fine_tuning_moves_both_sides_apart(world, tmp_path):
-    model = run(world, tmp_path / "model", fine_tune="all", recipe=replace(QUICK, rate=3e-3))
+    model = run(world, tmp_path / "model", fine_tune="all", recipe=replace(QUICK, lr=3e-3))
     module = model.dual.module
     before = make_towers()[0].module.weight
     if read_config(tmp_path / "model")[1]["training"]["step"]:
@@ -237,7 +237,7 @@ def test_held_out_questions(world):
 
 def test_recipes_are_the_paper_s():
     recipe = paper_recipe("fusion", fine_tune=False)
-    assert (recipe.steps, recipe.batch, recipe.rate, recipe.warmup, recipe.final_rate) == (
+    assert (recipe.steps, recipe.batch_size, recipe.lr, recipe.warmup, recipe.final_lr) == (
         10_000,
         4096,
         1e-3,
@@ -245,6 +245,6 @@ def test_recipes_are_the_paper_s():
         1e-6,
     )
     recipe = paper_recipe("clip2clip", fine_tune=True)
-    assert (recipe.steps, recipe.batch, recipe.rate, recipe.final_rate) == (2000, 4096, 1e-4, 1e-6)
+    assert (recipe.steps, recipe.batch_size, recipe.lr, recipe.final_lr) == (2000, 4096, 1e-4, 1e-6)
     with pytest.raises(ValueError, match="kind: expected one of"):
         paper_recipe("blip", fine_tune=False)

@@ -11,11 +11,12 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("jaxtyping")
 
-from oven_retrieval._reference import clip2clip_score  # noqa: E402
 from oven_retrieval.models import Clip2Clip, Weights  # noqa: E402
 from oven_retrieval.models.contrastive import contrastive_loss, seen_unseen, train_dual  # noqa: E402
 from oven_retrieval.models.dual import Clip2ClipModule, ClipFusion  # noqa: E402
 from oven_retrieval.models.recipe import Entities, Questions, Recipe  # noqa: E402
+
+from ._reference import clip2clip_score  # noqa: E402
 
 
 def plain_loss(logits, truth):
@@ -84,7 +85,12 @@ def test_training_weights_helps_seen_and_unseen(split):
     model = Clip2ClipModule(Weights(1.0, 1.0, 1.0, 1.0))
     before = seen_unseen(model, validation, entities, seen)
     result = train_dual(
-        model, train, entities, validation, seen, Recipe(steps=200, batch=256, rate=0.03, warmup=10, check_every=50)
+        model,
+        train,
+        entities,
+        validation,
+        seen,
+        Recipe(steps=200, batch_size=256, lr=0.03, warmup=10, validate_every=50),
     )
     assert result.seen > before[0] + 3
     assert result.unseen > before[1] + 3
@@ -97,7 +103,7 @@ def test_fusion_learns_the_seen(split):
     torch.manual_seed(0)
     model = ClipFusion(16, width=32, heads=4)
     looks = []
-    recipe = Recipe(steps=60, batch=256, rate=4e-3, warmup=10, check_every=20)
+    recipe = Recipe(steps=60, batch_size=256, lr=4e-3, warmup=10, validate_every=20)
     result = train_dual(model, train, entities, validation, seen, recipe, lambda *look: looks.append(look))
     assert [look[0] for look in looks] == [20, 40, 60]
     assert result.seen > 30
@@ -118,7 +124,7 @@ def test_training_stops_early_keeps_the_best_and_repeats(split):
                 entities,
                 validation,
                 seen,
-                Recipe(steps=50, rate=50.0, warmup=0, check_every=1, patience=3),
+                Recipe(steps=50, lr=50.0, warmup=0, validate_every=1, patience=3),
             )
         )
         assert model.weights == pytest.approx(Weights(0.01, 0.01, 1.0, 0.4))
@@ -128,7 +134,7 @@ def test_training_stops_early_keeps_the_best_and_repeats(split):
 
 def test_a_killed_training_continues_to_the_same_parameters(split, tmp_path):
     entities, train, validation, seen = split
-    recipe = Recipe(steps=60, batch=100, rate=3e-3, warmup=5, check_every=20, patience=9, seed=3)
+    recipe = Recipe(steps=60, batch_size=100, lr=3e-3, warmup=5, validate_every=20, patience=9, seed=3)
 
     def run(file, log=None, **changes):
         torch.manual_seed(2)
@@ -151,14 +157,14 @@ def test_a_killed_training_continues_to_the_same_parameters(split, tmp_path):
     for name, value in whole.state_dict().items():
         assert torch.equal(value, continued.state_dict()[name]), name
     assert run(file, dying)[1] == expected  # finished: nothing more is done
-    with pytest.raises(ValueError, match=r"checkpoint.pt: of another training, with rate 0.003, expected 0.01"):
-        run(file, rate=0.01)
+    with pytest.raises(ValueError, match=r"checkpoint.pt: of another training, with lr 0.003, expected 0.01"):
+        run(file, lr=0.01)
 
 
 def test_a_full_disk_keeps_the_last_checkpoint(split, tmp_path, monkeypatch):
     entities, train, validation, seen = split
     file = tmp_path / "checkpoint.pt"
-    recipe = Recipe(steps=2, batch=50, check_every=1)
+    recipe = Recipe(steps=2, batch_size=50, validate_every=1)
     real = torch.save
 
     def full(state, path):
@@ -185,10 +191,10 @@ def test_modules_are_trained_through(split):
         entities,
         validation,
         seen,
-        Recipe(steps=3, batch=64, rate=1e-2, warmup=0, check_every=1, patience=9),
+        Recipe(steps=3, batch_size=64, lr=1e-2, warmup=0, validate_every=1, patience=9),
     )
     assert "query_image.weight" in model.state_dict()
-    train_more = Recipe(steps=30, batch=64, rate=1e-2, warmup=0, check_every=30)
+    train_more = Recipe(steps=30, batch_size=64, lr=1e-2, warmup=0, validate_every=30)
     train_dual(model, train, entities, validation, seen, train_more)
     assert not torch.equal(before, tower.weight)
 

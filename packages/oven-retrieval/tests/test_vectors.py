@@ -198,7 +198,7 @@ def test_index_is_tuned_measured_saved_and_continued(tmp_path, monkeypatch):
     with pytest.raises(FolderError, match="parts of another build are there"):
         build_index(stored, tmp_path / "index", **{**options, "part": 500})
     lines = []
-    built = build_index(stored, tmp_path / "index", **options, progress=lines.append)
+    built = build_index(stored, tmp_path / "index", **options, say=lines.append)
     assert list(writes[3:]) == ["part-00001.faiss", "part-00002.faiss", "whole.faiss"]
     assert any("done before" in line for line in lines)
     assert "against exact search on 200 given queries" in lines[-1]

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from .__about__ import __version__
-from .building import add_entities, build_kb, build_kb_from_file, compact, remove_entities
-from .entity import Entity, EntityFileError
-from .filters import FILTERS
-from .folder import FolderError
-from .kb import KnowledgeBase
-from .names import STEPS, Links, NameLinker, build_linker, build_name_index, open_name_index, update_name_index
-from .readers import read_csv, read_entities, read_jsonl, read_wiki6m, read_wordnet
+from oven_retrieval.__about__ import __version__
+from oven_retrieval.building import add_entities, build_kb, build_kb_from_file, compact, remove_entities
+from oven_retrieval.entity import Entity, EntityFileError
+from oven_retrieval.filters import FILTERS
+from oven_retrieval.folder import FolderError
+from oven_retrieval.kb import KnowledgeBase
+from oven_retrieval.names import (
+    STEPS,
+    Links,
+    NameLinker,
+    build_linker,
+    build_name_index,
+    open_name_index,
+    update_name_index,
+)
+from oven_retrieval.readers import read_csv, read_entities, read_jsonl, read_wiki6m, read_wordnet
+from oven_retrieval.wikidata import WikidataDump
+from oven_retrieval.wordnet import find_wordnet, read_wordnet_nouns
 
 __all__ = [
     "FILTERS",
@@ -20,6 +30,7 @@ __all__ = [
     "KnowledgeBase",
     "Links",
     "NameLinker",
+    "WikidataDump",
     "__version__",
     "add_entities",
     "build_kb",
@@ -27,12 +38,14 @@ __all__ = [
     "build_linker",
     "build_name_index",
     "compact",
+    "find_wordnet",
     "open_name_index",
     "read_csv",
     "read_entities",
     "read_jsonl",
     "read_wiki6m",
     "read_wordnet",
+    "read_wordnet_nouns",
     "remove_entities",
     "update_name_index",
 ]

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from operator import length_hint
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from .entity import Entity
-from .filters import FILTERS
-from .folder import Folder, FolderWriter
-from .kb import KnowledgeBase
-from .kb_edits import KIND, REMOVED_KIND, commit, edit_path, one_writer
-from .readers import Row, read_entities
-from .tokens import hash64
+from oven_retrieval.durable import restore
+from oven_retrieval.entity import Entity
+from oven_retrieval.filters import FILTERS
+from oven_retrieval.folder import Folder
+from oven_retrieval.folder_writer import FolderWriter
+from oven_retrieval.kb import KnowledgeBase
+from oven_retrieval.kb_edits import KIND, REMOVED_KIND, clear_unlisted, commit, edit_path
+from oven_retrieval.locking import one_writer
+from oven_retrieval.progress import Progress
+from oven_retrieval.readers import Row, read_entities
+from oven_retrieval.tokens import hash64
+from oven_retrieval.wikidata import WikidataDump
+
+if TYPE_CHECKING:
+    from jaxtyping import UInt64
 
 _PROGRESS_EVERY = 100_000
 
@@ -28,7 +36,7 @@ def build_kb(
     source: str = "entities",
     filters: Sequence[str] = (),
     overwrite: bool = False,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
 ) -> KnowledgeBase:
     """Write entities to a folder, one at a time, and open it.
 
@@ -38,7 +46,7 @@ def build_kb(
         source: where they come from; shown in error messages and kept in the manifest.
         filters: names of pages to leave out, of `disambiguation`, `redirects`, `media`.
         overwrite: replace a knowledge base that is there.
-        progress: called with the number of entities after each 100,000.
+        progress: called with `entities`, how many are written, and how many there will be as far as is known.
 
     Raises:
         ValueError: an id that occurs twice (both lines), or a filter that does not exist.
@@ -68,7 +76,7 @@ def add_entities(
     *,
     source: str = "entities",
     filters: Sequence[str] = (),
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
 ) -> KnowledgeBase:
     """Add entities to a knowledge base without writing the others again, and open it as it is now.
 
@@ -77,14 +85,14 @@ def add_entities(
         rows: as in `build_kb`, like the three that follow.
         source: where they come from.
         filters: names of pages to leave out.
-        progress: called with the number of entities after each 100,000.
+        progress: called with `entities`, how many are written, and how many there will be as far as is known.
 
     Returns:
         The knowledge base with the new entities in the rows after the last one. With nothing to add, it is unchanged.
 
     Raises:
         ValueError: an id that occurs twice, or is in the knowledge base (remove it first to replace an entity).
-        FolderError: another process is editing.
+        FolderError: another process is writing; it is named.
 
     Numerics:
         Costs what the new entities cost. The edit counts from the moment in which a small file that lists it takes
@@ -101,7 +109,7 @@ def add_entities(
         (['Germany'], 1)
     """
     with one_writer(kb.path):
-        kb = KnowledgeBase(kb.path)
+        kb = _cleared(kb)
         path = edit_path(kb.base, kb.edits, True)
         with FolderWriter(path, KIND) as folder:
             columns = _write(folder, rows, source, filters, progress)
@@ -113,7 +121,7 @@ def add_entities(
                     f"{source}:{line}: id: {name!r} is in {kb.path} already; expected new ids ({len(taken)} are not)"
                 )
         if not len(columns):
-            edit_path(kb.base, kb.edits, True)
+            clear_unlisted(kb.base, kb.edits)
             return kb
         commit(kb.base, kb.edits, Folder(path, KIND))
         return KnowledgeBase(kb.path)
@@ -128,12 +136,12 @@ def remove_entities(kb: KnowledgeBase, ids: Sequence[str]) -> KnowledgeBase:
 
     Raises:
         ValueError: an id that no entity has; nothing is removed then.
-        FolderError: another process is editing.
+        FolderError: another process is writing; it is named.
     """
     if isinstance(ids, str):
         raise TypeError(f"ids: expected a list of texts, got one text {ids[:40]!r}")
     with one_writer(kb.path):
-        kb = KnowledgeBase(kb.path)
+        kb = _cleared(kb)
         rows = kb.rows(ids)
         unknown = [name for name, row in zip(ids, rows, strict=True) if row < 0]
         if unknown:
@@ -147,13 +155,13 @@ def remove_entities(kb: KnowledgeBase, ids: Sequence[str]) -> KnowledgeBase:
         return KnowledgeBase(kb.path)
 
 
-def compact(kb: KnowledgeBase, *, progress: Callable[[int], None] | None = None) -> KnowledgeBase:
+def compact(kb: KnowledgeBase, *, progress: Progress | None = None) -> KnowledgeBase:
     """Write a knowledge base anew without empty rows and separate parts, in the same place, and open it.
 
     The rows that its entities had are kept with it, so that indexes can follow without being built again.
     """
     with one_writer(kb.path):
-        kb = KnowledgeBase(kb.path)
+        kb = _cleared(kb)
         with FolderWriter(kb.path, KIND, overwrite=True) as folder:
             source = str(kb.meta["source"])
             _write(folder, kb, source, (), progress)
@@ -165,12 +173,20 @@ def compact(kb: KnowledgeBase, *, progress: Callable[[int], None] | None = None)
     return KnowledgeBase(kb.path)
 
 
+def _cleared(kb: KnowledgeBase) -> KnowledgeBase:
+    """The knowledge base as it is now, without what killed edits have left."""
+    restore(kb.path)
+    now = KnowledgeBase(kb.path)
+    clear_unlisted(now.base, now.edits)
+    return now
+
+
 def _write(
     folder: FolderWriter,
     rows: Iterable[Row | Entity],
     source: str,
     filters: Sequence[str],
-    progress: Callable[[int], None] | None,
+    progress: Progress | None,
 ) -> _Columns:
     """Write entities that no filter leaves out."""
     left_out = dict.fromkeys(filters, 0)
@@ -182,17 +198,29 @@ def _write(
             continue
         columns.append(line, entity)
         if progress is not None and len(columns) % _PROGRESS_EVERY == 0:
-            progress(len(columns))
+            progress("entities", len(columns), max(length_hint(rows), len(columns)))
     columns.finish(source)
+    if progress is not None:
+        progress("entities", len(columns), len(columns))
     folder.meta = {"source": source, "count": len(columns), "left_out": left_out}
+    if isinstance(rows, WikidataDump):
+        if not len(columns):
+            raise ValueError(f"{source}: no entity has a label in {', '.join(rows.languages)}")
+        left_out["without a label"] = rows.without_label
+        folder.meta |= {"cut": rows.cut, "languages": {tag: rows.found[tag] for tag in rows.languages}}
     return columns
 
 
 def build_kb_from_file(
-    source: str | Path, path: str | Path, *, file_format: str | None = None, **options: Any
+    source: str | Path,
+    path: str | Path,
+    *,
+    file_format: str | None = None,
+    languages: Sequence[str] | None = None,
+    **options: Any,
 ) -> KnowledgeBase:
-    """Build a knowledge base from an entity file; the options are those of `build_kb`."""
-    return build_kb(read_entities(source, file_format), path, source=str(source), **options)
+    """Build a knowledge base from an entity file: arguments as in `read_entities` and `build_kb`."""
+    return build_kb(read_entities(source, file_format, languages=languages), path, source=str(source), **options)
 
 
 def _numbered(rows: Iterable[Row | Entity]) -> Iterator[Row]:
@@ -235,7 +263,7 @@ class _Columns:
         """Line of the source that an entity came from."""
         return self._lines[row]
 
-    def id_hashes(self) -> npt.NDArray[np.uint64]:
+    def id_hashes(self) -> UInt64[np.ndarray, " n"]:
         """Hash of each entity's id."""
         return np.frombuffer(self._hashes, dtype=np.uint64) if len(self) else np.zeros(0, np.uint64)
 

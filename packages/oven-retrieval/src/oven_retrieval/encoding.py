@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from .folder import FolderError
-from .kb import KnowledgeBase
-from .models.clip2clip import normalise
-from .names import NameLinker
-from .vectors import (
+from oven_retrieval.folder import FolderError
+from oven_retrieval.kb import KnowledgeBase, Label
+from oven_retrieval.models.clip2clip import normalise
+from oven_retrieval.names import NameLinker
+from oven_retrieval.progress import Progress, Say
+from oven_retrieval.vectors import (
     IndexPlan,
     Neighbours,
     VectorIndex,
@@ -23,7 +24,10 @@ from .vectors import (
     open_index,
     update_index,
 )
-from .vectors.store import Float32
+from oven_retrieval.vectors.store import Float32
+
+if TYPE_CHECKING:
+    from jaxtyping import Shaped
 
 TEMPLATES = {"name": "{name}", "description": "{name}: {description}"}
 
@@ -36,7 +40,7 @@ class TextEncoder(Protocol):
         ...
 
 
-def as_array(features: Any) -> npt.NDArray[Any]:
+def as_array(features: Any) -> Shaped[np.ndarray, " *shape"]:
     """An array from whatever an encoder returns: arrays, or torch tensors on any device.
 
     Example:
@@ -70,7 +74,7 @@ def encode_names(
     template: str = "name",
     batch: int = 256,
     overwrite: bool = False,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> VectorStore:
     """Encode the text of every entity, brought to length 1, into a folder; the same call after a kill continues.
 
@@ -82,7 +86,7 @@ def encode_names(
         template: `name` or `description`.
         batch: texts per call of the encoder.
         overwrite: replace vectors that are there.
-        progress: called with (entities done, entities in all).
+        progress: called with the phase, how many entities are done, and how many there are.
 
     Raises:
         ValueError: the encoder returns NaN, zeros or another width; the row is named.
@@ -116,13 +120,13 @@ def add_vectors(
     memory_mb: float | None = None,
     recall: float = 0.96,
     overwrite: bool = False,
-    say: Callable[[str], None] | None = None,
+    say: Say | None = None,
+    progress: Progress | None = None,
 ) -> VectorIndex:
     """Encode the entities of a project folder into `vectors/` and index them into `index/`.
 
-    Arguments and errors as in `encode_names` and `build_index`; `say` is called with one line per step.
+    Arguments and errors as in `encode_names` and `build_index`.
     """
-    talk = say or (lambda line: None)
     store = encode_names(
         linker.kb,
         encoder,
@@ -130,10 +134,16 @@ def add_vectors(
         encoder_name=encoder_name,
         template=template,
         overwrite=overwrite,
-        progress=lambda done, count: talk(f"{done:,} of {count:,} encoded") if done % 25_600 == 0 else None,
+        progress=progress,
     )
     return build_index(
-        store, Path(folder) / "index", memory_mb=memory_mb, recall=recall, overwrite=overwrite, progress=talk
+        store,
+        Path(folder) / "index",
+        memory_mb=memory_mb,
+        recall=recall,
+        overwrite=overwrite,
+        say=say,
+        progress=progress,
     )
 
 
@@ -143,7 +153,7 @@ def update_vectors(
     make_encoder: Callable[[str], TextEncoder] | None = None,
     *,
     batch: int = 256,
-    say: Callable[[str], None] | None = None,
+    say: Say | None = None,
 ) -> VectorIndex:
     """Bring `vectors/` and `index/` of a project up to date with added and removed entities, and open them.
 
@@ -177,7 +187,7 @@ def update_vectors(
         store = _moved(store, kb, former, make_encoder, batch, talk)
     index = Path(folder) / "index"
     if index.is_dir():
-        return update_index(index, store, kb.former_rows, progress=talk)
+        return update_index(index, store, kb.former_rows, say=say)
     return VectorIndex(store, IndexPlan("exact", 0, 0.0, "no index was built"))
 
 
@@ -187,7 +197,7 @@ def _moved(
     former: npt.NDArray[np.int64],
     make_encoder: Callable[[str], TextEncoder] | None,
     batch: int,
-    talk: Callable[[str], None],
+    talk: Say,
 ) -> VectorStore:
     """The vectors in today's rows; those of new entities are encoded."""
     name, _, template = str(store.meta["encoder"]).rpartition("; ")
@@ -248,16 +258,22 @@ def search_features(index: VectorIndex, features: Any, k: int = 1) -> Neighbours
     return index.search(normalise(as_array(features), index.vectors.dim), k)
 
 
-def describe_neighbours(kb: KnowledgeBase, labels: Sequence[str], found: Neighbours) -> list[dict[str, Any]]:
-    """One record per query: its label and its entities with id, name and score."""
+def describe_neighbours(label: Label, queries: Sequence[str], found: Neighbours) -> list[dict[str, Any]]:
+    """One record per query: its own text and its entities with id, name and score.
+
+    Args:
+        label: id and name of a row, as `KnowledgeBase.label`.
+        queries: what was asked, in words.
+        found: the answers.
+    """
     return [
         {
-            "query": label,
+            "query": query,
             "entities": [
-                {"id": kb.ids[row], "name": kb.names[row], "score": round(float(score), 4)}
+                {**dict(zip(("id", "name"), label(row), strict=True)), "score": round(float(score), 4)}
                 for row, score in zip(rows.tolist(), scores.tolist(), strict=True)
                 if row >= 0
             ],
         }
-        for label, rows, scores in zip(labels, found.rows, found.scores, strict=True)
+        for query, rows, scores in zip(queries, found.rows, found.scores, strict=True)
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from .entity import Entity
+from oven_retrieval.entity import Entity
 
 _NAMESPACES = (
     "book", "category", "draft", "file", "help", "image", "media", "mediawiki", "module", "portal", "special", "talk",

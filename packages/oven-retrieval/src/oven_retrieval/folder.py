@@ -1,188 +1,32 @@
-"""A folder of memory-mapped columns with a manifest and hashes, written at once or not at all."""
+"""A folder of memory-mapped columns with a manifest and hashes."""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
-import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from oven_retrieval.durable import replaced
+from oven_retrieval.locking import FolderError as FolderError
+
 if TYPE_CHECKING:
-    from types import TracebackType
+    from jaxtyping import Int64, UInt8
 
 Array = npt.NDArray[Any]
 MANIFEST = "manifest.json"
-_FORMAT = 1
-_FLUSH = 1 << 20
-
-
-def replaced(path: Path) -> Path:
-    """Where a folder lies while another takes its place."""
-    return path.with_name(path.name + ".old")
-
-
-class FolderError(ValueError):
-    """A folder that is not what its manifest says, or not of the kind that was asked for."""
-
-
-class Column:
-    """One column that is being written: raw little-endian values, hashed on the way."""
-
-    def __init__(self, path: Path, dtype: npt.DTypeLike, width: tuple[int, ...] = ()) -> None:
-        self.dtype = np.dtype(dtype)
-        self.width = width
-        self.count = 0
-        self._file: BinaryIO = path.open("wb")  # closed by `close` or `discard`
-        self._sha = hashlib.sha256()
-
-    def extend(self, values: npt.ArrayLike) -> None:
-        """Append values, shape [n, *width]."""
-        block = np.ascontiguousarray(values, dtype=self.dtype).reshape(-1, *self.width)
-        view = block.data.cast("B") if block.size else memoryview(b"")
-        self._file.write(view)
-        self._sha.update(view)
-        self.count += len(block)
-
-    def close(self) -> dict[str, Any]:
-        """Finish the file; returns its entry of the manifest."""
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
-        return {"dtype": self.dtype.str, "shape": [self.count, *self.width], "sha256": self._sha.hexdigest()}
-
-    def discard(self) -> None:
-        """Close the file without an entry, whatever is still in its buffer."""
-        with contextlib.suppress(OSError):
-            self._file.close()
-
-
-class TextColumn:
-    """Texts that are being written, as one run of UTF-8 bytes and where each ends."""
-
-    def __init__(self, bytes_column: Column, ends_column: Column) -> None:
-        self._bytes, self._ends = bytes_column, ends_column
-        self._pending: list[bytes] = []
-        self._pending_size = 0
-        self._end = 0
-
-    def append(self, text: str) -> None:
-        """Append one text."""
-        encoded = text.encode("utf-8", "surrogatepass")
-        self._pending.append(encoded)
-        self._pending_size += len(encoded)
-        if self._pending_size > _FLUSH or len(self._pending) > _FLUSH:
-            self.flush()
-
-    def flush(self) -> None:
-        """Hand what is pending to the files."""
-        if self._pending:
-            ends = self._end + np.cumsum([len(text) for text in self._pending], dtype=np.int64)
-            self._bytes.extend(np.frombuffer(b"".join(self._pending), dtype=np.uint8))
-            self._ends.extend(ends)
-            self._end = int(ends[-1])
-            self._pending, self._pending_size = [], 0
-
-
-class FolderWriter:
-    """Write columns to `<folder>.partial` and rename it at the end, so that a killed build leaves no half folder.
-
-    Args:
-        path: where the folder shall be; it must not exist unless `overwrite`.
-        kind: what the folder holds; checked when it is opened.
-        overwrite: replace a folder that is there.
-
-    Raises:
-        FileExistsError: names the folder that is in the way.
-    """
-
-    def __init__(self, path: str | Path, kind: str, *, overwrite: bool = False) -> None:
-        self.path = Path(path)
-        if replaced(self.path).is_dir() and not self.path.exists():
-            replaced(self.path).rename(self.path)  # a process died between the two renames of `_finish`
-        if self.path.exists() and not overwrite:
-            raise FileExistsError(f"{self.path} exists; expected a new folder, or overwrite")
-        if self.path.exists() and not (self.path / MANIFEST).is_file():
-            raise FileExistsError(f"{self.path} exists and holds no {MANIFEST}: it is not overwritten")
-        self.kind = kind
-        self.meta: dict[str, Any] = {}
-        self._partial = self.path.with_name(self.path.name + ".partial")
-        self._columns: dict[str, Column] = {}
-        self._texts: list[TextColumn] = []
-
-    def __enter__(self) -> FolderWriter:
-        if self._partial.exists():
-            shutil.rmtree(self._partial)
-        self._partial.mkdir(parents=True)
-        return self
-
-    def column(self, name: str, dtype: npt.DTypeLike, width: tuple[int, ...] = ()) -> Column:
-        """Start a column of numbers."""
-        self._columns[name] = Column(self._partial / f"{name}.bin", dtype, width)
-        return self._columns[name]
-
-    def texts(self, name: str) -> TextColumn:
-        """Start a column of texts."""
-        text = TextColumn(self.column(f"{name}.utf8", np.uint8), self.column(f"{name}.ends", np.int64))
-        self._texts.append(text)
-        return text
-
-    def array(self, name: str, values: Array) -> None:
-        """Write a whole column at once."""
-        self.column(name, values.dtype, values.shape[1:]).extend(values)
-
-    def adopt(self, name: str, file: str | Path) -> None:
-        """Take a finished file in as a column of bytes; it is hashed in pieces and removed from its old place."""
-        column = self.column(name, np.uint8)
-        with Path(file).open("rb") as handle:
-            while piece := handle.read(_FLUSH * 8):
-                column.extend(np.frombuffer(piece, dtype=np.uint8))
-        Path(file).unlink()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is not None:
-            self._discard()
-            return
-        try:
-            self._finish()
-        except BaseException:
-            self._discard()
-            raise
-
-    def _discard(self) -> None:
-        for column in self._columns.values():
-            column.discard()
-        shutil.rmtree(self._partial, ignore_errors=True)
-
-    def _finish(self) -> None:
-        for text in self._texts:
-            text.flush()
-        entries = {name: column.close() for name, column in self._columns.items()}
-        content = hashlib.sha256(json.dumps(entries, sort_keys=True).encode()).hexdigest()
-        manifest = {"format": _FORMAT, "kind": self.kind, "hash": content, "meta": self.meta, "columns": entries}
-        (self._partial / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
-        if self.path.exists():
-            old = replaced(self.path)
-            shutil.rmtree(old, ignore_errors=True)
-            self.path.rename(old)
-            self._partial.rename(self.path)
-            shutil.rmtree(old)
-        else:
-            self._partial.rename(self.path)
+FORMAT = 1
+_TRIES = 100
 
 
 class Texts(Sequence[str]):
     """A column of texts in memory-mapped bytes; `texts[i]` decodes one."""
 
-    def __init__(self, data: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64]) -> None:
+    def __init__(self, data: UInt8[np.ndarray, " bytes"], ends: Int64[np.ndarray, " n"]) -> None:
         self._data, self._ends = data, ends
 
     def __len__(self) -> int:
@@ -239,27 +83,47 @@ class Folder:
         kind: what it must hold.
         verify: read every byte and compare it with the manifest's hashes.
 
+    `place` is where it lies: beside `path`, while two renames put another in its place.
+
     Raises:
         FolderError: names the folder, the column, and what differs from the manifest.
     """
 
     def __init__(self, path: str | Path, kind: str, *, verify: bool = False) -> None:
-        self.path = Path(path)
+        self.path = self.place = Path(path)
+        self._mapped: dict[str, Array] = {}
+        for attempt in range(_TRIES):
+            # Where two renames replace a folder, the old one lies beside its place for a moment.
+            old = replaced(self.path)
+            self.place = old if not self.path.exists() and old.is_dir() else self.path
+            self._identity = _identity(self.place)
+            try:
+                self._read(kind, verify)
+            except (FolderError, FileNotFoundError):
+                if self.is_current() or attempt == _TRIES - 1:
+                    raise
+            else:
+                if self.is_current():
+                    return
+
+    def is_current(self) -> bool:
+        """Whether the folder that was opened still lies in its place."""
+        return self._identity == _identity(self.place)
+
+    def _read(self, kind: str, verify: bool) -> None:
         try:
-            manifest = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
+            manifest = json.loads((self.place / MANIFEST).read_text(encoding="utf-8"))
             found = (manifest["format"], manifest["kind"])
             self.hash: str = manifest["hash"]
             self.meta: dict[str, Any] = manifest["meta"]
             self._columns: dict[str, dict[str, Any]] = manifest["columns"]
         except FileNotFoundError:
-            old = replaced(self.path)
-            kept = f"; it was being replaced when the process died: rename {old} to it" if old.is_dir() else ""
-            raise FolderError(f"{self.path}: expected a folder with {MANIFEST}; there is none{kept}") from None
-        except (KeyError, TypeError, json.JSONDecodeError) as error:
-            raise FolderError(f"{self.path / MANIFEST}: not a manifest: {error!r}") from None
-        if found != (_FORMAT, kind):
+            raise FolderError(f"{self.path}: expected a folder with {MANIFEST}; there is none") from None
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            raise FolderError(f"{self.path / MANIFEST}: not a manifest: {error!r:.200}") from None
+        if found != (FORMAT, kind):
             raise FolderError(
-                f"{self.path}: expected a {kind!r} folder of format {_FORMAT}, got {found[1]!r} of {found[0]}"
+                f"{self.path}: expected a {kind!r} folder of format {FORMAT}, got {found[1]!r} of {found[0]}"
             )
         for name, entry in self._columns.items():
             self._check(name, entry, verify)
@@ -267,7 +131,7 @@ class Folder:
     def _check(self, name: str, entry: dict[str, Any], verify: bool) -> None:
         if Path(name).name != name:
             raise FolderError(f"{self.path / MANIFEST}: column {name!r} is not a plain file name")
-        file = self.path / f"{name}.bin"
+        file = self.place / f"{name}.bin"
         size = int(np.prod(entry["shape"], dtype=np.int64)) * np.dtype(entry["dtype"]).itemsize
         found = file.stat().st_size if file.is_file() else -1
         if found != size:
@@ -285,18 +149,42 @@ class Folder:
         """The memory-mapped column, read-only."""
         if name not in self._columns:
             raise FolderError(f"{self.path}: no column {name!r}; there are {sorted(self._columns)}")
+        if name not in self._mapped:
+            self._mapped[name] = self._map(name)
+        return self._mapped[name]
+
+    def map_all(self) -> None:
+        """Map every column now, so that what takes this folder's place later makes no difference."""
+        for name in self._columns:
+            self.array(name)
+
+    def _map(self, name: str) -> Array:
         entry = self._columns[name]
         shape, dtype = tuple(entry["shape"]), np.dtype(entry["dtype"])
         if 0 in shape:
             return np.zeros(shape, dtype)
-        mapped = np.memmap(self.path / f"{name}.bin", dtype=dtype, mode="r", shape=shape)
+        try:
+            mapped = np.memmap(self.place / f"{name}.bin", dtype=dtype, mode="r", shape=shape)
+        except (FileNotFoundError, ValueError):
+            mapped = None
+        if mapped is None or not self.is_current():
+            raise FolderError(f"{self.path}: another folder has taken its place since it was opened; open it again")
         return cast(Array, mapped.view(np.ndarray))
 
     def file(self, name: str) -> Path:
         """Where a column's bytes lie, for libraries that read files themselves."""
         self.array(name)
-        return self.path / f"{name}.bin"
+        return self.place / f"{name}.bin"
 
     def texts(self, name: str) -> Texts:
         """The memory-mapped column of texts."""
         return Texts(self.array(f"{name}.utf8"), self.array(f"{name}.ends"))
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """What tells a folder from another in the same place; None where there is none."""
+    try:
+        status = (path / MANIFEST).stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .entity import Entity
-from .folder import Folder, FolderError, JoinedTexts, Texts
-from .kb_edits import KIND, read_edits
-from .tokens import hash64
+from oven_retrieval.entity import Entity
+from oven_retrieval.folder import Folder, FolderError, JoinedTexts, Texts
+from oven_retrieval.kb_edits import KIND, Edits, read_edits
+from oven_retrieval.tokens import hash64
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from jaxtyping import Bool, Float64, Int32, Int64, UInt64
+
+_MAPPED_AT_ONCE = 16
+"""Folders of which every column is mapped when the knowledge base is opened: each column takes a file handle."""
+Label = Callable[[int], tuple[str, str]]
+"""Id and name of a row."""
 
 
 class KnowledgeBase(Sequence[Entity]):
@@ -33,13 +40,13 @@ class KnowledgeBase(Sequence[Entity]):
         FolderError: names the file that is missing, cut short or changed.
 
     Numerics:
-        Opening costs a manifest and no data: columns are mapped when they are used, and pages that nobody reads are
-        not loaded. With added entities, the columns of numbers are read into memory when they are first used.
+        Opening costs a manifest and no data: columns are mapped, and pages that nobody reads are not loaded. What was
+        opened stays as it was, whatever takes its place on disk. With added entities, the columns of numbers are read
+        into memory when they are first used.
     """
 
     def __init__(self, path: str | Path, *, verify: bool = False) -> None:
-        self.base = Folder(path, KIND, verify=verify)
-        self.edits = read_edits(self.base, verify=verify)
+        self.base, self.edits = _open(path, verify)
         self.path = self.base.path
         self.hash = self.edits.versions[-1].hash
         self.meta = self.base.meta
@@ -64,7 +71,7 @@ class KnowledgeBase(Sequence[Entity]):
         return columns[0] if len(columns) == 1 else np.concatenate(columns)
 
     @cached_property
-    def alias_ends(self) -> npt.NDArray[np.int64]:
+    def alias_ends(self) -> Int64[np.ndarray, " rows"]:
         """Where the aliases of each row end in `aliases`."""
         ends, columns = 0, []
         for part in self._parts:
@@ -74,7 +81,7 @@ class KnowledgeBase(Sequence[Entity]):
         return self._numbers(columns)
 
     @cached_property
-    def popularity(self) -> npt.NDArray[np.float64]:
+    def popularity(self) -> Float64[np.ndarray, " rows"]:
         """Popularity of each row."""
         return self._numbers([part.array("popularity") for part in self._parts])
 
@@ -94,12 +101,12 @@ class KnowledgeBase(Sequence[Entity]):
         return self._categories[0]
 
     @property
-    def category_codes(self) -> npt.NDArray[np.int32]:
+    def category_codes(self) -> Int32[np.ndarray, " rows"]:
         """Category of each row, as its place in `categories`."""
         return self._categories[1]
 
     @property
-    def removed(self) -> npt.NDArray[np.bool_]:
+    def removed(self) -> Bool[np.ndarray, " rows"]:
         """Whether each row is empty because its entity was removed, [rows]; a new array each time."""
         mask = np.zeros(len(self), dtype=np.bool_)
         mask[self._removed_rows] = True
@@ -110,7 +117,7 @@ class KnowledgeBase(Sequence[Entity]):
         """How many entities there are: rows that are not empty."""
         return len(self) - len(self._removed_rows)
 
-    def live_rows(self) -> npt.NDArray[np.int64]:
+    def live_rows(self) -> Int64[np.ndarray, " live"]:
         """Rows that hold an entity, rising."""
         return np.flatnonzero(~self.removed)
 
@@ -138,15 +145,19 @@ class KnowledgeBase(Sequence[Entity]):
         at = int(np.searchsorted(self._removed_rows, row))
         return at < len(self._removed_rows) and int(self._removed_rows[at]) == row
 
+    def label(self, row: int) -> tuple[str, str]:
+        """Id and name of a row, for records that are shown."""
+        return self.ids[row], self.names[row]
+
     def alias_rows(self, row: int) -> range:
         """Which of `aliases` belong to the entity in this row."""
         return range(int(self.alias_ends[row - 1]) if row else 0, int(self.alias_ends[row]))
 
-    def rows(self, ids: Sequence[str]) -> npt.NDArray[np.int64]:
+    def rows(self, ids: Sequence[str]) -> Int64[np.ndarray, " q"]:
         """Rows of the entities with these ids; -1 where there is none (any more)."""
         return self.rows_of_hashes(hash64(ids))
 
-    def rows_of_hashes(self, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    def rows_of_hashes(self, hashes: UInt64[np.ndarray, " q"]) -> Int64[np.ndarray, " q"]:
         """As `rows`, for ids that were hashed with `hash64`."""
         found = np.full(len(hashes), -1, dtype=np.int64)
         removed = self.removed if len(self._removed_rows) else None
@@ -161,12 +172,13 @@ class KnowledgeBase(Sequence[Entity]):
             found = np.where(here >= 0, here, found)
         return found
 
-    def has_image(self) -> npt.NDArray[np.bool_]:
+    def has_image(self) -> Bool[np.ndarray, " rows"]:
         """Whether each entity has an image, shape [rows]."""
         lengths = [np.diff(part.array("image.ends"), prepend=0) for part in self._parts]
-        return (self._numbers(lengths) > 0) & ~self.removed
+        pictured: npt.NDArray[np.bool_] = (self._numbers(lengths) > 0) & ~self.removed
+        return pictured
 
-    def former_rows(self, version: str) -> npt.NDArray[np.int64] | None:
+    def former_rows(self, version: str) -> Int64[np.ndarray, " rows"] | None:
         """Where each row was in an earlier version of this knowledge base, for an index that was built from it.
 
         Args:
@@ -187,3 +199,20 @@ class KnowledgeBase(Sequence[Entity]):
         column = self.base.array("former_row")
         former[: len(column)] = np.where(column < before, column, -1)
         return former
+
+
+def _open(path: str | Path, verify: bool) -> tuple[Folder, Edits]:
+    """The built entities and their edits, of one moment: a `compact` may take their place while they are read."""
+    while True:
+        base = Folder(path, KIND, verify=verify)
+        try:
+            edits = read_edits(base, verify=verify)
+            folders = [base, *(folder for _, folder in edits.folders)]
+            for folder in folders[:_MAPPED_AT_ONCE]:
+                folder.map_all()
+        except (FolderError, FileNotFoundError):
+            if base.is_current():
+                raise
+        else:
+            if base.is_current():
+                return base, edits

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from .folder import Folder, FolderError
+from oven_retrieval.durable import replace_file
+from oven_retrieval.folder import Folder, FolderError
+
+if TYPE_CHECKING:
+    from jaxtyping import Int64
 
 KIND = "oven-knowledge-base"
 REMOVED_KIND = "oven-removed-rows"
 EDITS = "edits.json"
-_LOCK = "edits.lock"
 
 
 class Version(NamedTuple):
@@ -43,7 +42,7 @@ class Edits(NamedTuple):
         """Folders of added entities, in order."""
         return [folder for is_added, folder in self.folders if is_added]
 
-    def removed(self) -> npt.NDArray[np.int64]:
+    def removed(self) -> Int64[np.ndarray, " removed"]:
         """Rows that were removed, rising."""
         rows = [folder.array("row") for is_added, folder in self.folders if not is_added]
         return np.sort(np.concatenate(rows)) if rows else np.zeros(0, np.int64)
@@ -62,15 +61,15 @@ def read_edits(base: Folder, *, verify: bool = False) -> Edits:
     Raises:
         FolderError: an edit is missing, damaged, or not the one that is listed.
     """
-    file = base.path / EDITS
+    file = base.place / EDITS
     versions = [Version(base.hash, base.meta["count"])]
     if not file.is_file():
         return Edits((), tuple(versions))
     try:
         listed = json.loads(file.read_text(encoding="utf-8"))
         found, names = listed["base"], [(str(edit["folder"]), str(edit["hash"])) for edit in listed["edits"]]
-    except (KeyError, TypeError, json.JSONDecodeError) as error:
-        raise FolderError(f"{file}: not a list of edits: {error!r}") from None
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise FolderError(f"{file}: not a list of edits: {error!r:.200}") from None
     if found != base.hash:
         raise FolderError(f"{file}: belongs to {found!r:.20}, expected the entities beside it, {base.hash[:12]}…")
     folders = []
@@ -78,7 +77,7 @@ def read_edits(base: Folder, *, verify: bool = False) -> Edits:
         is_added = name.startswith("added-")
         if Path(name).name != name:
             raise FolderError(f"{file}: edit {name!r} is not a plain folder name")
-        folder = Folder(base.path / name, KIND if is_added else REMOVED_KIND, verify=verify)
+        folder = Folder(base.place / name, KIND if is_added else REMOVED_KIND, verify=verify)
         if folder.hash != digest:
             raise FolderError(f"{folder.path}: expected the edit {digest[:12]}…, found {folder.hash[:12]}…")
         folders.append((is_added, folder))
@@ -87,44 +86,26 @@ def read_edits(base: Folder, *, verify: bool = False) -> Edits:
 
 
 def edit_path(base: Folder, edits: Edits, is_added: bool) -> Path:
-    """Where the next edit goes; what a killed edit left there is cleared."""
-    path = base.path / f"{'added' if is_added else 'removed'}-{len(edits.folders) + 1:06d}"
-    if path.exists():
-        shutil.rmtree(path)
-    return path
+    """Where the next edit goes."""
+    return base.path / f"{'added' if is_added else 'removed'}-{len(edits.folders) + 1:06d}"
+
+
+def clear_unlisted(base: Folder, edits: Edits) -> None:
+    """Remove what killed edits have left: folders that are not listed, and halves. Needs the lock of the folder."""
+    listed = {folder.path.name for _, folder in edits.folders}
+    for entry in base.path.iterdir():
+        is_edit = entry.name.startswith(("added-", "removed-")) and entry.name not in listed
+        if is_edit and entry.is_dir():
+            shutil.rmtree(entry)
+        elif entry.name == f"{EDITS}.new":
+            entry.unlink()
 
 
 def commit(base: Folder, edits: Edits, folder: Folder) -> None:
     """List a finished edit: from here on it counts. One file takes the place of another, so a kill never halves it."""
     entries = [{"folder": f.path.name, "hash": f.hash} for f in [*(f for _, f in edits.folders), folder]]
-    new = base.path / f"{EDITS}.new"
     try:
-        with new.open("w", encoding="utf-8") as file:
-            json.dump({"base": base.hash, "edits": entries}, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(base.path / EDITS)
+        replace_file(base.path / EDITS, json.dumps({"base": base.hash, "edits": entries}, indent=1))
     except OSError:
-        new.unlink(missing_ok=True)
         shutil.rmtree(folder.path, ignore_errors=True)
         raise
-
-
-@contextmanager
-def one_writer(path: Path) -> Iterator[None]:
-    """Hold the lock of a knowledge base's edits; released by the system when the process ends, however it ends.
-
-    Raises:
-        FolderError: another process is editing. Where the system has no file locks, nothing is checked.
-    """
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    with (path / _LOCK).open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise FolderError(f"{path}: another process is editing these entities; expected one at a time") from None
-        yield

@@ -1,18 +1,19 @@
-"""Entity files, read one line at a time: Wiki6M jsonl, plain JSONL, CSV, WordNet nouns."""
+"""Entity files, read one line at a time: Wiki6M jsonl, plain JSONL, CSV, WordNet, Wikidata's dump."""
 
 from __future__ import annotations
 
 import csv
-import gzip
-import io
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
-from .entity import Entity, EntityFileError
+from oven_retrieval.entity import Entity, EntityFileError
+from oven_retrieval.text_files import open_text
+from oven_retrieval.wikidata import WikidataDump
+from oven_retrieval.wordnet import read_wordnet_nouns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 WIKI6M_FIELDS = {
     "id": "wikidata_id",
@@ -26,14 +27,6 @@ ALIAS_SEPARATOR = "|"
 
 Row = tuple[int, Entity, str]
 """Line number (from 1), the entity, and the start of the page's text where the file has it (for filters)."""
-
-
-def open_text(path: str | Path) -> TextIO:
-    """Open a UTF-8 file, through gzip where its name ends in `.gz`; the caller closes it."""
-    path = Path(path)
-    if path.suffix == ".gz":
-        return io.TextIOWrapper(gzip.open(path, "rb"), encoding="utf-8", newline="")
-    return path.open(encoding="utf-8", newline="")
 
 
 def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
@@ -50,7 +43,7 @@ def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
                 raise EntityFileError(
                     path, number + 1, f"expected UTF-8 (at or after this line): {error.reason}"
                 ) from None
-            except (EOFError, gzip.BadGzipFile) as error:
+            except (EOFError, OSError) as error:
                 raise EntityFileError(path, number + 1, f"the compressed file is damaged: {error}") from None
             number += 1
             yield number, line
@@ -63,7 +56,7 @@ def json_objects(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
             continue
         try:
             record = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise EntityFileError(path, number, f"expected one JSON object per line: {error}") from None
         if not isinstance(record, dict):
             raise EntityFileError(path, number, f"expected a JSON object, got {type(record).__name__}")
@@ -185,31 +178,53 @@ def read_csv(path: str | Path, *, fields: Mapping[str, str] | None = None) -> It
     return _rows(path, records(), fields or {})
 
 
-READERS: dict[str, Callable[[str | Path], Iterator[Row]]] = {
+READERS: dict[str, Callable[[str | Path], Iterable[Row]]] = {
     "wiki6m": read_wiki6m,
     "jsonl": read_jsonl,
     "csv": read_csv,
     "wordnet": read_wordnet,
+    "wordnet-files": read_wordnet_nouns,
+    "wikidata": WikidataDump,
 }
 
 
 def guess_format(path: str | Path) -> str:
     """Name of the reader for a file: by its ending, then by the fields of its first line."""
-    name = Path(path).name.removesuffix(".gz")
+    if Path(path).is_dir():
+        return "wordnet-files"
+    name = Path(path).name.removesuffix(".gz").removesuffix(".bz2")
     if name.endswith(".csv"):
         return "csv"
     if not name.endswith((".jsonl", ".json", ".ndjson")):
         raise ValueError(
             f"{path}: expected a name that ends in .jsonl or .csv (or .gz after it), or a format of {list(READERS)}"
         )
+    with open_text(path) as file:
+        if file.readline(10).strip() == "[":
+            return "wikidata"
     for _, record in json_objects(path):
         return "wiki6m" if WIKI6M_FIELDS["name"] in record else "jsonl"
     return "jsonl"
 
 
-def read_entities(path: str | Path, file_format: str | None = None) -> Iterator[Row]:
-    """Stream an entity file of any of the known formats (`wiki6m`, `jsonl`, `csv`, `wordnet`; None: find out)."""
+def read_entities(
+    path: str | Path, file_format: str | None = None, *, languages: Sequence[str] | None = None
+) -> Iterable[Row]:
+    """Stream an entity file of any of the known formats.
+
+    Args:
+        path: the file; for `wordnet-files` WordNet's folder.
+        file_format: `wiki6m`, `jsonl`, `csv`, `wordnet` (JSON lines), `wordnet-files` or `wikidata`; None finds out.
+        languages: of `wikidata`, the most wanted first; English where None.
+
+    Raises:
+        ValueError: a format that does not exist, or languages where the format has none.
+    """
     chosen = guess_format(path) if file_format is None else file_format
     if chosen not in READERS:
         raise ValueError(f"format: expected one of {list(READERS)}, got {file_format!r}")
+    if languages is not None:
+        if chosen != "wikidata":
+            raise ValueError(f"languages: only a wikidata dump has them, {path} is {chosen}")
+        return WikidataDump(path, languages)
     return READERS[chosen](path)

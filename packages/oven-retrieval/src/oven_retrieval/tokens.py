@@ -10,10 +10,11 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from jaxtyping import UInt64
 
 _ASCII_WORD = re.compile(r"[a-z0-9]+")
 # Scripts that put no space between words: each character is a token.
@@ -71,7 +72,7 @@ def whitespace(text: str) -> list[str]:
 TOKENIZERS: dict[str, Callable[[str], list[str]]] = {"words": words, "whitespace": whitespace}
 
 
-def hash64(texts: Iterable[str]) -> npt.NDArray[np.uint64]:
+def hash64(texts: Iterable[str]) -> UInt64[np.ndarray, " t"]:
     """64-bit BLAKE2b of each text, the same on every machine and in every process.
 
     Numerics: two of 6 million different texts share a hash with a probability of 1e-6; a text that is not among them

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import json
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .building import add_entities, build_kb_from_file, compact, remove_entities
-from .kb import KnowledgeBase
-from .names import (
+from oven_retrieval.building import add_entities, build_kb_from_file, compact, remove_entities
+from oven_retrieval.durable import restore, write_file
+from oven_retrieval.folder import MANIFEST, FolderError
+from oven_retrieval.kb import KnowledgeBase, Label
+from oven_retrieval.locking import is_held, one_writer
+from oven_retrieval.names import (
     STEPS,
     Links,
     NameLinker,
@@ -19,12 +24,18 @@ from .names import (
     build_name_index,
     open_name_index,
     open_typo_index,
+    read_exceptions,
     update_name_index,
     write_typo_index,
 )
-from .readers import read_entities
+from oven_retrieval.progress import Progress
+from oven_retrieval.readers import read_entities
+from oven_retrieval.refusal import Calibration, name_features
+from oven_retrieval.tokens import TOKENIZERS
 
 BLOCK = 8192
+PROJECT = "project"
+"""Name of the lock of a whole project, in its folder."""
 LONGEST_NAME = 10_000
 """Lines with more characters are no names: they are not linked, and their records say so."""
 
@@ -37,67 +48,125 @@ def build_workspace(
     filters: Sequence[str] = (),
     tokenizer: str = "words",
     typos: bool = False,
+    languages: Sequence[str] | None = None,
     overwrite: bool = False,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
 ) -> NameLinker:
     """Build the knowledge base and the name index of an entity file.
 
     Args:
-        source: Wiki6M jsonl, JSONL, CSV or WordNet nouns, `.gz` too.
+        source: Wiki6M jsonl, JSONL, CSV, WordNet nouns or a Wikidata dump, `.gz` and `.bz2` too; or WordNet's folder,
+            whose irregular plurals the index then knows as well.
         folder: where `kb/` and `names/` are written.
-        file_format: `wiki6m`, `jsonl`, `csv` or `wordnet`; None finds out.
+        file_format: as in `read_entities`; None finds out.
         filters: pages to leave out, of `disambiguation`, `redirects`, `media`.
         tokenizer: `words` or `whitespace`.
         typos: also write `typos/`, for names that are misspelt.
+        languages: of a Wikidata dump, the most wanted first.
         overwrite: replace what is there.
-        progress: called with the number of entities after each 100,000.
+        progress: called with the phase, how much of it is done, and how much there will be as far as is known.
 
     Raises:
         EntityFileError: file, line and field of a row that cannot be read.
         FileExistsError: names the folder that is in the way.
     """
     folder = Path(folder)
-    kb = build_kb_from_file(
-        source, folder / "kb", file_format=file_format, filters=filters, overwrite=overwrite, progress=progress
-    )
-    linker = build_name_index(kb, folder / "names", tokenizer=tokenizer, overwrite=overwrite)
-    if typos:
-        linker.typos = write_typo_index(kb, folder / "typos", overwrite=overwrite)
+    with one_writer(folder / PROJECT):
+        kb = build_kb_from_file(
+            source,
+            folder / "kb",
+            file_format=file_format,
+            languages=languages,
+            filters=filters,
+            overwrite=overwrite,
+            progress=progress,
+        )
+        exceptions = read_exceptions(source) if (Path(source) / "noun.exc").is_file() else None
+        linker = build_name_index(
+            kb, folder / "names", tokenizer=tokenizer, exceptions=exceptions, overwrite=overwrite, progress=progress
+        )
+        if typos:
+            linker.typos = write_typo_index(kb, folder / "typos", overwrite=overwrite)
     return linker
 
 
-def open_workspace(folder: str | Path, *, engine: str = "pruned", typos: bool = False) -> NameLinker:
+def open_workspace(
+    folder: str | Path, *, engine: str = "pruned", typos: bool = False, patience: float = 30.0
+) -> NameLinker:
     """Open the linker of `build_workspace`; another engine than `pruned` is built anew, in memory.
 
     Args:
         folder: the project folder.
         engine: `pruned`, `rank_bm25` or `bm25s`.
         typos: with the typo step, which needs `typos/`.
+        patience: seconds to wait where an edit is under way, whose entities the indexes do not have yet.
 
     Raises:
         FolderError: a part is missing, damaged, or of other entities.
     """
-    kb = KnowledgeBase(Path(folder) / "kb")
-    linker = open_name_index(Path(folder) / "names", kb)
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            return _open(Path(folder), engine, typos)
+        except FolderError:
+            if time.monotonic() > deadline or not is_held(Path(folder) / PROJECT):
+                raise
+        time.sleep(0.05)
+
+
+def _open(folder: Path, engine: str, typos: bool) -> NameLinker:
+    kb = KnowledgeBase(folder / "kb")
+    linker = open_name_index(folder / "names", kb)
     if engine != "pruned":
         linker = build_linker(kb, engine=engine, tokenizer=linker.tokenizer)
     if typos:
-        linker.typos = open_typo_index(Path(folder) / "typos", kb)
+        linker.typos = open_typo_index(folder / "typos", kb)
     return linker
 
 
-def update_workspace(folder: str | Path) -> NameLinker:
+def update_workspace(folder: str | Path, *, rebuild: bool = False) -> NameLinker:
     """Bring the name index, and the typo index if there is one, up to date with the entities.
 
     After every edit this is what makes the entities findable. It may be called again at any time: what is up to date
     stays as it is.
+
+    Args:
+        folder: the project folder.
+        rebuild: build the indexes anew from the entities, whatever state they are in; only `kb/` must be whole. The
+            tokenizer stays what it was where that can still be read, else it is `words`.
+
+    Raises:
+        FolderError: somebody else is writing, the entities are damaged, or an index cannot follow them.
     """
     folder = Path(folder)
-    kb = KnowledgeBase(folder / "kb")
-    linker = update_name_index(folder / "names", kb)
-    if (folder / "typos").is_dir():
-        linker.typos = write_typo_index(kb, folder / "typos", overwrite=True)
+    with one_writer(folder / PROJECT):
+        restore(folder / "kb")
+        kb = KnowledgeBase(folder / "kb", verify=rebuild)
+        if rebuild:
+            tokenizer = _tokenizer(folder / "names")
+            for name in ("names", "typos"):
+                _put_aside(folder / name)
+            linker = build_name_index(kb, folder / "names", tokenizer=tokenizer, overwrite=True)
+        else:
+            linker = update_name_index(folder / "names", kb)
+        if (folder / "typos").is_dir():
+            linker.typos = write_typo_index(kb, folder / "typos", overwrite=True)
     return linker
+
+
+def _tokenizer(names: Path) -> str:
+    """The tokenizer that a name index, however damaged, says that it has."""
+    try:
+        found = str(json.loads((names / MANIFEST).read_text(encoding="utf-8"))["meta"]["tokenizer"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return "words"
+    return found if found in TOKENIZERS else "words"
+
+
+def _put_aside(index: Path) -> None:
+    """Let a folder that has lost its manifest be one that may be written over."""
+    if index.is_dir() and not (index / MANIFEST).is_file():
+        write_file(index / MANIFEST, "{}")
 
 
 def add_to_workspace(
@@ -106,42 +175,47 @@ def add_to_workspace(
     *,
     file_format: str | None = None,
     filters: Sequence[str] = (),
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
 ) -> NameLinker:
-    """Add the entities of a file to a project and bring its indexes up to date.
+    """Add the entities of a file to a project and bring its indexes up to date, as one operation.
 
     Arguments and errors as in `build_workspace` and `add_entities`.
     """
     rows = read_entities(source, file_format)
-    kb = KnowledgeBase(Path(folder) / "kb")
-    add_entities(kb, rows, source=str(source), filters=filters, progress=progress)
-    return update_workspace(folder)
+    with one_writer(Path(folder) / PROJECT):
+        kb = KnowledgeBase(Path(folder) / "kb")
+        add_entities(kb, rows, source=str(source), filters=filters, progress=progress)
+        return update_workspace(folder)
 
 
 def remove_from_workspace(ids: Sequence[str], folder: str | Path) -> NameLinker:
     """Remove entities from a project and bring its indexes up to date; errors as in `remove_entities`."""
-    remove_entities(KnowledgeBase(Path(folder) / "kb"), ids)
-    return update_workspace(folder)
+    with one_writer(Path(folder) / PROJECT):
+        remove_entities(KnowledgeBase(Path(folder) / "kb"), ids)
+        return update_workspace(folder)
 
 
 def compact_workspace(folder: str | Path) -> NameLinker:
     """Close the gaps that removed entities have left, and bring the indexes up to date."""
-    compact(KnowledgeBase(Path(folder) / "kb"))
-    return update_workspace(folder)
+    with one_writer(Path(folder) / PROJECT):
+        compact(KnowledgeBase(Path(folder) / "kb"))
+        return update_workspace(folder)
 
 
-def describe_links(kb: KnowledgeBase, names: Sequence[str], links: Links) -> Iterator[dict[str, Any]]:
+def describe_links(label: Label, names: Sequence[str], links: Links) -> Iterator[dict[str, Any]]:
     """One record per name: the query and its entities with id, name, step and score (None for the exact steps).
 
-    The score is BM25's, or minus the number of edits for a typo.
+    Args:
+        label: id and name of a row, as `KnowledgeBase.label`.
+        names: what was asked.
+        links: the answers; the score is BM25's, or minus the number of edits for a typo.
     """
     for name, rows, steps, scores in zip(names, links.rows, links.steps, links.scores, strict=True):
         yield {
             "query": name,
             "entities": [
                 {
-                    "id": kb.ids[row],
-                    "name": kb.names[row],
+                    **dict(zip(("id", "name"), label(row), strict=True)),
                     "step": STEPS[step],
                     "score": None if np.isnan(score) else round(float(score), 4),
                 }
@@ -152,7 +226,12 @@ def describe_links(kb: KnowledgeBase, names: Sequence[str], links: Links) -> Ite
 
 
 def link_lines(
-    linker: NameLinker, lines: Iterable[str], k: int = 1, *, exact_first: bool = True
+    linker: NameLinker,
+    lines: Iterable[str],
+    k: int = 1,
+    *,
+    exact_first: bool = True,
+    calibration: Calibration | None = None,
 ) -> Iterator[dict[str, Any]]:
     r"""Link a stream of names, one per line, in blocks of 8,192.
 
@@ -161,6 +240,7 @@ def link_lines(
         lines: of any length; blank ones, and those above `LONGEST_NAME` characters, are answered without an entity.
         k: entities per name, at most as many as there are.
         exact_first: False for BM25 alone.
+        calibration: says how probable the best link is, in `probability`; below its threshold there is none.
 
     Returns:
         One record per line, as `describe_links` makes them; one without an entity says why in `problem`. The query of
@@ -184,10 +264,15 @@ def link_lines(
     stream = iter(lines)
     while block := [line.rstrip("\r\n") for line in islice(stream, BLOCK)]:
         asked = [line if len(line) <= LONGEST_NAME else "" for line in block]
-        for line, record in zip(
-            block, describe_links(linker.kb, asked, linker.link(asked, k, exact_first=exact_first)), strict=True
-        ):
-            if not record["entities"]:
+        sure = None if calibration is None else calibration.probability(name_features(linker, asked)[1]).tolist()
+        links = linker.link(asked, k, exact_first=exact_first)
+        for number, (line, record) in enumerate(zip(block, describe_links(linker.kb.label, asked, links), strict=True)):
+            if sure is not None and calibration is not None and record["entities"]:
+                record["probability"] = round(sure[number], 4)
+                if sure[number] < calibration.threshold:
+                    record["entities"] = []
+                    record["problem"] = f"not in here: the best is right with a probability of {sure[number]:.2f}"
+            if not record["entities"] and "problem" not in record:
                 record["problem"] = "no name shares a word with it"
                 if len(line) > LONGEST_NAME:
                     record["query"] = line[:80] + "…"

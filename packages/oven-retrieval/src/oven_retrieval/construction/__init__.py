@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from .labels import LabelledImage, read_labels
-from .linking import Candidates, LabelLink, link_labels, name_overlap
-from .make import make_benchmark
-from .questions import TEMPLATES, make_question, read_templates
-from .screening import Blocklist, label_problem, question_problem, read_blocklist, screen
-from .splits import Example, SplitRules, split_examples
+from oven_retrieval.construction.labels import LabelledImage, read_labels
+from oven_retrieval.construction.linking import Candidates, LabelLink, link_labels, name_overlap
+from oven_retrieval.construction.make import make_benchmark
+from oven_retrieval.construction.questions import TEMPLATES, make_question, read_templates
+from oven_retrieval.construction.screening import Blocklist, label_problem, question_problem, read_blocklist, screen
+from oven_retrieval.construction.splits import Example, SplitRules, split_examples
 
 __all__ = [
     "TEMPLATES",

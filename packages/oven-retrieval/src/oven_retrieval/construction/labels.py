@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..entity import EntityFileError
-from ..readers import json_objects, numbered_lines
+from oven_retrieval.entity import EntityFileError
+from oven_retrieval.readers import json_objects, numbered_lines
 
 FIELDS = ("image_id", "label", "category", "question", "source")
 

@@ -8,14 +8,16 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..filters import is_disambiguation
-from ..kb import KnowledgeBase
-from ..names import STEPS, NameLinker
-from ..tokens import fold, words
-from .screening import label_problem
+from oven_retrieval.construction.screening import label_problem
+from oven_retrieval.filters import is_disambiguation
+from oven_retrieval.kb import KnowledgeBase
+from oven_retrieval.names import STEPS, NameLinker
+from oven_retrieval.tokens import fold, words
 
 Candidates = Callable[[Sequence[str]], Sequence[Sequence[int]]]
 """A second-stage linker: labels to rows of candidate entities, best first; -1 is passed over."""
+
+_NOT_EXACT = ("inflected name", "inflected alias", "typo", "bm25")
 
 
 class LabelLink(NamedTuple):
@@ -64,7 +66,8 @@ def link_labels(
     Args:
         linker: of the knowledge base.
         labels: (label, category or "") each.
-        second: the second stage; BM25 (and typos, where the linker has them) by default, cut at `least_overlap`.
+        second: the second stage; by default inflections, typos where the linker has them, and BM25, cut at
+            `least_overlap`.
         least_overlap: the least `name_overlap` of a BM25 candidate, 0 to 1; candidates of `second` are taken as they
             come.
         ambiguous: `first` takes the first of several entities with the name at the best step, `drop` none of them,
@@ -107,9 +110,9 @@ def link_labels(
                 (int(row), STEPS[step])
                 for row, step in zip(rows, steps, strict=True)
                 if row >= 0
-                and STEPS[step] in ("typo", "bm25")
+                and STEPS[step] in _NOT_EXACT
                 and label_problem(kb.names[int(row)]) is None
-                and (STEPS[step] == "typo" or name_overlap(label, _names(kb, int(row))) >= least_overlap)
+                and (STEPS[step] != "bm25" or name_overlap(label, _names(kb, int(row))) >= least_overlap)
             ]
             links[number] = _first_page(kb, near)
     return [link for link in links if link is not None]

@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from ..names import NameLinker
-from .labels import LabelledImage
-from .linking import Candidates, LabelLink, link_labels
-from .questions import TEMPLATES, make_question
-from .screening import Blocklist, screen
-from .splits import SPLITS, Example, SplitRules, split_examples
+from oven_retrieval.construction.labels import LabelledImage
+from oven_retrieval.construction.linking import Candidates, LabelLink, link_labels
+from oven_retrieval.construction.questions import TEMPLATES, make_question
+from oven_retrieval.construction.screening import Blocklist, screen
+from oven_retrieval.construction.splits import SPLITS, Example, SplitRules, split_examples
+from oven_retrieval.locking import locks
+from oven_retrieval.names import NameLinker
+from oven_retrieval.progress import Say
 
 PARTS = ("entity", "query")
 """OVEN's two: questions made up for recognition labels, and questions that the data brought."""
@@ -45,6 +47,7 @@ class _Drops:
         self._file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
+@locks("output")
 def make_benchmark(
     labels: Iterable[LabelledImage],
     linker: NameLinker,
@@ -57,7 +60,7 @@ def make_benchmark(
     least_overlap: float = 0.5,
     ambiguous: str = "first",
     least_examples: int = 1,
-    say: Callable[[str], None] | None = None,
+    say: Say | None = None,
 ) -> dict[str, Any]:
     """Screen, link, ask, split and write.
 

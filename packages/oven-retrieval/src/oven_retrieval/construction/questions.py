@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from ..tokens import fold
+from oven_retrieval.tokens import fold
 
 _SPECIES = {
     "plant": ("plant", "plantae", "flora", "flower", "tree"),

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..readers import numbered_lines
-from ..tokens import fold
-from .labels import LabelledImage
+from oven_retrieval.construction.labels import LabelledImage
+from oven_retrieval.readers import numbered_lines
+from oven_retrieval.tokens import fold
 
 _NUMBER_WORDS = frozenset(
     (

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from .curves import POPULARITY_EDGES, Bin, SizePoint, accuracy_by_popularity, accuracy_by_size, wilson
-from .errors import KINDS, KindShare, error_kind, error_kinds, is_kind_of, kind_shares
-from .figures import popularity_figure, size_figure
-from .files import Prediction, Reference, read_predictions, read_references
-from .honest import Estimate, Outcomes, Scores, SplitScores, outcomes, scores, split_scores
-from .nearness import near_by_vectors
-from .official import OfficialScores, OfficialSplit, harmonic_mean, official_scores, official_split
-from .page import PageSource, read_sizes, results_page, write_page
-from .report import evaluate_files, evaluate_splits, read_splits, report_lines
+from oven_retrieval.evaluation.curves import (
+    POPULARITY_EDGES,
+    Bin,
+    SizePoint,
+    accuracy_by_popularity,
+    accuracy_by_size,
+    wilson,
+)
+from oven_retrieval.evaluation.errors import KINDS, KindShare, error_kind, error_kinds, is_kind_of, kind_shares
+from oven_retrieval.evaluation.figures import popularity_figure, size_figure
+from oven_retrieval.evaluation.files import Prediction, Reference, read_predictions, read_references
+from oven_retrieval.evaluation.honest import Estimate, Outcomes, Scores, SplitScores, outcomes, scores, split_scores
+from oven_retrieval.evaluation.nearness import near_by_vectors
+from oven_retrieval.evaluation.official import (
+    OfficialScores,
+    OfficialSplit,
+    harmonic_mean,
+    official_scores,
+    official_split,
+)
+from oven_retrieval.evaluation.page import PageSource, read_sizes, results_page, write_page
+from oven_retrieval.evaluation.report import evaluate_files, evaluate_splits, read_splits, report_lines
 
 __all__ = [
     "KINDS",

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..names.hits import check_k
-from ..vectors import Rows, exact_search
-from ..vectors.store import check_vectors
-from .honest import Estimate
+from oven_retrieval.evaluation.honest import Estimate
+from oven_retrieval.names.hits import check_k
+from oven_retrieval.vectors import Rows, exact_search
+from oven_retrieval.vectors.store import check_vectors
 
 POPULARITY_EDGES = (0.0, 100.0, 1000.0, 5000.0)
 """Monthly page views from which the bins of `accuracy_by_popularity` start."""
@@ -117,9 +117,8 @@ def accuracy_by_size(
         vectors: the knowledge base's vectors.
         sizes: numbers of entities, from the number of different right ones to all.
         draws: independent orders of the distractors.
-        depth: best entities per question that are looked at; a question whose entity is not among them counts as
-        wrong where nothing of those
-            before it decides (see Numerics).
+        depth: best entities per question that are looked at; a question whose entity is not among them counts as wrong
+            where nothing of those before it decides (see Numerics).
         seed: of the draws.
 
     Returns:

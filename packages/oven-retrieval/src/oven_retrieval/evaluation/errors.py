@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from ..kb import KnowledgeBase
-from ..tokens import fold, words
-from .curves import wilson
-from .honest import Estimate, Outcomes
+from oven_retrieval.evaluation.curves import wilson
+from oven_retrieval.evaluation.honest import Estimate, Outcomes
+from oven_retrieval.kb import KnowledgeBase
+from oven_retrieval.tokens import fold, words
 
 KINDS: dict[str, str] = {
     "correct": "the right entity and no other",

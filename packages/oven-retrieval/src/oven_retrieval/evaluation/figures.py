@@ -6,7 +6,10 @@ import math
 from collections.abc import Sequence
 from html import escape
 
-from .curves import Bin, SizePoint
+import numpy as np
+
+from oven_retrieval.evaluation.curves import Bin, SizePoint
+from oven_retrieval.refusal import RiskCoverage
 
 _WIDTH, _HEIGHT = 440, 270
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 14, 18, 56
@@ -120,3 +123,25 @@ def size_figure(points: Sequence[SizePoint]) -> str:
             )
             last_label = x
     return _frame("Accuracy by size of the knowledge base", top, "candidate entities (logarithmic)", body)
+
+
+def coverage_figure(curve: RiskCoverage) -> str:
+    """A line of the accuracy among the surest answers against how many of the questions they are.
+
+    Example:
+        >>> from oven_retrieval.refusal import risk_coverage
+        >>> curve = risk_coverage(np.array([0.9, 0.5]), np.array([True, False]))
+        >>> coverage_figure(curve).count("<polyline")
+        1
+    """
+    inner = _WIDTH - _LEFT - _RIGHT
+    shown = np.unique(np.linspace(0, len(curve.coverage) - 1, 200).astype(int))
+    line = " ".join(
+        f"{_LEFT + inner * coverage:.1f},{_y(100 * (1 - risk), 100.0):.1f}"
+        for coverage, risk in zip(curve.coverage[shown].tolist(), curve.risk[shown].tolist(), strict=True)
+    )
+    body = [f'<polyline class="line" points="{line}"/>']
+    for share in (0, 25, 50, 75, 100):
+        x = _LEFT + inner * share / 100
+        body.append(f'<text x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 16}" text-anchor="middle">{share}</text>')
+    return _frame("Accuracy of the surest answers", 100.0, "answered, % of the questions", body)

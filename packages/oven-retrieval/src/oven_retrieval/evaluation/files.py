@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..entity import EntityFileError
-from ..readers import json_objects
+from oven_retrieval.entity import EntityFileError
+from oven_retrieval.readers import json_objects
 
 Item = TypeVar("Item")
 

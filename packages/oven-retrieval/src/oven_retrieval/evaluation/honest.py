@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from .files import Prediction, Reference, unique_references
-from .official import harmonic_mean
+from oven_retrieval.evaluation.files import Prediction, Reference, unique_references
+from oven_retrieval.evaluation.official import harmonic_mean
+
+if TYPE_CHECKING:
+    from jaxtyping import Float64
 
 Correct = npt.NDArray[np.bool_]
 
@@ -62,7 +65,7 @@ class Outcomes:
     duplicates: int
     unknown: int
     answers: tuple[tuple[str, ...], ...]
-    scores: npt.NDArray[np.float64]
+    scores: Float64[np.ndarray, " q"]
 
 
 def outcomes(references: Sequence[Reference], predictions: Sequence[Prediction]) -> Outcomes:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
-from ..vectors import Rows
+from oven_retrieval.vectors import Rows
+
+if TYPE_CHECKING:
+    from jaxtyping import Int64
 
 
 def near_by_vectors(
-    vectors: Rows, live: npt.NDArray[np.int64], *, share: float = 0.01, pairs: int = 10_000, seed: int = 0
+    vectors: Rows, live: Int64[np.ndarray, " r"], *, share: float = 0.01, pairs: int = 10_000, seed: int = 0
 ) -> Callable[[int, int], bool]:
     """A `near` for `error_kinds`: two entities whose cosine is among the greatest of random pairs.
 

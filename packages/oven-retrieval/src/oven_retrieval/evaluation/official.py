@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .files import Prediction, Reference
+from oven_retrieval.evaluation.files import Prediction, Reference
 
 _ZERO = 1e-12
 

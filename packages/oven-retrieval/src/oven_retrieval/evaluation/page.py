@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..__about__ import __version__
-from ..kb import KnowledgeBase
-from .curves import SizePoint, accuracy_by_popularity
-from .errors import KINDS, PAPER_KINDS, error_kinds, kind_shares
-from .figures import popularity_figure, size_figure
-from .honest import Estimate, Outcomes
-from .pictures import find_picture, picture_data
+from oven_retrieval.__about__ import __version__
+from oven_retrieval.evaluation.curves import SizePoint, accuracy_by_popularity
+from oven_retrieval.evaluation.errors import KINDS, PAPER_KINDS, error_kinds, kind_shares
+from oven_retrieval.evaluation.figures import coverage_figure, popularity_figure, size_figure
+from oven_retrieval.evaluation.honest import Estimate, Outcomes
+from oven_retrieval.evaluation.pictures import find_picture, picture_data
+from oven_retrieval.kb import KnowledgeBase
+from oven_retrieval.refusal import risk_coverage
 
 _NAMES = {"query": "Query split", "entity": "Entity split"}
 
@@ -77,6 +78,7 @@ def results_page(source: PageSource, *, title: str = "OVEN results", examples: i
             body.append(_kinds_section(name, kinds[name]))
         if source.kb is not None:
             body.append(_popularity_section(name, marked, source.kb))
+        body += _coverage_section(name, marked)
     if source.sizes:
         body.append(
             f"<section><h2>Size of the knowledge base</h2><figure>{size_figure(source.sizes)}<figcaption>Accuracy when "
@@ -96,6 +98,20 @@ def results_page(source: PageSource, *, title: str = "OVEN results", examples: i
         f"<title>{escape(title)}</title><style>{style}</style></head><body><main>{''.join(body)}</main>"
         f"{_footer(source)}</body></html>\n"
     )
+
+
+def _coverage_section(name: str, marked: Outcomes) -> list[str]:
+    """The risk-coverage curve, where the answers have scores that differ."""
+    scored = np.nan_to_num(marked.scores, nan=-np.inf)
+    if len(np.unique(scored)) < 3:
+        return []
+    curve = risk_coverage(scored, marked.correct)
+    section = (
+        f"<section><h2>Only the surest answers: {_NAMES[name].lower()}</h2><figure>{coverage_figure(curve)}<figcaption>"
+        "Who answers only the questions with the greatest scores gets this accuracy; mean risk over all coverages "
+        f"{100 * curve.area():.1f} %.</figcaption></figure></section>"
+    )
+    return [section]
 
 
 def _percent(value: float) -> str:

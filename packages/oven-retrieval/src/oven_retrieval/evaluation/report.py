@@ -7,9 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from .files import Prediction, Reference, read_predictions, read_references
-from .honest import Estimate, outcomes, scores, split_scores
-from .official import official_scores, official_split
+from oven_retrieval.evaluation.files import Prediction, Reference, read_predictions, read_references
+from oven_retrieval.evaluation.honest import Estimate, outcomes, scores, split_scores
+from oven_retrieval.evaluation.official import official_scores, official_split
 
 Split = tuple[list[Reference], list[Prediction]]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..vectors import Neighbours
-from ..vectors.store import Float32
-from .target import ExportError, Record
+from oven_retrieval.export.target import ExportError, Record
+from oven_retrieval.vectors import Neighbours
+from oven_retrieval.vectors.store import Float32
 
 
 def _qdrant() -> Any:

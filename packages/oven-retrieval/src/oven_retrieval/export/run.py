@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ..kb import KnowledgeBase
-from ..vectors import VectorStore, exact_search, recall_at
-from .target import Collection, ExportError, Record
+from oven_retrieval.export.target import Collection, ExportError, Record
+from oven_retrieval.kb import KnowledgeBase
+from oven_retrieval.progress import Progress
+from oven_retrieval.vectors import VectorStore, exact_search, recall_at
 
 TARGETS = ("qdrant", "milvus")
 
@@ -36,11 +36,11 @@ def open_collection(kind: str, target: str, name: str) -> Collection:
         ExportError: a target that cannot be.
     """
     if kind == "qdrant":
-        from .qdrant import QdrantCollection
+        from oven_retrieval.export.qdrant import QdrantCollection
 
         return QdrantCollection(target, name)
     if kind == "milvus":
-        from .milvus import MilvusCollection
+        from oven_retrieval.export.milvus import MilvusCollection
 
         return MilvusCollection(target, name)
     raise ValueError(f"to: expected one of {list(TARGETS)}, got {kind!r}")
@@ -52,7 +52,7 @@ def export_kb(
     collection: Collection,
     *,
     batch: int = 1000,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Exported:
     """Write entities with their vectors; the same call after a kill continues where it stopped.
 
@@ -63,7 +63,7 @@ def export_kb(
         vectors: of its rows.
         collection: where to; made where it is not there.
         batch: entities per write; each counts as a whole.
-        progress: called with (entities there, entities in all).
+        progress: called with the phase, how many entities are there, and how many there shall be.
 
     Returns:
         How many are there, and how many this call wrote.
@@ -94,7 +94,7 @@ def _write_all(
     vectors: VectorStore,
     collection: Collection,
     batch: int,
-    progress: Callable[[int, int], None] | None,
+    progress: Progress | None,
 ) -> Exported:
     source = f"{kb.hash[:16]} {vectors.hash[:16]}"
     collection.prepare(vectors.dim)
@@ -120,7 +120,7 @@ def _write_all(
         done += len(rows)
         written += len(rows)
         if progress is not None:
-            progress(done, len(live))
+            progress("entities", done, len(live))
     collection.finish()
     count = collection.count()
     if count != len(live):

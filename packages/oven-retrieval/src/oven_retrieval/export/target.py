@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from ..vectors import Neighbours
-from ..vectors.store import Float32
+from oven_retrieval.vectors import Neighbours
+from oven_retrieval.vectors.store import Float32
 
 
 class ExportError(RuntimeError):

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..entity import EntityFileError
-from ..models.questions import ImageFolder, read_questions
-from ..names import NameLinker
-from ..readers import json_objects
-from .names import Generated, NameGenerator
+from oven_retrieval.entity import EntityFileError
+from oven_retrieval.generation.names import Generated, NameGenerator
+from oven_retrieval.locking import locks
+from oven_retrieval.models.questions import ImageFolder, read_questions
+from oven_retrieval.names import NameLinker
+from oven_retrieval.progress import Progress
+from oven_retrieval.readers import json_objects
 
 
 class Asked(NamedTuple):
@@ -123,6 +125,7 @@ def make_prompts(processor: Any, questions: Sequence[str], *, images: bool, temp
     return [f"{mark}{question}" for question in questions]
 
 
+@locks("output")
 def write_answers(
     generator: NameGenerator,
     asked: Sequence[Asked],
@@ -131,7 +134,7 @@ def write_answers(
     constrained: bool = True,
     beams: int = 4,
     template: str | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> int:
     """Answer questions and write `data_id pred_entity_id score text`; the same call after a kill continues.
 
@@ -142,7 +145,7 @@ def write_answers(
         constrained: only names that exist may be written; otherwise what is written is mapped by the linker.
         beams: of the search.
         template: see `make_prompts`.
-        progress: called with (questions done, questions in all).
+        progress: called with the phase, how many questions are done, and how many there are.
 
     Returns:
         How many were answered by this call.
@@ -165,7 +168,7 @@ def write_answers(
             file.flush()
             count += len(block)
             if progress is not None:
-                progress(count, len(asked))
+                progress("questions", count, len(asked))
     partial.rename(output)
     return len(asked) - done
 

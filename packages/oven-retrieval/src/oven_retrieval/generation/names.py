@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ..names import NameLinker, name_places, name_texts
-from ..names.hits import check_k
-from .trie import NameTrie, allowed_tokens_fn
+from oven_retrieval.generation.trie import NameTrie, allowed_tokens_fn
+from oven_retrieval.names import NameLinker, name_places, name_texts
+from oven_retrieval.names.hits import check_k
+from oven_retrieval.progress import Progress
+
+if TYPE_CHECKING:
+    from jaxtyping import Float64, Int64
 
 _BLOCK = 4096
 
@@ -23,8 +27,8 @@ class Generated(NamedTuple):
     `texts` [q] lists of what was written for each row.
     """
 
-    rows: npt.NDArray[np.int64]
-    scores: npt.NDArray[np.float64]
+    rows: Int64[np.ndarray, "q k"]
+    scores: Float64[np.ndarray, "q k"]
     texts: list[list[str]]
 
 
@@ -88,7 +92,7 @@ class NameGenerator:
         *,
         k: int = 1,
         beams: int = 4,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Progress | None = None,
     ) -> Generated:
         """Entities whose names the model writes when it can write nothing else.
 
@@ -97,7 +101,7 @@ class NameGenerator:
             images: one picture per question, in the form that the processor takes; None for text models.
             k: entities per question.
             beams: names that are followed at once, at least k; as many as there are names makes the search complete.
-            progress: called with (questions done, questions in all).
+            progress: called with the phase, how many questions are done, and how many there are.
 
         Returns:
             Entities by falling score. Entities that share a name share its score, in the linker's order.
@@ -130,7 +134,7 @@ class NameGenerator:
                             rows[question, place], scores[question, place] = row, score
                             texts[question].append(text)
             if progress is not None:
-                progress(first + count, len(prompts))
+                progress("questions", first + count, len(prompts))
         return Generated(rows, scores, texts)
 
     def free(
@@ -142,7 +146,7 @@ class NameGenerator:
         beams: int = 1,
         max_new_tokens: int = 32,
         exact_first: bool = True,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Progress | None = None,
     ) -> Generated:
         """Entities nearest to what the model writes when it may write anything: the linker maps its best text.
 
@@ -153,7 +157,7 @@ class NameGenerator:
             beams: of the search for the text.
             max_new_tokens: where a text is cut off.
             exact_first: False for BM25 alone, as in the paper.
-            progress: called with (questions done, questions in all).
+            progress: called with the phase, how many questions are done, and how many there are.
 
         Returns:
             Entities in the linker's order; all of one question have the text's score.
@@ -165,7 +169,7 @@ class NameGenerator:
                 texts.append(self.tokenizer.decode(list(tokens), skip_special_tokens=True).strip())
                 sure.append(score)
             if progress is not None:
-                progress(min(first + self.batch, len(prompts)), len(prompts))
+                progress("questions", min(first + self.batch, len(prompts)), len(prompts))
         links = self.linker.link(texts, k, exact_first=exact_first)
         scores = np.where(links.rows >= 0, np.array(sure, dtype=np.float64).reshape(-1, 1), np.nan)
         return Generated(links.rows, scores, [[text] * k for text in texts])

@@ -22,7 +22,7 @@ class NameTrie:
 
     Args:
         sequences: token numbers of each name, without start and end marks; equal ones are kept, so that entities with
-        one name are all returned.
+            one name are all returned.
         end: number of the token that ends a text; it is allowed where a name is complete.
 
     Raises:

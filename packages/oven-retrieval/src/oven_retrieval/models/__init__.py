@@ -5,16 +5,31 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .clip2clip import ZERO_SHOT, Clip2Clip, GridSearch, Weights, concatenated, grid_search, normalise, query_vectors
-from .questions import ImageFolder, Question, entity_images, hold_out, known_questions, read_questions
+from oven_retrieval.models.clip2clip import (
+    ZERO_SHOT,
+    Clip2Clip,
+    GridSearch,
+    Weights,
+    grid_search,
+    normalise,
+    query_vectors,
+)
+from oven_retrieval.models.questions import (
+    ImageFolder,
+    Question,
+    entity_images,
+    hold_out,
+    known_questions,
+    read_questions,
+)
 
 if TYPE_CHECKING:
-    from .contrastive import contrastive_loss, seen_unseen, train_dual
-    from .dual import Clip2ClipModule, ClipFusion
-    from .recipe import Entities, Questions, Recipe, Trained
-    from .run import TrainingOptions, paper_recipe, train_model
-    from .towers import Tower
-    from .trained import TrainedModel, open_model, read_config, write_predictions
+    from oven_retrieval.models.contrastive import contrastive_loss, seen_unseen, train_dual
+    from oven_retrieval.models.dual import Clip2ClipModule, ClipFusion
+    from oven_retrieval.models.recipe import Entities, Questions, Recipe, Trained
+    from oven_retrieval.models.run import TrainingOptions, paper_recipe, train_model
+    from oven_retrieval.models.towers import Tower
+    from oven_retrieval.models.trained import TrainedModel, open_model, read_config, write_predictions
 
 _TORCH = {
     "Clip2ClipModule": "dual",
@@ -52,7 +67,6 @@ __all__ = [
     "TrainedModel",
     "TrainingOptions",
     "Weights",
-    "concatenated",
     "contrastive_loss",
     "entity_images",
     "grid_search",

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..vectors import ArrayRows, Neighbours, Rows, exact_search, merge
-from ..vectors.store import Float32, check_vectors
+from oven_retrieval.vectors import ArrayRows, Neighbours, exact_search, merge
+from oven_retrieval.vectors.store import Float32, check_vectors
 
 
 class Weights(NamedTuple):
@@ -185,19 +185,6 @@ class Clip2Clip:
 
 def _renumber(found: Neighbours, rows: npt.NDArray[np.int64]) -> Neighbours:
     return Neighbours(np.where(found.rows < 0, -1, rows[found.rows]), found.scores)
-
-
-def concatenated(text: npt.ArrayLike, image: npt.ArrayLike, has_image: npt.ArrayLike, black: npt.ArrayLike) -> Rows:
-    """The entities' side as one matrix [n, 2d], for an approximate index; the black image's features where needed.
-
-    Search it with `np.concatenate(query_vectors(...), axis=1)`. It stores the black features again for each entity
-    without an image.
-    """
-    texts = normalise(text, label="text")
-    mask = np.asarray(has_image, dtype=np.bool_)
-    images = np.tile(normalise(np.reshape(black, (1, -1)), texts.shape[1], "black"), (len(texts), 1))
-    images[mask] = normalise(image, texts.shape[1], "image")
-    return ArrayRows(np.concatenate([texts, images], axis=1))
 
 
 class GridSearch(NamedTuple):

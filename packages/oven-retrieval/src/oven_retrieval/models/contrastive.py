@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from .recipe import Entities, Inputs, Questions, Recipe, Trained, learning_rate
-from .training_state import Log, TrainingState, device_of
+from oven_retrieval.models.recipe import Entities, Inputs, Questions, Recipe, Trained, learning_rate
+from oven_retrieval.models.training_state import Log, TrainingState, device_of
 
 
 class DualEncoder(Protocol):
@@ -122,7 +122,7 @@ def train_dual(
     if len(train.truth) < 2:
         raise ValueError(f"train: expected at least two questions, got {len(train.truth)}")
     trained = [p for p in model.parameters() if p.requires_grad]
-    optimiser = torch.optim.AdamW(trained, lr=recipe.rate, weight_decay=0.0)
+    optimiser = torch.optim.AdamW(trained, lr=recipe.lr, weight_decay=0.0)
     run = TrainingState(model, optimiser, recipe, train, validation)
     if checkpoint is not None and checkpoint.is_file():
         run.restore(checkpoint)
@@ -137,14 +137,14 @@ def train_dual(
         loss = contrastive_loss(model(*(_to(part, device) for part in inputs)), truth.to(device))
         if not bool(torch.isfinite(loss)):
             raise ValueError(
-                f"loss: {loss.item()} at step {run.step}; expected a finite number (a lower rate than {recipe.rate}?)"
+                f"loss: {loss.item()} at step {run.step}; expected a finite number (a lower lr than {recipe.lr}?)"
             )
         for group in optimiser.param_groups:
             group["lr"] = learning_rate(run.step, recipe)
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it without types
         optimiser.step()
-        if run.step % recipe.check_every and run.step != recipe.steps:
+        if run.step % recipe.validate_every and run.step != recipe.steps:
             continue
         run.look(seen_unseen(model.eval(), validation, entities, seen), log)
         if checkpoint is not None:

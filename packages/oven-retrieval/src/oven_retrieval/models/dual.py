@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from .clip2clip import Weights
+from oven_retrieval.models.clip2clip import Weights
 
 TEMPERATURE = 0.07
 
@@ -22,9 +22,8 @@ class Clip2ClipModule(nn.Module):
     Args:
         weights: where the four weights start, best from `grid_search`.
         query_image: module from a batch of question images to features [n, d]; None where the inputs are features
-        already. Likewise
-            `query_text`, `entity_image` and `entity_text`. The paper starts query and entity side from the same CLIP
-            and trains all four.
+            already. Likewise `query_text`, `entity_image` and `entity_text`. The paper starts query and
+            entity side from the same CLIP and trains all four.
         temperature: initial temperature of the logits, above 0; learned.
 
     Example:

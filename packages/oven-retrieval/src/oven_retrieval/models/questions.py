@@ -6,14 +6,16 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ..entity import EntityFileError
-from ..kb import KnowledgeBase
-from ..readers import json_objects
+from oven_retrieval.entity import EntityFileError
+from oven_retrieval.kb import KnowledgeBase
+from oven_retrieval.readers import json_objects
+
+if TYPE_CHECKING:
+    from jaxtyping import Int64
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp"})
 
@@ -128,7 +130,7 @@ def _text(record: dict[str, Any], field: str) -> str:
     return value
 
 
-def answer_rows(kb: KnowledgeBase, questions: Sequence[Question]) -> npt.NDArray[np.int64]:
+def answer_rows(kb: KnowledgeBase, questions: Sequence[Question]) -> Int64[np.ndarray, " q"]:
     """Row of each question's entity.
 
     Raises:

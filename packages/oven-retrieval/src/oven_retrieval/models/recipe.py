@@ -49,11 +49,11 @@ class Recipe:
 
     Args:
         steps: most steps; the paper takes 2,000 for CLIP2CLIP and 10,000 for Fusion.
-        batch: questions per step; 4,096 in the paper.
-        rate: learning rate after the warm-up; 1e-4 and 1e-3 in the paper.
+        batch_size: questions per step; 4,096 in the paper.
+        lr: learning rate after the warm-up; 1e-4 and 1e-3 in the paper.
         warmup: steps of linear warm-up; 1,000 of Fusion's in the paper.
-        final_rate: the rate does not fall below; 1e-6.
-        check_every: steps between two looks at the validation questions.
+        final_lr: the rate does not fall below; 1e-6.
+        validate_every: steps between two looks at the validation questions.
         patience: looks without a better harmonic mean before training stops.
         seed: of the order of the questions.
 
@@ -61,17 +61,17 @@ class Recipe:
     """
 
     steps: int = 2000
-    batch: int = 4096
-    rate: float = 1e-4
+    batch_size: int = 4096
+    lr: float = 1e-4
     warmup: int = 100
-    final_rate: float = 1e-6
-    check_every: int = 100
+    final_lr: float = 1e-6
+    validate_every: int = 100
     patience: int = 5
     seed: int = 0
 
     def __post_init__(self) -> None:
         """Refuse what cannot be trained."""
-        for name in ("steps", "batch", "check_every", "patience", "rate", "final_rate"):
+        for name in ("steps", "batch_size", "validate_every", "patience", "lr", "final_lr"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name}: expected above 0, got {getattr(self, name)!r}")
         if self.warmup < 0:
@@ -93,11 +93,11 @@ def learning_rate(step: int, recipe: Recipe) -> float:
     """Linear warm-up, then decay with the square root of the step.
 
     Example:
-        >>> recipe = Recipe(rate=1.0, warmup=4, final_rate=0.3)
+        >>> recipe = Recipe(lr=1.0, warmup=4, final_lr=0.3)
         >>> [learning_rate(step, recipe) for step in (1, 4, 16, 10_000)]
         [0.25, 1.0, 0.5, 0.3]
     """
     warmup = max(1, recipe.warmup)
     if step <= warmup:
-        return recipe.rate * step / warmup
-    return max(recipe.rate * math.sqrt(warmup / step), recipe.final_rate)
+        return recipe.lr * step / warmup
+    return max(recipe.lr * math.sqrt(warmup / step), recipe.final_lr)

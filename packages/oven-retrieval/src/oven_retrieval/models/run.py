@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,20 +13,28 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ..encoding import entity_text
-from ..kb import KnowledgeBase
-from ..vectors import VectorStore
-from .clip2clip import Clip2Clip, Weights, grid_search
-from .contrastive import train_dual
-from .questions import Question, answer_rows
-from .recipe import Entities, Questions, Recipe
-from .towers import FeatureRows, PictureRows, ReadPictures, TextRows, Tower
-from .trained import KINDS, EncodedDual, MakeTowers, ModelConfig, TrainedModel, open_model, safetensors_torch
-from .work import TrainingWork
+from oven_retrieval.encoding import entity_text
+from oven_retrieval.kb import KnowledgeBase
+from oven_retrieval.locking import locks
+from oven_retrieval.models.clip2clip import Clip2Clip, Weights, grid_search
+from oven_retrieval.models.contrastive import train_dual
+from oven_retrieval.models.questions import Question, answer_rows
+from oven_retrieval.models.recipe import Entities, Questions, Recipe
+from oven_retrieval.models.towers import FeatureRows, PictureRows, ReadPictures, TextRows, Tower
+from oven_retrieval.models.trained import (
+    KINDS,
+    EncodedDual,
+    MakeTowers,
+    ModelConfig,
+    TrainedModel,
+    open_model,
+    safetensors_torch,
+)
+from oven_retrieval.models.work import TrainingWork
+from oven_retrieval.progress import Progress, Say
+from oven_retrieval.vectors import VectorStore
 
 _GRID_QUESTIONS = 1000
-
-Say = Callable[[str], None]
 
 
 def paper_recipe(kind: str, *, fine_tune: bool) -> Recipe:
@@ -37,7 +45,7 @@ def paper_recipe(kind: str, *, fine_tune: bool) -> Recipe:
     rate is for encoders, and would move them by a few hundredths.
 
     Example:
-        >>> paper_recipe("fusion", fine_tune=False).warmup, paper_recipe("clip2clip", fine_tune=True).rate
+        >>> paper_recipe("fusion", fine_tune=False).warmup, paper_recipe("clip2clip", fine_tune=True).lr
         (1000, 0.0001)
 
     Source: OVEN sections 11.1 and 11.2.
@@ -45,8 +53,8 @@ def paper_recipe(kind: str, *, fine_tune: bool) -> Recipe:
     if kind not in KINDS:
         raise ValueError(f"kind: expected one of {list(KINDS)}, got {kind!r}")
     if kind == "fusion":
-        return Recipe(steps=10_000, rate=1e-3, warmup=1000, check_every=250)
-    return Recipe(steps=2000, rate=1e-4 if fine_tune else 1e-2)
+        return Recipe(steps=10_000, lr=1e-3, warmup=1000, validate_every=250)
+    return Recipe(steps=2000, lr=1e-4 if fine_tune else 1e-2)
 
 
 @dataclass(frozen=True)
@@ -72,6 +80,7 @@ class TrainingOptions:
     recall: float = 0.96
 
 
+@locks("output")
 def train_model(
     kb: KnowledgeBase,
     train: Sequence[Question],
@@ -86,6 +95,7 @@ def train_model(
     options: TrainingOptions | None = None,
     device: str = "cpu",
     say: Say | None = None,
+    progress: Progress | None = None,
 ) -> TrainedModel:
     """Train CLIP2CLIP or CLIP Fusion and write a folder that answers questions; the same call after a kill continues.
 
@@ -104,6 +114,7 @@ def train_model(
         options: how.
         device: of the parameters that are trained.
         say: called with one line per step.
+        progress: called with what is encoded, how many are, and how many there are.
 
     Raises:
         FileExistsError: names the folder that is in the way.
@@ -129,7 +140,7 @@ def train_model(
         "questions": _digest([*train, *validation]),
         "entity images": _digest_files(pictures or {}),
     }
-    work = TrainingWork(target, identity, talk)
+    work = TrainingWork(target, identity, talk, progress)
     image, text = make_towers()
     features = _encode(work, data, image, text, read, image_size, given)
     weights = Weights(1.0, 1.0, 1.0, 1.0)

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from ..vectors import VectorStore
+from oven_retrieval.vectors import VectorStore
 
 ReadPictures = Callable[[Sequence[Path]], Tensor]
 """Image files to a batch [n, 3, h, w] that the encoder takes."""

@@ -13,15 +13,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..encoding import as_array
-from ..folder import FolderError
-from ..kb import KnowledgeBase
-from ..vectors import Neighbours, VectorIndex, VectorStore, open_index
-from ..vectors.store import Float32
-from .clip2clip import Weights
-from .dual import Clip2ClipModule, ClipFusion
-from .questions import Question
-from .towers import ReadPictures, Tower, train_only
+from oven_retrieval.encoding import as_array
+from oven_retrieval.folder import FolderError
+from oven_retrieval.kb import KnowledgeBase
+from oven_retrieval.locking import locks
+from oven_retrieval.models.clip2clip import Weights
+from oven_retrieval.models.dual import Clip2ClipModule, ClipFusion
+from oven_retrieval.models.questions import Question
+from oven_retrieval.models.towers import ReadPictures, Tower, train_only
+from oven_retrieval.progress import Progress
+from oven_retrieval.vectors import Neighbours, VectorIndex, VectorStore, open_index
+from oven_retrieval.vectors.store import Float32
 
 KIND = "oven-model"
 KINDS = ("clip2clip", "fusion")
@@ -196,6 +198,7 @@ def open_model(folder: str | Path, kb: KnowledgeBase, make_towers: MakeTowers, *
     return TrainedModel(dual, open_index(Path(folder) / "index", store), kb, report)
 
 
+@locks("path")
 def write_predictions(
     model: TrainedModel,
     questions: Sequence[Question],
@@ -203,7 +206,7 @@ def write_predictions(
     read: ReadPictures,
     *,
     batch: int = 64,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Path:
     """Answer questions and write OVEN's prediction jsonl: data_id, pred_entity_id, and the name and the score.
 
@@ -227,7 +230,7 @@ def write_predictions(
                     }
                     file.write(json.dumps(record, ensure_ascii=False) + "\n")
                 if progress is not None:
-                    progress(min(first + batch, len(questions)), len(questions))
+                    progress("questions", min(first + batch, len(questions)), len(questions))
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)

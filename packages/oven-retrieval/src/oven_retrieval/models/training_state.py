@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from ..evaluation.official import harmonic_mean
-from .recipe import Questions, Recipe, Trained
+from oven_retrieval.evaluation.official import harmonic_mean
+from oven_retrieval.models.recipe import Questions, Recipe, Trained
 
 Log = Callable[[int, float, float, float], None]
 
@@ -35,7 +35,7 @@ class TrainingState:
         validation: Questions,
     ) -> None:
         self._model, self._optimiser, self._count = model, optimiser, len(train.truth)
-        self._size = min(recipe.batch, self._count)
+        self._size = min(recipe.batch_size, self._count)
         self._generator = torch.Generator().manual_seed(recipe.seed)
         self._order = torch.empty(0, dtype=torch.int64)
         self._identity: dict[str, Any] = {

@@ -13,15 +13,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..encoding import as_array, entity_text
-from ..folder import FolderError
-from ..kb import KnowledgeBase
-from ..vectors import VectorStore, build_index, build_vectors
-from .questions import Question
-from .towers import PictureRows, ReadPictures
-from .trained import KIND, MODEL, WEIGHTS, EncodedDual, safetensors_torch, trained_parameters
+from oven_retrieval.encoding import as_array, entity_text
+from oven_retrieval.folder import FolderError
+from oven_retrieval.kb import KnowledgeBase
+from oven_retrieval.models.questions import Question
+from oven_retrieval.models.towers import PictureRows, ReadPictures
+from oven_retrieval.models.trained import KIND, MODEL, WEIGHTS, EncodedDual, safetensors_torch, trained_parameters
+from oven_retrieval.progress import Progress, Say
+from oven_retrieval.vectors import VectorStore, build_index, build_vectors
 
-Say = Callable[[str], None]
 _TUNING_QUESTIONS = 1000
 
 
@@ -32,13 +32,14 @@ class TrainingWork:
         output: the model's folder to be.
         identity: everything that the training depends on; kept, and compared when it goes on.
         say: called with one line per step.
+        progress: called with what is encoded, how many are, and how many there are.
 
     Raises:
         FolderError: unfinished work of another training is there; what differs is named.
     """
 
-    def __init__(self, output: Path, identity: Mapping[str, Any], say: Say) -> None:
-        self.output, self._say = output, say
+    def __init__(self, output: Path, identity: Mapping[str, Any], say: Say, progress: Progress | None = None) -> None:
+        self.output, self._say, self._progress = output, say, progress
         self.path = output.with_name(output.name + ".work")
         self._identity = json.loads(json.dumps(identity))
         self.hash = hashlib.sha256(json.dumps(self._identity, sort_keys=True).encode()).hexdigest()
@@ -78,11 +79,14 @@ class TrainingWork:
                 encoder="features",
                 dtype="float32",
                 chunk=batch,
-                progress=lambda done, count: (
-                    self._say(f"{name}: {done:,} of {count:,}") if done % (batch * 100) == 0 else None
-                ),
+                progress=self._progress_of(name),
             )
         return VectorStore(folder, kb=self.hash)
+
+    def _progress_of(self, phase: str) -> Progress | None:
+        """Progress under the name of what is encoded."""
+        told = self._progress
+        return None if told is None else lambda _, done, total: told(phase, done, total)
 
     def encode_entities(
         self,
@@ -111,9 +115,7 @@ class TrainingWork:
             kb=kb.hash,
             encoder=f"{dual.config.encoder}; {self.hash[:12]}",
             chunk=batch,
-            progress=lambda done, count: (
-                self._say(f"entities: {done:,} of {count:,}") if done % (batch * 100) == 0 else None
-            ),
+            progress=self._progress_of("entities"),
         )
 
     def index(
@@ -131,7 +133,13 @@ class TrainingWork:
             ]
         )
         build_index(
-            store, self.path / "index", memory_mb=memory_mb, recall=recall, queries=asked.numpy(), progress=self._say
+            store,
+            self.path / "index",
+            memory_mb=memory_mb,
+            recall=recall,
+            queries=asked.numpy(),
+            say=self._say,
+            progress=self._progress,
         )
 
     def finish(self, dual: EncodedDual, report: Mapping[str, Any]) -> None:

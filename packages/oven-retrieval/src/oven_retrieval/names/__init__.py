@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
-from .exact import ExactMatches, ExactTable, build_exact, spelled
-from .hits import Hits, NameEngine, Surfaces
-from .impacts import Impacts, Statistics, build_impacts, merge_statistics, okapi_idf, score_occurrences
-from .linker import ENGINES, STEPS, Links, NameLinker, build_linker, build_name_index, open_name_index
-from .occurrences import Occurrences, count_tokens, occurrences_of
-from .okapi import RankBm25
-from .places import NamePlaces, is_shouted, name_places, name_texts
-from .pruned import PrunedIndex
-from .sparse import Bm25s
-from .typos import TypoIndex, allowed_edits, build_typos, edit_distance, open_typo_index, write_typo_index
-from .update import update_name_index
+from oven_retrieval.names.exact import ExactMatches, ExactTable, build_exact, spelled
+from oven_retrieval.names.hits import Hits, NameEngine, Surfaces
+from oven_retrieval.names.impacts import (
+    Impacts,
+    Statistics,
+    build_impacts,
+    merge_statistics,
+    okapi_idf,
+    score_occurrences,
+)
+from oven_retrieval.names.inflection import forms, read_exceptions, singulars
+from oven_retrieval.names.linker import (
+    ENGINES,
+    STEPS,
+    Links,
+    NameLinker,
+    build_linker,
+    build_name_index,
+    open_name_index,
+)
+from oven_retrieval.names.loose import Inflections, LooseTable, build_loose
+from oven_retrieval.names.occurrences import Occurrences, count_tokens
+from oven_retrieval.names.okapi import RankBm25
+from oven_retrieval.names.places import NamePlaces, is_shouted, name_places, name_texts
+from oven_retrieval.names.pruned import PrunedIndex
+from oven_retrieval.names.sparse import Bm25s
+from oven_retrieval.names.typos import (
+    TypoIndex,
+    allowed_edits,
+    build_typos,
+    edit_distance,
+    open_typo_index,
+    write_typo_index,
+)
+from oven_retrieval.names.update import occurrences_of, update_name_index
 
 __all__ = [
     "ENGINES",
@@ -22,7 +46,9 @@ __all__ = [
     "ExactTable",
     "Hits",
     "Impacts",
+    "Inflections",
     "Links",
+    "LooseTable",
     "NameEngine",
     "NameLinker",
     "NamePlaces",
@@ -36,10 +62,12 @@ __all__ = [
     "build_exact",
     "build_impacts",
     "build_linker",
+    "build_loose",
     "build_name_index",
     "build_typos",
     "count_tokens",
     "edit_distance",
+    "forms",
     "is_shouted",
     "merge_statistics",
     "name_places",
@@ -48,7 +76,9 @@ __all__ = [
     "okapi_idf",
     "open_name_index",
     "open_typo_index",
+    "read_exceptions",
     "score_occurrences",
+    "singulars",
     "spelled",
     "update_name_index",
     "write_typo_index",

@@ -6,20 +6,35 @@ import unicodedata
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from ..tokens import fold, hash64
-from .places import NamePlaces
+from oven_retrieval.folder import FolderError
+from oven_retrieval.names.places import NamePlaces
+from oven_retrieval.tokens import fold, hash64
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ..folder import Folder, FolderWriter
+    from jaxtyping import Bool, Float64, Int32, Int64, UInt32, UInt64
+
+    from oven_retrieval.folder import Folder
+    from oven_retrieval.folder_writer import FolderWriter
 
 
 def spelled(text: str) -> str:
     """A name as it is spelled: composed characters (NFC), single blanks; case kept."""
     return " ".join((text if text.isascii() else unicodedata.normalize("NFC", text)).split())
+
+
+def form_of(text: str) -> int:
+    """What is left of a name that `spelled` does not keep: 0 for nothing, else 32 bits of its hash.
+
+    Names that look alike may be written in other code points; who asks with one's very own gets it first.
+
+    Example:
+        >>> form_of("Café"), form_of("Cafe\u0301") > 0
+        (0, True)
+    """
+    return 0 if text == spelled(text) else int(hash64([text])[0]) >> 32 | 1
 
 
 class ExactMatches(NamedTuple):
@@ -28,16 +43,17 @@ class ExactMatches(NamedTuple):
     `query` the query's number, `row` the entity, `step` 0 exact name, 1 exact alias, 2 folded name, 3 folded alias.
     """
 
-    query: npt.NDArray[np.int64]
-    row: npt.NDArray[np.int64]
-    step: npt.NDArray[np.int64]
+    query: Int64[np.ndarray, " m"]
+    row: Int64[np.ndarray, " m"]
+    step: Int64[np.ndarray, " m"]
 
 
 class ExactTable(NamedTuple):
     """Names under their folded key; arrays of one value per name, sorted by key, then as `NamePlaces.order` has it.
 
-    `key` hash of the folded name; `spelling` hash of the name as spelled; `row` the entity; `alias` whether it is an
-    alias; `shouted` whether it has a capital after its first character.
+    `key` hash of the folded name; `spelling` hash of the name as spelled; `form` see `form_of`;
+    `row` the entity; `alias` whether it is an alias;
+    `shouted` whether it has a capital after its first character.
 
     Example:
         >>> places = NamePlaces(np.array([0, 1, 2]), np.zeros(3, bool), np.array([False, True, False]))
@@ -47,11 +63,12 @@ class ExactTable(NamedTuple):
         ([0, 0, 1, 1], [0, 1, 1, 0], [2, 2, 0, 2])
     """
 
-    key: npt.NDArray[np.uint64]
-    spelling: npt.NDArray[np.uint64]
-    row: npt.NDArray[np.int32]
-    alias: npt.NDArray[np.bool_]
-    shouted: npt.NDArray[np.bool_]
+    key: UInt64[np.ndarray, " n"]
+    spelling: UInt64[np.ndarray, " n"]
+    form: UInt32[np.ndarray, " n"]
+    row: Int32[np.ndarray, " n"]
+    alias: Bool[np.ndarray, " n"]
+    shouted: Bool[np.ndarray, " n"]
 
     def find(self, names: Sequence[str]) -> ExactMatches:
         """All entities of each name, best first: exact before folded, names before aliases, then by their order."""
@@ -66,11 +83,32 @@ class ExactTable(NamedTuple):
         spellings = np.zeros(len(keys), dtype=np.uint64)
         spellings[maybe] = hash64([spelled(names[i]) for i in maybe.tolist()])
         step = 2 * (self.spelling[at] != spellings[query]) + self.alias[at]
-        order = np.lexsort((at, step, query))
+        forms = np.array([form_of(name) for name in names], dtype=np.uint32)
+        other_form = (self.form[at] != forms[query]) & (step < 2)
+        order = np.lexsort((at, other_form, step, query))
         query, row, step = query[order], self.row[at][order].astype(np.int64), step[order]
-        _, once = np.unique(query * (int(self.row.max()) + 1 if len(self.row) else 1) + row, return_index=True)
+        _, once = np.unique(query * (int(row.max(initial=0)) + 1) + row, return_index=True)
         once.sort()
         return ExactMatches(query[once], row[once], step[once].astype(np.int64))
+
+    def find_one(self, name: str) -> list[tuple[int, int]]:
+        """Entity and step of all that have this name, as `find` orders them."""
+        key = hash64([fold(name)])[0]
+        first = int(self.key.searchsorted(key))
+        if first == len(self.key) or self.key[first] != key:
+            return []
+        last = first + 1
+        if last < len(self.key) and self.key[last] == key:
+            last = int(self.key.searchsorted(key, "right"))
+        spelling, form = hash64([spelled(name)])[0], form_of(name)
+        found = []
+        for place in range(first, last):
+            step = 2 * int(self.spelling[place] != spelling) + int(self.alias[place])
+            found.append((step, step < 2 and int(self.form[place]) != form, place, int(self.row[place])))
+        rows: dict[int, int] = {}
+        for step, _, _, row in sorted(found):
+            rows.setdefault(row, step)
+        return list(rows.items())
 
     def write(self, folder: FolderWriter) -> None:
         """Write the arrays as columns of a folder."""
@@ -80,11 +118,15 @@ class ExactTable(NamedTuple):
     @classmethod
     def read(cls, folder: Folder) -> ExactTable:
         """Map the arrays of a folder."""
+        if "exact_form" not in folder:
+            raise FolderError(
+                f"{folder.path}: of an earlier version; build it anew (`gate-runner oven update --rebuild`)"
+            )
         return cls(**{name: folder.array(f"exact_{name}") for name in cls._fields})
 
 
 def build_exact(
-    names: Iterable[str], places: NamePlaces, popularity: npt.NDArray[np.float64], base: ExactTable | None = None
+    names: Iterable[str], places: NamePlaces, popularity: Float64[np.ndarray, " rows"], base: ExactTable | None = None
 ) -> ExactTable:
     """Hash and sort names.
 
@@ -94,12 +136,13 @@ def build_exact(
         popularity: of each row of the knowledge base.
         base: a table whose names are to be in the new one too.
     """
-    keys, spellings = [], []
+    keys, spellings, forms = [], [], []
     block: list[str] = []
 
     def flush() -> None:
         keys.append(hash64([fold(name) for name in block]))
         spellings.append(hash64([spelled(name) for name in block]))
+        forms.append(np.array([form_of(name) for name in block], dtype=np.uint32))
         block.clear()
 
     for name in names:
@@ -110,9 +153,12 @@ def build_exact(
     if base is not None:
         keys.append(np.asarray(base.key))
         spellings.append(np.asarray(base.spelling))
+        forms.append(np.asarray(base.form))
         before = NamePlaces(base.row.astype(np.int64), base.alias, base.shouted)
         places = NamePlaces(*(np.concatenate(columns) for columns in zip(places, before, strict=True)))
-    key, spelling = np.concatenate(keys), np.concatenate(spellings)
+    key, spelling, form = np.concatenate(keys), np.concatenate(spellings), np.concatenate(forms)
     order = places.order(popularity, key)
     placed = places.take(order)
-    return ExactTable(key[order], spelling[order], placed.row.astype(np.int32), placed.alias, placed.shouted)
+    return ExactTable(
+        key[order], spelling[order], form[order], placed.row.astype(np.int32), placed.alias, placed.shouted
+    )

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from jaxtyping import Float64, Int64
 
 K1, B, EPSILON = 1.2, 0.75, 0.25
 """The usual k1 and b; epsilon is rank_bm25's share of the mean idf for tokens in over half the names."""
@@ -20,8 +21,8 @@ class Hits(NamedTuple):
     `rows` [q, k] int64, -1 where fewer than k share a token with the query; `scores` [q, k] float64, -inf there.
     """
 
-    rows: npt.NDArray[np.int64]
-    scores: npt.NDArray[np.float64]
+    rows: Int64[np.ndarray, "q k"]
+    scores: Float64[np.ndarray, "q k"]
 
 
 class Surfaces(NamedTuple):
@@ -32,8 +33,8 @@ class Surfaces(NamedTuple):
     """
 
     tokens: Sequence[Sequence[str]]
-    owners: npt.NDArray[np.int64]
-    preference: npt.NDArray[np.int64]
+    owners: Int64[np.ndarray, " n"]
+    preference: Int64[np.ndarray, " n"]
 
     @classmethod
     def of(cls, tokens: Sequence[Sequence[str]]) -> Surfaces:
@@ -67,11 +68,11 @@ def no_hits(queries: int, k: int) -> Hits:
 
 
 def best_entities(
-    scores: npt.NDArray[np.float64],
-    owners: npt.NDArray[np.int64],
-    preference: npt.NDArray[np.int64],
+    scores: Float64[np.ndarray, " c"],
+    owners: Int64[np.ndarray, " c"],
+    preference: Int64[np.ndarray, " c"],
     k: int,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+) -> tuple[Int64[np.ndarray, " e"], Float64[np.ndarray, " e"]]:
     """The k best entities of one query from the scores of its candidate names.
 
     Args:

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from .hits import EPSILON, K1, B
-from .occurrences import Occurrences, count_tokens
+from oven_retrieval.names.hits import EPSILON, K1, B
+from oven_retrieval.names.occurrences import Occurrences, count_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
 
-    from ..folder import Folder, FolderWriter
+    from jaxtyping import Float32, Float64, Int32, Int64, Shaped, UInt64
 
+    from oven_retrieval.folder import Folder
+    from oven_retrieval.folder_writer import FolderWriter
+
+    Scratch = Callable[[str, Any, int], npt.NDArray[Any]]
+
+_BLOCK = 1 << 18
+_PAIRS = 1 << 20
 LENGTHS = 4
 """Upper bounds are kept for names of at least 1, 2, 3 and 4 distinct tokens."""
 
@@ -33,14 +42,14 @@ class Impacts(NamedTuple):
     (token, impact) after it. All that a name needs to be scored thus lies in one line of the processor's cache.
     """
 
-    token_hash: npt.NDArray[np.uint64]
-    start: npt.NDArray[np.int64]
-    post_record: npt.NDArray[np.int32]
-    post_impact: npt.NDArray[np.float32]
-    bound: npt.NDArray[np.float32]
-    records: npt.NDArray[np.int64]
-    owner: npt.NDArray[np.int32]
-    preference: npt.NDArray[np.int32]
+    token_hash: UInt64[np.ndarray, " V"]
+    start: Int64[np.ndarray, " V+1"]
+    post_record: Int32[np.ndarray, " P"]
+    post_impact: Float32[np.ndarray, " P"]
+    bound: Float32[np.ndarray, "V 4"]
+    records: Int64[np.ndarray, " N+P"]
+    owner: Int32[np.ndarray, " N"]
+    preference: Int32[np.ndarray, " N"]
 
     def write(self, folder: FolderWriter) -> None:
         """Write the arrays as columns of a folder."""
@@ -53,14 +62,14 @@ class Impacts(NamedTuple):
         return cls(**{name: folder.array(f"bm25_{name}") for name in cls._fields})
 
 
-def pack(first: npt.NDArray[np.int32], second: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+def pack(first: Int32[np.ndarray, " n"], second: Shaped[np.ndarray, " n"]) -> Int64[np.ndarray, " n"]:
     """Put two arrays of 32-bit numbers into the halves of one of 64 bits."""
     cells = np.empty((len(first), 2), dtype=np.int32)
     cells[:, 0], cells[:, 1] = first, second.view(np.int32)
     return cells.view(np.int64)[:, 0]
 
 
-def unpack(cells: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+def unpack(cells: Int64[np.ndarray, " n"]) -> tuple[Int32[np.ndarray, " n"], Int32[np.ndarray, " n"]]:
     """The two halves of each cell.
 
     Example:
@@ -72,7 +81,7 @@ def unpack(cells: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int32], npt.NDA
     return halves[0::2], halves[1::2]
 
 
-def okapi_idf(document_frequency: npt.NDArray[np.int64], documents: int, epsilon: float) -> npt.NDArray[np.float64]:
+def okapi_idf(document_frequency: Int64[np.ndarray, " V"], documents: int, epsilon: float) -> Float64[np.ndarray, " V"]:
     """Inverse document frequency of each token, as rank_bm25 defines it.
 
     idf = ln(N - n + 1/2) - ln(n + 1/2); where that is negative, epsilon times the mean over all tokens.
@@ -102,8 +111,8 @@ class Statistics(NamedTuple):
         (3, 5, [1, 1, 2])
     """
 
-    token_hash: npt.NDArray[np.uint64]
-    document_frequency: npt.NDArray[np.int64]
+    token_hash: UInt64[np.ndarray, " V"]
+    document_frequency: Int64[np.ndarray, " V"]
     documents: int
     length: int
 
@@ -125,8 +134,8 @@ def merge_statistics(parts: Sequence[Statistics]) -> Statistics:
 
 def build_impacts(
     tokens: Iterable[Sequence[str]],
-    owners: npt.NDArray[np.int64] | None = None,
-    preference: npt.NDArray[np.int64] | None = None,
+    owners: Int64[np.ndarray, " N"] | None = None,
+    preference: Int64[np.ndarray, " N"] | None = None,
     *,
     k1: float = K1,
     b: float = B,
@@ -142,13 +151,14 @@ def build_impacts(
 
 def score_occurrences(
     names: Occurrences,
-    owners: npt.NDArray[np.int64] | None = None,
-    preference: npt.NDArray[np.int64] | None = None,
+    owners: Int64[np.ndarray, " N"] | None = None,
+    preference: Int64[np.ndarray, " N"] | None = None,
     *,
     k1: float = K1,
     b: float = B,
     epsilon: float = EPSILON,
     statistics: Statistics | None = None,
+    scratch: Scratch | None = None,
 ) -> Impacts:
     """Score every (token, name) pair and order the postings.
 
@@ -161,6 +171,7 @@ def score_occurrences(
         k1: at least 0.
         b: 0 to 1.
         epsilon: see `okapi_idf`.
+        scratch: makes the large arrays, (name, dtype, length) -> array; None for memory.
         statistics: of all names, where these are only a part of them (a shard); its tokens must include theirs.
 
     Raises:
@@ -184,31 +195,66 @@ def score_occurrences(
             raise ValueError("statistics: expected every token of the names in them; some are not")
         idf = idf[at]
     mean_length = whole.length / whole.documents if whole.length else 1.0
-    norm = np.repeat(k1 * (1 - b + b * names.full_length() / mean_length), names.length)
-    tf = names.term_frequency()
-    doc_impact = (idf[names.token] * tf * (k1 + 1) / (tf + norm)).astype(np.float32)
-
-    order = np.argsort(_falling_within_token(names.token, doc_impact), kind="stable")
+    full_length = names.full_length()
+    make: Scratch = scratch or (lambda _name, dtype, length: np.empty(length, dtype))
+    if len(names.token) + count > np.iinfo(np.int32).max:
+        raise ValueError(f"tokens: expected at most 2**31 names and tokens together, got {len(names.token) + count}")
+    impact: npt.NDArray[np.float32] = make("impact", np.float32, len(names.token))
+    records = make("records", np.int64, len(names.token) + count)
+    heads = (np.cumsum(names.length, dtype=np.int64) - names.length + np.arange(count)).astype(np.int32)
+    repeated, times = names.repeated, names.times
+    for first in range(0, count, _BLOCK):
+        part = slice(first, min(first + _BLOCK, count))
+        length = names.length[part]
+        begin = int(heads[first]) - first
+        pairs = slice(begin, begin + int(length.sum()))
+        low, high = np.searchsorted(repeated, [pairs.start, pairs.stop]).tolist()
+        tf = np.ones(pairs.stop - pairs.start)
+        tf[repeated[low:high] - pairs.start] = times[low:high]
+        norm = np.repeat(k1 * (1 - b + b * full_length[part] / mean_length), length)
+        token = names.token[pairs]
+        impact[pairs] = idf[token] * tf * (k1 + 1) / (tf + norm)
+        records[heads[part]] = pack(np.arange(first, part.stop, dtype=np.int32), length)
+        place = np.arange(pairs.start, pairs.stop) + np.repeat(np.arange(first, part.stop), length) + 1
+        records[place] = pack(token, impact[pairs])
     start = np.concatenate([[0], np.cumsum(names.document_frequency())]).astype(np.int64)
-    docs = names.name_of_pair()
-    length = names.length.astype(np.int64)
-    heads = np.cumsum(length) - length + np.arange(count)
-    records = np.empty(len(names.token) + count, dtype=np.int64)
-    if len(records) > np.iinfo(np.int32).max:
-        raise ValueError(f"tokens: expected at most 2**31 names and tokens together, got {len(records)}")
-    records[heads] = pack(np.arange(count, dtype=np.int32), names.length)
-    records[np.arange(len(names.token)) + docs + 1] = pack(names.token, doc_impact)
-    rows = np.arange(count)
+    post_record, post_impact, bound = _postings(names, impact, heads, start, make)
+    rows = np.arange(count, dtype=np.int32)
     return Impacts(
         token_hash=names.token_hash,
         start=start,
-        post_record=heads[docs[order]].astype(np.int32),
-        post_impact=doc_impact[order],
-        bound=_bounds(doc_impact[order], length[docs[order]], start),
+        post_record=post_record,
+        post_impact=post_impact,
+        bound=bound,
         records=records,
-        owner=(rows if owners is None else owners).astype(np.int32),
-        preference=(rows if preference is None else preference).astype(np.int32),
+        owner=rows if owners is None else owners.astype(np.int32),
+        preference=rows if preference is None else preference.astype(np.int32),
     )
+
+
+def _postings(
+    names: Occurrences,
+    impact: npt.NDArray[np.float32],
+    heads: npt.NDArray[np.int32],
+    start: npt.NDArray[np.int64],
+    make: Scratch,
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """The lists of all tokens, some tokens at a time: places of names, impacts, and their bounds."""
+    post_record, post_impact = make("post_record", np.int32, len(impact)), make("post_impact", np.float32, len(impact))
+    bound = np.zeros((len(start) - 1, LENGTHS), dtype=np.float32)
+    name_of_pair = names.name_of_pair()
+    low = 0
+    while low < len(start) - 1:
+        most = int(start[low]) + max(_PAIRS, len(impact) // 16)
+        high = max(low + 1, int(np.searchsorted(start, most, side="right")) - 1)
+        chosen = np.flatnonzero((names.token >= low) & (names.token < high))
+        chosen = chosen[np.argsort(_falling_within_token(names.token[chosen], impact[chosen]), kind="stable")]
+        here = slice(int(start[low]), int(start[high]))
+        name = name_of_pair[chosen]
+        post_record[here], post_impact[here] = heads[name], impact[chosen]
+        bound[low:high] = _bounds(impact[chosen], names.length[name], start[low : high + 1] - start[low])
+        low = high
+    return post_record, post_impact, bound
 
 
 def _falling_within_token(token: npt.NDArray[np.int32], impact: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
@@ -225,7 +271,7 @@ def _falling_within_token(token: npt.NDArray[np.int32], impact: npt.NDArray[np.f
 
 
 def _bounds(
-    impact: npt.NDArray[np.float32], length: npt.NDArray[np.int64], start: npt.NDArray[np.int64]
+    impact: npt.NDArray[np.float32], length: npt.NDArray[np.int32], start: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.float32]:
     """Greatest impact of each token over names of at least m distinct tokens, [V, LENGTHS]; 0 without one."""
     bound = np.zeros((len(start) - 1, LENGTHS), dtype=np.float32)

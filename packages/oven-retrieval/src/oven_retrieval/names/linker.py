@@ -7,24 +7,35 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..folder import Folder, FolderError, FolderWriter
-from ..tokens import TOKENIZERS
-from .exact import ExactTable, build_exact
-from .hits import EPSILON, K1, B, NameEngine, Surfaces, check_k
-from .impacts import Impacts, build_impacts, score_occurrences
-from .occurrences import Occurrences, count_tokens
-from .places import NamePlaces, name_places, name_texts
-from .pruned import PrunedIndex
-from .typos import TypoIndex
+from oven_retrieval.folder import Folder, FolderError
+from oven_retrieval.folder_writer import FolderWriter
+from oven_retrieval.names.exact import ExactTable, build_exact
+from oven_retrieval.names.hits import EPSILON, K1, B, NameEngine, Surfaces, check_k
+from oven_retrieval.names.impacts import Impacts, build_impacts, score_occurrences
+from oven_retrieval.names.inflection import Exceptions
+from oven_retrieval.names.loose import Inflections, LooseTable, build_loose
+from oven_retrieval.names.occurrences import Occurrences, count_tokens
+from oven_retrieval.names.places import NamePlaces, name_places, name_texts
+from oven_retrieval.names.pruned import PrunedIndex
+from oven_retrieval.names.typos import TypoIndex
+from oven_retrieval.progress import Progress, told
+from oven_retrieval.tokens import TOKENIZERS, fold
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from ..kb import KnowledgeBase
+    from jaxtyping import Float64, Int64
+
+    from oven_retrieval.kb import KnowledgeBase
 
 KIND = "oven-name-index"
-STEPS = ("exact name", "exact alias", "folded name", "folded alias", "typo", "bm25")
+STEPS = (
+    "exact name", "exact alias", "folded name", "folded alias", "inflected name", "inflected alias", "typo", "bm25",
+)  # fmt: skip
+_INFLECTED = STEPS.index("inflected name")
+_ONE_BY_ONE = 8
+"""So many names are linked one by one, which is quicker."""
 ENGINES = ("pruned", "rank_bm25", "bm25s")
 _BLOCK = 65536
 
@@ -36,9 +47,9 @@ class Links(NamedTuple):
     number of edits for a typo, NaN for the exact steps.
     """
 
-    rows: npt.NDArray[np.int64]
-    steps: npt.NDArray[np.int64]
-    scores: npt.NDArray[np.float64]
+    rows: Int64[np.ndarray, "q k"]
+    steps: Int64[np.ndarray, "q k"]
+    scores: Float64[np.ndarray, "q k"]
 
 
 class NameLinker:
@@ -46,9 +57,11 @@ class NameLinker:
 
     Order of the answers, which is total:
 
-    1. the step: exact name, exact alias, folded name (case, width, spacing), folded alias; with a typo
-       index, names one or two edits away; BM25;
-    2. among typos, the fewer edits, and among BM25's, the greater score;
+    1. the step: exact name, exact alias, folded name (case, width, spacing), folded alias; English inflections of a
+       name, of an alias (see `forms`); with a typo index, names one or two edits away that no word of the
+       knowledge base is lost for (see `TypoIndex.is_typo`); BM25;
+    2. among exact names the very same characters, among inflections the fewer changes, among typos the fewer edits,
+       and among BM25's the greater score;
     3. names before aliases;
     4. sentence case (no capital after the first character) before other spellings (not among typos);
     5. the greater popularity;
@@ -60,6 +73,7 @@ class NameLinker:
         engine: its BM25 engine.
         tokenizer: name in `TOKENIZERS` that the engine was built with.
         typos: its typo index; None leaves that step out.
+        inflections: that step; None leaves it out.
 
     Example:
         >>> import tempfile, pathlib
@@ -74,9 +88,16 @@ class NameLinker:
     """
 
     def __init__(
-        self, kb: KnowledgeBase, exact: ExactTable, engine: NameEngine, tokenizer: str, typos: TypoIndex | None = None
+        self,
+        kb: KnowledgeBase,
+        exact: ExactTable,
+        engine: NameEngine,
+        tokenizer: str,
+        typos: TypoIndex | None = None,
+        inflections: Inflections | None = None,
     ) -> None:
         self.kb, self.exact, self.engine, self.tokenizer, self.typos = kb, exact, engine, tokenizer, typos
+        self.inflections = inflections
         self._tokenize: Callable[[str], list[str]] = TOKENIZERS[tokenizer]
 
     def link(self, names: Sequence[str], k: int = 1, *, exact_first: bool = True) -> Links:
@@ -92,14 +113,43 @@ class NameLinker:
         """
         if isinstance(names, str):
             raise TypeError(f"names: expected a list of texts, got one text {names[:40]!r}")
+        if len(names) <= _ONE_BY_ONE:
+            links = _no_links(len(names), check_k(k))
+            for number, name in enumerate(names):
+                self._link_one(name, k, exact_first, links, number)
+            return links
         parts = [self._link_block(names[i : i + _BLOCK], check_k(k), exact_first) for i in range(0, len(names), _BLOCK)]
         if not parts:
             return _no_links(0, k)
         return Links(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
-    def candidates(self, name: str) -> npt.NDArray[np.int64]:
+    def candidates(self, name: str) -> Int64[np.ndarray, " c"]:
         """Rows of all entities that have this name or alias, exact or folded, in the order of the class."""
         return self.exact.find([name]).row
+
+    def _link_one(self, name: str, k: int, exact_first: bool, links: Links, number: int) -> None:
+        found = self.exact.find_one(name)[:k] if exact_first else []
+        for place, (row, step) in enumerate(found):
+            links.rows[number, place], links.steps[number, place] = row, step
+        if len(found) == k:
+            return
+        if exact_first and (self.typos is not None or (self.inflections is not None and self.inflections.has(name))):
+            block = self._link_block([name], k, exact_first)
+            for column, whole in zip(links, block, strict=True):
+                column[number] = whole[0]
+            return
+        tokens, there = self._tokenize(name), {row for row, _ in found}
+        if isinstance(self.engine, PrunedIndex):
+            rows, scores = self.engine.search_one(tokens, k)
+        else:
+            hits = self.engine.search([tokens], k)
+            rows, scores = hits.rows[0].tolist(), hits.scores[0].tolist()
+        place = len(found)
+        for row, score in zip(rows, scores, strict=True):
+            if row >= 0 and row not in there and place < k:
+                links.rows[number, place], links.scores[number, place] = row, score
+                links.steps[number, place] = len(STEPS) - 1
+                place += 1
 
     def _link_block(self, names: Sequence[str], k: int, exact_first: bool) -> Links:
         links = _no_links(len(names), k)
@@ -111,15 +161,21 @@ class NameLinker:
             links.rows[found.query[kept], place[kept]] = found.row[kept]
             links.steps[found.query[kept], place[kept]] = found.step[kept]
             filled = np.bincount(found.query[kept], minlength=len(names))
+            open_ = np.flatnonzero(filled < k)
+            if self.inflections is not None and len(open_):
+                loose = self.inflections.find([names[i] for i in open_.tolist()])
+                rows, steps = _beside(loose.query, loose.row, loose.alias + _INFLECTED, len(open_))
+                _append(links, open_, filled[open_], rows, np.full(rows.shape, np.nan), steps)
+                filled = np.count_nonzero(links.rows >= 0, axis=1)
             if self.typos is not None:
                 open_ = np.flatnonzero(filled < k)
                 rows, edits = self._typos([names[i] for i in open_.tolist()], k)
-                _append(links, open_, filled[open_], rows, -edits, "typo")
+                _append(links, open_, filled[open_], rows, -edits, np.full(rows.shape, STEPS.index("typo")))
                 filled = np.count_nonzero(links.rows >= 0, axis=1)
         open_ = np.flatnonzero(filled < k)
         if len(open_):
             hits = self.engine.search([self._tokenize(names[i]) for i in open_.tolist()], k)
-            _append(links, open_, filled[open_], hits.rows, hits.scores, "bm25")
+            _append(links, open_, filled[open_], hits.rows, hits.scores, np.full(hits.rows.shape, len(STEPS) - 1))
         return links
 
     def _typos(self, names: Sequence[str], k: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
@@ -128,7 +184,9 @@ class NameLinker:
         if self.typos is None or not len(names):
             return rows, edits
         near = self.typos.find(names)
-        found = self.exact.find(near.text)
+        folded = [fold(name) for name in names]
+        is_typo = [self.typos.is_typo(folded[i], text) for i, text in zip(near.query.tolist(), near.text, strict=True)]
+        found = self.exact.find([text if meant else "" for text, meant in zip(near.text, is_typo, strict=True)])
         query, distance = near.query[found.query], near.edits[found.query]
         order = np.lexsort((found.row, -self.kb.popularity[found.row], found.step % 2, distance, query))
         query, row, distance = query[order], found.row[order], distance[order]
@@ -147,17 +205,27 @@ def _append(
     filled: npt.NDArray[np.int64],
     rows: npt.NDArray[np.int64],
     scores: npt.NDArray[np.float64],
-    step: str,
+    steps: npt.NDArray[np.int64],
 ) -> None:
-    """Put a step's entities behind those of the steps before, each entity once."""
-    k = rows.shape[1]
+    """Put entities behind those of the steps before, each entity once."""
     new = (rows >= 0) & ~np.any(rows[:, :, None] == links.rows[queries][:, None, :], axis=2)
     place = filled[:, None] + np.cumsum(new, axis=1) - 1
-    new &= place < k
+    new &= place < links.rows.shape[1]
     at, column = np.nonzero(new)
     target = (queries[at], place[at, column])
     links.rows[target], links.scores[target] = rows[at, column], scores[at, column]
-    links.steps[target] = STEPS.index(step)
+    links.steps[target] = steps[at, column]
+
+
+def _beside(
+    query: npt.NDArray[np.int64], row: npt.NDArray[np.int64], step: npt.NDArray[np.int64], queries: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Ragged answers as a matrix, -1 where a query has fewer."""
+    place = np.arange(len(query)) - np.searchsorted(query, query)
+    shape = (queries, int(place.max(initial=-1)) + 1)
+    rows, steps = np.full(shape, -1, np.int64), np.full(shape, -1, np.int64)
+    rows[query, place], steps[query, place] = row, step
+    return rows, steps
 
 
 def _no_links(queries: int, k: int) -> Links:
@@ -173,7 +241,14 @@ def check_tokenizer(tokenizer: str) -> Callable[[str], list[str]]:
 
 
 def build_linker(
-    kb: KnowledgeBase, *, engine: str = "pruned", tokenizer: str = "words", k1: float = K1, b: float = B
+    kb: KnowledgeBase,
+    *,
+    engine: str = "pruned",
+    tokenizer: str = "words",
+    k1: float = K1,
+    b: float = B,
+    inflections: bool = True,
+    exceptions: Exceptions | None = None,
 ) -> NameLinker:
     """Index the names and aliases of a knowledge base in memory.
 
@@ -183,6 +258,8 @@ def build_linker(
         tokenizer: `words` or `whitespace`.
         k1: at least 0.
         b: 0 to 1.
+        inflections: with the step of English inflections.
+        exceptions: irregular plurals beside its rules (see `read_exceptions`).
 
     Raises:
         ValueError: an engine or tokenizer that does not exist.
@@ -193,17 +270,21 @@ def build_linker(
     places = name_places(kb)
     exact = build_exact(name_texts(kb), places, kb.popularity)
     owners, preference = places.row, places.preference(kb.popularity)
+    loose = None
+    if inflections:
+        loose = Inflections(exact, build_loose(name_texts(kb), places, exceptions), kb.popularity, exceptions)
     if engine == "pruned":
         tokens = (tokenize(name) for name in name_texts(kb))
-        return NameLinker(kb, exact, PrunedIndex(build_impacts(tokens, owners, preference, k1=k1, b=b)), tokenizer)
+        pruned = PrunedIndex(build_impacts(tokens, owners, preference, k1=k1, b=b))
+        return NameLinker(kb, exact, pruned, tokenizer, inflections=loose)
     surfaces = Surfaces([tokenize(name) for name in name_texts(kb)], owners, preference)
     if engine == "rank_bm25":
-        from .okapi import RankBm25
+        from oven_retrieval.names.okapi import RankBm25
 
-        return NameLinker(kb, exact, RankBm25(surfaces, k1=k1, b=b), tokenizer)
-    from .sparse import Bm25s
+        return NameLinker(kb, exact, RankBm25(surfaces, k1=k1, b=b), tokenizer, inflections=loose)
+    from oven_retrieval.names.sparse import Bm25s
 
-    return NameLinker(kb, exact, Bm25s(surfaces, k1=k1, b=b), tokenizer)
+    return NameLinker(kb, exact, Bm25s(surfaces, k1=k1, b=b), tokenizer, inflections=loose)
 
 
 def build_name_index(
@@ -213,7 +294,10 @@ def build_name_index(
     tokenizer: str = "words",
     k1: float = K1,
     b: float = B,
+    inflections: bool = True,
+    exceptions: Exceptions | None = None,
     overwrite: bool = False,
+    progress: Progress | None = None,
 ) -> NameLinker:
     """Index the names and aliases of a knowledge base into a folder, and open it.
 
@@ -223,10 +307,42 @@ def build_name_index(
     tokenize = check_tokenizer(tokenizer)
     with FolderWriter(path, KIND, overwrite=overwrite) as folder:
         places = name_places(kb)
-        build_exact(name_texts(kb), places, kb.popularity).write(folder)
-        write_bm25(folder, kb, places, count_tokens(tokenize(name) for name in name_texts(kb)), k1=k1, b=b)
+
+        def names(phase: str) -> Iterator[str]:
+            return told(name_texts(kb), phase, len(places.row), progress)
+
+        build_exact(names("names"), places, kb.popularity).write(folder)
+        if inflections:
+            write_loose(folder, build_loose(names("inflections"), places, exceptions), exceptions or {})
+        counted = count_tokens(tokenize(name) for name in names("words"))
+        if progress is not None:
+            progress("postings", 0, len(places.row))
+        write_bm25(folder, kb, places, counted, k1=k1, b=b)
+        if progress is not None:
+            progress("postings", len(places.row), len(places.row))
         folder.meta = {"kb": kb.hash, "tokenizer": tokenizer, "k1": k1, "b": b, "epsilon": EPSILON}
     return open_name_index(path, kb)
+
+
+def write_loose(folder: FolderWriter, table: LooseTable, exceptions: Exceptions) -> None:
+    """Write the names' other forms, and the irregular plurals that were used."""
+    table.write(folder)
+    plurals, singular = folder.texts("plural"), folder.texts("singular")
+    for plural, words in exceptions.items():
+        for word in words:
+            plurals.append(plural)
+            singular.append(word)
+
+
+def read_inflections(folder: Folder, exact: ExactTable, kb: KnowledgeBase) -> Inflections | None:
+    """The step of inflections, if the index has it."""
+    loose = LooseTable.read(folder)
+    if loose is None:
+        return None
+    exceptions: dict[str, tuple[str, ...]] = {}
+    for plural, word in zip(folder.texts("plural"), folder.texts("singular"), strict=True):
+        exceptions[plural] = (*exceptions.get(plural, ()), word)
+    return Inflections(exact, loose, kb.popularity, exceptions)
 
 
 def write_bm25(
@@ -234,7 +350,7 @@ def write_bm25(
 ) -> None:
     """Score names and write their index, with what `update_name_index` needs to change it later."""
     preference = places.preference(kb.popularity)
-    score_occurrences(names, places.row, preference, k1=k1, b=b).write(folder)
+    score_occurrences(names, places.row, preference, k1=k1, b=b, scratch=folder.scratch).write(folder)
     names.write(folder)
     folder.array("name_alias", places.alias)
     folder.array("name_shouted", places.shouted)
@@ -251,10 +367,12 @@ def open_name_index(path: str | Path, kb: KnowledgeBase, *, verify: bool = False
         then = (
             "bring it up to date (update_name_index, or `gate-runner oven update`)"
             if kb.former_rows(folder.meta["kb"]) is not None
-            else "build it again"
+            else "build it anew (`gate-runner oven update --rebuild`)"
         )
         raise FolderError(
             f"{folder.path}: built from the entities {folder.meta['kb'][:12]}…, "
             f"expected those of {kb.path}, {kb.hash[:12]}…; {then}"
         )
-    return NameLinker(kb, ExactTable.read(folder), PrunedIndex(Impacts.read(folder)), folder.meta["tokenizer"])
+    exact = ExactTable.read(folder)
+    inflections = read_inflections(folder, exact, kb)
+    return NameLinker(kb, exact, PrunedIndex(Impacts.read(folder)), folder.meta["tokenizer"], inflections=inflections)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ..tokens import hash64
+from oven_retrieval.tokens import hash64
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ..folder import Folder, FolderWriter
-    from .impacts import Impacts
+    from jaxtyping import Bool, Float64, Int32, Int64, UInt64
+
+    from oven_retrieval.folder_writer import FolderWriter
+
+_BLOCK = 1 << 16
 
 
 class Occurrences(NamedTuple):
@@ -34,29 +37,30 @@ class Occurrences(NamedTuple):
         [2]
     """
 
-    token_hash: npt.NDArray[np.uint64]
-    token: npt.NDArray[np.int32]
-    length: npt.NDArray[np.int32]
-    repeated: npt.NDArray[np.int64]
-    times: npt.NDArray[np.int32]
+    token_hash: UInt64[np.ndarray, " V"]
+    token: Int32[np.ndarray, " P"]
+    length: Int32[np.ndarray, " N"]
+    repeated: Int64[np.ndarray, " R"]
+    times: Int32[np.ndarray, " R"]
 
-    def name_of_pair(self) -> npt.NDArray[np.int32]:
+    def name_of_pair(self) -> Int32[np.ndarray, " P"]:
         """Number of the name of each pair, [P]."""
         return np.repeat(np.arange(len(self.length), dtype=np.int32), self.length)
 
-    def full_length(self) -> npt.NDArray[np.float64]:
+    def full_length(self) -> Float64[np.ndarray, " N"]:
         """Tokens of each name, repeated ones counted each time, [N]."""
         full = self.length.astype(np.float64)
-        np.add.at(full, self.name_of_pair()[self.repeated], self.times - 1)
+        ends = np.cumsum(self.length, dtype=np.int64)
+        np.add.at(full, np.searchsorted(ends, self.repeated, side="right"), self.times - 1)
         return full
 
-    def term_frequency(self) -> npt.NDArray[np.float64]:
+    def term_frequency(self) -> Float64[np.ndarray, " P"]:
         """How often each pair's name holds its token, [P]."""
         frequency = np.ones(len(self.token))
         frequency[self.repeated] = self.times
         return frequency
 
-    def document_frequency(self) -> npt.NDArray[np.int64]:
+    def document_frequency(self) -> Int64[np.ndarray, " V"]:
         """Names that hold each token, [V]."""
         return np.bincount(self.token, minlength=len(self.token_hash))
 
@@ -66,37 +70,66 @@ class Occurrences(NamedTuple):
             folder.array(f"occurrences_{name}", getattr(self, name))
 
 
-def _view(values: array[int]) -> npt.NDArray[Any]:
-    return np.frombuffer(values, dtype=np.int32) if len(values) else np.zeros(0, np.int32)
+class _Counter:
+    """Tokens of names that are read once, in blocks whose vocabularies are forgotten."""
 
+    def __init__(self) -> None:
+        self.lengths, self.times = array("i"), dict[int, int]()
+        self._vocabulary: dict[str, int] = {}
+        self._flat, self._names = array("i"), 0
+        self._hashes: list[npt.NDArray[np.uint64]] = []
+        self._tokens: list[npt.NDArray[np.int32]] = []
+        self._before = 0
 
-def count_tokens(tokens: Iterable[Sequence[str]]) -> Occurrences:
-    """Count the tokens of names, which are read once.
-
-    Numerics: holds the vocabulary as Python texts and about 8 bytes per pair.
-    """
-    vocabulary: dict[str, int] = {}
-    flat, lengths = array("i"), array("i")
-    times: dict[int, int] = {}  # only of tokens that a name repeats: rare among names
-    for name in tokens:
+    def add(self, name: Sequence[str]) -> None:
+        """Count one name."""
         distinct = dict.fromkeys(name)
         if len(distinct) != len(name):
             for offset, token in enumerate(distinct):
                 count = name.count(token)
                 if count > 1:
-                    times[len(flat) + offset] = count
-        flat.extend([vocabulary.setdefault(token, len(vocabulary)) for token in distinct])
-        lengths.append(len(distinct))
-    hashes = hash64(vocabulary)
-    by_hash = np.argsort(hashes, kind="stable")
-    number = np.empty(len(hashes), dtype=np.int32)
-    number[by_hash] = np.arange(len(hashes), dtype=np.int32)
+                    self.times[self._before + len(self._flat) + offset] = count
+        number = self._vocabulary
+        self._flat.extend([number.setdefault(token, len(number)) for token in distinct])
+        self.lengths.append(len(distinct))
+        self._names += 1
+        if self._names == _BLOCK:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hash the block's vocabulary."""
+        self._hashes.append(hash64(self._vocabulary))
+        self._tokens.append(np.array(self._flat, dtype=np.int32))
+        self._before += len(self._flat)
+        self._vocabulary, self._flat, self._names = {}, array("i"), 0
+
+    def numbered(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int32]]:
+        """All tokens' hashes, rising, and each pair's place among them."""
+        token_hash = np.unique(np.concatenate(self._hashes))
+        token = np.empty(self._before, dtype=np.int32)
+        first = 0
+        for hashes, own in zip(self._hashes, self._tokens, strict=True):
+            token[first : first + len(own)] = np.searchsorted(token_hash, hashes).astype(np.int32)[own]
+            first += len(own)
+        return token_hash, token
+
+
+def count_tokens(tokens: Iterable[Sequence[str]]) -> Occurrences:
+    """Count the tokens of names, which are read once.
+
+    Numerics: holds about 12 bytes per pair, and the vocabulary of 65,536 names as Python texts.
+    """
+    counter = _Counter()
+    for name in tokens:
+        counter.add(name)
+    counter.flush()
+    token_hash, token = counter.numbered()
     return Occurrences(
-        token_hash=hashes[by_hash],
-        token=number[_view(flat)],
-        length=_view(lengths),
-        repeated=np.fromiter(times.keys(), np.int64, len(times)),
-        times=np.fromiter(times.values(), np.int32, len(times)),
+        token_hash=token_hash,
+        token=token,
+        length=np.array(counter.lengths, dtype=np.int32),
+        repeated=np.fromiter(counter.times.keys(), np.int64, len(counter.times)),
+        times=np.fromiter(counter.times.values(), np.int32, len(counter.times)),
     )
 
 
@@ -113,7 +146,7 @@ def join(first: Occurrences, second: Occurrences) -> Occurrences:
     )
 
 
-def keep(all_names: Occurrences, names: npt.NDArray[np.bool_]) -> Occurrences:
+def keep(all_names: Occurrences, names: Bool[np.ndarray, " N"]) -> Occurrences:
     """Some of the names, and no token that none of them holds.
 
     Args:
@@ -134,14 +167,3 @@ def keep(all_names: Occurrences, names: npt.NDArray[np.bool_]) -> Occurrences:
         place[all_names.repeated[repeated]],
         all_names.times[repeated],
     )
-
-
-def occurrences_of(impacts: Impacts, folder: Folder) -> Occurrences:
-    """What a name index was built from: its names' tokens, read back from its records."""
-    from .impacts import unpack
-
-    length, repeated, times = (folder.array(f"occurrences_{name}") for name in ("length", "repeated", "times"))
-    heads = np.cumsum(length + 1, dtype=np.int64) - length - 1
-    pairs = np.ones(len(impacts.records), dtype=np.bool_)
-    pairs[heads] = False
-    return Occurrences(np.asarray(impacts.token_hash), unpack(impacts.records)[0][pairs], length, repeated, times)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rank_bm25 import BM25Okapi
 
-from .hits import EPSILON, K1, B, Hits, Surfaces, best_entities, check_k, no_hits
+from oven_retrieval.names.hits import EPSILON, K1, B, Hits, Surfaces, best_entities, check_k, no_hits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,12 +6,13 @@ from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..kb import KnowledgeBase
+    from jaxtyping import Bool, Float64, Int64, UInt64
+
+    from oven_retrieval.kb import KnowledgeBase
 
 
 class NamePlaces(NamedTuple):
@@ -21,11 +22,13 @@ class NamePlaces(NamedTuple):
     character.
     """
 
-    row: npt.NDArray[np.int64]
-    alias: npt.NDArray[np.bool_]
-    shouted: npt.NDArray[np.bool_]
+    row: Int64[np.ndarray, " n"]
+    alias: Bool[np.ndarray, " n"]
+    shouted: Bool[np.ndarray, " n"]
 
-    def order(self, popularity: npt.NDArray[np.float64], *first: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    def order(
+        self, popularity: Float64[np.ndarray, " rows"], *first: UInt64[np.ndarray, " n"]
+    ) -> Int64[np.ndarray, " n"]:
         """Names in order: names before aliases, sentence case, the greater popularity of the row, the earlier row.
 
         Args:
@@ -34,13 +37,13 @@ class NamePlaces(NamedTuple):
         """
         return np.lexsort((self.row, -popularity[self.row], self.shouted, self.alias, *first))
 
-    def preference(self, popularity: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    def preference(self, popularity: Float64[np.ndarray, " rows"]) -> Int64[np.ndarray, " n"]:
         """Place of each name in `order`: a permutation."""
         place = np.empty(len(self.row), dtype=np.int64)
         place[self.order(popularity)] = np.arange(len(self.row))
         return place
 
-    def take(self, chosen: npt.NDArray[np.bool_] | npt.NDArray[np.int64]) -> NamePlaces:
+    def take(self, chosen: Bool[np.ndarray, " n"] | Int64[np.ndarray, " m"]) -> NamePlaces:
         """Some of the names."""
         return NamePlaces(self.row[chosen], self.alias[chosen], self.shouted[chosen])
 

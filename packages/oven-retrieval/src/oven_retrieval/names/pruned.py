@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..tokens import hash64
-from .hits import EPSILON, K1, B, Hits, Surfaces, best_entities, check_k, no_hits
-from .impacts import LENGTHS, Impacts, build_impacts, unpack
+from oven_retrieval.names.hits import EPSILON, K1, B, Hits, Surfaces, best_entities, check_k, no_hits
+from oven_retrieval.names.impacts import LENGTHS, Impacts, build_impacts, unpack
+from oven_retrieval.names.single import SingleSearch
+from oven_retrieval.tokens import hash64
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _BATCH = 4096
+_FEW = 8
+"""So many queries are quicker one by one."""
 _CHUNK = 32
 _MOST_TOKENS = 16
 """Queries with more distinct known tokens than this are scored exhaustively: their bounds prune nothing."""
@@ -66,6 +69,8 @@ class PrunedIndex:
         self._impacts = impacts
         self._exhaustive = bool(len(impacts.post_impact)) and not bool(np.all(impacts.bound[:, 0] > 0))
         self._one_name_each = bool(np.all(np.diff(impacts.owner) > 0))
+        self._entities = int(impacts.owner.max(initial=0)) + 1
+        self._single = SingleSearch(impacts, self._one_name_each)
 
     @classmethod
     def of(cls, surfaces: Surfaces, *, k1: float = K1, b: float = B, epsilon: float = EPSILON) -> PrunedIndex:
@@ -75,9 +80,24 @@ class PrunedIndex:
     def search(self, queries: Sequence[Sequence[str]], k: int = 1) -> Hits:
         """The k best entities for each query, given as tokens."""
         hits = no_hits(len(queries), check_k(k))
+        if len(queries) <= _FEW:
+            for number, query in enumerate(queries):
+                rows, scores = self.search_one(query, k)
+                hits.rows[number, : len(rows)], hits.scores[number, : len(rows)] = rows, scores
+            return hits
         for first in range(0, len(queries), _BATCH):
             self._search_batch(queries[first : first + _BATCH], k, hits, first)
         return hits
+
+    def search_one(self, query: Sequence[str], k: int = 1) -> tuple[list[int], list[float]]:
+        """The k best entities for one query and their scores, best first: what a batch would answer, in less time."""
+        token, weight = self._single.known(query)
+        if not token:
+            return [], []
+        if self._exhaustive or len(token) > _MOST_TOKENS:
+            rows, scores = self._score_all(np.array(token), np.array(weight), k)
+            return rows.tolist(), scores.tolist()
+        return self._single.search(token, weight, k)
 
     def _search_batch(self, queries: Sequence[Sequence[str]], k: int, hits: Hits, first: int) -> None:
         query, token, weight = self._known_tokens(queries)
@@ -90,7 +110,7 @@ class PrunedIndex:
             if self._exhaustive or not len(chosen):
                 continue
             batch = self._order_tokens(chosen, starts, counts, token, weight)
-            found = _Search(self._impacts, batch, k, self._one_name_each).run()
+            found = _Search(self._impacts, batch, k, self._one_name_each, self._entities).run()
             hits.rows[first + chosen], hits.scores[first + chosen] = found
         for i in np.flatnonzero((counts > 0) if self._exhaustive else (counts > _MOST_TOKENS)):
             rows, scores = self._score_all(token[starts[i] : starts[i + 1]], weight[starts[i] : starts[i + 1]], k)
@@ -166,8 +186,8 @@ def _slack(floor: Float) -> Float:
 class _Search:
     """State of one batch: how far each query has read, and its best names so far."""
 
-    def __init__(self, impacts: Impacts, batch: _Batch, k: int, one_name_each: bool) -> None:
-        self._index, self._batch, self._k = impacts, batch, k
+    def __init__(self, impacts: Impacts, batch: _Batch, k: int, one_name_each: bool, entities: int) -> None:
+        self._index, self._batch, self._k, self._entities = impacts, batch, k, entities
         n = len(batch.tokens)
         self._token = np.ascontiguousarray(batch.token.T, dtype=np.int32)
         self._repeated = bool(np.any(batch.weight > 1))
@@ -265,7 +285,7 @@ class _Search:
         order = np.lexsort((self._index.preference[doc], -score, query))
         query, doc, score = query[order], doc[order], score[order]
         owner = self._index.owner[doc].astype(np.int64)
-        _, first = np.unique(query * (int(self._index.owner.max()) + 1) + owner, return_index=True)
+        _, first = np.unique(query * self._entities + owner, return_index=True)
         first.sort()
         query, doc, score, owner = query[first], doc[first], score[first], owner[first]
         place = np.arange(len(query)) - np.searchsorted(query, query)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .hits import K1, B, Hits, Surfaces, best_entities, check_k, no_hits
+from oven_retrieval.names.hits import K1, B, Hits, Surfaces, best_entities, check_k, no_hits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

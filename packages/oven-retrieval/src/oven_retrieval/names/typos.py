@@ -7,18 +7,22 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..folder import Folder, FolderError, FolderWriter, Texts
-from ..tokens import fold
-from .places import name_texts
+from oven_retrieval.folder import Folder, FolderError, Texts
+from oven_retrieval.folder_writer import FolderWriter
+from oven_retrieval.names.places import name_texts
+from oven_retrieval.tokens import fold, hash64, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from ..kb import KnowledgeBase
+    from jaxtyping import Int32, UInt64
+
+    from oven_retrieval.kb import KnowledgeBase
 
 KIND = "oven-typo-index"
 _CHUNK = 1 << 15
+_COLUMNS = ("length", "key", "start", "post", "word")
 _PER_EDIT = 4
 """One edit touches at most so many trigrams: a swap of two neighbours lies in four."""
 
@@ -100,6 +104,7 @@ class TypoIndex:
         key: [V] int64, the trigrams, rising: three code points of 21 bits.
         start: [V+1] where the list of each begins.
         post: [P] int32, the texts of each trigram, rising.
+        word: [W] uint64, hashes of the words of all texts, rising: the dictionary.
 
     Numerics:
         Complete and without chance: equal to a look at every name (`tests/test_typos.py`).
@@ -111,12 +116,46 @@ class TypoIndex:
     """
 
     def __init__(
-        self, texts: Sequence[str], length: npt.NDArray[np.int32], key: Int, start: Int, post: npt.NDArray[np.int32]
+        self,
+        texts: Sequence[str],
+        length: Int32[np.ndarray, " T"],
+        key: Int,
+        start: Int,
+        post: Int32[np.ndarray, " P"],
+        word: UInt64[np.ndarray, " W"],
     ) -> None:
         self._texts, self._length, self._key, self._start, self._post = texts, length, key, start, post
+        self._word = word
 
     def __len__(self) -> int:
         return len(self._texts)
+
+    def knows(self, texts: Sequence[str]) -> bool:
+        """Whether one of these words is in a name."""
+        keys = hash64(texts)
+        at = np.minimum(np.searchsorted(self._word, keys), max(len(self._word) - 1, 0))
+        return bool(len(self._word)) and bool((self._word[at] == keys).any())
+
+    def is_typo(self, text: str, name: str) -> bool:
+        """Whether a folded text is a misspelling of a folded name: all words agree but some that are no words at all.
+
+        A text that only splits or joins a name's words is one; "the boat" is none of "the boot" where boats are known.
+
+        Example:
+            >>> index = build_typos(["the boot", "a boat", "goldfinch"])
+            >>> index.is_typo("the boat", "the boot"), index.is_typo("the boqt", "the boot")
+            (False, True)
+            >>> index.is_typo("gold finch", "goldfinch"), index.is_typo("the bopt", "a boat")
+            (True, False)
+        """
+        asked, meant = words(text), words(name)
+        while asked and meant and asked[0] == meant[0]:
+            del asked[0], meant[0]
+        while asked and meant and asked[-1] == meant[-1]:
+            del asked[-1], meant[-1]
+        if "".join(asked) == "".join(meant):
+            return True
+        return bool(asked) and bool(meant) and not self.knows(asked)
 
     def find(self, names: Sequence[str]) -> Typos:
         """All names within the allowed edits of each text (see `allowed_edits`), equal ones among them."""
@@ -200,7 +239,8 @@ def build_typos(names: Iterable[str]) -> TypoIndex:
         code = np.searchsorted(key, keys)
         post[filled[code] + np.arange(len(code)) - np.searchsorted(code, code)] = of
         filled += np.bincount(code, minlength=len(key))
-    return TypoIndex(texts, np.array([len(text) for text in texts], dtype=np.int32), key, start, post)
+    dictionary = np.unique(hash64({word for text in texts for word in words(text)}))
+    return TypoIndex(texts, np.array([len(text) for text in texts], dtype=np.int32), key, start, post, dictionary)
 
 
 def write_typo_index(kb: KnowledgeBase, path: str | Path, *, overwrite: bool = False) -> TypoIndex:
@@ -214,7 +254,7 @@ def write_typo_index(kb: KnowledgeBase, path: str | Path, *, overwrite: bool = F
         texts = folder.texts("text")
         for text in index._texts:
             texts.append(text)
-        for name in ("length", "key", "start", "post"):
+        for name in _COLUMNS:
             folder.array(name, getattr(index, f"_{name}"))
         folder.meta = {"kb": kb.hash}
     return open_typo_index(path, kb)
@@ -230,7 +270,7 @@ def open_typo_index(path: str | Path, kb: KnowledgeBase, *, verify: bool = False
     if folder.meta["kb"] != kb.hash:
         raise FolderError(
             f"{folder.path}: built from the entities {folder.meta['kb'][:12]}…, "
-            f"expected those of {kb.path}, {kb.hash[:12]}…; build it again"
+            f"expected those of {kb.path}, {kb.hash[:12]}…; build it again (`gate-runner oven update --rebuild`)"
         )
     texts: Texts = folder.texts("text")
-    return TypoIndex(texts, *(folder.array(name) for name in ("length", "key", "start", "post")))
+    return TypoIndex(texts, *(folder.array(name) for name in _COLUMNS))

@@ -7,17 +7,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from ..folder import Folder, FolderError, FolderWriter
-from .exact import ExactTable, build_exact
-from .impacts import Impacts
-from .linker import KIND, NameLinker, check_tokenizer, open_name_index, write_bm25
-from .occurrences import count_tokens, join, keep, occurrences_of
-from .places import NamePlaces, name_places, name_texts
+from oven_retrieval.folder import Folder, FolderError
+from oven_retrieval.folder_writer import FolderWriter
+from oven_retrieval.names.exact import ExactTable, build_exact
+from oven_retrieval.names.impacts import Impacts, unpack
+from oven_retrieval.names.linker import (
+    KIND,
+    NameLinker,
+    check_tokenizer,
+    open_name_index,
+    read_inflections,
+    write_bm25,
+    write_loose,
+)
+from oven_retrieval.names.loose import LooseTable, build_loose
+from oven_retrieval.names.occurrences import Occurrences, count_tokens, join, keep
+from oven_retrieval.names.places import NamePlaces, name_places, name_texts
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ..kb import KnowledgeBase
+    from oven_retrieval.kb import KnowledgeBase
 
 
 def update_name_index(path: str | Path, kb: KnowledgeBase) -> NameLinker:
@@ -46,7 +56,7 @@ def update_name_index(path: str | Path, kb: KnowledgeBase) -> NameLinker:
     if former is None:
         raise FolderError(
             f"{folder.path}: built from the entities {folder.meta['kb'][:12]}…, which {kb.path} has never held; "
-            f"expected an earlier version of {kb.hash[:12]}…; build it again"
+            f"expected an earlier version of {kb.hash[:12]}…; build it again (`gate-runner oven update --rebuild`)"
         )
     staying = np.flatnonzero((former >= 0) & ~kb.removed)
     first_new = int(np.count_nonzero(former >= 0))  # new rows come after all others
@@ -68,15 +78,40 @@ def update_name_index(path: str | Path, kb: KnowledgeBase) -> NameLinker:
     base = ExactTable(
         exact.key[there],
         exact.spelling[there],
+        exact.form[there],
         exact_row[there].astype(np.int32),
         exact.alias[there],
         exact.shouted[there],
     )
+    inflections = read_inflections(folder, exact, kb)
     with FolderWriter(path, KIND, overwrite=True) as writer:
+        if inflections is not None:
+            moved = _moved_loose(LooseTable.read(folder), row_now)
+            exceptions = inflections.exceptions
+            write_loose(writer, build_loose(name_texts(kb, first_new), new, exceptions, moved), exceptions)
         build_exact(name_texts(kb, first_new), new, kb.popularity, base).write(writer)
         write_bm25(writer, kb, places, names, k1=folder.meta["k1"], b=folder.meta["b"])
         writer.meta = {**folder.meta, "kb": kb.hash}
     return open_name_index(path, kb)
+
+
+def occurrences_of(impacts: Impacts, folder: Folder) -> Occurrences:
+    """What a name index was built from: its names' tokens, read back from its records."""
+    length, repeated, times = (folder.array(f"occurrences_{name}") for name in ("length", "repeated", "times"))
+    heads = np.cumsum(length + 1, dtype=np.int64) - length - 1
+    pairs = np.ones(len(impacts.records), dtype=np.bool_)
+    pairs[heads] = False
+    return Occurrences(np.asarray(impacts.token_hash), unpack(impacts.records)[0][pairs], length, repeated, times)
+
+
+def _moved_loose(loose: LooseTable | None, row_now: npt.NDArray[np.int64]) -> LooseTable | None:
+    """The other forms of the names that stay, in their rows of now."""
+    if loose is None:
+        return None
+    row = _moved(row_now, loose.row)
+    there = row >= 0
+    kept = LooseTable(*(column[there] for column in loose))
+    return kept._replace(row=row[there].astype(np.int32))
 
 
 def _moved(row_now: npt.NDArray[np.int64], rows: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:

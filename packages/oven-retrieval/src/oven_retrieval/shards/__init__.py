@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .build import build_shards
-from .layout import ShardError, ShardLayout
-from .search import ShardedSearch, Workers
+from oven_retrieval.shards.build import build_shards
+from oven_retrieval.shards.layout import ShardError, ShardLayout
+from oven_retrieval.shards.search import ShardedSearch, Workers
 
 __all__ = ["ShardError", "ShardLayout", "ShardedSearch", "Workers", "build_shards"]

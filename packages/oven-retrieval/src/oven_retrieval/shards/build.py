@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from ..building import build_kb
-from ..folder import MANIFEST
-from ..kb import KnowledgeBase
-from ..names.hits import K1, B
-from ..names.impacts import merge_statistics
-from ..vectors import VectorStore, build_index, build_vectors
-from .layout import ShardError, ShardLayout, shard_firsts
-from .names import name_statistics, write_shard_names
+from oven_retrieval.building import build_kb
+from oven_retrieval.folder import MANIFEST
+from oven_retrieval.kb import KnowledgeBase
+from oven_retrieval.locking import locks
+from oven_retrieval.names.hits import K1, B
+from oven_retrieval.names.impacts import merge_statistics
+from oven_retrieval.progress import Say
+from oven_retrieval.shards.layout import ShardError, ShardLayout, shard_firsts
+from oven_retrieval.shards.names import name_statistics, write_shard_names
+from oven_retrieval.vectors import VectorStore, build_index, build_vectors
 
 
+@locks("path")
 def build_shards(
     kb: KnowledgeBase,
     path: str | Path,
@@ -26,7 +28,7 @@ def build_shards(
     b: float = B,
     vectors: VectorStore | None = None,
     recall: float = 1.0,
-    say: Callable[[str], None] | None = None,
+    say: Say | None = None,
 ) -> ShardLayout:
     """Cut a knowledge base, its names and its vectors into shards; the same call after a kill continues.
 

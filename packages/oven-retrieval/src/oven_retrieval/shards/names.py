@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ..folder import Folder, FolderWriter
-from ..kb import KnowledgeBase
-from ..names import STEPS, Impacts, Links, NameLinker, PrunedIndex, build_exact
-from ..names.exact import ExactTable, spelled
-from ..names.hits import EPSILON
-from ..names.impacts import Statistics, score_occurrences, unpack
-from ..names.linker import KIND, check_tokenizer
-from ..names.occurrences import count_tokens
-from ..names.places import is_shouted, name_places, name_texts
-from ..tokens import fold
+from oven_retrieval.folder import Folder
+from oven_retrieval.folder_writer import FolderWriter
+from oven_retrieval.kb import KnowledgeBase
+from oven_retrieval.names import STEPS, Impacts, Links, NameLinker, PrunedIndex, build_exact
+from oven_retrieval.names.exact import ExactTable, spelled
+from oven_retrieval.names.hits import EPSILON
+from oven_retrieval.names.impacts import Statistics, score_occurrences, unpack
+from oven_retrieval.names.linker import KIND, check_tokenizer
+from oven_retrieval.names.occurrences import count_tokens
+from oven_retrieval.names.places import is_shouted, name_places, name_texts
+from oven_retrieval.tokens import fold
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float64
 
 Int = npt.NDArray[np.int64]
 _BM25 = STEPS.index("bm25")
@@ -48,20 +52,22 @@ def write_shard_names(
 class ShardLinks(NamedTuple):
     """A shard's `Links` with what decides between equals of different shards, each [q, k].
 
-    `alias`, `shouted` of the best name of each entity; `popularity` of the entity.
+    `alias`, `shouted` of the best name of each entity; `other_form` whether that name, spelled as asked, has other code
+    points; `popularity` of the entity.
     """
 
     rows: Int
     steps: Int
-    scores: npt.NDArray[np.float64]
-    alias: npt.NDArray[np.bool_]
-    shouted: npt.NDArray[np.bool_]
-    popularity: npt.NDArray[np.float64]
+    scores: Float64[np.ndarray, "q k"]
+    alias: Bool[np.ndarray, "q k"]
+    other_form: Bool[np.ndarray, "q k"]
+    shouted: Bool[np.ndarray, "q k"]
+    popularity: Float64[np.ndarray, "q k"]
 
 
 def merge_links(parts: Sequence[ShardLinks], k: int) -> Links:
     """The k best of all shards, in `NameLinker`'s order."""
-    rows, steps, scores, alias, shouted, popularity = (
+    rows, steps, scores, alias, other_form, shouted, popularity = (
         np.concatenate(column, axis=1) for column in zip(*parts, strict=True)
     )
     none = rows < 0
@@ -71,6 +77,7 @@ def merge_links(parts: Sequence[ShardLinks], k: int) -> Links:
             -popularity,
             shouted,
             alias,
+            other_form,
             -np.nan_to_num(scores),
             np.where(none, len(STEPS), steps),
         ),
@@ -102,7 +109,7 @@ class ShardNames:
         """The shard's k best entities for each name, with the rows of the whole."""
         found = self.linker.link(names, k, exact_first=exact_first)
         alias, shouted = np.zeros(found.rows.shape, np.bool_), np.zeros(found.rows.shape, np.bool_)
-        popularity = np.zeros(found.rows.shape)
+        popularity, other_form = np.zeros(found.rows.shape), np.zeros(found.rows.shape, np.bool_)
         there = found.rows >= 0
         popularity[there] = self._kb.popularity[found.rows[there]]
         exact = there & (found.steps < _BM25)
@@ -112,10 +119,20 @@ class ShardNames:
             key = spelled if step < 2 else fold
             own = [self._kb.aliases[i] for i in self._kb.alias_rows(row)] if step % 2 else [self._kb.names[row]]
             wanted = key(names[query])
-            shouted[query, column] = all(is_shouted(name) for name in own if key(name) == wanted)
+            alike = [name for name in own if key(name) == wanted]
+            other_form[query, column] = step < 2 and names[query] not in alike
+            shouted[query, column] = all(
+                is_shouted(name) for name in alike if other_form[query, column] or step > 1 or name == names[query]
+            )
         self._decide_bm25(names, found, alias, shouted)
         return ShardLinks(
-            np.where(there, found.rows + self._first, -1), found.steps, found.scores, alias, shouted, popularity
+            np.where(there, found.rows + self._first, -1),
+            found.steps,
+            found.scores,
+            alias,
+            other_form,
+            shouted,
+            popularity,
         )
 
     def _decide_bm25(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .layout import ShardError, ShardLayout
-from .search import ShardWorker, worker_arguments
+from oven_retrieval.shards.layout import ShardError, ShardLayout
+from oven_retrieval.shards.search import ShardWorker, worker_arguments
 
 
 def _ray() -> Any:

@@ -6,17 +6,20 @@ import os
 from collections.abc import Sequence
 from functools import reduce
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from ..kb import KnowledgeBase
-from ..names import Links
-from ..names.hits import check_k
-from ..vectors import Neighbours, VectorIndex, VectorStore, merge, open_index
-from .layout import ShardError, ShardLayout
-from .names import ShardLinks, ShardNames, merge_links
+from oven_retrieval.kb import KnowledgeBase
+from oven_retrieval.names import Links
+from oven_retrieval.names.hits import check_k
+from oven_retrieval.shards.layout import ShardError, ShardLayout
+from oven_retrieval.shards.names import ShardLinks, ShardNames, merge_links
+from oven_retrieval.vectors import Neighbours, VectorIndex, VectorStore, merge, open_index
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32, Int64
 
 
 class ShardWorker:
@@ -51,7 +54,7 @@ class ShardWorker:
         """This shard's answers to names."""
         return self._names.link(names, k, exact_first=exact_first)
 
-    def nearest(self, queries: npt.NDArray[np.float32], k: int) -> Neighbours:
+    def nearest(self, queries: Float32[np.ndarray, "q d"], k: int) -> Neighbours:
         """This shard's answers to vectors, with the rows of the whole."""
         if self._index is None:
             raise ShardError("vectors: expected shards that were built with vectors; these hold names alone")
@@ -146,7 +149,7 @@ class ShardedSearch:
         found: list[Neighbours] = self._workers.ask("nearest", asked, check_k(k))
         return reduce(lambda left, right: merge(left, right, k), found)
 
-    def records(self, rows: npt.NDArray[np.int64]) -> dict[int, tuple[str, str]]:
+    def records(self, rows: Int64[np.ndarray, "q k"]) -> dict[int, tuple[str, str]]:
         """Id and name of rows of the whole; -1 is passed over."""
         wanted = np.unique(rows[rows >= 0])
         shards = np.searchsorted(self.layout.firsts, wanted, side="right") - 1

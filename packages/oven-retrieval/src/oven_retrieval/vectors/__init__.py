@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from .exact import ArrayRows, Neighbours, Rows, exact_search, merge, recall_at
-from .index import IndexReport, VectorIndex, build_index, open_index
-from .plan import IndexPlan, plan_index
-from .store import VectorStore, build_vectors
-from .update import update_index
+from oven_retrieval.vectors.exact import ArrayRows, Neighbours, Rows, exact_search, merge, recall_at
+from oven_retrieval.vectors.index import IndexReport, VectorIndex, build_index, open_index
+from oven_retrieval.vectors.plan import IndexPlan, plan_index
+from oven_retrieval.vectors.rerank import rerank
+from oven_retrieval.vectors.store import VectorStore, build_vectors
+from oven_retrieval.vectors.update import update_index
 
 __all__ = [
     "ArrayRows",
@@ -23,5 +24,6 @@ __all__ = [
     "open_index",
     "plan_index",
     "recall_at",
+    "rerank",
     "update_index",
 ]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import faiss
 import numpy as np
 import numpy.typing as npt
 
-from ..names.hits import check_k
-from .store import Float32, VectorStore, check_vectors
+from oven_retrieval.names.hits import check_k
+from oven_retrieval.vectors.store import Float32, VectorStore, check_vectors
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Int64
 
 BLAS_QUERIES = 5
 _CHUNK_BYTES = 64 << 20
@@ -24,7 +27,7 @@ class Neighbours(NamedTuple):
     `rows` [q, k] int64, -1 beyond what there is; `scores` [q, k] float32, -inf there.
     """
 
-    rows: npt.NDArray[np.int64]
+    rows: Int64[np.ndarray, "q k"]
     scores: Float32
 
 
@@ -65,7 +68,7 @@ class ArrayRows:
 class LiveRows:
     """The rows of stored vectors whose entities were not removed; `numbers` says which they are."""
 
-    def __init__(self, vectors: VectorStore, removed: npt.NDArray[np.bool_]) -> None:
+    def __init__(self, vectors: VectorStore, removed: Bool[np.ndarray, " n"]) -> None:
         self._array, self.dim = vectors.array, vectors.dim
         self.numbers: npt.NDArray[np.int64] = np.flatnonzero(~removed)
 
@@ -160,7 +163,7 @@ def merge(left: Neighbours, right: Neighbours, k: int) -> Neighbours:
     return Neighbours(np.take_along_axis(rows, order, 1), np.take_along_axis(scores, order, 1))
 
 
-def recall_at(found: npt.NDArray[np.int64], exact: npt.NDArray[np.int64], k: int) -> float:
+def recall_at(found: Int64[np.ndarray, "q k"], exact: Int64[np.ndarray, "q K"], k: int) -> float:
     """Share of the k exact best that are among the k found, averaged over queries.
 
     Example:

@@ -5,20 +5,25 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import faiss
 import numpy as np
 import numpy.typing as npt
 
-from ..folder import Folder, FolderError, FolderWriter
-from ..names.hits import check_k
-from .exact import Neighbours, Rows, exact_search, live_rows, recall_at
-from .plan import IndexPlan, plan_index
-from .store import Float32, VectorStore, check_vectors
+from oven_retrieval.folder import Folder, FolderError
+from oven_retrieval.folder_writer import FolderWriter
+from oven_retrieval.locking import locks
+from oven_retrieval.names.hits import check_k
+from oven_retrieval.progress import Progress, Say
+from oven_retrieval.vectors.exact import Neighbours, Rows, exact_search, live_rows, recall_at
+from oven_retrieval.vectors.plan import IndexPlan, plan_index
+from oven_retrieval.vectors.store import Float32, VectorStore, check_vectors
+
+if TYPE_CHECKING:
+    from jaxtyping import Int64
 
 KIND = "oven-vector-index"
 _TRAIN_PER_LIST = 50
@@ -104,6 +109,7 @@ class VectorIndex:
         return Neighbours(rows.astype(np.int64), scores)
 
 
+@locks("path")
 def build_index(
     vectors: VectorStore,
     path: str | Path,
@@ -115,7 +121,8 @@ def build_index(
     part: int = 200_000,
     seed: int = 0,
     overwrite: bool = False,
-    progress: Callable[[str], None] | None = None,
+    say: Say | None = None,
+    progress: Progress | None = None,
 ) -> VectorIndex:
     """Build an index in parts, tune it, measure it; the same call after a kill continues with the next part.
 
@@ -129,7 +136,8 @@ def build_index(
         part: vectors added between two saves.
         seed: of the samples for training and measuring.
         overwrite: replace an index that is there.
-        progress: called with one line per step.
+        say: called with what was planned and measured.
+        progress: called with the phase, how many vectors are added, and how many there are.
 
     Returns:
         The index, with its `report`.
@@ -139,17 +147,17 @@ def build_index(
         ValueError: no index fits the memory; bad queries.
     """
     chosen = plan or plan_index(len(vectors), vectors.dim, memory_mb=memory_mb, recall=recall)
-    say = progress or (lambda line: None)
-    say(chosen.reason)
+    talk = say or (lambda line: None)
+    talk(chosen.reason)
     sample, cross_modal = _sample(vectors, queries, seed)
     writer = FolderWriter(path, KIND, overwrite=overwrite)
     with writer as folder:
         built = VectorIndex(vectors, chosen)
         parts = Path(path).with_name(Path(path).name + ".parts")
         if chosen.factory != "exact":
-            built = VectorIndex(vectors, chosen, _build_parts(vectors, chosen, parts, part, seed, say))
+            built = VectorIndex(vectors, chosen, _build_parts(vectors, chosen, parts, part, seed, talk, progress))
         built.report = measure(built, sample, wanted=recall, cross_modal=cross_modal)
-        say(str(built.report))
+        talk(str(built.report))
         if chosen.factory != "exact":
             write_index(built._index, parts / "whole.faiss")
             folder.adopt("index", parts / "whole.faiss")
@@ -227,7 +235,7 @@ def stored_sample(vectors: VectorStore, seed: int) -> Float32:
 
 
 def _build_parts(
-    vectors: VectorStore, plan: IndexPlan, parts: Path, size: int, seed: int, say: Callable[[str], None]
+    vectors: VectorStore, plan: IndexPlan, parts: Path, size: int, seed: int, say: Say, progress: Progress | None
 ) -> Any:
     """Train once, add part by part with a file for each, merge."""
     identity = {"vectors": vectors.hash, "factory": plan.factory, "part": size, "seed": seed}
@@ -255,13 +263,15 @@ def _build_parts(
             add_rows(index, vectors, np.arange(begin, min(begin + 20_000, last)))
         write_index(index, file)
         say(f"{last:,} of {len(vectors):,}")
+        if progress is not None:
+            progress("index", last, len(vectors))
     whole = faiss.read_index(str(trained))
     for file in files:
         whole.merge_from(faiss.read_index(str(file)), 0)
     return whole
 
 
-def add_rows(index: Any, vectors: VectorStore, rows: npt.NDArray[np.int64]) -> None:
+def add_rows(index: Any, vectors: VectorStore, rows: Int64[np.ndarray, " r"]) -> None:
     """Add rows of entities that are there."""
     there = rows if vectors.removed is None else rows[~vectors.removed[rows]]
     if len(there):

@@ -5,12 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..folder import Folder, FolderError, FolderWriter
+from oven_retrieval.folder import Folder, FolderError
+from oven_retrieval.folder_writer import FolderWriter
+from oven_retrieval.locking import locks
+from oven_retrieval.progress import Progress
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool
 
 KIND = "oven-vectors"
 Float32 = npt.NDArray[np.float32]
@@ -73,6 +79,7 @@ class VectorStore:
         return np.asarray(self.array[first:last], dtype=np.float32)
 
 
+@locks("path")
 def build_vectors(
     encode: Callable[[int, int], npt.ArrayLike],
     count: int,
@@ -82,9 +89,9 @@ def build_vectors(
     encoder: str,
     dtype: npt.DTypeLike = np.float16,
     chunk: int = 1024,
-    removed: npt.NDArray[np.bool_] | None = None,
+    removed: Bool[np.ndarray, " n"] | None = None,
     overwrite: bool = False,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> VectorStore:
     """Encode entities chunk by chunk into a folder; the same call after a kill continues where it stopped.
 
@@ -98,7 +105,7 @@ def build_vectors(
         chunk: rows per call.
         removed: [count] rows whose entity was removed: no search returns them; None for none.
         overwrite: replace a folder that is there.
-        progress: called with (rows done, rows in all).
+        progress: called with the phase, how many rows are done, and how many there are.
 
     Raises:
         ValueError: NaN or infinity (the row is named), another width than before, a value beyond the dtype's range.
@@ -147,7 +154,7 @@ def build_vectors(
             (rows / "state.new").write_text(json.dumps({**identity, "done": done, "dim": dim}), encoding="utf-8")
             (rows / "state.new").replace(rows / "state.json")
             if progress is not None:
-                progress(done, count)
+                progress("vectors", done, count)
     with writer as folder:
         column = folder.column("vectors", kind, (int(dim or 0),))
         raw = np.memmap(rows / "vectors.raw", dtype=kind, mode="r", shape=(count, int(dim or 0)))

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import faiss
 import numpy as np
 import numpy.typing as npt
 
-from ..folder import Folder, FolderError, FolderWriter
-from .index import (
+from oven_retrieval.folder import Folder, FolderError
+from oven_retrieval.folder_writer import FolderWriter
+from oven_retrieval.locking import locks
+from oven_retrieval.progress import Say
+from oven_retrieval.vectors.index import (
     KIND,
     IndexReport,
     VectorIndex,
@@ -23,18 +26,22 @@ from .index import (
     stored_sample,
     write_index,
 )
-from .plan import IndexPlan
-from .store import VectorStore
+from oven_retrieval.vectors.plan import IndexPlan
+from oven_retrieval.vectors.store import VectorStore
+
+if TYPE_CHECKING:
+    from jaxtyping import Int64
 
 _BLOCK = 20_000
 
 
+@locks("path")
 def update_index(
     path: str | Path,
     vectors: VectorStore,
-    former: Callable[[str], npt.NDArray[np.int64] | None],
+    former: Callable[[str], Int64[np.ndarray, " n"] | None],
     *,
-    progress: Callable[[str], None] | None = None,
+    say: Say | None = None,
 ) -> VectorIndex:
     """Bring an index up to date with its vectors, and open it.
 
@@ -46,7 +53,7 @@ def update_index(
         path: an index of `build_index`, of these vectors or of an earlier version of them.
         vectors: as they are now.
         former: where each row was in the version with a given hash, -1 for new ones; `KnowledgeBase.former_rows`.
-        progress: called with one line per step.
+        say: called with one line per step.
 
     Raises:
         FolderError: the index is damaged or was built from vectors of other entities.
@@ -54,7 +61,7 @@ def update_index(
     Numerics:
         One pass over the ids. The new index is written beside the old one and then takes its place.
     """
-    say = progress or (lambda line: None)
+    talk = say or (lambda line: None)
     folder = Folder(path, KIND, verify=True)
     if folder.meta["vectors"] == vectors.hash:
         return open_index(path, vectors, verify=False)
@@ -66,7 +73,7 @@ def update_index(
             f"{vectors.meta['kb'][:12]}… have never been; build it again"
         )
     if plan.factory == "exact":
-        return build_index(vectors, path, recall=report.wanted, overwrite=True, progress=progress)
+        return build_index(vectors, path, recall=report.wanted, overwrite=True, say=say)
     index = faiss.read_index(str(folder.file("index")))
     gone = np.zeros(len(vectors), np.bool_) if vectors.removed is None else vectors.removed
     row_now = np.full(max(int(before.max(initial=-1)), _greatest(index)) + 2, -1, dtype=np.int64)
@@ -76,12 +83,12 @@ def update_index(
     new = np.flatnonzero((before < 0) & ~gone)
     for first in range(0, len(new), _BLOCK):
         add_rows(index, vectors, new[first : first + _BLOCK])
-    say(f"{dropped:,} rows taken out, {len(new):,} added, {index.ntotal:,} in all")
+    talk(f"{dropped:,} rows taken out, {len(new):,} added, {index.ntotal:,} in all")
     built = VectorIndex(vectors, plan, index)
     built.report = measure(
         built, stored_sample(vectors, 0), wanted=report.wanted, cross_modal=False, least=report.probes
     )
-    say(str(built.report))
+    talk(str(built.report))
     file = folder.path.with_name(f"{folder.path.name}.updated.faiss")
     with FolderWriter(path, KIND, overwrite=True) as writer:
         write_index(index, file)

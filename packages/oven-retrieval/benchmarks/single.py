@@ -1,0 +1,164 @@
+"""Names one at a time and in batches, beside tantivy in one process, and what building the index takes.
+
+    python benchmarks/single.py --names 1000000
+    python benchmarks/single.py --names 6000000
+
+Names and queries are those of `names.py`. First the single answers are compared with the batch's, to the bit. Then
+`link` of one name, BM25 of one name and tantivy's search take turns, query by query, in processor time; tantivy's
+query parser is left out of its time by making the queries beforehand. The build runs in a process of its own, which
+reports its peak of anonymous memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+from names import make_names, make_queries
+
+from oven_retrieval import Entity, KnowledgeBase, build_kb, build_name_index, open_name_index
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def anonymous_mb() -> float:
+    """Anonymous resident memory now."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("RssAnon"):
+            return int(line.split()[1]) / 1024
+    return float("nan")
+
+
+def build(folder: Path) -> None:
+    """Build from a file of names and print the time and the peak, by phase."""
+    peak, stop = [0.0], threading.Event()
+
+    def watch() -> None:
+        while not stop.wait(0.02):
+            peak[0] = max(peak[0], anonymous_mb())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    told: dict[str, dict[str, float]] = {}
+    start = time.process_time()
+
+    def done(name: str) -> None:
+        nonlocal start
+        now = time.process_time()
+        told[name] = {"cpu seconds": round(now - start, 1), "peak anonymous MB": round(peak[0])}
+        start, peak[0] = now, 0.0
+
+    with (folder / "names.txt").open(encoding="utf-8") as file:
+        kb = build_kb((Entity(str(i), line.rstrip("\n")) for i, line in enumerate(file)), folder / "kb")
+    done("knowledge base")
+    build_name_index(kb, folder / "names", tokenizer="whitespace")
+    done("name index")
+    stop.set()
+    watcher.join()
+    print(json.dumps(told))
+
+
+def tantivy_index(names):
+    """The names in tantivy, in memory."""
+    import tantivy
+
+    index = tantivy.Index(tantivy.SchemaBuilder().add_text_field("name", tokenizer_name="whitespace").build())
+    writer = index.writer(heap_size=200_000_000, num_threads=1)
+    for name in names:
+        writer.add_document(tantivy.Document(name=name))
+    writer.commit()
+    writer.wait_merging_threads()
+    index.reload()
+    return index
+
+
+def main() -> int:
+    """Check, measure, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--names", type=int, default=1_000_000)
+    parser.add_argument("--queries", type=int, default=2000)
+    parser.add_argument("--without-tantivy", action="store_true")
+    parser.add_argument("--build", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.build:
+        build(options.build)
+        return 0
+    rng = np.random.default_rng(0)
+    names = make_names(options.names, rng)
+    texts = make_queries(names, options.queries, rng)
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        (folder / "names.txt").write_text("\n".join(names) + "\n", encoding="utf-8")
+        done = subprocess.run([sys.executable, __file__, "--build", place], capture_output=True, text=True, check=True)
+        built = json.loads(done.stdout.splitlines()[-1])
+        linker = open_name_index(folder / "names", KnowledgeBase(folder / "kb"))
+        batch = linker.link(texts)
+        alone = [linker.link([text]) for text in texts]
+        for one, whole in zip(zip(*alone, strict=True), batch, strict=True):
+            if not np.array_equal(np.concatenate(one), whole, equal_nan=True):
+                print("single answers differ from the batch's, no speed is reported")
+                return 1
+        tokens = [text.split() for text in texts]
+        runs = {
+            "link": lambda i: linker.link(texts[i : i + 1]),
+            "BM25 alone": lambda i: linker.engine.search(tokens[i : i + 1]),
+        }
+        batches = {"link": lambda: linker.link(texts), "BM25 alone": lambda: linker.engine.search(tokens)}
+        if not options.without_tantivy:
+            index = tantivy_index(names)
+            searcher = index.searcher()
+            asked = [index.parse_query(text, ["name"]) for text in texts]
+            runs["tantivy"] = lambda i: searcher.search(asked[i], 1)
+        times: dict[str, list[float]] = {name: [] for name in runs}
+        for i in range(len(texts)):
+            for name, run in runs.items():
+                start = time.process_time()
+                run(i)
+                times[name].append((time.process_time() - start) * 1000)
+        whole = {name: [] for name in batches}
+        for _ in range(5):
+            for name, run in batches.items():
+                start = time.process_time()
+                run()
+                whole[name].append((time.process_time() - start) / len(texts) * 1000)
+    mean = {name: statistics.fmean(values) for name, values in times.items()}
+    result = {
+        "names": len(names),
+        "queries": len(texts),
+        "one at a time, cpu ms: mean": {name: round(value, 4) for name, value in mean.items()},
+        "one at a time, cpu ms: median": {name: round(statistics.median(v), 4) for name, v in times.items()},
+        "one at a time, cpu ms: 95th percentile": {
+            name: round(float(np.percentile(v, 95)), 4) for name, v in times.items()
+        },
+        "tantivy over link (ratio of means)": round(mean["tantivy"] / mean["link"], 2) if "tantivy" in mean else None,
+        "in batches, cpu ms: median": {name: round(statistics.median(v), 4) for name, v in whole.items()},
+        "build": built,
+        "peak MB of this process": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+        "cores": os.cpu_count(),
+        "machine": platform.machine(),
+        "versions": {
+            "python": platform.python_version(),
+            **{
+                name: version(name) for name in ("oven-retrieval", "numpy", *(["tantivy"] if "tantivy" in mean else []))
+            },
+        },
+    }
+    print(json.dumps(result, indent=1))
+    (RESULTS / f"single_{options.names}.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,192 @@
+"""Names under their inflected forms, so that a plural finds its singular and the other way round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from oven_retrieval.names.exact import ExactTable
+from oven_retrieval.names.inflection import DIACRITICS, Exceptions, forms
+from oven_retrieval.names.places import NamePlaces
+from oven_retrieval.tokens import fold, hash64
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float64, Int32, Int64, UInt8, UInt64
+
+    from oven_retrieval.folder import Folder
+    from oven_retrieval.folder_writer import FolderWriter
+
+
+class LooseMatches(NamedTuple):
+    """Entities whose names are inflections of queries; ragged, [m] in order of query, then best first."""
+
+    query: Int64[np.ndarray, " m"]
+    row: Int64[np.ndarray, " m"]
+    alias: Bool[np.ndarray, " m"]
+
+
+class LooseTable(NamedTuple):
+    """One value per form of a name, sorted by key.
+
+    `key` hash of the form; `row` the entity; `alias`, `shouted` as in `ExactTable`; `changes` as `forms` counts them.
+    """
+
+    key: UInt64[np.ndarray, " n"]
+    row: Int32[np.ndarray, " n"]
+    alias: Bool[np.ndarray, " n"]
+    shouted: Bool[np.ndarray, " n"]
+    changes: UInt8[np.ndarray, " n"]
+
+    def write(self, folder: FolderWriter) -> None:
+        """Write the arrays as columns of a folder."""
+        for name, values in self._asdict().items():
+            folder.array(f"loose_{name}", values)
+
+    @classmethod
+    def read(cls, folder: Folder) -> LooseTable | None:
+        """Map the arrays of a folder; None where it was built without."""
+        if "loose_key" not in folder:
+            return None
+        return cls(**{name: folder.array(f"loose_{name}") for name in cls._fields})
+
+
+class Inflections:
+    """The step between folded names and typos.
+
+    A name and a query meet where one of the query's forms is one of the name's; of those that do: names before
+    aliases, fewer changes, sentence case, the greater popularity, the earlier row.
+
+    Args:
+        exact: the names as they are.
+        loose: their other forms.
+        popularity: of each row.
+        exceptions: irregular plurals beside the rules.
+        diacritics: whether marks may be left out.
+
+    Example:
+        >>> places = NamePlaces(np.arange(3), np.zeros(3, bool), np.zeros(3, bool))
+        >>> names = ["Duck", "News", "The Golden Wolves"]
+        >>> table = build_loose(names, places)
+        >>> from oven_retrieval.names.exact import build_exact
+        >>> step = Inflections(build_exact(names, places, np.zeros(3)), table, np.zeros(3))
+        >>> step.find(["ducks", "new", "golden wolf", "the duck's"]).row.tolist()
+        [0, 2, 0]
+    """
+
+    def __init__(
+        self,
+        exact: ExactTable,
+        loose: LooseTable,
+        popularity: Float64[np.ndarray, " rows"],
+        exceptions: Exceptions | None = None,
+        *,
+        diacritics: bool = False,
+    ) -> None:
+        self._exact, self._loose, self._popularity = exact, loose, popularity
+        self.exceptions: Mapping[str, Sequence[str]] = exceptions or {}
+        self.diacritics = diacritics
+
+    def has(self, name: str) -> bool:
+        """Whether `find` may answer this text: a look at two tables, for questions that come one at a time."""
+        folded = fold(name)
+        keys = hash64([folded, *forms(folded, self.exceptions)])
+        return _holds(self._loose.key, keys) or (len(keys) > 1 and _holds(self._exact.key, keys[1:]))
+
+    def find(self, names: Sequence[str]) -> LooseMatches:
+        """All entities of which each text is an inflection."""
+        query, texts, changes = [], [], []
+        for number, name in enumerate(names):
+            folded = fold(name)
+            for text, count in {folded: 0, **forms(folded, self.exceptions)}.items():
+                query.append(number)
+                texts.append(text)
+                changes.append(count)
+        keys = hash64(texts)
+        cost, of = np.array(changes, np.int64), np.array(query, np.int64)
+        exact, loose = self._exact, self._loose
+        # The text itself has been looked for among the names as they are.
+        first = _Found.of(exact.key, keys, np.flatnonzero(cost > 0))
+        second = _Found.of(loose.key, keys, np.arange(len(keys)))
+        more = np.concatenate([np.zeros(len(first.at), np.int64), loose.changes[second.at].astype(np.int64)])
+        asked = np.concatenate([first.asked, second.asked])
+        total = cost[asked] + more
+        row = np.concatenate([exact.row[first.at], loose.row[second.at]]).astype(np.int64)
+        alias = np.concatenate([exact.alias[first.at], loose.alias[second.at]])
+        shouted = np.concatenate([exact.shouted[first.at], loose.shouted[second.at]])
+        order = np.lexsort((row, -self._popularity[row], shouted, total, alias, of[asked]))
+        if not self.diacritics:
+            order = order[total[order] < DIACRITICS]
+        found_query, row, alias = of[asked][order], row[order], alias[order]
+        _, once = np.unique(found_query * (int(row.max(initial=0)) + 1) + row, return_index=True)
+        once.sort()
+        return LooseMatches(found_query[once], row[once], alias[once])
+
+
+def _holds(table: npt.NDArray[np.uint64], keys: npt.NDArray[np.uint64]) -> bool:
+    if not len(table):
+        return False
+    at = np.minimum(table.searchsorted(keys), len(table) - 1)
+    return bool((table[at] == keys).any())
+
+
+class _Found(NamedTuple):
+    """Places of a sorted table that hold some of the keys."""
+
+    asked: npt.NDArray[np.int64]
+    at: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, table: npt.NDArray[np.uint64], keys: npt.NDArray[np.uint64], which: npt.NDArray[np.int64]) -> _Found:
+        first = table.searchsorted(keys[which])
+        there = np.flatnonzero(first < len(table))
+        there = there[table[first[there]] == keys[which[there]]]
+        size = table.searchsorted(keys[which[there]], "right") - first[there]
+        ends = np.cumsum(size)
+        at = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(first[there] - (ends - size), size)
+        return cls(np.repeat(which[there], size), at)
+
+
+def build_loose(
+    names: Iterable[str], places: NamePlaces, exceptions: Exceptions | None = None, base: LooseTable | None = None
+) -> LooseTable:
+    """Hash and sort the other forms of names.
+
+    Args:
+        names: one text per place.
+        places: where they belong.
+        exceptions: irregular plurals.
+        base: a table whose names are to be in the new one too.
+    """
+    keys: list[npt.NDArray[np.uint64]] = []
+    owners: list[npt.NDArray[np.int64]] = []
+    counts: list[npt.NDArray[np.uint8]] = []
+    texts: list[str] = []
+    of: list[int] = []
+    changes: list[int] = []
+
+    def flush() -> None:
+        keys.append(hash64(texts))
+        owners.append(np.array(of, np.int64))
+        counts.append(np.array(changes, np.uint8))
+        for block in (texts, of, changes):
+            block.clear()
+
+    for number, name in enumerate(names):
+        for text, count in forms(fold(name), exceptions).items():
+            texts.append(text)
+            of.append(number)
+            changes.append(count)
+        if len(texts) > 1 << 16:
+            flush()
+    flush()
+    place = places.take(np.concatenate(owners))
+    table = LooseTable(
+        np.concatenate(keys), place.row.astype(np.int32), place.alias, place.shouted, np.concatenate(counts)
+    )
+    if base is not None:
+        table = LooseTable(*(np.concatenate(pair) for pair in zip(table, base, strict=True)))
+    order = np.lexsort((table.alias, table.row, table.key))
+    return LooseTable(*(column[order] for column in table))

@@ -1,0 +1,50 @@
+"""The best few answers in the order of a slower, better score."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from oven_retrieval.vectors.exact import Neighbours
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int64
+
+    Score = Callable[[int, Int64[np.ndarray, " k"]], Float[np.ndarray, " k"]]
+
+
+def rerank(found: Neighbours, score: Score, k: int | None = None) -> Neighbours:
+    """Order each query's answers by any function of yours: a cross-encoder, popularity, a language model.
+
+    Args:
+        found: of any search, more per query than are wanted in the end.
+        score: called with a query's number and its rows, [k] without empty places; greater is better, NaN is refused.
+        k: how many are kept, at most as many as there are; None for all.
+
+    Returns:
+        Rows and their new scores, best first; of equal ones the one that came first before.
+
+    Raises:
+        ValueError: another number of scores than rows, or NaN; the query is named.
+
+    Example:
+        >>> found = Neighbours(np.array([[7, 3, -1]]), np.array([[0.9, 0.8, -np.inf]], np.float32))
+        >>> again = rerank(found, lambda query, rows: -rows.astype(float))
+        >>> again.rows.tolist(), again.scores.tolist()
+        ([[3, 7, -1]], [[-3.0, -7.0, -inf]])
+    """
+    kept = found.rows.shape[1] if k is None else min(k, found.rows.shape[1])
+    rows = np.full((len(found.rows), kept), -1, dtype=np.int64)
+    scores = np.full((len(found.rows), kept), -np.inf, dtype=np.float32)
+    for query, given in enumerate(found.rows):
+        there = given[given >= 0]
+        if not len(there):
+            continue
+        new = np.asarray(score(query, there), dtype=np.float64)
+        if new.shape != there.shape or np.isnan(new).any():
+            raise ValueError(f"score: query {query}: expected {len(there)} numbers, got {new!r:.120}")
+        order = np.argsort(-new, kind="stable")[:kept]
+        rows[query, : len(order)], scores[query, : len(order)] = there[order], new[order]
+    return Neighbours(rows, scores)

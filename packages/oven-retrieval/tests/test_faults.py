@@ -1,0 +1,211 @@
+"""Writers that are killed at every call of the system, and two at once: nothing is lost, and the next one tidies up."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from oven_retrieval import Entity, FolderError, KnowledgeBase, add_entities, build_kb, compact, remove_entities
+from oven_retrieval.locking import is_held, one_writer
+from oven_retrieval.workspace import (
+    add_to_workspace,
+    build_workspace,
+    open_workspace,
+    remove_from_workspace,
+    update_workspace,
+)
+
+from ._faults import Machine, lose_unsynced, run_killed
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+
+
+@pytest.fixture
+def memory(tmp_path):
+    """A folder in memory where there is one: thousands of syncs take a minute on a disk."""
+    if not os.access("/dev/shm", os.W_OK):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        yield Path(folder)
+
+
+def made(folder):
+    """A knowledge base with a removed and an added entity."""
+    kb = build_kb([Entity("1", "a"), Entity("2", "b")], folder / "kb")
+    return add_entities(remove_entities(kb, ["1"]), [Entity("3", "c")])
+
+
+OPERATIONS = {
+    "add": lambda kb: add_entities(kb, [Entity("4", "d")]),
+    "remove": lambda kb: remove_entities(kb, ["2"]),
+    "compact": compact,
+    "overwrite": lambda kb: build_kb([Entity("7", "x")], kb.path, overwrite=True),
+}
+AFTER = {"add": ["2", "3", "4"], "remove": ["3"], "compact": ["2", "3"], "overwrite": ["7"]}
+
+
+@pytest.mark.parametrize("exchanges", [True, False], ids=["exchange", "two renames"])
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_killed_at_every_call_and_power_lost_the_old_or_the_new_state_is_whole(memory, monkeypatch, name, exchanges):
+    def work(path):
+        OPERATIONS[name](KnowledgeBase(path))
+
+    made(memory / "start")
+    die_at, seen = 1, set()
+    while True:
+        folder = memory / f"at-{die_at}"
+        shutil.copytree(memory / "start", folder)
+        inodes = {file.stat().st_ino for file in folder.rglob("*")}
+        killed, synced = run_killed(partial(work, folder / "kb"), monkeypatch, die_at, exchanges)
+        if not killed:
+            break
+        lose_unsynced(folder, inodes, synced)
+        found = [entity.id for entity in KnowledgeBase(folder / "kb", verify=True)]
+        assert found in (["2", "3"], AFTER[name]), die_at
+        seen.add(tuple(found))
+        # The next writer works, and leaves nothing of the one that died.
+        more = add_entities(KnowledgeBase(folder / "kb"), [Entity("9", "z")])
+        assert [entity.id for entity in more] == [*found, "9"]
+        compact(more)
+        assert [entry.name for entry in folder.iterdir()] == ["kb"]
+        assert {entry.suffix for entry in (folder / "kb").iterdir()} == {".bin", ".json"}
+        shutil.rmtree(folder)
+        die_at += 1
+    assert die_at > 5
+    assert len(seen) == (1 if name == "compact" else 2)
+
+
+@pytest.mark.parametrize("exchanges", [True, False])
+def test_the_old_folder_goes_only_when_the_new_one_lasts(tmp_path, monkeypatch, exchanges):
+    made(tmp_path)
+    machine = Machine(monkeypatch, None, exchanges)
+    build_kb([Entity("7", "x")], tmp_path / "kb", overwrite=True)
+    calls = [name for name, _ in machine.calls]
+    swap = calls.index("exchange") if exchanges else calls.index("rename")
+    columns = {f"{file.stem}.bin" for file in (tmp_path / "kb").glob("*.bin")} | {"manifest.json"}
+    synced = {Path(path).name for name, path in machine.calls[:swap] if name == "fsync"}
+    assert columns <= synced
+    assert "kb.partial" in synced  # the names in it too
+    last_move = max(i for i, name in enumerate(calls) if name in ("exchange", "rename"))
+    first_loss = next(i for i, name in enumerate(calls) if i > last_move and name in ("unlink", "rmdir"))
+    between = machine.calls[last_move + 1 : first_loss]
+    assert ("fsync", str(tmp_path)) in between
+
+
+def test_readers_never_meet_a_gap(tmp_path):
+    kb = build_kb([Entity(str(i), f"name {i}") for i in range(50)], tmp_path / "kb")
+    failures, stop = [], threading.Event()
+
+    def read():
+        while not stop.is_set():
+            try:
+                found = KnowledgeBase(tmp_path / "kb", verify=True)
+                names = [entity.name for entity in found]
+                if len(names) not in (50, 51):
+                    failures.append(len(names))
+            except Exception as error:  # noqa: BLE001  # whatever a reader meets is a failure
+                failures.append(repr(error))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    held = KnowledgeBase(tmp_path / "kb")
+    for turn in range(20):
+        kb = compact(remove_entities(add_entities(kb, [Entity(f"n{turn}", "new")]), [f"n{turn}"]))
+    stop.set()
+    reader.join()
+    assert failures == []
+    assert held[49].name == "name 49"  # what was opened stays as it was
+    assert held.popularity.sum() == 0
+
+
+def project(folder):
+    (folder / "kb.csv").write_text("id,name\nQ1,Wood\nQ2,Duck\n", encoding="utf-8")
+    (folder / "more.csv").write_text("id,name\nQ3,Goose\n", encoding="utf-8")
+    return build_workspace(folder / "kb.csv", folder / "p", typos=True, tokenizer="whitespace")
+
+
+def test_damaged_indexes_are_rebuilt_from_whole_entities(tmp_path):
+    project(tmp_path)
+    folder = tmp_path / "p"
+    for damage in (
+        lambda: shutil.rmtree(folder / "names"),
+        lambda: (folder / "names" / "manifest.json").write_text("{"),
+        lambda: (folder / "names" / "manifest.json").unlink(),
+        lambda: (folder / "typos" / "post.bin").write_bytes(b""),
+    ):
+        damage()
+        with pytest.raises(FolderError):
+            open_workspace(folder, typos=True)
+        update_workspace(folder, rebuild=True)
+        linker = open_workspace(folder, typos=True)
+        assert linker.kb.ids[linker.link(["duck"]).rows[0, 0]] == "Q2"
+    assert linker.tokenizer == "words"  # the folder that said otherwise was lost
+    (folder / "kb" / "name.utf8.bin").write_bytes(b"XXXXXXXX")
+    with pytest.raises(FolderError, match=r"name.utf8.bin: its bytes have changed"):
+        update_workspace(folder, rebuild=True)
+
+
+def test_a_second_writer_is_told_who_is_there_for_the_whole_operation(tmp_path, monkeypatch):
+    project(tmp_path)
+    entered, leave = threading.Event(), threading.Event()
+
+    def slow(folder):
+        entered.set()
+        leave.wait(60)
+        return update_workspace(folder)
+
+    monkeypatch.setattr("oven_retrieval.workspace.update_workspace", slow)
+    writer = threading.Thread(target=add_to_workspace, args=(tmp_path / "more.csv", tmp_path / "p"))
+    writer.start()
+    assert entered.wait(60)
+    assert is_held(tmp_path / "p" / "project")
+    with pytest.raises(FolderError, match="another thread of this process is writing there"):
+        remove_from_workspace(["Q1"], tmp_path / "p")
+    # A reader waits for the indexes to follow instead of failing.
+    answers = []
+    reader = threading.Thread(target=lambda: answers.append(open_workspace(tmp_path / "p").link(["goose"]).rows[0, 0]))
+    reader.start()
+    time.sleep(0.2)
+    assert not answers
+    leave.set()
+    writer.join()
+    reader.join()
+    assert answers == [2]
+    assert not is_held(tmp_path / "p" / "project")
+
+
+def test_a_lock_that_a_dead_process_left_is_no_lock(tmp_path):
+    lock = tmp_path / ".kb.lock"
+    lock.write_text(f"process 999999999 of {os.uname().nodename} (oven add, since then)")
+    assert not is_held(tmp_path / "kb")
+    with one_writer(tmp_path / "kb"):
+        assert is_held(tmp_path / "kb")
+    assert not lock.exists()
+
+
+def test_a_full_disk_names_the_file(tmp_path):
+    code = (
+        "import resource, signal, sys\n"
+        "from oven_retrieval import Entity, build_kb\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+        "build_kb((Entity(str(i), 'n' * 200) for i in range(20_000)), sys.argv[1])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "kb")], capture_output=True, check=False)
+    assert done.returncode == 1
+    last = done.stderr.decode().strip().splitlines()[-1]
+    assert last.startswith("OSError: [Errno 27] File too large:")
+    assert "kb.partial/" in last
+    assert not (tmp_path / "kb").exists()
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY

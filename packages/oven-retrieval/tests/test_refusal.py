@@ -1,0 +1,152 @@
+"""Probabilities that mean what they say, thresholds that keep their word, and answers in another order."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from oven_retrieval import Entity, build_kb, build_linker
+from oven_retrieval.evaluation import Prediction, Reference, outcomes
+from oven_retrieval.evaluation.figures import coverage_figure
+from oven_retrieval.refusal import (
+    Calibration,
+    auroc,
+    calibrate_names,
+    fit_calibration,
+    name_features,
+    risk_coverage,
+    threshold_for,
+    vector_features,
+)
+from oven_retrieval.vectors import ArrayRows, Neighbours, exact_search, rerank
+from oven_retrieval.workspace import link_lines
+
+
+def test_a_planted_model_is_found_and_its_probabilities_are_calibrated():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(20_000, 3)) * [1, 5, 0.1] + [0, 2, 0]
+    p = 1 / (1 + np.exp(-(x @ [1.5, -0.4, 0.0] + 0.3)))
+    right = rng.random(len(x)) < p
+    model = fit_calibration(x[:10_000], right[:10_000])
+    found = model.probability(x[10_000:])
+    np.testing.assert_allclose(found, p[10_000:], atol=0.04)
+    for low in np.arange(0, 1, 0.2):
+        some = (found >= low) & (found < low + 0.2)
+        assert abs(found[some].mean() - right[10_000:][some].mean()) < 0.04
+    chosen = threshold_for(model.probability(x[:10_000]), right[:10_000], 0.9)
+    assert abs(right[10_000:][found >= chosen].mean() - 0.9) < 0.02
+
+
+def test_the_curve_and_the_area_equal_their_definitions():
+    rng = np.random.default_rng(1)
+    score, right = rng.integers(0, 12, 300) / 12, rng.random(300) < 0.6
+    curve = risk_coverage(score, right)
+    for threshold, coverage, risk in zip(*curve, strict=True):
+        given = score >= threshold
+        assert coverage == pytest.approx(given.mean())
+        assert risk == pytest.approx(1 - right[given].mean())
+    pairs = [(a > b) + 0.5 * (a == b) for a in score[right] for b in score[~right]]
+    assert auroc(score, right) == pytest.approx(np.mean(pairs))
+    chosen = threshold_for(score, right, float(1 - curve.risk[3]))
+    assert right[score >= chosen].mean() >= 1 - curve.risk[3]
+    assert coverage_figure(curve).startswith("<svg")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: threshold_for(np.array([0.9, 0.1]), np.array([False, True]), 0.9),
+            "no threshold reaches 0.9 on these 2",
+        ),
+        (
+            lambda: threshold_for(np.array([0.9]), np.array([True]), 1.5),
+            "precision: expected above 0 and at most 1, got 1.5",
+        ),
+        (lambda: fit_calibration(np.ones((30, 1)), np.ones(30, bool)), "right and wrong ones, got 30 with 30 right"),
+        (lambda: auroc([1.0], [True]), "queries of both kinds"),
+        (lambda: vector_features(Neighbours(np.zeros((1, 1), int), np.zeros((1, 1)))), "two nearest of each query"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+@pytest.fixture
+def world(tmp_path):
+    """Names of two made-up words; a third of the entities is not in here."""
+    rng = np.random.default_rng(2)
+    syllables = [a + b for a in "bdfgklmnprst" for b in "aeiou"]
+    names = sorted({" ".join("".join(rng.choice(syllables, 3)) for _ in range(2)) for _ in range(600)})
+    kept = [Entity(str(i), name) for i, name in enumerate(names) if i % 3]
+    linker = build_linker(build_kb(kept, tmp_path / "kb"))
+    # Some are asked with one word of theirs, which others may share.
+    asked = [name if i % 4 else f"{name.split()[0]} {names[i - 1].split()[1]}" for i, name in enumerate(names)]
+    return linker, asked, [str(i) if i % 3 else None for i in range(len(names))]
+
+
+def test_names_that_are_not_in_here(world, tmp_path):
+    linker, asked, ids = world
+    model, report = calibrate_names(linker, asked, ids, 0.9)
+    assert report.precision >= 0.9
+    assert report.auroc > 0.8
+    model.write(tmp_path / "c.json")
+    assert Calibration.read(tmp_path / "c.json") == model
+    records = list(link_lines(linker, asked[:40], calibration=model))
+    refused = [record for record in records if not record["entities"]]
+    assert refused
+    assert all("not in here" in r["problem"] or r["problem"].startswith("no name") for r in refused)
+    given = [(record, right) for record, right in zip(records, ids, strict=False) if record["entities"]]
+    assert np.mean([record["entities"][0]["id"] == right for record, right in given]) > 0.8
+    assert all(record["probability"] >= model.threshold - 1e-4 for record, _ in given)  # it is rounded
+    (tmp_path / "c.json").write_text(json.dumps({"weights": 3}))
+    with pytest.raises(ValueError, match=r"c.json: not a calibration"):
+        Calibration.read(tmp_path / "c.json")
+    with pytest.raises(ValueError, match=r"precision: no threshold reaches"):
+        calibrate_names(linker, asked, ["nobody" if i % 50 else given for i, given in enumerate(ids)], 0.999)
+    assert np.isnan(name_features(linker, ["qqq"])[1]).all()
+    assert model.probability(name_features(linker, ["qqq"])[1]).tolist() == [0.0]
+
+
+def test_vectors_that_are_not_in_here():
+    rng = np.random.default_rng(3)
+    base = rng.normal(size=(400, 16)).astype(np.float32)
+    base /= np.linalg.norm(base, axis=1, keepdims=True)
+    there = rng.random(600) < 0.5
+    truth = rng.integers(0, 400, 600)
+    query = np.where(there[:, None], base[truth] + 0.15 * rng.normal(size=(600, 16)), rng.normal(size=(600, 16)))
+    query = (query / np.linalg.norm(query, axis=1, keepdims=True)).astype(np.float32)
+    found = exact_search(query, ArrayRows(base), 5)
+    features = vector_features(found)
+    right = there & (found.rows[:, 0] == truth)
+    model = fit_calibration(features[:300], right[:300])
+    assert auroc(model.probability(features[300:]), there[300:]) > 0.9
+
+
+def test_reranking_is_a_sort_by_the_user_s_function():
+    rng = np.random.default_rng(4)
+    found = Neighbours(rng.permutation(60).reshape(6, 10), rng.random((6, 10)).astype(np.float32))
+    found.rows[2, 7:] = -1
+    taste = rng.integers(0, 5, 60).astype(float)
+    again = rerank(found, lambda query, rows: taste[rows] + query, 4)
+    for query in range(6):
+        rows = [row for row in found.rows[query].tolist() if row >= 0]
+        expected = sorted(rows, key=lambda row: -taste[row])[:4]
+        assert again.rows[query].tolist() == expected
+        assert again.scores[query].tolist() == [taste[row] + query for row in expected]
+    with pytest.raises(ValueError, match=r"score: query 0: expected 10 numbers"):
+        rerank(found, lambda query, rows: np.full(len(rows), np.nan))
+
+
+def test_the_page_shows_the_curve(tmp_path):
+    from oven_retrieval.evaluation.page import _coverage_section
+
+    references = [Reference(str(i), "Q1", "val_seen", "i", "q?", "T") for i in range(6)]
+    answers = [Prediction(str(i), "Q1" if i < 3 else "Q2", 1.0 - i / 10) for i in range(6)]
+    section = _coverage_section("entity", outcomes(references, answers))
+    assert len(section) == 1
+    assert "<polyline" in section[0]
+    assert _coverage_section("entity", outcomes(references, [Prediction("0", "Q1")])) == []

@@ -1,0 +1,123 @@
+"""Wikidata's dump and WordNet's files, written by the tests in exactly their formats."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+
+import pytest
+
+from oven_retrieval import STEPS, EntityFileError, WikidataDump, build_kb_from_file, find_wordnet, read_wordnet_nouns
+from oven_retrieval.readers import guess_format
+from oven_retrieval.workspace import build_workspace
+
+
+def item(number, labels, aliases=None, links=0, classes=()):
+    """An entity as the dump has it."""
+    return {
+        "type": "item",
+        "id": f"Q{number}",
+        "labels": {tag: {"language": tag, "value": text} for tag, text in labels.items()} or [],
+        "descriptions": {"en": {"language": "en", "value": f"thing {number}"}},
+        "aliases": {tag: [{"language": tag, "value": t} for t in texts] for tag, texts in (aliases or {}).items()}
+        or [],
+        "claims": {
+            "P31": [
+                {"mainsnak": {"snaktype": "somevalue", "property": "P31"}, "rank": "normal"},
+                *(
+                    {"mainsnak": {"snaktype": "value", "property": "P31", "datavalue": {"value": {"id": c}}}}
+                    for c in classes
+                ),
+            ]
+        },
+        "sitelinks": {f"{i}wiki": {"site": f"{i}wiki", "title": "x"} for i in range(links)} or [],
+    }
+
+
+ITEMS = [
+    item(
+        31,
+        {"en": "Belgium", "de": "Belgien", "ja": "ベルギー"},
+        {"de": ["Königreich Belgien"], "en": ["BE"]},
+        3,
+        ["Q6256"],
+    ),
+    item(1490, {"ja": "東京", "en": "Tokyo"}, links=2),
+    item(7, {"fr": "Rien"}),
+]
+
+
+def write(path, text):
+    opened = {".gz": gzip.open, ".bz2": bz2.open}.get(path.suffix, open)
+    with opened(path, "wt", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+@pytest.mark.parametrize("ending", ["", ".gz", ".bz2"])
+def test_a_dump_by_language(tmp_path, ending):
+    file = write(tmp_path / f"dump.json{ending}", "[\n" + ",\n".join(json.dumps(i) for i in ITEMS) + "\n]\n")
+    assert guess_format(file) == "wikidata"
+    dump = WikidataDump(file, ["de", "en"])
+    found = [entity for _, entity, _ in dump]
+    assert [entity.name for entity in found] == ["Belgien", "Tokyo"]
+    assert found[0].aliases == ("Belgium", "Königreich Belgien", "BE")
+    assert (found[0].popularity, found[0].category, found[0].description) == (3.0, "Q6256", "thing 31")
+    assert (dump.without_label, dump.cut, dump.found) == (1, None, {"de": 1, "en": 2})
+    kb = build_kb_from_file(file, tmp_path / "kb", languages=["ja"])
+    assert [entity.name for entity in kb] == ["ベルギー", "東京"]
+    assert kb.meta["left_out"] == {"without a label": 1}
+    with pytest.raises(ValueError, match=r"no entity has a label in xx"):
+        build_kb_from_file(file, tmp_path / "other", languages=["xx"])
+
+
+def test_mixed_scripts_link(tmp_path):
+    file = write(tmp_path / "dump.json", "[\n" + ",\n".join(json.dumps(i) for i in ITEMS) + "\n]\n")
+    linker = build_workspace(file, tmp_path / "p", languages=["en", "ja", "de"])
+    links = linker.link(["東京", "ベルギー", "königreich belgien", "東京 tower"])
+    assert [linker.kb.ids[row] for row in links.rows[:, 0]] == ["Q1490", "Q31", "Q31", "Q1490"]
+    assert STEPS[links.steps[3, 0]] == "bm25"
+
+
+def test_a_dump_that_was_cut_keeps_what_was_read(tmp_path):
+    text = "[\n" + ",\n".join(json.dumps(i) for i in ITEMS) + "\n]\n"
+    for ending, cut in ((".json", text[: len(text) - 150].encode()), (".json.gz", gzip.compress(text.encode())[:-9])):
+        file = tmp_path / f"cut{ending}"
+        file.write_bytes(cut)
+        dump = WikidataDump(file, ["en"])
+        assert next(iter(dump))[1].name == "Belgium"
+        assert len(list(dump)) == 2
+        assert "cut" in dump.cut
+    file.with_suffix("").write_text("[\n{nonsense},\n" + json.dumps(ITEMS[0]) + "\n]\n", encoding="utf-8")
+    with pytest.raises(EntityFileError, match=r":2: expected an entity"):
+        list(WikidataDump(file.with_suffix("")))
+
+
+@pytest.mark.parametrize("languages", ["en", [], ["EN"], ["e n"]])
+def test_what_is_no_language_is_refused(languages, tmp_path):
+    with pytest.raises(ValueError, match="languages: expected"):
+        WikidataDump(tmp_path / "x.json", languages)
+
+
+def test_wordnet_s_own_files(tmp_path, monkeypatch):
+    (tmp_path / "data.noun").write_text(
+        "  1 This software\n"
+        "01846331 05 n 01 duck 0 001 @ 01845720 n 0000 | small web-footed bird  \n"
+        "02084071 05 n 03 dog 0 domestic_dog 0 Canis_familiaris 0 001 @ 02083346 n 0000 | a member of Canis  \n"
+    )
+    (tmp_path / "cntlist.rev").write_text("dog%1:05:00:: 1 42\nduck%1:05:00:: 1 4\n")
+    (tmp_path / "noun.exc").write_text("dogges dog\n")
+    found = [entity for _, entity, _ in read_wordnet_nouns(tmp_path)]
+    assert found[1].aliases == ("domestic dog", "Canis familiaris")
+    assert [(e.id, e.name, e.category, e.popularity) for e in found] == [
+        ("01846331-n", "duck", "animal", 4.0),
+        ("02084071-n", "dog", "animal", 42.0),
+    ]
+    monkeypatch.setenv("WNSEARCHDIR", str(tmp_path))
+    assert find_wordnet() == tmp_path
+    linker = build_workspace(tmp_path, tmp_path / "p")
+    assert linker.kb.names[linker.link(["dogges"]).rows[0, 0]] == "dog"
+    (tmp_path / "data.noun").write_text("01846331 05 n zz duck\n")
+    with pytest.raises(EntityFileError, match=r"data.noun:1: expected a synset"):
+        list(read_wordnet_nouns(tmp_path))
