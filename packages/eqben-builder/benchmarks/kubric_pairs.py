@@ -12,17 +12,15 @@ and is compared with what the rest then took.
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
 import resource
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
+from reporting import report
 
-from eqben_builder.build import Progress, build, read_records, verify
+from eqben_builder.build import BuildStatus, build, read_records, verify
 from eqben_builder.kubric import KubricBuilder
 
 
@@ -39,14 +37,14 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
-    seen: list[tuple[Progress, float, float]] = []
+    seen: list[tuple[BuildStatus, float, float]] = []
     begun, start = cpu_seconds(), time.perf_counter()
     manifest = build(
         KubricBuilder(engine=options.engine),
         options.folder,
         pairs=options.pairs,
         workers=options.workers,
-        progress=lambda now: seen.append((now, time.perf_counter(), cpu_seconds())),
+        observe=lambda now: seen.append((now, time.perf_counter(), cpu_seconds())),
     )
     cpu, wall = cpu_seconds() - begun, time.perf_counter() - start
     start = time.perf_counter()
@@ -67,7 +65,6 @@ def main() -> None:
         "workers": options.workers,
         "versions": manifest["versions"],
         "hash": manifest["hash"],
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
     }
     if seen:
         made = seen[-1][0].pairs - seen[0][0].pairs + 1
@@ -100,10 +97,7 @@ def main() -> None:
         if None not in untouched:
             shares = [round(float(value), 4) for value in (np.mean(untouched), np.min(untouched))]
             result["untouched_before_denoising"] = {"mean": shares[0], "least": shares[1]}
-    text = json.dumps(result, indent=1)
-    print(text)
-    if options.output:
-        options.output.write_text(f"{text}\n")
+    report(result, options.output)
 
 
 if __name__ == "__main__":

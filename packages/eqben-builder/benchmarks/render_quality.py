@@ -11,13 +11,13 @@ would mean that light is lost and not noise.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
+from reporting import report
 
 from eqben_builder.engines import mitsuba_engine
 from eqben_builder.engines.denoise import Denoiser
@@ -63,10 +63,7 @@ def main() -> None:
         for name, columns in found.items()
     }
     result = {"scenes": options.scenes, "size": SIZE, "median": medians, "versions": engine.versions()}
-    text = json.dumps(result, indent=1)
-    print(text)
-    if options.output:
-        options.output.write_text(f"{text}\n")
+    report(result, options.output)
 
 
 if __name__ == "__main__":

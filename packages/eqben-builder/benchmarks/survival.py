@@ -11,9 +11,6 @@ continued each time. Both hashes, and all files, must be equal. No figure is wri
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
 import random
 import signal
 import subprocess
@@ -21,6 +18,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+from reporting import report
 
 from eqben_builder.build import build, read_manifest
 from eqben_builder.kubric import KubricBuilder
@@ -103,12 +102,8 @@ def main() -> None:
         "undisturbed_cpu_seconds": round(seconds, 2),
         "hash": whole["hash"],
         "versions": whole["versions"],
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
     }
-    text = json.dumps(result, indent=1)
-    print(text)
-    if options.output:
-        options.output.write_text(f"{text}\n")
+    report(result, options.output)
 
 
 if __name__ == "__main__":

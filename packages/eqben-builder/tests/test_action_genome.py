@@ -8,8 +8,9 @@ import pytest
 from PIL import Image
 
 from eqben_builder.build import Made, build
-from eqben_builder.build.registry import certifier_of
+from eqben_builder.building.registry import certifier_of
 from eqben_builder.formats import read_any
+from eqben_builder.video import pickles
 from eqben_builder.video.action_genome import (
     ActionGenomeBuilder,
     Seen,
@@ -18,11 +19,14 @@ from eqben_builder.video.action_genome import (
     read_action_genome,
     sparse_pairs,
 )
-from eqben_builder.video.pickles import load_plain_pickle
 
 from ._clips import reasons, record_of, second, write_clip
 
 # Pickle files
+
+
+def load_at(path):
+    return pickles.load(path.read_bytes(), str(path))
 
 
 class Evil:
@@ -37,16 +41,16 @@ def test_plain_pickles_are_read_and_others_are_not(tmp_path, protocol, monkeypat
         "a/000001.png": {"bbox": np.array([[1.5, 2, 3, 4]], np.float32), "size": (480, 270), "score": np.float64(3)}
     }
     (tmp_path / "a.pkl").write_bytes(pickle.dumps(held, protocol))
-    found = load_plain_pickle(tmp_path / "a.pkl")
+    found = load_at(tmp_path / "a.pkl")
     assert np.array_equal(found["a/000001.png"]["bbox"], held["a/000001.png"]["bbox"])
     assert found["a/000001.png"]["size"] == (480, 270)
     (tmp_path / "evil.pkl").write_bytes(pickle.dumps({"x": Evil()}, protocol))
-    with pytest.raises(ValueError, match=r"evil\.pkl: the file asks for (posix|nt)\.system"):
-        load_plain_pickle(tmp_path / "evil.pkl")
+    with pytest.raises(ValueError, match=r"evil\.pkl is no pickle of arrays: it asks for (posix|nt)\.system"):
+        load_at(tmp_path / "evil.pkl")
     assert not (tmp_path / "harm").exists()
     (tmp_path / "cut.pkl").write_bytes(pickle.dumps(held, protocol)[:-20])
     with pytest.raises(ValueError, match=r"cut\.pkl"):
-        load_plain_pickle(tmp_path / "cut.pkl")
+        load_at(tmp_path / "cut.pkl")
 
 
 @pytest.mark.parametrize("name", ["numpy.load", "numpy._core.multiarray.fromfile", "builtins.eval", "_codecs.lookup"])
@@ -54,7 +58,7 @@ def test_names_that_data_has_no_need_of_are_refused(tmp_path, name):
     module, _, attribute = name.rpartition(".")
     (tmp_path / "a.pkl").write_bytes(f"c{module}\n{attribute}\n.".encode())
     with pytest.raises(ValueError, match=rf"asks for {module}\.{attribute}"):
-        load_plain_pickle(tmp_path / "a.pkl")
+        load_at(tmp_path / "a.pkl")
 
 
 # Action Genome

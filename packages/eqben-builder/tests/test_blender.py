@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import sys
+import tempfile
 from dataclasses import replace
 from importlib.util import find_spec
 
@@ -12,8 +13,10 @@ import pytest
 from PIL import Image
 
 from eqben_builder.build import build, verify
+from eqben_builder.building.lock import LOCK
 from eqben_builder.engines import blender_engine, meshes
 from eqben_builder.engines.blender_engine import BlenderEngine, BlenderMissingError, find_blender
+from eqben_builder.engines.workspace import Workspace
 from eqben_builder.kubric import FloorScene, KubricBuilder, Stage, Thing
 
 BALL = Thing("sphere", "red", "large", "rubber", -0.9, 0.2)
@@ -37,6 +40,14 @@ for line in sys.stdin:
         continue
     if order["seed"] == 14:
         sys.exit("out of memory")
+    if order["seed"] == 15:
+        import time
+        time.sleep(60)
+    if order["seed"] == 16:
+        while True:
+            print("Fra:1 Mem:12M " * 1000, flush=True)
+    if order["seed"] == 17:
+        print(json.dumps({"done": 1})[:-1] + "x", flush=True)
     print("Fra:1 Mem:12M", flush=True)
     for thing in order["things"]:
         assert np.load(thing["mesh"])["faces"].shape[1] == 3
@@ -88,6 +99,37 @@ def test_an_error_is_told_and_a_death_too(stand_in):
     engine.draw((SCENE, SCENE), 32, 1)
     with pytest.raises(RuntimeError, match="Blender cannot render the scene: it ended with status 1: out of memory"):
         engine.draw((SCENE, SCENE), 32, 14)
+
+
+@pytest.mark.parametrize(
+    ("seed", "why"),
+    [(15, "no answer within 0.5 s"), (16, "bytes and gave no answer"), (17, "it answered no JSON")],
+)
+def test_a_silent_or_babbling_blender_is_ended_and_leaves_nothing(stand_in, seed, why):
+    engine = BlenderEngine(blender=stand_in, deadline=30.0)
+    engine.versions()
+    running = engine._running
+    running._worker.deadline = 0.5 if seed == 15 else 30.0
+    with pytest.raises(RuntimeError, match=f"Blender cannot render the scene: .*{why}.*; it was ended") as caught:
+        engine.draw((SCENE, SCENE), 32, seed)
+    assert "\n" not in str(caught.value)
+    process, folder = running.process, running.folder
+    assert process.poll() is not None
+    del running, caught
+    assert not folder.exists()
+    assert engine.draw((SCENE, SCENE), 16, 1).images[0].shape == (16, 16, 3)
+
+
+def test_folders_of_killed_engines_are_cleared_by_the_next(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left = tmp_path / "eqben-work-old"
+    left.mkdir()
+    (left / LOCK).write_text("{}")
+    held = Workspace()
+    space = Workspace()
+    assert not left.exists()
+    assert held.folder.exists()
+    assert space.folder.exists()
 
 
 def test_no_blender_and_one_that_is_none(monkeypatch, tmp_path):

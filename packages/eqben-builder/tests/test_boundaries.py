@@ -26,6 +26,13 @@ def test_the_boundary_test_sees_an_import():
     assert "json" in imported_by("import json")
 
 
+def test_engines_stand_below_kubric():
+    sources = Path(__file__).parents[1] / "src" / "eqben_builder" / "engines"
+    if not sources.is_dir():
+        pytest.skip("the sources are not beside the tests of an installed package")
+    assert [path.name for path in sources.glob("*.py") if "eqben_builder.kubric" in path.read_text("utf-8")] == []
+
+
 def test_the_readmes_code_runs(tmp_path, monkeypatch):
     if not README.exists():
         pytest.skip("the README is not part of an installed package")

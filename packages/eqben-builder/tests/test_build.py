@@ -17,8 +17,9 @@ import pytest
 from PIL import Image
 
 from eqben_builder.build import DiskFullError, Dropped, Made, build, read_manifest, read_records, verify
-from eqben_builder.build import folder as folder_module
-from eqben_builder.build import run as run_module
+from eqben_builder.building import folder as folder_module
+from eqben_builder.building import run as run_module
+from eqben_builder.building import status as status_module
 from eqben_builder.micro.builder import MicroBuilder
 
 
@@ -157,7 +158,7 @@ def cut_short(folder, copy, jobs):
             raise StopError
 
     with pytest.raises(StopError):
-        build(micro(), again, pairs=12, progress=stop)
+        build(micro(), again, pairs=12, observe=stop)
     manifest = json.loads((copy / "manifest.json").read_text())
     head = {key: value for key, value in manifest.items() if key in json.loads((again / "manifest.json").read_text())}
     (copy / "manifest.json").write_text(json.dumps(head | {"complete": False}))
@@ -179,7 +180,7 @@ def test_what_a_killed_process_left_half_written_is_made_again(whole, tmp_path, 
     if damage == "pairs":
         (copy / "pairs.jsonl").write_bytes((copy / "pairs.jsonl").read_bytes()[:300])
     seen = []
-    assert build(micro(), copy, pairs=12, progress=lambda now: seen.append(now.pairs)) == manifest
+    assert build(micro(), copy, pairs=12, observe=lambda now: seen.append(now.pairs)) == manifest
     assert tree(copy) == tree(folder)
     assert seen[0] == {"none": 10, "picture": 5, "missing": 1, "pairs": 1}[damage]
 
@@ -223,8 +224,8 @@ def test_a_full_disk_leaves_what_was_finished_and_says_what_is_missing(whole, tm
 
 
 def test_a_disk_too_small_for_the_estimate_is_said_before_the_rest_is_made(tmp_path, monkeypatch):
-    monkeypatch.setattr(run_module, "_SAMPLES", 3)
-    monkeypatch.setattr(run_module, "_SAMPLE_SECONDS", 0.0)
+    monkeypatch.setattr(status_module, "SAMPLES", 3)
+    monkeypatch.setattr(status_module, "SAMPLE_SECONDS", 0.0)
     usage = shutil.disk_usage(tmp_path)._replace(free=1000)
     monkeypatch.setattr(run_module.shutil, "disk_usage", lambda path: usage)
     with pytest.raises(DiskFullError, match=r"needs about .* MB and 0\.0 MB are free: about .* MB are missing"):
@@ -233,9 +234,9 @@ def test_a_disk_too_small_for_the_estimate_is_said_before_the_rest_is_made(tmp_p
 
 
 def test_the_estimate_of_size_is_near_the_truth(tmp_path, monkeypatch):
-    monkeypatch.setattr(run_module, "_SAMPLE_SECONDS", 0.1)
+    monkeypatch.setattr(status_module, "SAMPLE_SECONDS", 0.1)
     seen = []
-    manifest = build(micro(size=64), tmp_path / "a", pairs=100, progress=seen.append)
+    manifest = build(micro(size=64), tmp_path / "a", pairs=100, observe=seen.append)
     first = next(now for now in seen if now.seconds_left is not None)
     assert first.pairs < 200
     assert abs(first.bytes_total / manifest["bytes"] - 1) < 0.2
@@ -259,7 +260,8 @@ def test_the_time_left_is_told_from_the_recent_past(tmp_path, monkeypatch):
 
     clock, seen = Clock(), []
     monkeypatch.setattr(run_module, "time", clock)
-    build(Slowing(["m"] * 600), tmp_path / "a", progress=seen.append)
+    monkeypatch.setattr(status_module, "time", clock)
+    build(Slowing(["m"] * 600), tmp_path / "a", observe=seen.append)
     assert [now.seconds_left for now in seen[:24]] == [None] * 24
     assert seen[24].seconds_left == 575
     assert seen[399].seconds_left == pytest.approx(3 * 200)

@@ -4,8 +4,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from eqben_builder.duplicates import PairHashes, bits_apart, near_duplicates, perceptual_hash
+from eqben_builder.duplicates import PairHashes, near_duplicates, perceptual_hash
 from eqben_builder.micro import render, scene_at
+
+
+def bits_apart(first, second):
+    return (first ^ second).bit_count()
 
 
 def reference_hash(picture):

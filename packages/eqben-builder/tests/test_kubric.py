@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eqben_builder.build.evidence import pixel_change, token_edits
+from eqben_builder.building.evidence import pixel_change, token_edits
 from eqben_builder.engines.raster_engine import RasterEngine
+from eqben_builder.engines.scene import outline
 from eqben_builder.kubric import (
     ASPECTS,
     Choices,
@@ -24,7 +25,6 @@ from eqben_builder.kubric import (
     scene_pair,
 )
 from eqben_builder.kubric.captions import plural
-from eqben_builder.kubric.scene import outline
 from eqben_builder.micro import generator_at
 
 CUBE = Thing("cube", "red", "small", "rubber", -1.0, 0.1, 0.2)

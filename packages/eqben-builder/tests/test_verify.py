@@ -8,7 +8,8 @@ import pytest
 from PIL import Image
 
 from eqben_builder.build import build, verify
-from eqben_builder.build.folder import file_digest, final_hash
+from eqben_builder.building.evidence import pixel_change
+from eqben_builder.building.folder import file_digest, final_hash
 from eqben_builder.kubric import KubricBuilder
 from eqben_builder.micro.builder import MicroBuilder
 
@@ -52,7 +53,7 @@ def checks(folder):
 
 def test_a_whole_build_has_no_failures(built):
     seen = []
-    found = verify(built, progress=lambda done, total: seen.append((done, total)))
+    found = verify(built, progress=lambda phase, done, total: seen.append((done, total)))
     assert found.failures == ()
     assert found.pairs == found.certified == 24
     assert seen[-1] == (24, 24)
@@ -157,3 +158,57 @@ def test_a_pair_given_twice_is_found(copy):
 def test_a_folder_without_a_manifest_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"holds no manifest\.json"):
         verify(tmp_path)
+
+
+def change_parameters(folder, **changes):
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["parameters"] |= changes
+    path.write_text(json.dumps(manifest))
+
+
+def test_pairs_made_anew_tell_pictures_that_were_exchanged(tmp_path):
+    """One pixel outside of the mask: no certificate speaks of it, and all hashes are made to fit."""
+    folder = tmp_path / "kubric"
+    build(KubricBuilder(engine="raster", size=64, aspects=["counting"]), folder, pairs=3)
+    assert verify(folder, render=3).failures == ()
+
+    def spot(row):
+        path = folder / row["image0"]
+        picture = np.array(Image.open(path))
+        picture[0, 0] ^= 1
+        Image.fromarray(picture).save(path)
+        mask = np.array(Image.open(folder / row["certificate"]["mask"]).convert("L")) > 127
+        other = np.array(Image.open(folder / row["image1"]))
+        row["certificate"]["pixels"] |= pixel_change(picture, other, mask)
+
+    change_row(folder, 1, spot)
+    sign_again(folder)
+    assert verify(folder).failures == ()
+    (found,) = verify(folder, render=3).failures
+    assert (found.where, found.check) == ("kubric-000001", "render")
+    assert "picture 0 is not that of its scene" in found.found
+
+
+def test_edited_licences_and_parameters_are_found(copy):
+    change_row(copy, 0, lambda row: row.update(licence="all rights reserved"))
+    sign_again(copy)
+    assert [one.check for one in verify(copy).failures] == ["licence"]
+    change_row(copy, 0, lambda row: row.update(licence="CC0-1.0"))
+    sign_again(copy)
+    assert verify(copy, render=2, seed=1).failures == ()
+    change_parameters(copy, seed=7)
+    assert verify(copy).failures == ()
+    assert {one.check for one in verify(copy, render=2, seed=1).failures} == {"render"}
+    change_parameters(copy, mood="grim")
+    with pytest.raises(ValueError, match="the manifest's parameters are not those of"):
+        verify(copy, render=1)
+
+
+def test_what_cannot_be_made_again_is_said(copy):
+    with pytest.raises(ValueError, match="render = -1"):
+        verify(copy, render=-1)
+    path = copy / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"subset": "ag"}))
+    with pytest.raises(ValueError, match="pairs of the subset 'ag' are not made from parameters alone"):
+        verify(copy, render=1)

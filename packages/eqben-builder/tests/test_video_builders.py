@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from eqben_builder.build import Made, build, read_records
-from eqben_builder.build.registry import builder_of, certifier_of
+from eqben_builder.building.registry import builder_of, certifier_of
 from eqben_builder.records import PairRecord
 from eqben_builder.video.faces import face_detector
 from eqben_builder.video.gebc import GebcBuilder, has_action_word

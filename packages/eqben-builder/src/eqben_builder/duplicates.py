@@ -11,6 +11,8 @@ from PIL import Image
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jaxtyping import UInt8
+
 _SIDE = 32
 _LOW = 8
 _SCALE = 1 << 14
@@ -26,7 +28,7 @@ def _cosines() -> NDArray[np.int64]:
 _COSINES = _cosines()
 
 
-def perceptual_hash(picture: NDArray[np.uint8]) -> int:
+def perceptual_hash(picture: UInt8[np.ndarray, "h w 3"]) -> int:
     """64 bits that change little when a picture does.
 
     The picture becomes grey, 32 x 32; of its cosine transform the 8 x 8 lowest frequencies are kept; each bit says
@@ -58,16 +60,6 @@ def perceptual_hash(picture: NDArray[np.uint8]) -> int:
     # Twice the median, which lies between two whole numbers.
     above = 2 * low > np.sort(low)[31:33].sum()
     return int.from_bytes(np.packbits(above).tobytes(), "big")
-
-
-def bits_apart(first: int, second: int) -> int:
-    """How many of 64 bits differ.
-
-    Example:
-        >>> bits_apart(0b1010, 0b0110)
-        2
-    """
-    return (first ^ second).bit_count()
 
 
 class PairHashes:

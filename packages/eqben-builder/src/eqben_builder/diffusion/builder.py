@@ -12,8 +12,8 @@ import numpy as np
 import PIL
 from numpy.typing import NDArray
 
-from eqben_builder.build.builder import Dropped, Made
-from eqben_builder.build.evidence import pixel_change, token_edits
+from eqben_builder.building.builder import Dropped, Made
+from eqben_builder.building.evidence import pixel_change, token_edits
 from eqben_builder.diffusion.prompts import ASPECTS, KINDRED, prompt_pair
 from eqben_builder.micro.sampling import generator_at
 

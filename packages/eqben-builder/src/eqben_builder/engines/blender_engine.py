@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import subprocess
 import sys
-import tempfile
-import weakref
-from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from eqben_builder.engines.engine import Drawn, hidden
 from eqben_builder.engines.floors import floor_texture
@@ -33,12 +27,15 @@ from eqben_builder.engines.lighting import (
 )
 from eqben_builder.engines.meshes import BUNDLED, bundled_mesh
 from eqben_builder.engines.path_tracer import PathTracer
-from eqben_builder.kubric.scene import AIM, COLOURS, FIELD_OF_VIEW
+from eqben_builder.engines.scene import AIM, COLOURS, FIELD_OF_VIEW
+from eqben_builder.engines.worker_process import WorkerProcess
+from eqben_builder.engines.workspace import Workspace
+from eqben_builder.pictures import decode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from eqben_builder.kubric.scene import FloorScene, Thing
+    from eqben_builder.engines.scene import FloorScene, Thing
 
 VARIABLE = "EQBEN_BLENDER"
 _WORKER = Path(__file__).with_name("blender_worker.py")
@@ -86,10 +83,11 @@ class BlenderEngine(PathTracer):
         samples: Paths for each pixel, 1 to 4096; by default 16, and 256 without the denoiser.
         denoise: Whether Open Image Denoise, which Blender contains, cleans the pictures.
         blender: As `named` of `find_blender`.
+        deadline: Seconds for each picture, and for Blender's start; a Blender that gives no answer is ended.
 
     Raises:
         BlenderMissingError: No Blender.
-        ValueError: `samples` out of range.
+        ValueError: `samples` or `deadline` out of range.
 
     Numerics:
         One thread, no adaptive sampling: the same scene gives the same bytes in every process of one machine. What lies
@@ -109,8 +107,12 @@ class BlenderEngine(PathTracer):
         samples: int | None = None,
         denoise: bool = True,
         blender: str | os.PathLike[str] | None = None,
+        deadline: float = 600.0,
     ) -> None:
         super().__init__(meshes, samples, denoise, usual=_SAMPLES)
+        if not deadline > 0:
+            raise ValueError(f"deadline = {deadline!r}, expected seconds above 0")
+        self.deadline = deadline
         self._command = find_blender(blender)
         self._running: _Running | None = None
 
@@ -131,17 +133,22 @@ class BlenderEngine(PathTracer):
             seed: Of the noise, the same in both pictures.
 
         Raises:
-            RuntimeError: Blender died, or could not render; with its own words.
+            RuntimeError: Blender died, could not render, or gave no answer in time; with its own words.
         """
         running = self._blender()
-        images, seen = zip(*(running.render(self._order(scene, size, seed, running)) for scene in scenes), strict=True)
+        try:
+            both = [running.render(self._order(scene, size, seed, running)) for scene in scenes]
+        except RuntimeError:
+            self._running = None  # the next scene gets a new Blender, and this one's folder goes
+            raise
+        images, seen = zip(*both, strict=True)
         if any(hidden(who, len(scene.things)) for who, scene in zip(seen, scenes, strict=True)):
             return "an object is hidden"
         return Drawn((images[0], images[1]), (seen[0], seen[1]), {"samples": self.samples, "denoised": self.denoise})
 
     def _blender(self) -> _Running:
         if self._running is None:
-            self._running = _Running(self._command)
+            self._running = _Running(self._command, self.deadline)
         return self._running
 
     def _order(self, scene: FloorScene, size: int, seed: int, running: _Running) -> dict[str, Any]:
@@ -188,33 +195,25 @@ class BlenderEngine(PathTracer):
 class _Running:
     """A Blender that waits for scenes, and the folder through which files go to and fro."""
 
-    def __init__(self, command: Sequence[str]) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="eqben-"))
-        self._log = (self.folder / "log.txt").open("w+b")
-        environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, env=environ
-        )
-        weakref.finalize(self, _end, self.process, self._log, self.folder)
+    def __init__(self, command: Sequence[str], deadline: float) -> None:
+        self._space = Workspace()
+        self.folder = self._space.folder
+        self._worker = WorkerProcess(command, self.folder / "log.txt", deadline=deadline)
+        self.process = self._worker.process
         try:
-            self.version = str(self._hear("ready"))
+            self.version = str(self._worker.hear("ready"))
         except RuntimeError as error:
             raise BlenderMissingError(f"{command[0]} cannot be used as Blender: {error}") from None
 
     def render(self, order: dict[str, Any]) -> tuple[NDArray[np.uint8], NDArray[np.int16]]:
         """One picture, and who is seen where."""
         picture, seen = self.folder / "picture.png", self.folder / "seen.npy"
-        assert self.process.stdin is not None
-        with suppress(OSError):  # it is dead: what it says next tells why
-            self.process.stdin.write(f"{json.dumps(order | {'picture': str(picture), 'seen': str(seen)})}\n")
-            self.process.stdin.flush()
         try:
-            self._hear("done")
+            self._worker.ask(order | {"picture": str(picture), "seen": str(seen)}, "done")
         except RuntimeError as error:
             raise RuntimeError(f"Blender cannot render the scene: {error}") from None
-        with Image.open(picture) as image:
-            pixels = np.asarray(image.convert("RGB"))
-        return pixels, np.load(seen)
+        who: NDArray[np.int16] = np.load(seen, allow_pickle=False)
+        return decode(picture), who
 
     def array(self, name: str, values: NDArray[np.float32]) -> str:
         """Put an array where Blender finds it."""
@@ -229,27 +228,3 @@ class _Running:
             mesh = bundled_mesh(noun)
             np.savez(path, vertices=mesh.vertices, faces=mesh.faces, smooth=np.array(mesh.smooth))
         return str(path)
-
-    def _hear(self, wanted: str) -> Any:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            if not line.startswith('{"'):
-                continue  # what Blender prints before the worker begins
-            answer = json.loads(line)
-            if "error" in answer:
-                raise RuntimeError(answer["error"])
-            return answer[wanted]
-        status = self.process.wait()
-        self._log.seek(0)
-        said = self._log.read().decode(errors="replace").strip().splitlines()
-        raise RuntimeError(f"it ended with status {status}: {' / '.join(said[-2:]) or 'it said nothing'}")
-
-
-def _end(process: subprocess.Popen[str], log: Any, folder: Path) -> None:
-    for stream in (process.stdin, process.stdout, log):
-        if stream is not None:
-            with suppress(OSError):
-                stream.close()
-    process.kill()
-    process.wait()
-    shutil.rmtree(folder, ignore_errors=True)

@@ -6,10 +6,12 @@ import ctypes
 import sys
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32
 
 #: What to install where it is missing.
 EXTRA = "eqben-builder[mitsuba]"
@@ -62,8 +64,11 @@ class Denoiser:
             raise RuntimeError(f"Open Image Denoise {self.version} reports error {code}")
 
     def __call__(
-        self, colour: NDArray[np.float32], albedo: NDArray[np.float32], normal: NDArray[np.float32]
-    ) -> NDArray[np.float32]:
+        self,
+        colour: Float32[np.ndarray, "h w 3"],
+        albedo: Float32[np.ndarray, "h w 3"],
+        normal: Float32[np.ndarray, "h w 3"],
+    ) -> Float32[np.ndarray, "h w 3"]:
         """The picture without its noise; all three are float32 [height, width, 3], linear and unbounded."""
         for name, values in (("color", colour), ("albedo", albedo), ("normal", normal)):
             self._buffers[name][:] = values

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from eqben_builder.kubric.scene import FloorScene
+    from jaxtyping import Int16, UInt8
+
+    from eqben_builder.engines.scene import FloorScene
 
 
 @dataclass(frozen=True)
@@ -22,8 +23,8 @@ class Drawn:
         notes: JSON-ready figures about the drawing.
     """
 
-    images: tuple[NDArray[np.uint8], NDArray[np.uint8]]
-    seen: tuple[NDArray[np.int16], NDArray[np.int16]]
+    images: tuple[UInt8[np.ndarray, "h w 3"], UInt8[np.ndarray, "h w 3"]]
+    seen: tuple[Int16[np.ndarray, "h w"], Int16[np.ndarray, "h w"]]
     notes: dict[str, Any] = field(default_factory=dict)
 
 
@@ -64,6 +65,6 @@ class Engine(Protocol):
 LEAST_SEEN = 0.003
 
 
-def hidden(seen: NDArray[np.int16], things: int) -> bool:
+def hidden(seen: Int16[np.ndarray, "h w"], things: int) -> bool:
     """Whether some object is seen in fewer than `LEAST_SEEN` of the pixels."""
     return any(float((seen == k).mean()) < LEAST_SEEN for k in range(things))

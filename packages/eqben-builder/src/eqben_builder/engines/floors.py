@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32
 
 _SIDE = 256
 
 
-def floor_texture(kind: str, tone: tuple[float, float, float]) -> NDArray[np.float32] | None:
+def floor_texture(kind: str, tone: tuple[float, float, float]) -> Float32[np.ndarray, "h w 3"] | None:
     """One repeat of a floor, or None for a plain one.
 
     Args:

@@ -6,12 +6,13 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from eqben_builder.kubric.scene import AIM, DISTANCE
+from eqben_builder.engines.scene import AIM, DISTANCE
 
 if TYPE_CHECKING:
-    from eqben_builder.kubric.scene import Stage
+    from jaxtyping import Float32
+
+    from eqben_builder.engines.scene import Stage
 
 #: Half the side of the floor and of the square lamp, in metres, and how often the floor's texture is repeated.
 FLOOR, LAMP, REPEATS = 24.0, 1.3, 12
@@ -35,7 +36,7 @@ def lamp_place(stage: Stage) -> list[float]:
     ]
 
 
-def sky() -> NDArray[np.float32]:
+def sky() -> Float32[np.ndarray, "h w 3"]:
     """Radiance all around, brighter overhead, for metal to reflect: float32 [32, 64, 3], the zenith first."""
     rows, columns = np.linspace(1, 0, 32, dtype=np.float32)[:, None], np.arange(64)
     # Bright panels around the horizon, as in a photographer's studio, between dark gaps.
@@ -50,5 +51,5 @@ def metal_tint(colour: tuple[float, float, float]) -> list[float]:
 
 
 def glass_tint(colour: tuple[float, float, float]) -> list[float]:
-    """What coloured glass lets through."""
-    return [0.35 + 0.65 * value**0.5 for value in colour]
+    """What a sheet of coloured glass lets through: deep enough for a body, seen through two, to have its colour."""
+    return [0.06 + 0.94 * value**0.6 for value in colour]

@@ -10,10 +10,11 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from jaxtyping import Float32, Int32
 
 _SEGMENTS = 48
 #: Edges sharper than this are not smoothed.
@@ -28,8 +29,8 @@ class Mesh(NamedTuple):
     smooth: Whether normals are interpolated over vertices that faces share.
     """
 
-    vertices: NDArray[np.float32]
-    faces: NDArray[np.int32]
+    vertices: Float32[np.ndarray, "n 3"]
+    faces: Int32[np.ndarray, "m 3"]
     smooth: bool
 
 

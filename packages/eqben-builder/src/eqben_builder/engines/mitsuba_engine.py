@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
-import tempfile
-import weakref
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,12 +27,13 @@ from eqben_builder.engines.lighting import (
 from eqben_builder.engines.meshes import Mesh as Triangles
 from eqben_builder.engines.meshes import bundled_mesh, on_the_floor, ply
 from eqben_builder.engines.path_tracer import MANY_SAMPLES, PathTracer
-from eqben_builder.kubric.scene import AIM, COLOURS, FIELD_OF_VIEW
+from eqben_builder.engines.scene import AIM, COLOURS, FIELD_OF_VIEW
+from eqben_builder.engines.workspace import Workspace
 
 if TYPE_CHECKING:
     import os
 
-    from eqben_builder.kubric.scene import FloorScene, Stage, Thing
+    from eqben_builder.engines.scene import FloorScene, Stage, Thing
 
 _DEPTH = 5
 _SAMPLES, _GUIDE_SAMPLES = 12, 2
@@ -78,12 +76,12 @@ class MitsubaEngine(PathTracer):
                     f"in place of {_SAMPLES} take more than ten times as long"
                 ) from error
         self._files: dict[str, Path] = {}
-        self._folder: Path | None = None
+        self._space: Workspace | None = None
         self._denoisers: dict[int, Denoiser] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         # A worker process makes its own files and its own denoiser.
-        return self.__dict__ | {"_files": {}, "_folder": None, "_denoisers": {}}
+        return self.__dict__ | {"_files": {}, "_space": None, "_denoisers": {}}
 
     def versions(self) -> dict[str, str]:
         """Mitsuba's, and the denoiser's."""
@@ -163,11 +161,10 @@ class MitsubaEngine(PathTracer):
 
     def _file(self, noun: str) -> Path:
         """A PLY of the object, on the floor and of radius one; written once for each process."""
-        if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="eqben-"))
-            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        if self._space is None:
+            self._space = Workspace()
         if noun not in self._files:
-            path = self._folder / f"{len(self._files)}.ply"
+            path = self._space.folder / f"{len(self._files)}.ply"
             asset = self._assets.get(noun)
             if asset is None:
                 path.write_bytes(ply(bundled_mesh(noun)))

@@ -7,7 +7,7 @@ from typing import Any
 
 from eqben_builder.engines.assets import Asset, assets_digest, read_assets
 from eqben_builder.engines.meshes import BUNDLED
-from eqben_builder.kubric.scene import COLOURS, MATERIALS
+from eqben_builder.engines.scene import COLOURS, MATERIALS
 
 #: Without a denoiser.
 MANY_SAMPLES = 256

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqben_builder.engines.engine import Drawn, hidden
-from eqben_builder.kubric.scene import COLOURS, outline
+from eqben_builder.engines.scene import COLOURS, outline
 from eqben_builder.micro.attributes import RGB
 from eqben_builder.micro.raster import render
 from eqben_builder.micro.scene import Item, Scene
 
 if TYPE_CHECKING:
-    from eqben_builder.kubric.scene import FloorScene
+    from eqben_builder.engines.scene import FloorScene
 
 #: The flat shape of each solid.
 SILHOUETTES: dict[str, str] = {

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from eqben_builder.build.folder import PAIRS, read_records
-from eqben_builder.formats.eqben import load_json, read_eqben, write_eqben
+from eqben_builder.building.folder import PAIRS, read_records
+from eqben_builder.formats.eqben import read_eqben, write_eqben
 from eqben_builder.formats.folder import write_folder
+from eqben_builder.formats.json_files import load_json, parse_json
+from eqben_builder.formats.new_folder import new_folder
 from eqben_builder.formats.parquet import read_parquet, write_parquet
 from eqben_builder.formats.peers import read_valse, read_winoground
 from eqben_builder.formats.row import PairRow, picture_at
@@ -75,12 +74,9 @@ def detect(path: str | os.PathLike[str]) -> Source:
     if place.suffix in (".parquet", ".tar"):
         return Source({".parquet": "parquet", ".tar": "webdataset"}[place.suffix], [place])
     if place.suffix == ".jsonl":
-        with place.open(encoding="utf-8") as file:
-            first = next((line for line in file if line.strip()), "")
-        try:
-            row = json.loads(first)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{place}, first line: {error.msg}") from error
+        with place.open("rb") as file:
+            first = next((line for line in file if line.strip()), b"")
+        row = parse_json(first, f"{place}, first line")
         names = set(row) if isinstance(row, dict) else set()
         for field, form in (("image_0_file_name", "imagefolder"), ("certificate", "folder"), ("image_0", "winoground")):
             if field in names:
@@ -110,6 +106,7 @@ def read_any(path: str | os.PathLike[str], *, images: str | os.PathLike[str] | N
     Raises:
         ValueError: A form that is not known; the file, row and field that is wrong.
         FileNotFoundError: Nothing at `path`, or a picture that is not there, with its row.
+        ValueError: An id that two pairs share, with their numbers.
         ImportError: An extra that is missing, by name.
 
     Example:
@@ -123,7 +120,19 @@ def read_any(path: str | os.PathLike[str], *, images: str | os.PathLike[str] | N
         ...     len(rows), rows[0].image0.load().shape
         (6, (32, 32, 3))
     """
-    source = detect(path)
+    return _unlike(_rows(detect(path), images), str(path))
+
+
+def _unlike(rows: Iterator[PairRow], where: str) -> Iterator[PairRow]:
+    """The rows, until an id comes a second time: two builds in one folder, or shards read twice."""
+    seen: dict[str, int] = {}
+    for number, row in enumerate(rows):
+        if seen.setdefault(row.id, number) != number:
+            raise ValueError(f"{where}: pairs {seen[row.id]} and {number} share the id {row.id!r}")
+        yield row
+
+
+def _rows(source: Source, images: str | os.PathLike[str] | None) -> Iterator[PairRow]:
     (first, *_) = source.paths
     root = Path(images) if images is not None else first.parent
     if source.form == "parquet":
@@ -168,15 +177,13 @@ def write_as(rows: Iterable[PairRow], output: str | os.PathLike[str], form: str,
     Raises:
         ValueError: An unknown form; no pairs at all; what the form cannot hold.
         FileExistsError: The folder is there already.
+        FolderBusyError: Another process writes it.
     """
     if form not in WRITERS:
         raise ValueError(f"form {form!r} is not one of {', '.join(WRITERS)}")
     if validation and form != "parquet":
         raise ValueError(f"validation = {validation!r}: only parquet is written in splits, not {form!r}")
     target = Path(output)
-    if target.exists():
-        raise FileExistsError(f"{target} exists already: give a new folder")
-    target.parent.mkdir(parents=True, exist_ok=True)
     count = 0
 
     def counted() -> Iterator[PairRow]:
@@ -185,17 +192,11 @@ def write_as(rows: Iterable[PairRow], output: str | os.PathLike[str], form: str,
             count += 1
             yield row
 
-    partial = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    try:
+    with new_folder(target) as partial:
         if validation:
             write_parquet(counted(), partial, validation=validation)
         else:
             WRITERS[form](counted(), partial)
         if not count:
             raise ValueError(f"there are no pairs to write to {target}")
-        partial.chmod(0o755)
-        partial.rename(target)
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
     return target

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from eqben_builder.formats.beside import beside, line_of, write_beside
+from eqben_builder.formats.json_files import load_json
 from eqben_builder.formats.row import PairRow, picture_at, text
 
 if TYPE_CHECKING:
@@ -29,16 +31,6 @@ _KNOWN = {"id", "subset", "aspect", "kind"}
 _TEXTS = ("image0", "image1", "caption0", "caption1")
 
 
-def load_json(path: Path) -> Any:
-    """Parse a JSON file; an error names the file and the line."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}, line {error.lineno}: {error.msg}") from error
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is no UTF-8 text: {error}") from error
-
-
 def read_eqben(path: Path, root: Path, content: Any = None) -> Iterator[PairRow]:
     """Read any of EqBen's four JSON forms, told apart by their structure.
 
@@ -56,16 +48,17 @@ def read_eqben(path: Path, root: Path, content: Any = None) -> Iterator[PairRow]
         FileNotFoundError: A picture that is not there, with its row.
     """
     content = load_json(path) if content is None else content
+    together = bool(content) and isinstance(content, list) and isinstance(content[0], dict)
+    together = together and {"image", "caption"} <= set(content[0])
     if isinstance(content, dict):
-        yield from _by_video(path, root, content)
+        rows = _by_video(path, root, content)
+    elif together:
+        rows = _all_together(path, root, content)
     elif isinstance(content, list):
-        if content and isinstance(content[0], dict) and {"image", "caption"} <= set(content[0]):
-            yield from _all_together(path, root, content)
-        else:
-            for k, row in enumerate(content):
-                yield _pair(f"{path}, row {k}", root, row, str(k), "")
+        rows = (_pair(f"{path}, row {k}", root, row, str(k), "") for k, row in enumerate(content))
     else:
         raise ValueError(f"{path}: expected a list or an object, found {type(content).__name__}")
+    yield from beside(rows, path, root, by_place=together)
 
 
 def _by_video(path: Path, root: Path, content: dict[str, Any]) -> Iterator[PairRow]:
@@ -134,6 +127,9 @@ def _all_together(path: Path, root: Path, content: list[Any]) -> Iterator[PairRo
 def write_eqben(rows: Iterable[PairRow], folder: Path, form: str) -> Path:
     """Write one of EqBen's JSON forms, with the pictures beside it in `images/`.
 
+    What the form has no room for lies in `pairs.extra.jsonl`: masks, sources and certificates, and in the form "all"
+    ids, subsets and aspects.
+
     Args:
         rows: Pairs of two pictures.
         folder: Exists.
@@ -144,6 +140,7 @@ def write_eqben(rows: Iterable[PairRow], folder: Path, form: str) -> Path:
     """
     flat: list[dict[str, Any]] = []
     nested: dict[str, Any] = {}
+    held: list[dict[str, Any]] = []
     for k, row in enumerate(rows):
         if row.image1 is None:
             raise ValueError(f"pair {row.id!r} has one picture: EqBen's files hold pairs of two")
@@ -154,6 +151,7 @@ def write_eqben(rows: Iterable[PairRow], folder: Path, form: str) -> Path:
         pair: dict[str, Any] = {
             "image0": images[0], "image1": images[1], "caption0": row.caption0, "caption1": row.caption1
         }  # fmt: skip
+        held.append(line_of(row, k, folder))
         video = str(row.extra.get("source", {}).get("video", row.id))
         if form == "flat":
             flat.append({**pair, "id": row.id, "subset": row.subset, "aspect": row.aspect})
@@ -168,6 +166,7 @@ def write_eqben(rows: Iterable[PairRow], folder: Path, form: str) -> Path:
             subject = str(row.extra.get("source", {}).get("object", row.aspect or row.subset))
             named = {"id": row.id, "subset": row.subset, "aspect": row.aspect}
             nested.setdefault(video, {}).setdefault(subject, []).append({**pair, **captions, **named})
+    write_beside(held, folder)
     target = folder / "pairs.json"
     partial = target.with_name("pairs.json.partial")
     partial.write_text(json.dumps(nested if form in ("ag", "video") else flat, indent=1) + "\n", encoding="utf-8")

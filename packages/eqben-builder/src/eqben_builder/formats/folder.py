@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eqben_builder.build.folder import (
+from eqben_builder.building.folder import (
     MANIFEST,
     PAIRS,
     SCHEMA,

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from eqben_builder.formats.json_files import object_of, parse_json
 from eqben_builder.formats.row import PairRow, Picture, text
 
 if TYPE_CHECKING:
@@ -194,7 +195,7 @@ def _row(where: str, row: dict[str, Any], number: int) -> PairRow:
     extra = {key: value for key, value in row.items() if key not in known}
     if row.get("extra"):
         try:
-            extra |= json.loads(row["extra"])
+            extra |= object_of(parse_json(row["extra"], where), where)
         except (ValueError, TypeError) as error:
             raise ValueError(f"{where}: field 'extra' is no JSON object: {error}") from error
     tagged = "collapsed_tag" in row

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import zipfile
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from eqben_builder.formats.json_files import json_lines
 from eqben_builder.formats.row import PairRow, Picture, picture_at, text
 
 if TYPE_CHECKING:
@@ -32,24 +32,14 @@ def read_winoground(path: Path, root: Path) -> Iterator[PairRow]:
         FileNotFoundError: A picture that is in none of the three places.
     """
     find = _finder(root)
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            where = f"{path}, line {number}"
-            try:
-                row = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise ValueError(f"{where}: {error.msg}") from error
-            if not isinstance(row, dict):
-                raise ValueError(f"{where}: expected an object, found {type(row).__name__}")
-            pictures = [find(text(row.get(name), where, name), where, name) for name in ("image_0", "image_1")]
-            captions = [text(row.get(name), where, name) for name in ("caption_0", "caption_1")]
-            known = {"id", "image_0", "image_1", "caption_0", "caption_1"}
-            extra = {key: value for key, value in row.items() if key not in known}
-            aspect = str(row.get("collapsed_tag") or "")
-            name = str(row.get("id", number - 1))
-            yield PairRow(name, "winoground", aspect, pictures[0], pictures[1], captions[0], captions[1], extra)
+    for count, (where, row) in enumerate(json_lines(path)):
+        pictures = [find(text(row.get(name), where, name), where, name) for name in ("image_0", "image_1")]
+        captions = [text(row.get(name), where, name) for name in ("caption_0", "caption_1")]
+        known = {"id", "image_0", "image_1", "caption_0", "caption_1"}
+        extra = {key: value for key, value in row.items() if key not in known}
+        aspect = str(row.get("collapsed_tag") or "")
+        name = str(row.get("id", count))
+        yield PairRow(name, "winoground", aspect, pictures[0], pictures[1], captions[0], captions[1], extra)
 
 
 def _finder(root: Path) -> Any:

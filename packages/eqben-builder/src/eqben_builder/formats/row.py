@@ -11,11 +11,15 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
+
+from eqben_builder.limits import within
+from eqben_builder.pictures import decode, decode_array
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from jaxtyping import UInt8
     from numpy.typing import NDArray
 
 _SIGNATURES = {b"\x89PNG\r\n\x1a\n": ".png", b"\xff\xd8\xff": ".jpg"}
@@ -29,6 +33,7 @@ class Picture:
         path: The file, or the zip file that holds it; None for one in memory.
         member: Its name within the zip file.
         content: The encoded bytes of one in memory.
+        box: Only this part of it: left, top, width and height in pixels; what of it lies outside is cut off.
 
     A file that ends in `.npy` holds blue, green and red in this order, uint8 [height, width, 3], as EqBen's YouCook2
     part does.
@@ -37,6 +42,7 @@ class Picture:
     path: Path | None = None
     member: str | None = None
     content: bytes | None = field(default=None, repr=False)
+    box: tuple[int, int, int, int] | None = None
 
     @property
     def name(self) -> str:
@@ -53,37 +59,32 @@ class Picture:
             raise ValueError("a picture has neither a path nor a content")
         if self.member is None:
             return self.path.read_bytes()
-        with zipfile.ZipFile(self.path) as archive:
-            return archive.read(self.member)
+        try:
+            with zipfile.ZipFile(self.path) as archive, archive.open(self.member) as file:
+                within(archive.getinfo(self.member).file_size, "member_bytes", self.name)
+                return file.read()
+        except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+            raise ValueError(f"{self.name} cannot be read from its archive: {error}") from error
 
-    def load(self) -> NDArray[np.uint8]:
+    def load(self) -> UInt8[np.ndarray, "h w 3"]:
         """Decode it.
 
         Returns:
             uint8 [height, width, 3], red first.
 
         Raises:
-            ValueError: The picture that cannot be decoded, or an array that is no uint8 picture.
+            ValueError: As `eqben_builder.pictures.decode`; an array that is no uint8 picture.
             FileNotFoundError: The file that is not there.
         """
         stored = self.read()
         if self._is_array():
-            try:
-                array = np.load(io.BytesIO(stored), allow_pickle=False)
-            except (ValueError, EOFError) as error:
-                raise ValueError(f"{self.name} is no plain array: {error}") from error
-            if array.ndim != 3 or array.shape[2] != 3 or array.dtype != np.uint8:
-                raise ValueError(f"{self.name} is {array.dtype} {array.shape}, expected uint8 (height, width, 3)")
-            return np.ascontiguousarray(array[:, :, ::-1])
-        try:
-            with Image.open(io.BytesIO(stored)) as image:
-                return np.array(image.convert("RGB"))
-        except (UnidentifiedImageError, OSError) as error:
-            raise ValueError(f"{self.name} cannot be decoded: {error}") from error
+            return decode_array(stored, self.name)[:, :, ::-1].copy()
+        picture = decode(stored, self.name)
+        return picture if self.box is None else _inside(picture, self.box, self.name)
 
     def encoded(self) -> tuple[bytes, str]:
         """PNG or JPEG bytes, as stored where they are one of the two, and the ending that belongs to them."""
-        stored = self.read()
+        stored = self.read() if self.box is None else encode_png(self.load())
         for signature, ending in _SIGNATURES.items():
             if stored.startswith(signature):
                 return stored, ending
@@ -125,14 +126,22 @@ class PairRow:
         return [self.image0] if self.image1 is None else [self.image0, self.image1]
 
 
-def encode_png(picture: NDArray[np.uint8]) -> bytes:
+def _inside(picture: NDArray[np.uint8], box: tuple[int, int, int, int], name: str) -> NDArray[np.uint8]:
+    left, top = max(0, box[0]), max(0, box[1])
+    part = picture[top : max(0, box[1] + box[3]), left : max(0, box[0] + box[2])]
+    if not part.size:
+        raise ValueError(f"{name}: the box {box} holds no pixel of {picture.shape[1]} x {picture.shape[0]}")
+    return np.ascontiguousarray(part)
+
+
+def encode_png(picture: UInt8[np.ndarray, "h w 3"]) -> bytes:
     """PNG bytes of a uint8 picture [height, width, 3]; the same picture gives the same bytes."""
     file = io.BytesIO()
     Image.fromarray(picture).save(file, format="PNG")
     return file.getvalue()
 
 
-def read_pictures(rows: Iterable[PairRow]) -> NDArray[np.uint8]:
+def read_pictures(rows: Iterable[PairRow]) -> UInt8[np.ndarray, "n s h w 3"]:
     """The pictures of some pairs, which must share one size.
 
     Args:

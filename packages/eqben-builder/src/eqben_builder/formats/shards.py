@@ -9,7 +9,9 @@ import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from eqben_builder.formats.json_files import json_lines, object_of, parse_json
 from eqben_builder.formats.row import PairRow, Picture, picture_at, text
+from eqben_builder.limits import within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -51,18 +53,15 @@ def read_imagefolder(path: Path, root: Path) -> Iterator[PairRow]:
         ValueError: File, line and field.
         FileNotFoundError: A picture that is not there.
     """
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, 1):
-            where = f"{path}, line {number}"
-            row = _object(line, where)
-            pictures = [
-                picture_at(root, row[name], where, name)
-                for name in ("image_0_file_name", "image_1_file_name")
-                if row.get(name) is not None or name.startswith("image_0")
-            ]
-            mask = row.get("mask_file_name")
-            covered = None if mask is None else picture_at(root, mask, where, "mask_file_name")
-            yield _row(row, pictures, where, str(number - 1), covered)
+    for count, (where, row) in enumerate(json_lines(path)):
+        pictures = [
+            picture_at(root, row.get(name), where, name)
+            for name in ("image_0_file_name", "image_1_file_name")
+            if row.get(name) is not None or name.startswith("image_0")
+        ]
+        mask = row.get("mask_file_name")
+        covered = None if mask is None else picture_at(root, mask, where, "mask_file_name")
+        yield _row(row, pictures, where, str(count), covered)
 
 
 def write_webdataset(rows: Iterable[PairRow], folder: Path, shard_pairs: int = SHARD_PAIRS) -> list[Path]:
@@ -114,6 +113,7 @@ def read_webdataset(paths: list[Path]) -> Iterator[PairRow]:
                         yield _sample(f"{path}, sample {key!r}", key, parts)
                         parts = {}
                     key = stem
+                    within(member.size, "member_bytes", f"{path}, member {member.name!r}")
                     file = archive.extractfile(member)
                     parts[ending] = file.read() if file is not None else b""
         except tarfile.TarError as error:
@@ -142,7 +142,7 @@ def _sample(where: str, key: str, parts: dict[str, bytes]) -> PairRow:
     if not pictures:
         raise ValueError(f"{where}: no member .image_0.png or .image_0.jpg; there are {', '.join(sorted(parts))}")
     mask = next((Picture(content=content) for ending, content in parts.items() if ending.startswith("mask.")), None)
-    return _row(_object(parts["json"].decode("utf-8", "replace"), where), pictures, where, key, mask)
+    return _row(object_of(parse_json(parts["json"], where), where), pictures, where, key, mask)
 
 
 def _texts(row: PairRow) -> dict[str, Any]:
@@ -153,7 +153,8 @@ def _texts(row: PairRow) -> dict[str, Any]:
 
 def _row(row: dict[str, Any], pictures: list[Picture], where: str, name: str, mask: Picture | None) -> PairRow:
     captions = [text(row.get(field), where, field) for field in ("caption_0", "caption_1")]
-    extra = json.loads(row["extra"]) if isinstance(row.get("extra"), str) and row["extra"] else {}
+    given = row.get("extra")
+    extra = object_of(parse_json(given, f"{where}, field 'extra'"), where) if isinstance(given, str) and given else {}
     return PairRow(
         str(row.get("id", name)),
         str(row.get("subset") or "pairs"),
@@ -165,16 +166,6 @@ def _row(row: dict[str, Any], pictures: list[Picture], where: str, name: str, ma
         extra,
         mask,
     )
-
-
-def _object(line: str, where: str) -> dict[str, Any]:
-    try:
-        row = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{where}: {error.msg}") from error
-    if not isinstance(row, dict):
-        raise ValueError(f"{where}: expected an object, found {type(row).__name__}")
-    return row
 
 
 def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:

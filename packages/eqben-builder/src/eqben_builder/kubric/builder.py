@@ -9,10 +9,10 @@ import numpy as np
 import PIL
 from numpy.typing import NDArray
 
-from eqben_builder.build.builder import Dropped, Made
-from eqben_builder.build.evidence import pixel_change, token_edits
+from eqben_builder.building.builder import Dropped, Made
+from eqben_builder.building.evidence import colour_distance, pixel_change, token_edits
+from eqben_builder.engines.scene import SIZES, FloorScene, SceneChange
 from eqben_builder.kubric.pairs import ASPECTS, Choices, ScenePair, check_pair, scene_pair
-from eqben_builder.kubric.scene import SIZES, FloorScene, SceneChange
 from eqben_builder.micro.sampling import generator_at
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 ENGINES: tuple[str, ...] = ("mitsuba", "blender", "raster")
 #: Share of the mask that must move visibly, and share of the rest that a change of colour may move.
 LEAST_INSIDE, MOST_OUTSIDE = 0.25, 0.01
+#: How far apart the two pictures must look on average where they may differ, in CIE L*a*b*; below it, thin objects of
+#: glass and metal, or of black and brown, could hardly be told apart in a look at 30 pairs on contact sheets.
+LEAST_CONTRAST = 9.0
 #: Share of the pixels that a change of colour must leave as they were, before the denoiser.
 LEAST_UNTOUCHED = 0.80
 #: The mask is widened by so many pixels: edges are shared with what lies behind them.
@@ -152,6 +155,13 @@ class KubricBuilder:
             "fields": list(self.choices.fields),
         }
 
+    @classmethod
+    def from_parameters(cls, parameters: dict[str, Any]) -> KubricBuilder:
+        """The builder that has these `parameters`; a `ValueError` where they speak of a folder of meshes."""
+        if "meshes" in parameters:
+            raise ValueError("the pairs show objects of a folder of meshes, which the parameters do not hold")
+        return cls(**{name: value for name, value in parameters.items() if name != "objects"})
+
     def versions(self) -> dict[str, str]:
         """NumPy's, Pillow's and the engine's."""
         return {"numpy": np.__version__, "pillow": PIL.__version__, **self.engine.versions()}
@@ -171,7 +181,8 @@ class KubricBuilder:
             return Dropped("a change of colour reaches too far", aspect)
         mask = _mask(change, pair, drawn.seen)
         pixels = pixel_change(*drawn.images, mask)
-        reason = _flaw(change, pixels)
+        contrast = round(float(colour_distance(*drawn.images)[mask].mean()), 2)
+        reason = _flaw(change, pixels, contrast)
         if reason is not None:
             return Dropped(reason, aspect)
         source = {
@@ -182,7 +193,7 @@ class KubricBuilder:
             "render": {"engine": self.engine.name, **drawn.notes},
         }
         captions = (pair.caption0, pair.caption1)
-        return Made(drawn.images, captions, aspect, source, _certificate(change, captions, pixels), mask)
+        return Made(drawn.images, captions, aspect, source, _certificate(change, captions, pixels, contrast), mask)
 
 
 def _mask(change: SceneChange, pair: ScenePair, seen: tuple[NDArray[np.int16], NDArray[np.int16]]) -> NDArray[np.bool_]:
@@ -204,16 +215,19 @@ def _mask(change: SceneChange, pair: ScenePair, seen: tuple[NDArray[np.int16], N
     return mask
 
 
-def _flaw(change: SceneChange, pixels: dict[str, float]) -> str | None:
-    if pixels["moved_inside"] < LEAST_INSIDE:
+def _flaw(change: SceneChange, pixels: dict[str, float], contrast: float | None) -> str | None:
+    if pixels["moved_inside"] < LEAST_INSIDE or (contrast is not None and contrast < LEAST_CONTRAST):
         return "the change is hardly seen"
     if change.field == "colour" and pixels["moved_outside"] > MOST_OUTSIDE:
         return "a change of colour shows elsewhere"
     return None
 
 
-def _certificate(change: SceneChange, captions: tuple[str, str], pixels: dict[str, float]) -> dict[str, Any]:
-    return {
+def _certificate(
+    change: SceneChange, captions: tuple[str, str], pixels: dict[str, float], contrast: float | None
+) -> dict[str, Any]:
+    # Folders from before contrasts were measured hold none, and stay as valid as they were.
+    return ({} if contrast is None else {"contrast": contrast}) | {
         "difference": {"kind": change.kind, "field": change.field, "things": list(change.things)},
         "token_edits": token_edits(*captions),
         "pixels": pixels,
@@ -241,7 +255,10 @@ def certificate_of(
     pixels = pixel_change(image0, image1, mask)
     if mask is None:
         pixels = dict(record.certificate["pixels"]) | pixels
-    flaw = _flaw(change, pixels)
+    contrast = record.certificate.get("contrast")
+    if contrast is not None and mask is not None:
+        contrast = round(float(colour_distance(image0, image1)[mask].mean()), 2)
+    flaw = _flaw(change, pixels, contrast)
     if flaw is not None:
         raise ValueError(f"{flaw}: {pixels}")
-    return _certificate(change, captions, pixels)
+    return _certificate(change, captions, pixels, contrast)

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import TYPE_CHECKING
 
-from eqben_builder.kubric.scene import COLOURS, FIELDS, MATERIALS, RELATIONS, SIZES
+from eqben_builder.engines.scene import COLOURS, FIELDS, MATERIALS, RELATIONS, SIZES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from eqben_builder.kubric.scene import FloorScene, Thing
+    from eqben_builder.engines.scene import FloorScene, Thing
 
 NUMBERS: tuple[str, ...] = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _ADJECTIVES = {"size": tuple(SIZES), "colour": tuple(COLOURS), "material": MATERIALS}

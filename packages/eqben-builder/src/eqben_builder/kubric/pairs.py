@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from eqben_builder.kubric.captions import Counted, Phrase, Placed, Present, parse
-from eqben_builder.kubric.scene import (
+from eqben_builder.engines.scene import (
     COLOURS,
     FIELDS,
     FLOORS,
@@ -22,6 +21,7 @@ from eqben_builder.kubric.scene import (
     outline,
     scene_changes,
 )
+from eqben_builder.kubric.captions import Counted, Phrase, Placed, Present, parse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,14 +12,14 @@ from eqben_builder.micro.attributes import (
     SIZE_SCALE,
     SIZES,
 )
-from eqben_builder.micro.captions import caption, class_prompt, question
+from eqben_builder.micro.captions import caption, question
 from eqben_builder.micro.pairs import KINDS, Difference, Pair, certify, minimal_pair, scene_difference
 from eqben_builder.micro.raster import Rendering, render
 from eqben_builder.micro.sampling import generator_at, sample_scene, scene_at
 from eqben_builder.micro.scene import Item, Relation, Scene, shared_area, spatial_relation
 from eqben_builder.micro.shapes import AREA
 from eqben_builder.micro.statements import Count, Exists, Phrase, Related, holds, parse
-from eqben_builder.micro.vocabulary import VOCABULARY, all_words, split_words
+from eqben_builder.micro.vocabulary import VOCABULARY, all_words
 
 __all__ = [
     "AREA",
@@ -48,7 +48,6 @@ __all__ = [
     "all_words",
     "caption",
     "certify",
-    "class_prompt",
     "generator_at",
     "holds",
     "minimal_pair",
@@ -60,5 +59,4 @@ __all__ = [
     "scene_difference",
     "shared_area",
     "spatial_relation",
-    "split_words",
 ]

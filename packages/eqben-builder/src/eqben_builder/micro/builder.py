@@ -8,8 +8,8 @@ import numpy as np
 import PIL
 from numpy.typing import NDArray
 
-from eqben_builder.build.builder import Dropped, Made
-from eqben_builder.build.evidence import pixel_change, token_edits
+from eqben_builder.building.builder import Dropped, Made
+from eqben_builder.building.evidence import pixel_change, token_edits
 from eqben_builder.micro.pairs import KINDS, Kind, Pair, certify, minimal_pair
 from eqben_builder.micro.raster import render
 from eqben_builder.micro.sampling import generator_at
@@ -57,6 +57,11 @@ class MicroBuilder:
     def parameters(self) -> dict[str, Any]:
         """Everything that decides what is made."""
         return {"aspects": list(self.aspects), "seed": self.seed, "size": self.size}
+
+    @classmethod
+    def from_parameters(cls, parameters: dict[str, Any]) -> MicroBuilder:
+        """The builder that has these `parameters`."""
+        return cls(**parameters)
 
     def versions(self) -> dict[str, str]:
         """NumPy's and Pillow's."""

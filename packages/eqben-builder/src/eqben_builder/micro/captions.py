@@ -141,16 +141,3 @@ def _single_out(scene: Scene, rng: np.random.Generator) -> tuple[str, str] | Non
     if sum(phrase.matches(other) for other in scene.items) != 1:
         return None
     return f"what {asked} is {phrase.with_article('the')} ?", getattr(item, asked)
-
-
-def class_prompt(item_or_words: Item | str, *, template: str = "a photo of {}") -> str:
-    """A class's prompt, with the article that its first letter wants.
-
-    Example:
-        >>> class_prompt("orange ring")
-        'a photo of an orange ring'
-    """
-    words = item_or_words if isinstance(item_or_words, str) else Phrase.of(item_or_words, list(FIELDS)).text()
-    if not words:
-        raise ValueError("a class prompt needs a name, got an empty one")
-    return template.format(f"{'an' if words[0] in 'aeiou' else 'a'} {words}")

@@ -14,7 +14,7 @@ from eqben_builder.micro.shapes import Floats, signed_distance
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from jaxtyping import Int8, UInt8
 
 _INK = 0.38  # stripes and dots keep this share of the colour
 _PERIOD = 0.58  # of stripes and dots, in radii
@@ -31,8 +31,8 @@ class Rendering(NamedTuple):
         whether or not something nearer hides it.
     """
 
-    images: NDArray[np.uint8]
-    visible: NDArray[np.int8]
+    images: UInt8[np.ndarray, "n h w 3"]
+    visible: Int8[np.ndarray, "n h w"]
     coverage: tuple[Floats, ...] | None
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from eqben_builder.micro.attributes import COLOURS, MATERIALS, NUMBERS, PLURALS, SHAPES, SIZES
 
 _SIGNS = (",", ".", "?", ":")
@@ -38,13 +36,3 @@ def all_words() -> tuple[str, ...]:
 
 
 VOCABULARY: tuple[str, ...] = all_words()
-
-
-def split_words(text: str) -> list[str]:
-    """Lower-case words, numbers and signs of a text, in order.
-
-    Example:
-        >>> split_words("How many circles?")
-        ['how', 'many', 'circles', '?']
-    """
-    return re.findall(r"[^\W\d_]+|\d+|[^\w\s]", text.lower())

@@ -10,6 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jaxtyping import Float64
     from numpy.typing import NDArray
 
     from eqben_builder.scoring import Share
@@ -42,7 +43,7 @@ def legend(names: Sequence[str]) -> str:
     return f'<ul class="legend">{"".join(lines)}</ul>'
 
 
-def smoothed(values: NDArray[np.float64], grid: NDArray[np.float64]) -> NDArray[np.float64]:
+def smoothed(values: Float64[np.ndarray, " n"], grid: Float64[np.ndarray, " g"]) -> Float64[np.ndarray, " g"]:
     """Gaussian density estimate of values of at least 0, reflected at 0, with Silverman's width.
 
     f(x) = 1/(n h) sum_i [phi((x - v_i) / h) + phi((x + v_i) / h)], h = 0.9 min(sd, iqr / 1.34) n^(-1/5).

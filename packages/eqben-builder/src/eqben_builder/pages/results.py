@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
+    from jaxtyping import Float64
     from numpy.typing import NDArray
 
     from eqben_builder.formats import PairRow
@@ -168,7 +169,7 @@ def _scale(model: Model) -> Literal["given", "spread"]:
     return "spread" if np.ptp(model.scores) > 0 else "given"
 
 
-def margins(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+def margins(scores: Float64[np.ndarray, "n 2 2"]) -> Float64[np.ndarray, " n"]:
     """How clearly each pair is right: min(s00, s11) - max(s01, s10), above 0 where the group score counts it.
 
     Example:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from eqben_builder.formats import WRITERS, detect, keep_pairs, read_any, write_as
+from eqben_builder.formats import WRITERS, detect, keep_pairs, read_any
 from eqben_builder.formats.folder import add_file
+from eqben_builder.formats.json_files import load_json
+from eqben_builder.formats.new_folder import new_folder
 from eqben_builder.pages.review import source_of
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def read_votes(path: str | os.PathLike[str]) -> Votes:
     """
     source = Path(path)
     try:
-        given = json.loads(source.read_text(encoding="utf-8"))
+        given = load_json(source)
     except ValueError as error:
         raise ValueError(f"{source} is no JSON: {error}") from error
     if not isinstance(given, dict) or given.get("schema") != SCHEMA:
@@ -125,7 +126,7 @@ def apply_votes(
     if not votes:
         raise ValueError("no files of votes were given")
     target = Path(output)
-    if target.exists():
+    if target.exists():  # before the work; `new_folder` looks again
         raise FileExistsError(f"{target} exists already: give a new folder")
     known: dict[str, tuple[str, str]] = {}
     for row in read_any(source, images=images):
@@ -152,14 +153,18 @@ def apply_votes(
         raise ValueError(f"nothing is left of the {len(known)} pairs of {source}: {len(rejected)} are rejected")
     errata = [_erratum(name, known[name], given) for name in known if name in rejected]
     review = {"reviewers": len(given), "rule": rule, "undecided": undecided, "rejected": len(rejected)}
-    _write(source, images, target, form, kept, review)
     content = json.dumps({"schema": "eqben-errata/1", **review, "pairs": errata}, indent=1, ensure_ascii=False) + "\n"
-    listed = target / "errata.json"
-    if form == "folder":
-        add_file(target, listed.name, content.encode())
-    else:
-        listed.write_text(content, encoding="utf-8")
-    return Review(target, listed, len(kept), len(rejected), len(open_), disputed)
+    found = detect(source)
+    with new_folder(target) as place:
+        if form == found.form == "folder":
+            keep_pairs(found.paths[0].parent, place, kept, review)
+        else:
+            WRITERS[form]((row for row in read_any(source, images=images) if row.id in kept), place)
+        if form == "folder":
+            add_file(place, "errata.json", content.encode())
+        else:
+            (place / "errata.json").write_text(content, encoding="utf-8")
+    return Review(target, target / "errata.json", len(kept), len(rejected), len(open_), disputed)
 
 
 def _erratum(name: str, captions: tuple[str, str], given: Sequence[tuple[Path, Votes]]) -> dict[str, Any]:
@@ -169,23 +174,3 @@ def _erratum(name: str, captions: tuple[str, str], given: Sequence[tuple[Path, V
         if name in one.votes or name in one.notes
     ]
     return {"id": name, "caption0": captions[0], "caption1": captions[1], "votes": cast}
-
-
-def _write(
-    source: str | os.PathLike[str],
-    images: str | os.PathLike[str] | None,
-    target: Path,
-    form: str,
-    kept: set[str],
-    review: dict[str, Any],
-) -> None:
-    found = detect(source)
-    if form != "folder" or found.form != "folder":
-        write_as((row for row in read_any(source, images=images) if row.id in kept), target, form)
-        return
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as partial:
-        place = Path(partial) / "kept"
-        place.mkdir()
-        keep_pairs(found.paths[0].parent, place, kept, review)
-        place.rename(target)

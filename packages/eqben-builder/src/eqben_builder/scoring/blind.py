@@ -15,6 +15,7 @@ from eqben_builder.scoring.winoground import Share
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jaxtyping import Float64
     from numpy.typing import NDArray
 
 _WORD = re.compile(r"\w+|[^\w\s]")
@@ -43,7 +44,7 @@ class BlindScores(NamedTuple):
     learnt: Share | None
     ties: int
     leak: float
-    outcomes: NDArray[np.float64]
+    outcomes: Float64[np.ndarray, " n"]
 
 
 class CaptionModel:

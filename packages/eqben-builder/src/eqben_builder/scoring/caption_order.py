@@ -12,6 +12,7 @@ from eqben_builder.scoring.winoground import Share
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from jaxtyping import Bool
     from numpy.typing import NDArray
 
     Image = NDArray[np.uint8]
@@ -61,7 +62,7 @@ class CaptionOrder(NamedTuple):
     unparsed: int
     follows_order: float
     answers: tuple[tuple[str, str], ...]
-    outcomes: NDArray[np.bool_]
+    outcomes: Bool[np.ndarray, "n 2"]
 
 
 def parse_order(answer: str) -> tuple[int, int] | None:

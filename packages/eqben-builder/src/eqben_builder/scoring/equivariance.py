@@ -10,6 +10,7 @@ import numpy as np
 from eqben_builder.scoring.winoground import checked_scores
 
 if TYPE_CHECKING:
+    from jaxtyping import Float64
     from numpy.typing import ArrayLike, NDArray
 
 Scale = Literal["given", "spread"]
@@ -25,9 +26,9 @@ class Residuals(NamedTuple):
     v1: s01 - s10, which is half of text minus image.
     """
 
-    text: NDArray[np.float64]
-    image: NDArray[np.float64]
-    v1: NDArray[np.float64]
+    text: Float64[np.ndarray, " n"]
+    image: Float64[np.ndarray, " n"]
+    v1: Float64[np.ndarray, " n"]
 
 
 class Distribution(NamedTuple):
@@ -43,8 +44,8 @@ class Distribution(NamedTuple):
     low: float
     high: float
     quantiles: tuple[float, float, float, float, float]
-    edges: NDArray[np.float64]
-    density: NDArray[np.float64]
+    edges: Float64[np.ndarray, " bins+1"]
+    density: Float64[np.ndarray, " bins"]
 
 
 def equivariance_residuals(scores: ArrayLike) -> Residuals:
@@ -74,7 +75,7 @@ def equivariance_residuals(scores: ArrayLike) -> Residuals:
     return Residuals(text, image, s[:, 0, 1] - s[:, 1, 0])
 
 
-def equivariance_scores(scores: ArrayLike, *, scale: Scale = "given") -> NDArray[np.float64]:
+def equivariance_scores(scores: ArrayLike, *, scale: Scale = "given") -> Float64[np.ndarray, " n"]:
     """One number a pair, 0 for an equivariant model: |text residual| + |image residual|.
 
     e = |d - a| + |d + a| = 2 max(|d|, |a|), with d = s00 - s11 and a = s10 - s01.
@@ -102,13 +103,14 @@ def equivariance_scores(scores: ArrayLike, *, scale: Scale = "given") -> NDArray
     if scale not in ("given", "spread"):
         raise ValueError(f"scale {scale!r} is neither 'given' nor 'spread'")
     text, image, _ = equivariance_residuals(scores)
-    found = np.abs(text) + np.abs(image)
+    found: Float64[np.ndarray, " n"] = np.abs(text) + np.abs(image)
     if scale == "given":
         return found
     spread = float(np.std(np.asarray(scores, dtype=np.float64)))
     if spread == 0.0:
         raise ValueError("all scores are equal: they have no spread to divide by")
-    return found / spread
+    scaled: Float64[np.ndarray, " n"] = found / spread
+    return scaled
 
 
 def equivariance_distribution(

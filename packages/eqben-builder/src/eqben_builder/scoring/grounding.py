@@ -9,7 +9,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from jaxtyping import Float64
+    from numpy.typing import ArrayLike
 
 THRESHOLDS = (0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
 """Seconds, as in the paper's table 12."""
@@ -25,7 +26,7 @@ class Grounding(NamedTuple):
 
     time: float
     frame: int
-    scores: NDArray[np.float64]
+    scores: Float64[np.ndarray, " frames"]
 
 
 def ground_boundary(similarities: ArrayLike, times: ArrayLike) -> Grounding:

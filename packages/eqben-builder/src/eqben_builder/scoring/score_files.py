@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import csv
-import json
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from eqben_builder.formats.json_files import json_lines
+from eqben_builder.limits import within
+
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Sequence
 
+    from jaxtyping import Float64
     from numpy.typing import NDArray
 
 COLUMNS = ("c0_i0", "c0_i1", "c1_i0", "c1_i1")
@@ -24,7 +27,7 @@ _SHOWN = 10
 
 def read_scores(
     path: str | os.PathLike[str], ids: Sequence[str] | None = None, *, foils: bool = False
-) -> NDArray[np.float64]:
+) -> Float64[np.ndarray, "n 2 *pictures"]:
     r"""Read the similarities of pairs, and refuse what is missing, doubled or not a number.
 
     npz: an array "scores" [n, 2, 2] (caption, image), or one array for each of `COLUMNS`; "ids" may stand beside them.
@@ -89,11 +92,14 @@ def _order(source: Path, found: list[str] | None, ids: list[str], rows: int) -> 
 
 def _npz(source: Path, columns: Sequence[str]) -> tuple[list[str] | None, NDArray[np.float64]]:
     try:
+        with zipfile.ZipFile(source) as archive:
+            for member in archive.infolist():
+                within(member.file_size, "member_bytes", f"{source}, array {member.filename!r}")
         with np.load(source, allow_pickle=False) as arrays:
             held = {name: arrays[name] for name in arrays.files}
-    except (ValueError, zipfile.BadZipFile, OSError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # NumPy parses headers as Python source, with that parser's errors
         raise ValueError(f"{source} is no npz file of plain arrays: {error}") from error
     ids = [str(name) for name in held["ids"].tolist()] if "ids" in held else None
     if "scores" in held:
@@ -122,43 +128,38 @@ def _csv(source: Path, columns: Sequence[str]) -> tuple[list[str] | None, NDArra
         absent = [name for name in columns if name not in header]
         if absent:
             raise ValueError(f"{source}, line 1: no column {', '.join(absent)}; there are {', '.join(header)}")
-        rows = [(reader.line_num, row) for row in reader]
+        rows = [(f"{source}, line {reader.line_num}", row) for row in reader]
     return _fields(source, rows, columns, "id" in header)
 
 
 def _jsonl(source: Path, columns: Sequence[str]) -> tuple[list[str] | None, NDArray[np.float64]]:
-    rows: list[tuple[int, dict[str, Any]]] = []
-    for number, line in enumerate(source.read_text(encoding="utf-8").splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{source}, line {number}: {error.msg}") from error
-        if not isinstance(row, dict):
-            raise ValueError(f"{source}, line {number}: expected an object, found {type(row).__name__}")
+    rows: list[tuple[str, dict[str, Any]]] = []
+    for where, row in json_lines(source):
         if "scores" in row:
             flat = np.ravel(np.array(row["scores"], dtype=object)).tolist()
             if len(flat) != len(columns):
-                raise ValueError(f"{source}, line {number}: field 'scores' should hold {len(columns)} numbers")
+                raise ValueError(f"{where}: field 'scores' should hold {len(columns)} numbers")
             row = {**row, **dict(zip(columns, flat, strict=True))}
-        rows.append((number, row))
+        rows.append((where, row))
     return _fields(source, rows, columns, bool(rows) and all("id" in row for _, row in rows))
 
 
 def _fields(
-    source: Path, rows: Sequence[tuple[int, dict[str, Any]]], columns: Sequence[str], named: bool
+    source: Path, rows: Sequence[tuple[str, dict[str, Any]]], columns: Sequence[str], named: bool
 ) -> tuple[list[str] | None, NDArray[np.float64]]:
     values = np.empty((len(rows), len(columns)))
-    for k, (number, row) in enumerate(rows):
+    for k, (where, row) in enumerate(rows):
         for c, name in enumerate(columns):
             try:
                 values[k, c] = float(row[name])
-            except (KeyError, TypeError, ValueError):
-                raise ValueError(
-                    f"{source}, line {number}: field {name!r} should be a number, found {row.get(name)!r}"
-                ) from None
+            except (KeyError, TypeError, ValueError, OverflowError):
+                raise ValueError(f"{where}: field {name!r} should be a number, found {_short(row.get(name))}") from None
     return ([str(row["id"]) for _, row in rows] if named else None), values
+
+
+def _short(value: object) -> str:
+    said = repr(value)
+    return said if len(said) <= 80 else f"{said[:80]}…"
 
 
 def _some(rows: Iterable[Any]) -> str:

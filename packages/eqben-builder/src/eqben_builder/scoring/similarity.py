@@ -10,6 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from jaxtyping import Float64
     from numpy.typing import ArrayLike, NDArray
 
     from eqben_builder.formats import PairRow
@@ -27,7 +28,9 @@ class DualEncoder(Protocol):
         """Texts to [n, d]."""
 
 
-def dual_similarities(rows: Iterable[PairRow], encoder: DualEncoder, *, batch: int = 64) -> NDArray[np.float64]:
+def dual_similarities(
+    rows: Iterable[PairRow], encoder: DualEncoder, *, batch: int = 64
+) -> Float64[np.ndarray, "n 2 *pictures"]:
     """Cosines of every caption with every picture of its pair.
 
     s[k, c, i] = <t_c, v_i> / (|t_c| |v_i|).
@@ -70,7 +73,7 @@ def dual_similarities(rows: Iterable[PairRow], encoder: DualEncoder, *, batch: i
 
 def fusion_similarities(
     rows: Iterable[PairRow], score: Callable[[Sequence[Image], Sequence[str]], ArrayLike], *, batch: int = 16
-) -> NDArray[np.float64]:
+) -> Float64[np.ndarray, "n 2 *pictures"]:
     """Scores of a model that sees a picture and a caption together: four of each pair.
 
     Args:

@@ -12,6 +12,7 @@ from eqben_builder.scoring.winoground import CHANCE, Share, winoground_scores
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jaxtyping import Bool
     from numpy.typing import ArrayLike, NDArray
 
 #: Subsets whose column is the mean of their aspects, each aspect weighing the same.
@@ -49,7 +50,7 @@ class ScoreTable(NamedTuple):
 
     rows: tuple[TableRow, ...]
     average: Share
-    outcomes: NDArray[np.bool_]
+    outcomes: Bool[np.ndarray, "n 3"]
 
     def row(self, name: str) -> TableRow:
         """The line of that name; a `KeyError` lists the names that exist."""

@@ -9,6 +9,7 @@ import numpy as np
 from eqben_builder.scoring.winoground import Share
 
 if TYPE_CHECKING:
+    from jaxtyping import Bool
     from numpy.typing import ArrayLike, NDArray
 
 Scale = Literal["probability", "calibrated"]
@@ -36,7 +37,7 @@ class ValseScores(NamedTuple):
     smaller: float
     thresholds: tuple[float, ...]
     ties: int
-    outcomes: NDArray[np.bool_]
+    outcomes: Bool[np.ndarray, "n 3"]
 
 
 def best_threshold(scores: ArrayLike) -> float:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from jaxtyping import Bool, Float64
+    from numpy.typing import ArrayLike
 
 #: What scores drawn independently from one continuous distribution would get.
 CHANCE: dict[str, float] = {"text": 1 / 4, "image": 1 / 4, "group": 1 / 6}
@@ -36,7 +37,7 @@ class WinogroundScores(NamedTuple):
     image: Share
     group: Share
     ties: int
-    outcomes: NDArray[np.bool_]
+    outcomes: Bool[np.ndarray, "n 3"]
 
 
 def winoground_scores(
@@ -44,7 +45,7 @@ def winoground_scores(
 ) -> WinogroundScores:
     """Score minimal pairs: text, image and group, by strict inequalities.
 
-    text = mean[s00 > s10 and s11 > s01], image = mean[s00 > s01 and s11 > s10], group = mean[both], where s[c][i] is
+    text = mean[s00 > s10 and s11 > s01], image = mean[s00 > s01 and s11 > s10], group = mean[both], where s_ci is
     the similarity of caption c and image i.
 
     Args:
@@ -89,7 +90,7 @@ def winoground_scores(
     return WinogroundScores(shares[0], shares[1], shares[2], ties, outcomes)
 
 
-def checked_scores(scores: ArrayLike) -> NDArray[np.float64]:
+def checked_scores(scores: ArrayLike) -> Float64[np.ndarray, "n 2 2"]:
     """Scores as float64 [n, 2, 2], or an error with the shape or the first entry that is not finite."""
     s = np.asarray(scores, dtype=np.float64)
     if s.ndim != 3 or s.shape[1:] != (2, 2) or not len(s):

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import PIL
-from PIL import Image
 
-from eqben_builder.build.builder import Dropped, Made
+from eqben_builder.building.builder import Dropped, Made
+from eqben_builder.pictures import decode
 from eqben_builder.video.decode import VideoError, frames_numbered
 from eqben_builder.video.library import Library, evidence, shrunk
-from eqben_builder.video.pickles import load_plain_pickle
+from eqben_builder.video.pickles import load as load_pickle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -131,7 +131,7 @@ def read_action_genome(folder: Path) -> dict[str, dict[str, list[Seen]]]:
     for name in _FILES:
         if not (folder / name).is_file():
             raise FileNotFoundError(f"{folder} holds no {name}, one of Action Genome's annotation files")
-    objects, people = (load_plain_pickle(folder / name) for name in _FILES)
+    objects, people = (load_pickle((folder / name).read_bytes(), str(folder / name)) for name in _FILES)
     if not isinstance(objects, dict) or not isinstance(people, dict):
         raise ValueError(f"{folder}: the annotation files should hold dictionaries from frames to boxes")
     videos: dict[str, list[str]] = defaultdict(list)
@@ -262,9 +262,8 @@ class ActionGenomeBuilder:
         for candidate in (path, path.with_suffix(".jpg")):
             if candidate.is_file():
                 try:
-                    with Image.open(candidate) as image:
-                        return shrunk(np.array(image.convert("RGB")), self.size)
-                except OSError:
+                    return shrunk(decode(candidate), self.size)
+                except (OSError, ValueError):
                     return "a frame cannot be decoded"
         _log.warning("there is no frame %s", path)
         return "no such frame"

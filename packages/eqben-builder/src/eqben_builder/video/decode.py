@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
+    from jaxtyping import UInt8
 
 #: A jump costs about as much as decoding this many frames: below that, reading on is quicker. A decoder that puts
 #: frames into another order has to be filled again after a jump.
@@ -29,7 +29,7 @@ class VideoFrame(NamedTuple):
     """One decoded frame: its time in seconds from the start of the video, and its picture, uint8 [height, width, 3]."""
 
     time: float
-    image: NDArray[np.uint8]
+    image: UInt8[np.ndarray, "h w 3"]
 
 
 def frames_at(path: str | os.PathLike[str], times: Sequence[float]) -> list[VideoFrame]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import PIL
 
-from eqben_builder.build.builder import Dropped, Made
+from eqben_builder.building.builder import Dropped, Made
 from eqben_builder.video.action_genome import av_version
 from eqben_builder.video.decode import VideoError, frames_at
 from eqben_builder.video.library import Library, evidence, read_annotations, seconds, shrunk

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
 
-from eqben_builder.build.evidence import pixel_change, token_edits
+from eqben_builder.building.evidence import pixel_change, token_edits
+from eqben_builder.formats.json_files import load_json
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from jaxtyping import UInt8
 
 ENDINGS = (".mp4", ".mkv", ".webm", ".avi", ".mov", ".m4v", ".flv", ".3gp")
 _YOUTUBE = 11
@@ -57,11 +57,7 @@ def read_annotations(path: Path) -> tuple[Any, str]:
     """
     if not path.is_file():
         raise FileNotFoundError(f"there is no annotation file {path}")
-    content = path.read_bytes()
-    try:
-        return json.loads(content), hashlib.sha256(content).hexdigest()
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}, line {error.lineno}: {error.msg}") from error
+    return load_json(path), hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def seconds(value: object, where: str, field: str) -> float:
@@ -71,7 +67,7 @@ def seconds(value: object, where: str, field: str) -> float:
     return float(value)
 
 
-def shrunk(image: NDArray[np.uint8], size: int | None) -> NDArray[np.uint8]:
+def shrunk(image: UInt8[np.ndarray, "h w 3"], size: int | None) -> UInt8[np.ndarray, "h w 3"]:
     """A picture whose shorter side has at most `size` pixels, by Lanczos; None leaves it as it is.
 
     Example:
@@ -86,6 +82,8 @@ def shrunk(image: NDArray[np.uint8], size: int | None) -> NDArray[np.uint8]:
     return np.array(Image.fromarray(image).resize(place, Image.Resampling.LANCZOS))
 
 
-def evidence(captions: tuple[str, str], images: tuple[NDArray[np.uint8], NDArray[np.uint8]]) -> dict[str, Any]:
+def evidence(
+    captions: tuple[str, str], images: tuple[UInt8[np.ndarray, "h w 3"], UInt8[np.ndarray, "h w 3"]]
+) -> dict[str, Any]:
     """What can be said of any pair of frames: the words and the pixels that differ."""
     return {"token_edits": token_edits(*captions), "pixels": pixel_change(*images)}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-Picture = NDArray[np.uint8]
+if TYPE_CHECKING:
+    from jaxtyping import Bool, UInt8
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,12 @@ class Made:
         licence: Where it is not the builder's.
     """
 
-    images: tuple[Picture, Picture]
+    images: tuple[UInt8[np.ndarray, "h w 3"], UInt8[np.ndarray, "h w 3"]]
     captions: tuple[str, str]
     aspect: str
     source: Mapping[str, Any] = field(default_factory=dict)
     certificate: Mapping[str, Any] = field(default_factory=dict)
-    mask: NDArray[np.bool_] | None = None
+    mask: Bool[np.ndarray, "h w"] | None = None
     licence: str | None = None
 
 

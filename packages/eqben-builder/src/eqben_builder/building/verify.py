@@ -13,14 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from eqben_builder.build.evidence import pixel_change, token_edits
-from eqben_builder.build.folder import JOURNAL, MANIFEST, PAIRS, file_digest, final_hash, read_manifest
-from eqben_builder.build.registry import certifier_of
+from eqben_builder.building.evidence import pixel_change, token_edits
+from eqben_builder.building.folder import JOURNAL, MANIFEST, PAIRS, file_digest, final_hash, read_manifest
+from eqben_builder.building.lock import LOCK
+from eqben_builder.building.registry import builder_of, certifier_of
+from eqben_builder.building.remaking import differences
 from eqben_builder.duplicates import near_duplicates, perceptual_hash
+from eqben_builder.pictures import decode
 from eqben_builder.records import PairRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
+
+    from eqben_builder.progress import Progress
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,13 @@ class Verification:
     failures: tuple[Failure, ...]
 
 
-def verify(folder: str | os.PathLike[str], *, progress: Callable[[int, int], None] | None = None) -> Verification:
+def verify(
+    folder: str | os.PathLike[str],
+    *,
+    render: int = 0,
+    seed: int | None = None,
+    progress: Progress | None = None,
+) -> Verification:
     """Check a whole build folder again, believing nothing that it says of itself.
 
     Every file has the hash that the manifest gives and no file is missing or too many; the hash over everything, the
@@ -57,16 +68,22 @@ def verify(folder: str | os.PathLike[str], *, progress: Callable[[int, int], Non
 
     Args:
         folder: What `build` wrote.
-        progress: Called with the number of pairs checked and of all pairs.
+        render: So many pairs, drawn at random, are made anew from the manifest's parameters and compared: scenes,
+            captions and pictures. That finds pictures that were exchanged along with their hashes, and edited
+            parameters. At least 0; only of "micro" and "kubric" without a folder of meshes.
+        seed: Of that draw; by default another draw each time.
+        progress: Called with "pairs", the number of pairs checked and of all pairs.
 
     Returns:
         The failures, none where everything holds.
 
     Raises:
         FileNotFoundError: The folder holds no manifest.
-        ValueError: A manifest that cannot be read.
+        ValueError: A manifest that cannot be read; `render` below 0, or of a subset that cannot be made again.
     """
     root = Path(folder)
+    if render < 0:
+        raise ValueError(f"render = {render!r}, expected at least 0")
     manifest = read_manifest(root)
     if manifest is None:
         raise FileNotFoundError(f"{root} is no build folder: it holds no {MANIFEST}")
@@ -87,7 +104,10 @@ def verify(folder: str | os.PathLike[str], *, progress: Callable[[int, int], Non
         failures += found
         certified += not found and certifier_of(record.subset) is not None
         if progress is not None:
-            progress(number + 1, len(records))
+            progress("pairs", number + 1, len(records))
+    if render:
+        again = differences(manifest, records, lambda record: _pictures(root, record)[:2], render, seed)
+        failures += [Failure(*found) for found in again]
     bits = manifest.get("duplicate_bits")
     if isinstance(bits, int):
         for earlier, later in near_duplicates(hashes, bits):
@@ -103,7 +123,11 @@ def _manifest_failures(root: Path, manifest: dict[str, Any]) -> Iterator[Failure
     if not isinstance(files, dict):
         yield Failure(MANIFEST, "files", f"expected an object, found {type(files).__name__}")
         return
-    there = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()} - {MANIFEST, JOURNAL}
+    there = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()} - {
+        MANIFEST,
+        JOURNAL,
+        LOCK,
+    }
     for path in sorted({*files, *there}):
         if path not in there:
             yield Failure(path, "files", "is missing")
@@ -123,7 +147,7 @@ def _records(root: Path) -> tuple[list[PairRecord], list[Failure]]:
         where = f"{PAIRS}, line {number}"
         try:
             record = PairRecord.from_dict(json.loads(line), where=where)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             failures.append(Failure(where, "record", str(error).removeprefix(f"{where}: ")))
             continue
         records.append(record)
@@ -141,6 +165,15 @@ def _count_failures(manifest: dict[str, Any], records: list[PairRecord]) -> Iter
     if not isinstance(said, dict) or {k: v for k, v in said.items() if v} != dict(counts):
         yield Failure(MANIFEST, "counts", f"says {said}, the rows are {dict(counts)}")
     subsets = str(manifest.get("subset")).split("+")
+    licences = manifest.get("licences")
+    for subset in subsets:
+        # What is made and not taken from elsewhere has its builder's licence, whoever writes another into a row.
+        due = getattr(builder_of(subset), "licence", None) if subset in ("micro", "kubric") else None
+        for record in records if due is not None else ():
+            if record.subset == subset and record.licence != due:
+                yield Failure(record.id, "licence", f"is {record.licence!r}, that of {subset!r} is {due!r}")
+        if due is not None and (not isinstance(licences, list) or due not in licences):
+            yield Failure(MANIFEST, "licences", f"are {licences!r}, without {due!r}")
     for record in records:
         if record.subset not in subsets:
             yield Failure(record.id, "record", f"is of {record.subset!r} in a build of {manifest.get('subset')!r}")
@@ -149,8 +182,7 @@ def _count_failures(manifest: dict[str, Any], records: list[PairRecord]) -> Iter
 def _pictures(root: Path, record: PairRecord) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.bool_] | None]:
     pictures = []
     for path in (record.image0, record.image1):
-        with Image.open(root / path) as image:
-            pictures.append(np.asarray(image.convert("RGB")))
+        pictures.append(decode(root / path))
     if pictures[0].shape != pictures[1].shape:
         raise ValueError(f"the pictures' sizes are {pictures[0].shape[:2]} and {pictures[1].shape[:2]}")
     name = record.certificate.get("mask")

@@ -67,9 +67,21 @@ def write_atomically(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)
+        settle(path.parent, deep=False)
     except OSError:
         partial.unlink(missing_ok=True)
         raise
+
+
+def settle(folder: Path, *, deep: bool = True) -> None:
+    """Have the disk hold what was written: every file and folder below, or the folder's own entries alone."""
+    places = [folder, *folder.rglob("*")] if deep else [folder]
+    for place in places:
+        handle = os.open(place, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:
@@ -82,8 +94,8 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+        manifest = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: {error}") from error
     if not isinstance(manifest, dict) or manifest.get("schema") != SCHEMA:
         found = manifest.get("schema") if isinstance(manifest, dict) else type(manifest).__name__
@@ -114,7 +126,7 @@ def read_records(folder: str | os.PathLike[str]) -> Iterator[PairRecord]:
             where = f"{path}, line {number}"
             try:
                 row = json.loads(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise ValueError(f"{where}: {error}") from error
             yield PairRecord.from_dict(row, where=where)
 
@@ -213,6 +225,8 @@ class Ledger:
             for path in sorted((self.folder / kind).rglob("*")):
                 if path.is_file() and path.relative_to(self.folder).as_posix() not in named:
                     path.unlink()
+        # Only what cannot be lost any more is called complete.
+        settle(self.folder)
         write_atomically(self.folder / MANIFEST, f"{json.dumps(manifest, indent=1)}\n".encode())
         (self.folder / JOURNAL).unlink(missing_ok=True)
 

@@ -8,14 +8,15 @@ import os
 import platform
 import shutil
 import time
-from collections import Counter, deque
-from dataclasses import dataclass, replace
+from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eqben_builder.__about__ import __version__
-from eqben_builder.build.builder import Builder, Dropped
-from eqben_builder.build.folder import (
+from eqben_builder.building.builder import Builder, Dropped
+from eqben_builder.building.folder import (
+    JOURNAL,
     MANIFEST,
     PAIRS,
     SCHEMA,
@@ -27,17 +28,17 @@ from eqben_builder.build.folder import (
     read_manifest,
     write_atomically,
 )
-from eqben_builder.build.pool import Finished, Pool
+from eqben_builder.building.lock import LOCK, FolderBusyError, sole_writer
+from eqben_builder.building.pool import Finished, Pool
+from eqben_builder.building.status import BuildStatus, Clock
 from eqben_builder.duplicates import PairHashes
 from eqben_builder.records import PairRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-#: Jobs and seconds after which the first estimate is given.
-_SAMPLES, _SAMPLE_SECONDS = 24, 2.0
-#: Seconds of the recent past from which the time left is told: a machine gets other work, and loses it again.
-_RECENT = 120.0
+    from eqben_builder.progress import Progress
+
 #: So many jobs in a row that add nothing to an aspect mean that there is nothing more to add.
 _PATIENCE = 200
 #: A file takes whole blocks of the disk; a pair's rows in `pairs.jsonl` and the journal take about so many bytes.
@@ -52,38 +53,14 @@ class DiskFullError(OSError):
         return str(self.strerror)
 
 
-@dataclass(frozen=True)
-class Progress:
-    """How far a build is.
-
-    Args:
-        done: Jobs of a finite builder, or pairs of an endless one, that are finished.
-        total: Of those, how many there will be.
-        pairs: Pairs kept so far.
-        dropped: Pairs dropped so far.
-        bytes: Size of what is written.
-        seconds: Time spent by this process.
-        seconds_left: Estimate, or None before the first few jobs are timed.
-        bytes_total: Estimate of the size at the end, or None.
-    """
-
-    done: int
-    total: int
-    pairs: int
-    dropped: int
-    bytes: int
-    seconds: float
-    seconds_left: float | None = None
-    bytes_total: int | None = None
-
-
 def build(
     builder: Builder,
     folder: str | os.PathLike[str],
     *,
     pairs: int | None = None,
     workers: int = 1,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Progress | None = None,
+    observe: Callable[[BuildStatus], None] | None = None,
 ) -> dict[str, Any]:
     """Build a folder of pairs, or continue one.
 
@@ -93,7 +70,8 @@ def build(
             left as it is.
         pairs: Pairs of each aspect, at least 1; None for all that a finite builder gives.
         workers: Processes; they do not change a byte.
-        progress: Called after each job.
+        progress: Called after each job with "pairs", or "jobs" of a finite builder.
+        observe: Called after each job with the `BuildStatus`, which holds the estimates of time and size.
 
     Returns:
         The manifest: schema, subset, parameters, versions, licences, SHA-256 of every file, counts for each aspect,
@@ -102,6 +80,7 @@ def build(
     Raises:
         ValueError: No number of pairs for an endless builder; a folder of another build, with the field that differs;
             parameters that make too few different pairs possible.
+        FolderBusyError: Another process builds into this folder; with its number.
         DiskFullError: How much is free and how much is missing.
 
     Source:
@@ -113,31 +92,36 @@ def build(
         raise ValueError(f"pairs = {pairs!r}, expected at least 1")
     target = Path(folder)
     head = _head(builder, pairs)
-    found = read_manifest(target)
-    if found is not None:
-        _same_build(target, found, head)
-        if found["complete"]:
-            return found
-    elif target.exists() and any(target.iterdir()):
-        raise ValueError(f"{target} is not empty and holds no {MANIFEST}: give a new folder")
+    if (whole := _whole_build(target, head)) is not None:
+        _clear(target)
+        return whole
     target.mkdir(parents=True, exist_ok=True)
-    if found is None:
-        write_atomically(target / MANIFEST, _json(head | {"complete": False}))
-    state = _State(builder, target, pairs, progress)
-    try:
-        state.run(workers)
-        return state.finish(head)
-    finally:
-        state.ledger.close()
+    with sole_writer(target / LOCK, target):
+        # Again, now that nobody else writes: another process may just have finished it.
+        if (whole := _whole_build(target, head)) is not None:
+            return whole
+        if not (target / MANIFEST).exists():
+            write_atomically(target / MANIFEST, _json(head | {"complete": False}))
+        state = _State(builder, target, pairs, progress, observe)
+        try:
+            state.run(workers)
+            return state.finish(head)
+        finally:
+            state.ledger.close()
 
 
 class _State:
     """One process's part of a build: what is kept, and what that means for the next job."""
 
     def __init__(
-        self, builder: Builder, folder: Path, pairs: int | None, progress: Callable[[Progress], None] | None
+        self,
+        builder: Builder,
+        folder: Path,
+        pairs: int | None,
+        progress: Progress | None,
+        observe: Callable[[BuildStatus], None] | None,
     ) -> None:
-        self.builder, self.pairs, self.report = builder, pairs, progress
+        self.builder, self.pairs, self.progress, self.observe = builder, pairs, progress, observe
         self.ledger = Ledger(folder)
         bits = builder.duplicate_bits
         self.hashes = None if bits is None else PairHashes(bits)
@@ -188,38 +172,29 @@ class _State:
 
     def run(self, workers: int) -> None:
         """Do the jobs that are left."""
-        start = time.perf_counter()
-        begun, bytes_begun, space_begun = 0, 0, 0
-        recent: deque[tuple[float, int]] = deque()
-        estimate: Progress | None = None
+        clock, space_begun, estimated = Clock(), self.space, False
         with Pool(self.builder, workers) as pool:
-            for finished in pool.results(self._jobs()):
+            for number, finished in enumerate(pool.results(self._jobs())):
                 if self.builder.count is None and self._full(self._aspect(finished.job)):
                     continue
-                self._commit(finished, estimate)
-                seconds, (done, total) = time.perf_counter() - start, self._position()
-                if not recent:
-                    # The clock of the estimate starts here: engines are loaded by now.
-                    begun, bytes_begun, space_begun = done, self.bytes, self.space
-                recent.append((seconds, done))
-                while len(recent) > _SAMPLES + 1 and seconds - recent[1][0] > _RECENT:
-                    recent.popleft()
-                now = Progress(done, total, sum(self.kept.values()), self.dropped.total(), self.bytes, seconds)
-                since, done_then = recent[0]
-                if len(recent) > _SAMPLES and seconds - since >= _SAMPLE_SECONDS and done > done_then:
-                    left = (total - done) / (done - begun)
-                    now = replace(
-                        now,
-                        seconds_left=(total - done) / (done - done_then) * (seconds - since),
-                        bytes_total=self.bytes + round(left * (self.bytes - bytes_begun)),
-                    )
-                    if estimate is None:
-                        self._check_disk(round(left * (self.space - space_begun)))
-                    estimate = now
-                if self.report is not None:
-                    self.report(now)
+                self._commit(finished, estimated)
+                if number == 0:
+                    space_begun = self.space
+                now = clock.estimate(self._status(clock))
+                if now.seconds_left is not None and not estimated:
+                    estimated = True
+                    self._check_disk(round(clock.left(now) * (self.space - space_begun)))
+                if self.observe is not None:
+                    self.observe(now)
+                if self.progress is not None:
+                    self.progress("pairs" if self.builder.count is None else "jobs", now.done, now.total)
                 if self._whole():
                     break
+
+    def _status(self, clock: Clock) -> BuildStatus:
+        done, total = self._position()
+        seconds = time.perf_counter() - clock.start
+        return BuildStatus(done, total, sum(self.kept.values()), self.dropped.total(), self.bytes, seconds)
 
     def _check_disk(self, needed: int) -> None:
         free = shutil.disk_usage(self.ledger.folder).free
@@ -230,7 +205,7 @@ class _State:
                 f"{_megabytes(needed - free)} are missing. What is finished is kept, and the same build continues",
             )
 
-    def _commit(self, finished: Finished, estimate: Progress | None) -> None:
+    def _commit(self, finished: Finished, estimated: bool) -> None:
         records: list[PairRecord] = []
         files: dict[str, bytes] = {}
         hashes: list[tuple[int, int]] = []
@@ -276,7 +251,7 @@ class _State:
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
-            raise self._disk_full(estimate) from error
+            raise self._disk_full(estimated) from error
         self._count(entry)
         if self.builder.count is None and self.barren[self._aspect(finished.job)] >= _PATIENCE:
             aspect = self._aspect(finished.job)
@@ -286,11 +261,11 @@ class _State:
                 f"{self.pairs} found, then {_PATIENCE} scenes in a row gave none ({reasons})"
             )
 
-    def _disk_full(self, estimate: Progress | None) -> DiskFullError:
+    def _disk_full(self, estimated: bool) -> DiskFullError:
         done, total = self._position()
         each = self.space / done if done else 0.0
         missing = max(0, round(each * (total - done)) - shutil.disk_usage(self.ledger.folder).free)
-        if estimate is None and not done:
+        if not estimated and not done:
             said = "before the first pair was written"
         else:
             pairs, size = sum(self.kept.values()), _megabytes(self.bytes)
@@ -329,6 +304,28 @@ def _head(builder: Builder, pairs: int | None) -> dict[str, Any]:
         "parameters": json.loads(json.dumps(builder.parameters())),
         "versions": {"eqben-builder": __version__, "python": platform.python_version(), **builder.versions()},
     }
+
+
+def _whole_build(folder: Path, head: dict[str, Any]) -> dict[str, Any] | None:
+    """The manifest of the build that was asked for, if it is whole; an error where the folder holds anything else."""
+    found = read_manifest(folder)
+    if found is not None:
+        _same_build(folder, found, head)
+        return found if found["complete"] else None
+    # A build that was killed at its very first file leaves these two and nothing else.
+    left = {LOCK, f"{MANIFEST}.partial"}
+    if folder.exists() and any(path.name not in left for path in folder.iterdir()):
+        raise ValueError(f"{folder} is not empty and holds no {MANIFEST}: give a new folder")
+    return None
+
+
+def _clear(folder: Path) -> None:
+    """Remove what a build that was killed after its last pair left in the whole folder."""
+    left = [folder / name for name in (JOURNAL, f"{MANIFEST}.partial", LOCK) if (folder / name).exists()]
+    if left:
+        with suppress(FolderBusyError), sole_writer(folder / LOCK, folder):
+            for path in left:
+                path.unlink(missing_ok=True)
 
 
 def _same_build(folder: Path, found: dict[str, Any], head: dict[str, Any]) -> None:

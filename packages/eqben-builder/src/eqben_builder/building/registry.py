@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from eqben_builder.build.builder import Builder
+    from eqben_builder.building.builder import Builder
 
 #: Subset -> "module:class" of its builder, whose keyword arguments are the command line's options.
 BUILDERS: dict[str, str] = {

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from PIL import Image
 
-from eqben_builder.build.builder import Builder, Dropped, Made
+from eqben_builder.building.builder import Builder, Dropped, Made
 from eqben_builder.duplicates import perceptual_hash
 
 if TYPE_CHECKING:

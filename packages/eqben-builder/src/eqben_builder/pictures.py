@@ -1,0 +1,131 @@
+"""The one way from a picture's bytes to RGB: what cannot be converted rightly is refused, by name."""
+
+from __future__ import annotations
+
+import io
+import math
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PIL import Image, ImageCms, ImageOps
+
+from eqben_builder.limits import within
+
+if TYPE_CHECKING:
+    from jaxtyping import UInt8
+
+_ALPHA = ("RGBA", "LA", "PA", "RGBa", "La")
+
+
+class PictureRefusedError(ValueError):
+    """A whole picture that is not read: too large, or of values that have no known form in RGB."""
+
+
+class AnimatedPictureWarning(UserWarning):
+    """An animation was given where a picture is expected: its first frame is used."""
+
+
+def decode(source: bytes | Path, name: str | None = None) -> UInt8[np.ndarray, "h w 3"]:
+    """One picture in 8-bit RGB, upright.
+
+    EXIF's orientation is applied; transparency lies over white; 16-bit grey is scaled to 8; floats in 0 to 1 or in 0 to
+    255 are scaled or rounded; CMYK goes through its own colour profile where it has one; of an animation the first
+    frame is taken, which an `AnimatedPictureWarning` says.
+
+    Args:
+        source: The file, or its bytes.
+        name: What messages call it; the file's path by default.
+
+    Returns:
+        uint8 [height, width, 3], red first.
+
+    Raises:
+        ValueError: No picture, a damaged one, more pixels than `EQBEN_MAX_PIXELS`, or values with no known scale.
+        FileNotFoundError: No such file.
+
+    Example:
+        >>> file = io.BytesIO()
+        >>> Image.new("RGBA", (2, 1), (255, 0, 0, 0)).save(file, "PNG")
+        >>> decode(file.getvalue())[0, 0].tolist()
+        [255, 255, 255]
+    """
+    called = name or (str(source) if isinstance(source, Path) else "a picture in memory")
+    # Pillow's own limit is a warning first; ours stands before the decoding, and the user's may lie above Pillow's.
+    Image.MAX_IMAGE_PIXELS = None
+    try:
+        with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source) as opened:
+            _check_size(opened.width * opened.height, called)
+            if getattr(opened, "is_animated", False) and opened.format != "MPO":
+                frames = getattr(opened, "n_frames", 2)
+                warnings.warn(AnimatedPictureWarning(f"{called} has {frames} frames: the first is used"), stacklevel=2)
+                opened.seek(0)
+            return np.array(_to_rgb(ImageOps.exif_transpose(opened), called))
+    except (FileNotFoundError, PictureRefusedError):
+        raise
+    except Exception as error:  # Pillow's readers raise errors of every kind over broken files
+        raise ValueError(f"{called} cannot be decoded: {error}") from error
+
+
+def _check_size(pixels: int, name: str) -> None:
+    try:
+        within(pixels, "pixels", name)
+    except ValueError as error:
+        raise PictureRefusedError(str(error)) from None
+
+
+def decode_array(stored: bytes, name: str) -> UInt8[np.ndarray, "h w 3"]:
+    """A uint8 picture [height, width, 3] in NumPy's own format, its size checked against its bytes beforehand.
+
+    Raises:
+        ValueError: No plain array, another type or shape, or a header that speaks of more than there is.
+
+    Example:
+        >>> file = io.BytesIO()
+        >>> np.save(file, np.zeros((2, 3, 3), np.uint8))
+        >>> decode_array(file.getvalue(), "a.npy").shape
+        (2, 3, 3)
+    """
+    file = io.BytesIO(stored)
+    try:
+        version = np.lib.format.read_magic(file)
+        read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
+        shape, fortran, dtype = read(file)
+    except Exception as error:  # NumPy parses the header as Python source, with that parser's errors
+        raise ValueError(f"{name} is no plain array: {error}") from error
+    if len(shape) != 3 or shape[2] != 3 or dtype != np.uint8:
+        raise ValueError(f"{name} is {dtype} {shape}, expected uint8 (height, width, 3)")
+    within(shape[0] * shape[1], "pixels", name)
+    left = stored[file.tell() :]
+    if math.prod(shape) != len(left):
+        raise ValueError(f"{name} is no plain array: {len(left)} bytes for the shape {shape}")
+    return np.frombuffer(left, np.uint8).reshape(shape, order="F" if fortran else "C")
+
+
+def _to_rgb(image: Image.Image, name: str) -> Image.Image:
+    if image.mode.startswith("I;16") or image.mode in ("I", "F"):
+        return _scaled(np.asarray(image), image.mode, name).convert("RGB")
+    if image.mode in _ALPHA or "transparency" in image.info:
+        solid = image.convert("RGBA")
+        white = Image.new("RGBA", solid.size, (255, 255, 255, 255))
+        return Image.alpha_composite(white, solid).convert("RGB")
+    if image.mode == "CMYK" and (profile := image.info.get("icc_profile")):
+        own = ImageCms.ImageCmsProfile(io.BytesIO(profile))
+        made: Any = ImageCms.profileToProfile(image, own, ImageCms.createProfile("sRGB"), outputMode="RGB")
+        assert isinstance(made, Image.Image)
+        return made
+    if image.mode not in ("RGB", "L", "1", "P", "CMYK", "YCbCr", "HSV"):
+        raise PictureRefusedError(f"{name} has pixels of the kind {image.mode}, which have no known form in RGB")
+    return image.convert("RGB")
+
+
+def _scaled(values: np.ndarray[Any, Any], mode: str, name: str) -> Image.Image:
+    low, high = float(values.min()), float(values.max())  # NaN makes both NaN
+    top = 255 if mode == "F" else 65535
+    if not (low >= 0 and high <= top):
+        expected = "0 to 1 or 0 to 255" if mode == "F" else "0 to 65535"
+        raise PictureRefusedError(f"{name} has values from {low:g} to {high:g}, expected {expected}")
+    factor = 1 / 257 if mode != "F" else 255.0 if high <= 1 else 1.0
+    scaled = values.astype(np.float64) * factor
+    return Image.fromarray(np.rint(scaled).astype(np.uint8))

@@ -1,0 +1,45 @@
+"""Compositional suites from their original files: questions, measures, blind lines, averages, published scores."""
+
+from eqben_builder.suites.blind import Difference, blind_outcomes, paired_difference
+from eqben_builder.suites.features import Features, Similarities, encode_rows, similarities
+from eqben_builder.suites.micro import micro_gallery, micro_suite
+from eqben_builder.suites.outcomes import Outcome, outcomes_of
+from eqben_builder.suites.published import Published, published_scores, published_table
+from eqben_builder.suites.registry import SUITES
+from eqben_builder.suites.retrieval import Gallery, Positives, RetrievalScores, read_gallery, retrieval_scores
+from eqben_builder.suites.row import Shape, SuiteRow
+from eqben_builder.suites.suite import Average, Pooled, Suite, SuiteData, read_suite
+from eqben_builder.suites.table import SuiteLine, SuiteTable, suite_table
+
+__all__ = [
+    "SUITES",
+    "Average",
+    "Difference",
+    "Features",
+    "Gallery",
+    "Outcome",
+    "Pooled",
+    "Positives",
+    "Published",
+    "RetrievalScores",
+    "Shape",
+    "Similarities",
+    "Suite",
+    "SuiteData",
+    "SuiteLine",
+    "SuiteRow",
+    "SuiteTable",
+    "blind_outcomes",
+    "encode_rows",
+    "micro_gallery",
+    "micro_suite",
+    "outcomes_of",
+    "paired_difference",
+    "published_scores",
+    "published_table",
+    "read_gallery",
+    "read_suite",
+    "retrieval_scores",
+    "similarities",
+    "suite_table",
+]

@@ -1,0 +1,193 @@
+"""What a model reaches that never looks at a picture: the shorter caption, a bigram model, a user's own."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from eqben_builder.suites.outcomes import Outcome, folds_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from eqben_builder.scoring.blind import TextScorer
+    from eqben_builder.suites.row import SuiteRow
+
+_WORD = re.compile(r"\w+|[^\w\s]")
+_DISCOUNT = 0.75
+
+
+class Difference(NamedTuple):
+    """How much better one is than another on the same questions.
+
+    value: Difference of the means; low and high: its interval.
+    p: Two-sided, of flipping the signs of whole clusters at random.
+    """
+
+    value: float
+    low: float
+    high: float
+    p: float
+
+
+def blind_outcomes(
+    rows: Sequence[SuiteRow], scorers: Mapping[str, TextScorer] | None = None, *, seed: int = 0
+) -> dict[str, Outcome]:
+    """Each blind line's outcomes on the questions that captions alone could answer.
+
+    These are questions with wrong captions: of two pictures' own captions both are true, and a wrong picture changes no
+    word, so that a blind model gets nothing there. "shorter": the caption of fewer characters is taken. "bigram": two
+    bigram models are learnt, of the right and of the wrong captions of the other folds' pictures; the caption that is
+    likeliest to be a right one is taken. A scorer of your own: the caption that it scores highest. A tie is wrong.
+    Statements: "bigram" says true where that is likelier.
+
+    Args:
+        rows: Of one suite.
+        scorers: Name -> something that scores captions alone, such as a language model's likelihood.
+        seed: Of the folds.
+
+    Returns:
+        Line -> `Outcome`; nothing where no question qualifies.
+
+    Raises:
+        ValueError: A scorer that gives another number of scores, or one that is not finite.
+
+    Example:
+        >>> from eqben_builder.formats import Picture
+        >>> from eqben_builder.suites import SuiteRow
+        >>> rows = [SuiteRow(f"{k}", "s", "captions", (Picture(content=b""),), ("a cup", "a cup and a hat"), f"{k}")
+        ...     for k in range(10)]
+        >>> {name: float(one.right.mean()) for name, one in blind_outcomes(rows).items()}
+        {'shorter': 1.0, 'bigram': 1.0}
+
+    Source:
+        SugarCrepe asks the question with Vera and a grammar model; the two lines are ours, for they need no download.
+    """
+    asked = [k for k, row in enumerate(rows) if row.shape in ("captions", "paraphrases", "statement")]
+    if not asked:
+        return {}
+    choices = [k for k in asked if rows[k].shape != "statement"]
+    texts = [text for k in asked for text in rows[k].captions]
+    at = np.cumsum([0, *(len(rows[k].captions) for k in asked)])
+    lines = {}
+    if choices:
+        lines["shorter"] = np.array([-float(len(text)) for text in texts])
+    lines["bigram"] = _bigram([rows[k] for k in asked], texts, at, seed)
+    for name, scorer in (scorers or {}).items():
+        scores = np.asarray(scorer(texts), dtype=np.float64)
+        if scores.shape != (len(texts),) or not np.isfinite(scores).all():
+            raise ValueError(f"{name} gave {scores.shape} scores for {len(texts)} captions, or one is not finite")
+        lines[name] = scores
+    found = {}
+    for name, scores in lines.items():
+        entries = []
+        for k, begin, end in zip(asked, at, at[1:], strict=False):
+            row, s = rows[k], scores[begin:end]
+            if row.shape == "statement":
+                if name == "bigram":
+                    entries.append((k, float((s[0] > 0) == row.label), False))
+                continue
+            right = s[:-1].min() > s[-1] if row.shape == "paraphrases" else s[0] > s[1:].max()
+            entries.append((k, float(right), bool((s[0] == s[1:]).any())))
+        places, right_, tied = zip(*entries, strict=True)
+        found[name] = Outcome(
+            np.array(places, np.intp), np.array(right_), np.array(tied, bool), np.full(len(places), np.nan)
+        )
+    return found
+
+
+def _bigram(rows: Sequence[SuiteRow], texts: list[str], at: NDArray[np.intp], seed: int) -> NDArray[np.float64]:
+    """Mean log-ratio a word of each text under right and under wrong captions of the other folds.
+
+    p(w | v) = max(c(vw) - D, 0) / c(v) + D t(v) / c(v) p(w), and p(w) = (c(w) + 1) / (N + V + 1); all counts are taken
+    once, and a fold's own are subtracted.
+    """
+    ids: dict[str, int] = {}
+    words = [np.array([ids.setdefault(word, len(ids) + 2) for word in _WORD.findall(text.lower())]) for text in texts]
+    size = len(ids) + 2  # 0 begins a text and 1 ends it
+    lengths = np.array([len(one) + 1 for one in words])
+    owner = np.repeat(np.arange(len(texts)), lengths)
+    first = np.concatenate([np.concatenate(([0], one)) for one in words]).astype(np.int64)
+    second = np.concatenate([np.concatenate((one, [1])) for one in words]).astype(np.int64)
+    fold_of_row = folds_of([row.cluster for row in rows], seed)
+    fold = np.repeat(fold_of_row, np.diff(at))[owner]
+    right = np.concatenate([_right(row) for row in rows])[owner]
+    pairs, pair = np.unique(first * size + second, return_inverse=True)
+    folds = int(fold_of_row.max()) + 1
+    scores = np.zeros(len(texts))
+    for sign, side in ((1.0, right), (-1.0, ~right)):
+        counts = _counts(pair[side], fold[side], len(pairs), folds)
+        word_counts = _counts(second[side], fold[side], size, folds)
+        before = _counts(first[side], fold[side], size, folds)
+        for k in range(folds):
+            c = counts.sum(0) - counts[k] if folds > 1 else counts[0]
+            w = word_counts.sum(0) - word_counts[k] if folds > 1 else word_counts[0]
+            b = before.sum(0) - before[k] if folds > 1 else before[0]
+            followers = np.bincount(pairs[c > 0] // size, minlength=size)
+            inside = fold == k
+            v, u = first[inside], second[inside]
+            plain = (w[u] + 1) / (w.sum() + np.count_nonzero(w) + 1)
+            seen = np.maximum(b[v], 1)
+            smooth = np.maximum(c[pair[inside]] - _DISCOUNT, 0) / seen + _DISCOUNT * followers[v] / seen * plain
+            logs = np.log(np.where(b[v] > 0, smooth, plain))
+            scores += sign * np.bincount(owner[inside], logs, minlength=len(texts))
+    ratio: NDArray[np.float64] = scores / lengths
+    return ratio
+
+
+def _right(row: SuiteRow) -> NDArray[np.bool_]:
+    if row.shape == "statement":
+        return np.array([bool(row.label)])
+    count = len(row.captions)
+    return np.arange(count) < (count - 1 if row.shape == "paraphrases" else 1)
+
+
+def _counts(values: NDArray[np.int64], fold: NDArray[np.intp], size: int, folds: int) -> NDArray[np.int64]:
+    return np.bincount(fold * size + values, minlength=folds * size).reshape(folds, size)
+
+
+def paired_difference(
+    one: NDArray[np.float64],
+    other: NDArray[np.float64],
+    clusters: Sequence[str],
+    *,
+    level: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> Difference:
+    """Whether one line is right more often than another, on the same questions; pictures' questions go together.
+
+    Args:
+        one: [n] outcomes.
+        other: [n] outcomes of the same questions.
+        clusters: [n] names of what questions share.
+        level: Of the interval, in (0, 1).
+        resamples: Of the bootstrap and of the flips, at least 1.
+        seed: Of both.
+
+    Raises:
+        ValueError: Lengths that differ, or no questions.
+
+    Example:
+        >>> found = paired_difference(np.ones(8), np.zeros(8), list("abcdefgh"))
+        >>> found.value, found.p < 0.05
+        (1.0, True)
+    """
+    if not len(one) == len(other) == len(clusters) or not len(one):
+        raise ValueError(f"{len(one)}, {len(other)} outcomes and {len(clusters)} clusters: expected as many, and some")
+    names, at = np.unique(np.asarray(clusters), return_inverse=True)
+    sums = np.bincount(at, np.asarray(one) - np.asarray(other), minlength=len(names))
+    sizes = np.bincount(at, minlength=len(names)).astype(np.float64)
+    rng = np.random.default_rng(seed)
+    flips, draws = np.empty(resamples), np.empty(resamples)
+    for k in range(resamples):
+        flips[k] = abs((sums * rng.choice((-1.0, 1.0), len(names))).sum())
+        counts = np.bincount(rng.integers(0, len(names), len(names)), minlength=len(names))
+        draws[k] = counts @ sums / (counts @ sizes)
+    low, high = np.quantile(draws, ((1 - level) / 2, (1 + level) / 2)).tolist()
+    p = (1 + np.count_nonzero(flips >= abs(sums.sum()) - 1e-9)) / (1 + resamples)
+    return Difference(float(sums.sum() / sizes.sum()), low, high, float(p))

@@ -1,0 +1,239 @@
+"""Readers of suites with one picture, its caption and wrong captions."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from eqben_builder.formats.json_files import load_json
+from eqben_builder.suites.files import Files, field_of, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from eqben_builder.suites.row import SuiteRow
+
+SUGARCREPE = ("replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "add_obj", "add_att")
+ARO = ("vg_relation", "vg_attribution", "coco_order", "flickr30k_order")
+VALSE = {
+    "existence": "existence", "plurals": "plurals", "counting-hard": "counting_hard",
+    "counting-small-quant": "counting_small_quant", "counting-adversarial": "counting_adversarial",
+    "relations": "relations", "action-replacement": "action_replacement", "actant-swap": "actant_swap",
+    "coreference-standard": "coreference_standard", "coreference-hard": "coreference_hard", "foil-it": "foil_it",
+}  # fmt: skip
+WHATSUP = {
+    "a": "controlled_images_dataset.json", "b": "controlled_clevr_dataset.json", "coco_one": "coco_qa_one_obj.json",
+    "coco_two": "coco_qa_two_obj.json", "vg_one": "vg_qa_one_obj.json", "vg_two": "vg_qa_two_obj.json",
+}  # fmt: skip
+NUMBERS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+#: VALSE scores rows that at least so many of three annotators found right.
+VALSE_VOTES = 2
+#: The official scorer reads no further in a file of VL-CheckList.
+CHECKLIST_ROWS = 1000
+#: Most common roots of Visual Genome's pictures.
+_GENOME = ("{}", "VG_100K/{}", "VG_100K_2/{}", "images/{}", "vg/VG_100K/{}", "vg/VG_100K_2/{}")
+
+
+def sugarcrepe(files: Files) -> Iterator[SuiteRow]:
+    """SugarCrepe's `data/SUBSET.json`: objects by key, with filename, caption and negative_caption."""
+    for subset in SUGARCREPE:
+        for where, key, row in files.json(f"data/{subset}.json", f"{subset}.json", kind=dict):
+            name = text_of(row, "filename", where)
+            captions = [text_of(row, name_, where) for name_ in ("caption", "negative_caption")]
+            yield from files.row(f"{subset}/{key}", subset, "captions", [_coco(files, name)], captions, name)
+
+
+def aro(files: Files) -> Iterator[SuiteRow]:
+    """ARO's two Visual Genome files, and the two orders in a stored draw or in MTEB's frozen parquet."""
+    for subset, name, grouped in (
+        ("vg_relation", "visual_genome_relation.json", "relation_name"),
+        ("vg_attribution", "visual_genome_attribution.json", "attributes"),
+    ):
+        for where, number, row in files.json(name, f"data/{name}", kind=list):
+            place = text_of(row, "image_path", where)
+            box = [field_of(row, f"bbox_{side}", where) for side in "xywh"]
+            captions = [text_of(row, name_, where) for name_ in ("true_caption", "false_caption")]
+            given = field_of(row, grouped, where)
+            group = "_".join(map(str, given)) if isinstance(given, list) else str(given)
+            picture = files.picture(*(form.format(place) for form in _GENOME), box=box)
+            yield from files.row(f"{subset}/{number}", subset, "captions", [picture], captions, place, group=group)
+    for subset in ARO[2:]:
+        yield from _order(files, subset)
+
+
+def _order(files: Files, subset: str) -> Iterator[SuiteRow]:
+    """A stored draw: `[{"image": "val2014/…jpg", "captions": [true, four shuffled ones]}]`."""
+    if not files.there(f"{subset}.json", f"data/{subset}.json"):
+        files.notes.append(
+            f"{subset}: left out: its captions are shuffled when ARO is run and not published; store a draw as "
+            f'{subset}.json: [{{"image": …, "captions": [true, shuffled, …]}}]'
+        )
+        return
+    for where, number, row in files.json(f"{subset}.json", f"data/{subset}.json", kind=list):
+        place = text_of(row, "image", where)
+        captions = field_of(row, "captions", where)
+        if not isinstance(captions, list) or len(captions) < 2 or not all(isinstance(one, str) for one in captions):
+            raise ValueError(f"{where}: field 'captions' should be a list of texts, the true one first")
+        base = PurePosixPath(place).name
+        picture = files.picture(place, f"val2014/{base}", f"flickr30k-images/{base}")
+        yield from files.row(f"{subset}/{number}", subset, "captions", [picture], captions, place)
+
+
+def crepe(files: Files) -> Iterator[SuiteRow]:
+    """CREPE's CSV files in their zips or unpacked; crops of Visual Genome, negatives as a Python list in a text."""
+    found = 0
+    for name, rows in files.tables("*vg_hard_negs_*.csv"):
+        if name.endswith("_all.csv"):
+            continue
+        found += 1
+        stem = name.removesuffix(".csv")
+        for number, row in enumerate(rows):
+            where = f"{name}, line {number + 2}"
+            columns = {"hard_negs": stem} | {f"valid_hard_negs_{kind}": f"{stem}/{kind}" for kind in _KINDS}
+            for column, subset in columns.items():
+                if row.get(column):
+                    yield from _crepe_row(files, row, column, _crepe_name(subset), number, where)
+    if not found:
+        raise FileNotFoundError(f"{files.own} holds no *vg_hard_negs_*.csv, unpacked or in a zip file")
+
+
+_KINDS = ("atom", "comp", "combined")
+
+
+def _crepe_name(stem: str) -> str:
+    """As "prod/atom/4" or "syst/unseen/laion/comp"."""
+    productive = re.fullmatch(r"prod_vg_hard_negs_(\w+)_complexity_(\d+)", stem)
+    if productive:
+        return f"prod/{productive[1]}/{productive[2]}"
+    systematic = re.fullmatch(r"syst_vg_hard_negs_(seen|unseen)_compounds_in_(\w+)/(\w+)", stem)
+    return f"syst/{systematic[1]}/{systematic[2]}/{systematic[3]}" if systematic else stem
+
+
+def _crepe_row(
+    files: Files, row: dict[str, str], column: str, subset: str, number: int, where: str
+) -> Iterator[SuiteRow]:
+    missing = [name for name in ("image_id", "caption", "x", "y", "width", "height") if not row.get(name)]
+    if missing:
+        raise ValueError(f"{where}: no column {missing[0]!r}; there are {', '.join(row)}")
+    name = f"{row['image_id']}.jpg"
+    box = [float(row[key]) for key in ("x", "y", "width", "height")]
+    picture = files.picture(*(form.format(name) for form in _GENOME), box=box)
+    captions = [row["caption"], *_listed(row[column], f"{where}, column {column!r}")]
+    yield from files.row(f"{subset}/{number}", subset, "captions", [picture], captions, name)
+
+
+def _listed(text: str, where: str) -> list[str]:
+    """A Python list of texts, as text; read as a literal and never run."""
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
+        raise ValueError(f"{where} should be a list of texts, found {text[:60]!r}") from error
+    if not isinstance(value, list) or not value or not all(isinstance(one, str) for one in value):
+        raise ValueError(f"{where} should be a list of texts, found {text[:60]!r}")
+    return value
+
+
+def valse(files: Files) -> Iterator[SuiteRow]:
+    """VALSE's eleven files; rows that fewer than two of three annotators found right are left out and counted."""
+    for stem, subset in VALSE.items():
+        refused = 0
+        for where, key, row in files.json(f"data/{stem}.json", f"{stem}.json", kind=dict):
+            votes = (row.get("mturk") or {}).get("caption", VALSE_VOTES) if isinstance(row, dict) else 0
+            if votes < VALSE_VOTES:
+                refused += 1
+                continue
+            name = text_of(row, "image_file", where)
+            captions = [text_of(row, name_, where) for name_ in ("caption", "foil")]
+            folders = ("", "images/", f"images/{stem}/", "val2017/", "val2014/", "train2014/", "VG_100K/")
+            picture = files.picture(*(folder + name for folder in folders))
+            yield from files.row(f"{subset}/{key}", subset, "captions", [picture], captions, name)
+        if refused:
+            files.notes.append(f"{subset}: {refused} rows that annotators did not confirm are left out, as VALSE does")
+
+
+_SETTING = re.compile(r'^\s*(ANNO_PATH|IMG_ROOT)\s*:\s*"?([^"\n]*?)"?\s*$', re.MULTILINE)
+
+
+def checklist(files: Files) -> Iterator[SuiteRow]:
+    """VL-CheckList: `corpus/v1/**.yaml` name a JSON of [picture, POS and NEG] and an image root; 1,000 rows of each."""
+    corpus = sorted((files.own / "corpus" / "v1").rglob("*.yaml"))
+    if not corpus:
+        raise FileNotFoundError(f"{files.own} holds no corpus/v1/**/*.yaml")
+    for path in corpus:
+        said = dict(_SETTING.findall(path.read_text("utf-8")))
+        if not {"ANNO_PATH", "IMG_ROOT"} <= set(said):
+            raise ValueError(f"{path}: expected ANNO_PATH and IMG_ROOT, found {', '.join(said) or 'neither'}")
+        subset = path.relative_to(files.own / "corpus" / "v1").with_suffix("").as_posix()
+        yield from _checklist_file(files, said["ANNO_PATH"], said["IMG_ROOT"], subset)
+
+
+def _checklist_file(files: Files, name: str, images: str, subset: str) -> Iterator[SuiteRow]:
+    rows = load_json(files.find(name))
+    for number, entry in enumerate(rows[:CHECKLIST_ROWS]):
+        where = f"{name}, row {number}"
+        if not isinstance(entry, list) or len(entry) != 2:
+            raise ValueError(f"{where}: expected [picture, texts], found {str(entry)[:60]}")
+        positive, negative = (field_of(entry[1], key, where)[0] for key in ("POS", "NEG"))
+        place = images.rstrip("/") + "/" + entry[0]
+        picture = files.picture(place, f"images/{place}", entry[0])
+        yield from files.row(f"{subset}/{number}", subset, "captions", [picture], [positive, negative], entry[0])
+    if not rows:
+        files.notes.append(f"{subset}: {name} is an empty list, as published")
+
+
+def whatsup(files: Files) -> Iterator[SuiteRow]:
+    """What'sUp's controlled pictures A and B (four captions), and COCO and GQA of one or two objects (two captions)."""
+    for subset, name in WHATSUP.items():
+        for where, number, row in files.json(name, f"data/{name}", kind=list):
+            if subset in "ab":
+                place = "/".join(PurePosixPath(text_of(row, "image_path", where)).parts[-2:])
+                captions = field_of(row, "caption_options", where)
+                sets = _placed(place, subset)
+            else:
+                if not isinstance(row, list) or len(row) != 3:
+                    raise ValueError(f"{where}: expected [id, right caption, wrong caption], found {str(row)[:60]}")
+                place = f"val2017/{int(row[0]):012d}.jpg" if subset.startswith("coco") else f"vg_images/{row[0]}.jpg"
+                captions, sets = row[1:], {}
+            picture = files.picture(place, f"data/{place}")
+            yield from files.row(f"{subset}/{number}", subset, "captions", [picture], captions, place, sets=sets)
+
+
+def _placed(place: str, subset: str) -> dict[str, str]:
+    """The pair (left and right, or the two others) and the set of four that a controlled picture belongs to."""
+    stem = Path(place).stem
+    found = re.fullmatch(r"(.+?)_(left_of|right_of|on|under|in-front_of|behind)_(.+)", stem)
+    if found is None:
+        return {}
+    both = f"{subset}: {found[1]} {found[3]}"
+    sideways = found[2] in ("left_of", "right_of")
+    return {"pair": f"{both} {'sideways' if sideways else 'other'}", "set of four": both}
+
+
+def countbench(files: Files) -> Iterator[SuiteRow]:
+    """CountBench: the caption against the eight with another number word in its place.
+
+    Pictures are links: those that were fetched lie in `images/`, named by the row's number or the link's last part.
+    """
+    for where, number, row in files.json("CountBench.json", kind=list):
+        caption, count = text_of(row, "text", where), field_of(row, "number", where)
+        if not isinstance(count, int) or not 2 <= count <= 10:
+            raise ValueError(f"{where}: field 'number' should be 2 to 10, found {count!r}")
+        word = re.compile(rf"\b{NUMBERS[count - 2]}\b", re.IGNORECASE)
+        if not word.search(caption):
+            raise ValueError(f"{where}: field 'text' does not hold the word {NUMBERS[count - 2]!r}: {caption!r}")
+        others = [_renumbered(caption, word, other) for other in NUMBERS]
+        captions = [caption, *(text for k, text in enumerate(others) if k != count - 2)]
+        link = text_of(row, "image_url", where)
+        named = [f"images/{number}{ending}" for ending in (".jpg", ".png", ".webp")]
+        picture = files.picture(*named, f"images/{PurePosixPath(link.split('?')[0]).name}")
+        yield from files.row(str(number), str(count), "captions", [picture], captions, link)
+
+
+def _renumbered(caption: str, word: re.Pattern[str], other: str) -> str:
+    return word.sub(lambda found: other.capitalize() if found[0][0].isupper() else other, caption)
+
+
+def _coco(files: Files, name: str) -> Any:
+    return files.picture(f"val2017/{name}", name, f"images/{name}")

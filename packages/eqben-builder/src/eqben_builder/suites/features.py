@@ -1,0 +1,135 @@
+"""Features of every picture and caption of a suite, each encoded once, and the similarities of each question."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float
+    from numpy.typing import NDArray
+
+    from eqben_builder.formats import Picture
+    from eqben_builder.progress import Progress
+    from eqben_builder.scoring import DualEncoder
+    from eqben_builder.suites.row import SuiteRow
+
+_CHUNK = 4096
+
+
+class Features(NamedTuple):
+    """Unit features of a suite's pictures and captions, and where each of them stands.
+
+    images: [pictures, d].
+    texts: [captions, d].
+    image_at: Picture -> row of `images`.
+    text_at: Caption -> row of `texts`.
+    """
+
+    images: Float[np.ndarray, "i d"]
+    texts: Float[np.ndarray, "t d"]
+    image_at: dict[Picture, int]
+    text_at: dict[str, int]
+
+
+class Similarities(NamedTuple):
+    """Cosines of the questions.
+
+    values: One array [captions, pictures] a question, in their order.
+    texts: Of questions with paraphrases: cosines of the captions with one another, [captions, captions]; else None.
+    """
+
+    values: list[Float[np.ndarray, "c i"]]
+    texts: list[Float[np.ndarray, "c c"] | None]
+
+
+def encode_rows(
+    rows: Sequence[SuiteRow], encoder: DualEncoder, *, batch: int = 64, progress: Progress | None = None
+) -> Features:
+    """Encode every picture and every caption once.
+
+    Args:
+        rows: Of one suite.
+        encoder: The model; pictures come as uint8 [height, width, 3] of any size.
+        batch: At once, at least 1.
+        progress: Called with "pictures", then "captions".
+
+    Raises:
+        ValueError: Features of a wrong shape, not finite, or all zero; a picture that cannot be decoded.
+
+    Example:
+        >>> from eqben_builder.formats import Picture, encode_png
+        >>> from eqben_builder.suites.row import SuiteRow
+        >>> class Brightness:
+        ...     def encode_image(self, images):
+        ...         return [[image.mean() / 255, 1 - image.mean() / 255] for image in images]
+        ...     def encode_text(self, captions):
+        ...         return [[float("white" in text), float("black" in text)] for text in captions]
+        >>> white = Picture(content=encode_png(np.full((2, 2, 3), 255, np.uint8)))
+        >>> rows = [SuiteRow("0", "s", "captions", (white,), ("a white square", "a black square"), "0")]
+        >>> similarities(rows, encode_rows(rows, Brightness())).values[0].tolist()
+        [[1.0], [0.0]]
+    """
+    if batch < 1:
+        raise ValueError(f"batch = {batch!r}, expected at least 1")
+    pictures: dict[Picture, int] = {}
+    captions: dict[str, int] = {}
+    for row in rows:
+        for picture in row.images:
+            pictures.setdefault(picture, len(pictures))
+        for caption in row.captions:
+            captions.setdefault(caption, len(captions))
+    images, texts = [], []
+    listed, said = list(pictures), list(captions)
+    for start in range(0, len(listed), batch):
+        some = [picture.load() for picture in listed[start : start + batch]]
+        images.append(_unit(encoder.encode_image(some), len(some), "pictures"))
+        if progress is not None:
+            progress("pictures", start + len(some), len(listed))
+    for start in range(0, len(said), batch):
+        words = said[start : start + batch]
+        texts.append(_unit(encoder.encode_text(words), len(words), "captions"))
+        if progress is not None:
+            progress("captions", start + len(words), len(said))
+    made = Features(np.concatenate(images), np.concatenate(texts), pictures, captions)
+    if made.images.shape[1] != made.texts.shape[1]:
+        raise ValueError(f"pictures have {made.images.shape[1]} features and captions {made.texts.shape[1]}")
+    return made
+
+
+def similarities(rows: Sequence[SuiteRow], features: Features) -> Similarities:
+    """Cosines of each question's captions with its pictures, from features.
+
+    Numerics:
+        float32 products, some thousand questions of one size at a time.
+    """
+    values: list[NDArray[np.float32]] = [np.empty((0, 0), np.float32)] * len(rows)
+    texts: list[NDArray[np.float32] | None] = [None] * len(rows)
+    by_size: dict[tuple[int, int], list[int]] = {}
+    for k, row in enumerate(rows):
+        by_size.setdefault((len(row.captions), len(row.images)), []).append(k)
+    for places in by_size.values():
+        for start in range(0, len(places), _CHUNK):
+            some = places[start : start + _CHUNK]
+            t = features.texts[[[features.text_at[text] for text in rows[k].captions] for k in some]]
+            v = features.images[[[features.image_at[image] for image in rows[k].images] for k in some]]
+            found = np.matmul(t, v.transpose(0, 2, 1))
+            own = np.matmul(t, t.transpose(0, 2, 1)) if rows[some[0]].shape == "paraphrases" else None
+            for j, k in enumerate(some):
+                values[k] = found[j]
+                texts[k] = own[j] if own is not None and rows[k].shape == "paraphrases" else None
+    return Similarities(values, texts)
+
+
+def _unit(features: object, count: int, what: str) -> NDArray[np.float32]:
+    found = np.asarray(features, dtype=np.float32)
+    if found.ndim != 2 or len(found) != count or not np.isfinite(found).all():
+        raise ValueError(f"{what}: {count} gave features {found.shape}, or one that is not finite")
+    length = np.linalg.norm(found, axis=1, keepdims=True)
+    if not length.all():
+        raise ValueError(f"{what}: a feature is all zero")
+    unit: NDArray[np.float32] = found / length
+    return unit

@@ -1,0 +1,154 @@
+"""A suite's files under a data root: annotations that must be there, pictures that are counted where they are not."""
+
+from __future__ import annotations
+
+import csv
+import io
+import zipfile
+from collections import Counter
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from eqben_builder.formats import Picture
+from eqben_builder.formats.json_files import load_json, parse_json
+from eqben_builder.limits import within
+from eqben_builder.suites.row import SuiteRow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from eqben_builder.suites.row import Shape
+
+#: Roots of pictures that several suites share, beside the suite's own folder.
+SHARED = ("", "coco", "visual_genome", "flickr30k", "swig")
+
+
+class Files:
+    """Where one suite is read from, and what was found amiss.
+
+    Args:
+        root: The data root: pictures that suites share lie in it, or in its folders coco, visual_genome, flickr30k.
+        name: The suite's folder in it; the root itself where there is no such folder.
+
+    Attributes:
+        missing: Picture -> how many questions want it; these questions are left out.
+        notes: What a reader of the scores should know.
+    """
+
+    def __init__(self, root: Path, name: str) -> None:
+        if not root.is_dir():
+            raise FileNotFoundError(f"{root} is no folder")
+        self.own = root / name if (root / name).is_dir() else root
+        self.bases = list(dict.fromkeys([self.own, *(root / folder for folder in SHARED)]))
+        self.missing: Counter[str] = Counter()
+        self.left_out: Counter[str] = Counter()
+        self.notes: list[str] = []
+
+    def find(self, *names: str) -> Path:
+        """The first of these annotation files that is there.
+
+        Raises:
+            FileNotFoundError: None of them, with all that were looked for.
+        """
+        for name in names:
+            if (self.own / name).is_file():
+                return self.own / name
+        raise FileNotFoundError(f"{self.own} holds none of {', '.join(names)}")
+
+    def there(self, *names: str) -> bool:
+        """Whether one of these files is there."""
+        return any((self.own / name).is_file() for name in names)
+
+    def json(self, *names: str, kind: type[list[Any]] | type[dict[str, Any]]) -> Iterator[tuple[str, Any, Any]]:
+        """The entries of a JSON list or object, each with the place that errors name and its index or key.
+
+        Raises:
+            ValueError: A file that holds something else.
+        """
+        path = self.find(*names)
+        content = load_json(path)
+        if not isinstance(content, kind):
+            raise ValueError(f"{path}: expected a JSON {kind.__name__}, found a {type(content).__name__}")
+        entries = content.items() if isinstance(content, dict) else enumerate(content)
+        for key, entry in entries:
+            yield f"{path}, row {key!r}", key, entry
+
+    def tables(self, pattern: str) -> Iterator[tuple[str, list[dict[str, str]]]]:
+        """CSV files of this pattern, in the folder or in zip files of it, by name."""
+        found = {path.name: path.read_bytes() for path in sorted(self.own.rglob(pattern))}
+        for path in sorted(self.own.rglob("*.zip")):
+            with zipfile.ZipFile(path) as archive:
+                for member in archive.infolist():
+                    inside = PurePosixPath(member.filename)
+                    if inside.match(pattern) and inside.name not in found and not inside.name.startswith("._"):
+                        within(member.file_size, "member_bytes", f"{path}:{member.filename}")
+                        found[inside.name] = archive.read(member)
+        for name, content in found.items():
+            text = io.StringIO(content.decode("utf-8-sig"), newline="")
+            yield name, list(csv.DictReader(text))
+
+    def picture(self, *places: str, box: Sequence[float] | None = None) -> Picture | str:
+        """The first of these that is there, or the first one's name."""
+        for place in places:
+            parts = PurePosixPath(place)
+            if parts.is_absolute() or ".." in parts.parts:
+                raise ValueError(f"the picture {place!r} leads out of its folder")
+        for base in self.bases:
+            for place in places:
+                path = base / place
+                if path.is_file():
+                    return Picture(path, box=None if box is None else _box(box, place))
+        return places[0]
+
+    def row(
+        self,
+        name: str,
+        subset: str,
+        shape: Shape,
+        images: Sequence[Picture | str],
+        captions: Sequence[str],
+        cluster: str,
+        *,
+        group: str = "",
+        sets: Mapping[str, str] | None = None,
+        label: bool | None = None,
+    ) -> Iterator[SuiteRow]:
+        """The question, or none where a picture of it is missing, which is counted."""
+        absent = [image for image in images if isinstance(image, str)]
+        self.missing.update(absent)
+        if absent:
+            self.left_out[subset] += 1
+            return
+        there = tuple(image for image in images if isinstance(image, Picture))
+        yield SuiteRow(name, subset, shape, there, tuple(captions), cluster, group, dict(sets or {}), label)
+
+
+def field_of(row: Any, name: str, where: str) -> Any:
+    """A field of a JSON object; a `ValueError` names the place, the field, and what there is."""
+    if not isinstance(row, dict) or name not in row:
+        there = ", ".join(map(str, row)) if isinstance(row, dict) else type(row).__name__
+        raise ValueError(f"{where}: no field {name!r}; there are {there}")
+    return row[name]
+
+
+def text_of(row: Any, name: str, where: str) -> str:
+    """A field that is a text."""
+    value = field_of(row, name, where)
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"{where}: field {name!r} should be a text, found {value!r}")
+    return value
+
+
+def lines_of(path: Path) -> Iterator[tuple[str, Any]]:
+    """JSON lines with their places."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                yield f"{path}, line {number}", parse_json(line, f"{path}, line {number}")
+
+
+def _box(box: Sequence[float], place: str) -> tuple[int, int, int, int]:
+    x, y, width, height = (int(float(value)) for value in box)
+    if width < 1 or height < 1:
+        raise ValueError(f"the box {tuple(box)} of {place} holds no pixel")
+    return x, y, width, height

@@ -1,0 +1,170 @@
+"""Which questions a model gets right, by every measure of their shape; a tie is wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float64
+    from numpy.typing import NDArray
+
+    from eqben_builder.suites.features import Similarities
+    from eqben_builder.suites.row import SuiteRow
+
+#: Folds in which a statement's threshold is chosen on the other pictures.
+FOLDS = 5
+
+
+class Outcome(NamedTuple):
+    """One measure over the questions that it is asked of.
+
+    rows: Places of the questions.
+    right: 1 or 0 each (or a rank, a reciprocal or a share, for measures that are such).
+    tied: Whether a tie decided it.
+    chance: What independent scores would get, for each question.
+    """
+
+    rows: NDArray[np.intp]
+    right: Float64[np.ndarray, " n"]
+    tied: NDArray[np.bool_]
+    chance: Float64[np.ndarray, " n"]
+
+
+def outcomes_of(rows: Sequence[SuiteRow], found: Similarities, *, seed: int = 0) -> dict[str, Outcome]:
+    """Every measure of every shape that occurs.
+
+    captions: "accuracy", s(right) > s(wrong) for all; with several sizes of recall "R@3", "R@5" and "R@10" where at
+    least four captions stand to choose. pairs: "text", "image", "group" as in Winoground. paraphrases: "both" (each
+    right caption beats the wrong one), "first", "second", and "text only" (cosines of the captions alone). images:
+    "accuracy". statement: "accuracy" at the threshold that is best on the other pictures' folds.
+
+    Args:
+        rows: The questions.
+        found: Their similarities.
+        seed: Of the folds of statements.
+
+    Returns:
+        Measure -> `Outcome`.
+
+    Raises:
+        ValueError: Another number of similarities than of questions.
+
+    Example:
+        >>> from eqben_builder.formats import Picture
+        >>> from eqben_builder.suites.features import Similarities
+        >>> from eqben_builder.suites.row import SuiteRow
+        >>> row = SuiteRow("0", "s", "captions", (Picture(content=b""),), ("a", "b"), "0")
+        >>> outcomes_of([row], Similarities([np.array([[0.3], [0.3]])], [None]))["accuracy"].right.tolist()
+        [0.0]
+    """
+    if len(found.values) != len(rows):
+        raise ValueError(f"{len(found.values)} similarities for {len(rows)} questions")
+    parts: dict[str, list[tuple[int, float, bool, float]]] = {}
+
+    def add(measure: str, place: int, right: float, tied: bool, chance: float) -> None:
+        parts.setdefault(measure, []).append((place, float(right), bool(tied), chance))
+
+    statements = []
+    for place, (row, s) in enumerate(zip(rows, found.values, strict=True)):
+        if row.shape in ("captions", "images"):
+            _choice(place, s.ravel(), row.shape == "captions", add)
+        elif row.shape == "pairs":
+            _pair(place, s, add)
+        elif row.shape == "paraphrases":
+            _paraphrases(place, s[:, 0], found.texts[place], add)
+        else:
+            statements.append(place)
+    made = {measure: _joined(entries) for measure, entries in parts.items()}
+    if statements:
+        scores = np.array([float(found.values[place].ravel()[0]) for place in statements])
+        made["accuracy"] = _with(made.get("accuracy"), _statements(rows, statements, scores, seed))
+    return made
+
+
+def _choice(place: int, s: NDArray[np.floating], recalls: bool, add: _Add) -> None:
+    best = s[1:].max()
+    add("accuracy", place, s[0] > best, bool(s[0] == best), 1 / len(s))
+    rank = 1 + int((s[1:] >= s[0]).sum())
+    if recalls and len(s) > 4:
+        for k in (3, 5, 10):
+            add(f"R@{k}", place, rank <= k, False, min(1.0, k / len(s)))
+        add("mean rank", place, rank, False, (len(s) + 1) / 2)
+
+
+def _pair(place: int, s: NDArray[np.floating], add: _Add) -> None:
+    text = s[0, 0] > s[1, 0] and s[1, 1] > s[0, 1]
+    image = s[0, 0] > s[0, 1] and s[1, 1] > s[1, 0]
+    in_text = bool(s[0, 0] == s[1, 0] or s[1, 1] == s[0, 1])
+    in_image = bool(s[0, 0] == s[0, 1] or s[1, 1] == s[1, 0])
+    add("text", place, text, in_text, 1 / 4)
+    add("image", place, image, in_image, 1 / 4)
+    add("group", place, text and image, in_text or in_image, 1 / 6)
+
+
+def _paraphrases(place: int, s: NDArray[np.floating], own: NDArray[np.floating] | None, add: _Add) -> None:
+    positive, negative = s[:-1], s[-1]
+    add("both", place, positive.min() > negative, bool((positive == negative).any()), 1 / (len(positive) + 1))
+    for name, value in zip(("first", "second"), positive, strict=False):
+        add(name, place, value > negative, bool(value == negative), 1 / 2)
+    if own is not None:
+        together, apart = own[0, 1], own[:2, -1].max()
+        add("text only", place, together > apart, bool(together == apart), 1 / 3)
+
+
+def _statements(
+    rows: Sequence[SuiteRow], places: list[int], scores: NDArray[np.float64], seed: int
+) -> list[tuple[int, float, bool, float]]:
+    """Each statement at the threshold that is best on the other folds; a picture lies in one fold."""
+    labels = np.array([bool(rows[place].label) for place in places])
+    fold = folds_of([rows[place].cluster for place in places], seed)
+    said = np.zeros(len(places), dtype=bool)
+    for k in np.unique(fold):
+        inside, others = fold == k, fold != k
+        cut = _threshold(scores[others], labels[others]) if others.any() else 0.0
+        said[inside] = scores[inside] > cut
+    chance = max(labels.mean(), 1 - labels.mean())
+    return [
+        (place, float(says == label), False, float(chance))
+        for place, says, label in zip(places, said, labels, strict=True)
+    ]
+
+
+def folds_of(clusters: Sequence[str], seed: int) -> NDArray[np.intp]:
+    """A fold for each entry; entries of one cluster share theirs.
+
+    Example:
+        >>> found = folds_of(["a", "b", "a"], 0)
+        >>> bool(found[0] == found[2])
+        True
+    """
+    names, at = np.unique(np.asarray(clusters), return_inverse=True)
+    folds: NDArray[np.intp] = (np.random.default_rng(seed).permutation(len(names)) % min(FOLDS, len(names)))[at]
+    return folds
+
+
+def _threshold(scores: NDArray[np.float64], labels: NDArray[np.bool_]) -> float:
+    values = np.unique(scores)
+    cuts = np.concatenate(([values[0] - 1], (values[1:] + values[:-1]) / 2, [values[-1] + 1]))
+    yes, no = np.sort(scores[labels]), np.sort(scores[~labels])
+    right = (len(yes) - np.searchsorted(yes, cuts, "right")) + np.searchsorted(no, cuts, "right")
+    return float(cuts[np.argmax(right)])
+
+
+def _joined(entries: list[tuple[int, float, bool, float]]) -> Outcome:
+    places, right, tied, chance = zip(*entries, strict=True)
+    return Outcome(np.array(places, np.intp), np.array(right), np.array(tied, bool), np.array(chance))
+
+
+def _with(one: Outcome | None, entries: list[tuple[int, float, bool, float]]) -> Outcome:
+    other = _joined(entries)
+    return other if one is None else Outcome(*(np.concatenate(pair) for pair in zip(one, other, strict=True)))
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    _Add = Callable[[str, int, float, bool, float], None]

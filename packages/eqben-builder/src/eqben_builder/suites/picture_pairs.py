@@ -1,0 +1,132 @@
+"""Readers of suites with two pictures and two captions, the i-th caption being the i-th picture's."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from eqben_builder.formats import read_any
+from eqben_builder.formats.json_files import load_json
+from eqben_builder.suites.columns import column_picture, tables_of
+from eqben_builder.suites.files import Files, field_of, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from eqben_builder.suites.row import SuiteRow
+
+MMVP = (
+    "Orientation", "Presence", "State", "Quantity", "Spatial", "Color", "Structural Character", "Text",
+    "Camera Perspective",
+)  # fmt: skip
+#: What MMVP-VLM's authors put before a statement.
+MMVP_PROMPT = "a photo of "
+
+
+def winoground(files: Files) -> Iterator[SuiteRow]:
+    """Winoground's `examples.jsonl` with `images/` or `images.zip`, or its parquet file; by collapsed tag."""
+    for row in read_any(files.own):
+        yield from _pair(files, row, row.aspect or "all", f"winoground {row.id}")
+
+
+def eqben(files: Files) -> Iterator[SuiteRow]:
+    """EqBen's JSON files (AG, YouCook2, GEBC, Kubric's three, SD), each beside its pictures, or the 10 % subset."""
+    found = [path for path in sorted(files.own.glob("*.json")) if not path.name.startswith("eqben_all")]
+    if not found:
+        raise FileNotFoundError(f"{files.own} holds no JSON file of EqBen")
+    for path in found:
+        for row in read_any(path):
+            kubric = f"kubric/{row.aspect}" if row.subset == "kubric" and row.aspect else row.subset
+            yield from _pair(files, row, kubric, row.id.split("/")[0], prefix=path.stem)
+
+
+def _pair(files: Files, row: Any, subset: str, cluster: str, prefix: str = "") -> Iterator[SuiteRow]:
+    if row.image1 is None:
+        raise ValueError(f"pair {row.id!r} has one picture, expected two")
+    name = f"{prefix}/{row.id}".lstrip("/")
+    yield from files.row(name, subset, "pairs", row.pictures(), [row.caption0, row.caption1], cluster)
+
+
+def bivlc(files: Files) -> Iterator[SuiteRow]:
+    """BiVLC's parquet: SugarCrepe's picture and caption, a generated picture for the negative caption; by type."""
+    for path, table in tables_of(files.own, "*.parquet"):
+        columns = ("image", "caption", "negative_caption", "negative_image", "type", "subtype")
+        texts = _texts(table, path, columns[1:3] + columns[4:])
+        for number, row in enumerate(texts):
+            pictures = [column_picture(table, name, number, path) for name in ("image", "negative_image")]
+            captions = [row["caption"], row["negative_caption"]]
+            subset = f"{row['type']}/{row['subtype']}".lower()
+            yield from files.row(f"{path.stem}/{number}", subset, "pairs", pictures, captions, row["caption"])
+
+
+def vismin(files: Files) -> Iterator[SuiteRow]:
+    """VisMin's arrow files: image_0, text_0, image_1, text_1 and a category."""
+    for path, table in tables_of(files.own, "*.arrow", "*.parquet"):
+        for number, row in enumerate(_texts(table, path, ("id", "text_0", "text_1", "category"))):
+            pictures = [column_picture(table, name, number, path) for name in ("image_0", "image_1")]
+            captions = [row["text_0"], row["text_1"]]
+            yield from files.row(f"{path.stem}/{row['id']}", row["category"], "pairs", pictures, captions, row["id"])
+
+
+def _texts(table: Any, path: Path, columns: tuple[str, ...]) -> list[dict[str, str]]:
+    absent = [name for name in columns if name not in table.column_names]
+    if absent:
+        raise ValueError(f"{path}: no column {', '.join(absent)}; there are {', '.join(table.column_names)}")
+    return [{key: str(value) for key, value in row.items()} for row in table.select(list(columns)).to_pylist()]
+
+
+def colorswap(files: Files) -> Iterator[SuiteRow]:
+    """ColorSwap's `data/test.json`: caption_1, caption_2, image_1, image_2, by where the pictures come from."""
+    for where, _, row in files.json("data/test.json", "test.json", kind=list):
+        places = [text_of(row, f"image_{k}", where) for k in (1, 2)]
+        captions = [text_of(row, f"caption_{k}", where) for k in (1, 2)]
+        pictures = [files.picture(place, f"data/{place}") for place in places]
+        yield from files.row(str(field_of(row, "id", where)), "test", "pairs", pictures, captions, places[0])
+
+
+def naturalbench(files: Files) -> Iterator[SuiteRow]:
+    """NaturalBench-Retrieval's `metadata.json`; the index is the position."""
+    for where, number, row in files.json("metadata.json", "NaturalBench-Retrieval/metadata.json", kind=list):
+        if field_of(row, "index", where) != number:
+            raise ValueError(f"{where}: field 'index' is {row['index']!r}, expected {number}")
+        places = [text_of(row, f"image_{k}", where) for k in (0, 1)]
+        captions = [text_of(row, f"caption_{k}", where) for k in (0, 1)]
+        forms = ("images/{}", "NaturalBench-Retrieval/images/{}", "{}")
+        pictures = [files.picture(*(form.format(place) for form in forms)) for place in places]
+        yield from files.row(str(number), "retrieval", "pairs", pictures, captions, places[0])
+
+
+def mmvp(files: Files) -> Iterator[SuiteRow]:
+    """MMVP-VLM's `Questions.csv`, by position: question, type, statement; questions 2k + 1 and 2k + 2 form a pair."""
+    path = files.find("Questions.csv", "MMVP_VLM/Questions.csv")
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        rows = [row for row in list(csv.reader(file))[1:] if row]
+    try:
+        ordered = sorted((int(row[0]), row[1].strip(), row[2].strip()) for row in rows)
+    except (ValueError, IndexError) as error:
+        raise ValueError(f"{path}: expected the columns question, type and statement: {error}") from error
+    if [number for number, _, _ in ordered] != list(range(1, len(ordered) + 1)) or len(ordered) % 2:
+        raise ValueError(f"{path}: expected an even number of questions, numbered from 1 without gaps")
+    for first, second in zip(ordered[::2], ordered[1::2], strict=True):
+        if first[1] != second[1]:
+            raise ValueError(f"{path}: questions {first[0]} and {second[0]} are of {first[1]!r} and {second[1]!r}")
+        pictures = []
+        for number, kind, _ in (first, second):
+            folders = ("MLLM_VLM Images", "MMVP_VLM_Images")
+            pictures.append(files.picture(*(f"{folder}/{kind}/{number}.jpg" for folder in folders)))
+        captions = [MMVP_PROMPT + first[2], MMVP_PROMPT + second[2]]
+        yield from files.row(f"{first[0]}-{second[0]}", first[1], "pairs", pictures, captions, str(first[0]))
+
+
+def cola(files: Files) -> Iterator[SuiteRow]:
+    """Cola's multi-object file: [link, caption, link, caption]; a link's last part is Visual Genome's file."""
+    name = "COLA_multiobjects_matching_benchmark.json"
+    content = load_json(files.find(f"data/{name}", name))
+    for number, entry in enumerate(content):
+        if not isinstance(entry, list) or len(entry) != 4:
+            raise ValueError(f"{name}, row {number}: expected [link, caption, link, caption]")
+        names = [PurePosixPath(entry[k]).name for k in (0, 2)]
+        forms = ("images/{}", "vg_gqa_images/{}", "VG_100K/{}", "VG_100K_2/{}", "{}")
+        pictures = [files.picture(*(form.format(one) for form in forms)) for one in names]
+        yield from files.row(str(number), "multi_object", "pairs", pictures, [entry[1], entry[3]], names[0])

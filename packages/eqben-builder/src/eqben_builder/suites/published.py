@@ -1,0 +1,53 @@
+"""Scores that others published, with their source, to hold a run's beside."""
+
+from __future__ import annotations
+
+import csv
+from functools import lru_cache
+from importlib import resources
+from typing import NamedTuple
+
+
+class Published(NamedTuple):
+    """One published score, in [0, 1].
+
+    suite, name, measure: As in a `SuiteTable`'s lines and averages.
+    model: As open_clip or the authors call it.
+    source: Whose table.
+    """
+
+    suite: str
+    name: str
+    measure: str
+    model: str
+    value: float
+    source: str
+
+
+@lru_cache(maxsize=1)
+def published_table() -> tuple[Published, ...]:
+    """All of them.
+
+    Example:
+        >>> {one.model for one in published_table() if one.suite == "mmvp"} >= {"ViT-L-14/openai"}
+        True
+    """
+    text = resources.files("eqben_builder.suites").joinpath("published.csv").read_text("utf-8")
+    return tuple(
+        Published(row["suite"], row["name"], row["measure"], row["model"], float(row["percent"]) / 100, row["source"])
+        for row in csv.DictReader(text.splitlines())
+    )
+
+
+def published_scores(suite: str, name: str, measure: str) -> dict[str, float]:
+    """Model -> the score of a line, in [0, 1]; of several sources the first.
+
+    Example:
+        >>> published_scores("winoground", "all", "group")["ViT-B-32/openai"]
+        0.0875
+    """
+    found: dict[str, float] = {}
+    for one in published_table():
+        if (one.suite, one.name, one.measure) == (suite, name, measure):
+            found.setdefault(one.model, one.value)
+    return found

@@ -1,0 +1,168 @@
+"""What a suite is: a record and a reader; and how its subsets make up the averages that people print."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from eqben_builder.suites.files import Files
+from eqben_builder.suites.row import SuiteRow
+
+
+class Pooled(NamedTuple):
+    """All questions of some subsets together; names may hold `*`."""
+
+    subsets: tuple[str, ...]
+
+
+#: A subset's name, a pattern (the mean of the subsets that it fits), questions pooled, or the mean of parts.
+Part = str | Pooled | tuple["Part", ...]
+
+
+class Average(NamedTuple):
+    """One of a suite's averages: its name says whose it is, and `measure` what is averaged."""
+
+    name: str
+    part: Part
+    measure: str
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A compositional suite.
+
+    Args:
+        id: Of the command line, and of its folder under the data root.
+        title: As its authors call it.
+        read: Its original files -> questions.
+        averages: Those that are published.
+        counts: Subset -> questions in the version that is known; another number is noted.
+        licence: Of the annotations.
+        source: Repository and commit, or data set, that the reader was written after.
+        authors_ties: What the authors' scoring makes of a tie; ours is always wrong.
+        macro: Subset that is averaged over groups -> so many questions a group must have to count.
+        expected: The files, in words.
+        note: What a reader of the scores must know.
+    """
+
+    id: str
+    title: str
+    read: Callable[[Files], Iterator[SuiteRow]]
+    averages: tuple[Average, ...]
+    licence: str
+    source: str
+    expected: str
+    counts: Mapping[str, int] = field(default_factory=dict)
+    authors_ties: Mapping[str, Literal["right"]] = field(default_factory=dict)
+    macro: Mapping[str, int] = field(default_factory=dict)
+    note: str = ""
+
+
+class SuiteData(NamedTuple):
+    """A suite as it was read.
+
+    rows: The questions whose pictures are all there.
+    missing: Pictures that are not there, by name, with how many questions want each.
+    left_out: Subset -> questions that were left out for want of a picture.
+    notes: What a reader of the scores should know: other counts than published, questions that cannot be won.
+    """
+
+    suite: Suite
+    rows: list[SuiteRow]
+    missing: Mapping[str, int]
+    left_out: Mapping[str, int]
+    notes: tuple[str, ...]
+
+
+def read_suite(suite: Suite, root: str | Path, *, limit: int | None = None) -> SuiteData:
+    """Read a suite's original files.
+
+    Args:
+        suite: One of `SUITES`.
+        root: The data root; the suite lies in its folder of the suite's name, or in the root itself.
+        limit: So many questions, spread over the subsets; None for all.
+
+    Returns:
+        A `SuiteData`.
+
+    Raises:
+        FileNotFoundError: No such file, with what was looked for; not one picture of the suite.
+        ValueError: File, row and field that is wrong; an id that two questions share; no questions at all.
+
+    Example:
+        >>> import json, tempfile
+        >>> from PIL import Image
+        >>> from eqben_builder.suites import SUITES
+        >>> root = Path(tempfile.mkdtemp())
+        >>> for name in ("replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "add_obj", "add_att"):
+        ...     row = {"filename": "1.jpg", "caption": "a cup", "negative_caption": "a hat"}
+        ...     _ = (root / f"{name}.json").write_text(json.dumps({"0": row}))
+        >>> Image.new("RGB", (2, 2)).save(root / "1.jpg")
+        >>> len(read_suite(SUITES["sugarcrepe"], root).rows)
+        7
+    """
+    files = Files(Path(root), suite.id)
+    rows = list(suite.read(files))
+    if not rows:
+        if files.missing:
+            raise FileNotFoundError(
+                f"not one picture of {suite.title} is there: {len(files.missing)} are missing, such as "
+                f"{next(iter(files.missing))} under {', '.join(map(str, files.bases[:2]))}"
+            )
+        raise ValueError(f"{files.own} holds no question of {suite.title}")
+    seen = Counter(row.id for row in rows)
+    doubled = [name for name, times in seen.items() if times > 1]
+    if doubled:
+        raise ValueError(f"{suite.title}: {len(doubled)} ids come twice, such as {doubled[0]!r}")
+    notes = [*files.notes, *_counted(suite, rows, files.left_out), *_equal(rows)]
+    if files.missing:
+        names = ", ".join(list(files.missing)[:5])
+        notes.insert(
+            0,
+            f"{files.left_out.total()} of {len(rows) + files.left_out.total()} questions are left out: "
+            f"{len(files.missing)} pictures are missing ({names}{', …' if len(files.missing) > 5 else ''})",
+        )
+    return SuiteData(suite, _spread(rows, limit), files.missing, files.left_out, tuple(notes))
+
+
+def _counted(suite: Suite, rows: Sequence[SuiteRow], left_out: Mapping[str, int]) -> Iterator[str]:
+    there = Counter(row.subset for row in rows)
+    for subset, expected in suite.counts.items():
+        found = there[subset] + left_out.get(subset, 0)
+        if found != expected:
+            yield f"{subset}: {found} questions, the version that is known has {expected}"
+
+
+def _equal(rows: Sequence[SuiteRow]) -> Iterator[str]:
+    """Questions in which a wrong caption is the right one: a tie for every model."""
+    unwinnable = Counter(
+        row.subset for row in rows if row.shape in ("captions", "paraphrases") and row.captions[0] in row.captions[1:]
+    )
+    for subset, count in unwinnable.items():
+        yield f"{subset}: {count} questions have the right caption among the wrong ones, and cannot be won"
+
+
+def _spread(rows: list[SuiteRow], limit: int | None) -> list[SuiteRow]:
+    if limit is None or limit >= len(rows):
+        return rows
+    # The first of each subset, then the second, …: no subset is empty before another is whole.
+    turn: Counter[str] = Counter()
+    order = []
+    for number, row in enumerate(rows):
+        order.append((turn[row.subset], number))
+        turn[row.subset] += 1
+    return [rows[number] for number in sorted(number for _, number in sorted(order)[:limit])]
+
+
+def fitting(pattern: str, subsets: Sequence[str]) -> list[str]:
+    """The subsets that a name or pattern fits.
+
+    Example:
+        >>> fitting("prod/atom/*", ["prod/atom/4", "prod/swap/4"])
+        ['prod/atom/4']
+    """
+    return [name for name in subsets if fnmatchcase(name, pattern)]

@@ -1,0 +1,319 @@
+"""Outcomes, blind lines, averages and retrieval against slow definitions, and against published arithmetic."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from eqben_builder.formats import Picture
+from eqben_builder.suites import (
+    SUITES,
+    Similarities,
+    SuiteData,
+    SuiteRow,
+    blind_outcomes,
+    outcomes_of,
+    paired_difference,
+    published_scores,
+    published_table,
+    retrieval_scores,
+    suite_table,
+)
+from eqben_builder.suites.blind import _DISCOUNT, _WORD
+from eqben_builder.suites.outcomes import folds_of
+
+NOTHING = Picture(content=b"")
+
+
+def question(k, subset="swap_obj", captions=("a", "b"), cluster=None, **options):
+    return SuiteRow(str(k), subset, "captions", (NOTHING,), captions, cluster or f"image {k}", **options)
+
+
+def data_of(suite, rows):
+    return SuiteData(SUITES[suite], rows, {}, {}, ())
+
+
+def column(*values):
+    return np.array(values, dtype=np.float64)[:, None]
+
+
+def test_a_choice_is_right_only_when_it_beats_every_other():
+    rng = np.random.default_rng(3)
+    rows = [question(k, captions=tuple("abcdef")) for k in range(300)]
+    scores = [column(*rng.integers(0, 5, 6)) for _ in rows]
+    found = outcomes_of(rows, Similarities(scores, [None] * 300))
+    for k, s in enumerate(scores):
+        values = s.ravel().tolist()
+        assert found["accuracy"].right[k] == all(values[0] > other for other in values[1:])
+        assert found["accuracy"].tied[k] == (values[0] == max(values[1:]))
+        rank = 1 + sum(other >= values[0] for other in values[1:])
+        assert found["mean rank"].right[k] == rank
+        assert [found[f"R@{n}"].right[k] for n in (3, 5, 10)] == [rank <= 3, rank <= 5, True]
+    assert found["accuracy"].chance[0] == pytest.approx(1 / 6)
+
+
+def test_chance_is_what_independent_scores_get():
+    rng = np.random.default_rng(4)
+    n = 30_000
+    shapes = {
+        "captions": (1, 3), "pairs": (2, 2), "paraphrases": (1, 3), "images": (4, 1),
+    }  # fmt: skip
+    for shape, (pictures, texts) in shapes.items():
+        row = SuiteRow("0", "s", shape, (NOTHING,) * pictures, tuple("abc"[:texts]), "c")
+        own = [rng.standard_normal((texts, texts)) for _ in range(n)] if shape == "paraphrases" else [None] * n
+        own = [None if one is None else (one + one.T) for one in own]
+        found = outcomes_of([row] * n, Similarities(list(rng.standard_normal((n, texts, pictures))), own))
+        for measure, outcome in found.items():
+            mean = outcome.right.mean()
+            assert mean == pytest.approx(outcome.chance.mean(), abs=4 * 0.5 / math.sqrt(n)), (shape, measure)
+
+
+def test_a_tie_is_wrong_and_the_authors_way_stands_beside():
+    rows = [question(k, "coco_order", tuple("abcde")) for k in range(10)]
+    scores = [column(1, 1, 0, 0, 0) if k < 4 else column(2, 1, 0, 0, 0) for k in range(10)]
+    line = suite_table(data_of("aro", rows), Similarities(scores, [None] * 10)).line("coco_order")
+    assert (line.score.value, line.ties, line.authors) == (0.6, 4, 1.0)
+    line = suite_table(data_of("sugarcrepe", [question(k) for k in range(10)]), Similarities(
+        [column(1, 1)] * 10, [None] * 10)).line("swap_obj")  # fmt: skip
+    assert (line.score.value, line.authors) == (0.0, None)
+
+
+def test_macro_averages_and_their_least_number_of_questions():
+    rows = [question(f"r{k}", "vg_relation", group="on" if k < 30 else "under") for k in range(40)]
+    rows += [question(f"a{k}", "vg_attribution", group="big" if k < 30 else "rare") for k in range(40)]
+    scores = [column(1.0, 0.0) if k % 40 < 30 else column(0.0, 1.0) for k in range(80)]
+    table = suite_table(data_of("aro", rows), Similarities(scores, [None] * 80))
+    assert table.line("vg_relation").score.value == pytest.approx(0.5)  # mean of 1 and 0, not 30 of 40
+    assert table.line("vg_attribution").score.value == 1.0  # the group of ten does not count
+
+
+def test_published_averages_come_out_of_published_subsets():
+    """The averages of the first model's row, formed by our rules from its subsets, are those that were published."""
+    checked = 0
+    for suite in ("sugarcrepe", "valse", "whatsup", "svo-probes", "aro"):
+        one = SUITES[suite]
+        average = next(a for a in one.averages if a.name == "vl_compo")
+        for model in ("ViT-B-32/openai", "ViT-L-14/openai", "NegCLIP"):
+
+            def value(part, one=one, model=model):
+                if isinstance(part, str):
+                    return published_scores(one.id, part, "accuracy")[model]
+                if isinstance(part, tuple) and hasattr(part, "subsets"):
+                    names = [n for n in one.counts if any(n.startswith(p.rstrip("*")) for p in part.subsets)]
+                    weights = [one.counts[n] for n in names]
+                    return np.average([published_scores(one.id, n, "accuracy")[model] for n in names], weights=weights)
+                return np.mean([value(p) for p in part])
+
+            published = published_scores(suite, "vl_compo", "accuracy")[model]
+            assert value(average.part) == pytest.approx(published, abs=0.0006), (suite, model)
+            checked += 1
+    assert checked == 15
+    assert len({(p.suite, p.name, p.measure, p.model, p.source) for p in published_table()}) == len(published_table())
+
+
+def test_averages_of_fewer_subsets_are_not_printed():
+    rows = [question(k) for k in range(4)]
+    table = suite_table(data_of("sugarcrepe", rows), Similarities([column(1, 0)] * 4, [None] * 4))
+    assert [one.name for one in table.averages] == ["pooled"]
+
+
+def reference_bigram(rows, seed=0):
+    """In dictionaries and loops."""
+    fold = folds_of([row.cluster for row in rows], seed)
+    found = []
+    for k, row in enumerate(rows):
+        models = []
+        for side in (0, 1):
+            texts = [
+                text
+                for j, other in enumerate(rows)
+                if fold[j] != fold[k]
+                for text in (other.captions[:1] if side == 0 else other.captions[1:])
+            ]
+            words = [["<s>", *_WORD.findall(text.lower()), "</s>"] for text in texts]
+            models.append((
+                Counter(word for one in words for word in one[1:]),
+                Counter(pair for one in words for pair in itertools.pairwise(one)),
+                Counter(word for one in words for word in one[:-1]),
+            ))  # fmt: skip
+        scores = []
+        for text in row.captions:
+            words = ["<s>", *_WORD.findall(text.lower()), "</s>"]
+            total = 0.0
+            for v, w in itertools.pairwise(words):
+                for sign, (unigram, bigram, before) in zip((1, -1), models, strict=True):
+                    p = (unigram[w] + 1) / (sum(unigram.values()) + len(unigram) + 1)
+                    if before[v]:
+                        followers = sum(1 for pair in bigram if pair[0] == v)
+                        kept = max(bigram[v, w] - _DISCOUNT, 0) / before[v]
+                        p = kept + _DISCOUNT * followers / before[v] * p
+                    total += sign * math.log(p)
+            scores.append(total / (len(words) - 1))
+        found.append(float(scores[0] > max(scores[1:])))
+    return found
+
+
+def test_the_bigram_line_is_its_definition():
+    rng = np.random.default_rng(5)
+    words = ["cup", "hat", "red", "blue", "on", "a"]
+
+    def text():
+        return " ".join(rng.choice(words, rng.integers(2, 7)))
+
+    rows = [question(k, captions=(text(), text(), text()), cluster=f"i{k // 2}") for k in range(40)]
+    assert blind_outcomes(rows)["bigram"].right.tolist() == reference_bigram(rows)
+
+
+def test_captions_that_leak_nothing_leave_the_bigram_at_chance():
+    rng = np.random.default_rng(6)
+    words = list("abcdefghij")
+    rows = []
+    for k in range(1500):
+        text = list(rng.permutation(words)[:5])
+        rows.append(question(k, captions=(" ".join(text), " ".join(rng.permutation(text)))))
+    right = blind_outcomes(rows)["bigram"]
+    assert right.right[~right.tied].mean() == pytest.approx(0.5, abs=0.05)
+
+
+def test_a_model_no_better_than_the_shorter_caption_is_not_better():
+    rows = [question(k, "add_obj", ("a cup", "a cup and a hat"), cluster=f"i{k}") for k in range(100)]
+    scores = [column(1, 0) if k % 10 else column(0, 1) for k in range(100)]
+    line = suite_table(data_of("sugarcrepe", rows), Similarities(scores, [None] * 100)).line("add_obj")
+    assert line.blind["shorter"].value == 1.0
+    assert line.better.value == pytest.approx(-0.1)
+    assert line.better.p < 0.01
+    assert line.better.high < 0
+
+
+def test_a_users_scorer_is_a_line_of_its_own():
+    rows = [question(k, captions=("good", "bad")) for k in range(10)]
+    found = blind_outcomes(rows, {"lm": lambda texts: [float(text == "good") for text in texts]})
+    assert found["lm"].right.mean() == 1.0
+    with pytest.raises(ValueError, match="lm gave"):
+        blind_outcomes(rows, {"lm": lambda texts: [1.0]})
+
+
+def test_the_sign_flip_test_is_uniform_under_no_difference():
+    rng = np.random.default_rng(7)
+    found = []
+    for _ in range(200):
+        one, other = (rng.integers(0, 2, 60).astype(float) for _ in range(2))
+        found.append(paired_difference(one, other, [f"{k // 3}" for k in range(60)], resamples=200, seed=1).p)
+    assert np.mean(np.array(found) < 0.1) == pytest.approx(0.1, abs=0.07)
+
+
+def test_intervals_take_questions_of_a_picture_together_and_have_width_at_one():
+    rows = [question(k, cluster=f"{k // 10}") for k in range(200)]
+    rng = np.random.default_rng(8)
+    side = np.repeat(rng.integers(0, 2, 20), 10)
+    scores = [column(one, 0.5) for one in side]
+    together = suite_table(data_of("sugarcrepe", rows), Similarities(scores, [None] * 200)).line("swap_obj").score
+    apart = [question(k, cluster=f"own {k}") for k in range(200)]
+    alone = suite_table(data_of("sugarcrepe", apart), Similarities(scores, [None] * 200)).line("swap_obj").score
+    assert together.high - together.low > 2.5 * (alone.high - alone.low)
+    rows = rows[:6]
+    sure = suite_table(data_of("sugarcrepe", rows), Similarities([column(1, 0)] * 6, [None] * 6)).line("swap_obj")
+    assert sure.score.high == 1.0
+    assert sure.score.low < 0.6
+
+
+def test_sets_are_right_when_all_of_them_are():
+    rows = [question(k, "a", tuple("abcd"), sets={"pair": f"p{k // 2}", "set of four": "s"}) for k in range(4)]
+    scores = [column(1, 0, 0, 0)] * 3 + [column(0, 1, 0, 0)]
+    found = suite_table(data_of("whatsup", rows), Similarities(scores, [None] * 4))
+    assert found.line("a", "pair").score.value == 0.5
+    assert found.line("a", "pair").score.chance == pytest.approx(1 / 16)
+    assert found.line("a", "set of four").score.value == 0.0
+
+
+def test_statements_are_cut_where_the_other_folds_say():
+    rows = [
+        SuiteRow(str(k), "random", "statement", (NOTHING,), ("text",), f"i{k}", label=bool(k % 2)) for k in range(50)
+    ]
+    scores = [np.array([[0.30 + 0.01 * (k % 2)]]) for k in range(50)]
+    found = outcomes_of(rows, Similarities(scores, [None] * 50))
+    assert found["accuracy"].right.mean() == 1.0
+    assert found["accuracy"].chance[0] == 0.5
+
+
+def reference_retrieval(similar, right, k):
+    recall, precision, average = [], [], []
+    for query, answers in right.items():
+        # Wrong answers first among equals: a tie counts against.
+        order = sorted(range(similar.shape[1]), key=lambda a: (-similar[query, a], a in answers))
+        hits = [a in answers for a in order]
+        size = len(answers)
+        recall.append(any(hits[:k]))
+        precision.append(sum(hits[:size]) / size)
+        average.append(sum(hits[r] * sum(hits[: r + 1]) / (r + 1) for r in range(size)) / size)
+    return np.mean(recall), np.mean(precision), np.mean(average)
+
+
+def test_retrieval_is_its_definition_with_ties():
+    rng = np.random.default_rng(9)
+    queries, answers = rng.integers(0, 2, (30, 4)).astype(float), rng.integers(0, 2, (50, 4)).astype(float)
+    queries[:, 0] = answers[:, 0] = 1
+    right = {q: sorted(rng.choice(50, rng.integers(1, 6), replace=False).tolist()) for q in range(0, 30, 2)}
+    unit = [one / np.linalg.norm(one, axis=1, keepdims=True) for one in (queries, answers)]
+    found = retrieval_scores(queries, answers, right, ks=(1, 5))
+    similar = unit[0] @ unit[1].T
+    for k in (1, 5):
+        recall, precision, average = reference_retrieval(similar, right, k)
+        assert found.recall[k].value == pytest.approx(recall)
+    assert found.r_precision.value == pytest.approx(precision)
+    assert found.map_at_r.value == pytest.approx(average)
+    assert found.queries == 15
+
+
+def test_recalls_chance_is_what_random_features_get():
+    rng = np.random.default_rng(10)
+    right = {q: [3 * q, 3 * q + 1, 3 * q + 2] for q in range(300)}
+    found = retrieval_scores(rng.standard_normal((300, 8)), rng.standard_normal((900, 8)), right, ks=(100,))
+    assert found.recall[100].chance == pytest.approx(1 - (8 / 9) ** 3, abs=0.001)
+    assert found.recall[100].value == pytest.approx(found.recall[100].chance, abs=0.1)
+    with pytest.raises(ValueError, match="outside of the gallery of 3"):
+        retrieval_scores(np.ones((1, 2)), np.ones((3, 2)), {0: [3]}, ks=(1,))
+
+
+def test_bad_numbers_are_refused():
+    rows = [question(0)]
+    with pytest.raises(ValueError, match="level = 1"):
+        suite_table(data_of("sugarcrepe", rows), Similarities([column(1, 0)], [None]), level=1)
+    with pytest.raises(ValueError, match="0 similarities for 1 questions"):
+        outcomes_of(rows, Similarities([], []))
+    with pytest.raises(KeyError, match="no line 'x'"):
+        suite_table(data_of("sugarcrepe", rows * 1), Similarities([column(1, 0)], [None])).line("x")
+
+
+def test_the_micro_suite_has_every_shape_and_holds_what_it_says():
+    from eqben_builder.micro import holds, scene_at
+    from eqben_builder.suites import micro_gallery, micro_suite
+
+    data = micro_suite(pairs=4, size=24)
+    assert len(data.rows) == 4 * 3 * 5
+    assert len({row.id for row in data.rows}) == len(data.rows)
+    again = micro_suite(pairs=4, size=24)
+    assert [row.captions for row in again.rows] == [row.captions for row in data.rows]
+    assert all((a.images[0].content == b.images[0].content) for a, b in zip(data.rows, again.rows, strict=True))
+    for row in data.rows:
+        if row.shape == "captions":
+            assert len(set(row.captions)) == 4
+        if row.shape == "paraphrases":
+            assert row.captions[0] != row.captions[1]
+    gallery = micro_gallery(images=6, captions=2, size=24)
+    for caption, pictures in gallery.positives["all"].images_of.items():
+        assert set(gallery.positives["original"].images_of[caption]) <= set(pictures)
+    assert holds(gallery.captions[0], scene_at(1, 0, (1, 3)))
+    with pytest.raises(ValueError, match="pairs = 0"):
+        micro_suite(pairs=0)
+
+
+def test_random_orders_get_the_chance_of_map_at_r():
+    rng = np.random.default_rng(11)
+    right = {q: list(range(4)) for q in range(2000)}
+    found = retrieval_scores(rng.standard_normal((2000, 30)), np.eye(30)[:20], right, ks=(1,))
+    assert found.map_at_r.value == pytest.approx(found.map_at_r.chance, abs=0.01)

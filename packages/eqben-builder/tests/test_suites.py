@@ -1,0 +1,426 @@
+"""Each suite's reader on files in exactly the original form, written here; and what its scores are made of."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import zipfile
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from eqben_builder.formats import Picture
+from eqben_builder.suites import SUITES, read_gallery, read_suite
+from eqben_builder.suites.files import Files
+
+
+def image(root, *names, size=(8, 6)):
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", size, (10, 20, 30)).save(path)
+
+
+def dump(root, name, content):
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def read(root, name, **options):
+    return read_suite(SUITES[name], root, **options)
+
+
+def write_sugarcrepe(root):
+    row = {"filename": "000000000139.jpg", "caption": "A red cup.", "negative_caption": "A blue cup."}
+    for subset in ("add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att"):
+        dump(root, f"sugarcrepe/data/{subset}.json", {"0": row})
+    # The keys skip 108, as in the original since 2023-11-18.
+    dump(root, "sugarcrepe/data/swap_obj.json", {"107": row, "109": row | {"filename": "000000000285.jpg"}})
+    image(root, "coco/val2017/000000000139.jpg", "coco/val2017/000000000285.jpg")
+
+
+def test_sugarcrepe(tmp_path):
+    write_sugarcrepe(tmp_path)
+    data = read(tmp_path, "sugarcrepe")
+    assert len(data.rows) == 8
+    row = next(row for row in data.rows if row.id == "swap_obj/109")
+    assert row.captions == ("A red cup.", "A blue cup.")
+    assert (row.subset, row.cluster, row.shape) == ("swap_obj", "000000000285.jpg", "captions")
+    assert row.images[0].load().shape == (6, 8, 3)
+    assert "swap_obj: 2 questions, the version that is known has 245" in data.notes
+
+
+def test_missing_pictures_are_counted_and_named(tmp_path):
+    write_sugarcrepe(tmp_path)
+    (tmp_path / "coco/val2017/000000000285.jpg").unlink()
+    data = read(tmp_path, "sugarcrepe")
+    assert dict(data.missing) == {"val2017/000000000285.jpg": 1}
+    assert dict(data.left_out) == {"swap_obj": 1}
+    assert data.notes[0] == ("1 of 8 questions are left out: 1 pictures are missing (val2017/000000000285.jpg)")
+    (tmp_path / "coco/val2017/000000000139.jpg").unlink()
+    with pytest.raises(FileNotFoundError, match="not one picture of SugarCrepe is there: 2 are missing, such as"):
+        read(tmp_path, "sugarcrepe")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda r: r.pop("caption"),
+            r"add_obj.json, row '0': no field 'caption'; there are filename, negative_caption",
+        ),
+        (lambda r: r.update(caption=3), r"row '0': field 'caption' should be a text, found 3"),
+        (lambda r: r.update(filename="../../x.jpg"), r"'val2017/../../x.jpg' leads out of its folder"),
+    ],
+)
+def test_a_broken_row_has_its_file_row_and_field(tmp_path, change, message):
+    write_sugarcrepe(tmp_path)
+    row = {"filename": "000000000139.jpg", "caption": "A red cup.", "negative_caption": "A blue cup."}
+    change(row)
+    dump(tmp_path, "sugarcrepe/data/add_obj.json", {"0": row})
+    with pytest.raises(ValueError, match=message):
+        read(tmp_path, "sugarcrepe")
+
+
+def test_questions_that_cannot_be_won_and_other_kinds_of_file_are_said(tmp_path):
+    write_sugarcrepe(tmp_path)
+    same = {"filename": "000000000139.jpg", "caption": "A cup.", "negative_caption": "A cup."}
+    dump(tmp_path, "sugarcrepe/data/add_obj.json", {"0": same})
+    found = [note for note in read(tmp_path, "sugarcrepe").notes if "cannot be won" in note]
+    assert found == ["add_obj: 1 questions have the right caption among the wrong ones, and cannot be won"]
+    dump(tmp_path, "sugarcrepe/data/add_obj.json", [same])
+    with pytest.raises(ValueError, match="expected a JSON dict, found a list"):
+        read(tmp_path, "sugarcrepe")
+    with pytest.raises(FileNotFoundError, match=r"holds none of data/replace_obj\.json, replace_obj\.json"):
+        read_suite(SUITES["sugarcrepe"], tmp_path / "coco")
+
+
+def test_sugarcrepe_pp(tmp_path):
+    texts = {"caption": "A red cup.", "caption2": "The cup is red.", "negative_caption": "A blue cup."}
+    row = {"id": 0, "filename": "000000000139.jpg"} | texts
+    for subset in ("replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att"):
+        dump(tmp_path, f"sugarcrepe-pp/data/{subset}.json", [row])
+    image(tmp_path, "val2017/000000000139.jpg")
+    data = read(tmp_path, "sugarcrepe-pp")
+    assert [row.shape for row in data.rows] == ["paraphrases"] * 5
+    assert data.rows[0].captions == tuple(texts.values())
+
+
+def write_aro(root):
+    row = {"image_path": "2353.jpg", "bbox_x": 2, "bbox_y": 1, "bbox_w": 4, "bbox_h": 3}
+    swapped = {"true_caption": "the cup is on the table", "false_caption": "the table is on the cup"}
+    dump(root, "aro/visual_genome_relation.json", [row | swapped | {"relation_name": "on"}])
+    dump(root, "aro/visual_genome_attribution.json", [row | swapped | {"attributes": ["red", "blue"]}])
+    image(root, "aro/images/2353.jpg")
+    drawn = {
+        "image": "val2014/COCO_val2014_000000000042.jpg",
+        "captions": ["a b c", "b a c", "c a b", "a c b", "c b a"],
+    }
+    dump(root, "aro/coco_order.json", [drawn])
+    image(root, "coco/val2014/COCO_val2014_000000000042.jpg")
+
+
+def test_aro_crops_to_the_box_and_takes_a_stored_draw(tmp_path):
+    write_aro(tmp_path)
+    data = read(tmp_path, "aro")
+    assert [row.subset for row in data.rows] == ["vg_relation", "vg_attribution", "coco_order"]
+    assert data.rows[0].images[0].load().shape == (3, 4, 3)
+    assert [row.group for row in data.rows] == ["on", "red_blue", ""]
+    assert len(data.rows[2].captions) == 5
+    assert any("flickr30k_order: left out: its captions are shuffled when ARO is run" in note for note in data.notes)
+    content = json.loads((tmp_path / "aro/visual_genome_relation.json").read_text())
+    dump(tmp_path, "aro/visual_genome_relation.json", [content[0] | {"bbox_w": 0}])
+    with pytest.raises(ValueError, match="holds no pixel"):
+        read(tmp_path, "aro")
+
+
+def test_boxes_are_cut_at_the_edge_and_refused_outside(tmp_path):
+    image(tmp_path, "a.png")
+    path = tmp_path / "a.png"
+    assert Picture(path, box=(-2, 4, 5, 9)).load().shape == (2, 3, 3)
+    with pytest.raises(ValueError, match=r"a.png: the box \(8, 0, 3, 3\) holds no pixel of 8 x 6"):
+        Picture(path, box=(8, 0, 3, 3)).load()
+
+
+def csv_text(rows):
+    file = io.StringIO(newline="")
+    writer = csv.DictWriter(file, rows[0])
+    writer.writeheader()
+    writer.writerows(rows)
+    return file.getvalue()
+
+
+def write_crepe(root):
+    base = {"image_id": 2353, "caption": "cup on table", "x": 1, "y": 1, "width": 4, "height": 3}
+    prod = base | {"hard_negs": "['cup under table', \"cup's table\"]"}
+    syst = base | {f"valid_hard_negs_{kind}": "['cup under table']" for kind in ("atom", "comp", "combined")}
+    (root / "crepe").mkdir(parents=True)
+    for archive, name, row in (
+        ("prod_hard_negatives.zip", "prod/atom/prod_vg_hard_negs_atom_complexity_4.csv", prod),
+        ("syst_hard_negatives.zip", "syst_vg_hard_negs_seen_compounds_in_cc12m.csv", syst),
+    ):
+        with zipfile.ZipFile(root / "crepe" / archive, "w") as opened:
+            opened.writestr(name, csv_text([row]))
+    image(root, "visual_genome/VG_100K_2/2353.jpg")
+
+
+def test_crepe_reads_its_zips_and_lists_as_literals(tmp_path):
+    write_crepe(tmp_path)
+    data = read(tmp_path, "crepe")
+    subsets = ["prod/atom/4", "syst/seen/cc12m/atom", "syst/seen/cc12m/comp", "syst/seen/cc12m/combined"]
+    assert [row.subset for row in data.rows] == subsets
+    assert data.rows[0].captions == ("cup on table", "cup under table", "cup's table")
+    assert data.rows[0].images[0].load().shape == (3, 4, 3)
+    row = {"image_id": 2353, "caption": "c", "x": 1, "y": 1, "width": 4, "height": 3, "hard_negs": "__import__('os')"}
+    (tmp_path / "crepe/prod_vg_hard_negs_swap_complexity_5.csv").write_text(csv_text([row]))
+    with pytest.raises(ValueError, match=r"line 2, column 'hard_negs' should be a list of texts, found \"__import__"):
+        read(tmp_path, "crepe")
+
+
+def write_valse(root):
+    from eqben_builder.suites.caption_choice import VALSE
+
+    row = {"image_file": "v7w_1.jpg", "caption": "There are two cups.", "foil": "There are three cups.",
+           "mturk": {"caption": 3, "foil": 0, "other": 0}, "linguistic_phenomena": "counting"}  # fmt: skip
+    for stem in VALSE:
+        dump(root, f"valse/data/{stem}.json", {"a 1": row, "a 2": row | {"mturk": {"caption": 1}}})
+    image(root, "valse/images/v7w_1.jpg")
+
+
+def test_valse_leaves_out_what_annotators_did_not_confirm(tmp_path):
+    write_valse(tmp_path)
+    data = read(tmp_path, "valse")
+    assert len(data.rows) == 11
+    assert {row.id for row in data.rows} >= {"existence/a 1", "foil_it/a 1"}
+    assert "existence: 1 rows that annotators did not confirm are left out, as VALSE does" in data.notes
+
+
+def test_vl_checklist_reads_the_first_thousand_rows_of_each_file(tmp_path):
+    root = tmp_path / "vl-checklist"
+    (root / "corpus/v1/Attribute/color").mkdir(parents=True)
+    settings = 'ANNO_PATH: "data/Attribute/vg/color.json"\nIMG_ROOT: "vg/"\nTYPE: "TUPLE_JSON"\n'
+    (root / "corpus/v1/Attribute/color/vg.yaml").write_text(settings)
+    entry = ["VG_100K/1.jpg", {"POS": ["red cup"], "NEG": ["blue cup"]}]
+    dump(root, "data/Attribute/vg/color.json", [entry] * 1200)
+    image(root, "vg/VG_100K/1.jpg")
+    data = read(tmp_path, "vl-checklist")
+    assert len(data.rows) == 1000
+    assert data.rows[0].subset == "Attribute/color/vg"
+
+
+def test_whatsup_has_pairs_and_sets_of_four(tmp_path):
+    root = tmp_path / "whatsup"
+    options = [f"A cup {where} a chair" for where in ("left of", "right of", "on", "under")]
+    names = ["cup_left_of_chair", "cup_right_of_chair", "cup_on_chair", "cup_under_chair"]
+    rows = [{"image_path": f"data/controlled_images/{name}.jpeg", "caption_options": options} for name in names]
+    dump(root, "controlled_images_dataset.json", rows)
+    b = [{"image_path": "data/controlled_clevr/cup_in-front_of_chair.jpeg", "caption_options": options}]
+    dump(root, "controlled_clevr_dataset.json", b)
+    for name in ("coco_qa_one_obj", "coco_qa_two_obj", "vg_qa_one_obj", "vg_qa_two_obj"):
+        dump(root, f"{name}.json", [[139, "A photo of a cup to the left", "A photo of a cup to the right"]])
+    image(root, *(f"controlled_images/{name}.jpeg" for name in names))
+    image(root, "controlled_clevr/cup_in-front_of_chair.jpeg", "val2017/000000000139.jpg", "vg_images/139.jpg")
+    data = read(tmp_path, "whatsup")
+    assert len(data.rows) == 9
+    sets = [row.sets for row in data.rows if row.subset == "a"]
+    assert len({one["pair"] for one in sets}) == 2
+    assert len({one["set of four"] for one in sets}) == 1
+
+
+def test_spec_puts_the_right_key_first_in_both_directions(tmp_path):
+    from eqben_builder.suites.other_shapes import SPEC
+
+    for subset in SPEC:
+        root = tmp_path / "spec" / subset
+        keys = ["one cup", "two cups", "three cups"]
+        dump(root, "image2text.json", [{"query": "images/0.jpg", "keys": keys, "label": 2}])
+        places = ["images/0.jpg", "images/1.jpg"]
+        dump(root, "text2image.json", [{"query": "two cups", "keys": places, "label": 1}])
+        image(root, "images/0.jpg", "images/1.jpg")
+    data = read(tmp_path, "spec")
+    assert data.rows[0].captions == ("three cups", "one cup", "two cups")
+    assert [one.path.name for one in data.rows[1].images] == ["1.jpg", "0.jpg"]
+    assert (data.rows[1].subset, data.rows[1].shape) == ("text to image/existence", "images")
+    dump(tmp_path, "spec/count/image2text.json", [{"query": "images/0.jpg", "keys": ["a", "b"], "label": 2}])
+    with pytest.raises(ValueError, match="field 'label' is 2, expected an index into 'keys'"):
+        read(tmp_path, "spec")
+
+
+def test_countbench_replaces_the_number_word(tmp_path):
+    row = {"image_url": "https://a.org/x/c.jpg?w=1", "text": "Three cups on three tables", "number": 3}
+    dump(tmp_path, "countbench/CountBench.json", [row])
+    image(tmp_path, "countbench/images/c.jpg")
+    (one,) = read(tmp_path, "countbench").rows
+    assert one.captions[:3] == ("Three cups on three tables", "Two cups on two tables", "Four cups on four tables")
+    assert len(set(one.captions)) == 9
+    dump(tmp_path, "countbench/CountBench.json", [row | {"number": 4}])
+    with pytest.raises(ValueError, match="does not hold the word 'four'"):
+        read(tmp_path, "countbench")
+
+
+def test_svo_probes_and_vsr(tmp_path):
+    row = {"sentence": "A man rides a horse.", "pos_triplet": "man,ride,horse", "neg_triplet": "man,ride,bike",
+           "pos_url": "u", "neg_url": "v", "pos_image_id": "1", "neg_image_id": "2", "subj_neg": "False",
+           "verb_neg": "True", "obj_neg": "True"}  # fmt: skip
+    (tmp_path / "svo-probes").mkdir()
+    (tmp_path / "svo-probes/svo_probes.csv").write_text(csv_text([row]))
+    image(tmp_path, "svo-probes/images/1.jpg", "svo-probes/images/2.jpg")
+    data = read(tmp_path, "svo-probes")
+    assert [(one.subset, one.shape) for one in data.rows] == [("verb", "images"), ("obj", "images")]
+    said = {"image": "1.jpg", "image_link": "http://x/train2017/1.jpg", "caption": "It is left.", "label": 1,
+            "relation": "left of", "subj": "[18, 2]"}  # fmt: skip
+    for split in ("random", "zeroshot"):
+        path = tmp_path / "vsr/data/splits" / split / "test.jsonl"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(said) + "\n" + json.dumps(said | {"label": 0}) + "\n")
+    image(tmp_path, "coco/train2017/1.jpg")
+    data = read(tmp_path, "vsr")
+    assert [one.label for one in data.rows] == [True, False, True, False]
+    path.write_text(json.dumps(said | {"label": "yes"}) + "\n")
+    with pytest.raises(ValueError, match=r"line 1: field 'label' is 'yes', expected 0 or 1"):
+        read(tmp_path, "vsr")
+
+
+def test_colorswap_naturalbench_cola_and_mmvp(tmp_path):
+    swap = {"id": 7, "caption_1": "a red cup on a blue table", "caption_2": "a blue cup on a red table",
+            "image_1": "images/img_7_1.png", "image_2": "images/img_7_2.png", "image_source": "midjourney",
+            "caption_source": "human"}  # fmt: skip
+    dump(tmp_path, "colorswap/data/test.json", [swap])
+    image(tmp_path, "colorswap/data/images/img_7_1.png", "colorswap/data/images/img_7_2.png")
+    (one,) = read(tmp_path, "colorswap").rows
+    assert (one.id, one.shape, one.captions[1]) == ("7", "pairs", "a blue cup on a red table")
+    natural = {"index": 0, "image_0": "a.jpg", "image_1": "b.jpg", "caption_0": "a", "caption_1": "b"}
+    dump(tmp_path, "naturalbench/metadata.json", [natural])
+    image(tmp_path, "naturalbench/images/a.jpg", "naturalbench/images/b.jpg")
+    assert len(read(tmp_path, "naturalbench").rows) == 1
+    dump(tmp_path, "naturalbench/metadata.json", [natural | {"index": 1}])
+    with pytest.raises(ValueError, match="field 'index' is 1, expected 0"):
+        read(tmp_path, "naturalbench")
+    links = ["https://x.org/vg_gqa_images/1.jpg", "a red cup", "https://x.org/vg_gqa_images/2.jpg", "a blue cup"]
+    dump(tmp_path, "cola/data/COLA_multiobjects_matching_benchmark.json", [links])
+    image(tmp_path, "visual_genome/VG_100K/1.jpg", "visual_genome/VG_100K_2/2.jpg")
+    (one,) = read(tmp_path, "cola").rows
+    assert [picture.path.name for picture in one.images] == ["1.jpg", "2.jpg"]
+
+
+def test_mmvp_pairs_questions_by_number(tmp_path):
+    lines = ["Question ID,Type,Statement", "2,Orientation,a cup facing right", "1,Orientation,a cup facing left"]
+    root = tmp_path / "mmvp"
+    root.mkdir()
+    (root / "Questions.csv").write_text("\n".join(lines) + "\n")
+    image(root, "MLLM_VLM Images/Orientation/1.jpg", "MLLM_VLM Images/Orientation/2.jpg")
+    (one,) = read(tmp_path, "mmvp").rows
+    assert one.captions == ("a photo of a cup facing left", "a photo of a cup facing right")
+    assert one.id == "1-2"
+    (root / "Questions.csv").write_text("\n".join(lines[:2]) + "\n")
+    with pytest.raises(ValueError, match="numbered from 1 without gaps"):
+        read(tmp_path, "mmvp")
+
+
+def png():
+    file = io.BytesIO()
+    Image.new("RGB", (8, 6)).save(file, "PNG")
+    return {"bytes": file.getvalue(), "path": None}
+
+
+def test_bivlc_and_vismin_are_read_from_their_columns(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    for folder in ("bivlc/data", "vismin/data/test"):
+        (tmp_path / folder).mkdir(parents=True)
+    row = {"image": png(), "caption": "a", "negative_caption": "b", "negative_image": png(), "type": "replace",
+           "subtype": "obj"}  # fmt: skip
+    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "bivlc/data/test-00000-of-00001.parquet")
+    (one,) = read(tmp_path, "bivlc").rows
+    assert one.subset == "replace/obj"
+    assert one.images[1].load().shape == (6, 8, 3)
+    row = {"id": "x1", "image_0": png(), "text_0": "a", "image_1": png(), "text_1": "b", "category": "counting"}
+    table = pa.Table.from_pylist([row])
+    place = tmp_path / "vismin/data/test/data-00000-of-00003.arrow"
+    with pa.OSFile(str(place), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table)
+    (one,) = read(tmp_path, "vismin").rows
+    assert (one.subset, one.captions) == ("counting", ("a", "b"))
+    assert one.images[0].load().shape == (6, 8, 3)
+    place.write_bytes(b"no arrow")
+    with pytest.raises(ValueError, match="cannot be read"):
+        read(tmp_path, "vismin")
+
+
+def test_winoground_and_eqben_go_through_their_readers(tmp_path):
+    row = {"id": 0, "image_0": "ex_0_img_0", "image_1": "ex_0_img_1", "caption_0": "a b", "caption_1": "b a",
+           "collapsed_tag": "Relation"}  # fmt: skip
+    (tmp_path / "winoground").mkdir()
+    (tmp_path / "winoground/examples.jsonl").write_text(json.dumps(row) + "\n")
+    image(tmp_path, "winoground/images/ex_0_img_0.png", "winoground/images/ex_0_img_1.png")
+    (one,) = read(tmp_path, "winoground").rows
+    assert (one.subset, one.id) == ("Relation", "0")
+    pair = {"image0": "eqbenkubric_attr/a0.png", "image1": "eqbenkubric_attr/a1.png", "caption0": "a", "caption1": "b"}
+    dump(tmp_path, "eqben/ann_json_finegrained_eqkubric_attr.json", [pair])
+    video = {"v1": [{"image0": "eqbengebc/a0.jpg", "image1": "eqbengebc/a1.jpg", "caption0": "a", "caption1": "b"}]}
+    dump(tmp_path, "eqben/ann_json_finegrained_eqgebc.json", video)
+    image(tmp_path / "eqben", pair["image0"], pair["image1"], "eqbengebc/a0.jpg", "eqbengebc/a1.jpg")
+    assert sorted(row.subset for row in read(tmp_path, "eqben").rows) == ["gebc", "kubric/attribute"]
+
+
+# Retrieval
+
+
+def write_coco(root):
+    images = []
+    for number in range(3):
+        name = f"COCO_val2014_{number:012d}.jpg"
+        sentences = [{"raw": f"caption {number} {k}", "sentid": 10 * number + k} for k in range(6)]
+        images.append({"filepath": "val2014", "filename": name, "split": "test", "cocoid": 100 + number,
+                       "sentids": [one["sentid"] for one in sentences], "sentences": sentences})  # fmt: skip
+        image(root, f"coco/val2014/{name}")
+    images.append(images[0] | {"split": "train"})
+    dump(root, "coco/dataset_coco.json", {"images": images, "dataset": "coco"})
+
+
+def test_karpathys_coco_with_eccvs_positives(tmp_path):
+    write_coco(tmp_path)
+    dump(tmp_path, "coco/eccv_image_to_caption.json", {"101": [10, 11, 20]})
+    dump(tmp_path, "coco/eccv_caption_to_image.json", {"20": [101, 102]})
+    gallery = read_gallery(tmp_path, "coco")
+    assert (len(gallery.images), len(gallery.captions)) == (3, 15)
+    assert gallery.positives["original"].captions_of[1] == [5, 6, 7, 8, 9]
+    assert gallery.positives["eccv"].captions_of == {1: [5, 6, 10]}
+    assert gallery.positives["eccv"].images_of == {10: [1, 2]}
+    dump(tmp_path, "coco/eccv_image_to_caption.json", {"999": [10]})
+    with pytest.raises(ValueError, match="the query '999' is not in the test split"):
+        read_gallery(tmp_path, "coco")
+    (tmp_path / "coco/val2014/COCO_val2014_000000000001.jpg").unlink()
+    with pytest.raises(FileNotFoundError, match="1 of 3 pictures of coco are missing"):
+        read_gallery(tmp_path, "coco")
+
+
+def test_blips_lists_and_flickrs_text(tmp_path):
+    dump(tmp_path, "flickr30k/flickr30k_test.json", [{"image": "flickr30k-images/1.jpg", "caption": ["a", "b"]}])
+    image(tmp_path, "flickr30k/flickr30k-images/1.jpg")
+    assert read_gallery(tmp_path, "flickr30k").captions == ("a", "b")
+    (tmp_path / "flickr30k/flickr30k_test.json").unlink()
+    (tmp_path / "flickr30k/flickr30k_test_karpathy.txt").write_text('image,caption\n1.jpg,"a, b"\n1.jpg,c\n')
+    assert read_gallery(tmp_path, "flickr30k").captions == ("a, b", "c")
+    with pytest.raises(ValueError, match="neither 'coco' nor 'flickr30k'"):
+        read_gallery(tmp_path, "imagenet")
+
+
+def test_a_limit_takes_from_every_subset(tmp_path):
+    write_sugarcrepe(tmp_path)
+    assert len({row.subset for row in read(tmp_path, "sugarcrepe", limit=7).rows}) == 7
+
+
+def test_no_folder_and_no_question(tmp_path):
+    with pytest.raises(FileNotFoundError, match="is no folder"):
+        Files(tmp_path / "nowhere", "aro")
+    from eqben_builder.suites.caption_choice import SUGARCREPE
+
+    for subset in SUGARCREPE:
+        dump(tmp_path, f"sugarcrepe/{subset}.json", {})
+    with pytest.raises(ValueError, match="holds no question of SugarCrepe"):
+        read(tmp_path, "sugarcrepe")
+    assert np.all([suite.id == name for name, suite in SUITES.items()])

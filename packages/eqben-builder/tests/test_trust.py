@@ -1,0 +1,342 @@
+"""Two writers, kills at every system call, hostile files, and pictures as cameras make them."""
+
+from __future__ import annotations
+
+import io
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+import tarfile
+import textwrap
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image, ImageCms
+
+from eqben_builder.build import build, read_records, verify
+from eqben_builder.building.lock import LOCK, FolderBusyError, sole_writer
+from eqben_builder.formats import PairRow, Picture, encode_png, read_any, write_as
+from eqben_builder.formats.json_files import json_lines, load_json
+from eqben_builder.micro.builder import MicroBuilder
+from eqben_builder.pictures import AnimatedPictureWarning, decode, decode_array
+from eqben_builder.scoring import read_scores
+from eqben_builder.video import pickles
+
+
+def small(**options):
+    return MicroBuilder(size=16, duplicate_bits=None, **options)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trust") / "pairs"
+    build(small(), folder, pairs=2)
+    return folder
+
+
+def row(name="a", mask=None, **extra):
+    image = Picture(content=encode_png(np.zeros((4, 4, 3), np.uint8)))
+    other = Picture(content=encode_png(np.full((4, 4, 3), 9, np.uint8)))
+    return PairRow(name, "micro", "count", image, other, "one", "two", extra, mask)
+
+
+def hold(folder, ready, done):
+    with sole_writer(Path(folder) / LOCK, Path(folder)):
+        ready.set()
+        done.wait(60)
+
+
+def test_a_second_build_of_a_folder_is_refused_and_names_the_first(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    ready, done = context.Event(), context.Event()
+    process = context.Process(target=hold, args=(str(tmp_path), ready, done))
+    process.start()
+    assert ready.wait(60)
+    try:
+        with pytest.raises(FolderBusyError, match=rf"is being written by process {process.pid} on "):
+            build(small(), tmp_path, pairs=1)
+    finally:
+        done.set()
+        process.join()
+    assert build(small(), tmp_path, pairs=1)["complete"]
+    assert not (tmp_path / LOCK).exists()
+
+
+def test_a_second_writer_of_an_export_is_refused(tmp_path):
+    target = tmp_path / "out"
+
+    def rows():
+        yield row("a")
+        with pytest.raises(FolderBusyError, match="out is being written by process"):
+            write_as([row("b")], target, "imagefolder")
+
+    write_as(rows(), target, "imagefolder")
+    assert [one.id for one in read_any(target)] == ["a"]
+    with pytest.raises(FileExistsError, match="exists already"):
+        write_as([row("b")], target, "imagefolder")
+
+
+def test_what_a_killed_writer_left_is_cleared(tmp_path):
+    (tmp_path / ".out.partial" / "images").mkdir(parents=True)
+    (tmp_path / ".out.partial" / "images" / "old.png").write_bytes(b"x")
+    (tmp_path / ".out.lock").write_text("{}")
+    write_as([row()], tmp_path / "out", "imagefolder")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
+    assert sorted(path.name for path in (tmp_path / "out").rglob("*.png")) == ["000000_0.png", "000000_1.png"]
+
+
+def test_two_pairs_of_one_id_are_refused(tmp_path, built):
+    twice = tmp_path / "twice"
+    write_as(read_any(built), twice, "imagefolder")
+    lines = (twice / "metadata.jsonl").read_text().splitlines()
+    (twice / "metadata.jsonl").write_text("\n".join([*lines, lines[1]]) + "\n")
+    with pytest.raises(ValueError, match=r"twice: pairs 1 and 6 share the id 'micro-000001'"):
+        list(read_any(twice))
+
+
+KILLS = """
+    import os, sys
+    from pathlib import Path
+    from eqben_builder.build import build
+    from eqben_builder.micro.builder import MicroBuilder
+
+    root = Path(sys.argv[1])
+    EVENTS = {"open", "os.rename", "os.remove", "os.mkdir", "os.truncate"}
+
+    def child(work):
+        pid = os.fork()
+        if not pid:
+            work()
+            os._exit(0)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+    def make(target):
+        build(MicroBuilder(size=16, aspects=["count"], duplicate_bits=None), target, pairs=2)
+
+    def killed(target, at):
+        count = 0
+        def hook(event, arguments):
+            nonlocal count
+            if event in EVENTS and arguments and str(target) in str(arguments[0]):
+                count += 1
+                if count == at:
+                    os._exit(9)
+        sys.addaudithook(hook)
+        make(target)
+
+    def tree(folder):
+        return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+    make(root / "whole")
+    at = 0
+    while True:
+        at += 1
+        target = root / f"at{at}"
+        status = child(lambda: killed(target, at))
+        assert status in (0, 9), status
+        assert child(lambda: make(target)) == 0, at
+        assert tree(target) == tree(root / "whole"), at
+        if status == 0:
+            break
+    print(at - 1)
+"""
+
+
+def test_a_build_killed_at_every_system_call_ends_with_the_same_bytes(tmp_path):
+    environ = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(KILLS), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environ, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 20
+
+
+def test_pictures_lost_after_the_journal_are_made_again(tmp_path, built):
+    """What a power cut leaves: a journal line, and pictures that never reached the disk."""
+
+    class CutError(Exception):
+        pass
+
+    def cut(now):
+        if now.pairs == 3:
+            raise CutError
+
+    with pytest.raises(CutError):
+        build(small(), tmp_path / "a", pairs=2, observe=cut)
+    victims = sorted((tmp_path / "a" / "images").rglob("*.png"))
+    victims[-1].write_bytes(b"")
+    build(small(), tmp_path / "a", pairs=2)
+    assert verify(tmp_path / "a").failures == ()
+    assert [r.id for r in read_records(tmp_path / "a")] == [r.id for r in read_records(built)]
+
+
+# Hostile files
+
+
+def test_limits_are_named_and_can_be_changed(tmp_path, monkeypatch):
+    monkeypatch.setenv("EQBEN_MAX_PIXELS", "99")
+    with pytest.raises(ValueError, match=r"big has 100 pixels, more than 99; EQBEN_MAX_PIXELS sets another limit"):
+        decode(encode_png(np.zeros((10, 10, 3), np.uint8)), "big")
+    monkeypatch.setenv("EQBEN_MAX_PIXELS", "100")
+    assert decode(encode_png(np.zeros((10, 10, 3), np.uint8))).shape == (10, 10, 3)
+    monkeypatch.setenv("EQBEN_MAX_PIXELS", "many")
+    with pytest.raises(ValueError, match="EQBEN_MAX_PIXELS is 'many', expected a positive whole number"):
+        decode(encode_png(np.zeros((1, 1, 3), np.uint8)))
+    monkeypatch.setenv("EQBEN_MAX_MEMBER_BYTES", "1000")
+    with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.png", bytes(5000))
+    with pytest.raises(ValueError, match=r"bomb.zip:a.png has 5,000 bytes, more than 1,000"):
+        Picture(tmp_path / "bomb.zip", "a.png").load()
+    np.savez_compressed(tmp_path / "s.npz", scores=np.zeros((500, 2, 2)))
+    with pytest.raises(ValueError, match=r"s.npz, array 'scores.npy' has 16,128 bytes"):
+        read_scores(tmp_path / "s.npz")
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        member = tarfile.TarInfo("0.image_0.png")
+        member.size = 2000
+        archive.addfile(member, io.BytesIO(bytes(2000)))
+    with pytest.raises(ValueError, match=r"a.tar, member '0.image_0.png' has 2,000 bytes"):
+        list(read_any(tmp_path / "a.tar"))
+    monkeypatch.setenv("EQBEN_MAX_JSON_BYTES", "10")
+    (tmp_path / "a.json").write_text('{"a": "0123456789"}')
+    with pytest.raises(ValueError, match=r"a.json has 19 bytes, more than 10"):
+        load_json(tmp_path / "a.json")
+
+
+def test_a_picture_of_a_claimed_size_is_refused_before_it_is_decoded():
+    # A PNG header of 40,000 x 40,000 grey pixels, and hardly any content.
+    import struct
+    import zlib
+
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", 40_000, 40_000, 8, 0, 0, 0, 0))
+    with pytest.raises(ValueError, match="1,600,000,000 pixels"):
+        decode(b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(bytes(10))) + chunk(b"IEND", b""), "x")
+
+
+def test_json_too_deep_and_numbers_too_long_have_a_file_and_a_line(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": 1}\n' + "[" * 200_000 + "\n")
+    with pytest.raises(ValueError, match=r"a.jsonl, line 2: nested too deeply"):
+        list(json_lines(path))
+    path.write_text('{"a": 1}\n{"a": ' + "9" * 5000 + "}\n")
+    with pytest.raises(ValueError, match=r"a.jsonl, line 2: Exceeds the limit"):
+        list(json_lines(path))
+    (tmp_path / "a.json").write_text("[" * 200_000)
+    with pytest.raises(ValueError, match=r"a.json: nested too deeply"):
+        load_json(tmp_path / "a.json")
+    scores = tmp_path / "s.jsonl"
+    scores.write_text('{"c0_i0": 1' + "0" * 400 + ', "c0_i1": 0, "c1_i0": 0, "c1_i1": 0}\n')
+    with pytest.raises(ValueError, match=r"s.jsonl, line 1: field 'c0_i0' should be a number, found 1000"):
+        read_scores(scores)
+
+
+def test_an_array_whose_header_lies_is_refused():
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": (9000, 9000, 3)})
+    with pytest.raises(ValueError, match="0 bytes for the shape"):
+        decode_array(file.getvalue(), "x.npy")
+    file = io.BytesIO()
+    np.save(file, np.array([[["a"] * 3]], dtype=object), allow_pickle=True)
+    with pytest.raises(ValueError, match=r"x.npy is object \(1, 1, 3\)"):
+        decode_array(file.getvalue(), "x.npy")
+
+
+def test_mutated_pickles_never_do_more_than_raise_a_value_error():
+    import pickle
+
+    whole = pickle.dumps({"v.mp4/1.png": {"bbox": np.arange(4, dtype=np.float32), "size": (480, 270)}}, protocol=2)
+    rng = np.random.default_rng(0)
+    refused = 0
+    for _ in range(2000):
+        broken = bytearray(whole)
+        for place in rng.integers(0, len(whole), rng.integers(1, 6)):
+            broken[place] = rng.integers(256)
+        try:
+            pickles.load(bytes(broken), "fuzz")
+        except ValueError:
+            refused += 1
+    assert refused > 1000
+    for evil in (b"cos\nsystem\n(S'echo'\ntR.", b"cnumpy\nndarray\n((I4\ntVO\ntR."):
+        with pytest.raises(ValueError, match="is no"):
+            pickles.load(evil, "evil.pkl")
+
+
+# Pictures as cameras and programs make them
+
+
+def stored(image, form="PNG", **options):
+    file = io.BytesIO()
+    image.save(file, form, **options)
+    return file.getvalue()
+
+
+def test_a_photo_is_turned_as_its_camera_was_held():
+    image = Image.new("RGB", (6, 4), (10, 20, 30))
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    assert decode(stored(image, "JPEG", exif=exif)).shape == (6, 4, 3)
+
+
+def test_deep_pictures_are_scaled_and_unknown_scales_refused():
+    deep = Image.fromarray(np.array([[0, 257 * 100, 65535]], np.uint16))
+    assert decode(stored(deep))[0, :, 0].tolist() == [0, 100, 255]
+    assert decode(stored(deep, "TIFF"))[0, :, 0].tolist() == [0, 100, 255]
+    light = Image.fromarray(np.array([[0.0, 0.5, 1.0]], np.float32))
+    assert decode(stored(light, "TIFF"))[0, :, 0].tolist() == [0, 128, 255]
+    with pytest.raises(ValueError, match="x has values from -1 to 2, expected 0 to 1 or 0 to 255"):
+        decode(stored(Image.fromarray(np.array([[-1.0, 2.0]], np.float32)), "TIFF"), "x")
+    with pytest.raises(ValueError, match="nan"):
+        decode(stored(Image.fromarray(np.array([[np.nan, 1.0]], np.float32)), "TIFF"), "x")
+
+
+def test_transparency_lies_over_white():
+    assert decode(stored(Image.new("RGBA", (1, 1), (0, 0, 0, 0))))[0, 0].tolist() == [255] * 3
+    assert decode(stored(Image.new("LA", (1, 1), (0, 128))))[0, 0, 0] == pytest.approx(127, abs=1)
+    palette = Image.new("P", (1, 1), 0)
+    palette.putpalette([200, 10, 10])
+    assert decode(stored(palette))[0, 0].tolist() == [200, 10, 10]
+    assert decode(stored(palette, transparency=0))[0, 0].tolist() == [255] * 3
+
+
+def test_cmyk_goes_through_its_profile_where_it_has_one():
+    ink = Image.new("CMYK", (8, 8), (0, 255, 255, 0))
+    red = decode(stored(ink, "JPEG", quality=100))[4, 4]
+    assert red[0] > 240
+    assert max(red[1:]) < 15
+    srgb = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    with pytest.raises(ValueError, match="cannot be decoded"):
+        decode(stored(ink, "JPEG", icc_profile=srgb), "wrong profile")
+
+
+def test_of_an_animation_the_first_frame_is_taken_and_said():
+    frames = [Image.new("RGB", (2, 2), (value, 0, 0)) for value in (0, 255)]
+    file = io.BytesIO()
+    frames[0].save(file, "GIF", save_all=True, append_images=frames[1:])
+    with pytest.warns(AnimatedPictureWarning, match="x has 2 frames: the first is used"):
+        assert decode(file.getvalue(), "x")[0, 0, 0] == 0
+
+
+# Forms without room
+
+
+@pytest.mark.parametrize("form", ["eqben-all", "eqben-flat", "eqben-ag", "eqben-video"])
+def test_eqbens_forms_keep_ids_masks_and_certificates_in_a_file_beside_them(tmp_path, form):
+    mask = Picture(content=encode_png(np.full((4, 4, 3), 255, np.uint8)))
+    rows = [row("micro-7", mask, source={"video": "v"}, certificate={"a": 1}), row("micro-3", source={"video": "w"})]
+    write_as(rows, tmp_path / "out", form)
+    again = {one.id: one for one in read_any(tmp_path / "out")}
+    assert sorted(again) == ["micro-3", "micro-7"]
+    assert again["micro-7"].aspect == "count"
+    assert again["micro-7"].extra["certificate"] == {"a": 1}
+    assert again["micro-7"].mask is not None
+    assert again["micro-7"].mask.load().min() == 255
+    assert again["micro-3"].mask is None
+    lines = [json.loads(line) for line in (tmp_path / "out" / "pairs.extra.jsonl").read_text().splitlines()]
+    (tmp_path / "out" / "pairs.extra.jsonl").write_text(json.dumps(lines[0]) + "\n")
+    with pytest.raises(ValueError, match="has no line for pair"):
+        list(read_any(tmp_path / "out"))
