@@ -30,8 +30,10 @@ import json, sys
 from dataclasses import replace
 from pathlib import Path
 from gate_runner.benchmarks import resolve
-from gate_runner.runs import RunRequest, run
+from gate_runner.executors import run
+from gate_runner.runs import RunRequest
 from gate_runner.runs.observers import Observer
+from gate_runner.settings import Settings
 
 class Log(Observer):
     def started(self, name, seed): print(json.dumps([name, "start", 0]), flush=True)
@@ -44,7 +46,7 @@ if most:
     shorter = {"steps": most, "validate_every": max(1, most // 6)}
     numbers = [{key: shorter.get(key, value) for key, value in one.training.items()} for one in small]
     small = [replace(one, training=training) for one, training in zip(small, numbers)]
-run(RunRequest(small, sys.argv[1], Path(sys.argv[2]), limit=limit, isolate="worker"), Log())
+run(RunRequest(small, sys.argv[1], Path(sys.argv[2]), Settings(limit=limit, isolate="worker")), Log())
 """
 VARYING = ("seconds", "energy", "memory", "digest")
 

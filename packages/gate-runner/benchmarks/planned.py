@@ -33,6 +33,7 @@ from gate_runner.benchmarks import resolve
 from gate_runner.executors.slot import Slot
 from gate_runner.planning import plan
 from gate_runner.runs import RunRequest
+from gate_runner.settings import Settings
 
 def startup(encoder, device):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -44,7 +45,7 @@ def startup(encoder, device):
 
 sys.modules["gate_runner.planning.plan"]._startup = startup
 limit = int(sys.argv[3]) or None
-request = RunRequest(resolve(sys.argv[4:]), sys.argv[1], Path(sys.argv[2]), limit=limit, isolate="worker")
+request = RunRequest(resolve(sys.argv[4:]), sys.argv[1], Path(sys.argv[2]), Settings(limit=limit, isolate="worker"))
 print(json.dumps(plan(request).to_mapping()))
 """
 COMMAND = [sys.executable, "-c", "from gate_runner.cli import main; main()"]

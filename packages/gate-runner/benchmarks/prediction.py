@@ -62,7 +62,7 @@ def main() -> None:
     report = {
         "rows": rows, "held": held, "error": error, "guess": guess, "width": width, "level": LEVEL,
         "hardware": {"machine": platform.machine(), "cores": os.cpu_count()},
-        "versions": {name: version(name) for name in ("gate-runner", "eevee", "numpy")},
+        "versions": {name: version(name) for name in ("gate-runner", "eevee-search", "numpy")},
     }  # fmt: skip
     options.output.write_text(json.dumps(report, indent=2) + "\n")
 

@@ -26,13 +26,13 @@ from unittest.mock import patch
 
 import numpy as np
 
-from gate_runner.benchmarks import TASKS
 from gate_runner.reports import build_page
 from gate_runner.reports import pictures as drawing
 from gate_runner.reports.scores import number
 from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.results import SCHEMA, Result, Score
 from gate_runner.runs.stored import StoredRun, read_runs
+from gate_runner.tasks import task_types
 from vision_adapters.metrics import score_outcomes
 
 ENCODERS, BENCHMARKS, SAMPLES = 20, 31, 400
@@ -40,7 +40,7 @@ ENCODERS, BENCHMARKS, SAMPLES = 20, 31, 400
 
 def write_runs(place: Path) -> list[StoredRun]:
     """Runs whose encoders differ a little, with learning curves."""
-    tasks = list(TASKS)
+    tasks = list(task_types())
     base = np.random.default_rng(0).uniform(0.2, 0.7, BENCHMARKS)
     for encoder in range(ENCODERS):
         spec = f"open_clip:ViT-B-{encoder}/laion2b_s34b_b79k"

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from gate_runner.runs import RunRequest, run
+from gate_runner.executors import run
+from gate_runner.runs import RunRequest
 from gate_runner.runs.folder import RunFolder
 
 from ._sleepy import Names, sleepy_request, told
@@ -37,7 +38,7 @@ def ray() -> Iterator[Any]:
 @pytest.mark.filterwarnings("ignore")  # Ray warns about itself
 def test_ray_gives_what_this_process_gives(ray: Any, request_here: RunRequest, tmp_path: Path) -> None:
     names = Names()
-    request = replace(request_here, output=tmp_path / "ray", isolate="worker", executor="ray")
+    request = replace(request_here, output=tmp_path / "ray").changed(isolate="worker", executor="ray")
     there = run(request, observers=[names])
     assert told(there) == told(run(request_here))
     assert names.said.count("finished 0") == names.said.count("finished 1") == 1
@@ -49,11 +50,11 @@ def test_a_lost_ray_worker_is_a_row_and_the_next_run_goes_on(
     ray: Any, request_here: RunRequest, tmp_path: Path
 ) -> None:
     Path("lost").write_text("")  # the worker kills the Ray process that started it
-    request = replace(request_here, output=tmp_path / "ray", isolate="worker", executor="ray", seeds=(0,))
+    request = replace(request_here, output=tmp_path / "ray").changed(isolate="worker", executor="ray", seeds=(0,))
     (lost,) = run(request)
     assert lost.status == "failed"
     assert lost.reason.startswith("its Ray worker was lost: ")
     Path("lost").unlink()
-    assert told(run(replace(request_here, output=request.output, seeds=(0,)))) == told(
-        run(replace(request_here, seeds=(0,)))
+    assert told(run(replace(request_here, output=request.output).changed(seeds=(0,)))) == told(
+        run(request_here.changed(seeds=(0,)))
     )

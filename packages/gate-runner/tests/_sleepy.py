@@ -10,6 +10,7 @@ import pytest
 from gate_runner.benchmarks import resolve
 from gate_runner.runs import Result, RunRequest
 from gate_runner.runs.observers import Observer
+from gate_runner.settings import Settings
 
 SLEEPY = """
 import os
@@ -44,7 +45,7 @@ def sleepy_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunReques
     benchmarks = [
         replace(one, training={**one.training, "steps": 20, "validate_every": 10}) for one in resolve(["cifar100"])
     ]
-    return RunRequest(benchmarks, f"{name}:make", tmp_path / "run", limit=64, seeds=(0, 1))
+    return RunRequest(benchmarks, f"{name}:make", tmp_path / "run", Settings(limit=64, seeds=(0, 1)))
 
 
 def told(results: list[Result]) -> list[Result]:

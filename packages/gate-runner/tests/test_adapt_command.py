@@ -122,6 +122,89 @@ def test_an_unreadable_image_is_named_and_left_out_on_request(
     assert f"skipped {broken}" in capsys.readouterr().err
 
 
+def _moved(digits: Path, names: dict[str, str]) -> Path:
+    for old, new in names.items():
+        (digits / old).rename(digits / new)
+    return digits
+
+
+def test_imagenets_own_layout_is_two_splits(digits: Path, tmp_path: Path) -> None:
+    import gate_runner
+
+    found = gate_runner.adapt(_moved(digits, {"test": "VAL"}), gate_runner.ZeroShot(), device="cpu")
+    assert (found.classes, found.train, found.test, found.shared) == (tuple(sorted(NAMES)), 30, 30, ())
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ({"test": "tast"}, "holds train beside tast: splits, or classes?"),
+        ({"test": "../gone"}, "holds train, which are no whole splits; expected train with test or val"),
+        ({"train/one": "train/ZERO", "test/one": "test/ZERO"}, "are 'ZERO' and 'zero' one class or two?"),
+        ({"train/one": "gone", "test": "../test"}, "holds train beside gone"),
+    ],
+)
+def test_what_looks_like_splits_but_is_not_whole_is_refused(
+    names: dict[str, str], said: str, digits: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert said in refused(capsys, "zeroshot", _moved(digits, names))
+
+
+def test_an_empty_class_does_not_vanish(digits: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (digits / "train" / "three").mkdir()
+    assert f"{digits / 'train' / 'three'} holds no" in refused(capsys, "zeroshot", digits)
+
+
+def test_test_images_that_are_training_images_are_named(
+    digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same pixels in another file format, and for a fine-tuning the same file."""
+    image = Image.open(digits / "train" / "one" / "3.png")
+    image.save(digits / "test" / "one" / "copy.bmp")
+    adapt("zeroshot", digits, "--output", tmp_path / "out.json")
+    pair = [str(digits / "test" / "one" / "copy.bmp"), str(digits / "train" / "one" / "3.png")]
+    assert json.loads((tmp_path / "out.json").read_text())["shared"] == [pair]
+    assert f"in the test and the training images: {pair[0]} is {pair[1]}" in capsys.readouterr().err
+    (digits / "test" / "one" / "copy.bmp").write_bytes((digits / "train" / "one" / "3.png").read_bytes())
+    adapt("finetune", digits, "--steps", 1, "--part", "bias", "--output", tmp_path / "out.json")
+    assert json.loads((tmp_path / "out.json").read_text())["shared"] == [pair]
+
+
+def test_a_table_says_which_row_is_wrong(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "own.csv"
+    rows = [f"digits/train/{name}/{place}.png,{name}" for name in NAMES for place in range(10)]
+    table.write_text("\n".join(["path,label", *rows]))
+    adapt("zeroshot", table)
+    assert "on 6 images of 3 classes" in capsys.readouterr().out
+    table.write_text("\n".join(["path,label", *rows, "nowhere.png,one"]))
+    assert f"{table}, line 32: field 'path' is 'nowhere.png', expected a file" in refused(capsys, "zeroshot", table)
+    table.write_text("path,label,split\n" + "\n".join(f"{row},dev" for row in rows))
+    assert "field 'split' is 'dev', expected train, val or test" in refused(capsys, "zeroshot", table)
+
+
+def test_a_module_is_tuned_from_python(digits: Path) -> None:
+    import torch
+    from torch import nn
+
+    import gate_runner
+
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.AdaptiveAvgPool2d(8), nn.Flatten(), nn.Linear(192, 16))
+    told: list[str] = []
+    before = model[2].weight.detach().clone()
+    found = gate_runner.adapt(
+        digits,
+        gate_runner.Finetune(steps=20, lr=1e-2),
+        encoder=model,
+        batch_size=16,
+        device="cpu",
+        progress=lambda phase, done, total: told.append(phase),
+    )
+    assert found.value > CHANCE + 0.2
+    assert not torch.equal(before, model[2].weight)
+    assert {"train", "encode test"} <= set(told)
+
+
 def test_the_backbones_features_lead_to_the_projected_ones() -> None:
     import torch
 

@@ -52,7 +52,7 @@ def test_help_takes_at_most_three_times_what_typer_takes() -> None:
         (["run", "small", "--encoder", "micro-klip"], "unknown encoder 'micro-klip'; nearest: micro-clip"),
         (["run", "digits", "--encoder", "timm:resnet19/random"], "unknown timm model 'resnet19'; nearest:"),
         (["run", "digits", "--data-root", "nowhere"], "data root nowhere is not a folder"),
-        (["run", "omniglot"], "give --data-root"),
+        (["run", "chestxray14"], "give --data-root"),
         (["run", "digits", "--time-limit", "20x"], "'20x' is no duration; expected a number with s, m, h or d"),
         (["run", "digits", "--executor-option", "gpu"], "executor option 'gpu': expected KEY=VALUE"),
         (["run", "digits", "--ray-address", "auto"], "--ray-address goes with --executor ray, not local"),
@@ -94,7 +94,7 @@ def test_a_run_prints_lines_and_a_table_and_fails_with_status_1(own: str, tmp_pa
 
 
 def test_lists(tmp_path: Path) -> None:
-    for what, first in (("packs", "small"), ("benchmarks", "acdc"), ("encoders", "micro-clip")):
+    for what, first in (("packs", "small"), ("benchmarks", "cifar100"), ("encoders", "micro-clip")):
         plain, made = call("ls", what), call("ls", what, "--json")
         assert plain.stdout.splitlines()[1].startswith(first)
         assert len(json.loads(made.stdout)) == len(plain.stdout.splitlines()) - 1

@@ -98,7 +98,7 @@ def test_what_only_one_run_finished_is_left_out_by_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"limit": 10}, "digits cannot be compared: limit is None in .* and 10 in"),
+        ({"settings": {"limit": 10}}, "digits cannot be compared: limit is None in .* and 10 in"),
         ({"seeds": (0, 1)}, r"seeds is \[0\] in .* and \[0, 1\] in"),
         ({"data": {"sha256": "another-digest"}}, "data sha256 is digits-diges in .* and another-dige in"),
         ({"training": {"ways": 5, "validation": []}}, "ways is None in .* and 5 in"),

@@ -52,9 +52,10 @@ def test_wrong_specs_are_refused(text: str, said: str) -> None:
 
 
 def test_every_form_is_listed() -> None:
-    assert [form.split(":")[0].split("[")[0] for form, _ in encoder_forms()][:4] == [
+    assert [form.split(":")[0].split("[")[0] for form, _ in encoder_forms()][:5] == [
         "micro-clip",
         "open_clip",
+        "lite",
         "timm",
         "hf",
     ]

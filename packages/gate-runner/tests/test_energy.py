@@ -147,9 +147,12 @@ def test_a_gpu_without_a_counter_says_so(driver: SimpleNamespace, monkeypatch: p
 
 def test_every_result_says_what_it_took_or_why_not(own: str, tmp_path: Path) -> None:
     from gate_runner.benchmarks import resolve
-    from gate_runner.runs import RunRequest, run
+    from gate_runner.executors import run
+    from gate_runner.runs import RunRequest
+    from gate_runner.settings import Settings
 
-    passed, failed = run(RunRequest(resolve(["digits", "ade20k"]), f"{own}:pooled_only", tmp_path / "run", limit=40))
+    request = RunRequest(resolve(["digits", "ade20k"]), f"{own}:pooled_only", tmp_path / "run", Settings(limit=40))
+    passed, failed = run(request)
     assert (passed.status, failed.status) == ("ok", "failed")
     for result in (passed, failed):
         assert set(result.energy) == {"joules", "unmeasured"}

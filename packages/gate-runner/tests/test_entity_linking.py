@@ -16,8 +16,10 @@ pytest.importorskip("oven_retrieval")
 from gate_runner.benchmarks import BENCHMARKS, PACKS, DataRequest
 from gate_runner.encoders.encoder import Encoder
 from gate_runner.errors import DataError, MissingCapabilityError
+from gate_runner.executors import run
 from gate_runner.micro.entities import ENTITIES, oven
-from gate_runner.runs import RunRequest, run
+from gate_runner.runs import RunRequest
+from gate_runner.settings import Settings
 from gate_runner.tasks import Job, run_task
 from oven_retrieval.models import GridSearch, Weights
 
@@ -53,9 +55,9 @@ def test_a_question_names_the_shape_of_one_of_two_things() -> None:
     assert len(data.classes) == len(ENTITIES) == len(set(data.classes)) == 320
     for split in (data.train, data.test):
         shapes = [data.classes[entity].split()[-1] for entity in split.targets.tolist()]
-        assert list(split.questions or ()) == [f"a {shape}" for shape in shapes]
+        assert list(split.texts or ()) == [f"a {shape}" for shape in shapes]
     colours = {name: {ENTITIES[i][0] for i in split.targets.tolist()} for name, split in
-               (("train", data.train), ("seen", data.test.take(60)), ("pictures", data.validation))}  # fmt: skip
+               (("train", data.train), ("seen", data.test.limited(60)), ("pictures", data.validation))}  # fmt: skip
     assert len(colours["train"]) == 5
     seen = torch.isin(data.test.targets, data.train.targets)
     assert seen.tolist() == [True, False] * 30
@@ -86,7 +88,7 @@ def test_scores_equal_a_plain_loop(weights: Weights | None, monkeypatch: pytest.
     shown = encoder().encode_image(data.validation.images).double().numpy()
     pictures |= {entity: unit(row) for entity, row in zip(data.validation.targets.tolist(), shown, strict=True)}
     right = []
-    asked = zip(encoder().encode_image(data.test.images), data.test.questions or (), data.test.targets, strict=True)
+    asked = zip(encoder().encode_image(data.test.images), data.test.texts or (), data.test.targets, strict=True)
     for features, question, target in asked:
         x, t = unit(features.double().numpy()), unit(text([question])[0].double().numpy())
         scores = [
@@ -101,7 +103,7 @@ def test_scores_equal_a_plain_loop(weights: Weights | None, monkeypatch: pytest.
     assert scores["accuracy"].value == pytest.approx(np.mean(right))
     assert scores["seen"].value == pytest.approx(np.mean(right[::2]))
     assert scores["unseen"].value == pytest.approx(np.mean(right[1::2]))
-    asked_for = list(zip(data.test.questions or (), data.test.targets.tolist(), strict=True))
+    asked_for = list(zip(data.test.texts or (), data.test.targets.tolist(), strict=True))
     chance = [1 / len({entity for other, entity in asked_for if other == one}) for one, _ in asked_for]
     assert scores["accuracy"].chance == pytest.approx(np.mean(chance))
     assert all(score.low <= score.value <= score.high for score in outcome.scores)
@@ -120,6 +122,6 @@ def test_what_the_task_needs_is_asked_for() -> None:
 
 
 def test_an_encoder_without_a_text_side_is_a_failed_row(own: str, tmp_path: Path) -> None:
-    (failed,) = run(RunRequest([BENCHMARK], f"{own}:pooled_only", tmp_path / "run", limit=12))
+    (failed,) = run(RunRequest([BENCHMARK], f"{own}:pooled_only", tmp_path / "run", Settings(limit=12)))
     assert failed.status == "failed"
     assert "has no text side; this needs one" in failed.reason

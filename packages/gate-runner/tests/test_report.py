@@ -207,7 +207,7 @@ def test_tables_for_papers(two: list[StoredRun]) -> None:
 
 def test_the_hardest_samples_are_drawn_from_the_same_data_only(tmp_path: Path) -> None:
     data = find_benchmark("digits").load("built-in", DataRequest(limit=50))
-    changes: dict[str, Any] = {"limit": 50, "samples": 50}
+    changes: dict[str, Any] = {"settings": {"limit": 50}, "samples": 50}
     right = write_run(
         tmp_path / "a", {"digits": 0.5}, encoder="a", data={"test": 50, "sha256": data.digest()}, **changes
     )
@@ -228,13 +228,15 @@ def test_the_hardest_samples_are_drawn_from_the_same_data_only(tmp_path: Path) -
 
 @pytest.mark.parametrize("name", ["mini", "ade20k", "acdc", "clevr-math", "iwildcam", "pairs"])
 def test_every_kind_of_sample_can_be_drawn(name: str, tmp_path: Path) -> None:
+    from gate_runner.imports import named
     from gate_runner.reports.contents import Row
-    from gate_runner.reports.pictures import _draw, _verdict
+    from gate_runner.reports.pictures import _verdict
+    from gate_runner.tasks import find_task_type
 
     benchmark = find_benchmark(name)
     data = benchmark.load("micro", DataRequest(limit=60 if name == "mini" else 8))
     row = Row(name, name, "micro", benchmark.task, benchmark.metrics[0], "higher", "", 8, "", {})
-    pixels, said = _draw(data, row, {"ways": 2, "shots": 1, "queries": 5}, 0)
+    pixels, said = named(find_task_type(benchmark.task).draw)(data, {"ways": 2, "shots": 1, "queries": 5}, 0)
     assert pixels.dtype == "uint8"
     assert pixels.shape[2] == 3
     assert max(pixels.shape[:2]) <= 200

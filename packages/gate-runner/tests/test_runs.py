@@ -12,23 +12,35 @@ import pytest
 
 from gate_runner.benchmarks import BENCHMARKS, Benchmark, resolve
 from gate_runner.errors import UsageError
-from gate_runner.runs import Result, RunRequest, run
+from gate_runner.executors import run
+from gate_runner.runs import Result, RunRequest
 from gate_runner.runs.folder import RunFolder
+from gate_runner.settings import Settings
 from vision_adapters.metrics import METRICS
+
+STEPPED = {"lr": 1e-2, "steps": 600, "batch_size": 128, "validate_every": 50}
+"""A linear head that is trained in steps, which can be interrupted, where it would be solved."""
+RATE = {"lr": 1e-2}
+"""Said by the settings: of whatever is trained in steps."""
 
 
 def quick(names: list[str], **numbers: int) -> list[Benchmark]:
     """Benchmarks with a short training: what is tested is the run, not the score."""
     short = {"steps": 6, "validate_every": 3, "episodes": 20, **numbers}
     return [
-        replace(one, training={key: short.get(key, value) for key, value in one.training.items()})
+        replace(one, training={key: short.get(key, value) for key, value in (one.training or STEPPED).items()})
         for one in resolve(names)
     ]
 
 
 @pytest.fixture
 def request_for(own: str, tmp_path: Path) -> RunRequest:
-    return RunRequest(quick(["cifar100"], steps=40, validate_every=10), f"{own}:grid", tmp_path / "run", limit=64)
+    return RunRequest(
+        quick(["cifar100"], steps=40, validate_every=10),
+        f"{own}:grid",
+        tmp_path / "run",
+        Settings(limit=64, recipe_fields=RATE),
+    )
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -47,7 +59,7 @@ def test_all_eight_give_scores_and_files(own: str, tmp_path: Path) -> None:
     results = []
     trained = ["acdc", "ade20k", "cifar100", "imagenet1k", "clevr-math", "iwildcam"]
     for pack, limit in ((trained, 24), (["mini", "cubirds"], 120)):
-        results += run(RunRequest(quick(pack), f"{own}:grid", tmp_path / f"run{limit}", limit=limit))
+        results += run(RunRequest(quick(pack), f"{own}:grid", tmp_path / f"run{limit}", Settings(limit=limit)))
     assert [result.reason for result in results if result.status != "ok"] == []
     for result in results:
         benchmark = BENCHMARKS[result.benchmark]
@@ -55,7 +67,7 @@ def test_all_eight_give_scores_and_files(own: str, tmp_path: Path) -> None:
         assert all(score.low <= score.value <= score.high for score in result.scores)
         assert result.name == f"micro/{result.benchmark}"
         assert result.note == "synthetic stand-in"
-        folder = RunFolder(tmp_path / f"run{result.limit}")
+        folder = RunFolder(tmp_path / f"run{result.settings['limit']}")
         assert Result.from_file(folder.result_file(result.name, 0)).to_json() == result.to_json()
         samples = np.load(folder.samples_file(result.name, 0))["outcomes"]
         headline = result.scores[0]
@@ -73,7 +85,7 @@ def test_two_runs_give_the_same_json(request_for: RunRequest, tmp_path: Path) ->
 
 
 def test_another_seed_is_another_head_on_the_same_data(request_for: RunRequest) -> None:
-    first, second = run(replace(request_for, seeds=(0, 1)))
+    first, second = run(request_for.changed(seeds=(0, 1)))
     assert first.data == second.data
     assert first.training["validation"] != second.training["validation"]
 
@@ -91,7 +103,7 @@ def test_the_same_command_computes_nothing_again(request_for: RunRequest, monkey
 
 
 def test_a_failing_benchmark_is_a_row_and_the_rest_goes_on(own: str, tmp_path: Path) -> None:
-    request = RunRequest(quick(["ade20k", "digits"]), f"{own}:pooled_only", tmp_path / "run", limit=40)
+    request = RunRequest(quick(["ade20k", "digits"]), f"{own}:pooled_only", tmp_path / "run", Settings(limit=40))
     failed, passed = run(request)
     assert failed.status == "failed"
     assert "gives pooled features only; this needs patch features" in failed.reason
@@ -132,7 +144,7 @@ def test_a_folder_of_another_run_is_refused_untouched(request_for: RunRequest, o
     run(request_for)
     before = files(request_for.output)
     for wrong, said in (
-        (replace(request_for, limit=32), "with limit 64, not 32"),
+        (request_for.changed(limit=32), "with limit 64, not 32"),
         (replace(request_for, encoder=f"{own}:pooled_only"), "with encoder"),
     ):
         with pytest.raises(UsageError, match=said):
@@ -147,7 +159,7 @@ def test_a_half_written_result_is_named(request_for: RunRequest) -> None:
     with pytest.raises(UsageError, match=f"{path.name} is not a result file"):
         run(request_for)
     path.write_text('{"schema": "gate-runner/result/0"}')
-    with pytest.raises(UsageError, match="schema is 'gate-runner/result/0', expected 'gate-runner/result/2'"):
+    with pytest.raises(UsageError, match="schema is 'gate-runner/result/0', expected 'gate-runner/result/3'"):
         run(request_for)
 
 
@@ -158,13 +170,20 @@ def test_a_half_written_result_is_named(request_for: RunRequest) -> None:
         ({"batch_size": 0}, "--batch-size must be at least 1, not 0"),
         ({"source": "hub"}, "has no source 'hub'; it has: local, micro"),
         ({"data_root": Path("nowhere")}, "data root nowhere is not a folder"),
-        ({"benchmarks": []}, "nothing to run"),
-        ({"encoder": "micro-clop"}, "nearest: micro-clip"),
+        ({"micro_batches": 0}, "--micro-batches must be at least 1, not 0"),
+        ({"limmit": 3}, "unknown option 'limmit'; nearest: limit"),
     ],
 )
 def test_bad_requests_touch_nothing(request_for: RunRequest, change: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        run(replace(request_for, **change))
+        run(request_for.changed(**change))
+    assert not request_for.output.exists()
+
+
+def test_nothing_to_run_and_no_encoder_touch_nothing(request_for: RunRequest) -> None:
+    for change, said in (({"benchmarks": []}, "nothing to run"), ({"encoder": "micro-clop"}, "nearest: micro-clip")):
+        with pytest.raises(UsageError, match=said):
+            run(replace(request_for, **change))
     assert not request_for.output.exists()
 
 
@@ -184,10 +203,11 @@ def test_nan_in_the_middle_of_the_data_is_a_reason(
     monkeypatch.setattr(Encoder, "encode_image", sometimes)
     (result,) = run(request_for)
     assert result.reason == (
-        f"encoder '{own}:grid' gave NaN or infinity for 1 of 64 images of the train split, the first at index 1"
+        f"encoder '{own}:grid' gave NaN or infinity for 1 of 64 images encoded together, the first at index 1 of the "
+        "train split"
     )
 
 
 def test_few_shot_says_when_there_are_too_few_classes(own: str, tmp_path: Path) -> None:
-    (result,) = run(RunRequest(quick(["mini"]), f"{own}:grid", tmp_path / "run", limit=45))
+    (result,) = run(RunRequest(quick(["mini"]), f"{own}:grid", tmp_path / "run", Settings(limit=45)))
     assert "needs 5 classes of 6 images in the train split; 2 of its 3 classes have them" in result.reason

@@ -19,10 +19,12 @@ import pytest
 
 from gate_runner.benchmarks import Benchmark, resolve
 from gate_runner.errors import StorageError, UsageError
-from gate_runner.runs import Result, RunRequest, run
+from gate_runner.executors import run
+from gate_runner.runs import Result, RunRequest
 from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.lock import BusyError, held
 from gate_runner.runs.observers import Observer
+from gate_runner.settings import Settings
 
 NAME = "micro/cifar100"
 
@@ -68,10 +70,16 @@ def other():
 '''
 
 
+STEPPED = {"lr": 1e-2, "steps": 600, "batch_size": 128, "validate_every": 50}
+"""A linear head that is trained in steps, which can be interrupted, where it would be solved."""
+RATE = {"lr": 1e-2}
+"""Said by the settings: of whatever is trained in steps."""
+
+
 def quick(names: list[str], **numbers: int) -> list[Benchmark]:
     short = {"steps": 40, "validate_every": 10, "episodes": 20, **numbers}
     return [
-        replace(one, training={key: short.get(key, value) for key, value in one.training.items()})
+        replace(one, training={key: short.get(key, value) for key, value in (one.training or STEPPED).items()})
         for one in resolve(names)
     ]
 
@@ -88,7 +96,9 @@ def moody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture
 def request_here(moody: str, tmp_path: Path) -> RunRequest:
-    return RunRequest(quick(["cifar100"]), moody, tmp_path / "run", limit=64, batch_size=32)
+    return RunRequest(
+        quick(["cifar100"]), moody, tmp_path / "run", Settings(limit=64, batch_size=32, recipe_fields=RATE)
+    )
 
 
 def told(result: Result) -> dict[str, Any]:
@@ -101,7 +111,7 @@ def told(result: Result) -> dict[str, Any]:
 
 def test_workers_give_what_this_process_gives(request_here: RunRequest, tmp_path: Path) -> None:
     here = run(request_here)
-    request = replace(request_here, output=tmp_path / "apart", isolate="worker", seeds=(0, 1, 2), workers=2)
+    request = replace(request_here, output=tmp_path / "apart").changed(isolate="worker", seeds=(0, 1, 2), workers=2)
     apart = run(request)
     assert told(apart[0]) == told(here[0])
     assert [one.seed for one in apart] == [0, 1, 2]
@@ -119,7 +129,7 @@ def test_a_crash_is_a_row_and_the_others_go_on(request_here: RunRequest) -> None
             if result.seed == 0:
                 Path("crashes").touch()
 
-    died, crashed, passed = run(replace(request_here, isolate="worker", seeds=(0, 1, 2)), observers=[Changes()])
+    died, crashed, passed = run(request_here.changed(isolate="worker", seeds=(0, 1, 2)), observers=[Changes()])
     assert (died.status, died.reason) == ("failed", "its process died: exit status 7")
     assert (crashed.status, crashed.reason) == ("failed", "its process died: signal 11 (Segmentation fault)")
     assert passed.status == "ok"
@@ -128,7 +138,7 @@ def test_a_crash_is_a_row_and_the_others_go_on(request_here: RunRequest) -> None
 
 def test_a_hang_ends_at_its_limit_and_a_retry_can_help(request_here: RunRequest) -> None:
     Path("hangs").touch()
-    (failed,) = run(replace(request_here, isolate="worker", time_limit=1.5))
+    (failed,) = run(request_here.changed(isolate="worker", time_limit=1.5))
     assert failed.reason == "stopped at its time limit of 2 s; it goes on from there next time"
     Path("hangs").unlink()
     Path("crashes once").touch()
@@ -138,7 +148,7 @@ def test_a_hang_ends_at_its_limit_and_a_retry_can_help(request_here: RunRequest)
         def started(self, name: str, seed: int) -> None:
             starts.append(name)
 
-    (passed,) = run(replace(request_here, isolate="benchmark", retries=1), observers=[Counting()])
+    (passed,) = run(request_here.changed(isolate="benchmark", retries=1), observers=[Counting()])
     assert passed.status == "ok"
     assert starts == [NAME, NAME]
 
@@ -160,14 +170,14 @@ def test_a_worker_that_the_system_kills_for_memory_gets_smaller_batches(
     Path("is killed").touch()
     kills = iter(range(100))  # the system's count rises between any two looks
     monkeypatch.setattr(slot, "killed_for_memory", lambda: next(kills))
-    (halved,) = run(replace(request_here, isolate="worker"))
+    (halved,) = run(request_here.changed(isolate="worker"))
     assert (halved.status, halved.training["encoder_batch"]) == ("ok", 16)
     monkeypatch.setattr(slot, "killed_for_memory", lambda: 3)  # it was somebody else
-    (failed,) = run(replace(request_here, isolate="worker", seeds=(1,)))
+    (failed,) = run(request_here.changed(isolate="worker", seeds=(1,)))
     assert failed.reason == "its process died: signal 9 (Killed)"
 
 
-def test_a_training_that_runs_out_goes_on_in_parts(
+def test_a_training_that_runs_out_goes_on_in_micro_batches(
     request_here: RunRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import torch
@@ -186,7 +196,7 @@ def test_a_training_that_runs_out_goes_on_in_parts(
 
     monkeypatch.setattr(LinearHead, "forward", greedy)
     (cut,) = run(replace(request_here, output=tmp_path / "cut"))
-    assert cut.training["parts"] == 4
+    assert cut.training["micro_batches"] == 4
     assert cut.training["validation"] == whole.training["validation"]
     assert cut.scores == whole.scores
 
@@ -194,7 +204,7 @@ def test_a_training_that_runs_out_goes_on_in_parts(
 def test_parts_of_a_batch_give_the_gradient_of_the_whole() -> None:
     import torch
 
-    from gate_runner.tasks.training import in_parts
+    from gate_runner.tasks.training import in_micro_batches
     from vision_adapters.heads import SegmentationHead, seeded
     from vision_adapters.losses import acdc_loss
 
@@ -205,7 +215,7 @@ def test_parts_of_a_batch_give_the_gradient_of_the_whole() -> None:
     for parts in (1, 2, 5):
         head = seeded(lambda: SegmentationHead(6, 3, grid=(2, 2), size=(8, 8), width=8, depth=1, heads=2), 0)
         names = list(head.state_dict())
-        in_parts(head, parts)
+        in_micro_batches(head, parts)
         assert list(head.state_dict()) == names
         torch.autograd.backward(acdc_loss(head(tokens), targets))
         gradients.append(torch.cat([p.grad.flatten() for p in head.parameters() if p.grad is not None]))
@@ -228,7 +238,7 @@ def test_an_edited_result_is_named_and_computed_again_on_request(request_here: R
         with pytest.raises(UsageError, match=f"{path.name}.*{said}"):
             run(request_here)
         assert path.read_text() == text
-        (again,) = run(replace(request_here, recompute=True))
+        (again,) = run(request_here.changed(recompute=True))
         assert told(again) == told(good)
 
 
@@ -239,9 +249,9 @@ def test_samples_of_another_run_are_noticed(request_here: RunRequest) -> None:
     with pytest.raises(UsageError, match="does not belong to its result"):
         run(request_here)
     path.unlink()
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match="does not hold per-sample outcomes"):
         run(request_here)
-    assert run(replace(request_here, recompute=True))[0].status == "ok"
+    assert run(request_here.changed(recompute=True))[0].status == "ok"
 
 
 def test_a_damaged_checkpoint_starts_the_training_anew(request_here: RunRequest) -> None:
@@ -259,9 +269,7 @@ def test_a_damaged_checkpoint_starts_the_training_anew(request_here: RunRequest)
 
 def test_what_was_encoded_is_not_encoded_again(request_here: RunRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     from gate_runner.encoders.encoder import Encoder
-    from gate_runner.runs import remembered
 
-    monkeypatch.setattr(remembered, "_WORTH_KEEPING", 0.0)
     whole = run(replace(request_here, output=request_here.output.with_name("whole")))[0]
 
     class Stops(Observer):
@@ -271,12 +279,14 @@ def test_what_was_encoded_is_not_encoded_again(request_here: RunRequest, monkeyp
 
     with pytest.raises(KeyboardInterrupt):
         run(request_here, observers=[Stops()])
-    kept = sorted((request_here.output / "unfinished" / "micro-cifar100.seed0.features").iterdir())
-    assert [path.stem for path in kept] == [f"{number:06d}" for number in range(1, 7)]  # 64 images of 3 splits in 32s
-    damaged = bytearray(kept[1].read_bytes())
-    damaged[-1] ^= 1
-    kept[1].write_bytes(damaged)  # one bit is wrong: computed again
-    kept[3].write_bytes(kept[5].read_bytes())  # of other images: likewise
+    folder = request_here.output / "unfinished" / "micro-cifar100.seed0.features"
+    names = [f"{split}.npy{end}" for split in ("test", "train", "validation") for end in ("", ".done")]
+    assert sorted(path.name for path in folder.iterdir()) == names
+    damaged = bytearray((folder / "train.npy").read_bytes())
+    damaged[-1] ^= 1  # one bit of the second batch is wrong: computed again
+    (folder / "train.npy").write_bytes(damaged)
+    written = (folder / "test.npy.done").read_text().splitlines()
+    (folder / "test.npy.done").write_text("of other images\n" + "\n".join(written[1:]))
     sizes = []
     module_of = Encoder.to
 
@@ -292,7 +302,7 @@ def test_what_was_encoded_is_not_encoded_again(request_here: RunRequest, monkeyp
 
     monkeypatch.setattr(Encoder, "to", counting)
     (continued,) = run(request_here)
-    assert sizes == [2, 32, 32]  # the check before the run, and the two
+    assert sizes == [2, 32, 32, 32]  # the check before the run, the second of training, and both of the test
     assert told(continued) == told(whole)
     assert not list((request_here.output / "unfinished").iterdir())
 
@@ -310,9 +320,10 @@ def test_a_full_disk_stops_the_run_and_keeps_what_is_finished(
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(StorageError, match=r"cannot write .*No space left on device; what is finished is kept"):
-        run(replace(request_here, seeds=(0, 1, 2)))
+        run(request_here.changed(seeds=(0, 1, 2)))
     monkeypatch.undo()
-    names = [path.name for path in request_here.output.rglob("*") if path.is_file()]
+    kept = [path for path in request_here.output.rglob("*") if path.is_file()]
+    names = [path.name for path in kept if path.parent.suffix != ".features"]  # what was encoded waits for more room
     assert sorted(names) == ["manifest.json", "micro-cifar100.seed0.json", "micro-cifar100.seed0.npz"]
     assert run(request_here) == [first]
 
@@ -363,7 +374,7 @@ def test_a_lock_is_held_by_one_and_free_after_a_kill(tmp_path: Path) -> None:
 def test_two_runs_in_one_folder_share_the_work(request_here: RunRequest) -> None:
     """The second finds seed 0 taken, computes seed 1, and then waits for the first."""
     folder = RunFolder(request_here.output)
-    request = replace(request_here, seeds=(0, 1))
+    request = request_here.changed(seeds=(0, 1))
     alone = run(replace(request, output=request_here.output.with_name("alone")))
     said: list[tuple[str, int, str]] = []
     lock = folder.working(NAME, 0)
@@ -386,7 +397,7 @@ def test_two_runs_in_one_folder_share_the_work(request_here: RunRequest) -> None
 def test_weights_from_no_seed_are_noticed(moody: str, tmp_path: Path) -> None:
     name = moody.partition(":")[0]
     request = RunRequest(
-        quick(["cifar100"]), f"{name}:other", tmp_path / "run", limit=64, isolate="benchmark", seeds=(0, 1)
+        quick(["cifar100"]), f"{name}:other", tmp_path / "run", Settings(limit=64, isolate="benchmark", seeds=(0, 1))
     )
     with pytest.raises(UsageError, match="has other weights each time it is loaded"):
         run(request)
@@ -405,7 +416,7 @@ def test_weights_from_no_seed_are_noticed(moody: str, tmp_path: Path) -> None:
 )
 def test_requests_that_make_no_sense(request_here: RunRequest, change: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        run(replace(request_here, **change))
+        run(request_here.changed(**change))
     assert not request_here.output.exists()
 
 
@@ -422,11 +433,13 @@ COMMAND = """
 from dataclasses import replace
 from pathlib import Path
 from gate_runner.benchmarks import resolve
-from gate_runner.runs import RunRequest, run
+from gate_runner.executors import run
+from gate_runner.runs import RunRequest
+from gate_runner.settings import Settings
 import sys
 (one,) = resolve(["cifar100"])
-one = replace(one, training={**one.training, "steps": 400, "validate_every": 20})
-run(RunRequest([one], sys.argv[1], Path(sys.argv[2]), limit=300, isolate="worker"))
+one = replace(one, training={"lr": 1e-2, "batch_size": 128, "steps": 400, "validate_every": 20})
+run(RunRequest([one], sys.argv[1], Path(sys.argv[2]), Settings(limit=300, isolate="worker")))
 """
 
 
@@ -434,7 +447,9 @@ def test_killed_three_times_it_ends_as_undisturbed(moody: str, tmp_path: Path) -
     """Killed with SIGKILL: the process that watches, and with it its worker, at a checkpoint that grows each time."""
     command = [sys.executable, "-c", COMMAND, moody]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    (whole,) = run(RunRequest(quick(["cifar100"], steps=400, validate_every=20), moody, tmp_path / "whole", limit=300))
+    (whole,) = run(
+        RunRequest(quick(["cifar100"], steps=400, validate_every=20), moody, tmp_path / "whole", Settings(limit=300))
+    )
     folder = RunFolder(tmp_path / "killed")
     checkpoint = folder.unfinished_file(NAME, 0)
     for _ in range(3):

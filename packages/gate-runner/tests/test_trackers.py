@@ -11,8 +11,10 @@ import pytest
 from gate_runner.benchmarks import resolve
 from gate_runner.cli import main
 from gate_runner.errors import UsageError
-from gate_runner.runs import Result, RunRequest, run
+from gate_runner.executors import run
+from gate_runner.runs import Result, RunRequest
 from gate_runner.runs.observers import Observer, Planned
+from gate_runner.settings import Settings
 from gate_runner.trackers import TRACKERS, make_trackers
 
 from ._folders import result, write_run
@@ -103,7 +105,7 @@ def test_a_tracker_that_fails_is_warned_about_and_the_run_goes_on(own: str, tmp_
             self.calls += 1
 
     broken = Broken()
-    request = RunRequest(resolve(["digits"]), f"{own}:grid", tmp_path / "run", limit=40)
+    request = RunRequest(resolve(["digits"]), f"{own}:grid", tmp_path / "run", Settings(limit=40))
     with pytest.warns(RuntimeWarning, match="Broken failed and is told nothing more: ConnectionError: no network"):
         (found,) = run(request, observers=[broken])
     assert found.status == "ok"

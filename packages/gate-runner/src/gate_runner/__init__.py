@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from gate_runner.__about__ import __version__
 
 if TYPE_CHECKING:
-    from gate_runner.api import Run, compare, plan, predict, report, run
+    from gate_runner.adaptation import Adapted, Finetune, Probe, ZeroShot
+    from gate_runner.api import Run, adapt, compare, plan, predict, report, run
     from gate_runner.benchmarks import BENCHMARKS, PACKS, Benchmark
     from gate_runner.comparison import Comparison, Contrast
     from gate_runner.encoders import load_encoder
@@ -15,18 +16,25 @@ if TYPE_CHECKING:
     from gate_runner.planning import Plan
     from gate_runner.prediction import FullPrediction
     from gate_runner.runs import Result
+    from gate_runner.settings import Settings
 
 _HOMES = {
+    "Adapted": "gate_runner.adaptation",
     "BENCHMARKS": "gate_runner.benchmarks",
     "PACKS": "gate_runner.benchmarks",
     "Benchmark": "gate_runner.benchmarks",
     "Comparison": "gate_runner.comparison",
     "Contrast": "gate_runner.comparison",
     "Encoder": "gate_runner.encoders.encoder",
+    "Finetune": "gate_runner.adaptation",
     "FullPrediction": "gate_runner.prediction",
     "Plan": "gate_runner.planning",
+    "Probe": "gate_runner.adaptation",
     "Result": "gate_runner.runs",
     "Run": "gate_runner.api",
+    "Settings": "gate_runner.settings",
+    "ZeroShot": "gate_runner.adaptation",
+    "adapt": "gate_runner.api",
     "compare": "gate_runner.api",
     "load_encoder": "gate_runner.encoders",
     "plan": "gate_runner.api",
@@ -38,15 +46,21 @@ _HOMES = {
 __all__ = [
     "BENCHMARKS",
     "PACKS",
+    "Adapted",
     "Benchmark",
     "Comparison",
     "Contrast",
     "Encoder",
+    "Finetune",
     "FullPrediction",
     "Plan",
+    "Probe",
     "Result",
     "Run",
+    "Settings",
+    "ZeroShot",
     "__version__",
+    "adapt",
     "compare",
     "load_encoder",
     "plan",

@@ -7,27 +7,27 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from gate_runner.benchmarks import Benchmark, resolve
 from gate_runner.errors import UsageError
-from gate_runner.runs import Result, RunRequest
-from gate_runner.runs import run as execute
-from gate_runner.runs.naming import folder_name
+from gate_runner.executors import run as execute
+from gate_runner.options import Options
+from gate_runner.runs import Result
 from gate_runner.runs.observers import Observer
-from gate_runner.runs.request import Isolation
+from gate_runner.runs.request import Names, make_request
 from gate_runner.runs.stored import StoredRun, read_run, read_runs
+from gate_runner.settings import Settings, seconds_in
+from gate_runner.signatures import spelled_out
 
 if TYPE_CHECKING:
     from torch import nn
 
+    from gate_runner.adaptation import Adapted, Method
     from gate_runner.comparison import Comparison
     from gate_runner.encoders.encoder import Encoder
     from gate_runner.planning import Plan
     from gate_runner.prediction import FullPrediction
-
-Names = str | Benchmark | Sequence[str | Benchmark]
-"""A pack or benchmark, by name or as it is, or several."""
+    from gate_runner.tasks.job import Progress
 
 
 @dataclass(frozen=True)
@@ -75,28 +75,18 @@ Stored = Run | str | PathLike[str]
 """A run, or its folder."""
 
 
+@spelled_out
 def run(
     names: Names,
     *,
     encoder: str | Encoder | nn.Module | Any = "micro-clip",
     name: str | None = None,
     output: str | PathLike[str] | None = None,
-    source: str | None = None,
-    data_root: str | PathLike[str] | None = None,
-    limit: int | None = None,
-    batch_size: int = 128,
-    device: str = "auto",
-    seeds: Sequence[int] = (0,),
-    isolate: Isolation = "none",
-    time_limit: float | None = None,
-    retries: int = 0,
-    workers: int = 1,
-    recompute: bool = False,
-    executor: str = "local",
-    executor_options: Mapping[str, str] | None = None,
+    settings: Settings | None = None,
     trackers: Iterable[str] = (),
     observers: Sequence[Observer] = (),
     show: bool = True,
+    **options: Unpack[Options],
 ) -> Run:
     """Score an encoder; the same call again continues, and computes nothing twice.
 
@@ -108,22 +98,11 @@ def run(
             while this runs, and left as it was found, on the device where it was found.
         name: what results call an encoder that is an object; its class's name by default.
         output: the run folder; ``runs/`` and the encoder's name by default.
-        source: ``"local"``, ``"built-in"``, ``"micro"``, or None for each benchmark's first possible one.
-        data_root: folder of data sets' original files.
-        limit: at most so many samples in each split.
-        batch_size: images per call of the encoder.
-        device: a torch device; ``"auto"`` takes the first GPU where there is one.
-        seeds: each benchmark runs once with each.
-        isolate: ``"none"`` computes in this process; ``"worker"`` and ``"benchmark"``, for spec strings, in others.
-        time_limit: seconds after which a benchmark counts as failed; needs isolation.
-        retries: how often to try again what failed.
-        workers: benchmarks at the same time on CPUs; needs isolation.
-        recompute: compute damaged or edited results again instead of stopping.
-        executor: ``"local"``, ``"ray"``, ``"slurm"`` or a plug-in.
-        executor_options: what it understands.
+        settings: how to run; see `Settings` for what there is.
         trackers: ``"tensorboard"``, ``"wandb"``.
         observers: told of progress and results.
         show: print lines as the command line does.
+        options: single settings by name, e.g. ``limit=100, seeds=(0, 1)``; they go before those in ``settings``.
 
     Returns:
         The results, those that were already there included. A benchmark that fails is a result with its reason.
@@ -141,45 +120,24 @@ def run(
     from gate_runner.runs.display import PlainDisplay
     from gate_runner.trackers import make_trackers
 
+    how = (settings or Settings()).changed(**options)
     watching = [*make_trackers(trackers), *observers]
     with _borrowed(encoder):
-        request = _request(
-            names,
-            encoder,
-            name,
-            output,
-            source=source,
-            data_root=None if data_root is None else Path(data_root),
-            limit=limit,
-            batch_size=batch_size,
-            device=device,
-            seeds=tuple(dict.fromkeys(seeds)),
-            isolate=isolate,
-            time_limit=time_limit,
-            retries=retries,
-            workers=workers,
-            recompute=recompute,
-            executor=executor,
-            executor_options=dict(executor_options or {}),
-        )
+        request = make_request(names, encoder, name=name, output=output, settings=how)
         results = execute(request, PlainDisplay() if show else Observer(), watching)
     return Run(request.output, tuple(results))
 
 
+@spelled_out
 def plan(
     names: Names,
     *,
     encoder: str | Encoder | nn.Module | Any = "micro-clip",
     name: str | None = None,
     output: str | PathLike[str] | None = None,
-    source: str | None = None,
-    data_root: str | PathLike[str] | None = None,
-    limit: int | None = None,
-    batch_size: int = 128,
-    device: str = "auto",
-    seeds: Sequence[int] = (0,),
-    workers: int = 1,
-    budget: float | None = None,
+    settings: Settings | None = None,
+    budget: float | str | None = None,
+    **options: Unpack[Options],
 ) -> Plan:
     """What a run will take, from a short probe of this encoder on this machine; nothing is scored.
 
@@ -188,14 +146,10 @@ def plan(
         encoder: see `run`.
         name: see `run`.
         output: see `run`.
-        source: see `run`.
-        data_root: see `run`.
-        limit: see `run`.
-        batch_size: see `run`.
-        device: see `run`.
-        seeds: see `run`.
-        workers: benchmarks at the same time, with a spec string.
-        budget: seconds that the run may take; what fits and tells the most about GATE is kept.
+        settings: see `run`.
+        budget: seconds, or a text like ``"90m"``, that the run may take; what fits and tells the most about GATE is
+            kept.
+        options: see `run`.
 
     Returns:
         Seconds and peak memory of each part, and the choice where a budget was given.
@@ -205,22 +159,66 @@ def plan(
     """
     from gate_runner.planning import plan as make
 
+    how = settings or Settings(isolate="worker" if isinstance(encoder, str) else "none")
+    how = how.changed(**options)
     with _borrowed(encoder):
-        request = _request(
-            names,
-            encoder,
-            name,
-            output,
-            source=source,
-            data_root=None if data_root is None else Path(data_root),
-            limit=limit,
-            batch_size=batch_size,
-            device=device,
-            seeds=tuple(dict.fromkeys(seeds)),
-            isolate="worker" if isinstance(encoder, str) else "none",
-            workers=workers,
-        )
-        return make(request, budget=budget)
+        return make(make_request(names, encoder, name=name, output=output, settings=how), budget=seconds_in(budget))
+
+
+def adapt(
+    source: str | PathLike[str],
+    method: Method | None = None,
+    *,
+    encoder: str | Encoder | nn.Module | Any = "micro-clip",
+    metric: str = "accuracy",
+    seed: int = 0,
+    batch_size: int = 64,
+    device: str = "auto",
+    skip_unreadable: bool = False,
+    save: str | PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> Adapted:
+    """Adapt an encoder to your own labelled images, and score it on those held out.
+
+    Args:
+        source: a folder with a folder for each class, with or without ``train``, ``val`` and ``test`` above them, or a
+            table of paths and labels; see `gate_runner.adaptation.find_images`.
+        method: `ZeroShot`, `Probe` or `Finetune` of `gate_runner.adaptation`, with its own numbers; a probe by default.
+        encoder: as in `run`; one that is an object is left as it was found, but for what a fine-tuning trains.
+        metric: a name of ``vision_adapters.metrics``.
+        seed: of splits, draws and training.
+        batch_size: images at a time.
+        device: a torch device; ``"auto"`` takes the first GPU where there is one.
+        skip_unreadable: leave out files that cannot be decoded, and list them, instead of stopping at the first.
+        save: folder to keep the head in, for `gate_runner.adaptation.load_head`.
+        progress: told how far it is.
+
+    Returns:
+        The metric on the test images, with its interval.
+
+    Raises:
+        UsageError: images, a number or an encoder that cannot be used; the message shows it.
+    """
+    from gate_runner.adaptation import Probe, find_images, save_head
+    from gate_runner.adaptation.work import Work
+    from gate_runner.encoders import load_encoder
+    from gate_runner.encoders.device import device_for
+    from gate_runner.encoders.own import adopt
+    from gate_runner.tasks.job import silent
+
+    images = find_images(Path(source), seed=seed)
+    with _borrowed(encoder):
+        if isinstance(encoder, str):
+            made = load_encoder(encoder, device=device_for(device))
+        else:
+            made = adopt(encoder, type(encoder).__name__)
+            made.to(device_for(device))
+        if skip_unreadable:
+            images = images.without_unreadable(made.image_size)
+        found = (method or Probe()).adapt(Work(made, images, metric, seed, batch_size, progress or silent))
+        if save is not None:
+            save_head(found, made, Path(save))
+        return found
 
 
 def compare(
@@ -337,31 +335,6 @@ def predict(
 
 def _stored(runs: Sequence[Stored]) -> list[StoredRun]:
     return read_runs([one.folder if isinstance(one, Run) else Path(one) for one in runs])
-
-
-def _request(
-    names: Names, encoder: Any, name: str | None, output: str | PathLike[str] | None, **options: Any
-) -> RunRequest:
-    """A request, with the encoder made ready and the benchmarks looked up."""
-    several = [names] if isinstance(names, str | Benchmark) else list(names)
-    benchmarks: dict[str, Benchmark] = {}
-    for one in several:
-        for benchmark in [one] if isinstance(one, Benchmark) else resolve([one]):
-            benchmarks.setdefault(benchmark.id, benchmark)
-    if isinstance(encoder, str):
-        if name is not None:
-            raise UsageError(f"name {name!r} is for encoders that are objects; {encoder!r} has its own")
-        given: str | Encoder = encoder
-        from gate_runner.encoders.spec import parse_spec
-
-        parse_spec(encoder)
-    else:
-        from gate_runner.encoders.own import adopt
-
-        given = adopt(encoder, name or getattr(encoder, "spec", None) or type(encoder).__name__)
-    spec = given if isinstance(given, str) else given.spec
-    folder = Path(output) if output is not None else Path("runs") / folder_name(spec, options["limit"])
-    return RunRequest(benchmarks=list(benchmarks.values()), encoder=given, output=folder, **options)
 
 
 @contextmanager

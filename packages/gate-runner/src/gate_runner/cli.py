@@ -12,9 +12,14 @@ import typer
 
 from gate_runner.__about__ import __version__
 from gate_runner.commands import adapt, eevee, eqben, oven, prompts
+from gate_runner.commands.check_data import check_data
 from gate_runner.commands.compare import compare
+from gate_runner.commands.env import env
+from gate_runner.commands.export import export
 from gate_runner.commands.listing import app as listing
+from gate_runner.commands.new import new
 from gate_runner.commands.plan import plan
+from gate_runner.commands.power import power
 from gate_runner.commands.predict import predict
 from gate_runner.commands.report import report
 from gate_runner.commands.run import run
@@ -27,11 +32,16 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("new")(new)
 app.command("run")(run)
 app.command("plan")(plan)
+app.command("check-data")(check_data)
 app.command("compare")(compare)
 app.command("report")(report)
 app.command("predict")(predict)
+app.command("export")(export)
+app.command("power")(power)
+app.command("env")(env)
 app.add_typer(listing, name="ls", help="List packs, benchmarks or encoders.")
 app.add_typer(prompts.app, name="prompts", help="Class prompts with and without external knowledge.")
 app.add_typer(eqben.app, name="eqben", help="Pairs of images and captions that differ in one thing: build, score.")

@@ -8,8 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gate_runner.benchmarks.sheets import SHEETS
 from gate_runner.errors import UsageError
+from gate_runner.imports import named
 from gate_runner.runs.stored import StoredRun
+from gate_runner.tasks.registry import known_task_type
 
 if TYPE_CHECKING:
     from eevee import ResultTable
@@ -190,11 +193,11 @@ def predict_run(run: StoredRun, *, accept_stand_ins: bool = False, level: float 
         )
         if result.source == "micro" and _NOT_CARRIED not in warnings:
             warnings.insert(0, _NOT_CARRIED)
-        if result.task == "few-shot":
-            ways, shots = result.training.get("ways"), result.training.get("shots")
-            said = f"few-shot episodes here have {ways} ways and {shots} shots, the paper's 5 to 50 and 2 to 15"
-            if said not in warnings:
-                warnings.append(said)
+        caution = known_task_type(result.task).caution
+        said = named(caution)(result.training) if caution else ""
+        for one in (said, not_comparable(result.benchmark)):
+            if one and one not in warnings:
+                warnings.append(one)
     if not values:
         if refused:
             names = ", ".join(dict.fromkeys(refused))
@@ -207,6 +210,19 @@ def predict_run(run: StoredRun, *, accept_stand_ins: bool = False, level: float 
         warnings.append(f"left out, as synthetic stand-ins: {', '.join(dict.fromkeys(refused))}")
     means = {metric: min(100.0, max(0.0, math.fsum(one) / len(one))) for metric, one in values.items()}
     return predict_full(means, model=run.label, level=level, warnings=[*warnings, _FROZEN])
+
+
+def not_comparable(benchmark: str) -> str:
+    """Why the paper's rows of a benchmark cannot stand beside ours; empty where they can, or where it has none.
+
+    Example:
+        >>> not_comparable("nycc")
+        "nycc cannot stand beside the paper's rows: their rows are another data set"
+    """
+    sheet = SHEETS.get(benchmark)
+    if sheet is None or sheet.comparable:
+        return ""
+    return f"{benchmark} cannot stand beside the paper's rows: {sheet.reason}"
 
 
 def predict_file(path: Path, *, level: float = 0.9) -> list[FullPrediction]:

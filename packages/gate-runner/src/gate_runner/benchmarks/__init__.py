@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from gate_runner.benchmarks.benchmark import TASKS, Benchmark, DataRequest
+from gate_runner.benchmarks.benchmark import Benchmark, DataRequest
 from gate_runner.benchmarks.registry import BENCHMARKS, PACKS, all_benchmarks, find_benchmark, resolve
 
 __all__ = [
     "BENCHMARKS",
     "PACKS",
-    "TASKS",
     "Benchmark",
     "DataRequest",
     "all_benchmarks",

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gate_runner.errors import DataError
+from gate_runner.imports import named
 
 if TYPE_CHECKING:
     from gate_runner.benchmarks.data import Data
-
-TASKS = {
-    "image-classification": "linear head, cross-entropy",
-    "few-shot": "prototypes, squared Euclidean distance",
-    "segmentation": "transformer on patch features, focal loss and cross-entropy",
-    "medical-segmentation": "transformer on patch features, soft dice loss",
-    "relational": "transformer on image and text tokens, cross-entropy over answers",
-    "video-regression": "transformer over frames, L1",
-    "pair-scoring": "cosines of two images and two captions, nothing trained",
-    "zero-shot": "cosines with class embeddings from prompts, nothing trained",
-    "entity-linking": "four cosines of question and entity (CLIP2CLIP), four weights chosen",
-}
-"""Task types, and the head and loss of each."""
+    from gate_runner.benchmarks.original_files import Originals
 
 
 @dataclass(frozen=True)
@@ -58,10 +46,12 @@ class Benchmark:
     Args:
         id: the name on the command line.
         title: what a reader should see.
-        task: one of `TASKS`.
+        task: the id of a `gate_runner.tasks.TaskType`.
         metrics: names of ``vision_adapters.metrics``; the first one selects and is the headline.
-        sources: where the data can come from, in order of preference: ``"local"`` (original files), ``"built-in"``
-            (shipped with a dependency), ``"micro"`` (made on the spot), each with its ``module:function``.
+        sources: where the data can come from, in order of preference: ``"local"`` (original files; its
+            ``module:name`` is an `Originals`), ``"built-in"`` (shipped with a dependency), ``"micro"`` (made on the
+            spot); the ``module:name`` of these is a function from `DataRequest` to `Data`; or ``"file"``, alone: the
+            path of a TOML file of one's own, see ``gate_runner.own_data``.
         training: arguments of ``vision_adapters.training.Recipe``, or of the few-shot episodes.
         original_training: what differs in them for the original files, which are many more than a stand-in's.
         cost: seconds on two cores with micro-clip, for estimates before anything was measured.
@@ -84,14 +74,16 @@ class Benchmark:
         """Which source a run uses.
 
         Args:
-            asked: ``"local"``, ``"built-in"``, ``"micro"``, or None for the first that is possible.
+            asked: ``"local"``, ``"built-in"``, ``"micro"``, or None for the first that is possible; where a data root
+                was given, what can be read from it must lie there.
             root: the data root, where one was given.
 
         Returns:
             The source's name.
 
         Raises:
-            DataError: the benchmark has no such source, or needs a data root; the message says what it has.
+            DataError: the benchmark has no such source, needs a data root, or the data root does not hold its files;
+                the message says what it has or expects.
         """
         if asked is not None:
             if asked not in self.sources:
@@ -99,25 +91,64 @@ class Benchmark:
             if asked == "local" and root is None:
                 raise DataError(f"benchmark {self.id!r} from local files needs --data-root")
             return asked
+        if "local" in self.sources and root is not None:
+            if self.finds_files(root):
+                return "local"
+            others = ", ".join(f"--source {source}" for source in self.sources if source != "local")
+            instead = f"; without them: {others}" if others else ""
+            raise DataError(
+                f"benchmark {self.id!r}: {root} does not hold its files ({self.originals.expected}){instead}"
+            )
         for source in self.sources:
-            if source != "local" or (root is not None and self.finds_files(root)):
+            if source != "local":
                 return source
-        if root is not None:
-            raise DataError(f"benchmark {self.id!r}: {root} does not hold its files ({self.expected_files()})")
-        raise DataError(f"benchmark {self.id!r} reads original files: give --data-root ({self.expected_files()})")
+        expected = self.originals.expected
+        raise DataError(f"benchmark {self.id!r} reads original files: give --data-root ({expected})")
+
+    @property
+    def originals(self) -> Originals[Any]:
+        """How its original files are read.
+
+        Raises:
+            DataError: it has no source ``"local"``, or what that names is not `Originals`.
+        """
+        if "file" in self.sources:
+            from gate_runner.own_data.making import originals_of
+
+            return originals_of(Path(self.sources["file"]))
+        found = self._named("local")
+        if not hasattr(found, "find"):
+            raise DataError(f"benchmark {self.id!r}: {self.sources['local']} is no Originals")
+        originals: Originals[Any] = found
+        return originals
 
     def finds_files(self, root: Path) -> bool:
         """Whether the data root holds this benchmark's folder or files."""
-        finds: Callable[[Path], bool] = self._local_module().finds_files
-        return finds(root)
+        try:
+            self.originals.find(root)
+        except DataError:
+            return False
+        return True
 
-    def expected_files(self) -> str:
-        """What has to lie under the data root, in words."""
-        expected: str = self._local_module().EXPECTED
-        return expected
+    def check_files(self, root: Path) -> None:
+        """Look at all of the original files that can be seen without reading a picture.
 
-    def _local_module(self) -> Any:
-        return importlib.import_module(self.sources["local"].partition(":")[0])
+        Raises:
+            DataError: something is missing or wrong; the message names the file.
+        """
+        self.originals.check(self.originals.find(root))
+
+    def root_of(self, source: str, data_root: Path | None) -> Path | None:
+        """The folder in which a source's files are looked for, or None where it reads none.
+
+        Args:
+            source: one of ``sources``.
+            data_root: the folder of data sets' original files, where one was given.
+        """
+        return Path(self.sources["file"]).parent if source == "file" else data_root if source == "local" else None
+
+    def _named(self, source: str) -> Any:
+        return named(self.sources[source])
 
     def trained_for(self, source: str) -> Benchmark:
         """The same with the training numbers of a source.
@@ -139,7 +170,7 @@ class Benchmark:
         """
         return f"micro/{self.id}" if source == "micro" else self.id
 
-    def load(self, source: str, request: DataRequest) -> Data:
+    def load(self, source: str, request: DataRequest) -> Data[Any]:
         """Read or make the data.
 
         Args:
@@ -152,6 +183,14 @@ class Benchmark:
         Raises:
             DataError: a file is missing or damaged; the message names it.
         """
-        module, _, function = self.sources[source].partition(":")
-        make: Callable[[DataRequest], Data] = getattr(importlib.import_module(module), function)
+        if source == "file":
+            own = self.originals
+            return own.load(Path(self.sources["file"]).parent, request)
+        where = self._named(source)
+        if source == "local":
+            if request.root is None:
+                raise DataError(f"benchmark {self.id!r} from local files needs --data-root")
+            originals: Originals[Any] = where
+            return originals.load(originals.find(request.root), request)
+        make: Callable[[DataRequest], Data[Any]] = where
         return make(request)

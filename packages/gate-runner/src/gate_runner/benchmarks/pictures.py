@@ -7,20 +7,22 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
 from jaxtyping import UInt8
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 from torch import Tensor
 
-from gate_runner.errors import DataError
+from gate_runner.readers.clips import read_clip
+from gate_runner.readers.decode import Fit, decode, square
+from gate_runner.readers.source import Clip, Source, file_of, stamp
 
 _THREADS = min(8, os.cpu_count() or 1)
-
-Fit = Literal["crop", "whole"]
+_WHOLE, _PIECE = 1_000_000, 65_536
+"""Bytes up to which a file is read whole for a digest, and how much is read at three places of a larger one."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class Pictures:
     """Square images, read from their files whenever they are indexed.
 
     Args:
-        files: of each sample, its frames' files in order; one file for a still image.
+        files: of each sample, its frames' files in order; one file for a still image, one `Clip` for a video file.
         side: of the images that come out, in pixels.
         fit: ``"crop"`` scales the shorter side and cuts the middle out; ``"whole"`` scales both sides.
         video: whether samples have a frame axis; all then have the same number of frames.
@@ -44,20 +46,20 @@ class Pictures:
         torch.Size([1, 3, 2, 2])
     """
 
-    files: tuple[tuple[Path, ...], ...]
+    files: tuple[tuple[Source, ...], ...]
     side: int
     fit: Fit = "crop"
     video: bool = False
 
     @classmethod
-    def of(cls, paths: Sequence[Path], side: int, fit: Fit = "crop") -> Pictures:
+    def of(cls, paths: Sequence[Source | Path], side: int, fit: Fit = "crop") -> Pictures:
         """Still images."""
-        return cls(tuple((path,) for path in paths), side, fit)
+        return cls(tuple((str(path) if isinstance(path, Path) else path,) for path in paths), side, fit)
 
     @property
     def shape(self) -> torch.Size:
         """What indexing all of it would give."""
-        frames = (len(self.files[0]),) if self.video else ()
+        frames = (sum(map(_frames, self.files[0] if self.files else ())),) if self.video else ()
         return torch.Size((len(self.files), *frames, 3, self.side, self.side))
 
     def __len__(self) -> int:
@@ -66,28 +68,32 @@ class Pictures:
     def __getitem__(self, index: int | slice) -> UInt8[Tensor, "*n 3 s s"]:
         """Read one sample, or those of a slice."""
         chosen = self.files[index] if isinstance(index, slice) else (self.files[index],)
-        flat = [path for frames in chosen for path in frames]
+        flat = [source for frames in chosen for source in frames]
         if len(flat) > 1:
             with ThreadPoolExecutor(_THREADS) as pool:
                 read = list(pool.map(self._read, flat))
         else:
-            read = [self._read(path) for path in flat]
-        found = torch.from_numpy(np.stack(read)) if read else torch.empty(0, 3, self.side, self.side, dtype=torch.uint8)
+            read = [self._read(source) for source in flat]
+        found = (
+            torch.from_numpy(np.concatenate(read)) if read else torch.empty(0, 3, self.side, self.side).to(torch.uint8)
+        )
         found = found.reshape(len(chosen), *self.shape[1:])
         return found if isinstance(index, slice) else found[0]
 
-    def first(self, count: int) -> Pictures:
-        """The first samples; nothing is read."""
-        return replace(self, files=self.files[:count])
+    def take(self, index: Sequence[int]) -> Pictures:
+        """The samples at these positions, in this order; nothing is read."""
+        return replace(self, files=tuple(self.files[at] for at in index))
 
     def note_in(self, digest: hashlib._Hash) -> None:
-        """Add every file's folder, name and size to a digest: contents are not read for it."""
+        """Add every file's folder, name, size and content to a digest; of a large file, parts of its content."""
         for frames in self.files:
-            for path in frames:
-                digest.update(f"{path.parent.name}/{path.name} {path.stat().st_size}\n".encode())
+            for source in frames:
+                digest.update(f"{stamp(source)} {_content(file_of(source))}\n".encode())
 
-    def _read(self, path: Path) -> UInt8[np.ndarray, "3 s s"]:
-        return np.ascontiguousarray(np.asarray(read_square(path, self.side, self.fit)).transpose(2, 0, 1))
+    def _read(self, source: Source) -> UInt8[np.ndarray, "f 3 s s"]:
+        shown = read_clip(source) if isinstance(source, Clip) else [decode(source, self.side)]
+        squares = [np.asarray(square(image, self.side, self.fit)) for image in shown]
+        return np.ascontiguousarray(np.stack(squares).transpose(0, 3, 1, 2))
 
 
 def read_square(path: Path, side: int, fit: Fit = "crop") -> Image.Image:
@@ -104,16 +110,27 @@ def read_square(path: Path, side: int, fit: Fit = "crop") -> Image.Image:
     Raises:
         DataError: the file is missing or no image; the message names it.
     """
-    try:
-        with Image.open(path) as opened:
-            opened.draft("RGB", (2 * side, 2 * side))  # a JPEG is then decoded at a fraction of its size
-            image = opened.convert("RGB")
-    except (UnidentifiedImageError, OSError, SyntaxError, Image.DecompressionBombError) as error:
-        raise DataError(f"{path} cannot be read as an image: {error}") from error
-    width, height = image.size
-    box = (0.0, 0.0, float(width), float(height))
-    if fit == "crop":
-        edge = min(width, height)
-        left, top = (width - edge) / 2, (height - edge) / 2
-        box = (left, top, left + edge, top + edge)
-    return image.resize((side, side), Image.Resampling.BICUBIC, box=box)
+    return square(decode(str(path), side), side, fit)
+
+
+def _frames(source: Source) -> int:
+    return source.frames if isinstance(source, Clip) else 1
+
+
+def _content(file: str) -> str:
+    """A digest of what a file holds, made once while it does not change."""
+    about = Path(file).stat()
+    return _digest_of(file, about.st_size, about.st_mtime_ns, about.st_ino)
+
+
+@lru_cache(maxsize=4096)  # archives, of which every member asks
+def _digest_of(file: str, size: int, time: int, inode: int) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    with Path(file).open("rb") as opened:
+        if size <= _WHOLE:
+            digest.update(opened.read())
+        else:
+            for place in (0, size // 2, size - _PIECE):
+                opened.seek(place)
+                digest.update(opened.read(_PIECE))
+    return digest.hexdigest()

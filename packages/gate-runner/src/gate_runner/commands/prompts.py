@@ -30,6 +30,11 @@ Knowledge = Annotated[
     Path | None, typer.Option(help="Folder of ELEVATER's files, with external/ and gpt3/ in it.", show_default=False)
 ]
 
+Sources = Annotated[
+    list[str] | None,
+    typer.Option("--source", help="NAME=PATH of a source, such as cupl=prompts.json; repeat it for several."),
+]
+
 
 @app.command()
 def show(
@@ -37,6 +42,7 @@ def show(
     templates: Annotated[str, typer.Option(help="Built-in template set, or the path of your own.")] = "generic",
     wordnet_folder: WordNetFolder = None,
     knowledge: Knowledge = None,
+    source: Sources = None,
     style: Annotated[str, typer.Option(help="Form of a prompt with knowledge: paper or toolkit.")] = "paper",
     limit: Annotated[int, typer.Option(help="Prompts to show per source.", min=1)] = 5,
 ) -> None:
@@ -44,7 +50,8 @@ def show(
     from knowledge_prompts import check_style, gather_sources, load_class_prompts, show_prompts
 
     class_prompts = load_class_prompts(templates)
-    sources = None if knowledge is None else gather_sources(class_prompts, knowledge=knowledge)
+    named = knowledge is not None or source
+    sources = gather_sources(class_prompts, knowledge=knowledge, sources=source or ()) if named else None
     lines = show_prompts(
         class_name,
         class_prompts=class_prompts,
@@ -91,7 +98,7 @@ def build(
         shots=shots,
         max_calls=max_calls,
         seed=seed,
-        progress=lambda done, of: typer.echo(f"\r{done} of {of} classes", nl=done == of, err=True),
+        progress=lambda phase, done, of: typer.echo(f"\r{phase}: {done} of {of} classes", nl=done == of, err=True),
     )
     for line in found.lines():
         typer.echo(line)
@@ -109,6 +116,7 @@ def coverage(
     head_words: HeadWords = False,
     cupl: Annotated[Path | None, typer.Option(help="CuPL's JSON.")] = None,
     descriptors: Annotated[Path | None, typer.Option(help="Visual descriptors' JSON.")] = None,
+    source: Sources = None,
     table: Annotated[Path | None, typer.Option(help="Also write items per class and source, tab-separated.")] = None,
 ) -> None:
     """Count the classes that each source knows."""
@@ -124,6 +132,7 @@ def coverage(
         cupl_file=cupl,
         descriptors=descriptors,
         head_words=head_words,
+        sources=source or (),
     )
     found = count(class_prompts.classes, sources, repeated=class_prompts.repeated)
     for line in found.lines():

@@ -7,11 +7,13 @@ from typing import Annotated
 
 import typer
 
+from gate_runner.commands.options import Runs
+
 _FORMATS = ("html", "md", "csv", "latex")
 
 
 def report(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Run folders.")],
+    runs: Runs,
     output: Annotated[Path | None, typer.Option(help="File to write; report.html, or the terminal for tables.")] = None,
     format_: Annotated[str, typer.Option("--format", help="html (one page), or a table: md, csv, latex.")] = "html",
     pictures: Annotated[int, typer.Option(help="Hardest test samples to show per benchmark; 0 for none.")] = 4,

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from gate_runner.comparison.contrasts import Comparison, Contrast, compare_runs
+from gate_runner.comparison.contrast import Comparison, Contrast
+from gate_runner.comparison.contrasts import compare_runs
 from gate_runner.comparison.paired import PairedTest, holm, paired_test
+from gate_runner.comparison.power import Power, PowerReport, power_of, samples_needed
 
-__all__ = ["Comparison", "Contrast", "PairedTest", "compare_runs", "holm", "paired_test"]
+__all__ = [
+    "Comparison",
+    "Contrast",
+    "PairedTest",
+    "Power",
+    "PowerReport",
+    "compare_runs",
+    "holm",
+    "paired_test",
+    "power_of",
+    "samples_needed",
+]

@@ -4,67 +4,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
-from gate_runner.comparison.paired import PairedTest, holm, paired_test
+from gate_runner.comparison.contrast import Comparison, Contrast
+from gate_runner.comparison.paired import holm, paired_test
+from gate_runner.comparison.words import sentences
 from gate_runner.errors import UsageError
 from gate_runner.runs.results import Result
 from gate_runner.runs.stored import StoredRun
+from gate_runner.settings import Settings
+from gate_runner.tasks.registry import known_task_type
 
 _EPISODES = ("ways", "shots", "queries", "test_episodes")
 _MOST_PERMUTATIONS = 200_000
-
-
-@dataclass(frozen=True)
-class Contrast:
-    """One benchmark, two runs.
-
-    Args:
-        first: label of the run that is compared with.
-        second: label of the other.
-        name: the benchmark's name in reports.
-        metric: its headline metric.
-        direction: ``"higher"`` or ``"lower"`` is better.
-        seeds: with which both were run.
-        test: values, difference (second less first), interval, effect size and p values.
-        p_adjusted: ``test.p`` after Holm's correction over all contrasts of the comparison.
-        verdict: ``"better"`` or ``"worse"`` for the second run, or ``"undecided"``.
-        note: what a reader must know, e.g. "synthetic stand-in".
-    """
-
-    first: str
-    second: str
-    name: str
-    metric: str
-    direction: str
-    seeds: tuple[int, ...]
-    test: PairedTest
-    p_adjusted: float
-    verdict: Literal["better", "worse", "undecided"]
-    note: str
-
-    @property
-    def gain(self) -> float:
-        """The difference, counted so that a positive one favours the second run."""
-        return self.test.difference if self.direction == "higher" else -self.test.difference
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Everything that two or more runs have in common.
-
-    Args:
-        contrasts: one per benchmark and pair of runs.
-        left_out: what could not be compared: run, benchmark and reason.
-        alpha: family-wise error that verdicts allow.
-        sentences: which differences hold, in words.
-    """
-
-    contrasts: tuple[Contrast, ...]
-    left_out: tuple[tuple[str, str, str], ...]
-    alpha: float
-    sentences: tuple[str, ...]
 
 
 def compare_runs(
@@ -122,8 +75,6 @@ def compare_runs(
         replace(draft, p_adjusted=p, verdict=_verdict(draft, p, alpha))
         for draft, p in zip(drafts, adjusted, strict=True)
     )
-    from gate_runner.comparison.words import sentences
-
     return Comparison(contrasts, tuple(left_out), alpha, tuple(sentences(contrasts, alpha)))
 
 
@@ -148,9 +99,12 @@ def _unusable(results: Sequence[Result]) -> str:
 
 def _refuse_other_conditions(name: str, first: StoredRun, second: StoredRun) -> None:
     ours, theirs = first.named(name), second.named(name)
-    one, two = ours[0], theirs[0]
+    one, two, modes = ours[0], theirs[0], Settings.modes()
     conditions: list[tuple[str, object, object]] = [
-        ("limit", one.limit, two.limit),
+        *(
+            (key, one.settings.get(key), two.settings.get(key))
+            for key in sorted({*one.settings, *two.settings} - modes)
+        ),
         ("seeds", [result.seed for result in ours], [result.seed for result in theirs]),
         ("metric", one.scores[0].metric, two.scores[0].metric),
         *((key, one.training.get(key), two.training.get(key)) for key in _EPISODES),
@@ -177,6 +131,7 @@ def _contrast(
         resamples=resamples,
         permutations=permutations,
         most=most,
+        statistic=known_task_type(ours[0].task).statistic(score.metric),
     )
     notes = [ours[0].note] if ours[0].note else []
     steps = [run[0].training.get("steps") for run in (ours, theirs)]

@@ -11,11 +11,12 @@ from jaxtyping import Float
 
 from gate_runner.comparison.seeds import critical, two_sided, with_seeds
 from gate_runner.errors import UsageError
+from gate_runner.ragged import Outcomes, Ragged, joined
 
-Outcomes = Float[np.ndarray, "n *kept"]
 Weights = Float[np.ndarray, "r n"]
 Values = Float[np.ndarray, " r"]
-Statistic = Callable[[Float[np.ndarray, "r n"]], Float[np.ndarray, " r"]]
+Statistic = Callable[[Outcomes, Weights], Values]
+Difference = Callable[[Weights, Weights], Values]
 
 _RANKED = frozenset({"roc_auc", "average_precision", "map_11point"})
 _CELLS = 1_000_000  # weights held at a time: 8 MB, of which a ranking makes a dozen copies
@@ -72,6 +73,7 @@ def paired_test(
     permutations: int = 9_999,
     most: int | None = None,
     level: float = 0.95,
+    statistic: Statistic | None = None,
 ) -> PairedTest:
     r"""Test whether two models differ on the samples that both were scored on.
 
@@ -92,6 +94,8 @@ def paired_test(
         most: where none of the first ``permutations`` comes up to the observed difference, go on to so many; p stays
             valid, and may become small enough to survive a correction for many tests.
         level: of the interval, in (0, 1).
+        statistic: outcomes and weights ``[r, n]`` to values ``[r]``, in place of the metric's own; it may take `Ragged`
+            outcomes, such as all detections of an image.
 
     Returns:
         Difference, interval, effect size and p values.
@@ -115,11 +119,13 @@ def paired_test(
         Pairing by resampling samples follows Efron and Tibshirani, An Introduction to the Bootstrap, chapters 13 and
         15; exchanging ranks for ROC curves follows Venkatraman and Begg, Biometrika 83, 1996.
     """
-    _check(metric, first, second, resamples, permutations, level)
+    _check(metric, first, second, resamples, permutations, level, statistic)
     count = len(first[0])
-    each = _exchange(metric, first, second)
-    means = all(outcomes.ndim == 1 for outcomes in (*first, *second))
-    pooled = _exchange(metric, [np.mean(first, axis=0)], [np.mean(second, axis=0)]) if means else each
+    compute = statistic or value_of(metric)
+    means = statistic is None and all(_is_flat(outcomes) for outcomes in (*first, *second))
+    pairs = [_aligned(metric, *pair) if statistic is None else pair for pair in zip(first, second, strict=True)]
+    each = [_of_means(*pair) if means else _of_any(compute, *pair) for pair in pairs]
+    pooled = [_of_means(_mean(first), _mean(second))] if means else each
     plain = np.zeros((1, count))
     by_seed = tuple(float(one(plain, np.ones((1, count)))[0]) for one in each)
     difference = float(np.mean(by_seed))
@@ -131,7 +137,7 @@ def paired_test(
         return _mean([one(np.zeros_like(weights), weights) for one in pooled])
 
     rng = np.random.default_rng(seed)
-    drawn = np.concatenate([resampled(weights) for weights in _resamples(count, resamples, rng)])
+    drawn = np.concatenate([resampled(weights) for weights in resamples_of(count, resamples, rng)])
     drawn = drawn[np.isfinite(drawn)]
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2]) if len(drawn) else (difference, difference)
     error = float(drawn.std()) if len(drawn) else 0.0
@@ -144,9 +150,7 @@ def paired_test(
         low, high = difference - half, difference + half
     sized = [value / spread if spread > _ROUNDING else None for value in (difference, float(low), float(high))]
     below, above = int((drawn <= _ROUNDING).sum()), int((drawn >= -_ROUNDING).sum())
-    values = [
-        float(np.mean([value_of(metric)(one, np.ones((1, count)))[0] for one in side])) for side in (first, second)
-    ]
+    values = [float(np.mean([compute(one, np.ones((1, count)))[0] for one in side])) for side in (first, second)]
     return PairedTest(
         first=values[0],
         second=values[1],
@@ -188,7 +192,7 @@ def holm(values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def value_of(metric: str) -> Callable[[Outcomes, Weights], Values]:
+def value_of(metric: str) -> Statistic:
     """The function from outcomes and weights to the metric; a weighted mean for a name that is not registered.
 
     Example:
@@ -198,13 +202,20 @@ def value_of(metric: str) -> Callable[[Outcomes, Weights], Values]:
     from vision_adapters.metrics import METRICS
 
     if metric in METRICS:
-        known: Callable[[Outcomes, Weights], Values] = METRICS[metric].aggregate
-        return known
+        known: Any = METRICS[metric].aggregate  # it takes arrays alone; `Ragged` has a statistic of its task's
+        found: Statistic = known
+        return found
     return lambda outcomes, weights: (weights @ outcomes) / weights.sum(axis=1)
 
 
 def _check(
-    metric: str, first: Sequence[Any], second: Sequence[Any], resamples: int, permutations: int, level: float
+    metric: str,
+    first: Sequence[Outcomes],
+    second: Sequence[Outcomes],
+    resamples: int,
+    permutations: int,
+    level: float,
+    statistic: Statistic | None,
 ) -> None:
     from vision_adapters.metrics import METRICS
 
@@ -215,7 +226,7 @@ def _check(
     lengths = sorted({len(outcomes) for outcomes in (*first, *second)})
     if len(lengths) > 1 or lengths[0] == 0:
         raise UsageError(f"{metric}: {lengths} outcomes; expected the same number of samples everywhere, at least 1")
-    if metric not in METRICS and any(outcomes.ndim > 1 for outcomes in (*first, *second)):
+    if statistic is None and metric not in METRICS and not all(_is_flat(outcomes) for outcomes in (*first, *second)):
         raise UsageError(f"metric {metric!r} is unknown and keeps more than a number per sample; cannot test it")
     if resamples < 1 or permutations < 1 or not 0 < level < 1:
         raise UsageError(
@@ -223,32 +234,29 @@ def _check(
         )
 
 
-def _exchange(
-    metric: str, first: Sequence[Outcomes], second: Sequence[Outcomes]
-) -> list[Callable[[Weights, Weights], Values]]:
-    """For each seed: (which samples are exchanged, weights) to the difference of the metric."""
-    compute = value_of(metric)
-    mean = all(outcomes.ndim == 1 for outcomes in (*first, *second))
-
-    def of_means(a: Outcomes, b: Outcomes) -> Callable[[Weights, Weights], Values]:
-        return lambda swap, weights: ((1 - 2 * swap) * weights) @ (b - a) / weights.sum(axis=1)
-
-    def of_any(a: Outcomes, b: Outcomes) -> Callable[[Weights, Weights], Values]:
-        both = np.concatenate([a, b])
-
-        def difference(swap: Weights, weights: Weights) -> Values:
-            keep = weights * (1 - swap)
-            give = weights * swap
-            values: Values = compute(both, np.hstack([give, keep])) - compute(both, np.hstack([keep, give]))
-            return values
-
-        return difference
-
-    pairs = [_aligned(metric, a, b) for a, b in zip(first, second, strict=True)]
-    return [of_means(a, b) if mean else of_any(a, b) for a, b in pairs]
+def _is_flat(outcomes: Outcomes) -> bool:
+    return not isinstance(outcomes, Ragged) and outcomes.ndim == 1
 
 
-def _aligned(metric: str, a: Outcomes, b: Outcomes) -> tuple[Outcomes, Outcomes]:
+def _of_means(a: Any, b: Any) -> Difference:
+    """For a mean of one number per sample: (which samples are exchanged, weights) to its difference."""
+    return lambda swap, weights: ((1 - 2 * swap) * weights) @ (b - a) / weights.sum(axis=1)
+
+
+def _of_any(compute: Statistic, a: Outcomes, b: Outcomes) -> Difference:
+    """The same for any metric."""
+    both = joined(a, b)
+
+    def difference(swap: Weights, weights: Weights) -> Values:
+        keep = weights * (1 - swap)
+        give = weights * swap
+        values: Values = compute(both, np.hstack([give, keep])) - compute(both, np.hstack([keep, give]))
+        return values
+
+    return difference
+
+
+def _aligned(metric: str, a: Any, b: Any) -> tuple[Outcomes, Outcomes]:
     """Ranks for rankings; the same number of classes for masks, where one model may never have predicted the last."""
     if metric in _RANKED:
         return _ranks(a), _ranks(b)
@@ -258,7 +266,7 @@ def _aligned(metric: str, a: Outcomes, b: Outcomes) -> tuple[Outcomes, Outcomes]
     return a, b
 
 
-def _ranks(outcomes: Outcomes) -> Outcomes:
+def _ranks(outcomes: np.ndarray) -> np.ndarray:
     """Scores replaced by their ranks within each label; equal scores share the mean of their ranks."""
     ranked = outcomes.copy()
     for label in range(outcomes.shape[2]):
@@ -267,7 +275,7 @@ def _ranks(outcomes: Outcomes) -> Outcomes:
     return ranked
 
 
-def _mean(columns: list[Values]) -> Values:
+def _mean(columns: Sequence[Any]) -> Values:
     total: Values = np.mean(columns, axis=0)
     return total
 
@@ -276,8 +284,21 @@ def _rows(count: int) -> int:
     return max(1, _CELLS // count)
 
 
-def _resamples(count: int, resamples: int, rng: np.random.Generator) -> Iterator[Weights]:
-    """Counts of each sample in resamples with replacement, some rows at a time."""
+def resamples_of(count: int, resamples: int, rng: np.random.Generator) -> Iterator[Weights]:
+    """Counts of each sample in resamples with replacement, some rows at a time.
+
+    Args:
+        count: samples.
+        resamples: how many resamples.
+        rng: draws them.
+
+    Returns:
+        Arrays ``[rows, count]``, together ``resamples`` rows.
+
+    Example:
+        >>> [weights.sum(axis=1).tolist() for weights in resamples_of(3, 2, np.random.default_rng(0))]
+        [[3.0, 3.0]]
+    """
     for start in range(0, resamples, _rows(count)):
         rows = min(_rows(count), resamples - start)
         drawn = rng.integers(0, count, (rows, count)) + np.arange(rows)[:, None] * count
@@ -285,7 +306,12 @@ def _resamples(count: int, resamples: int, rng: np.random.Generator) -> Iterator
 
 
 def _permutation_p(
-    statistic: Statistic, observed: float, count: int, permutations: int, most: int, rng: np.random.Generator
+    statistic: Callable[[Weights], Values],
+    observed: float,
+    count: int,
+    permutations: int,
+    most: int,
+    rng: np.random.Generator,
 ) -> float:
     """Share of exchanges whose difference is at least as far from 0 as the observed one."""
     threshold = abs(observed) - _ROUNDING

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from gate_runner.comparison.contrasts import Contrast
+from gate_runner.comparison.contrast import Contrast
 
 
 def sentences(contrasts: Sequence[Contrast], alpha: float) -> Iterator[str]:

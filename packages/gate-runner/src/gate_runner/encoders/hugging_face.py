@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ def load(spec: EncoderSpec) -> Encoder:
         raise EncoderError(f"encoder {spec.text!r}: no directory {path}")
     source = str(path) if path.is_dir() else spec.name
     try:
-        model = transformers.AutoModel.from_pretrained(source, use_safetensors=True)
+        model = transformers.AutoModel.from_pretrained(source, use_safetensors=True, trust_remote_code=False)
     except Exception as error:
         reason = next(iter(str(error).splitlines()), "")
         raise EncoderError(f"encoder {spec.text!r} does not load: {type(error).__name__}: {reason}") from error
@@ -73,7 +74,7 @@ class _TextSide:
 
     def __init__(self, transformers: Any, model: Any, source: str) -> None:
         try:
-            self.tokenizer = transformers.AutoTokenizer.from_pretrained(source)
+            self.tokenizer = transformers.AutoTokenizer.from_pretrained(source, trust_remote_code=False)
         except Exception as error:
             raise EncoderError(
                 f"encoder 'hf:{source}' has a text side but its tokenizer does not load: {error}"
@@ -112,9 +113,35 @@ def _pooled(found: Any) -> Tensor:
 def _normalisation(
     transformers: Any, source: str, dual: bool
 ) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
-    try:
-        processor = transformers.AutoImageProcessor.from_pretrained(source)
-        mean, std = processor.image_mean, processor.image_std
-    except Exception:  # noqa: BLE001 - a directory without a processor is common; its values are then the family's
+    """Means and standard deviations of the processor; without one, the family's.
+
+    Raises:
+        EncoderError: there is a processor, and it cannot be read.
+    """
+    names = ("preprocessor_config.json", "processor_config.json")
+    if Path(source).is_dir() and not any((Path(source) / name).exists() for name in names):
         return (CLIP_MEAN, CLIP_STD) if dual else ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+    try:
+        processor = transformers.AutoImageProcessor.from_pretrained(source, trust_remote_code=False)
+        _check_kind(Path(source), type(processor).__name__)
+        mean, std = processor.image_mean, processor.image_std
+        if len(mean) != 3 or len(std) != 3 or min(std) <= 0:
+            raise ValueError(f"image_mean is {mean} and image_std {std}; expected three numbers each")
+    except Exception as error:
+        reason = next(iter(str(error).splitlines()), "")
+        raise EncoderError(
+            f"encoder 'hf:{source}': its image processor cannot be read ({type(error).__name__}: {reason})"
+        ) from error
     return (mean[0], mean[1], mean[2]), (std[0], std[1], std[2])
+
+
+def _check_kind(source: Path, found: str) -> None:
+    """Refuse the processor of the model's family where the directory names another one."""
+    for name in ("preprocessor_config.json", "processor_config.json"):
+        if (source / name).is_file():
+            about = json.loads((source / name).read_text())
+            about = about.get("image_processor", about)
+            asked = about.get("image_processor_type") or about.get("feature_extractor_type") or ""
+            family = str(asked).removesuffix("Fast").removesuffix("ImageProcessor").removesuffix("FeatureExtractor")
+            if "auto_map" in about or (asked and not found.startswith(family)):
+                raise ValueError(f"{name} asks for {asked or 'code of its own'}, and {found} would take its place")

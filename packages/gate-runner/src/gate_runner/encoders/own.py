@@ -24,7 +24,7 @@ def load(spec: EncoderSpec) -> Encoder:
     module_name, _, function_name = spec.name.partition(":")
     here = str(Path.cwd())
     if here not in sys.path:
-        sys.path.insert(0, here)
+        sys.path.append(here)  # last: a file that is called like a library must not take its place
     try:
         module = importlib.import_module(module_name)
     except ImportError as error:

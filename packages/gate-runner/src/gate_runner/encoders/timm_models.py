@@ -41,6 +41,19 @@ def load(spec: EncoderSpec) -> Encoder:
     except Exception as error:
         reason = next(iter(str(error).splitlines()), "")
         raise EncoderError(f"encoder {spec.text!r}: weights do not load: {type(error).__name__}: {reason}") from error
+    return without_classifier(spec, model)
+
+
+def without_classifier(spec: EncoderSpec, model: Any) -> Encoder:
+    """A timm model as an encoder: features before its classifier, and its last feature map as patches.
+
+    Args:
+        spec: what it was made from.
+        model: with its weights; size, mean and standard deviation are those of its configuration.
+
+    Returns:
+        The encoder.
+    """
     from timm.data.config import resolve_model_data_config
 
     config = resolve_model_data_config(model)  # type: ignore[no-untyped-call]  # timm leaves it without types

@@ -31,9 +31,10 @@ class HereExecutor:
     def open(self) -> Opening:
         """Load the encoder and describe it."""
         from gate_runner.encoders import load_encoder
+        from gate_runner.encoders.device import device_for
         from gate_runner.encoders.probe import probe
 
-        given, device = self.request.encoder, device_for(self.request.device)
+        given, device = self.request.encoder, device_for(self.request.settings.device)
         if isinstance(given, str):
             self.encoder: Encoder = load_encoder(given, device=device)
         else:
@@ -58,24 +59,10 @@ class HereExecutor:
         def progress(phase: str, done: int, total: int) -> None:
             observer.progress(part.name, part.seed, phase, done, total)
 
-        left = self.request.retries
+        left = self.request.settings.retries
         while True:
             observer.started(part.name, part.seed)
             result = run_part(part, self.encoder, self.description, progress)
             if result.status == "ok" or left == 0:
                 return result
             left -= 1
-
-
-def device_for(asked: str) -> str:
-    """A torch device: ``"auto"`` is the first GPU where there is one.
-
-    Example:
-        >>> device_for("cpu")
-        'cpu'
-    """
-    if asked != "auto":
-        return asked
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"

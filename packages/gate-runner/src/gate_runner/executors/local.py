@@ -23,30 +23,30 @@ class LocalExecutor:
     """Gives parts to worker processes, each of which holds the encoder.
 
     Args:
-        request: ``workers``, ``device``, ``isolate``, ``time_limit`` and ``retries`` decide.
+        request: its settings ``workers`` and ``device`` decide.
 
     Raises:
         UsageError: options were given: there are none.
     """
 
     def __init__(self, request: RunRequest) -> None:
-        if request.executor_options:
-            raise UsageError(f"the local executor takes no options, not {sorted(request.executor_options)}")
-        self.request = request
+        self.request, self.settings = request, request.settings
+        if self.settings.executor_options:
+            raise UsageError(f"the local executor takes no options, not {sorted(self.settings.executor_options)}")
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         self.shared = {}
-        if request.workers > 1 and "OMP_NUM_THREADS" not in os.environ:
-            self.shared = {"OMP_NUM_THREADS": str(max(1, cores // request.workers))}
-        self.slots = [self._slot(request.device)]
+        if self.settings.workers > 1 and "OMP_NUM_THREADS" not in os.environ:
+            self.shared = {"OMP_NUM_THREADS": str(max(1, cores // self.settings.workers))}
+        self.slots = [self._slot(self.settings.device)]
 
     def open(self) -> Opening:
         """Start the first worker, and see from it how many GPUs there are."""
         opening = self.slots[0].open()
         gpus = len(opening.circumstances["hardware"]["gpus"])
-        if self.request.device == "auto" and gpus > 0:
+        if self.settings.device == "auto" and gpus > 0:
             self.slots += [self._slot(f"cuda:{index}") for index in range(1, gpus)]
-        elif not self.request.device.startswith("cuda"):
-            self.slots += [self._slot(self.request.device) for _ in range(1, self.request.workers)]
+        elif not self.settings.device.startswith("cuda"):
+            self.slots += [self._slot(self.settings.device) for _ in range(1, self.settings.workers)]
         for slot in self.slots:
             slot.opening = opening  # what the others load must be the same
         return opening
@@ -76,16 +76,8 @@ class LocalExecutor:
             slot.close()
 
     def _slot(self, device: str) -> Slot:
-        request = self.request
-        assert isinstance(request.encoder, str)
-        return Slot(
-            request.encoder,
-            device,
-            afresh=request.isolate == "benchmark",
-            time_limit=request.time_limit,
-            retries=request.retries,
-            environment=self.shared,
-        )
+        assert isinstance(self.request.encoder, str)
+        return Slot(self.request.encoder, device, environment=self.shared)
 
 
 def _serve(slot: Slot, waiting: deque[Part], events: queue.Queue[_Event]) -> None:

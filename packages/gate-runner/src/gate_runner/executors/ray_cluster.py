@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from gate_runner.errors import UsageError
 from gate_runner.executors.executor import Opening, Postponed
 from gate_runner.executors.remote import compute, described, numbers_in, order, outcome_of, take, tell_started
 from gate_runner.executors.slot import failed
@@ -14,6 +16,7 @@ from gate_runner.runs.request import RunRequest
 from gate_runner.runs.results import Result
 
 _OPTIONS = {"address": None, "cpus": 1, "gpus": None, "cluster_cpus": None, "temp_dir": None}
+_LOOPBACK = "127.0.0.1"
 _LOOK = 0.5
 """Seconds between two looks at what has begun."""
 
@@ -23,7 +26,8 @@ class RayExecutor:
 
     Args:
         request: ``executor_options`` may have ``address`` (a cluster's; by default one is started here, or the one in
-            ``RAY_ADDRESS`` is taken), ``cpus`` and ``gpus`` of each part (1 and, where the cluster has GPUs, 1),
+            ``RAY_ADDRESS`` is taken; what is started here listens on the loopback alone), ``cpus`` and ``gpus`` of each
+            part (1 and, where the cluster has GPUs, 1),
             ``cluster_cpus`` and ``temp_dir`` of a cluster that is started here.
 
     Raises:
@@ -32,13 +36,15 @@ class RayExecutor:
     """
 
     def __init__(self, request: RunRequest) -> None:
+        # Ray reads this when it is imported; without it, it turns 127.0.0.1 into the machine's own address
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
         try:
             import ray
         except ImportError as error:
             raise ImportError("--executor ray needs Ray: pip install 'gate-runner[ray]'") from error
         self.ray: Any = ray
         self.request = request
-        options = numbers_in(request.executor_options)
+        options = numbers_in(request.settings.executor_options)
         self.address, self.cpus, self.gpus, self.cluster_cpus, self.temp_dir = take(options, _OPTIONS, "ray")
         self.pending: dict[Any, Part] = {}
         self.started = False
@@ -47,12 +53,21 @@ class RayExecutor:
         """Describe the encoder here, and join the cluster."""
         self.opening = described(self.request)
         if not self.ray.is_initialized():
-            here = {"num_cpus": self.cluster_cpus, "include_dashboard": False, "_temp_dir": self.temp_dir}
+            here = {}
+            if self.address is None and not os.environ.get("RAY_ADDRESS"):
+                if self.ray.util.get_node_ip_address() != _LOOPBACK:
+                    raise UsageError(
+                        "ray was imported before and would listen on every interface of this machine, where whoever "
+                        "reaches it can run code; set RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 before it is imported, or "
+                        "name a cluster with --ray-address"
+                    )
+                here = {"num_cpus": self.cluster_cpus, "include_dashboard": False, "_temp_dir": self.temp_dir}
+                here["_node_ip_address"] = _LOOPBACK
             self.ray.init(
                 address=self.address,
                 log_to_driver=False,
                 logging_level="ERROR",
-                **({name: value for name, value in here.items() if value is not None} if self.address is None else {}),
+                **{name: value for name, value in here.items() if value is not None},
             )
             self.started = True
         if self.gpus is None:
@@ -63,9 +78,9 @@ class RayExecutor:
         """Submit all parts, and hand on what comes back."""
         # A lost node or process is Ray's to retry; what fails inside is the slot's.
         task = self.ray.remote(compute).options(
-            num_cpus=self.cpus, num_gpus=self.gpus, max_retries=self.request.retries, retry_exceptions=False
+            num_cpus=self.cpus, num_gpus=self.gpus, max_retries=self.request.settings.retries, retry_exceptions=False
         )
-        self.pending = {task.remote(order(part, self.request, self.opening)): part for part in parts}
+        self.pending = {task.remote(order(part, self.opening)): part for part in parts}
         told: set[tuple[str, int]] = set()
         while self.pending:
             ready, _ = self.ray.wait(list(self.pending), num_returns=1, timeout=_LOOK)

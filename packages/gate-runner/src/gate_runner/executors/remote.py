@@ -40,15 +40,12 @@ def described(request: RunRequest) -> Opening:
         slot.close()
 
 
-def order(part: Part, request: RunRequest, opening: Opening) -> dict[str, Any]:
+def order(part: Part, opening: Opening) -> dict[str, Any]:
     """All that another machine needs for a part, JSON-ready."""
     return {
         "part": part.to_mapping(),
         "description": dict(opening.description),
         "directory": os.getcwd(),  # noqa: PTH109 - text, for a module of the user's beside which the run was started
-        "time_limit": request.time_limit,
-        "retries": request.retries,
-        "afresh": request.isolate == "benchmark",
     }
 
 
@@ -71,16 +68,15 @@ def compute(values: Mapping[str, Any]) -> dict[str, Any]:
             f"{part.output} holds no manifest.json on {platform.node()}: "
             "the run folder must lie on a file system that all nodes share"
         )
-    part.folder.check({"encoder": values["description"], "limit": part.limit, "schema": SCHEMA})
-    key = json.dumps([part.encoder, part.device, values["directory"], os.environ.get("CUDA_VISIBLE_DEVICES")])
+    part.folder.check({"encoder": values["description"], "schema": SCHEMA, **part.settings.identity()})
+    device = part.settings.device
+    key = json.dumps([part.encoder, device, values["directory"], os.environ.get("CUDA_VISIBLE_DEVICES")])
     for other in [name for name in _SLOTS if name != key]:
         _SLOTS.pop(other).close()
     if key not in _SLOTS:
-        _SLOTS[key] = Slot(part.encoder, part.device, directory=values["directory"])
+        _SLOTS[key] = Slot(part.encoder, device, directory=values["directory"])
         _SLOTS[key].opening = Opening(values["description"], {})
-    slot = _SLOTS[key]
-    slot.time_limit, slot.retries, slot.afresh = values["time_limit"], values["retries"], values["afresh"]
-    outcome = slot.run(part, lambda: None, lambda phase, done, total: None)
+    outcome = _SLOTS[key].run(part, lambda: None, lambda phase, done, total: None)
     if isinstance(outcome, Postponed):
         return {"busy": outcome.owner}
     return {"result": json.loads(outcome.to_json())}

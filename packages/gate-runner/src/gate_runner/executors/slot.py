@@ -32,14 +32,11 @@ Tell = Callable[[str, int, int], None]
 
 
 class Slot:
-    """Computes parts for one encoder, each up to ``1 + retries`` times.
+    """Computes parts for one encoder, each as its settings ``isolate``, ``time_limit`` and ``retries`` say.
 
     Args:
         encoder: the spec string.
         device: a torch device, or ``"auto"``.
-        afresh: start a new process for each part.
-        time_limit: seconds after which a part is stopped, or None. Loading the encoder does not count.
-        retries: how often a part that failed is tried again, from its last checkpoint.
         environment: variables for the worker besides this process's own.
         directory: the worker's current one, where it exists on this machine.
     """
@@ -49,14 +46,10 @@ class Slot:
         encoder: str,
         device: str = "auto",
         *,
-        afresh: bool = False,
-        time_limit: float | None = None,
-        retries: int = 0,
         environment: Mapping[str, str] | None = None,
         directory: str | None = None,
     ) -> None:
         self.encoder, self.device = encoder, device
-        self.afresh, self.time_limit, self.retries = afresh, time_limit, retries
         self.environment = dict(environment or {})
         self.directory = directory if directory is not None and Path(directory).is_dir() else None
         self.opening: Opening | None = None
@@ -107,7 +100,7 @@ class Slot:
         return opening
 
     def run(self, part: Part, started: Callable[[], None], tell: Tell) -> Result | Postponed:
-        """Compute a part; a crash, or a time limit, is its reason.
+        """Compute a part; a crash, or a time limit, is its reason. Loading the encoder does not count as time.
 
         Args:
             part: what to compute.
@@ -121,7 +114,7 @@ class Slot:
             StorageError: the run folder cannot be written.
             EncoderError: the encoder cannot be loaded any more.
         """
-        left = self.retries
+        left = part.settings.retries
         while True:
             started()
             outcome = self._attempt(part, tell)
@@ -138,19 +131,19 @@ class Slot:
         self._stop()
 
     def _attempt(self, part: Part, tell: Tell) -> Result | Postponed | Part:
-        if self.afresh and self.used:
+        if part.settings.isolate == "benchmark" and self.used:
             self._stop()
         opening, self.used = self.open(), True
-        kills, phase = killed_for_memory(), "data"
+        kills, phase, limit = killed_for_memory(), "data", part.settings.time_limit
         start = time.monotonic()
         self._send({"part": part.to_mapping()})
         while True:
             seconds = time.monotonic() - start
             try:
-                event = self.events.get(timeout=None if self.time_limit is None else max(0, self.time_limit - seconds))
+                event = self.events.get(timeout=None if limit is None else max(0, limit - seconds))
             except queue.Empty:
                 self._stop()
-                reason = f"stopped at its time limit of {clock(self.time_limit or 0)}; it goes on from there next time"
+                reason = f"stopped at its time limit of {clock(limit or 0)}; it goes on from there next time"
                 return failed(part, opening, reason, time.monotonic() - start)
             if event is None:
                 how = self._stop()

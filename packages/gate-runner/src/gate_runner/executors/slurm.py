@@ -55,10 +55,10 @@ class SlurmExecutor:
             raise ImportError("--executor slurm needs submitit: pip install 'gate-runner[slurm]'") from error
         self.request = request
         self.failures = (submitit.core.utils.FailedJobError, submitit.core.utils.UncompletedJobError)
-        options = numbers_in(request.executor_options)
+        options = numbers_in(request.settings.executor_options)
         cluster = options.pop("cluster", "slurm")
-        tries = request.retries + 1
-        minutes = _DAY if request.time_limit is None else math.ceil(request.time_limit * tries / 60) + 10
+        limit, tries = request.settings.time_limit, request.settings.retries + 1
+        minutes = _DAY if limit is None else math.ceil(limit * tries / 60) + 10
         try:
             self.executor = submitit.AutoExecutor(folder=request.output / "slurm" / "%j", cluster=cluster)
             self.executor.update_parameters(**{"timeout_min": minutes, "name": "gate-runner", **options})
@@ -74,7 +74,7 @@ class SlurmExecutor:
     def run(self, parts: Sequence[Part], observer: Observer) -> Iterator[Result | Postponed]:
         """Submit all parts, and hand on what comes back."""
         with self.executor.batch():
-            jobs = [self.executor.submit(PartJob(), order(part, self.request, self.opening)) for part in parts]
+            jobs = [self.executor.submit(PartJob(), order(part, self.opening)) for part in parts]
         self.pending = list(zip(jobs, parts, strict=True))
         told: set[tuple[str, int]] = set()
         while self.pending:

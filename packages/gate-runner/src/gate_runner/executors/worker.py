@@ -24,7 +24,8 @@ from gate_runner.runs.lock import BusyError
 if TYPE_CHECKING:
     from gate_runner.encoders.encoder import Encoder
 
-COMMAND = [sys.executable, "-c", "from gate_runner.executors.worker import main; main()"]
+COMMAND = [sys.executable, "-P", "-c", "from gate_runner.executors.worker import main; main()"]
+"""``-P``: a file beside the user that is called like a library must not be imported in its place."""
 _EVERY = 0.1
 """Seconds between two lines about the progress of one phase."""
 
@@ -77,7 +78,7 @@ class Worker:
 
     def open(self, encoder: str, device: str) -> dict[str, Any]:
         """Load the encoder."""
-        from gate_runner.executors.here import device_for
+        from gate_runner.encoders.device import device_for
 
         try:
             from gate_runner.encoders import load_encoder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gate_runner.benchmarks import DataRequest
 from gate_runner.benchmarks.data import Data
@@ -20,7 +20,7 @@ class Counted(NamedTuple):
         seconds: to make or read all of them, where that is done before encoding.
     """
 
-    data: Data
+    data: Data[Any]
     samples: tuple[int, int, int]
     seconds: float
 
@@ -50,16 +50,17 @@ def count(part: Part, few: int, size: int) -> Counted:
     Returns:
         The samples, the numbers and the time.
     """
-    limit = few if part.limit is None else min(few, part.limit)
-    noting = _Noting(part.data_root, limit, size)
+    asked = part.settings.limit
+    limit = few if asked is None else min(few, asked)
+    noting = _Noting(part.settings.data_root, limit, size)
     start = time.perf_counter()
     data = part.benchmark.load(part.source, noting)
     seconds = time.perf_counter() - start
-    run = DataRequest(part.data_root, part.limit, size)
+    run = DataRequest(part.settings.data_root, asked, size)
     here = (len(data.train), len(data.validation), len(data.test))
     if noting.noted:
-        asked = [run.cap(number) for number in noting.noted]
-        samples = (asked[0], asked[1], asked[2]) if len(asked) == 3 else (0, 0, asked[-1])
+        made = [run.cap(number) for number in noting.noted]
+        samples = (made[0], made[1], made[2]) if len(made) == 3 else (0, 0, made[-1])
         return Counted(data, samples, seconds * sum(samples) / max(1, sum(here)))
     start = time.perf_counter()
     whole = part.benchmark.load(part.source, run)

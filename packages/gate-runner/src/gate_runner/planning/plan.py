@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from gate_runner.encoders.device import device_for
 from gate_runner.errors import UsageError
-from gate_runner.executors.here import device_for
 from gate_runner.executors.slot import Slot
 from gate_runner.planning.budget import Choice, best_subset
 from gate_runner.runs.folder import RunFolder, write
 from gate_runner.runs.part import Part
 from gate_runner.runs.request import RunRequest, parts_of
+from gate_runner.signatures import words_for
 
 SCHEMA = "gate-runner/plan/1"
 
@@ -30,6 +31,8 @@ class PartPlan:
         seconds: that it will take; 0 where it would fail.
         peak_bytes: memory of the process at its highest; 0 where it would fail.
         phases: seconds of data, encode, train, test and the rest.
+        features: where they will be: ``"memory"``, ``"disk"``, or ``"encoded again"`` where the cap leaves no room.
+        feature_bytes: that all of them take together.
         reason: why it would fail, or empty.
         done: its result is there already.
         command: runs this part alone, in the same folder; empty where the encoder is no spec string.
@@ -41,6 +44,8 @@ class PartPlan:
     seconds: float
     peak_bytes: int
     phases: dict[str, float] = field(default_factory=dict)
+    features: str = "memory"
+    feature_bytes: int = 0
     reason: str = ""
     done: bool = False
     command: tuple[str, ...] = ()
@@ -96,11 +101,15 @@ def plan(request: RunRequest, *, budget: float | None = None) -> Plan:
     from gate_runner.encoders import load_encoder
     from gate_runner.encoders.probe import probe as check
 
+    if request.settings.tune != "frozen":
+        raise UsageError(
+            f"a plan knows frozen encoders only, not --tune {request.settings.tune}: run a few --set steps=N"
+        )
     begin = time.monotonic()
-    parts = parts_of(request)
-    device = device_for(request.device)
+    parts, workers = parts_of(request), request.settings.workers
+    device = device_for(request.settings.device)
     if isinstance(request.encoder, str):
-        startup = _startup(request.encoder, device) if request.isolate != "none" else 0.0
+        startup = _startup(request.encoder, device) if request.settings.isolate != "none" else 0.0
         start = time.monotonic()
         encoder = load_encoder(request.encoder, device=device)
         startup = startup or time.monotonic() - start
@@ -111,8 +120,8 @@ def plan(request: RunRequest, *, budget: float | None = None) -> Plan:
     planned = [_planned(part, request, first) for part, first in _probed(parts, encoder)]
     choice = None
     if budget is not None:
-        planned, choice = _within(planned, budget - startup, request.workers)
-    found = Plan(request.spec, startup, tuple(planned), request.workers, time.monotonic() - begin, choice)
+        planned, choice = _within(planned, budget - startup, workers)
+    found = Plan(request.spec, startup, tuple(planned), workers, time.monotonic() - begin, choice)
     write(request.output / "plan.json", (json.dumps(found.to_mapping(), indent=2, sort_keys=True) + "\n").encode())
     return found
 
@@ -141,6 +150,8 @@ def _probed(parts: Sequence[Part], encoder: Any) -> list[tuple[Part, dict[str, A
             found[part.name] = {
                 "seconds": estimate.seconds,
                 "peak_bytes": estimate.peak_bytes,
+                "features": estimate.features,
+                "feature_bytes": estimate.feature_bytes,
                 "phases": estimate.phases,
             }
         except UsageError as error:
@@ -149,7 +160,7 @@ def _probed(parts: Sequence[Part], encoder: Any) -> list[tuple[Part, dict[str, A
 
 
 def _planned(part: Part, request: RunRequest, measured: dict[str, Any]) -> PartPlan:
-    done = RunFolder(request.output).finished(part.name, part.seed, recompute=request.recompute) is not None
+    done = RunFolder(request.output).finished(part.name, part.seed, recompute=request.settings.recompute) is not None
     return PartPlan(part.benchmark.id, part.name, part.seed, **measured, done=done, command=command_for(part, request))
 
 
@@ -165,18 +176,11 @@ def command_for(part: Part, request: RunRequest) -> tuple[str, ...]:
     """
     if not isinstance(request.encoder, str):
         return ()
-    words = ["gate-runner", "run", part.benchmark.id, "--encoder", request.encoder, "--seed", str(part.seed)]
-    words += ["--output", str(request.output), "--source", part.source, "--batch-size", str(request.batch_size)]
-    for flag, value in (
-        ("--data-root", request.data_root),
-        ("--limit", request.limit),
-        ("--device", None if request.device == "auto" else request.device),
-        ("--time-limit", request.time_limit),
-        ("--retries", request.retries or None),
-    ):
-        if value is not None:
-            words += [flag, str(value)]
-    return tuple(words)
+    alone = request.settings.changed(
+        source=part.source, seeds=(part.seed,), workers=1, executor="local", executor_options={}
+    )
+    words = ["gate-runner", "run", part.benchmark.id, "--encoder", request.encoder, "--output", str(request.output)]
+    return (*words, *words_for(alone))
 
 
 def _within(planned: list[PartPlan], budget: float, workers: int) -> tuple[list[PartPlan], Choice]:

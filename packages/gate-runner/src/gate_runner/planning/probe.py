@@ -6,7 +6,7 @@ import math
 import os
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,15 +17,14 @@ from gate_runner.encoders.encoder import Encoder, PatchFeatures
 from gate_runner.planning.counting import Counted, count, shortened
 from gate_runner.runs.memory import PeakMemory
 from gate_runner.runs.part import Part
-from gate_runner.tasks import Job, run_task
+from gate_runner.tasks import Job, TaskType, find_task_type, run_task
+from gate_runner.tasks.stored import IN_MEMORY
 
 if TYPE_CHECKING:
     from gate_runner.benchmarks.data import Data
 
 _STEPS = 12
 """Of training in a probe: the first ones are slower than those that follow."""
-_FEW = 64
-"""Samples of each split in a probe; as many as a training batch where that is more."""
 _FORWARD_SECONDS = 1.5
 """For the encoder in one probe; a slow one sees few of the images, and what it gave stands for the others."""
 
@@ -37,10 +36,14 @@ class Estimate:
     Args:
         phases: seconds of data, encode, train, test and the rest.
         peak_bytes: memory of the process at its highest.
+        features: where they will be: ``"memory"``, ``"disk"`` or ``"encoded again"``.
+        feature_bytes: that all of them take together.
     """
 
     phases: dict[str, float]
     peak_bytes: int
+    features: str = "memory"
+    feature_bytes: int = 0
 
     @property
     def seconds(self) -> float:
@@ -155,41 +158,44 @@ def probe(part: Part, encoder: Encoder) -> Estimate:
     Raises:
         UsageError: the encoder lacks what the task needs, or the data are too few or missing: the run would fail too.
     """
-    training = part.benchmark.training
-    few = max(_FEW, min(256, int(training.get("batch_size", 0))))
-    if part.benchmark.task == "few-shot":  # whole classes, enough for one episode
-        few = max(few, 130)
+    task = find_task_type(part.benchmark.task)
+    few = max(task.probe_samples, min(256, int(part.benchmark.training.get("batch_size", 0))))
     short = shortened(part, _STEPS)
     counted = count(part, few, encoder.image_size)
     memory = PeakMemory()
     base = _resident()
     sampler, clock = Sampler(encoder), Clock()
-    job = Job(sampler.wrapped(), short.benchmark, counted.data, part.seed, part.batch_size, progress=clock)
+    job = Job(sampler.wrapped(), short.benchmark, counted.data, part.settings, part.seed, progress=clock)
     start = time.perf_counter()
     run_task(job)
     whole = time.perf_counter() - start
     spent = job.phases.seconds
+    size = int(4 * sampler.values / max(1, sum(_here(counted.data))) * sum(counted.samples))
+    kept = "encoded again" if size > part.settings.feature_cache else "disk" if size > IN_MEMORY else "memory"
+    times = _times_encoded(part, counted) if kept == "encoded again" else 1.0
     phases = {
         "data": counted.seconds,
-        "encode": _encode_seconds(counted, sampler, spent.get("encode", 0.0)),
-        "train": _train_seconds(part, counted, clock, spent.get("train", 0.0)),
-        "test": spent.get("test", 0.0) * _growth(part, counted, 2),
+        "encode": times * _encode_seconds(counted, sampler, spent.get("encode", 0.0)),
+        "train": _train_seconds(part.benchmark.training, task, counted, clock, spent.get("train", 0.0)),
+        "test": spent.get("test", 0.0) * _growth(task, counted, 2),
         "rest": max(0.0, whole - sum(spent.values())) * sum(counted.samples) / max(1, sum(_here(counted.data))),
     }
-    return Estimate(phases, _peak(counted, sampler, base, memory.read().get("peak_bytes", base)))
+    held = size if kept == "memory" else 0
+    peak = _peak(counted, base, memory.read().get("peak_bytes", base), held)
+    return Estimate(phases, peak, kept, size)
 
 
-def _frames(data: Data) -> int:
+def _frames(data: Data[Any]) -> int:
     return math.prod(data.test.images.shape[1:-3]) if data.test.images.shape[1:-3] else 1
 
 
-def _here(data: Data) -> tuple[int, int, int]:
+def _here(data: Data[Any]) -> tuple[int, int, int]:
     return len(data.train), len(data.validation), len(data.test)
 
 
-def _growth(part: Part, counted: Counted, split: int) -> float:
+def _growth(task: TaskType, counted: Counted, split: int) -> float:
     """How many times more samples of a split the run has; episodes are as many in a probe as in the run."""
-    if part.benchmark.task == "few-shot":
+    if not task.grows:
         return 1.0
     return counted.samples[split] / max(1, _here(counted.data)[split])
 
@@ -202,25 +208,25 @@ def _encode_seconds(counted: Counted, sampler: Sampler, spent: float) -> float:
     return images * (sampler.per_image + around) + sampler.text_seconds * _new_texts(counted, growth)
 
 
-def _train_seconds(part: Part, counted: Counted, clock: Clock, spent: float) -> float:
+def _train_seconds(training: Mapping[str, Any], task: TaskType, counted: Counted, clock: Clock, spent: float) -> float:
     """Steps at the median step's time, and validations that grow with the split."""
-    if len(clock.times) < 4:
+    if not task.trains or len(clock.times) < 4:
         return spent
-    steps = int(part.benchmark.training["steps"])
-    every = int(part.benchmark.training.get("validate_every", max(1, steps // 6)))
+    steps = int(training["steps"])
+    every = int(training.get("validate_every", max(1, steps // 6)))
     gaps = [after - before for before, after in zip(clock.times, clock.times[1:], strict=False)]
     step = statistics.median(gaps[1:-1])  # neither the first, nor the last, which is validated
-    batch = int(part.benchmark.training.get("batch_size", 0))
-    if part.benchmark.task != "few-shot" and batch:
+    batch = int(training.get("batch_size", 0))
+    if task.grows and batch:
         step *= min(batch, counted.samples[0]) / max(1, min(batch, len(counted.data.train)))
     validation = max(0.0, gaps[-1] - step)
     validations = 1 + math.ceil(steps / every)
-    return steps * step + validations * validation * _growth(part, counted, 1)
+    return steps * step + validations * validation * _growth(task, counted, 1)
 
 
 def _new_texts(counted: Counted, growth: float) -> float:
     """How many times more different texts a split that is ``growth`` times as large has (a power law)."""
-    texts = counted.data.train.questions
+    texts = counted.data.train.texts
     if texts is None or len(texts) < 4:
         return 1.0
     half, all_of_them = len(set(texts[: len(texts) // 2])), len(set(texts))
@@ -228,14 +234,24 @@ def _new_texts(counted: Counted, growth: float) -> float:
     return float(max(1.0, growth) ** exponent)
 
 
-def _peak(counted: Counted, sampler: Sampler, base: int, here: int) -> int:
-    """What the probe reached, and what more samples add: their pixels, and their features about three times."""
+def _times_encoded(part: Part, counted: Counted) -> float:
+    """How often an image is encoded on average where features are not kept: in steps, validations and the test."""
+    steps, batch = int(part.benchmark.training.get("steps", 0)), int(part.benchmark.training.get("batch_size", 1))
+    validations = 1 + math.ceil(steps / int(part.benchmark.training.get("validate_every", max(1, steps // 6))))
+    train, validation, test = counted.samples
+    return (train + steps * min(batch, train) + validations * validation + test) / max(1, sum(counted.samples))
+
+
+def _peak(counted: Counted, base: int, here: int, features: int) -> int:
+    """What the probe reached, and what more samples add: their pixels, and the features that are held in memory."""
     growth = sum(counted.samples) - sum(_here(counted.data))
     pixels = 0
     if isinstance(counted.data.test.images, Tensor):
-        pixels = counted.data.test.images[:1].numel() + counted.data.test.targets[:1].nbytes
-    features = 4 * sampler.values / max(1, sum(_here(counted.data)))
-    return int(max(base, here) + growth * (pixels + 3 * features))
+        targets = counted.data.test.targets
+        pixels = counted.data.test.images[:1].numel()
+        pixels += targets[:1].nbytes if isinstance(targets, Tensor) else 0
+    more = features * growth / max(1, sum(counted.samples))
+    return int(max(base, here) + growth * pixels + more)
 
 
 def _resident() -> int:

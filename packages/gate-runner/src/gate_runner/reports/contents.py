@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
-from gate_runner.benchmarks import TASKS
 from gate_runner.comparison import holm, paired_test
 from gate_runner.runs.results import Result
 from gate_runner.runs.stored import StoredRun
+from gate_runner.settings import Settings
+from gate_runner.tasks.registry import known_task_type, task_types
 
 _PERMUTATIONS = 1999
 PHASES = ("data", "encode", "train", "test")
@@ -103,7 +104,7 @@ class Contents:
 
     @property
     def tasks(self) -> list[str]:
-        """The task types that occur, in the order of `TASKS`."""
+        """The task types that occur, in the order of `task_types`."""
         return list(dict.fromkeys(row.task for row in self.rows))
 
     @property
@@ -135,7 +136,7 @@ def gather(runs: Sequence[StoredRun], *, tests: bool = True) -> Contents:
     for run in runs:
         for result in run.results:
             results.setdefault(result.name, {})[run.label] = run.named(result.name)
-    order = {task: index for index, task in enumerate(TASKS)}
+    order = {task: index for index, task in enumerate(task_types())}
     names = sorted(results, key=lambda name: (order.get(_one(results[name]).task, len(order)), name))
     rows = [_row(results[name], {run.label: run for run in runs}, tests) for name in names]
     shares: dict[str, dict[str, float]] = {}
@@ -219,12 +220,17 @@ def _mixed(found: Mapping[str, tuple[Result, ...]]) -> str:
     done = [result for results in found.values() for result in results if result.status == "ok"]
     for what, values in (
         ("data", {str(result.data.get("sha256")) for result in done}),
-        ("limits", {str(result.limit) for result in done}),
+        ("settings", {str(sorted(_conditions(result).items())) for result in done}),
         ("metrics", {result.scores[0].metric for result in done}),
     ):
         if len(values) > 1:
             return f"not ranked: the runs saw different {what}"
     return ""
+
+
+def _conditions(result: Result) -> dict[str, Any]:
+    """The settings that must agree; how the encoder was trained is what may be compared."""
+    return {name: value for name, value in result.settings.items() if name not in Settings.modes()}
 
 
 def _ranked(cells: Mapping[str, Cell]) -> dict[str, Cell]:
@@ -256,10 +262,16 @@ def _near_best(
         if label != best and cell.value is not None and [one.seed for one in found[label]] == seeds
     ]
     metric = found[best][0].scores[0].metric
+    statistic = known_task_type(found[best][0].task).statistic(metric)
     outcomes = {label: [runs[label].outcomes(one) for one in found[label]] for label in (best, *others)}
     tests = [
         paired_test(
-            metric, outcomes[best], outcomes[label], resamples=400 if len(seeds) > 1 else 1, permutations=_PERMUTATIONS
+            metric,
+            outcomes[best],
+            outcomes[label],
+            resamples=400 if len(seeds) > 1 else 1,
+            permutations=_PERMUTATIONS,
+            statistic=statistic,
         ).p
         for label in others
         if len(outcomes[label][0]) == len(outcomes[best][0])

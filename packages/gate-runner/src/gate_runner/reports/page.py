@@ -75,7 +75,7 @@ def build_page(
 
 def _lede(contents: Contents) -> str:
     seeds = {result.seed for run in contents.runs for result in run.results}
-    limits = {result.limit for run in contents.runs for result in run.results}
+    limits = {result.settings.get("limit") for run in contents.runs for result in run.results}
     said = f"Frozen encoders, heads trained on their features, {len(seeds)} seed{'s' * (len(seeds) > 1)} of the head"
     capped = sorted(limit for limit in limits if limit is not None)
     return f"{said}; at most {', '.join(map(str, capped))} samples in each split." if capped else f"{said}."

@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gate_runner.comparison.paired import value_of
+from gate_runner.comparison.paired import Statistic, value_of
 from gate_runner.errors import UsageError
+from gate_runner.imports import named
+from gate_runner.ragged import Outcomes, Ragged, taken
 from gate_runner.reports.contents import Contents, Row
+from gate_runner.tasks.registry import known_task_type
 
 if TYPE_CHECKING:
     from gate_runner.benchmarks.data import Data
+    from gate_runner.tasks.task import TaskType
 
-_PIXELS = 96
 _SHOWN = 128
-_COLOURS = np.random.default_rng(7).integers(40, 235, (256, 3)).astype(np.uint8)
-_COLOURS[0] = 24
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def hardest(contents: Contents, row: Row, count: int, data_root: Path | None = N
     if not runs or row.mixed:
         return [], row.mixed or "no run finished this benchmark"
     results = [(run, result) for run in runs for result in run.named(row.name) if result.status == "ok"]
-    limit, digest = results[0][1].limit, results[0][1].data.get("sha256")
+    limit, digest = results[0][1].settings.get("limit"), results[0][1].data.get("sha256")
     try:
         benchmark = find_benchmark(row.benchmark)
         if row.source == "local" and data_root is None:
@@ -69,29 +70,32 @@ def hardest(contents: Contents, row: Row, count: int, data_root: Path | None = N
         return [], f"its data cannot be made again: {said}"
     if data.digest() != digest:
         return [], "the data made now are not those of the run (their digests differ)"
-    each = [_goodness(row.metric, run.outcomes(result), row.direction) for run, result in results]
+    task = known_task_type(row.task)
+    measure = task.statistic(row.metric) or value_of(row.metric)
+    each = [_goodness(measure, run.outcomes(result), row.direction) for run, result in results]
     mean = np.mean(each, axis=0)
     examples = []
-    for index in _worst(mean, _kinds(data, row), count):
-        picture, said = _draw(data, row, results[0][1].training, index)
+    for index in _worst(mean, _kinds(data, task), count):
+        try:
+            picture, said = named(task.draw)(data, results[0][1].training, index)
+        except Exception as error:  # noqa: BLE001 - a plug-in draws these, and the report goes on without them
+            return [], f"its pictures cannot be drawn: {type(error).__name__}: {error}"
         examples.append(_example(picture, f"{said}; {_verdict(row, [one[index] for one in each])}"))
     return examples, ""
 
 
-def _goodness(metric: str, outcomes: np.ndarray, direction: str) -> np.ndarray:
+def _goodness(measure: Statistic, outcomes: Outcomes, direction: str) -> np.ndarray:
     """One number per sample, larger for better."""
-    if outcomes.ndim > 1:
-        measure = value_of(metric)
-        outcomes = np.array([measure(one[None], np.ones((1, 1)))[0] for one in outcomes])
+    if isinstance(outcomes, Ragged) or outcomes.ndim > 1:
+        each = [taken(outcomes, np.array([index])) for index in range(len(outcomes))]
+        outcomes = np.array([measure(one, np.ones((1, 1)))[0] for one in each])
     signed: np.ndarray = np.nan_to_num(outcomes if direction == "higher" else -outcomes, nan=np.inf)
     return signed
 
 
-def _kinds(data: Data, row: Row) -> list[int]:
+def _kinds(data: Data[Any], task: TaskType) -> list[int]:
     """A class per tested unit where it has one, so that the worst are not all of one kind."""
-    targets = data.test.targets
-    single = targets.ndim == 1 and row.task not in ("few-shot", "video-regression")
-    return [int(value) for value in targets] if single else []
+    return [int(value) for value in data.test.targets] if task.by_class else []
 
 
 def _worst(mean: np.ndarray, kinds: list[int], count: int) -> list[int]:
@@ -108,62 +112,12 @@ def _worst(mean: np.ndarray, kinds: list[int], count: int) -> list[int]:
     return (fresh + [index for index in order if index not in set(fresh)])[:count]
 
 
-def _draw(data: Data, row: Row, training: Any, index: int) -> tuple[np.ndarray, str]:
-    """Pixels ``[h, w, 3]`` of a tested unit, and what it is."""
-    test = data.test
-    if row.task == "few-shot":
-        from gate_runner.tasks.few_shot import TEST_SEED, episode_indices
-
-        ways, shots, queries = (int(training[key]) for key in ("ways", "shots", "queries"))
-        drawn = episode_indices(test, "test", ways, shots, queries, index + 1, TEST_SEED)[index]
-        rows = [np.concatenate([_pixels(test.images[int(i)], 32) for i in one], axis=1) for one in drawn]
-        return np.concatenate(rows, axis=0), f"an episode: a class per row, its shot{'s' * (shots > 1)} on the left"
-    if test.groups is not None:
-        members = np.flatnonzero(test.groups.numpy() == np.unique(test.groups.numpy())[index])
-        index = int(members[len(members) // 2])
-    image, target = test.images[index], test.targets[index]
-    if target.ndim == 2:
-        mask = _COLOURS[target.clamp(0, 255).numpy().astype(np.uint8)]
-        size = min(_PIXELS, image.shape[-1])
-        return np.concatenate([_pixels(image, size), _resized(mask, size, nearest=True)], axis=1), "image and truth"
-    if image.ndim == 4:
-        frames = [_pixels(frame, 48) for frame in image[:8]]
-        half = (len(frames) + 1) // 2 if len(frames) > 3 else len(frames)
-        lines = [frames[:half], frames[half:]] if len(frames) % 2 == 0 and len(frames) > 3 else [frames]
-        picture = np.concatenate([np.concatenate(line, axis=1) for line in lines if line], axis=0)
-    else:
-        picture = _pixels(image, min(_PIXELS, max(32, image.shape[-1])))
-    return picture, _said(data, row, index)
-
-
-def _said(data: Data, row: Row, index: int) -> str:
-    target = data.test.targets[index]
-    questions = data.test.questions
-    if row.task == "pair-scoring" and questions is not None:
-        return f"“{questions[2 * index]}” and “{questions[2 * index + 1]}”"
-    answer = f"{float(target):g}" if target.is_floating_point() or not data.classes else data.classes[int(target)]
-    return f"{questions[index]} True: {answer}" if questions else f"true: {answer}"
-
-
 def _verdict(row: Row, values: list[float]) -> str:
     if row.metric in ("acc@1", "acc@5", "group", "text", "image"):
         wrong = sum(value < 0.5 for value in values)
         return "wrong" if len(values) == 1 else f"wrong in {wrong} of {len(values)} runs"
     mean = abs(float(np.mean(values)))
     return f"{row.metric} {mean:.2f}" + ("" if len(values) == 1 else f", mean of {len(values)} runs")
-
-
-def _pixels(image: Any, size: int) -> np.ndarray:
-    return _resized(image.permute(1, 2, 0).numpy(), size)
-
-
-def _resized(pixels: np.ndarray, size: int, *, nearest: bool = False) -> np.ndarray:
-    from PIL import Image
-
-    if pixels.shape[:2] == (size, size):
-        return pixels
-    how = Image.Resampling.NEAREST if nearest else Image.Resampling.BICUBIC
-    return np.asarray(Image.fromarray(pixels).resize((size, size), how))
 
 
 def _example(pixels: np.ndarray, caption: str) -> Example:

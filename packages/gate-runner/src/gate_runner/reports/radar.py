@@ -7,20 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from gate_runner.reports.contents import Contents
 from gate_runner.reports.svg import chart, element, label, points
+from gate_runner.tasks.registry import known_task_type
 
 _SIZE, _RADIUS = 340.0, 80.0
 _CENTRE = (_SIZE / 2, 108.0)
-_SHORT = {
-    "image-classification": "classification",
-    "medical-classification": "medical class.",
-    "medical-segmentation": "medical segm.",
-    "relational": "relational",
-    "video-regression": "video regr.",
-    "video-classification": "video class.",
-    "pair-scoring": "pairs",
-    "image-text": "image–text",
-    "entity-linking": "entity linking",
-}
 
 
 def radars(contents: Contents) -> list[str]:
@@ -55,7 +45,7 @@ def _radar(name: str, tasks: Sequence[str], shares: Mapping[str, float], best: M
         middle = abs(far_x - _CENTRE[0]) < 12
         anchor = "middle" if middle else "start" if far_x > _CENTRE[0] else "end"
         lift = 0 if middle and far_y < _CENTRE[1] else 8 if middle else 4
-        body.append(label(_SHORT.get(task, task), far_x, far_y + lift, text_anchor=anchor, class_="axis"))
+        body.append(label(known_task_type(task).label, far_x, far_y + lift, text_anchor=anchor, class_="axis"))
     if best is not None:
         outline = [_place(index, len(tasks), _clamped(best[task])) for index, task in enumerate(tasks)]
         body.append(element("polygon", points=points(outline), class_="best"))

@@ -8,6 +8,7 @@ import io
 from gate_runner.reports.contents import Cell, Contents, Row
 from gate_runner.reports.scores import number, shown_metric
 
+_MARKDOWN = frozenset("\\`*_[]()~|!")
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
@@ -25,7 +26,8 @@ def as_markdown(contents: Contents) -> str:
     """
 
     def escaped(text: str) -> str:
-        return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
+        marked = "".join(f"\\{sign}" if sign in _MARKDOWN else sign for sign in " ".join(text.split()))
+        return marked.replace("&", "&amp;").replace("<", "&lt;")
 
     def shown(cell: Cell | None) -> str:
         text = _text(cell, "–")
@@ -37,7 +39,7 @@ def as_markdown(contents: Contents) -> str:
     ]
     for row in contents.rows:
         cells = " | ".join(shown(row.cells.get(name)) for name in contents.labels)
-        lines.append(f"| {escaped(row.name)} | {shown_metric(row)} | {_chance(row)} | {cells} |")
+        lines.append(f"| {escaped(row.name)} | {escaped(shown_metric(row))} | {_chance(row)} | {cells} |")
     return "\n".join(lines) + "\n" + (f"\n{_remark(contents)}\n" if contents.stand_ins else "")
 
 
@@ -64,7 +66,7 @@ def as_csv(contents: Contents) -> str:
                 cell.high, cell.chance, cell.rank, int(cell.near_best), len(cell.by_seed), row.samples,
                 cell.seconds.get("total"), cell.joules, cell.reason,
             ]  # fmt: skip
-            writer.writerow([_inert(value) if isinstance(value, str) else value for value in values])
+            writer.writerow([inert(value) if isinstance(value, str) else value for value in values])
     return buffer.getvalue()
 
 
@@ -124,6 +126,11 @@ def _remark(contents: Contents) -> str:
     return "micro/: synthetic stand-ins, not scores on the real data sets" if contents.stand_ins else ""
 
 
-def _inert(text: str) -> str:
-    """A spreadsheet runs what begins like a formula."""
+def inert(text: str) -> str:
+    """A cell that no spreadsheet runs: what begins like a formula gets a quote in front.
+
+    Example:
+        >>> inert("=1+1"), inert("-"), inert("clip")
+        ("'=1+1", '-', 'clip')
+    """
     return f"'{text}" if text[:1] in ("=", "+", "@", "\t", "\r") or (text[:1] == "-" and len(text) > 1) else text

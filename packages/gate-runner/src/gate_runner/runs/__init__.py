@@ -1,9 +1,8 @@
-"""Runs: a folder of results that the same command continues."""
+"""Runs: a request, its parts, and a folder of results that the same command continues."""
 
 from __future__ import annotations
 
-from gate_runner.runs.execute import run
 from gate_runner.runs.request import RunRequest
 from gate_runner.runs.results import Result
 
-__all__ = ["Result", "RunRequest", "run"]
+__all__ = ["Result", "RunRequest"]

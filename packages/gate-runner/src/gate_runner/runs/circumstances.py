@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 _PACKAGES = (
-    "gate-runner", "vision-adapters", "eqben-builder", "eqsim", "eevee", "knowledge-prompts", "oven-retrieval",
+    "gate-runner", "vision-adapters", "eqben-builder", "eqsim", "eevee-search", "knowledge-prompts", "oven-retrieval",
     "torch", "open_clip_torch", "timm", "transformers", "numpy", "scikit-learn",
 )  # fmt: skip
 
@@ -27,7 +27,7 @@ def circumstances() -> dict[str, Any]:
     return {
         "git": _revision(),
         "hardware": {
-            "processor": _processor(),
+            "processor": processor(),
             "cores": os.cpu_count(),
             "threads": torch.get_num_threads(),
             "gpus": [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())],
@@ -72,7 +72,13 @@ def _git(*arguments: str) -> str:
     return done.stdout.strip()
 
 
-def _processor() -> str:
+def processor() -> str:
+    """The processor's name.
+
+    Example:
+        >>> processor() != ""
+        True
+    """
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

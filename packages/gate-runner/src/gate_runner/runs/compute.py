@@ -6,23 +6,21 @@ import errno
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from gate_runner.benchmarks import DataRequest
 from gate_runner.energy import EnergyMeter
 from gate_runner.errors import DataError, StorageError, UsageError
 from gate_runner.runs.memory import PeakMemory, is_out_of_memory, release
 from gate_runner.runs.part import Part, halved, with_kept_sizes
-from gate_runner.runs.remembered import Remembered
-from gate_runner.runs.results import Result, Score
+from gate_runner.runs.results import Result
 from gate_runner.tasks.job import Phases
 
 if TYPE_CHECKING:
     from gate_runner.encoders.encoder import Encoder
+    from gate_runner.ragged import Outcomes
     from gate_runner.tasks import Progress
 
 _LOG = logging.getLogger(__name__)
@@ -37,8 +35,8 @@ def run_part(
 ) -> Result:
     """Compute a part and write its files; whatever goes wrong in it becomes its reason.
 
-    Where memory does not suffice, the encoder's batch is halved, or a training batch is passed in twice as many parts,
-    until the part fits or nothing can be halved any more; the smaller sizes are kept for an interrupted part.
+    Where memory does not suffice, the encoder's batch is halved, or a training batch is cut into twice as many
+    micro-batches, until the part fits or nothing can be halved any more; the sizes are kept for an interrupted part.
 
     Args:
         part: what to compute.
@@ -94,34 +92,39 @@ def _compute(
     progress: Progress,
     phases: Phases,
     start: float,
-) -> tuple[Result, np.ndarray]:
+) -> tuple[Result, Outcomes]:
     from gate_runner.tasks import Job, run_task
+    from gate_runner.tasks.stored import FeatureStore
+    from gate_runner.tasks.tuned import untouched
 
     memory = PeakMemory()
     progress("data", 0, 1)
     with phases.timed("data"):
-        data = part.benchmark.load(part.source, DataRequest(part.data_root, part.limit, encoder.image_size))
+        data = part.load(encoder.image_size)
     progress("encode train", 0, 1)  # who watches must know it, should the first batch be too large
     checkpoint = part.folder.unfinished_file(part.name, part.seed)
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
-    remembered = Remembered(part.folder.features_folder(part.name, part.seed))
+    features = FeatureStore(
+        part.folder.features_folder(part.name, part.seed), part.settings.feature_cache, part.settings.encode_again
+    )
     job = Job(
-        encoder=remembered.encoder(encoder),
+        encoder=encoder,
         benchmark=part.benchmark,
         data=data,
+        settings=part.settings,
         seed=part.seed,
-        batch_size=part.batch_size,
-        parts=part.parts,
         checkpoint=checkpoint,
         progress=progress,
         phases=phases,
+        features=features,
     )
-    outcome = run_task(job)
+    with nullcontext() if part.settings.tune == "frozen" else untouched(encoder):
+        outcome = run_task(job)
     result = replace(
         part.blank(description),
         status="ok",
         note=data.note,
-        scores=tuple(Score(**asdict(score)) for score in outcome.scores),
+        scores=outcome.scores,
         data={
             "train": len(data.train),
             "validation": len(data.validation),
@@ -138,7 +141,9 @@ def _compute(
 
 def _sizes(part: Part) -> dict[str, int]:
     """What a reader needs to compute the same features again."""
-    return {"encoder_batch": part.batch_size, **({"parts": part.parts} if part.parts > 1 else {})}
+    settings = part.settings
+    cut = {"micro_batches": settings.micro_batches} if settings.micro_batches > 1 else {}
+    return {"encoder_batch": settings.batch_size, **cut}
 
 
 def _reason(error: Exception) -> str:

@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 
 from gate_runner.errors import DataError, StorageError, UsageError
+from gate_runner.ragged import Outcomes, Ragged
 from gate_runner.runs.lock import held
 from gate_runner.runs.results import Result, samples_digest
 
-MANIFEST_SCHEMA = "gate-runner/manifest/2"
+MANIFEST_SCHEMA = "gate-runner/manifest/3"
 
 
 @dataclass(frozen=True)
@@ -89,15 +90,10 @@ class RunFolder:
 
     def _check_samples(self, result: Result) -> None:
         path = self.samples_file(result.name, result.seed)
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                found = samples_digest(file["outcomes"])
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-            raise DataError(f"{path} cannot be read: {error}; --recompute computes it again") from error
-        if found != result.samples_sha256:
+        if samples_digest(read_samples(path)) != result.samples_sha256:
             raise DataError(f"{path} does not belong to its result: its digest differs; --recompute computes it again")
 
-    def save(self, result: Result, samples: np.ndarray | None) -> Result:
+    def save(self, result: Result, samples: Outcomes | None) -> Result:
         """Write a result, and its per-sample outcomes first, so that a result is never without them.
 
         Args:
@@ -148,7 +144,7 @@ class RunFolder:
         """Make the folder this run's, or check that it already is.
 
         Args:
-            identity: what must not differ between runs that share a folder: encoder, limit, versions of the schema.
+            identity: what must not differ between runs that share a folder: encoder, schema, `Settings.identity`.
             circumstances: what may: machine, versions, time, the command.
 
         Raises:
@@ -214,12 +210,46 @@ def _stem(name: str, seed: int) -> str:
     return f"{name.replace('/', '-')}.seed{seed}"
 
 
-def _npz(samples: np.ndarray) -> bytes:
+def _npz(samples: Outcomes) -> bytes:
     import io
 
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, outcomes=samples)
+    arrays: dict[str, Any] = samples.to_arrays() if isinstance(samples, Ragged) else {"outcomes": samples}
+    np.savez_compressed(buffer, **arrays)
     return buffer.getvalue()
+
+
+def read_samples(path: Path) -> Outcomes:
+    """Per-sample outcomes from their file.
+
+    Args:
+        path: what `RunFolder.save` wrote.
+
+    Returns:
+        An array with samples along its first axis, or `Ragged`.
+
+    Raises:
+        DataError: the file is missing or is not one; the message names it.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if "outcomes" in file:
+                found: np.ndarray = file["outcomes"]
+                return found
+            return Ragged.from_arrays(dict(file))
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise DataError(
+            f"{path} does not hold per-sample outcomes: {type(error).__name__}: {error}; run again with --recompute"
+        ) from error
+
+
+def _umask() -> int:
+    """What the user takes away from the rights of new files; it can only be read by setting it."""
+    try:
+        status = Path("/proc/self/status").read_text()
+        return int(next(line for line in status.splitlines() if line.startswith("Umask:")).split()[1], 8)
+    except (OSError, StopIteration, ValueError):
+        return 0o022
 
 
 def write(path: Path, content: bytes) -> None:
@@ -240,7 +270,7 @@ def write(path: Path, content: bytes) -> None:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            Path(temporary).chmod(0o644)
+            Path(temporary).chmod(0o666 & ~_umask())
             Path(temporary).replace(path)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)

@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gate_runner.benchmarks import Benchmark
+from gate_runner.benchmarks import Benchmark, DataRequest
+from gate_runner.errors import UsageError
 from gate_runner.runs.folder import RunFolder, write
 from gate_runner.runs.results import Result
+from gate_runner.settings import Settings
+
+if TYPE_CHECKING:  # it imports torch
+    from gate_runner.benchmarks.data import Data
 
 _LOG = logging.getLogger(__name__)
 
@@ -26,11 +31,7 @@ class Part:
         seed: of heads and batches.
         encoder: the spec string.
         output: the run folder.
-        data_root: folder of original files, or None.
-        limit: at most so many samples in each split, or None.
-        batch_size: images per call of the encoder.
-        parts: into how many parts a training batch is cut.
-        device: a torch device, or ``"auto"``.
+        settings: of the run.
     """
 
     benchmark: Benchmark
@@ -38,11 +39,7 @@ class Part:
     seed: int
     encoder: str
     output: Path
-    data_root: Path | None = None
-    limit: int | None = None
-    batch_size: int = 128
-    parts: int = 1
-    device: str = "cpu"
+    settings: Settings = field(default_factory=Settings)
 
     @property
     def name(self) -> str:
@@ -59,7 +56,7 @@ class Part:
         return {
             **asdict(self),
             "output": str(self.output.absolute()),
-            "data_root": None if self.data_root is None else str(self.data_root.absolute()),
+            "settings": self.settings.to_mapping(),
         }
 
     @classmethod
@@ -67,15 +64,38 @@ class Part:
         """The part again, from what `to_mapping` made."""
         benchmark = dict(values["benchmark"])
         benchmark["metrics"] = tuple(benchmark["metrics"])
-        root = values["data_root"]
         return cls(
             **{
                 **values,
                 "benchmark": Benchmark(**benchmark),
                 "output": Path(values["output"]),
-                "data_root": None if root is None else Path(root),
+                "settings": Settings(**values["settings"]),
             }
         )
+
+    def load(self, size: int) -> Data[Any]:
+        """The benchmark's data, with images of files at ``size`` pixels.
+
+        Raises:
+            DataError: a file is missing or damaged; the message names it.
+        """
+        return self.benchmark.load(self.source, DataRequest(self.settings.data_root, self.settings.limit, size))
+
+    def check_data(self, there: Result, size: int) -> None:
+        """See whether a stored result was computed from the original files that lie there now.
+
+        Raises:
+            UsageError: they were replaced, or another data root was given; the message says what differs.
+            DataError: they cannot be read any more.
+        """
+        if self.source not in ("local", "file"):
+            return
+        now = self.load(size).digest()
+        if now != there.data.get("sha256"):
+            raise UsageError(
+                f"{self.output} holds a result of {self.name} seed {self.seed} on other data (sha256 "
+                f"{str(there.data.get('sha256'))[:12]}, now {now[:12]}): choose another --output"
+            )
 
     def blank(self, description: Mapping[str, Any]) -> Result:
         """A failed result without a reason, to be filled in."""
@@ -86,7 +106,7 @@ class Part:
             source=self.source,
             seed=self.seed,
             status="failed",
-            limit=self.limit,
+            settings=self.settings.identity(),
             encoder=description,
         )
 
@@ -104,16 +124,18 @@ def halved(part: Part, phase: str) -> Part | None:
     Raises:
         StorageError: the run folder cannot be written.
     """
+    settings = part.settings
     if phase in ("train", "test"):
-        most = int(part.benchmark.training.get("batch_size", 8))
-        smaller = replace(part, parts=part.parts * 2) if part.parts * 2 <= most else None
+        most, now = int(part.benchmark.training.get("batch_size", 8)), settings.micro_batches
+        smaller = settings.changed(micro_batches=2 * now) if 2 * now <= most else None
     else:
-        smaller = replace(part, batch_size=part.batch_size // 2) if part.batch_size > 1 else None
-    if smaller is not None:
-        sizes = {"batch_size": smaller.batch_size, "parts": smaller.parts}
-        _LOG.warning("%s ran out of memory (%s): trying again with %s", part.name, phase, sizes)
-        write(part.folder.sizes_file(part.name, part.seed), json.dumps(sizes).encode())
-    return smaller
+        smaller = settings.changed(batch_size=settings.batch_size // 2) if settings.batch_size > 1 else None
+    if smaller is None:
+        return None
+    sizes = {"batch_size": smaller.batch_size, "micro_batches": smaller.micro_batches}
+    _LOG.warning("%s ran out of memory (%s): trying again with %s", part.name, phase, sizes)
+    write(part.folder.sizes_file(part.name, part.seed), json.dumps(sizes).encode())
+    return replace(part, settings=smaller)
 
 
 def with_kept_sizes(part: Part) -> Part:
@@ -127,7 +149,11 @@ def with_kept_sizes(part: Part) -> Part:
     """
     try:
         sizes = json.loads(part.folder.sizes_file(part.name, part.seed).read_text())
-        batch_size, parts = int(sizes["batch_size"]), int(sizes["parts"])
+        batch_size, micro_batches = int(sizes["batch_size"]), int(sizes["micro_batches"])
     except (OSError, ValueError, KeyError, TypeError):
         return part
-    return replace(part, batch_size=max(1, min(part.batch_size, batch_size)), parts=max(part.parts, parts))
+    asked = part.settings
+    smaller = asked.changed(
+        batch_size=max(1, min(asked.batch_size, batch_size)), micro_batches=max(asked.micro_batches, micro_batches)
+    )
+    return replace(part, settings=smaller)

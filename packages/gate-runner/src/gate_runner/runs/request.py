@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Unpack
 
-from gate_runner.benchmarks import Benchmark
+from gate_runner.benchmarks import Benchmark, resolve
+from gate_runner.encoders.spec import parse_spec
 from gate_runner.errors import DataError, UsageError
+from gate_runner.runs.naming import folder_name
 from gate_runner.runs.part import Part
+from gate_runner.settings import Settings
+from gate_runner.tasks.registry import find_task_type
 
 if TYPE_CHECKING:
     from gate_runner.encoders.encoder import Encoder
+    from gate_runner.options import Options
 
-Isolation = Literal["none", "worker", "benchmark"]
+Names = str | Benchmark | Sequence[str | Benchmark]
+"""A pack or benchmark, by name or as it is, or several."""
 
 
 @dataclass(frozen=True)
@@ -26,64 +32,72 @@ class RunRequest:
         benchmarks: in order.
         encoder: a spec string, or an encoder that is there already (then ``isolate`` must be ``"none"``).
         output: the run folder.
-        source: ``"local"``, ``"built-in"``, ``"micro"``, or None for each benchmark's first possible one.
-        data_root: folder of original files, or None.
-        limit: at most so many samples in each split, or None.
-        batch_size: images per call of the encoder.
-        device: a torch device; ``"auto"`` takes the GPUs where there are some.
-        seeds: each benchmark runs once with each.
-        isolate: ``"none"`` computes in this process; ``"worker"`` in a process that takes one benchmark after another
-            and is replaced when it dies; ``"benchmark"`` in a fresh process for each.
-        time_limit: seconds after which a part is stopped and counts as failed, or None; needs isolation.
-        retries: how often a part that failed is tried again, from where it stopped.
-        workers: parts at the same time on CPUs; on GPUs it is one for each.
-        recompute: compute again what is there but damaged or changed, instead of stopping.
-        executor: ``"local"``, ``"ray"``, ``"slurm"`` or a plug-in.
-        executor_options: what the executor understands, e.g. ``{"address": "ray://head:10001"}``.
+        settings: how.
     """
 
     benchmarks: Sequence[Benchmark]
     encoder: str | Encoder
     output: Path
-    source: str | None = None
-    data_root: Path | None = None
-    limit: int | None = None
-    batch_size: int = 128
-    device: str = "cpu"
-    seeds: Sequence[int] = (0,)
-    isolate: Isolation = "none"
-    time_limit: float | None = None
-    retries: int = 0
-    workers: int = 1
-    recompute: bool = False
-    executor: str = "local"
-    executor_options: Mapping[str, str] = field(default_factory=dict)
+    settings: Settings = field(default_factory=Settings)
 
     @property
     def spec(self) -> str:
         """The encoder's spec string."""
         return self.encoder if isinstance(self.encoder, str) else self.encoder.spec
 
+    def changed(self, **options: Unpack[Options]) -> RunRequest:
+        """The same with other settings."""
+        return replace(self, settings=self.settings.changed(**options))
 
-def resolve_for_run(names: Sequence[str], encoder: str) -> list[Benchmark]:
-    """Benchmarks by name, and a look at the encoder's spec: what is misspelt is found before torch is imported.
+
+def make_request(
+    names: Names,
+    encoder: Any = "micro-clip",
+    *,
+    name: str | None = None,
+    output: str | PathLike[str] | None = None,
+    settings: Settings | None = None,
+) -> RunRequest:
+    """A request from what the command line, or a caller in Python, says.
+
+    What is misspelt is found before torch is imported.
 
     Args:
-        names: packs or benchmarks.
-        encoder: a spec string.
+        names: packs or benchmarks, by name or as they are.
+        encoder: a spec string, or any object that `gate_runner.run` takes.
+        name: what to call an encoder that is an object; its class's name by default.
+        output: the run folder; ``runs/`` and the encoder's name by default.
+        settings: how to run; the defaults where there are none.
 
     Returns:
-        The benchmarks, in order.
+        The request, whose benchmarks and spec exist.
 
     Raises:
-        UsageError: an unknown name or spec; the message shows the nearest.
-    """
-    from gate_runner.benchmarks import resolve
-    from gate_runner.encoders.spec import parse_spec
+        UsageError: an unknown name or spec, with the nearest, or an object that is no encoder.
 
-    benchmarks = resolve(names)
-    parse_spec(encoder)
-    return benchmarks
+    Example:
+        >>> make_request(["digits", "mini"], settings=Settings(limit=100)).output.as_posix()
+        'runs/micro-clip-limit100'
+    """
+    several = [names] if isinstance(names, str | Benchmark) else list(names)
+    benchmarks: dict[str, Benchmark] = {}
+    for one in several:
+        for benchmark in [one] if isinstance(one, Benchmark) else resolve([one]):
+            benchmarks.setdefault(benchmark.id, benchmark)
+    given: str | Encoder
+    if isinstance(encoder, str):
+        if name is not None:
+            raise UsageError(f"name {name!r} is for encoders that are objects; {encoder!r} has its own")
+        given = encoder
+        parse_spec(encoder)
+    else:
+        from gate_runner.encoders.own import adopt
+
+        given = adopt(encoder, name or getattr(encoder, "spec", None) or type(encoder).__name__)
+    how = Settings() if settings is None else settings
+    spec = given if isinstance(given, str) else given.spec
+    folder = Path("runs") / folder_name(spec, how.limit) if output is None else Path(output)
+    return RunRequest(list(benchmarks.values()), given, folder, how)
 
 
 def parts_of(request: RunRequest) -> list[Part]:
@@ -96,55 +110,24 @@ def parts_of(request: RunRequest) -> list[Part]:
         One part for each benchmark and seed, in order.
 
     Raises:
-        UsageError: a number, source, data root, executor or output that cannot be used; the message shows it.
+        UsageError: a task type, source, data root, executor or output that cannot be used; the message shows it.
     """
+    settings = request.settings
     if not request.benchmarks:
         raise UsageError("nothing to run: name a pack or a benchmark")
-    for name, value in (("limit", request.limit), ("batch-size", request.batch_size), ("workers", request.workers)):
-        if value is not None and value < 1:
-            raise UsageError(f"--{name} must be at least 1, not {value}")
-    if request.retries < 0:
-        raise UsageError(f"--retries must be at least 0, not {request.retries}")
-    if request.time_limit is not None and not request.time_limit > 0:
-        raise UsageError(f"--time-limit must be positive, not {request.time_limit} s")
-    _check_isolation(request)
-    if request.data_root is not None and not request.data_root.is_dir():
-        raise DataError(f"data root {request.data_root} is not a folder")
+    if settings.isolate != "none" and not isinstance(request.encoder, str):
+        raise UsageError("an encoder that is an object runs in this process only: isolate='none'")
+    if settings.data_root is not None and not settings.data_root.is_dir():
+        raise DataError(f"data root {settings.data_root} is not a folder")
     if request.output.exists() and not request.output.is_dir():
         raise UsageError(f"output {request.output} is a file, expected a folder")
     parts = []
     for benchmark in request.benchmarks:
-        source = benchmark.choose_source(request.source, request.data_root)
-        if source == "local":
-            assert request.data_root is not None
-            importlib.import_module(benchmark.sources[source].partition(":")[0]).check(request.data_root)
-        for seed in request.seeds:
-            part = Part(
-                benchmark=benchmark.trained_for(source),
-                source=source,
-                seed=seed,
-                encoder=request.spec,
-                output=request.output,
-                data_root=request.data_root,
-                limit=request.limit,
-                batch_size=request.batch_size,
-                device=request.device,
-            )
-            parts.append(part)
+        find_task_type(benchmark.task)
+        source = benchmark.choose_source(settings.source, settings.data_root)
+        root = benchmark.root_of(source, settings.data_root)
+        if root is not None:
+            benchmark.check_files(root)
+        own = benchmark.trained_for(source)
+        parts += [Part(own, source, seed, request.spec, request.output, settings) for seed in settings.seeds]
     return parts
-
-
-def _check_isolation(request: RunRequest) -> None:
-    if request.isolate not in ("none", "worker", "benchmark"):
-        raise UsageError(f"--isolate must be none, worker or benchmark, not {request.isolate!r}")
-    if request.isolate != "none":
-        if not isinstance(request.encoder, str):
-            raise UsageError("an encoder that is an object runs in this process only: isolate='none'")
-        return
-    for said, needs in (
-        ("--time-limit", request.time_limit is not None),
-        ("--workers", request.workers > 1),
-        (f"--executor {request.executor}", request.executor != "local"),
-    ):
-        if needs:
-            raise UsageError(f"{said} needs processes of their own: --isolate worker or benchmark, not none")

@@ -15,20 +15,10 @@ from typing import Any, Literal
 import numpy as np
 
 from gate_runner.errors import DataError
+from gate_runner.ragged import Outcomes, Ragged
+from gate_runner.tasks.score import Score
 
-SCHEMA = "gate-runner/result/2"
-
-
-@dataclass(frozen=True)
-class Score:
-    """A metric on the test split, with its 95 % interval and what chance would score."""
-
-    metric: str
-    direction: str
-    value: float
-    low: float
-    high: float
-    chance: float
+SCHEMA = "gate-runner/result/3"
 
 
 @dataclass(frozen=True)
@@ -44,7 +34,7 @@ class Result:
         status: ``"ok"`` or ``"failed"``.
         reason: why it failed, in one line; empty where it did not.
         note: what a reader must know, e.g. "synthetic stand-in".
-        limit: the cap on samples per split that was asked for, or None.
+        settings: those that results must have in common to be compared, see `Settings.identity`.
         encoder: what `Encoder.describe` says.
         scores: the headline first; empty where it failed.
         data: number of samples in each split, classes, and a digest.
@@ -64,7 +54,7 @@ class Result:
     status: Literal["ok", "failed"]
     reason: str = ""
     note: str = ""
-    limit: int | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
     encoder: Mapping[str, Any] = field(default_factory=dict)
     scores: tuple[Score, ...] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
@@ -134,13 +124,17 @@ class Result:
         return cls(**values)
 
 
-def samples_digest(samples: np.ndarray) -> str:
+def samples_digest(samples: Outcomes) -> str:
     """SHA-256 over the values of per-sample outcomes, their type and shape.
 
     Example:
         >>> samples_digest(np.zeros(2))[:8]
         'bb17467d'
     """
+    if isinstance(samples, Ragged):
+        ragged = hashlib.sha256()
+        samples.note_in(ragged)
+        return ragged.hexdigest()
     digest = hashlib.sha256(f"{samples.dtype.str} {samples.shape}".encode())
     digest.update(np.ascontiguousarray(samples).tobytes())
     return digest.hexdigest()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from gate_runner.errors import DataError, UsageError
-from gate_runner.runs.folder import RunFolder
+from gate_runner.ragged import Outcomes, Ragged
+from gate_runner.runs.folder import RunFolder, read_samples
 from gate_runner.runs.results import Result, samples_digest
 
 
@@ -41,24 +41,18 @@ class StoredRun:
         """Results of one benchmark, one per seed."""
         return tuple(result for result in self.results if result.name == name)
 
-    def outcomes(self, result: Result) -> np.ndarray:
-        """Per-sample outcomes of a result's headline metric, samples along the first axis, float64.
+    def outcomes(self, result: Result) -> Outcomes:
+        """Per-sample outcomes of a result's headline metric: float64 with samples along the first axis, or `Ragged`.
 
         Raises:
             DataError: the file is missing, is not one, or is not the one that the result was computed from; the
                 message names it.
         """
         path = RunFolder(self.path).samples_file(result.name, result.seed)
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                found: np.ndarray = file["outcomes"]
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            raise DataError(
-                f"{path} does not hold per-sample outcomes: {type(error).__name__}: {error}; run again with --recompute"
-            ) from error
+        found = read_samples(path)
         if samples_digest(found) != result.samples_sha256:
             raise DataError(f"{path} was changed after its result was written; run again with --recompute")
-        return found.astype(np.float64)
+        return found if isinstance(found, Ragged) else found.astype(np.float64)
 
 
 def read_run(path: Path, label: str | None = None) -> StoredRun:
@@ -89,7 +83,9 @@ def read_run(path: Path, label: str | None = None) -> StoredRun:
     if not results:
         raise UsageError(f"{path} holds no results yet")
     results.sort(key=lambda result: (result.name, result.seed))
-    return StoredRun(path, label or str(spec), tuple(results), manifest)
+    tune = manifest["identity"].get("tune", "frozen")
+    named = str(spec) if tune == "frozen" else f"{spec} ({tune})"
+    return StoredRun(path, label or named, tuple(results), manifest)
 
 
 def read_runs(paths: Sequence[Path]) -> list[StoredRun]:

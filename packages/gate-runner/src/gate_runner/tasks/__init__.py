@@ -1,8 +1,11 @@
-"""Task types: how features of a frozen encoder become one score."""
+"""Task types: how features of an encoder become one score."""
 
 from __future__ import annotations
 
-from gate_runner.tasks.job import Job, Outcome, Progress, TaskScore
+from gate_runner.tasks.job import Job, Outcome, Progress
+from gate_runner.tasks.registry import find_task_type, task_types
 from gate_runner.tasks.run import run_task
+from gate_runner.tasks.score import Score
+from gate_runner.tasks.task import Drawing, TaskType
 
-__all__ = ["Job", "Outcome", "Progress", "TaskScore", "run_task"]
+__all__ = ["Drawing", "Job", "Outcome", "Progress", "Score", "TaskType", "find_task_type", "run_task", "task_types"]

@@ -11,7 +11,8 @@ from torch import Tensor
 from gate_runner.benchmarks.data import Split
 from gate_runner.errors import DataError
 from gate_runner.tasks.features import embedded, pooled
-from gate_runner.tasks.job import Job, Outcome, TaskScore
+from gate_runner.tasks.job import Job, Outcome
+from gate_runner.tasks.score import Score
 from oven_retrieval.evaluation import Estimate, Prediction, Reference, harmonic_mean, outcomes, split_scores, wilson
 from oven_retrieval.models import Clip2Clip, Weights, grid_search
 
@@ -61,11 +62,11 @@ class _Asked:
     @classmethod
     def of(cls, job: Job, split: Split, name: str) -> _Asked:
         """Encode the images, and each different text once."""
-        questions = split.questions or ()
+        questions = split.texts or ()
         unique = sorted(set(questions))
         row = {text: index for index, text in enumerate(unique)}
         texts = embedded(job, unique)[torch.tensor([row[text] for text in questions])]
-        return cls(pooled(job, split, name).numpy(), texts.numpy(), split.targets.numpy())
+        return cls(pooled(job, split, name)[:].numpy(), texts.numpy(), split.targets.numpy())
 
 
 def _knowledge_base(job: Job, names: Float[Tensor, "n d"]) -> Clip2Clip:
@@ -74,14 +75,14 @@ def _knowledge_base(job: Job, names: Float[Tensor, "n d"]) -> Clip2Clip:
     has_image = np.zeros(len(names), dtype=bool)
     has_image[pictures.targets.numpy()] = True
     order = torch.argsort(pictures.targets)
-    image = pooled(job, pictures, "pictures")[order] if len(pictures) else names[:0]
+    image = pooled(job, pictures, "pictures")[:][order] if len(pictures) else names[:0]
     with job.timed("encode"):
         size = job.encoder.image_size
         black = job.encoder.encode_image(torch.zeros(1, 3, size, size, dtype=torch.uint8)).cpu()[0]
     return Clip2Clip(names.numpy(), image.numpy(), has_image, black.numpy())
 
 
-def _scores(job: Job, found: np.ndarray, seen: np.ndarray) -> tuple[TaskScore, ...]:
+def _scores(job: Job, found: np.ndarray, seen: np.ndarray) -> tuple[Score, ...]:
     """In order of the benchmark's metrics; intervals: Wilson's for accuracy, bootstrapped for the others."""
     test = job.data.test
     truth = test.targets.numpy()
@@ -102,7 +103,7 @@ def _scores(job: Job, found: np.ndarray, seen: np.ndarray) -> tuple[TaskScore, .
     scores = []
     for name in job.benchmark.metrics:
         (value, low, high), chance = values[name]
-        scores.append(TaskScore(name, "higher", value / 100, low / 100, high / 100, chance))
+        scores.append(Score(name, "higher", value / 100, low / 100, high / 100, chance))
     return tuple(scores)
 
 
@@ -110,6 +111,6 @@ def _blind(job: Job) -> Float[np.ndarray, " q"]:
     """For each question, one over the number of entities that are asked for with its words."""
     test = job.data.test
     sharing: dict[str, set[int]] = {}
-    for question, entity in zip(test.questions or (), test.targets.tolist(), strict=True):
+    for question, entity in zip(test.texts or (), test.targets.tolist(), strict=True):
         sharing.setdefault(question, set()).add(entity)
-    return np.array([1 / len(sharing[question]) for question in test.questions or ()])
+    return np.array([1 / len(sharing[question]) for question in test.texts or ()])

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from gate_runner.benchmarks.data import Split
+from gate_runner.benchmarks.data import Data, Split
 from gate_runner.errors import DataError
-from gate_runner.tasks.features import pooled
-from gate_runner.tasks.job import Job, Outcome, TaskScore
-from gate_runner.tasks.scaling import Scale
-from gate_runner.tasks.training import fit_head, predict
+from gate_runner.tasks.backbone import EpisodeRows, SplitName
+from gate_runner.tasks.drawing import pixels_of
+from gate_runner.tasks.job import Job, Outcome
+from gate_runner.tasks.score import Score
+from gate_runner.tasks.task import Drawing
+from gate_runner.tasks.training import fit_head, predict, recipe_of
 from vision_adapters.fewshot import sample_episode
 from vision_adapters.losses import cross_entropy
 from vision_adapters.metrics import METRICS, score_outcomes
-from vision_adapters.training import Recipe
 
 _VALIDATION_SEED, TEST_SEED = 1, 2
 _BATCH = 8
@@ -53,48 +57,48 @@ def run(job: Job) -> Outcome:
     """Accuracy over test episodes, whose classes no training saw; the interval resamples episodes. Chance: 1 / ways."""
     ways, shots, queries = (int(job.training[key]) for key in ("ways", "shots", "queries"))
     data = job.data
-    features = {
-        name: pooled(job, split, name)
-        for name, split in (("train", data.train), ("validation", data.validation), ("test", data.test))
-    }
-    scale = Scale(features["train"])
+    backbone = job.backbone("pooled")
+    counted: tuple[tuple[SplitName, Split, int, int], ...] = (
+        ("train", data.train, int(job.training["episodes"]), 1000 + job.seed),
+        ("validation", data.validation, 100, _VALIDATION_SEED),
+        ("test", data.test, int(job.training["episodes"]), TEST_SEED),
+    )
     episodes = {
-        name: scale(features[name])[episode_indices(split, name, ways, shots, queries, count, seed)]
-        for name, split, count, seed in (
-            ("train", data.train, int(job.training["episodes"]), 1000 + job.seed),
-            ("validation", data.validation, 100, _VALIDATION_SEED),
-            ("test", data.test, int(job.training["episodes"]), TEST_SEED),
-        )
+        name: EpisodeRows(backbone.rows(name), episode_indices(split, name, ways, shots, queries, count, seed))
+        for name, split, count, seed in counted
     }
     answers = torch.arange(ways).repeat_interleave(queries)
-    head = EpisodeHead(features["train"].shape[-1], ways, shots)
+    head = EpisodeHead(backbone.width, ways, shots)
+    module = backbone.attach(head)
 
-    def accuracies(module: nn.Module, name: str) -> np.ndarray:
+    def accuracies(module: nn.Module, name: SplitName) -> np.ndarray:
         choices = predict(module, (episodes[name],), lambda logits: logits.argmax(dim=1), job.predict_size)
         return (choices == answers).double().mean(dim=1).numpy()
 
     steps = int(job.training["steps"])
+    recipe = recipe_of(job, lr=1e-3, steps=steps, batch_size=_BATCH, validate_every=max(1, steps // 6))
     fitted = fit_head(
         job,
-        head,
+        module,
         (episodes["train"],),
         answers.expand(len(episodes["train"]), -1),
         cross_entropy,
-        Recipe(lr=1e-3, steps=steps, batch_size=_BATCH, validate_every=max(1, steps // 6)),
+        recipe,
         lambda module: float(accuracies(module, "validation").mean()),
         "higher",
     )
     with job.timed("test"):
-        outcomes = accuracies(head, "test")
+        outcomes = accuracies(module, "test")
         found = score_outcomes("accuracy", outcomes, seed=job.seed)
-    score = TaskScore("accuracy", METRICS["accuracy"].direction, found.value, found.low, found.high, 1 / ways)
+    score = Score("accuracy", METRICS["accuracy"].direction, found.value, found.low, found.high, 1 / ways)
     training = {
         "head_parameters": sum(p.numel() for p in head.parameters()),
         "ways": ways,
         "shots": shots,
         "queries": queries,
         "test_episodes": len(episodes["test"]),
-        "steps": steps,
+        "steps": recipe.steps,
+        "lr": recipe.lr,
         "chosen_step": fitted.best_step,
         "validation": [{"step": row.step, "accuracy": row.score} for row in fitted.history],
     }
@@ -136,3 +140,19 @@ def episode_indices(
         asked = drawn.query.view(ways, queries)
         rows.append(torch.cat([support, asked], dim=1))
     return torch.stack(rows)
+
+
+def draw(data: Data[Tensor], training: Mapping[str, Any], index: int) -> Drawing:
+    """An episode as a picture: a class per row, its shots first."""
+    ways, shots, queries = (int(training[key]) for key in ("ways", "shots", "queries"))
+    test = data.test
+    drawn = episode_indices(test, "test", ways, shots, queries, index + 1, TEST_SEED)[index]
+    rows = [np.concatenate([pixels_of(test.images[int(i)], 32) for i in one], axis=1) for one in drawn]
+    said = f"an episode: a class per row, its shot{'s' * (shots > 1)} on the left"
+    return Drawing(np.concatenate(rows, axis=0), said)
+
+
+def caution(training: Mapping[str, Any]) -> str:
+    """How the episodes differ from the paper's."""
+    ways, shots = training.get("ways"), training.get("shots")
+    return f"few-shot episodes here have {ways} ways and {shots} shots, the paper's 5 to 50 and 2 to 15"

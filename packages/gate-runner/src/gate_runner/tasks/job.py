@@ -9,13 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
 from gate_runner.benchmarks.benchmark import Benchmark
+from gate_runner.settings import Settings
+from gate_runner.tasks.score import Score
 
 if TYPE_CHECKING:  # they import torch, which the process that only watches over others does without
     from gate_runner.benchmarks.data import Data
     from gate_runner.encoders.encoder import Encoder
+    from gate_runner.ragged import Outcomes
+    from gate_runner.tasks.backbone import Backbone, Kind
+    from gate_runner.tasks.stored import FeatureStore
 
 
 class Progress(Protocol):
@@ -58,6 +61,12 @@ class Phases:
             self.seconds[phase] = self.seconds.get(phase, 0.0) + time.perf_counter() - start
 
 
+def _in_memory() -> FeatureStore:
+    from gate_runner.tasks.stored import FeatureStore
+
+    return FeatureStore()
+
+
 @dataclass(frozen=True)
 class Job:
     """One benchmark, one encoder, one seed.
@@ -66,23 +75,33 @@ class Job:
         encoder: frozen; it is only read.
         benchmark: what to score.
         data: its three splits.
+        settings: of the run.
         seed: of the head's start, the order of batches, and the resampling of intervals.
-        batch_size: images per call of the encoder.
-        parts: into how many parts each training batch is cut, for little memory; the gradient stays the whole batch's.
         checkpoint: where a training keeps its state, so that it can continue; None keeps none.
         progress: told how far the work is.
         phases: where times go.
+        features: where what the encoder gave is kept; in memory by default.
     """
 
     encoder: Encoder
     benchmark: Benchmark
-    data: Data
+    data: Data[Any]
+    settings: Settings = field(default_factory=Settings)
     seed: int = 0
-    batch_size: int = 128
-    parts: int = 1
     checkpoint: Path | None = None
     progress: Progress = silent
     phases: Phases = field(default_factory=Phases)
+    features: FeatureStore = field(default_factory=_in_memory)
+
+    def backbone(self, kind: Kind) -> Backbone:
+        """The encoder as what heads are trained on.
+
+        Args:
+            kind: ``"pooled"`` features, one per image or frame, or those of ``"patches"``.
+        """
+        from gate_runner.tasks.backbone import make_backbone
+
+        return make_backbone(self, kind)
 
     def timed(self, phase: str) -> AbstractContextManager[None]:
         """Count a block as part of a phase."""
@@ -91,7 +110,7 @@ class Job:
     @property
     def predict_size(self) -> int:
         """Samples per call of the head where nothing is trained."""
-        return max(1, self.batch_size // self.parts)
+        return max(1, self.settings.batch_size // self.settings.micro_batches)
 
     @property
     def training(self) -> Mapping[str, Any]:
@@ -100,36 +119,16 @@ class Job:
 
 
 @dataclass(frozen=True)
-class TaskScore:
-    """A metric's value on the test split.
-
-    Args:
-        metric: its name.
-        direction: ``"higher"`` or ``"lower"`` is better.
-        value: the estimate.
-        low: lower end of the 95 % bootstrap interval over test samples.
-        high: upper end.
-        chance: what the best prediction scores that never looks at the image.
-    """
-
-    metric: str
-    direction: str
-    value: float
-    low: float
-    high: float
-    chance: float
-
-
-@dataclass(frozen=True)
 class Outcome:
     """What a task found.
 
     Args:
         scores: one per metric of the benchmark, the headline first.
-        samples: per-sample outcomes of the headline metric, kept for paired comparisons.
+        samples: per-sample outcomes of the headline metric, kept for paired comparisons; `Ragged` where a sample's are
+            several rows, from which the task type's ``statistics`` compute the metric.
         training: steps, the step that validation chose, and its history.
     """
 
-    scores: tuple[TaskScore, ...]
-    samples: np.ndarray
+    scores: tuple[Score, ...]
+    samples: Outcomes
     training: Mapping[str, Any]

@@ -10,7 +10,8 @@ from torch import Tensor
 from eqben_builder import WinogroundScores, winoground_scores
 from eqsim.functional import equivariance_score
 from gate_runner.tasks.features import embedded, pooled
-from gate_runner.tasks.job import Job, Outcome, TaskScore
+from gate_runner.tasks.job import Job, Outcome
+from gate_runner.tasks.score import Score
 
 
 def run(job: Job) -> Outcome:
@@ -19,14 +20,14 @@ def run(job: Job) -> Outcome:
     The mean equivariance score (on cosines; 0 is best) and the group score of each kind of change stand beside them.
     """
     test = job.data.test
-    images = F.normalize(pooled(job, test, "test"), dim=-1)
-    texts = F.normalize(embedded(job, test.questions or ()), dim=-1).reshape(len(test), 2, -1)
+    images = F.normalize(pooled(job, test, "test")[:], dim=-1)
+    texts = F.normalize(embedded(job, test.texts or ()), dim=-1).reshape(len(test), 2, -1)
     similarities = torch.einsum("ncd,nid->nci", texts, images)
     with job.timed("test"):
         found = winoground_scores(similarities.double().numpy(), seed=job.seed)
         training = {"steps": 0, "ties": found.ties, "equivariance": _equivariance(similarities), **_by_kind(job, found)}
     scores = [
-        TaskScore(name, "higher", share.value, share.low, share.high, share.chance)
+        Score(name, "higher", share.value, share.low, share.high, share.chance)
         for name, share in (("group", found.group), ("text", found.text), ("image", found.image))
     ]
     return Outcome(tuple(scores), found.outcomes[:, 2].astype(float), training)

@@ -4,51 +4,60 @@ from __future__ import annotations
 
 from functools import partial
 
-import torch.nn.functional as F
 from torch import Tensor
 
-from gate_runner.benchmarks.data import Split
-from gate_runner.tasks.features import patches, pooled, words
+from gate_runner.tasks.backbone import Backbone, SplitName
+from gate_runner.tasks.features import Words, words
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.scaling import Scale
-from gate_runner.tasks.training import frequencies, train_and_test
+from gate_runner.tasks.stored import IndexedRows
+from gate_runner.tasks.training import Extra, frequencies, train_and_test
 from vision_adapters.heads import RelationalHead, seeded
 from vision_adapters.losses import cross_entropy
 
 _WIDTH, _DEPTH = 128, 2
+_AT_ONCE = 100_000_000
+"""Numbers of the training questions' tokens up to which their scale is measured on all of them together."""
+
+
+class PooledAsToken(RelationalHead):
+    """The same for an encoder that shows no places: its pooled features are the one image token."""
+
+    def forward(self, image_tokens: Tensor, text_tokens: Tensor, text_mask: Tensor) -> Tensor:
+        """Scores of each answer."""
+        return super().forward(image_tokens[:, None], text_tokens, text_mask)
+
+
+def question_inputs(job: Job) -> tuple[Backbone, tuple[Extra, Extra], int]:
+    """What a head on images and questions gets.
+
+    Returns:
+        The backbone; the questions' tokens, with their scale, and masks; and the tokens' width.
+    """
+    data = job.data
+    backbone = job.backbone("pooled" if job.encoder.patches is None else "patches")
+    asked: dict[SplitName, Words] = {
+        "train": words(job, data.train),
+        "validation": words(job, data.validation),
+        "test": words(job, data.test),
+    }
+    train = IndexedRows(asked["train"].tokens, asked["train"].sample)
+    mask = asked["train"].mask[asked["train"].sample]
+    at_once = len(train) * asked["train"].tokens[0].numel() <= _AT_ONCE
+    scale = Scale.of(train[:] if at_once else train, mask)
+    longest = max(one.tokens.shape[1] for one in asked.values())
+    padded = {name: one.padded(longest) for name, one in asked.items()}
+    tokens = Extra({name: IndexedRows(one.tokens, one.sample) for name, one in padded.items()}, scale)
+    masks = Extra({name: IndexedRows(one.mask, one.sample) for name, one in padded.items()})
+    return backbone, (tokens, masks), asked["train"].tokens.shape[-1]
 
 
 def run(job: Job) -> Outcome:
     """Chance: the training split's most frequent answer, whatever image and question."""
     data = job.data
-
-    def tokens(split: Split, name: str) -> Tensor:
-        if job.encoder.patches is None:
-            return pooled(job, split, name)[:, None]
-        return patches(job, split, name)[0]
-
-    images = [tokens(split, name) for split, name in _splits(job)]
-    texts = [words(job, split) for split, _ in _splits(job)]
-    scale, text_scale = Scale(images[0]), Scale(texts[0][0][texts[0][1]])
-    longest = max(found.shape[1] for found, _ in texts)
-    inputs = [
-        (scale(image), *_padded(text_scale(text), mask, longest))
-        for image, (text, mask) in zip(images, texts, strict=True)
-    ]
-    targets = (data.train.targets, data.validation.targets, data.test.targets)
+    backbone, extras, width = question_inputs(job)
     answers = len(data.classes)
     blind = frequencies(data.train.targets, answers).expand(len(data.test), -1)
-    head = seeded(
-        partial(RelationalHead, images[0].shape[-1], texts[0][0].shape[-1], answers, width=_WIDTH, depth=_DEPTH),
-        job.seed,
-    )
-    return train_and_test(job, head, cross_entropy, (inputs[0], inputs[1], inputs[2]), targets, blind)
-
-
-def _splits(job: Job) -> list[tuple[Split, str]]:
-    return [(job.data.train, "train"), (job.data.validation, "validation"), (job.data.test, "test")]
-
-
-def _padded(tokens: Tensor, mask: Tensor, longest: int) -> tuple[Tensor, Tensor]:
-    missing = longest - tokens.shape[1]
-    return F.pad(tokens, (0, 0, 0, missing)), F.pad(mask, (0, missing))
+    form = PooledAsToken if job.encoder.patches is None else RelationalHead
+    head = seeded(partial(form, backbone.width, width, answers, width=_WIDTH, depth=_DEPTH), job.seed)
+    return train_and_test(job, backbone, head, cross_entropy, blind, extras=extras)

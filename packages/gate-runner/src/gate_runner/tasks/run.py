@@ -1,23 +1,11 @@
-"""From a benchmark's task type to the function that runs it."""
+"""From a job to its outcome."""
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable
-
+from gate_runner.imports import named
 from gate_runner.tasks.job import Job, Outcome
-
-_FUNCTIONS = {
-    "image-classification": "classification:run",
-    "few-shot": "few_shot:run",
-    "segmentation": "segmentation:run",
-    "medical-segmentation": "segmentation:run_medical",
-    "relational": "relational:run",
-    "video-regression": "video:run",
-    "pair-scoring": "pair_scoring:run",
-    "zero-shot": "zero_shot:run",
-    "entity-linking": "entity_linking:run",
-}
+from gate_runner.tasks.registry import find_task_type
+from gate_runner.tasks.task import Run
 
 
 def run_task(job: Job) -> Outcome:
@@ -32,6 +20,5 @@ def run_task(job: Job) -> Outcome:
     Raises:
         UsageError: the encoder lacks what the task needs, or the data is too small for it.
     """
-    module, _, function = _FUNCTIONS[job.benchmark.task].partition(":")
-    run: Callable[[Job], Outcome] = getattr(importlib.import_module(f"gate_runner.tasks.{module}"), function)
+    run: Run = named(find_task_type(job.benchmark.task).run)
     return run(job)

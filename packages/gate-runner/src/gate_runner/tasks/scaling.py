@@ -2,44 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
-from gate_runner.benchmarks.data import Split
-from gate_runner.tasks.job import Job
+from vision_adapters.rows import Rows
+
+_CHUNK = 4_000_000
+"""Numbers that are looked at together where rows are not all in memory."""
 
 
-class Scale:
+class Scale(nn.Module):
     """Mean 0 and standard deviation 1 in every channel, as measured on the training split.
 
     Args:
-        train: features whose last axis is the channel.
+        mean: of each channel.
+        std: of each channel, > 0.
+
+    Example:
+        >>> scale = Scale.of(torch.tensor([[1.0], [3.0]]))
+        >>> scale(torch.tensor([[5.0]]))
+        tensor([[3.]])
     """
 
-    def __init__(self, train: Float[Tensor, "n *places d"]) -> None:
-        flat = train.reshape(-1, train.shape[-1])
-        self.mean = flat.mean(dim=0)
-        self.std = flat.std(dim=0, correction=0).clamp_min(1e-6)
+    def __init__(self, mean: Float[Tensor, " d"], std: Float[Tensor, " d"]) -> None:
+        super().__init__()
+        self.register_buffer("mean", mean, persistent=False)
+        self.register_buffer("std", std, persistent=False)
+        self.mean: Tensor
+        self.std: Tensor
 
-    def __call__(self, features: Float[Tensor, "n *places d"]) -> Float[Tensor, "n *places d"]:
+    @classmethod
+    def of(cls, rows: Rows, mask: Tensor | None = None) -> Scale:
+        """Measured on rows whose last axis is the channel.
+
+        Args:
+            rows: features; those in memory are measured at once, others in parts, in float64.
+            mask: ``[n, l]``, True at the places that count, or None for all.
+
+        Returns:
+            The scale.
+        """
+        if isinstance(rows, Tensor):
+            flat = rows.reshape(-1, rows.shape[-1]) if mask is None else rows[mask]
+            return cls(flat.mean(dim=0), flat.std(dim=0, correction=0).clamp_min(1e-6))
+        count, total, square = 0, torch.zeros(1, dtype=torch.float64), torch.zeros(1, dtype=torch.float64)
+        centre: Tensor | None = None
+        for numbers in torch.split(torch.arange(len(rows)), max(1, _CHUNK // max(1, rows[:1].numel()))):
+            part = rows[numbers]
+            flat = (part.reshape(-1, part.shape[-1]) if mask is None else part[mask[numbers]]).double()
+            centre = flat.mean(dim=0) if centre is None else centre  # near the mean, so that squares do not cancel
+            moved = flat - centre
+            count, total, square = count + len(flat), total + moved.sum(dim=0), square + moved.square().sum(dim=0)
+        assert centre is not None
+        mean = total / count
+        std = (square / count - mean.square()).clamp_min(0).sqrt()
+        return cls((centre + mean).float(), std.float().clamp_min(1e-6))
+
+    def forward(self, features: Float[Tensor, "n *places d"]) -> Float[Tensor, "n *places d"]:
         """The same features, centred and scaled."""
         return (features - self.mean) / self.std
-
-
-def scaled_splits(job: Job, encode: Callable[[Job, Split, str], Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-    """Features of the training, validation and test split, on the training split's scale.
-
-    Args:
-        job: whose encoder and data.
-        encode: job, split and the split's name to features whose last axis is the channel.
-
-    Returns:
-        Three tensors.
-    """
-    data = job.data
-    train = encode(job, data.train, "train")
-    scale = Scale(train)
-    validation, test = encode(job, data.validation, "validation"), encode(job, data.test, "test")
-    return scale(train), scale(validation), scale(test)

@@ -9,9 +9,7 @@ from jaxtyping import Shaped
 from torch import Tensor
 
 from gate_runner.benchmarks.data import Split
-from gate_runner.tasks.features import patches
 from gate_runner.tasks.job import Job, Outcome
-from gate_runner.tasks.scaling import scaled_splits
 from gate_runner.tasks.training import frequencies, train_and_test
 from vision_adapters.heads import SegmentationHead, seeded
 from vision_adapters.losses import IGNORED, acdc_loss, segmentation_loss
@@ -31,24 +29,22 @@ def run_medical(job: Job) -> Outcome:
 
 def _segment(job: Job, *, medical: bool) -> Outcome:
     data = job.data
-    grid = job.encoder.encode_patches(data.train.images[:1]).grid
-    train, validation, test = scaled_splits(job, lambda *split: patches(*split)[0])
-    targets = (data.train.targets, data.validation.targets, data.test.targets)
+    backbone = job.backbone("patches")
     high, wide = data.train.targets.shape[1:]
     classes = len(data.classes)
     blind = frequencies(data.train.targets, classes).argmax(dim=0).expand(len(data.test), -1, -1)
+    size = (high, wide)
     head = seeded(
-        partial(SegmentationHead, train.shape[-1], classes, grid=grid, size=(high, wide), width=_WIDTH, depth=_DEPTH),
+        partial(SegmentationHead, backbone.width, classes, grid=backbone.grid, size=size, width=_WIDTH, depth=_DEPTH),
         job.seed,
     )
     return train_and_test(
         job,
+        backbone,
         head,
         acdc_loss if medical else segmentation_loss,
-        ((train,), (validation,), (test,)),
-        targets,
         blind,
-        read=lambda logits: logits.argmax(dim=1),
+        read=lambda logits: logits.argmax(dim=1).to(torch.int16),
         gather=to_volumes if medical else lambda maps, _: maps,
     )
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,38 +13,55 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from gate_runner.benchmarks.data import Split
-from gate_runner.tasks.job import Job, Outcome, TaskScore
-from vision_adapters.metrics import METRICS, Score, evaluate
+from gate_runner.tasks.backbone import Backbone, SplitName
+from gate_runner.tasks.job import Job, Outcome
+from gate_runner.tasks.recipes import checked, recipe_for
+from gate_runner.tasks.scaling import Scale
+from gate_runner.tasks.score import Score
+from vision_adapters.metrics import METRICS, evaluate
+from vision_adapters.metrics import Score as Estimate
+from vision_adapters.rows import Rows
 from vision_adapters.training import Direction, Fit, Recipe, fit
+from vision_adapters.training.checkpoint import changing_state
 
 _LOG = logging.getLogger(__name__)
 
-Inputs = tuple[Tensor, ...]
-Loss = Callable[[Any, Tensor], Tensor]
+Inputs = tuple[Rows, ...]
+Loss = Callable[[Any, Any], Tensor]
 
+_DEFAULT = {"lr": 1e-3, "steps": 10_000, "batch_size": 1024, "validate_every": 500}
+"""Of a linear head on more features than a solved probe takes."""
 _RECIPE = {"lr", "steps", "batch_size", "validate_every", "weight_decay", "schedule"}
+
+
+@dataclass(frozen=True)
+class Extra:
+    """What a head gets besides the images: rows of each split, and their scale, if any."""
+
+    rows: Mapping[SplitName, Rows]
+    scale: Scale | None = None
 
 
 def train_and_test(
     job: Job,
+    backbone: Backbone,
     head: nn.Module,
     loss: Loss,
-    inputs: tuple[Inputs, Inputs, Inputs],
-    targets: tuple[Tensor, Tensor, Tensor],
     blind: Shaped[Tensor, "n ..."],
     *,
+    extras: Sequence[Extra] = (),
     read: Callable[[Tensor], Tensor] = lambda output: output,
     gather: Callable[[Tensor, Split], Tensor] = lambda predictions, split: predictions,
 ) -> Outcome:
-    """Fit a head on cached features.
+    """Train a head on a backbone, with the targets of the job's data.
 
     Args:
         job: benchmark, encoder and seed.
-        head: called as ``head(*inputs)``.
+        backbone: of the job.
+        head: called as ``head(features, *extras)``.
         loss: of its output and targets.
-        inputs: of train, validation and test.
-        targets: likewise.
         blind: predictions for the test split made without its images, for the chance level.
+        extras: further inputs of the head.
         read: output to predictions, e.g. scores to class maps, batch by batch.
         gather: predictions or targets of a split's samples to those of units, e.g. slices to volumes.
 
@@ -51,59 +69,90 @@ def train_and_test(
         Scores on the test split with the weights that validated best.
     """
     headline = METRICS[job.benchmark.metrics[0]]
-    recipe = Recipe(**{key: value for key, value in job.training.items() if key in _RECIPE})
-    expected = gather(targets[1], job.data.validation)
+    recipe = recipe_of(job, **{key: value for key, value in job.training.items() if key in _RECIPE})
+    module = backbone.attach(head, *(extra.scale for extra in extras))
+
+    def inputs(name: SplitName) -> Inputs:
+        return (backbone.rows(name), *(extra.rows[name] for extra in extras))
+
+    held = inputs("validation")
+    expected = gather(job.data.validation.targets, job.data.validation)
 
     def validate(module: nn.Module) -> float:
-        found = gather(predict(module, inputs[1], read, job.predict_size), job.data.validation)
+        found = gather(predict(module, held, read, job.predict_size), job.data.validation)
         return evaluate(headline.name, found, expected, resamples=0).value
 
-    fitted = fit_head(job, head, inputs[0], targets[0], loss, recipe, validate, headline.direction)
+    test = inputs("test")
+    fitted = fit_head(job, module, inputs("train"), job.data.train.targets, loss, recipe, validate, headline.direction)
     with job.timed("test"):
-        predictions = gather(predict(head, inputs[2], read, job.predict_size), job.data.test)
-        truth = gather(targets[2], job.data.test)
+        predictions = gather(predict(module, test, read, job.predict_size), job.data.test)
+        truth = gather(job.data.test.targets, job.data.test)
         scores = score(job, predictions, truth, gather(blind, job.data.test))
+        rows = _ensembles(job, module, fitted, test, read, gather, truth, headline.name)
     training = {
         "head_parameters": sum(p.numel() for p in head.parameters() if p.requires_grad),
         "steps": recipe.steps,
+        "lr": recipe.lr,
         "chosen_step": fitted.best_step,
         "validation": [{"step": row.step, headline.name: row.score} for row in fitted.history],
+        **rows,
     }
     return Outcome(tuple(one for one, _ in scores), scores[0][1].outcomes, training)
 
 
+def recipe_of(job: Job, **own: Any) -> Recipe:
+    """The recipe of a job: a frozen encoder's heads have the benchmark's, a trained encoder has the settings'.
+
+    Args:
+        job: whose settings.
+        own: the benchmark's numbers for its head.
+
+    Returns:
+        The recipe.
+
+    Raises:
+        UsageError: a field that there is not; the message shows the nearest.
+    """
+    if job.settings.tune != "frozen":
+        assert job.encoder.module is not None
+        return recipe_for(job.settings, job.encoder.module, job.benchmark.task)
+    return Recipe(**{**_DEFAULT, **own, **checked(job.settings.recipe_fields)})
+
+
 def fit_head(
     job: Job,
-    head: nn.Module,
+    module: nn.Module,
     inputs: Inputs,
-    targets: Tensor,
+    targets: Rows,
     loss: Loss,
     recipe: Recipe,
     validate: Callable[[nn.Module], float],
     direction: Direction,
 ) -> Fit:
-    """Train a head in place, from where an interrupted training of the same job stopped.
+    """Train a module in place, from where an interrupted training of the same job stopped.
 
     A checkpoint that is damaged, or of a job with other numbers, is warned about and the training starts anew.
 
     Args:
-        job: seed, checkpoint, device, and into how many parts to cut a batch.
-        head: left with the weights that validated best.
+        job: seed, checkpoint, device, and into how many micro-batches to cut a batch.
+        module: left with the weights that validated best.
         inputs: of the training split.
         targets: likewise.
-        loss: of the head's output and targets; a mean over samples.
+        loss: of the module's output and the targets; a mean over samples.
         recipe: how to train.
-        validate: scores the head.
+        validate: scores the module.
         direction: "higher" or "lower" scores are better.
 
     Returns:
         How the training went.
     """
-    in_parts(head, min(job.parts, recipe.batch_size))
+    in_micro_batches(module, min(job.settings.micro_batches, recipe.batch_size))
+    tuned = job.settings.tune != "frozen"
+    more: dict[str, Any] = {"keep": 5, "layers": True} if tuned else {}
 
     def train() -> Fit:
         return fit(
-            head,
+            module,
             inputs,
             targets,
             loss=loss,
@@ -112,8 +161,9 @@ def fit_head(
             direction=direction,
             seed=job.seed,
             checkpoint=job.checkpoint,
-            progress=lambda step, steps, _: job.progress("train", step, steps),
+            progress=job.progress,
             device=job.encoder.device,
+            **more,
         )
 
     with job.timed("train"):
@@ -127,17 +177,52 @@ def fit_head(
             return train()
 
 
-def in_parts(head: nn.Module, parts: int) -> None:
-    """Let a head pass each training batch in parts, which are computed again in the backward pass instead of kept.
+@torch.inference_mode()
+def _ensembles(
+    job: Job,
+    module: nn.Module,
+    fitted: Fit,
+    inputs: Inputs,
+    read: Callable[[Tensor], Tensor],
+    gather: Callable[[Tensor, Split], Tensor],
+    truth: Tensor,
+    metric: str,
+) -> dict[str, Any]:
+    """Of a trained encoder: the test scores of the best 1, 3 and 5 checkpoints' mean outputs, and its gradients."""
+    if job.settings.tune == "frozen":
+        return {}
+    device, best = next(module.parameters()).device, changing_state(module)
+    sizes = sorted({min(size, len(fitted.kept)) for size in (1, 3, 5)})
+    parts: dict[int, list[Tensor]] = {size: [] for size in sizes}
+    for start in range(0, len(inputs[0]), job.predict_size):
+        batch = [each[start : start + job.predict_size].to(device) for each in inputs]
+        total: Any = 0.0
+        for number, kept in enumerate(fitted.kept[: sizes[-1]], start=1):
+            module.load_state_dict(kept.state, strict=False)
+            total = total + module(*batch).float()
+            if number in parts:
+                parts[number].append(read(total / number).cpu())
+    module.load_state_dict(best, strict=False)
+    rows = []
+    for size, found in parts.items():
+        value = evaluate(metric, gather(torch.cat(found), job.data.test), truth, seed=job.seed)
+        rows.append({"checkpoints": size, metric: value.value, "low": value.low, "high": value.high})
+    gradients = [{"step": row.step, "norm": row.gradient_norm, **row.layers} for row in fitted.history if row.step]
+    trained = sum(weight.numel() for weight in module.parameters() if weight.requires_grad)
+    return {"ensembles": rows, "gradients": gradients, "trained_parameters": trained}
+
+
+def in_micro_batches(head: nn.Module, count: int) -> None:
+    """Let a head pass each training batch in micro-batches, computed again in the backward pass instead of kept.
 
     The loss still sees the whole batch, so that the gradient is the same also for losses that do not average over
-    samples (dice), and a training may go on with another number of parts.
+    samples (dice), and a training may go on with another number of them.
 
     Args:
         head: changed in place; its parameters and their names stay.
-        parts: 1 leaves the head as it is; n needs about 1/n of the memory for activations, and a second forward pass.
+        count: 1 leaves the head as it is; n needs about 1/n of the memory for activations, and a second forward pass.
     """
-    if parts == 1:
+    if count == 1:
         return
     whole = head.forward
 
@@ -145,19 +230,19 @@ def in_parts(head: nn.Module, parts: int) -> None:
         if not torch.is_grad_enabled():
             result: Tensor = whole(*inputs)
             return result
-        pieces = zip(*(each.chunk(parts) for each in inputs), strict=True)
+        pieces = zip(*(each.chunk(count) for each in inputs), strict=True)
         return torch.cat([checkpoint(whole, *piece, use_reentrant=False) for piece in pieces])
 
     setattr(head, "forward", forward)  # noqa: B010 - an attribute of this one instance, which a type checker refuses
 
 
-def score(job: Job, predictions: Tensor, truth: Tensor, blind: Tensor) -> list[tuple[TaskScore, Score]]:
+def score(job: Job, predictions: Tensor, truth: Tensor, blind: Tensor) -> list[tuple[Score, Estimate]]:
     """Every metric of the benchmark on the test split, with its interval and its chance level."""
     found = []
     for name in job.benchmark.metrics:
         value = evaluate(name, predictions, truth, seed=job.seed)
         chance = evaluate(name, blind, truth, resamples=0).value
-        found.append((TaskScore(name, value.direction, value.value, value.low, value.high, chance), value))
+        found.append((Score(name, value.direction, value.value, value.low, value.high, chance), value))
     return found
 
 

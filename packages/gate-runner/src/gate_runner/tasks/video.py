@@ -6,9 +6,7 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from gate_runner.tasks.features import pooled
 from gate_runner.tasks.job import Job, Outcome
-from gate_runner.tasks.scaling import scaled_splits
 from gate_runner.tasks.training import train_and_test
 from vision_adapters.heads import TemporalHead, seeded
 from vision_adapters.losses import l1
@@ -33,11 +31,8 @@ class _Centred(nn.Module):
 def run(job: Job) -> Outcome:
     """Chance: the median of the training targets, which no other constant beats in absolute error."""
     data = job.data
-    train, validation, test = scaled_splits(job, pooled)
-    targets = (data.train.targets, data.validation.targets, data.test.targets)
+    backbone = job.backbone("pooled")
     blind = data.train.targets.median().expand(len(data.test))
-    head = seeded(
-        partial(TemporalHead, train.shape[-1], 1, frames=train.shape[1], width=_WIDTH, depth=_DEPTH), job.seed
-    )
-    centred = _Centred(head, data.train.targets.mean())
-    return train_and_test(job, centred, l1, ((train,), (validation,), (test,)), targets, blind)
+    frames = data.train.images.shape[1]
+    head = seeded(partial(TemporalHead, backbone.width, 1, frames=frames, width=_WIDTH, depth=_DEPTH), job.seed)
+    return train_and_test(job, backbone, _Centred(head, data.train.targets.mean()), l1, blind)

@@ -23,7 +23,7 @@ def make_trackers(names: Iterable[str]) -> list[Observer]:
         names: ``"tensorboard"``, ``"wandb"``.
 
     Returns:
-        Observers for `gate_runner.runs.run`, which warns about one that fails and goes on.
+        Observers for `gate_runner.executors.run`, which warns about one that fails and goes on.
 
     Raises:
         UsageError: no tracker has this name, or its extra is not installed; the message names it.

@@ -2,152 +2,101 @@
 
 from __future__ import annotations
 
-import io
-import pickle
-import tarfile
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from gate_runner.benchmarks.benchmark import DataRequest
 from gate_runner.benchmarks.data import Data, Split, as_targets
-from gate_runner.benchmarks.originals.splits import held_out
+from gate_runner.benchmarks.original_files import Originals
 from gate_runner.errors import DataError
+from gate_runner.readers import archives, held_out, pickles, spread
+from gate_runner.readers.source import read_bytes
 
-EXPECTED = "cifar-100-python.tar.gz or cifar-100-binary.tar.gz, or what they unpack to"
+_EXPECTED = "cifar-100-python.tar.gz or cifar-100-binary.tar.gz, or what they unpack to"
 _VERSIONS = {"cifar-100-python": ("train", "test", "meta"), "cifar-100-binary": ("train.bin", "test.bin")}
 _ROW = 2 + 3 * 32 * 32
 
 
-def finds_files(root: Path) -> bool:
-    """Whether one of the versions lies under the root or under ``cifar100`` in it."""
-    return _found(root) is not None
+class Version(NamedTuple):
+    """A folder or an archive, and which version it holds."""
+
+    path: Path
+    name: str
+
+    def content(self, file: str) -> bytes:
+        """The bytes of one of its files."""
+        if self.path.is_dir():
+            return read_bytes(str(self.path / file))
+        member = f"{self.name}/{file}"
+        return archives.read_packed(self.path, [member])[member]
 
 
-def check(root: Path) -> None:
-    """Read the class names, which tells a damaged archive from a whole one.
-
-    Raises:
-        DataError: the file is damaged; the message names it.
-    """
-    path, version = _of(root)
-    _names(path, version)
-
-
-def load(request: DataRequest) -> Data:
-    """50,000 images, of which a tenth of each class validates, and the 10,000 of the test set, of 32 px.
-
-    Args:
-        request: root and limit.
-
-    Returns:
-        Three splits.
-
-    Raises:
-        DataError: files are missing or damaged; the message names them.
-    """
-    assert request.root is not None
-    path, version = _of(request.root)
-    images, labels = _rows(path, version, "train")
-    train, validation = held_out(labels, 0.1)
-
-    def split(rows: list[int]) -> Split:
-        return Split(torch.from_numpy(images[rows]), as_targets([labels[row] for row in rows]))
-
-    test_images, test_labels = _rows(path, version, "test")
-    test = Split(torch.from_numpy(test_images), as_targets(test_labels))
-    return Data(split(train), split(validation), test, _names(path, version)).limited(request.limit)
-
-
-def _found(root: Path) -> tuple[Path, str] | None:
+def find(root: Path) -> Version:
+    """One of the versions under the root or under ``cifar100`` in it."""
     for place in (root / "cifar100", root):
         for version, files in _VERSIONS.items():
             if all((place / version / name).is_file() for name in files):
-                return place / version, version
+                return Version(place / version, version)
             if (archive := place / f"{version}.tar.gz").is_file():
-                return archive, version
-    return None
+                return Version(archive, version)
+    raise DataError(f"{root} does not hold its files ({_EXPECTED})")
 
 
-def _of(root: Path) -> tuple[Path, str]:
-    if (found := _found(root)) is None:
-        raise DataError(f"cifar100: {root} does not hold {EXPECTED}")
-    return found
+def load(place: Version, request: DataRequest) -> Data:
+    """50,000 images, of which a tenth of each class validates, and the 10,000 of the test set, of 32 px."""
+    images, labels = _rows(place, "train")
+    tested, test_labels = _rows(place, "test")
+
+    def split(pixels: np.ndarray, known: list[int], rows: list[int]) -> Split:
+        chosen = [rows[place] for place in spread([known[row] for row in rows], request.limit)]
+        return Split(torch.from_numpy(pixels[chosen]), as_targets([known[row] for row in chosen]))
+
+    train, validation = held_out(labels, 0.1)
+    test = split(tested, test_labels, list(range(len(test_labels))))
+    return Data(split(images, labels, train), split(images, labels, validation), test, _names(place))
 
 
-def _content(path: Path, version: str, name: str) -> bytes:
-    if path.is_dir():
-        return (path / name).read_bytes()
-    try:
-        with tarfile.open(path) as archive:
-            member = archive.extractfile(f"{version}/{name}")
-            if member is None:
-                raise DataError(f"{path}: {version}/{name} is not a file")
-            return member.read()
-    except (tarfile.TarError, KeyError, EOFError, OSError) as error:
-        raise DataError(f"{path}: {version}/{name} cannot be read: {error}") from error
-
-
-def _rows(path: Path, version: str, name: str) -> tuple[np.ndarray, list[int]]:
-    if version == "cifar-100-binary":
-        raw = np.frombuffer(_content(path, version, f"{name}.bin"), dtype=np.uint8)
+def _rows(place: Version, name: str) -> tuple[np.ndarray, list[int]]:
+    if place.name == "cifar-100-binary":
+        raw = np.frombuffer(place.content(f"{name}.bin"), dtype=np.uint8)
         if len(raw) == 0 or len(raw) % _ROW:
-            raise DataError(f"{path}: {name}.bin has {len(raw)} bytes, which is no multiple of {_ROW}")
+            raise DataError(f"{place.path}: {name}.bin has {len(raw)} bytes, which is no multiple of {_ROW}")
         table = raw.reshape(-1, _ROW)
         labels, pixels = table[:, 1], table[:, 2:]
     else:
-        stored = _unpickled(path, version, name)
-        try:
-            pixels, labels = np.asarray(stored["data"]), np.asarray(stored["fine_labels"])
-        except KeyError as error:
-            raise DataError(f"{path}: {name} has no field {error}") from error
-        if pixels.dtype != np.uint8 or pixels.shape != (len(labels), 3072):
-            raise DataError(f"{path}: {name} holds {pixels.dtype} {pixels.shape} for {len(labels)} labels")
-    if labels.max() > 99:
-        raise DataError(f"{path}: {name} has the label {labels.max()}, expected 0 to 99")
+        stored = _stored(place, name, ("data", "fine_labels"))
+        pixels, labels = np.asarray(stored["data"]), np.asarray(stored["fine_labels"])
+        if pixels.dtype != np.uint8 or pixels.shape != (len(labels), 3072) or labels.dtype.kind not in "iu":
+            raise DataError(f"{place.path}: {name} holds {pixels.dtype} {pixels.shape} for {len(labels)} labels")
+    for wrong in (labels.min(initial=0), labels.max(initial=0)):
+        if not 0 <= wrong <= 99:
+            raise DataError(f"{place.path}: {name} has the label {wrong}, expected 0 to 99")
     return pixels.reshape(-1, 3, 32, 32).copy(), [int(label) for label in labels]
 
 
-def _names(path: Path, version: str) -> tuple[str, ...]:
-    if version == "cifar-100-binary":
-        if path.is_dir() and not (path / "fine_label_names.txt").is_file():
+def _names(place: Version) -> tuple[str, ...]:
+    if place.name == "cifar-100-binary":
+        if place.path.is_dir() and not (place.path / "fine_label_names.txt").is_file():
             return tuple(f"class {label}" for label in range(100))
-        names = _content(path, version, "fine_label_names.txt").decode().split()
+        names = place.content("fine_label_names.txt").decode().split()
     else:
-        names = [str(name) for name in _unpickled(path, version, "meta")["fine_label_names"]]
+        names = [str(name) for name in _stored(place, "meta", ("fine_label_names",))["fine_label_names"]]
     if len(names) != 100:
-        raise DataError(f"{path} names {len(names)} classes, expected 100")
+        raise DataError(f"{place.path} names {len(names)} classes, expected 100")
     return tuple(names)
 
 
-def _unpickled(path: Path, version: str, name: str) -> Mapping[str, Any]:
-    try:
-        found = _Restricted(io.BytesIO(_content(path, version, name)), encoding="latin1").load()
-    except (pickle.UnpicklingError, EOFError, ValueError, IndexError, AttributeError, TypeError) as error:
-        raise DataError(f"{path}: {name} is not CIFAR-100's pickle: {error}") from error
+def _stored(place: Version, name: str, fields: tuple[str, ...]) -> dict[str, Any]:
+    found = pickles.load(place.content(name), f"{place.path}: {name}")
     if not isinstance(found, dict):
-        raise DataError(f"{path}: {name} holds a {type(found).__name__}, expected a dict")
+        raise DataError(f"{place.path}: {name} holds a {type(found).__name__}, expected a dict")
+    for field in fields:
+        if not isinstance(found.get(field), list | np.ndarray):
+            raise DataError(f"{place.path}: {name} has no list {field!r}")
     return found
 
 
-class _Restricted(pickle.Unpickler):
-    """Arrays and plain values only: a pickle could otherwise run anything."""
-
-    _ALLOWED = frozenset(
-        {
-            ("numpy", "ndarray"),
-            ("numpy", "dtype"),
-            ("numpy.core.multiarray", "_reconstruct"),
-            ("numpy._core.multiarray", "_reconstruct"),
-            ("_codecs", "encode"),
-        }
-    )
-
-    def find_class(self, module: str, name: str) -> Any:
-        """Return an allowed class or function."""
-        if (module, name) not in self._ALLOWED:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}, which is not allowed")
-        return super().find_class(module.replace("numpy.core", "numpy._core"), name)
+ORIGINALS = Originals(_EXPECTED, find, lambda place: (_names(place), None)[1], load)

@@ -1,115 +1,66 @@
-"""CLEVR-Math: sums and differences asked about CLEVR's images."""
+"""CLEVR-Math: sums and differences asked about CLEVR's images, and about newly rendered ones in the test."""
 
 from __future__ import annotations
 
-import json
+import os
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from gate_runner.benchmarks.benchmark import DataRequest
-from gate_runner.benchmarks.data import Data, Split, as_targets
-from gate_runner.benchmarks.originals.splits import folder, shuffled
-from gate_runner.benchmarks.pictures import Pictures
+from gate_runner.benchmarks.original_files import Parts, Sample, from_lists
 from gate_runner.errors import DataError
+from gate_runner.readers import Files, records
 
-EXPECTED = "clevr-math/clevr-math-train.json, -val.json, -test.json and CLEVR_v1.0/images/ in it or beside it"
-_FILES = ("clevr-math-train.json", "clevr-math-val.json", "clevr-math-test.json")
+_EXPECTED = (
+    "clevr-math/clevr-math-train.json, -val.json, -test.json; CLEVR_v1.0/images/{train,val}/ in it or beside it; and "
+    "the test's own pictures, clevr-math-test-images/CLEVR_v1.0/images/test/"
+)
 _ANSWERS = tuple(str(number) for number in range(11))
-_MOST = (4000, 500, 2000)
+_CLEVR_TEST = 15_000
+"""Pictures in CLEVR's own test set: the same names, other scenes."""
 
 
-class _Question(NamedTuple):
-    image: Path
-    text: str
-    answer: int
+class Place(NamedTuple):
+    """Where questions and pictures lie."""
+
+    questions: Path
+    images: Path
+    test_images: Path
 
 
-def finds_files(root: Path) -> bool:
-    """Whether the three lists of questions lie under the root."""
-    return _place(root) is not None
+def find(root: Path) -> Place:
+    """The questions' folder, that of ``train`` and ``val``, and that in which the test's ``test`` lies."""
+    for place in (root / "clevr-math", root / "clevr_math", root):
+        if all((place / f"clevr-math-{split}.json").is_file() for split in ("train", "val", "test")):
+            images = [folder / "CLEVR_v1.0" / "images" for folder in (place, root)]
+            own = [folder / "clevr-math-test-images" / "CLEVR_v1.0" / "images" for folder in (place, root)]
+            trained = next((folder for folder in images if (folder / "train").is_dir()), None)
+            tested = next((folder for folder in (*own, *images) if (folder / "test").is_dir()), None)
+            if trained is not None and tested is not None:
+                return Place(place, trained, tested)
+    raise DataError(f"{root} does not hold its files ({_EXPECTED})")
 
 
-def check(root: Path) -> None:
-    """Look for the images' folder.
-
-    Raises:
-        DataError: it is not there; the message says where it was looked for.
-    """
-    _images(root, _of(root))
-
-
-def load(request: DataRequest) -> Data:
-    """The three published splits; the answers are 0 to 10.
-
-    Without a limit, 4,000 of 556,082 questions train, 500 validate and 2,000 test, drawn once and for all, since the
-    features of every patch are kept in memory.
-
-    Args:
-        request: root, size and limit.
-
-    Returns:
-        Three splits whose images stay in their files.
-
-    Raises:
-        DataError: a file is no list of questions, an answer is out of range or an image is missing; the message names
-            the file and the question's index.
-    """
-    assert request.root is not None
-    place = _of(request.root)
-    images = _images(request.root, place)
-    splits, counts = [], []
-    for name, most in zip(_FILES, _MOST, strict=True):
-        raw = _questions(place / name)
-        counts.append(len(raw))
-        rows = shuffled(range(len(raw)))[: most if request.limit is None else request.limit]
-        asked = [_question(place / name, row, raw[row], images) for row in rows]
-        splits.append(
-            Split(
-                Pictures.of([one.image for one in asked], request.size, "whole"),
-                as_targets([one.answer for one in asked]),
-                tuple(one.text for one in asked),
-            )
+def parts(place: Place) -> Parts:
+    """The three published splits; the answers are 0 to 10."""
+    if len(os.listdir(place.test_images / "test")) >= _CLEVR_TEST:  # noqa: PTH208 - names alone are wanted
+        raise DataError(
+            f"{place.test_images / 'test'} holds CLEVR's own test pictures, which these questions are not about; "
+            "expected those of clevr-math-test-images.zip"
         )
-    note = "" if len(splits[0]) == counts[0] else f"{len(splits[0])} of {counts[0]} questions train"
-    return Data(splits[0], splits[1], splits[2], _ANSWERS, note)
+    lists = [
+        _asked(place.questions / f"clevr-math-{split}.json", images)
+        for split, images in (("train", place.images), ("val", place.images), ("test", place.test_images))
+    ]
+    return Parts(lists[0], lists[2], lists[1], _ANSWERS)
 
 
-def _place(root: Path) -> Path | None:
-    place = folder(root, ("clevr-math", "clevr_math"), _FILES[0])
-    return place if place is not None and all((place / name).is_file() for name in _FILES) else None
-
-
-def _of(root: Path) -> Path:
-    if (place := _place(root)) is None:
-        raise DataError(f"clevr-math: {root} does not hold {EXPECTED}")
-    return place
-
-
-def _images(root: Path, place: Path) -> Path:
-    for images in (place / "CLEVR_v1.0" / "images", root / "CLEVR_v1.0" / "images"):
-        if images.is_dir():
-            return images
-    raise DataError(f"clevr-math: CLEVR_v1.0/images is neither in {place} nor in {root}")
-
-
-def _questions(path: Path) -> list[Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))["questions"]
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
-        raise DataError(f"{path} is no JSON object with 'questions': {error!r}") from error
-    if not isinstance(found, list) or not found:
-        raise DataError(f"{path}: 'questions' is {type(found).__name__}, expected a list that is not empty")
+def _asked(path: Path, images: Path) -> list[Sample]:
+    files = Files(images)
+    found = []
+    for row in records(path, "questions"):
+        file = files.get(f"{row.text('split')}/{row.text('image_filename')}", row.where)
+        found.append(Sample(file, row.integer("answer", 0, 10), row.text("question"), group=row.text("image_filename")))
     return found
 
 
-def _question(path: Path, row: int, raw: Any, images: Path) -> _Question:
-    try:
-        text, answer = str(raw["question"]), int(raw["answer"])
-        image = images / Path(raw["split"]).name / Path(raw["image_filename"]).name
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{path}, question {row}: {error!r}") from error
-    if not 0 <= answer < len(_ANSWERS):
-        raise DataError(f"{path}, question {row}: answer {answer}, expected 0 to {len(_ANSWERS) - 1}")
-    if not image.is_file():
-        raise DataError(f"{path}, question {row}: {image} is not there")
-    return _Question(image, text, answer)
+ORIGINALS = from_lists(_EXPECTED, find, parts, fit="whole", most={"train": 4000, "validation": 500, "test": 2000})

@@ -1,134 +1,92 @@
-"""ImageNet-1k: folders of JPEG files per class, or the Kaggle download as it unpacks."""
+"""ImageNet-1k: folders of classes, Kaggle's archive, or a flat validation folder with the development kit."""
 
 from __future__ import annotations
 
-import csv
+import re
 from pathlib import Path
+from typing import NamedTuple
 
-from gate_runner.benchmarks.benchmark import DataRequest
-from gate_runner.benchmarks.data import Data, Split, as_targets
-from gate_runner.benchmarks.originals.splits import folder, held_out, shuffled
-from gate_runner.benchmarks.pictures import Pictures
+from gate_runner.benchmarks.original_files import Parts, Sample, as_samples, from_lists
 from gate_runner.errors import DataError
+from gate_runner.readers import classes_in, files_in, files_of_classes, lines, pairs, table
+from gate_runner.readers.archives import read_packed
+from gate_runner.readers.arrays import read_matlab
 
-EXPECTED = (
-    "imagenet1k/train/n01440764/*.JPEG … and imagenet1k/val/n01440764/*.JPEG …, or Kaggle's ILSVRC/Data/CLS-LOC with "
-    "LOC_val_solution.csv"
+_EXPECTED = (
+    "imagenet1k/train/n01440764/ … and val/ with class folders, with LOC_val_solution.csv, or flat with "
+    "ILSVRC2012_devkit_t12; or Kaggle's ILSVRC/Data/CLS-LOC/"
 )
-_NAMES = ("imagenet1k", "imagenet", "ILSVRC2012")
 _KAGGLE = "ILSVRC/Data/CLS-LOC"
-_VALIDATION = 0.01
-
-Sample = tuple[Path, str]
-"""A file and its class's WordNet id."""
+_KIT = "ILSVRC2012_devkit_t12"
+_WNID = re.compile(r"n\d{8}")
 
 
-def finds_files(root: Path) -> bool:
-    """Whether either layout lies under the root."""
-    return _layout(root) is not None
+class Layout(NamedTuple):
+    """The folder of ``train`` and ``val``, and the one in which lists lie."""
+
+    pictures: Path
+    lists: Path
 
 
-def check(root: Path) -> None:
-    """Look whether both splits have the same classes.
-
-    Raises:
-        DataError: they have not; the message names a class that differs.
-    """
-    train, test = _parts(root)
-    known = {path.name for path in train.iterdir() if path.is_dir()}
-    found = set(test.values()) if isinstance(test, dict) else {path.name for path in test.iterdir() if path.is_dir()}
-    if not known or not found <= known:
-        extra = sorted(found - known)[:3]
-        raise DataError(f"{train} has {len(known)} class folders, and none for {', '.join(extra) or 'any class'}")
+def find(root: Path) -> Layout:
+    """Two folders, of which ``train`` holds one named like n01440764."""
+    for lists in (root / "imagenet1k", root / "imagenet", root / "ILSVRC2012", root):
+        for pictures in (lists, lists / _KAGGLE):
+            train = pictures / "train"
+            if (pictures / "val").is_dir() and train.is_dir() and any(map(_WNID.fullmatch, classes_in(train))):
+                return Layout(pictures, lists)
+    raise DataError(f"{root} does not hold its files ({_EXPECTED})")
 
 
-def load(request: DataRequest) -> Data:
-    """The official validation set is the test split; a hundredth of each training class validates.
+def parts(place: Layout) -> Parts:
+    """The official validation set is the test split."""
+    train, val = files_of_classes(place.pictures / "train"), place.pictures / "val"
+    folders = any(one.is_dir() for one in val.iterdir())
+    tested = as_samples(files_of_classes(val), list(train)) if folders else _flat(place, list(train))
+    words = {name: name for name in train}
+    for folder in dict.fromkeys((place.lists, place.pictures, place.lists.parent)):
+        if (named := folder / "LOC_synset_mapping.txt").is_file():
+            words |= {wnid: rest.partition(",")[0].strip() for _, wnid, rest in pairs(named)}
+            break
+    return Parts(as_samples(train), tested, classes=tuple(words[name] for name in train))
 
-    Images are scaled on the shorter side and cut to the middle.
 
-    Args:
-        request: root, size and limit.
-
-    Returns:
-        Three splits whose images stay in their files.
-
-    Raises:
-        DataError: files are missing; the message names what was expected.
-    """
-    assert request.root is not None
-    train, test = _parts(request.root)
-    classes = sorted(path.name for path in train.iterdir() if path.is_dir())
-    number = {name: label for label, name in enumerate(classes)}
-    samples = _of_folders(train)
-    labels = [number[name] for _, name in samples]
-    rows = held_out(labels, _VALIDATION)
-    if isinstance(test, dict):
-        tested = [
-            (path, test[path.stem]) for path in sorted((train.parent / "val").glob("*.JPEG")) if path.stem in test
-        ]
+def _flat(place: Layout, known: list[str]) -> list[Sample]:
+    """Validation pictures in one folder, their classes in Kaggle's table or in the development kit."""
+    files = {Path(str(file)).stem: file for file in files_in(place.pictures / "val")}
+    if (solution := place.lists / "LOC_val_solution.csv").is_file():
+        answers = {
+            row.text("ImageId"): row.text("PredictionString").split()[0]
+            for row in table(solution, ["ImageId", "PredictionString"])
+        }
     else:
-        tested = _of_folders(test)
-    if not tested:
-        raise DataError(f"imagenet1k: no images of the validation set under {train.parent}")
-
-    def split(chosen: list[Sample]) -> Split:
-        chosen = chosen[: request.limit]
-        return Split(
-            Pictures.of([path for path, _ in chosen], request.size), as_targets([number[name] for _, name in chosen])
-        )
-
-    return Data(
-        split([samples[row] for row in rows[0]]),
-        split([samples[row] for row in rows[1]]),
-        split(shuffled(tested)),
-        _class_names(request.root, train, classes),
-    )
+        answers = _kit(place.lists, sorted(files))
+    number = {name: index for index, name in enumerate(known)}
+    for stem in files:
+        if number.get(answers.get(stem, "")) is None:
+            raise DataError(f"{place.pictures / 'val'}: {stem} is of class {answers.get(stem)}, which train/ lacks")
+    return [Sample(file, number[answers[stem]]) for stem, file in files.items()]
 
 
-def _layout(root: Path) -> Path | None:
-    if (plain := folder(root, _NAMES, "val")) is not None and (plain / "train").is_dir():
-        return plain
-    for place in (root / "imagenet1k", root):
-        if (place / _KAGGLE / "train").is_dir() and (place / "LOC_val_solution.csv").is_file():
-            return place / _KAGGLE
-    return None
+def _kit(folder: Path, stems: list[str]) -> dict[str, str]:
+    """The kit numbers the classes in an order of its own: ``meta.mat`` says which number is which."""
+    truth, meta = (f"{_KIT}/data/{name}" for name in ("ILSVRC2012_validation_ground_truth.txt", "meta.mat"))
+    if (packed := folder / f"{_KIT}.tar.gz").is_file():
+        raw = read_packed(packed, [truth, meta])
+        numbers = raw[truth].decode("ascii").split()
+        synsets = read_matlab(f"{packed}: {meta}", "synsets", raw[meta])
+    elif (folder / truth).is_file():
+        numbers = [line for _, line in lines(folder / truth)]
+        synsets = read_matlab(str(folder / meta), "synsets")
+    else:
+        raise DataError(f"{folder}: val/ has no class folders, and neither LOC_val_solution.csv nor {_KIT} is there")
+    wnid = {int(one["ILSVRC2012_ID"].item()): str(one["WNID"].item()) for one in synsets.ravel()}
+    if len(numbers) != len(stems):
+        raise DataError(f"{folder / truth} has {len(numbers)} lines for {len(stems)} pictures")
+    unknown = next((number for number in numbers if not number.isdecimal() or int(number) not in wnid), None)
+    if unknown is not None:
+        raise DataError(f"{folder / truth}: {unknown[:20]!r} is no number of {meta}")
+    return {stem: wnid[int(number)] for stem, number in zip(stems, numbers, strict=True)}
 
 
-def _parts(root: Path) -> tuple[Path, Path | dict[str, str]]:
-    """The training folder, and the folder of the test split or the class of each of its files."""
-    if (layout := _layout(root)) is None:
-        raise DataError(f"imagenet1k: {root} does not hold {EXPECTED}")
-    if any(path.is_dir() for path in (layout / "val").iterdir()):
-        return layout / "train", layout / "val"
-    solution = layout.parents[2] / "LOC_val_solution.csv"
-    if not solution.is_file():
-        raise DataError(f"{layout / 'val'} has no class folders, and {solution} is not there to say the classes")
-    with solution.open(newline="") as file:
-        reader = csv.DictReader(file)
-        answers = {}
-        for row in reader:
-            try:
-                answers[row["ImageId"]] = row["PredictionString"].split()[0]
-            except (KeyError, IndexError, AttributeError) as error:
-                raise DataError(f"{solution}, line {reader.line_num}: expected ImageId,PredictionString") from error
-    return layout / "train", answers
-
-
-def _of_folders(place: Path) -> list[Sample]:
-    return [
-        (path, each.name)
-        for each in sorted(place.iterdir())
-        if each.is_dir()
-        for path in sorted(each.iterdir())
-        if path.suffix.lower() in (".jpeg", ".jpg", ".png")
-    ]
-
-
-def _class_names(root: Path, train: Path, classes: list[str]) -> tuple[str, ...]:
-    for place in (root, root / "imagenet1k", train.parent, train.parents[2]):
-        if (path := place / "LOC_synset_mapping.txt").is_file():
-            lines = (line.partition(" ") for line in path.read_text().splitlines())
-            words = {wnid: rest.partition(",")[0].strip() for wnid, _, rest in lines}
-            return tuple(words.get(name, name) for name in classes)
-    return tuple(classes)
+ORIGINALS = from_lists(_EXPECTED, find, parts, share=0.01)

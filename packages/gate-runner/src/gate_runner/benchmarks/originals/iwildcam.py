@@ -2,122 +2,82 @@
 
 from __future__ import annotations
 
-import csv
-import json
 from collections import defaultdict
 from pathlib import Path
+from typing import NamedTuple
 
-import numpy as np
-import torch
-
-from gate_runner.benchmarks.benchmark import DataRequest
-from gate_runner.benchmarks.data import Data, Split
-from gate_runner.benchmarks.originals.splits import folder, shuffled
-from gate_runner.benchmarks.pictures import Pictures
+from gate_runner.benchmarks.original_files import Parts, Sample, from_lists
 from gate_runner.errors import DataError
+from gate_runner.readers import Files, Row, dealt, lines, middles, records, table
 
-EXPECTED = "iwildcam2022/metadata/ with train_sequence_counts.csv and iwildcam2022_train_annotations.json, and train/"
-FRAMES = 8
+_EXPECTED = "iwildcam2022/metadata/ with train_sequence_counts.csv and iwildcam2022_train_annotations.json, and train/"
+_FRAMES = 8
 _COUNTS, _IMAGES = "train_sequence_counts.csv", "iwildcam2022_train_annotations.json"
 _SHARES = (0.7, 0.1)
+_SPLITS = ("train", "val", "test")
 
 
-def finds_files(root: Path) -> bool:
-    """Whether the counts and the list of images lie under the root."""
-    return _places(root) is not None
+class Place(NamedTuple):
+    """Folders of the lists and of the pictures."""
+
+    lists: Path
+    pictures: Path
 
 
-def check(root: Path) -> None:
-    """Read the counts.
+def find(root: Path) -> Place:
+    """Both folders; Kaggle's zip nests each twice."""
+    for folder in (*(root / name for name in ("iwildcam2022", "iwildcam2022-fgvc9", "iwildcam")), root):
+        for lists, pictures in (("metadata/metadata", "train/train"), ("metadata", "train")):
+            place = Place(folder / lists, folder / pictures)
+            if (place.lists / _COUNTS).is_file() and (place.lists / _IMAGES).is_file() and place.pictures.is_dir():
+                return place
+    raise DataError(f"{root} does not hold its files ({_EXPECTED})")
 
-    Raises:
-        DataError: a line is not ``seq_id,count``; the message names it.
-    """
-    _counts(_of(root)[0])
 
-
-def load(request: DataRequest) -> Data:
+def parts(place: Place) -> Parts:
     """The sequences of the training set that were counted (the test set's counts are not public).
 
-    Cameras are dealt to the splits, 70, 10 and 20 % of them, so that no camera is in two. A sequence gives 8 frames,
-    spread evenly over it; a shorter one repeats some.
-
-    Args:
-        request: root, size and limit.
-
-    Returns:
-        Three splits over disjoint cameras, whose pictures stay in their files.
-
-    Raises:
-        DataError: files are missing or fields are; the message names them.
+    Cameras are dealt to the splits, 70, 10 and 20 % of them, so that no camera is in two; where ``splits/train.txt``,
+    ``val.txt`` and ``test.txt`` name sequences, theirs are used.
     """
-    assert request.root is not None
-    metadata, pictures = _of(request.root)
-    counts = _counts(metadata)
-    sequences: dict[str, list[tuple[int, Path]]] = defaultdict(list)
+    counts = {row.text("seq_id"): row.number("count", 0) for row in table(place.lists / _COUNTS, ["seq_id", "count"])}
+    files = Files(place.pictures)
+    frames: dict[str, list[tuple[int, str]]] = defaultdict(list)
     camera: dict[str, str] = {}
-    path = metadata / _IMAGES
-    try:
-        listed = json.loads(path.read_text(encoding="utf-8"))["images"]
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
-        raise DataError(f"{path} is no JSON object with 'images': {error!r}") from error
-    for row, image in enumerate(listed):
-        try:
-            sequence = str(image["seq_id"])
-            if sequence in counts:
-                file = pictures / Path(image["file_name"]).name
-                sequences[sequence].append((int(image["seq_frame_num"]), file))
-                camera[sequence] = str(image["location"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"{path}, image {row}: {error!r}") from error
-    if not sequences:
-        raise DataError(f"{path} lists no image of the sequences in {_COUNTS}")
-    cameras = shuffled(sorted(set(camera.values())))
-    first, second = (round(float(share) * len(cameras)) for share in np.cumsum(_SHARES))
-    dealt = [set(cameras[:first]), set(cameras[first:second]), set(cameras[second:])]
-    if not all(dealt):
-        raise DataError(f"{path}: {len(cameras)} cameras are too few for three splits")
-
-    def split(mine: set[str]) -> Split:
-        names = shuffled(sorted(name for name in sequences if camera[name] in mine))[: request.limit]
-        clips = tuple(_frames([file for _, file in sorted(sequences[name])]) for name in names)
-        values = torch.tensor([float(counts[name]) for name in names])
-        return Split(Pictures(clips, request.size, "whole", video=True), values)
-
-    return Data(split(dealt[0]), split(dealt[1]), split(dealt[2]), ())
+    for row in records(place.lists / _IMAGES, "images"):
+        sequence = row.text("seq_id")
+        if sequence in counts:
+            name = Path(row.text("file_name")).name
+            frames[sequence].append((_number(row), str(files.get(name, row.where))))
+            camera[sequence] = row.text("location")
+    if not frames:
+        raise DataError(f"{place.lists / _IMAGES} lists no image of the sequences in {_COUNTS}")
+    samples = {
+        name: Sample(tuple(middles([file for _, file in sorted(own)], _FRAMES)), counts[name], group=camera[name])
+        for name, own in sorted(frames.items())
+    }
+    if all((place.lists.parent / "splits" / f"{split}.txt").is_file() for split in _SPLITS):
+        return _published(place.lists.parent / "splits", samples)
+    known = list(samples.values())
+    rows = dealt([sample.group for sample in known], _SHARES)
+    lists = [[known[row] for row in part] for part in rows]
+    return Parts(lists[0], lists[2], lists[1])
 
 
-def _places(root: Path) -> tuple[Path, Path] | None:
-    for inner, train in (("metadata/metadata", "train/train"), ("metadata", "train")):  # Kaggle's zip nests them twice
-        place = folder(root, ("iwildcam2022", "iwildcam2022-fgvc9", "iwildcam"), f"{inner}/{_COUNTS}")
-        if place is not None and (place / inner / _IMAGES).is_file() and (place / train).is_dir():
-            return place / inner, place / train
-    return None
+def _published(folder: Path, samples: dict[str, Sample]) -> Parts:
+    lists = []
+    for split in _SPLITS:
+        path = folder / f"{split}.txt"
+        for number, name in lines(path):
+            if name not in samples:
+                raise DataError(f"{path}, line {number}: {name!r} is no sequence that was counted")
+        lists.append([samples[name] for _, name in lines(path)])
+    return Parts(lists[0], lists[2], lists[1], note="sequences as splits/*.txt deal them: cameras are on both sides")
 
 
-def _of(root: Path) -> tuple[Path, Path]:
-    if (places := _places(root)) is None:
-        raise DataError(f"iwildcam: {root} does not hold {EXPECTED}")
-    return places
+def _number(row: Row) -> int:
+    """The file says ``seq_frame_num``, its description ``frame_num``."""
+    return row.integer("seq_frame_num" if "seq_frame_num" in row.values else "frame_num", 0)
 
 
-def _counts(metadata: Path) -> dict[str, int]:
-    found = {}
-    with (metadata / _COUNTS).open(newline="") as file:
-        reader = csv.DictReader(file)
-        for row in reader:
-            try:
-                found[row["seq_id"]] = int(row["count"])
-            except (KeyError, TypeError, ValueError) as error:
-                raise DataError(f"{metadata / _COUNTS}, line {reader.line_num}: expected seq_id,count") from error
-    if not found:
-        raise DataError(f"{metadata / _COUNTS} holds no counts")
-    return found
-
-
-def _frames(files: list[Path]) -> tuple[Path, ...]:
-    chosen = np.linspace(0, len(files) - 1, FRAMES).round().astype(int)
-    for file in files:
-        if not file.is_file():
-            raise DataError(f"{file} is not there")
-    return tuple(files[int(index)] for index in chosen)
+ORIGINALS = from_lists(_EXPECTED, find, parts, target="value", fit="whole")

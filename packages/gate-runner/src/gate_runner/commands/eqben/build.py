@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from eqben_builder.build import Builder, Progress
+    from eqben_builder.build import Builder, BuildStatus
 
 _EVERY = 30.0  # seconds between lines where the output is no terminal
 
@@ -48,7 +48,7 @@ def build(
     interrupted goes on where it was; the number of workers does not change a byte.
     """
     from eqben_builder.build import build as run
-    from eqben_builder.build.registry import BUILDERS, builder_of
+    from eqben_builder.building.registry import BUILDERS, builder_of
     from gate_runner.errors import unknown
 
     if subset not in BUILDERS:
@@ -63,7 +63,7 @@ def build(
     wanted = 100 if pairs is None and builder.count is None else pairs
     # A diffusion model fills a device, and its own threads use every core.
     processes = workers or (1 if subset == "sd" else os.cpu_count() or 1)
-    manifest = run(builder, output, pairs=wanted, workers=processes, progress=_reporter())
+    manifest = run(builder, output, pairs=wanted, workers=processes, observe=_reporter())
     counts = ", ".join(f"{number} {name}" for name, number in manifest["counts"].items())
     typer.echo(f"{manifest['pairs']} pairs in {output} ({counts}), {_size(manifest['bytes'])}")
     for reason, number in manifest["dropped"].items():
@@ -91,12 +91,12 @@ def _builder(subset: str, make: Callable[..., Builder], options: dict[str, Any])
     return make(**options)
 
 
-def _reporter() -> Callable[[Progress], None]:
+def _reporter() -> Callable[[BuildStatus], None]:
     """Says the estimate once, then how far it is: on one line of a terminal, or in a line every half minute."""
     said = {"estimate": False, "last": time.monotonic()}
     terminal = sys.stderr.isatty()
 
-    def report(now: Progress) -> None:
+    def report(now: BuildStatus) -> None:
         if now.seconds_left is None or now.bytes_total is None:
             return
         if not said["estimate"]:

@@ -34,7 +34,10 @@ def own_model(spec: str) -> Any:
         raise EncoderError(f"model {spec!r}: cannot import {module_name!r}: {error}") from error
     if not hasattr(module, function_name):
         raise EncoderError(f"model {spec!r}: module {module_name!r} has no {function_name!r}")
-    made = getattr(module, function_name)()
+    try:
+        made = getattr(module, function_name)()
+    except Exception as error:
+        raise EncoderError(f"model {spec!r}: {function_name}() raised {type(error).__name__}: {error}") from error
     if not callable(made):
         raise EncoderError(f"model {spec!r}: {function_name}() returned {type(made).__name__}, which cannot be called")
     return made

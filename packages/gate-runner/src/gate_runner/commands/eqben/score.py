@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def score(
-    source: Annotated[Path, typer.Argument(help="A folder or file of pairs, in any form that `convert` reads.")],
+    source: Annotated[
+        Path,
+        typer.Argument(help="Pairs in any form that `convert` reads; or a suite, coco, flickr30k, compositional."),
+    ],
     encoder: Annotated[list[str] | None, typer.Option(help="Spec of a dual encoder; may be repeated.")] = None,
     scores: Annotated[
         list[Path] | None, typer.Option(help="Similarities from elsewhere, npz, csv or jsonl; may be repeated.")
@@ -30,6 +33,12 @@ def score(
         typer.Option(help="MODULE:FUNCTION that returns a multimodal language model: pictures and a prompt to text."),
     ] = None,
     images: Annotated[Path | None, typer.Option(help="Folder of the pictures, where it is another.")] = None,
+    data_root: Annotated[
+        Path | None, typer.Option(help="Suites: holds a folder for each, and coco/ and the like.")
+    ] = None,
+    language_model: Annotated[
+        str | None, typer.Option(help="Suites: MODULE:FUNCTION that returns a model of captions alone: a blind line.")
+    ] = None,
     page: Annotated[
         Path | None, typer.Option(help="Write an HTML page with the table, curves and worst pairs.")
     ] = None,
@@ -45,13 +54,29 @@ def score(
 ) -> None:
     """Text, image and group score by subset and aspect, with 95 % intervals, ties and chance.
 
+    A suite's name in place of a path reads its original files from --data-root: every subset and published average,
+    with what a model reaches that never looks at the pictures.
+
     VALSE's rows (one picture, a caption, a foil) get its pairwise accuracy, and with --scale its thresholded ones.
     """
     from itertools import islice
 
     from eqben_builder.formats import read_any
-    from gate_runner.errors import DataError
+    from gate_runner.commands.eqben.suites import is_suite, score_suites
+    from gate_runner.errors import DataError, UsageError
 
+    if is_suite(str(source)):
+        other = {"--scores": scores, "--fusion": fusion, "--ask": ask, "--save": save, "--scale": scale}
+        for name, given in other.items():
+            if given:
+                raise UsageError(f"{name} is for pairs, and {source} is a suite")
+        score_suites(
+            str(source), encoder or ["micro-clip"], data_root=data_root, language_model=language_model, limit=limit,
+            page=page, batch_size=batch_size, device=device, seed=seed,
+        )  # fmt: skip
+        return
+    if data_root is not None or language_model is not None:
+        raise UsageError(f"--data-root and --language-model are for suites, and {source} is none")
     rows = list(islice(read_any(source, images=images), limit))
     if not rows:
         raise DataError(f"{source} holds no pairs")

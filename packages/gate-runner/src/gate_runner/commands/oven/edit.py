@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gate_runner.commands.oven.options import FileFormat, Folder, LeaveOut, encoder_name
+from gate_runner.commands.progress import ProgressLine
 
 if TYPE_CHECKING:
     from oven_retrieval import NameLinker
@@ -23,13 +24,8 @@ def add(
     """Add entities; the name index follows, with the answers of a build from scratch, and so do the vectors."""
     from oven_retrieval.workspace import add_to_workspace
 
-    linker = add_to_workspace(
-        source,
-        kb,
-        file_format=file_format,
-        filters=leave_out or (),
-        progress=lambda count: typer.echo(f"{count:,} entities", err=True),
-    )
+    with ProgressLine() as progress:
+        linker = add_to_workspace(source, kb, file_format=file_format, filters=leave_out or (), progress=progress)
     _report(linker, kb)
 
 
@@ -50,11 +46,17 @@ def remove(
     _report(remove_from_workspace(names, kb), kb)
 
 
-def update(kb: Folder) -> None:
+def update(
+    kb: Folder,
+    rebuild: Annotated[
+        bool,
+        typer.Option("--rebuild", help="Build the name indexes anew from the entities, whatever is there."),
+    ] = False,
+) -> None:
     """Bring the indexes up to date with the entities, after an edit that was interrupted."""
     from oven_retrieval.workspace import update_workspace
 
-    _report(update_workspace(kb), kb)
+    _report(update_workspace(kb, rebuild=rebuild), kb)
 
 
 def compact(kb: Folder) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from gate_runner.commands.oven.options import Folder
+from gate_runner.commands.progress import ProgressLine
 
 
 def export(
@@ -35,7 +36,7 @@ def export(
         try:
             done = export_kb(
                 entities, vectors, opened, batch=batch_size,
-                progress=lambda there, count: typer.echo(f"{there:,} of {count:,}", err=True),
+                progress=ProgressLine(),
             )  # fmt: skip
             typer.echo(f"{done.total:,} entities in {collection} of {target}, {done.written:,} of them written now")
             if check:

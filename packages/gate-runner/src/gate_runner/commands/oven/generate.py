@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from gate_runner.commands.oven.options import Folder
+from gate_runner.commands.progress import ProgressLine
 
 
 def generate(
@@ -36,7 +37,7 @@ def generate(
         constrained=not free,
         beams=beams,
         template=template,
-        progress=lambda done, count: typer.echo(f"{done:,} of {count:,}", err=True),
+        progress=ProgressLine(),
     )
     if generator.unwritable:
         typer.echo(f"{generator.unwritable:,} names hold characters that the model's tokenizer does not know", err=True)

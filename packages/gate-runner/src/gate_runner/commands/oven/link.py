@@ -6,11 +6,14 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gate_runner.commands.oven.options import AsJson, Best, Folder
+
+if TYPE_CHECKING:
+    from oven_retrieval.refusal import Calibration
 
 
 def link(
@@ -22,16 +25,20 @@ def link(
     typos: Annotated[
         bool, typer.Option("--typos", help="Also names one or two edits away; needs `build --typos`.")
     ] = False,
+    refuse: Annotated[
+        bool, typer.Option("--refuse", help="Say `not in here` as `oven calibrate` has learnt to.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Map names to entities: exact names and aliases, then case-folded ones, then BM25."""
+    """Map names to entities: exact names and aliases, then case-folded ones, inflections, then BM25."""
     from gate_runner.errors import UsageError
     from oven_retrieval.workspace import link_lines, open_workspace
 
     if typos and bm25_only:
         raise UsageError("link: --bm25-only skips every other step, also --typos; expected one of them")
     linker = open_workspace(kb, engine=engine, typos=typos)
-    for record in link_lines(linker, _lines(source), k, exact_first=not bm25_only):
+    calibration = _calibration(kb) if refuse else None
+    for record in link_lines(linker, _lines(source), k, exact_first=not bm25_only, calibration=calibration):
         if as_json:
             typer.echo(json.dumps(record, ensure_ascii=False))
             continue
@@ -40,6 +47,16 @@ def link(
             score = "" if entity["score"] is None else f"{entity['score']:.3f}"
             query = " ".join(record["query"].split())
             typer.echo("\t".join([query, entity["id"], entity["name"], entity["step"], score]))
+
+
+def _calibration(kb: Path) -> Calibration:
+    from gate_runner.commands.oven.calibrate import CALIBRATION
+    from gate_runner.errors import UsageError
+    from oven_retrieval.refusal import Calibration
+
+    if not (kb / CALIBRATION).is_file():
+        raise UsageError(f"link --refuse: {kb} has no {CALIBRATION}; expected `oven calibrate` before")
+    return Calibration.read(kb / CALIBRATION)
 
 
 def _lines(source: Path) -> Iterator[str]:

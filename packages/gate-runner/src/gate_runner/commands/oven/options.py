@@ -14,7 +14,8 @@ Folder = Annotated[Path, typer.Option("--kb", help="Folder written by `gate-runn
 Best = Annotated[int, typer.Option("-k", min=1, help="Entities per query.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per query.")]
 FileFormat = Annotated[
-    str | None, typer.Option("--format", help="wiki6m, jsonl, csv or wordnet; found out by default.")
+    str | None,
+    typer.Option("--format", help="wiki6m, jsonl, csv, wordnet, wordnet-files, wikidata; else found out."),
 ]
 LeaveOut = Annotated[
     list[str] | None, typer.Option(help="Pages to leave out: disambiguation, redirects, media. Repeatable.")

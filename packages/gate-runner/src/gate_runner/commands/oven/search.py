@@ -73,7 +73,7 @@ def _ask(kb: Path, model: Path, images: list[Path], texts: list[str], k: int, de
     check_best(k, opened.kb.entity_count)
     found = opened.search(read_pictures(images, size), asked, k)
     labels = [f"{image}: {text}" for image, text in zip(images, asked, strict=True)]
-    return describe_neighbours(opened.kb, labels, found)
+    return describe_neighbours(opened.kb.label, labels, found)
 
 
 def _nearest(
@@ -101,10 +101,10 @@ def _nearest(
     records = []
     if image:
         records += describe_neighbours(
-            entities,
+            entities.label,
             [str(path) for path in image],
             search_features(index, model.encode_image(read_pictures(image, model.image_size)), k),
         )
     if text:
-        records += describe_neighbours(entities, text, search_features(index, model.encode_text(text), k))
+        records += describe_neighbours(entities.label, text, search_features(index, model.encode_text(text), k))
     return records

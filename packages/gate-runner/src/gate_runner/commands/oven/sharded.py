@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,11 @@ from gate_runner.commands.oven.options import check_best, encoder_name
 from gate_runner.commands.oven.pictures import read_pictures
 
 if TYPE_CHECKING:
+    import numpy as np
+    from jaxtyping import Int64
+
+    from oven_retrieval.kb import Label
     from oven_retrieval.shards import ShardedSearch, ShardLayout
-    from oven_retrieval.vectors import Neighbours
 
 
 def search_shards(
@@ -65,12 +69,16 @@ def search_shards(
 
 
 def _workers(layout: ShardLayout, address: str) -> Any:
+    # Ray keeps to the loopback only where it is told so before it is imported; else it listens on every interface.
+    os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     import ray
 
     from oven_retrieval.shards.ray_workers import RayWorkers
 
     if address == "local":
-        ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+        ray.init(
+            include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR, _node_ip_address="127.0.0.1"
+        )
         there = ray.cluster_resources().get("CPU", 1.0)  # type: ignore[no-untyped-call]  # ray leaves it without types
         cpus = float(there) / len(layout)
         return RayWorkers(layout, cpus=min(1.0, round(cpus - 0.005, 2)))
@@ -78,29 +86,15 @@ def _workers(layout: ShardLayout, address: str) -> Any:
     return RayWorkers(layout)
 
 
-def _names(search: ShardedSearch, names: list[str], k: int) -> list[dict[str, Any]]:
-    import numpy as np
+def _labels(search: ShardedSearch, rows: Int64[np.ndarray, "q k"]) -> Label:
+    return search.records(rows).__getitem__
 
-    from oven_retrieval import STEPS
+
+def _names(search: ShardedSearch, names: list[str], k: int) -> list[dict[str, Any]]:
+    from oven_retrieval.workspace import describe_links
 
     links = search.link(names, k)
-    known = search.records(links.rows)
-    return [
-        {
-            "query": name,
-            "entities": [
-                {
-                    "id": known[row][0],
-                    "name": known[row][1],
-                    "step": STEPS[step],
-                    "score": None if np.isnan(score) else round(float(score), 4),
-                }
-                for row, step, score in zip(rows.tolist(), steps.tolist(), scores.tolist(), strict=True)
-                if row >= 0
-            ],
-        }
-        for name, rows, steps, scores in zip(names, links.rows, links.steps, links.scores, strict=True)
-    ]
+    return list(describe_links(_labels(search, links.rows), names, links))
 
 
 def _vectors(
@@ -114,7 +108,7 @@ def _vectors(
 ) -> list[dict[str, Any]]:
     from gate_runner.encoders import load_encoder
     from gate_runner.errors import UsageError
-    from oven_retrieval.encoding import as_array
+    from oven_retrieval.encoding import as_array, describe_neighbours
     from oven_retrieval.models import normalise
 
     if encoder is None:
@@ -126,22 +120,8 @@ def _vectors(
     records = []
     if images:
         found = search.search(normalise(as_array(model.encode_image(read_pictures(images, model.image_size)))), k)
-        records += _describe(search, [str(path) for path in images], found)
+        records += describe_neighbours(_labels(search, found.rows), [str(path) for path in images], found)
     if texts:
-        records += _describe(search, texts, search.search(normalise(as_array(model.encode_text(texts))), k))
+        found = search.search(normalise(as_array(model.encode_text(texts))), k)
+        records += describe_neighbours(_labels(search, found.rows), texts, found)
     return records
-
-
-def _describe(search: ShardedSearch, labels: list[str], found: Neighbours) -> list[dict[str, Any]]:
-    known = search.records(found.rows)
-    return [
-        {
-            "query": label,
-            "entities": [
-                {"id": known[row][0], "name": known[row][1], "score": round(float(score), 4)}
-                for row, score in zip(rows.tolist(), scores.tolist(), strict=True)
-                if row >= 0
-            ],
-        }
-        for label, rows, scores in zip(labels, found.rows, found.scores, strict=True)
-    ]

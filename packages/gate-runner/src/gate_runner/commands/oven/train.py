@@ -9,6 +9,7 @@ import typer
 
 from gate_runner.commands.oven.options import Folder, encoder_name
 from gate_runner.commands.oven.pictures import read_pictures, towers_of
+from gate_runner.commands.progress import ProgressLine
 
 if TYPE_CHECKING:
     from oven_retrieval.models import Question, Recipe, TrainedModel
@@ -45,9 +46,9 @@ def train(
     template: Annotated[str, typer.Option(help="Text of an entity: name, or description for both.")] = "name",
     steps: Annotated[int | None, typer.Option(help="Most steps; the paper's 2,000 or 10,000 by default.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Questions per step; the paper's 4,096 by default.")] = None,
-    rate: Annotated[float | None, typer.Option(help="Learning rate; the paper's by default.")] = None,
+    lr: Annotated[float | None, typer.Option(help="Learning rate; the paper's by default.")] = None,
     warmup: Annotated[int | None, typer.Option(help="Steps of warm-up.")] = None,
-    check_every: Annotated[int | None, typer.Option(help="Steps between two looks at the validation.")] = None,
+    validate_every: Annotated[int | None, typer.Option(help="Steps between two looks at the validation.")] = None,
     patience: Annotated[int | None, typer.Option(help="Looks without a better harmonic mean before it stops.")] = None,
     candidates: Annotated[int, typer.Option(min=0, help="Further entities that validation chooses among.")] = 10_000,
     width: Annotated[int, typer.Option(help="Width of Fusion's layers.")] = 768,
@@ -68,8 +69,8 @@ def train(
     if output.exists():
         raise UsageError(f"train: {output} exists; expected a new folder")
     recipe = _with(
-        paper_recipe(model, fine_tune=fine_tune is not None), steps=steps, batch=batch_size, rate=rate,
-        warmup=warmup, check_every=check_every, patience=patience, seed=seed,
+        paper_recipe(model, fine_tune=fine_tune is not None), steps=steps, batch_size=batch_size, lr=lr,
+        warmup=warmup, validate_every=validate_every, patience=patience, seed=seed,
     )  # fmt: skip
     entities = KnowledgeBase(kb / "kb")
     asked = read_file(questions, images, entities, skip_missing)
@@ -98,6 +99,7 @@ def train(
         ),
         device=device,
         say=typer.echo,
+        progress=ProgressLine(),
     )  # fmt: skip
     typer.echo(f"wrote {output}")
 

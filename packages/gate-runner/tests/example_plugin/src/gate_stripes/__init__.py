@@ -1,1 +1,1 @@
-"""An encoder, a benchmark and an executor for gate-runner, found by their entry points."""
+"""An encoder, benchmarks, a task type and an executor for gate-runner, found by their entry points."""

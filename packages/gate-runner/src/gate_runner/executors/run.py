@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from gate_runner.executors import Postponed, make_executor
+from gate_runner.executors.executor import Postponed
+from gate_runner.executors.making import make_executor
 from gate_runner.runs.circumstances import command
 from gate_runner.runs.display import PlainDisplay
 from gate_runner.runs.folder import RunFolder, stored_plan
@@ -43,12 +44,13 @@ def run(request: RunRequest, display: Observer | None = None, observers: Sequenc
     try:
         opening = executor.open()
         folder = RunFolder(request.output)
-        identity = {"encoder": opening.description, "limit": request.limit, "schema": SCHEMA}
+        identity = {"encoder": opening.description, "schema": SCHEMA, **request.settings.identity()}
         folder.check(identity)
         found: dict[tuple[str, int], Result] = {}
         for part in parts:
-            there = folder.finished(part.name, part.seed, recompute=request.recompute)
+            there = folder.finished(part.name, part.seed, recompute=request.settings.recompute)
             if there is not None:
+                part.check_data(there, int(opening.description["image_size"]))
                 found[part.name, part.seed] = there
         left = _missing(parts, found)
         if left:

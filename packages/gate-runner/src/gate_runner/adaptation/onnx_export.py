@@ -1,0 +1,99 @@
+"""Encoder and head together as one ONNX file, compared with torch before it is believed."""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from gate_runner.errors import EncoderError, MissingCapabilityError
+
+if TYPE_CHECKING:
+    from gate_runner.adaptation.saved import Head
+
+_AGREES = 1e-4
+
+
+class _Whole(nn.Module):
+    """Pixels in 0 to 1, of the encoder's size, to probabilities."""
+
+    def __init__(self, head: Head) -> None:
+        super().__init__()
+        encoder = head.encoder
+        self.module, self.last = encoder.module, head.module
+        self.encode = encoder.image if head.card["features"] == "projected" else encoder.backbone
+        self.register_buffer("mean", torch.tensor(encoder.mean).view(3, 1, 1))
+        self.register_buffer("std", torch.tensor(encoder.std).view(3, 1, 1))
+
+    def forward(self, pixels: Float[Tensor, "n 3 s s"]) -> Float[Tensor, "n k"]:
+        """Normalise, encode, classify."""
+        assert self.encode is not None  # a head on backbone features was made from them
+        features = self.encode((pixels - self.get_buffer("mean")) / self.get_buffer("std"))
+        probabilities: Tensor = self.last(features.float()).softmax(dim=1)
+        return probabilities
+
+
+def export_onnx(head: Head, path: Path) -> float:
+    """Write ``pixels [n, 3, s, s]`` in 0 to 1 to ``probabilities [n, k]``, for any n.
+
+    Images have to be scaled to the encoder's side beforehand, as `gate_runner.benchmarks.pictures` does it: the shorter
+    side scaled, the middle cut out. Class names are in the file's metadata as ``classes``.
+
+    Args:
+        head: to be written, with its encoder.
+        path: of the file.
+
+    Returns:
+        The largest difference of a probability from torch's, on noise.
+
+    Raises:
+        MissingCapabilityError: onnx, onnxscript or onnxruntime is missing; names the extra.
+        EncoderError: the encoder cannot be written as ONNX, or what was written gives other probabilities.
+    """
+    try:
+        import onnx
+        import onnxruntime
+        import onnxscript  # noqa: F401 - torch's exporter asks for it by name
+    except ImportError as error:
+        raise MissingCapabilityError(f"{error.name} is missing: pip install 'gate-runner[onnx]'") from error
+    side = head.encoder.image_size
+    whole = _Whole(head).eval().cpu()
+    pixels = torch.rand(3, 3, side, side, generator=torch.Generator().manual_seed(0))
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    try:
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the exporter's, about its own future
+            expected = whole(pixels)
+            torch.onnx.export(
+                whole,
+                (pixels,),
+                str(path),
+                input_names=["pixels"],
+                output_names=["probabilities"],
+                dynamic_shapes={"pixels": {0: torch.export.Dim("n", min=1)}},
+                dynamo=True,
+                external_data=False,
+                verbose=False,
+            )
+    except Exception as error:
+        path.unlink(missing_ok=True)
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise EncoderError(f"encoder {head.encoder.spec!r} cannot be written as ONNX: {reason:.200}") from error
+    model = onnx.load(str(path))
+    model.metadata_props.add(key="classes", value=json.dumps(list(head.classes)))
+    onnx.save(model, str(path))
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    worst = 0.0
+    for count in (3, 1):
+        (found,) = session.run(None, {"pixels": pixels[:count].numpy()})
+        worst = max(worst, float((torch.from_numpy(found) - expected[:count]).abs().max()))
+    if not worst < _AGREES:
+        path.unlink()
+        raise EncoderError(f"{path} gave probabilities that differ by {worst:.2g} from torch's; it was removed")
+    return worst

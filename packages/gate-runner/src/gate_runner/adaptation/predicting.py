@@ -1,0 +1,131 @@
+"""A head over files, a batch at a time; while one batch is encoded, the next is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+import torch
+
+from gate_runner.adaptation.saved import Prediction
+from gate_runner.benchmarks.pictures import Pictures
+from gate_runner.errors import DataError
+from gate_runner.readers.folders import PICTURES
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from gate_runner.adaptation.saved import Head
+    from gate_runner.tasks.job import Progress
+
+
+def predictions(
+    head: Head, files: Sequence[str], top: int, batch_size: int, progress: Progress | None
+) -> Iterator[Prediction]:
+    """See `Head.predict`."""
+    starts = range(0, len(files), batch_size)
+    side = head.encoder.image_size
+    with ThreadPoolExecutor(1) as reader:
+        batches = [files[start : start + batch_size] for start in starts]
+        waiting = reader.submit(_read, batches[0], side) if batches else None
+        for place, batch in enumerate(batches):
+            assert waiting is not None
+            images, errors = waiting.result()
+            if place + 1 < len(batches):
+                waiting = reader.submit(_read, batches[place + 1], side)
+            yield from _of_batch(head, batch, images, errors, top)
+            if progress is not None:
+                progress("predict", min((place + 1) * batch_size, len(files)), len(files))
+
+
+def image_files(given: Iterable[Path]) -> list[str]:
+    """Files as they are, and all images below folders, in sorted order.
+
+    Args:
+        given: files or folders.
+
+    Returns:
+        Paths.
+
+    Raises:
+        DataError: one that is not there, or a folder without an image; the message names it.
+    """
+    found: list[str] = []
+    for path in given:
+        if path.is_dir():
+            inside = sorted(str(file) for file in path.rglob("*") if file.suffix.lower() in PICTURES)
+            if not inside:
+                raise DataError(f"{path} holds no {' '.join(PICTURES)} file")
+            found += inside
+        elif path.is_file():
+            found.append(str(path))
+        else:
+            raise DataError(f"{path} is not there")
+    return found
+
+
+def write_csv(predicted: Iterable[Prediction], top: int, file: TextIO) -> int:
+    """A row per file: its classes and probabilities, the best first. Returns how many could not be read."""
+    import csv
+
+    from gate_runner.reports.tables import inert
+
+    writer = csv.writer(file, lineterminator="\n")
+    numbers = range(1, top + 1)
+    writer.writerow(["file", *(name for n in numbers for name in (f"class{n}", f"probability{n}")), "error"])
+    failed = 0
+    for one in predicted:
+        pairs = [value for pair in zip(one.classes, one.probabilities, strict=True) for value in pair]
+        shown = [inert(value) if isinstance(value, str) else f"{value:.6f}" for value in pairs]
+        writer.writerow([inert(one.file), *shown, *([""] * (2 * top - len(shown))), one.error])
+        failed += bool(one.error)
+    return failed
+
+
+def write_json_lines(predicted: Iterable[Prediction], file: TextIO) -> int:
+    """A JSON object per line. Returns how many could not be read."""
+    import json
+
+    failed = 0
+    for one in predicted:
+        said = {"file": one.file, "error": one.error} if one.error else {
+            "file": one.file,
+            "classes": list(one.classes),
+            "probabilities": [round(value, 6) for value in one.probabilities],
+        }  # fmt: skip
+        file.write(json.dumps(said, ensure_ascii=False) + "\n")
+        failed += bool(one.error)
+    return failed
+
+
+def _read(files: Sequence[str], side: int) -> tuple[dict[int, Tensor], dict[int, str]]:
+    """Pixels by place, and why the others have none."""
+    try:
+        return dict(enumerate(Pictures.of(list(files), side)[:])), {}
+    except DataError:
+        pass
+    images: dict[int, Tensor] = {}
+    errors: dict[int, str] = {}
+    for place, file in enumerate(files):
+        try:
+            images[place] = Pictures.of([file], side)[:][0]
+        except DataError as error:
+            errors[place] = str(error)
+    return images, errors
+
+
+def _of_batch(
+    head: Head, files: Sequence[str], images: dict[int, Tensor], errors: dict[int, str], top: int
+) -> Iterator[Prediction]:
+    best = None
+    if images:
+        best = head.scores(torch.stack(list(images.values()))).softmax(dim=1).cpu().topk(top)
+    row = {place: number for number, place in enumerate(images)}
+    for place, file in enumerate(files):
+        if place in errors or best is None:
+            yield Prediction(file, error=errors[place])
+            continue
+        classes = tuple(head.classes[index] for index in best.indices[row[place]].tolist())
+        yield Prediction(file, classes, tuple(best.values[row[place]].tolist()))

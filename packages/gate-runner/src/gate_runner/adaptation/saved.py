@@ -1,0 +1,234 @@
+"""A head in a folder: weights as safetensors, and a card that says what it is, what it scored and what it needs."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gate_runner.__about__ import __version__
+from gate_runner.adaptation.kept import Kept, head_form, head_from
+from gate_runner.errors import DataError, EncoderError, StorageError, UsageError
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+    from torch import Tensor, nn
+
+    from gate_runner.adaptation.adapted import Adapted
+    from gate_runner.encoders.encoder import Encoder
+    from gate_runner.tasks.job import Progress
+
+SCHEMA = "gate-runner/head/1"
+"""Of the card; changes whenever one of its fields does."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a head says of one image.
+
+    Args:
+        file: the image.
+        classes: the most probable, first the best.
+        probabilities: of these; over all classes they sum to 1.
+        error: why the image could not be read; the others are then empty.
+    """
+
+    file: str
+    classes: tuple[str, ...] = ()
+    probabilities: tuple[float, ...] = ()
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Head:
+    """An encoder and a head that were adapted together, ready to be used.
+
+    Args:
+        encoder: on its device.
+        module: features to scores.
+        card: what was kept about them.
+    """
+
+    encoder: Encoder
+    module: nn.Module
+    card: dict[str, Any]
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes, in the order of the scores."""
+        return tuple(self.card["classes"])
+
+    def scores(self, images: Tensor) -> Float[Tensor, "n k"]:
+        """Scores of images ``[n, 3, h, w]``, ``uint8`` or floats in 0 to 1, of any one size."""
+        encode = self.encoder.encode_backbone if self.card["features"] == "backbone" else self.encoder.encode_image
+        import torch
+
+        with torch.inference_mode():
+            found: Tensor = self.module(encode(images))
+        return found
+
+    def predict(
+        self, files: Iterable[str | Path], *, top: int = 1, batch_size: int = 64, progress: Progress | None = None
+    ) -> Iterator[Prediction]:
+        """Classes and probabilities of image files, in order; a file that cannot be read has an error instead.
+
+        Args:
+            files: of any number; one batch of them is in memory at a time.
+            top: classes to give for each, at least 1.
+            batch_size: images at a time.
+            progress: told how many are done.
+
+        Yields:
+            A prediction per file.
+
+        Raises:
+            UsageError: a number below 1.
+        """
+        from gate_runner.adaptation.predicting import predictions
+
+        if top < 1 or batch_size < 1:
+            raise UsageError(f"top and batch_size must be at least 1, not {top} and {batch_size}")
+        return predictions(self, [str(file) for file in files], min(top, len(self.classes)), batch_size, progress)
+
+
+def save_head(found: Adapted, encoder: Encoder, folder: Path) -> Path:
+    """Keep what adapting left behind.
+
+    Args:
+        found: of a method, with what it leaves behind.
+        encoder: that it was adapted on.
+        folder: to be made; one that holds a head already is written anew.
+
+    Returns:
+        The folder: ``head.safetensors``, ``card.json`` and, where the encoder was trained, ``encoder.safetensors``.
+
+    Raises:
+        UsageError: there is nothing to keep, or the folder holds something else.
+        StorageError: it cannot be written.
+    """
+    from safetensors.torch import save_file
+
+    kept = found.kept
+    if kept is None:
+        raise UsageError(f"{found.method} leaves no head to keep")
+    if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / "card.json").is_file())):
+        raise UsageError(f"{folder} holds something else than a head; name a new folder")
+    card = _card(found, kept, encoder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        save_file(_plain(kept.head.state_dict()), folder / "head.safetensors")
+        if kept.encoder is not None:
+            save_file(_plain(kept.encoder), folder / "encoder.safetensors")
+        beside = folder / f".card.{os.getpid()}"
+        beside.write_text(json.dumps(card, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        beside.replace(folder / "card.json")
+    except OSError as error:
+        raise StorageError.about(folder, error) from error
+    return folder
+
+
+def load_head(folder: Path | str, *, encoder: Encoder | None = None, device: str = "auto") -> Head:
+    """Read a head, and make the encoder that it was adapted on.
+
+    Args:
+        folder: that `save_head` wrote.
+        encoder: to use instead of making the one that the card names; its weights must be the same.
+        device: a torch device; ``"auto"`` takes the first GPU where there is one.
+
+    Returns:
+        Both, ready to predict.
+
+    Raises:
+        DataError: no head, or a damaged one; the message names the file.
+        EncoderError: an encoder with other weights; the message shows both fingerprints.
+    """
+    from gate_runner.encoders import load_encoder
+    from gate_runner.encoders.device import device_for
+
+    path = Path(folder)
+    card = _read_card(path)
+    made = load_encoder(card["encoder"]["spec"], device=device_for(device)) if encoder is None else encoder
+    expected, here = card["encoder"]["fingerprint"], made.fingerprint()
+    if expected != here:
+        raise EncoderError(
+            f"{path} was adapted on {card['encoder']['spec']} with weights {str(expected)[:16]}…, not on "
+            f"{made.spec} with weights {str(here)[:16]}…"
+        )
+    if card["part"]:
+        _take_weights(made, card["part"], path / "encoder.safetensors")
+    head = head_from(card["head"], _tensors(path / "head.safetensors"))
+    return Head(made, head.to(made.device), card)
+
+
+def _card(found: Adapted, kept: Kept, encoder: Encoder) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "gate_runner": __version__,
+        "encoder": {**encoder.describe(), **({} if kept.start is None else {"fingerprint": kept.start})},
+        "method": found.method,
+        "features": kept.features,
+        "part": kept.part,
+        "head": head_form(kept.head),
+        "classes": list(found.classes),
+        "prompts": list(kept.prompts),
+        "scores": {"metric": found.metric, "value": found.value, "low": found.low, "high": found.high},
+        "images": {"train": found.train, "test": found.test, "shared": len(found.shared)},
+        "details": json.loads(json.dumps(found.details, default=str)),
+    }
+
+
+def _read_card(folder: Path) -> dict[str, Any]:
+    path = folder / "card.json"
+    try:
+        card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if card["schema"] != SCHEMA:
+            raise DataError(f"{path}: schema is {card['schema']!r}, expected {SCHEMA!r}")
+        _ = (
+            card["encoder"]["spec"],
+            card["encoder"]["fingerprint"],
+            card["head"]["kind"],
+            card["features"],
+            card["part"],
+        )
+        if not card["classes"]:
+            raise DataError(f"{path}: no classes")
+    except OSError as error:
+        raise DataError(f"{folder} holds no head: {path}: {error.strerror or error}") from error
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{path} is not a head's card: {error!r}") from error
+    return card
+
+
+def _tensors(path: Path) -> dict[str, Tensor]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        found: dict[str, Tensor] = load_file(path)
+    except (OSError, SafetensorError, ValueError) as error:
+        raise DataError(f"{path} cannot be read: {error}") from error
+    return found
+
+
+def _take_weights(encoder: Encoder, part: str, path: Path) -> None:
+    from vision_adapters.finetune import add_lora
+
+    assert encoder.module is not None  # only what shows a module is fine-tuned
+    if part == "lora":
+        add_lora(encoder.module)
+    try:
+        encoder.module.load_state_dict(_tensors(path), strict=True)
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())
+        raise DataError(f"{path} does not fit {encoder.spec}: {reason:.200}") from error
+    encoder.to(str(encoder.device))
+
+
+def _plain(tensors: Any) -> dict[str, Tensor]:
+    """Tensors that share no memory, as safetensors asks for."""
+    return {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}

@@ -1,0 +1,117 @@
+"""An encoder and the images that it is adapted to: streamed from their files, never all in memory."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from gate_runner.adaptation.adapted import Adapted
+from gate_runner.adaptation.images import OwnImages, Samples
+from gate_runner.errors import UsageError
+
+if TYPE_CHECKING:
+    from gate_runner.adaptation.kept import Kept
+    from gate_runner.encoders.encoder import Encoder
+    from gate_runner.tasks.job import Progress
+    from vision_adapters.metrics import Score
+
+
+@dataclass
+class Work:
+    """What every method needs.
+
+    Args:
+        encoder: on its device.
+        images: to train on and to test on.
+        metric: a name of ``vision_adapters.metrics``.
+        seed: of draws and training.
+        batch_size: images at a time.
+        progress: told how far it is.
+    """
+
+    encoder: Encoder
+    images: OwnImages
+    metric: str
+    seed: int
+    batch_size: int
+    progress: Progress
+    seen: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def features(self, samples: Samples, name: str, *, before: bool = False) -> Float[Tensor, "n d"]:
+        """Pooled features, each image read and encoded once.
+
+        Args:
+            samples: of a split.
+            name: of the split.
+            before: those before the projection into the texts' space.
+        """
+        encode = self.encoder.encode_backbone if before else self.encoder.encode_image
+        return self._streamed(samples, name, lambda batch: encode(batch).cpu())
+
+    def predictions(self, module: torch.nn.Module, samples: Samples, name: str) -> Tensor:
+        """What a module from images gives."""
+        with torch.no_grad():
+            return self._streamed(samples, name, lambda batch: module(batch).cpu())
+
+    def class_embeddings(self, template: str) -> Float[Tensor, "k d"]:
+        """One text embedding per class.
+
+        Raises:
+            UsageError: the template has no place for the name.
+        """
+        return self.encoder.encode_text(self.prompts(template)).clone()
+
+    def prompts(self, template: str) -> list[str]:
+        """The text of each class.
+
+        Raises:
+            UsageError: the template has no place for the name.
+        """
+        if "{}" not in template:
+            raise UsageError(f"template {template!r} has no {{}} for the class name")
+        return [template.format(name.replace("_", " ")) for name in self.images.names]
+
+    def adapted(self, method: str, score: Score, details: Mapping[str, Any], train: int, kept: Kept) -> Adapted:
+        """The result, with what both splits were seen to share."""
+        images = self.images
+        found = Adapted(method, score.metric, score.value, score.low, score.high, train, len(images.test), images.names)
+        shared = self._shared()
+        return Adapted(
+            **{**vars(found), "details": dict(details), "skipped": images.skipped, "shared": shared, "kept": kept}
+        )
+
+    def _streamed(self, samples: Samples, name: str, compute: Any) -> Tensor:
+        pictures, seen = samples.pictures(self.encoder.image_size), self.seen.setdefault(name, {})
+        parts = []
+        for start in range(0, len(samples), self.batch_size):
+            batch = pictures[start : start + self.batch_size]
+            for file, image in zip(samples.files[start : start + self.batch_size], batch, strict=True):
+                seen.setdefault(hashlib.blake2b(image.numpy().tobytes(), digest_size=16).hexdigest(), file)
+            parts.append(compute(batch))
+            self.progress(f"encode {name}", min(start + self.batch_size, len(samples)), len(samples))
+        return torch.cat(parts)
+
+    def _shared(self) -> tuple[tuple[str, str], ...]:
+        """Test images that are training images, too: by pixels where both were seen, else by their files' bytes."""
+        train, test = self.seen.get("train", {}), self.seen.get("test", {})
+        found = {test[key]: train[key] for key in test.keys() & train.keys()}
+        if len(train) < len(self.images.train):
+            files = {file_digest(file): file for file in self.images.train.files}
+            for file in self.images.test.files:
+                same = files.get(file_digest(file))
+                if same is not None:
+                    found.setdefault(file, same)
+        return tuple(sorted(found.items()))
+
+
+def file_digest(file: str) -> str:
+    """Of a file's bytes."""
+    with Path(file).open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()

@@ -1,0 +1,47 @@
+"""The New Yorker's caption contest: which of five captions is the cartoon's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gate_runner.benchmarks.original_files import Parts, Sample, from_lists
+from gate_runner.errors import DataError
+from gate_runner.readers import by_stem, records
+
+_EXPECTED = "nycc/tasks/contest_matching_split=0_cleaned.json and all_contest_images/ (or .zip)"
+_TASKS = ("tasks/contest_matching_split=0_cleaned.json", "contest_matching_split=0_cleaned.json")
+CHOICES = 5
+
+
+def find(root: Path) -> Path:
+    """The file of the matching task."""
+    for folder in (root / "nycc", root / "newyorker", root):
+        for name in _TASKS:
+            if (folder / name).is_file():
+                return folder / name
+    raise DataError(f"{root} does not hold its files ({_EXPECTED})")
+
+
+def parts(path: Path) -> Parts:
+    """The official split by contest."""
+    folder = path.parent.parent if path.parent.name == "tasks" else path.parent
+    pictures = by_stem(folder / name for name in ("all_contest_images", "all_contest_images.zip", "images"))
+    lists = []
+    for split in ("train", "val", "test"):
+        found = []
+        for row in records(path, split):
+            contest = row.text("contest_number")
+            if contest not in pictures:
+                raise DataError(f"{row.where} of {split}: {contest}.jpeg is not there")
+            choices = row.values.get("choices")
+            captions = [one.get("clean_caption") for one in choices] if isinstance(choices, list) else []
+            if len(captions) != CHOICES or not all(isinstance(one, str) and one.strip() for one in captions):
+                raise row.error("choices", f"{CHOICES} captions with a 'clean_caption'")
+            right = row.integer("correct_idx", 0, CHOICES - 1)
+            found.append(Sample(pictures[contest], right, tuple(str(one) for one in captions), contest))
+        lists.append(found)
+    names = tuple(f"caption {letter}" for letter in "ABCDE")
+    return Parts(lists[0], lists[2], lists[1], names, "not what the paper calls NYCC: its rows are Flickr30k's")
+
+
+ORIGINALS = from_lists(_EXPECTED, find, parts, fit="whole")

@@ -1,0 +1,180 @@
+"""``gate-runner eqben score SUITE``: compositional suites from their original files, and retrieval galleries."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from eqben_builder.progress import Progress
+    from eqben_builder.scoring import DualEncoder
+    from eqben_builder.suites import SuiteData, SuiteLine, SuiteTable
+
+GALLERIES = ("coco", "flickr30k")
+ALL = "compositional"
+
+
+def is_suite(name: str) -> bool:
+    """Whether this names a suite, a gallery, or all of them, rather than a path."""
+    from eqben_builder.suites import SUITES
+
+    return not Path(name).exists() and name in (*SUITES, *GALLERIES, ALL, f"micro/{ALL}")
+
+
+def score_suites(
+    name: str,
+    encoders: list[str],
+    *,
+    data_root: Path | None,
+    language_model: str | None,
+    limit: int | None,
+    page: Path | None,
+    batch_size: int,
+    device: str,
+    seed: int,
+) -> None:
+    """Score one suite, or all that are there, with each encoder, and print every subset and average."""
+    from eqben_builder.pages import write_suites_page
+    from eqben_builder.suites import suite_table
+    from gate_runner.commands.eqben.own import own_model
+    from gate_runner.commands.eqben.pictures import Cropping
+    from gate_runner.encoders import load_encoder
+
+    suites = _read(name, data_root, limit)
+    scorers = {} if language_model is None else {language_model: own_model(language_model)}
+    tables: dict[str, list[SuiteTable]] = {}
+    for spec in encoders:
+        encoder = Cropping(load_encoder(spec, device=device))
+        for data in suites:
+            found = _similar(data, encoder, batch_size)
+            table = suite_table(data, found, scorers=scorers, seed=seed)
+            tables.setdefault(spec, []).append(table)
+            _show(table, spec, data.suite.title)
+        for gallery in _galleries(name, data_root):
+            _show_gallery(gallery, encoder, spec, batch_size, seed)
+    if page is not None and tables:
+        typer.echo(f"page {write_suites_page(tables, page)}")
+
+
+def _read(name: str, root: Path | None, limit: int | None) -> list[SuiteData]:
+    from eqben_builder.suites import SUITES, micro_suite, read_suite
+    from gate_runner.errors import DataError
+
+    if name == f"micro/{ALL}":
+        return [micro_suite(pairs=max(1, (limit or 900) // 15))]
+    if name in GALLERIES:
+        return []
+    if root is None:
+        raise DataError(f"{name} reads original files: give --data-root ({_expected(name)})")
+    if name != ALL:
+        return [read_suite(SUITES[name], root, limit=limit)]
+    there = [suite for suite in SUITES.values() if (root / suite.id).is_dir()]
+    absent = [suite.id for suite in SUITES.values() if suite not in there]
+    if not there:
+        raise DataError(f"{root} holds no folder of a suite: {', '.join(absent)}")
+    if absent:
+        typer.echo(f"not in {root}, and not scored: {', '.join(absent)}", err=True)
+    return [read_suite(suite, root, limit=limit) for suite in there]
+
+
+def _expected(name: str) -> str:
+    from eqben_builder.suites import SUITES
+
+    return SUITES[name].expected if name in SUITES else f"a folder for each of {', '.join(SUITES)}"
+
+
+def _galleries(name: str, root: Path | None) -> list[Any]:
+    from eqben_builder.suites import micro_gallery, read_gallery
+    from gate_runner.errors import DataError
+
+    if name == f"micro/{ALL}":
+        return [micro_gallery()]
+    if name in GALLERIES:
+        if root is None:
+            raise DataError(f"{name} reads original files: give --data-root (Karpathy's test split and its pictures)")
+        return [read_gallery(root, name)]
+    return [read_gallery(root, one) for one in GALLERIES if name == ALL and root is not None and (root / one).is_dir()]
+
+
+def _similar(data: SuiteData, encoder: DualEncoder, batch: int) -> Any:
+    from eqben_builder.suites import encode_rows, similarities
+
+    return similarities(data.rows, encode_rows(data.rows, encoder, batch=batch, progress=_progress(data.suite.title)))
+
+
+def _progress(title: str) -> Progress:
+    """A line that is written over on a terminal, and nothing elsewhere."""
+    terminal = sys.stderr.isatty()
+
+    def show(phase: str, done: int, total: int) -> None:
+        if terminal:
+            typer.echo(f"\r{title}: {phase} {done:,}/{total:,} ", err=True, nl=phase == "captions" and done == total)
+
+    return show
+
+
+def _show(table: SuiteTable, spec: str, title: str) -> None:
+    from eqben_builder.pages.suites import table_lines
+
+    typer.echo(f"{title}, {spec}")
+    for note in table.notes:
+        typer.echo(f"  note: {note}")
+    head = f"  {'':<34}{'measure':<11}{'n':>7}  {'score':<22}{'chance':>7}  {'blind':<18}{'better, p':<17}published"
+    typer.echo(head)
+    for line in table_lines(table):
+        typer.echo(f"  {_said(line, spec)}".rstrip())
+
+
+def _said(line: SuiteLine, spec: str) -> str:
+    from eqben_builder.pages.suites import published_of
+
+    one = 1 if line.measure == "mean rank" else 100
+    score = f"{one * line.score.value:.1f} ({one * line.score.low:.1f}, {one * line.score.high:.1f})"
+    blind = max(line.blind.items(), key=lambda item: item[1].value, default=None)
+    seen = "" if blind is None else f"{100 * blind[1].value:.1f} {blind[0]}"
+    better = "" if line.better is None else f"{100 * line.better.value:+.1f}, {line.better.p:.3f}"
+    shown = published_of(line, spec)
+    other = "" if shown is None else f"{100 * shown[1]:.1f} {shown[0]}"
+    ties = f"; with ties as the authors have them {100 * line.authors:.1f}" if line.authors is not None else ""
+    count = f"{line.questions:,}" if line.questions else "average"
+    head = f"{line.name:<34}{line.measure:<11}{count:>7}  {score:<22}{one * line.score.chance:>7.1f}"
+    return f"{head}  {seen:<18}{better:<17}{other}{ties}"
+
+
+def _show_gallery(gallery: Any, encoder: DualEncoder, spec: str, batch: int, seed: int) -> None:
+    import numpy as np
+
+    from eqben_builder.suites import published_scores, retrieval_scores
+
+    pictures = [
+        np.asarray(encoder.encode_image([one.load() for one in gallery.images[at : at + batch]]))
+        for at in range(0, len(gallery.images), batch)
+    ]
+    captions = [
+        np.asarray(encoder.encode_text(list(gallery.captions[at : at + batch])))
+        for at in range(0, len(gallery.captions), batch)
+    ]
+    images, texts = np.concatenate(pictures), np.concatenate(captions)
+    typer.echo(f"{gallery.name}, {spec}: {len(images):,} pictures, {len(texts):,} captions")
+    for note in gallery.notes:
+        typer.echo(f"  note: {note}")
+    for name, right in gallery.positives.items():
+        for direction, found in (
+            ("image to text", retrieval_scores(images, texts, right.captions_of, seed=seed)),
+            ("text to image", retrieval_scores(texts, images, right.images_of, seed=seed)),
+        ):
+            values: Mapping[str, Any] = {f"R@{k}": share for k, share in found.recall.items()}
+            values = {**values, "R-precision": found.r_precision, "mAP@R": found.map_at_r}
+            for measure, share in values.items():
+                known = published_scores(gallery.name, direction, measure) if name == "original" else {}
+                match = next(
+                    (item for item in known.items() if spec.endswith(item[0])), next(iter(known.items()), None)
+                )
+                other = "" if match is None else f"  {100 * match[1]:.1f} {match[0]}"
+                score = f"{100 * share.value:.1f} ({100 * share.low:.1f}, {100 * share.high:.1f})"
+                line = f"  {name:<10}{direction:<15}{measure:<12}{score:<22}chance {100 * share.chance:.1f}{other}"
+                typer.echo(line.rstrip())

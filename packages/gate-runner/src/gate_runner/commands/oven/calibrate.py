@@ -1,0 +1,41 @@
+"""``gate-runner oven calibrate``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gate_runner.commands.oven.options import Folder
+
+CALIBRATION = "calibration.json"
+
+
+def calibrate(
+    labelled: Annotated[Path, typer.Argument(help="JSONL: name, and entity_id or null where it is not in here.")],
+    kb: Folder,
+    precision: Annotated[float, typer.Option(help="Wanted share of right answers among those that are given.")] = 0.95,
+    seed: Annotated[int, typer.Option(help="Of the two halves.")] = 0,
+) -> None:
+    """Learn from labelled names when to say that an entity is not in here, for `link --refuse`."""
+    from gate_runner.errors import UsageError
+    from oven_retrieval.readers import json_objects
+    from oven_retrieval.refusal import calibrate_names
+    from oven_retrieval.workspace import open_workspace
+
+    names: list[str] = []
+    ids: list[str | None] = []
+    for number, record in json_objects(labelled):
+        name, entity = record.get("name"), record.get("entity_id")
+        if not isinstance(name, str) or not (entity is None or isinstance(entity, str)):
+            raise UsageError(
+                f"{labelled}:{number}: expected a name and an entity_id (a text or null), got {record!r:.80}"
+            )
+        names.append(name)
+        ids.append(entity)
+    model, report = calibrate_names(open_workspace(kb), names, ids, precision, seed=seed)
+    model.write(kb / CALIBRATION)
+    there = "" if report.auroc != report.auroc else f", AUROC {report.auroc:.3f} for being in here"
+    answered = f"{report.coverage:.1%} answered, {report.precision:.1%} of these right"
+    typer.echo(f"on {report.queries:,} other names: {answered}{there}")

@@ -1,0 +1,58 @@
+"""``gate-runner power``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from gate_runner.comparison import PowerReport
+
+
+def power(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN [RUN]", help="One run folder, or two on the same data.")],
+    difference: Annotated[float, typer.Option(help="To be seen, in points: hundredths of the metric's unit.")] = 1.0,
+    alpha: Annotated[float, typer.Option(help="Level of the two-sided paired test.")] = 0.05,
+    wanted: Annotated[float, typer.Option("--power", help="Probability to see it.")] = 0.8,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Say how many test samples, seeds or benchmarks it takes to see a difference."""
+    from gate_runner.comparison import power_of
+    from gate_runner.errors import UsageError
+    from gate_runner.runs.stored import read_runs
+
+    if len(runs) > 2:
+        raise UsageError(f"{len(runs)} runs given; expected one, or two")
+    found = power_of(*read_runs(runs), difference=difference / 100, alpha=alpha, wanted=wanted)
+    if json:
+        import json as standard
+        from dataclasses import asdict
+
+        typer.echo(standard.dumps(asdict(found), indent=2, allow_nan=False))
+        return
+    for line in _lines(found):
+        typer.echo(line)
+
+
+def _lines(found: PowerReport) -> list[str]:
+    """A block of three lines per benchmark: readable at any width."""
+    points, wanted = 100 * found.difference, f"{found.wanted:.0%}"
+    lines = []
+    for one in found.benchmarks:
+        has = f"{one.samples} samples, {one.seeds} seed{'s' * (one.seeds > 1)}"
+        lines += [
+            f"{one.name} ({one.metric}; {has}{'' if one.paired else '; against an unrelated model'})",
+            f"  now: {one.power:.0%} to see {points:g} points; {wanted} to see {100 * one.smallest:.2g}",
+            f"  {points:g} points with {wanted}: {one.samples_needed} samples{_seeds(one.seeds_needed)}",
+        ]
+    if found.benchmarks_needed is not None:
+        lines.append(f"mean over benchmarks, {points:g} points with {wanted}: {found.benchmarks_needed} benchmarks")
+    return lines + [f"left out: {reason}" for reason in found.left_out]
+
+
+def _seeds(needed: int | None) -> str:
+    if needed is None:
+        return ""
+    return "; with today's samples, no number of seeds" if needed == 0 else f"; or today's, with {needed} seeds"

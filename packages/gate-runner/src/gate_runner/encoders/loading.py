@@ -1,0 +1,68 @@
+"""From a spec string to an encoder."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING
+
+from gate_runner.encoders.spec import ENTRY_POINTS, EncoderSpec, parse_spec
+
+if TYPE_CHECKING:
+    from gate_runner.encoders.encoder import Encoder
+
+
+def load_encoder(text: str, *, device: str = "cpu") -> Encoder:
+    """Make an encoder from a spec string, and check what it gives on two small images before anything else runs.
+
+    Args:
+        text: the spec string, see `parse_spec`.
+        device: a torch device, e.g. ``"cpu"`` or ``"cuda:0"``.
+
+    Returns:
+        The encoder, frozen and in evaluation mode.
+
+    Raises:
+        UsageError: the spec is wrong; the message shows the nearest.
+        EncoderError: weights are missing or do not fit, or the features have a wrong shape, NaN or infinity.
+
+    Example:
+        >>> load_encoder("micro-clip/random").image_size
+        64
+    """
+    spec = parse_spec(text)
+    encoder = _made(spec)
+    from gate_runner.encoders.probe import probe
+
+    encoder.to(device)
+    probe(encoder)
+    return encoder
+
+
+def _made(spec: EncoderSpec) -> Encoder:
+    """By the loader of the spec's source, whose module is imported only now."""
+    if spec.source == "micro-clip":
+        from gate_runner.encoders import micro
+
+        return micro.load(spec)
+    if spec.source == "open_clip":
+        from gate_runner.encoders import open_clip_models
+
+        return open_clip_models.load(spec)
+    if spec.source == "timm":
+        from gate_runner.encoders import timm_models
+
+        return timm_models.load(spec)
+    if spec.source == "lite":
+        from gate_runner.encoders import lite
+
+        return lite.load(spec)
+    if spec.source == "hf":
+        from gate_runner.encoders import hugging_face
+
+        return hugging_face.load(spec)
+    from gate_runner.encoders import own
+
+    if spec.source == "module":
+        return own.load(spec)
+    (point,) = entry_points(group=ENTRY_POINTS, name=spec.source)
+    return own.adopt(point.load()(spec.name), spec.text)

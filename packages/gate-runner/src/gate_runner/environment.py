@@ -1,0 +1,148 @@
+"""What is installed here and on what it runs, for people who report a problem."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, distribution, entry_points, version
+from typing import Any
+
+from packaging.requirements import Requirement
+
+PACKAGES = (
+    "gate-runner",
+    "eqsim",
+    "knowledge-prompts",
+    "vision-adapters",
+    "eqben-builder",
+    "oven-retrieval",
+    "eevee-search",
+)
+"""Our own distributions."""
+
+_GROUPS = ("gate_runner.encoders", "gate_runner.benchmarks", "gate_runner.tasks", "gate_runner.executors")
+
+
+def environment() -> dict[str, Any]:
+    """Versions, hardware, extras and plug-ins.
+
+    An extra counts as there when all that it requires on this system can be found; nothing is imported but torch, where
+    it is installed, to ask for GPUs. No paths, host names or users are in it.
+
+    Returns:
+        JSON-ready values.
+
+    Example:
+        >>> found = environment()
+        >>> list(found["packages"])[0], sorted(found)
+        ('gate-runner', ['extras', 'hardware', 'packages', 'plug-ins', 'programs', 'requirements', 'system'])
+    """
+    packages = {name: _version(name) for name in PACKAGES}
+    return {
+        "packages": packages,
+        "system": {
+            "python": platform.python_version(),
+            "implementation": platform.python_implementation(),
+            "system": f"{platform.system()} {platform.release()}",
+            "machine": platform.machine(),
+            "in a virtual environment": sys.prefix != sys.base_prefix,
+        },
+        "hardware": _hardware(),
+        "requirements": _requirements(packages),
+        "extras": {name: _extras(name) for name, there in packages.items() if there is not None},
+        "programs": {name: shutil.which(name) is not None for name in ("blender", "chromium", "sbatch", "git")},
+        "plug-ins": _plugins(),
+    }
+
+
+def described(found: Mapping[str, Any]) -> Iterator[str]:
+    """The same as lines.
+
+    Example:
+        >>> list(described({"packages": {"gate-runner": "1.0", "eqsim": None}, "programs": {"git": True}}))
+        ['packages: gate-runner 1.0, eqsim not installed', 'programs: git yes']
+    """
+    for title, values in found.items():
+        if title == "extras":
+            for name, extras in values.items():
+                said = [
+                    f"{extra} {'lacks ' + ', '.join(lacking) if lacking else 'yes'}"
+                    for extra, lacking in extras.items()
+                ]
+                if said:
+                    yield f"extras of {name}: {'; '.join(said)}"
+        elif isinstance(values, Mapping):
+            yield f"{title}: {', '.join(f'{name} {_said(value)}' for name, value in values.items())}"
+        else:
+            yield f"{title}: {', '.join(values) or 'none'}"
+
+
+def _said(value: Any) -> str:
+    if value is None:
+        return "not installed"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(map(str, value)) or "none" if isinstance(value, list) else str(value)
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _hardware() -> dict[str, Any]:
+    from gate_runner.runs.circumstances import processor
+
+    found: dict[str, Any] = {"processor": processor(), "cores": _cores(), "memory GB": _memory()}
+    try:
+        import torch
+    except ImportError:
+        return found
+    found["threads"] = torch.get_num_threads()
+    found["CUDA"] = torch.version.cuda or "none"
+    found["GPUs"] = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    return found
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _memory() -> float | None:
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1)
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _requirements(packages: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Versions of what our packages require without extras, each other aside."""
+    asked = {one.name for name, there in packages.items() if there is not None for one in _needed(name, "")}
+    return {name: _version(name) for name in sorted(asked - set(packages))}
+
+
+def _extras(name: str) -> dict[str, list[str]]:
+    """Extra to the names of what it lacks here."""
+    always = {one.name for one in _needed(name, "")}
+    return {
+        extra: [one.name for one in _needed(name, extra) if one.name not in always and _version(one.name) is None]
+        for extra in distribution(name).metadata.get_all("Provides-Extra") or []
+    }
+
+
+def _needed(name: str, extra: str) -> list[Requirement]:
+    """What a distribution requires on this system, with an extra."""
+    every = [Requirement(text) for text in distribution(name).requires or []]
+    return [one for one in every if one.marker is None or one.marker.evaluate({"extra": extra})]
+
+
+def _plugins() -> list[str]:
+    found = [f"{point.name} ({point.value})" for group in _GROUPS for point in entry_points(group=group)]
+    return sorted(found)

@@ -1,0 +1,9 @@
+"""A run's results in the forms that other tools and people read."""
+
+from __future__ import annotations
+
+from gate_runner.exporting.files import Exported
+from gate_runner.exporting.forms import FORMS, export
+from gate_runner.exporting.model import ModelName, model_name
+
+__all__ = ["FORMS", "Exported", "ModelName", "export", "model_name"]

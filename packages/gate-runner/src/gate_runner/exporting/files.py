@@ -1,0 +1,33 @@
+"""What an export is made of, before and after it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Files:
+    """What a form makes of a run.
+
+    Args:
+        contents: texts by path below the output folder.
+        left_out: what the form has no room for, a sentence each.
+    """
+
+    contents: Mapping[str, str]
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What an export wrote.
+
+    Args:
+        files: paths, in order.
+        left_out: what the form has no room for, a sentence each.
+    """
+
+    files: tuple[Path, ...]
+    left_out: tuple[str, ...]

@@ -1,0 +1,76 @@
+"""The forms that a run can be exported to, and the one call that writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from gate_runner.errors import StorageError, UsageError, unknown
+from gate_runner.exporting import every_eval_ever, model_card, mteb, tables
+from gate_runner.exporting.files import Exported, Files
+from gate_runner.exporting.model import ModelName, model_name
+from gate_runner.runs.stored import StoredRun
+
+
+class Form(NamedTuple):
+    """A form of results.
+
+    Args:
+        summary: what it is, in words.
+        make: from a run, its model's name and who ran it, to texts by path.
+    """
+
+    summary: str
+    make: Callable[[StoredRun, ModelName, str], Files]
+
+
+FORMS = {
+    "every-eval-ever": Form("the Every Eval Ever schema 0.3, with a line per test sample", every_eval_ever.files),
+    "model-card": Form("a README with Hugging Face's model-index, and .eval_results YAML", model_card.files),
+    "mteb": Form("a folder of MTEB's result files", mteb.files),
+    "csv": Form("one row per benchmark, seed and metric", tables.files),
+}
+"""Forms by the name that ``--to`` takes."""
+
+
+def export(
+    run: StoredRun, form: str, output: Path, *, model: str | None = None, organization: str = "independent"
+) -> Exported:
+    """Write a run's results for other tools.
+
+    Args:
+        run: as `gate_runner.runs.stored.read_run` gives it.
+        form: one of `FORMS`.
+        output: a folder; files of an earlier export are written again, with the same bytes for the same run.
+        model: ``DEVELOPER/NAME``; derived from the encoder's spec by default.
+        organization: who ran the evaluation, for forms that ask for it.
+
+    Returns:
+        The files, and what the form has no room for.
+
+    Raises:
+        UsageError: an unknown form (shows the nearest), no finished result, or a model id that is not one.
+        StorageError: the folder cannot be written.
+
+    Example:
+        >>> sorted(FORMS)
+        ['csv', 'every-eval-ever', 'model-card', 'mteb']
+    """
+    if form not in FORMS:
+        raise unknown("export form", form, list(FORMS))
+    failed = [f"{result.name} seed {result.seed}" for result in run.results if result.status != "ok"]
+    if len(failed) == len(run.results):
+        raise UsageError(f"{run.path} holds no finished result to export")
+    made = FORMS[form].make(run, model_name(run, model), organization)
+    written = []
+    for path, text in made.contents.items():
+        target = output / path
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise StorageError.about(target, error) from error
+        written.append(target)
+    left_out = [*made.left_out, *([f"without a score, since they failed: {', '.join(failed)}"] if failed else [])]
+    return Exported(tuple(written), tuple(left_out))

@@ -1,0 +1,31 @@
+"""What is named by ``module:name`` and imported when it is first needed, so that listings do not wait for torch."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+
+def named(where: Any) -> Any:
+    """What ``"module:name"`` names; anything that is no text is given back as it is.
+
+    Args:
+        where: ``"package.module:name"``, or the thing itself.
+
+    Returns:
+        The thing.
+
+    Raises:
+        ImportError: there is no such module, or no such name in it; the message shows both.
+
+    Example:
+        >>> named("math:sqrt")(9.0), named(len)([1, 2])
+        (3.0, 2)
+    """
+    if not isinstance(where, str):
+        return where
+    module, _, name = where.partition(":")
+    found = importlib.import_module(module)
+    if not name or not hasattr(found, name):
+        raise ImportError(f"{where!r}: module {module!r} has no {name!r}")
+    return getattr(found, name)

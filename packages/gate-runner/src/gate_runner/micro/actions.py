@@ -1,0 +1,123 @@
+"""Three kinds of actions: one thing that moves, things that move in a scene of their own, and two that meet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from eqben_builder.micro import COLOURS, SHAPES, Item, Scene, render
+from gate_runner.benchmarks.benchmark import DataRequest
+from gate_runner.benchmarks.data import Data
+from gate_runner.micro.making import SIDE, Made, data_of
+
+FRAMES = 8
+_TIME = np.linspace(0, 1, FRAMES)
+
+Track = Callable[[np.ndarray], np.ndarray]
+"""Time from 0 to 1 to places ``[f, 2]`` around the origin."""
+
+_MOVES: dict[str, Track] = {
+    "to the right": lambda t: np.stack([0.6 * (t - 0.5), 0 * t], axis=1),
+    "to the left": lambda t: np.stack([0.6 * (0.5 - t), 0 * t], axis=1),
+    "up": lambda t: np.stack([0 * t, 0.6 * (0.5 - t)], axis=1),
+    "down": lambda t: np.stack([0 * t, 0.6 * (t - 0.5)], axis=1),
+    "bouncing": lambda t: np.stack([0.5 * (t - 0.5), 0.2 - 0.4 * np.abs(np.sin(2 * np.pi * t))], axis=1),
+    "circling": lambda t: 0.22 * np.stack([np.cos(2 * np.pi * t), np.sin(2 * np.pi * t)], axis=1),
+    "shaking": lambda t: np.stack([0.12 * np.sign(np.sin(7 * np.pi * t + 0.1)), 0 * t], axis=1),
+    "still": lambda t: np.zeros((len(t), 2)),
+}
+_SIZES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "growing": lambda t: 0.07 + 0.14 * t,
+    "shrinking": lambda t: 0.21 - 0.14 * t,
+}
+_MEETINGS: dict[str, tuple[Track, Track]] = {
+    "approaching": (
+        lambda t: np.stack([-0.33 + 0.22 * t, 0 * t], axis=1),
+        lambda t: np.stack([0.33 - 0.22 * t, 0 * t], axis=1),
+    ),
+    "parting": (
+        lambda t: np.stack([-0.11 - 0.22 * t, 0 * t], axis=1),
+        lambda t: np.stack([0.11 + 0.22 * t, 0 * t], axis=1),
+    ),
+    "changing places": (
+        lambda t: np.stack([-0.25 + 0.5 * t, 0.12 * np.sin(np.pi * t)], axis=1),
+        lambda t: np.stack([0.25 - 0.5 * t, -0.12 * np.sin(np.pi * t)], axis=1),
+    ),
+    "following": (
+        lambda t: np.stack([-0.35 + 0.4 * t, 0 * t], axis=1),
+        lambda t: np.stack([-0.1 + 0.4 * t, 0 * t], axis=1),
+    ),
+    "passing above": (
+        lambda t: np.stack([-0.3 + 0.6 * t, 0 * t - 0.2], axis=1),
+        lambda t: np.stack([0 * t, 0 * t + 0.15], axis=1),
+    ),
+    "orbiting": (
+        lambda t: 0.28 * np.stack([np.cos(2 * np.pi * t), np.sin(2 * np.pi * t)], axis=1),
+        lambda t: np.zeros((len(t), 2)),
+    ),
+}
+
+
+def _thing(rng: np.random.Generator, path: np.ndarray, sizes: np.ndarray) -> list[Item]:
+    shape, colour = str(rng.choice(SHAPES)), str(rng.choice(COLOURS))
+    places = np.clip(path, 0.02, 0.98)
+    return [
+        Item(shape, colour, "small", "plain", float(x), float(y), float(radius))
+        for (x, y), radius in zip(places, sizes, strict=True)
+    ]
+
+
+def _clip(tracks: list[list[Item]], ground: tuple[float, float, float]) -> np.ndarray:
+    return render([Scene(tuple(track[frame] for track in tracks), ground) for frame in range(FRAMES)], SIDE).images
+
+
+def _ground(rng: np.random.Generator) -> tuple[float, float, float]:
+    red, green, blue = (float(value) for value in rng.uniform(0.08, 0.3, 3))
+    return red, green, blue
+
+
+def hmdb51(request: DataRequest) -> Data:
+    """One thing of any look moves in one of eight ways, grows or shrinks."""
+    names = (*_MOVES, *_SIZES)
+
+    def make(rng: np.random.Generator, index: int) -> Made:
+        name = names[index % len(names)]
+        centre = rng.uniform(0.42, 0.58, 2)
+        path = centre + _MOVES.get(name, _MOVES["still"])(_TIME)
+        sizes = _SIZES[name](_TIME) if name in _SIZES else np.full(FRAMES, rng.uniform(0.09, 0.14))
+        return Made(_clip([_thing(rng, path, sizes)], _ground(rng)), index % len(names))
+
+    return data_of("hmdb51", request, (300, 60, 150), make, names, noise=0.05)
+
+
+def ucf(request: DataRequest) -> Data:
+    """What moves tells half, how it moves the other half: four shapes times three ways, among things that lie still."""
+    kinds = [(shape, move) for shape in SHAPES[:4] for move in ("to the right", "bouncing", "circling")]
+
+    def make(rng: np.random.Generator, index: int) -> Made:
+        shape, move = kinds[index % len(kinds)]
+        path = rng.uniform(0.42, 0.58, 2) + _MOVES[move](_TIME)
+        moving = [
+            Item(shape, item.colour, "small", "plain", item.x, item.y, item.scale)
+            for item in _thing(rng, path, np.full(FRAMES, 0.12))
+        ]
+        still = [_thing(rng, np.tile(rng.uniform(0.1, 0.9, 2), (FRAMES, 1)), np.full(FRAMES, 0.07)) for _ in range(2)]
+        return Made(_clip([*still, moving], _ground(rng)), index % len(kinds))
+
+    names = tuple(f"{shape} {move}" for shape, move in kinds)
+    return data_of("ucf", request, (300, 60, 144), make, names, noise=0.05)
+
+
+def kinetics(request: DataRequest) -> Data:
+    """Two things of any look: what they do together is the action, and neither's track alone tells it."""
+    names = tuple(_MEETINGS)
+
+    def make(rng: np.random.Generator, index: int) -> Made:
+        centre, turn = rng.uniform(0.45, 0.55, 2), rng.uniform(-0.5, 0.5)
+        turned = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
+        paths = [centre + path(_TIME) @ turned.T for path in _MEETINGS[names[index % len(names)]]]
+        tracks = [_thing(rng, path, np.full(FRAMES, 0.1)) for path in paths]
+        return Made(_clip(tracks, _ground(rng)), index % len(names))
+
+    return data_of("kinetics", request, (300, 60, 150), make, names, noise=0.05)

@@ -1,0 +1,105 @@
+"""Phantoms of a chest, an eye and a mole: several findings at once, a grade by counting, and a kind by its border."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from gate_runner.benchmarks.benchmark import DataRequest
+from gate_runner.benchmarks.data import Data
+from gate_runner.micro.making import Made, as_pixels, coordinates, data_of
+
+_FINDINGS = ("large heart", "opacity", "fluid", "nodules", "line")
+_GRADES = ("none", "mild", "moderate", "severe", "proliferative")
+_SPOTS = ((0, 1), (2, 4), (5, 8), (9, 14), (15, 22))
+_MOLES = ("even", "dark", "reddish", "ragged", "two colours", "ringed", "spotted")
+
+
+def _blob(rows: np.ndarray, columns: np.ndarray, y: float, x: float, high: float, wide: float) -> np.ndarray:
+    found: np.ndarray = np.exp(-(((rows - y) / high) ** 2 + ((columns - x) / wide) ** 2))
+    return found
+
+
+def chexpert(request: DataRequest) -> Data:
+    """Two lungs and a heart; each of five findings is there or not, whatever the others."""
+    rows, columns = coordinates()
+
+    def make(rng: np.random.Generator, _: int) -> Made:
+        there = rng.random(len(_FINDINGS)) < (0.35, 0.35, 0.3, 0.25, 0.25)
+        grey = np.full(rows.shape, 0.6) + rng.uniform(-0.05, 0.05)
+        for x in (0.3, 0.7):
+            grey -= 0.45 * np.minimum(1, 1.6 * _blob(rows, columns, 0.48, x + rng.uniform(-0.02, 0.02), 0.3, 0.15))
+        wide = rng.uniform(0.2, 0.24) if there[0] else rng.uniform(0.1, 0.13)
+        grey += 0.4 * np.minimum(1, 1.5 * _blob(rows, columns, 0.62, 0.54, 0.14, wide))
+        side = float(rng.choice((0.3, 0.7)))
+        if there[1]:
+            grey += 0.3 * _blob(rows, columns, rng.uniform(0.3, 0.5), side, 0.1, 0.09)
+        if there[2]:
+            low = (rows > rng.uniform(0.68, 0.74)) & (np.abs(columns - side) < 0.17)
+            grey = np.where(low, np.maximum(grey, 0.65), grey)
+        if there[3]:
+            for _ in range(int(rng.integers(3, 6))):
+                spot = float(rng.choice((0.3, 0.7))) + rng.uniform(-0.1, 0.1)
+                grey += 0.35 * _blob(rows, columns, rng.uniform(0.25, 0.65), spot, 0.025, 0.025)
+        if there[4]:
+            edge = np.abs(columns - side - 0.05 - 0.06 * (rows - 0.4)) < 0.012
+            grey += 0.3 * (edge & (rows > 0.2) & (rows < 0.6))
+        return Made(as_pixels(np.clip(grey, 0, 1)), there.astype(float))
+
+    return data_of("chexpert", request, (700, 120, 400), make, _FINDINGS, noise=0.06, value=torch.float32)
+
+
+def diabetic(request: DataRequest) -> Data:
+    """A retina with a bright disc and vessels; the more dark spots, the higher the grade."""
+    rows, columns = coordinates()
+
+    def make(rng: np.random.Generator, index: int) -> Made:
+        grade = index % len(_GRADES)
+        inside = (rows - 0.5) ** 2 + (columns - 0.5) ** 2 < 0.22
+        red = np.where(inside, 0.65 + 0.1 * _blob(rows, columns, 0.5, 0.5, 0.4, 0.4), 0.03)
+        side = float(rng.choice((0.25, 0.75)))
+        red += 0.3 * _blob(rows, columns, 0.5, side, 0.06, 0.06)
+        for _ in range(4):
+            bend, start = rng.uniform(-0.5, 0.5), rng.uniform(0.3, 0.7)
+            vessel = np.abs(rows - start - bend * (columns - side) ** 2 * 2) < 0.01
+            red -= 0.15 * (vessel & inside)
+        low, high = _SPOTS[grade]
+        for _ in range(int(rng.integers(low, high + 1))):
+            angle, reach = rng.uniform(0, 2 * np.pi), 0.4 * np.sqrt(rng.random())
+            red -= 0.5 * _blob(rows, columns, 0.5 + reach * np.sin(angle), 0.5 + reach * np.cos(angle), 0.02, 0.02)
+        coloured = np.stack([red, 0.45 * red, 0.2 * red], axis=-1)
+        return Made(as_pixels(np.clip(coloured, 0, 1)), np.eye(len(_GRADES))[grade])
+
+    return data_of("diabetic", request, (600, 100, 300), make, _GRADES, noise=0.04, value=torch.float32)
+
+
+def ham10k(request: DataRequest) -> Data:
+    """Moles on skin of any tone, of seven kinds by colour, border and what is in them."""
+    rows, columns = coordinates()
+
+    def make(rng: np.random.Generator, index: int) -> Made:
+        kind = _MOLES[index % len(_MOLES)]
+        y, x = rng.uniform(0.42, 0.58, 2)
+        angle, distance = np.arctan2(rows - y, columns - x), np.hypot(rows - y, columns - x)
+        border = rng.uniform(0.18, 0.27) * (1 + 0.08 * np.sin(2 * angle + rng.uniform(0, 6)))
+        if kind == "ragged":
+            border = border * (1 + 0.25 * np.sin(7 * angle + rng.uniform(0, 6)))
+        inside = 1 / (1 + np.exp((distance - border) / 0.015))
+        skin = np.array([0.85, 0.65, 0.55]) * rng.uniform(0.8, 1.1)
+        tint = np.broadcast_to(np.array([0.45, 0.28, 0.2]), (*rows.shape, 3)).copy()
+        if kind == "dark":
+            tint *= 0.45
+        elif kind == "reddish":
+            tint = tint * 0 + np.array([0.65, 0.25, 0.25])
+        elif kind == "two colours":
+            tint[np.cos(angle - rng.uniform(0, 6)) > 0] *= 0.4
+        elif kind == "ringed":
+            tint[np.abs(distance - 0.75 * border) < 0.03] *= 0.4
+        elif kind == "spotted":
+            for _ in range(9):
+                place = rng.uniform(-0.14, 0.14, 2)
+                tint *= (1 - 0.7 * _blob(rows, columns, y + place[0], x + place[1], 0.025, 0.025))[..., None]
+        picture = skin * (1 - inside[..., None]) + tint * rng.uniform(0.85, 1.15) * inside[..., None]
+        return Made(as_pixels(np.clip(picture, 0, 1)), np.eye(len(_MOLES))[index % len(_MOLES)])
+
+    return data_of("ham10k", request, (560, 105, 350), make, _MOLES, noise=0.05, value=torch.float32)

@@ -1,0 +1,161 @@
+"""Segmentations of different character: a street, things and stuff, a few classes of many, and a room with depths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+
+from eqben_builder.micro import COLOURS, SHAPES, Item, Scene, generator_at, render, sample_scene
+from gate_runner.benchmarks.benchmark import DataRequest
+from gate_runner.benchmarks.data import Data, Split
+from gate_runner.micro.making import SIDE, SPLITS, coordinates
+from gate_runner.micro.pictures import with_noise
+from gate_runner.micro.seeds import NOTE, split_seed
+from gate_runner.readers import IGNORED
+
+_STREET = ("sky", "building", "vegetation", "sidewalk", "road", "car", "person", "sign")
+_TINTS = np.array(
+    [(0.5, 0.65, 0.85), (0.45, 0.4, 0.38), (0.2, 0.4, 0.18), (0.55, 0.5, 0.5), (0.25, 0.25, 0.27)], dtype=np.float64
+)
+_STUFF = ("grass", "water", "sand", "cloud")
+_ROOM = ("ceiling", "wall", "floor", "box", "ball", "lamp", "rug")
+
+Painted = tuple[Scene, np.ndarray, np.ndarray, np.ndarray]
+"""Items in front, the background's pixels, the background's truth, and the truth of each item."""
+
+
+def _painted(
+    name: str,
+    request: DataRequest,
+    counts: tuple[int, int, int],
+    paint: Callable[[np.random.Generator], Painted],
+    classes: Sequence[str],
+    kind: torch.dtype = torch.long,
+) -> Data:
+    splits = []
+    for part, count in zip(SPLITS, counts, strict=True):
+        seed = split_seed(name, part)
+        images, truths = [], []
+        for index in range(request.cap(count)):
+            rng = generator_at(seed, index)
+            scene, behind, truth, of_item = paint(rng)
+            drawn = render([scene], SIDE)
+            visible = drawn.visible[0].astype(np.int64)
+            pixels = np.where(visible[..., None] == 0, np.rint(behind * 255), drawn.images[0]).astype(np.uint8)
+            images.append(with_noise(pixels, 0.06, rng))
+            truths.append(np.where(visible == 0, truth, np.concatenate([[0], of_item])[visible]))
+        shown = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).contiguous()
+        splits.append(Split(shown, torch.from_numpy(np.stack(truths)).to(kind)))
+    return Data(splits[0], splits[1], splits[2], tuple(classes), NOTE)
+
+
+def cityscapes(request: DataRequest) -> Data:
+    """A street from the driver's seat: sky, houses or trees, sidewalk, road, and cars, persons and signs on it."""
+    rows, columns = coordinates()
+
+    def paint(rng: np.random.Generator) -> Painted:
+        horizon, kerb = rng.uniform(0.25, 0.4), rng.uniform(0.5, 0.62)
+        truth = np.zeros((SIDE, SIDE), dtype=np.int64)
+        trees = np.sin(2 * np.pi * (columns * rng.uniform(1, 2) + rng.random())) > rng.uniform(-0.3, 0.6)
+        truth[(rows > horizon) & (rows <= kerb)] = 1
+        truth[(rows > horizon) & (rows <= kerb) & trees] = 2
+        vanish = rng.uniform(0.35, 0.65)
+        road = np.abs(columns - vanish) < (rows - kerb) * rng.uniform(0.9, 1.5)
+        truth[rows > kerb] = 3
+        truth[(rows > kerb) & road] = 4
+        items, kinds = [], []
+        for shape, label, low, high in (("square", 5, 0.62, 0.9), ("circle", 6, 0.55, 0.8), ("triangle", 7, 0.35, 0.5)):
+            for _ in range(int(rng.integers(0, 3))):
+                x, y = rng.uniform(0.08, 0.92), rng.uniform(low, high)
+                colour, radius = str(rng.choice(COLOURS)), float(0.04 + 0.12 * max(0.1, y - 0.4))
+                items.append(Item(shape, colour, "small", "plain", float(x), float(y), radius))
+                kinds.append(label)
+        return Scene(tuple(items)), _TINTS[truth], truth, np.array(kinds, dtype=np.int64)
+
+    return _painted("cityscapes", request, (280, 40, 120), paint, _STREET)
+
+
+def _things_and_stuff(shapes: Sequence[str], most: int) -> Callable[[np.random.Generator], Painted]:
+    rows, columns = coordinates()
+
+    def paint(rng: np.random.Generator) -> Painted:
+        first, second = (int(place) for place in rng.choice(len(_STUFF), 2, replace=False))
+        turn = rng.uniform(0, np.pi)
+        below = columns * np.cos(turn) + rows * np.sin(turn) > rng.uniform(0.2, 0.8)
+        truth = len(shapes) + np.where(below, first, second)
+        pitch = np.array([14, 5, 24, 2])[truth - len(shapes)]
+        waves = 0.35 + 0.12 * np.sin(2 * np.pi * pitch * (rows + 0.3 * columns))
+        tint = np.array([(0.6, 1.2, 0.5), (0.5, 0.8, 1.4), (1.2, 1.1, 0.6), (1.0, 1.0, 1.1)])[truth - len(shapes)]
+        scene = sample_scene(rng, (2, most), shapes=shapes, max_overlap=0.3)
+        kinds = np.array([shapes.index(item.shape) for item in scene.items])
+        return scene, np.clip(waves[..., None] * tint, 0, 1), truth, kinds
+
+    return paint
+
+
+def coco_10k(request: DataRequest) -> Data:
+    """Six kinds of things on four kinds of stuff, few pictures to learn from."""
+    return _painted("coco-10k", request, (160, 40, 120), _things_and_stuff(SHAPES[:6], 4), (*SHAPES[:6], *_STUFF))
+
+
+def coco_164k(request: DataRequest) -> Data:
+    """Eight kinds of things, more of them, on four kinds of stuff, and more pictures to learn from."""
+    return _painted("coco-164k", request, (420, 60, 160), _things_and_stuff(SHAPES, 6), (*SHAPES, *_STUFF))
+
+
+def pascal(request: DataRequest) -> Data:
+    """Only five of the eight shapes and none of the ground are asked for; all else counts nowhere."""
+    paint = _things_and_stuff(SHAPES, 5)
+
+    def few(rng: np.random.Generator) -> Painted:
+        scene, behind, truth, kinds = paint(rng)
+        return scene, behind, np.full_like(truth, IGNORED), np.where(kinds < 5, kinds, IGNORED)
+
+    return _painted("pascal", request, (280, 40, 120), few, SHAPES[:5])
+
+
+def _room(rng: np.random.Generator) -> tuple[Painted, np.ndarray, np.ndarray]:
+    """A room in perspective, with the metres of its background and of each thing in it."""
+    rows = coordinates()[0]
+    floor, ceiling = rng.uniform(0.6, 0.72), rng.uniform(0.15, 0.28)
+    far = rng.uniform(3.0, 6.0)
+    truth = np.full((SIDE, SIDE), 1)
+    truth[rows > floor], truth[rows < ceiling] = 2, 0
+    metres = np.full((SIDE, SIDE), far)
+    below, above = (rows - 0.45) / (floor - 0.45), (0.45 - rows) / (0.45 - ceiling)
+    metres = np.where(truth == 2, far / np.maximum(below, 1), np.where(truth == 0, far / np.maximum(above, 1), metres))
+    hue = rng.uniform(0.35, 0.7, (3, 3))
+    behind = hue[truth] * (1.15 - 0.12 * metres[..., None])
+    items, kinds, places = [], [], []
+    for shape, label, low, high in (("square", 3, 0.66, 0.9), ("circle", 4, 0.66, 0.9), ("star", 5, 0.2, 0.4),
+                                    ("diamond", 6, 0.7, 0.9)):  # fmt: skip
+        for _ in range(int(rng.integers(0, 3))):
+            x, y = rng.uniform(0.1, 0.9), rng.uniform(low, high)
+            at = float(np.interp(y, rows[:, 0], metres[:, 0])) if y > floor else far * float(rng.uniform(0.4, 0.9))
+            items.append(Item(shape, str(rng.choice(COLOURS)), "small", "plain", float(x), float(y), 0.3 / at))
+            kinds.append(label)
+            places.append(at)
+    order = np.argsort(places)[::-1].tolist()  # what is near hides what is far
+    scene = Scene(tuple(items[place] for place in order))
+    return (
+        (scene, behind, truth, np.array([kinds[place] for place in order], dtype=np.int64)),
+        metres,
+        np.array([places[place] for place in order]),
+    )
+
+
+def nyu(request: DataRequest) -> Data:
+    """Ceiling, wall and floor of a room, and what stands or hangs in it."""
+    return _painted("nyu", request, (280, 40, 120), lambda rng: _room(rng)[0], _ROOM)
+
+
+def nyu_depth(request: DataRequest) -> Data:
+    """The same rooms; the truth is how many metres away each pixel is."""
+
+    def paint(rng: np.random.Generator) -> Painted:
+        (scene, behind, _, _), metres, places = _room(rng)
+        return scene, behind, metres, places
+
+    return _painted("nyu", request, (280, 40, 120), paint, (), torch.float32)

@@ -1,0 +1,72 @@
+"""How each of `Settings`' fields is said: as a keyword in Python, and as an option of the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypedDict
+
+import typer
+
+Isolation = Literal["none", "worker", "benchmark"]
+Tune = Literal["frozen", "bias", "norm", "last-block", "lora", "full"]
+
+
+class Options(TypedDict, total=False):
+    """Keywords by the names of `Settings`' fields, where their meaning is described.
+
+    Each has its type in Python, its option on the command line and, where that differs, its type there.
+    """
+
+    source: Annotated[str | None, typer.Option(help="local, built-in or micro; by default the first possible.")]
+    data_root: Annotated[
+        str | PathLike[str] | None, typer.Option(help="Folder with data sets' original files."), Path | None
+    ]
+    limit: Annotated[int | None, typer.Option(help="At most so many samples in each split.")]
+    batch_size: Annotated[int, typer.Option(help="Images per call of the encoder.")]
+    micro_batches: Annotated[int, typer.Option(help="Parts into which a training batch is cut, for little memory.")]
+    device: Annotated[str, typer.Option(help="A torch device; 'auto' takes the first GPU where there is one.")]
+    seeds: Annotated[
+        Sequence[int], typer.Option("--seed", help="Seed of heads and batches; may be given several times."), list[int]
+    ]
+    isolate: Annotated[
+        Isolation,
+        typer.Option(help="none: this process; worker: one that is replaced when it dies; benchmark: a new one each."),
+        str,
+    ]
+    time_limit: Annotated[
+        float | str | None,
+        typer.Option(metavar="DURATION", help="Stop a benchmark after, e.g., 20m; it counts as failed."),
+        str | None,
+    ]
+    retries: Annotated[int, typer.Option(help="How often to try again what failed, from where it stopped.")]
+    workers: Annotated[int, typer.Option(help="Benchmarks at the same time on CPUs; on GPUs, one for each.")]
+    recompute: Annotated[bool, typer.Option("--recompute", help="Compute damaged or edited results again.")]
+    tune: Annotated[
+        Tune, typer.Option(help="Weights that learn with the head: frozen, bias, norm, last-block, lora or full."), str
+    ]
+    recipe: Annotated[str, typer.Option(help="By which they learn: quick, gate (the paper's) or a .toml file.")]
+    recipe_fields: Annotated[
+        Mapping[str, Any] | Sequence[str],
+        typer.Option("--set", metavar="FIELD=VALUE", help="A field of the recipe; may be given several times."),
+        list[str],
+    ]
+    decode_workers: Annotated[int, typer.Option(help="Processes that read and augment training images.")]
+    feature_cache: Annotated[
+        int | str,
+        typer.Option(
+            metavar="BYTES", help="Features of one benchmark on disk, at most, e.g. 20GB; others are made again."
+        ),
+        str,
+    ]
+    encode_again: Annotated[
+        bool,
+        typer.Option("--encode-again", help="Where the disk has no room for features, make them again each epoch."),
+    ]
+    executor: Annotated[str, typer.Option(help="local, ray, slurm or a plug-in.")]
+    executor_options: Annotated[
+        Mapping[str, str] | Sequence[str],
+        typer.Option("--executor-option", metavar="KEY=VALUE", help="For the executor; may be given several times."),
+        list[str],
+    ]

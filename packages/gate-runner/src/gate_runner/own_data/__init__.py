@@ -1,0 +1,10 @@
+"""A benchmark of one's own as a TOML file: read, checked, guessed from a folder, and run like any other."""
+
+from __future__ import annotations
+
+from gate_runner.own_data.guessing import guess, write_benchmark
+from gate_runner.own_data.making import originals_of, own_benchmark
+from gate_runner.own_data.reading import read_benchmark
+from gate_runner.own_data.spec import OwnBenchmark
+
+__all__ = ["OwnBenchmark", "guess", "originals_of", "own_benchmark", "read_benchmark", "write_benchmark"]

@@ -1,0 +1,61 @@
+"""Records that other packages add by entry points; a broken one takes nothing away from the others."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from typing import Any, Protocol, TypeVar
+
+
+class Record(Protocol):
+    """What a plug-in may add: anything with an id."""
+
+    @property
+    def id(self) -> str:
+        """The name that it goes by."""
+
+
+Kind = TypeVar("Kind", bound=Record)
+
+
+def with_plugins(group: str, kind: type[Kind], ours: Mapping[str, Kind]) -> dict[str, Kind]:
+    """Our records and those of plug-ins, by id.
+
+    A plug-in that cannot be loaded, or whose record takes an id that is there already, is warned about and left out.
+
+    Args:
+        group: of the entry points; each value is a record, several, or a function that returns either.
+        kind: the records' class.
+        ours: those of this package.
+
+    Returns:
+        A new dictionary, ours first.
+    """
+    found = dict(ours)
+    for point in entry_points(group=group):
+        try:
+            made = _several(point.load(), kind)
+        except Exception as error:  # noqa: BLE001 - whatever a plug-in raises must not take the others away
+            _left_out(point.value, f"{type(error).__name__}: {error}")
+            continue
+        for one in made:
+            if one.id in found:
+                _left_out(point.value, f"there is a {kind.__name__} {one.id!r} already")
+            else:
+                found[one.id] = one
+    return found
+
+
+def _left_out(point: str, reason: str) -> None:
+    warnings.warn(f"plug-in {point} is left out: {reason}", RuntimeWarning, stacklevel=4)
+
+
+def _several(value: Any, kind: type[Kind]) -> list[Kind]:
+    if callable(value) and not isinstance(value, kind):
+        value = value()
+    found = [value] if isinstance(value, kind) else list(value)
+    for one in found:
+        if not isinstance(one, kind):
+            raise TypeError(f"expected a {kind.__name__} or several, got {type(one).__name__}")
+    return found

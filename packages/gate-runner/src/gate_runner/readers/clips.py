@@ -1,0 +1,111 @@
+"""Clips: frames at the middles of equal parts of a video, found by seeking, or of a folder of frames."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from PIL import Image
+
+from gate_runner.errors import DataError, MissingCapabilityError
+from gate_runner.readers.source import Clip, Member, described, read_bytes
+
+VIDEOS = (".avi", ".mp4", ".mkv", ".webm", ".mov", ".mpg")
+"""Endings of video files, in lower case."""
+T = TypeVar("T")
+
+
+def middles(frames: Sequence[T], count: int) -> list[T]:
+    """The frame in the middle of each of several equal parts; a shorter list gives some of its frames again.
+
+    Example:
+        >>> middles(range(16), 8), middles("ab", 4)
+        ([1, 3, 5, 7, 9, 11, 13, 15], ['a', 'a', 'b', 'b'])
+    """
+    return [frames[int((2 * part + 1) * len(frames) / (2 * count))] for part in range(count)]
+
+
+def read_clip(clip: Clip) -> list[Image.Image]:
+    """A video's frames, as they are shown at the middles of its parts.
+
+    The decoder seeks to the key frame before each place and decodes from there; a place that lies ahead of the last one
+    and before the next key frame costs no second seek.
+
+    Args:
+        clip: the file and the number of frames.
+
+    Returns:
+        RGB pictures.
+
+    Raises:
+        DataError: it is damaged, or holds no pictures; the message names it.
+        MissingCapabilityError: PyAV is not installed; the message names the extra.
+    """
+    av = library()
+    opened: Any = io.BytesIO(read_bytes(clip.source)) if isinstance(clip.source, Member) else str(clip.source)
+    try:
+        with av.open(opened) as container:
+            return _frames(container, clip.frames)
+    except (av.FFmpegError, OSError, ValueError, StopIteration, IndexError) as error:
+        raise DataError(f"{described(clip)} cannot be decoded: {error or type(error).__name__}") from error
+
+
+def undecodable(clips: Sequence[Clip]) -> list[int]:
+    """Which clips have no frame that can be decoded: each is opened and its first frame read.
+
+    Returns:
+        Their places, in order.
+    """
+    library()
+
+    def broken(clip: Clip) -> bool:
+        try:
+            read_clip(clip._replace(frames=1))
+        except DataError:
+            return True
+        return False
+
+    with ThreadPoolExecutor() as pool:
+        return [place for place, bad in enumerate(pool.map(broken, clips)) if bad]
+
+
+def library() -> Any:
+    """PyAV.
+
+    Raises:
+        MissingCapabilityError: it is not installed.
+    """
+    try:
+        import av
+    except ImportError as error:
+        raise MissingCapabilityError("videos need PyAV: pip install 'gate-runner[video]'") from error
+    return av
+
+
+def _frames(container: Any, count: int) -> list[Image.Image]:
+    stream = container.streams.video[0]
+    stream.thread_type = "AUTO"
+    base = float(stream.time_base)
+    length = float(stream.duration * base) if stream.duration else (container.duration or 0) / 1e6
+    start = float(stream.start_time or 0) * base
+    if not length > 0:
+        shown = [frame.to_image() for frame in container.decode(stream)]
+        return middles(shown, count)
+    decoded = container.decode(stream)
+    frame = next(decoded)
+    ahead = next(decoded, None)
+    found = []
+    for part in range(count):
+        wanted = start + (part + 0.5) * length / count
+        if wanted - (frame.time or start) > 1.0:  # less than a second ahead, decoding on is as quick as a seek
+            container.seek(int(wanted / base), stream=stream, backward=True)
+            decoded = container.decode(stream)
+            sought = next(decoded, None)
+            if sought is not None:
+                frame, ahead = sought, next(decoded, None)
+        while ahead is not None and ahead.time is not None and ahead.time <= wanted:
+            frame, ahead = ahead, next(decoded, None)
+        found.append(frame.to_image())
+    return found

@@ -1,0 +1,160 @@
+"""The one way from a picture's file to RGB: what cannot be converted rightly is refused, by name."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+from typing import Any, Literal
+
+import numpy as np
+from PIL import Image, ImageCms, ImageOps, UnidentifiedImageError
+
+from gate_runner.errors import DataError
+from gate_runner.readers.source import Cut, File, Member, Source, Stored, described, read_bytes
+
+_LOG = logging.getLogger(__name__)
+
+MOST_PIXELS = 89_478_485
+"""A picture with more is refused (Pillow's own limit); the environment's ``GATE_RUNNER_MAX_PIXELS`` sets another."""
+
+Fit = Literal["crop", "whole"]
+_animated: set[str] = set()
+
+
+def most_pixels() -> int:
+    """The limit in force.
+
+    Raises:
+        DataError: ``GATE_RUNNER_MAX_PIXELS`` is no positive whole number.
+    """
+    given = os.environ.get("GATE_RUNNER_MAX_PIXELS", "")
+    if not given:
+        return MOST_PIXELS
+    if not given.isdecimal() or int(given) < 1:
+        raise DataError(f"GATE_RUNNER_MAX_PIXELS is {given!r}, expected a positive whole number")
+    limit = int(given)
+    Image.MAX_IMAGE_PIXELS = max(limit, MOST_PIXELS)  # otherwise Pillow refuses what the user allows
+    return limit
+
+
+def decode(source: Source, side: int | None = None) -> Image.Image:
+    """One picture in RGB, upright.
+
+    EXIF's orientation is applied; transparency lies over white; 16-bit grey is scaled to 8; floats in 0 to 1 or 0 to
+    255 are scaled or rounded; CMYK goes through its own colour profile where it has one; of an animation the first
+    frame is taken, which is logged.
+
+    Args:
+        source: a file, a member of an archive, a row of an array, or a box in one of the first two.
+        side: where the result is scaled down to this afterwards: a JPEG is then decoded at a fraction of its size.
+
+    Returns:
+        The picture.
+
+    Raises:
+        DataError: no picture, a damaged one, one with more than `most_pixels`, or values with no known scale.
+
+    Example:
+        >>> import tempfile
+        >>> path = f"{tempfile.mkdtemp()}/a.png"
+        >>> Image.new("RGBA", (2, 1), (255, 0, 0, 0)).save(path)
+        >>> decode(path).getpixel((0, 0))
+        (255, 255, 255)
+    """
+    if isinstance(source, Stored):
+        from gate_runner.readers.arrays import stored_picture
+
+        return stored_picture(source)
+    file = source.source if isinstance(source, Cut) else source
+    assert isinstance(file, str | Member)
+    limit = most_pixels()
+    try:
+        with Image.open(io.BytesIO(read_bytes(file)) if isinstance(file, Member) else file) as opened:
+            if opened.width * opened.height > limit:
+                raise DataError(
+                    f"{described(file)} has {opened.width} x {opened.height} pixels, more than {limit}; "
+                    "GATE_RUNNER_MAX_PIXELS sets another limit"
+                )
+            if side is not None and not isinstance(source, Cut):
+                opened.draft("RGB", (2 * side, 2 * side))
+            _note_frames(opened, file)
+            image = _to_rgb(ImageOps.exif_transpose(opened), file)
+    except DataError:
+        raise
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise DataError(f"{described(file)}: {error} (GATE_RUNNER_MAX_PIXELS sets another)") from error
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, ImageCms.PyCMSError) as error:
+        raise DataError(f"{described(file)} cannot be read as an image: {error}") from error
+    return _inside(image, source) if isinstance(source, Cut) else image
+
+
+def square(image: Image.Image, side: int, fit: Fit = "crop") -> Image.Image:
+    """A picture scaled to a square with antialiasing.
+
+    Args:
+        image: of any size.
+        side: of the result, in pixels.
+        fit: ``"crop"`` scales the shorter side and cuts the middle out; ``"whole"`` scales both sides.
+
+    Returns:
+        ``side`` x ``side`` pixels.
+
+    Example:
+        >>> square(Image.new("RGB", (6, 4)), 2).size
+        (2, 2)
+    """
+    width, height = image.size
+    box = (0.0, 0.0, float(width), float(height))
+    if fit == "crop":
+        edge = min(width, height)
+        left, top = (width - edge) / 2, (height - edge) / 2
+        box = (left, top, left + edge, top + edge)
+    return image.resize((side, side), Image.Resampling.BICUBIC, box=box)
+
+
+def _note_frames(image: Image.Image, file: File) -> None:
+    if getattr(image, "is_animated", False) and image.format != "MPO":
+        name = described(file)
+        if name not in _animated:
+            _animated.add(name)
+            _LOG.warning("%s has %d frames: the first is used", name, getattr(image, "n_frames", 2))
+        image.seek(0)
+
+
+def _to_rgb(image: Image.Image, file: File) -> Image.Image:
+    if image.mode.startswith("I;16") or image.mode in ("I", "F"):
+        return _scaled(np.asarray(image), image.mode, file).convert("RGB")
+    if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
+        solid = image.convert("RGBA")
+        white = Image.new("RGBA", solid.size, (255, 255, 255, 255))
+        return Image.alpha_composite(white, solid).convert("RGB")
+    if image.mode == "CMYK" and (profile := image.info.get("icc_profile")):
+        own = ImageCms.ImageCmsProfile(io.BytesIO(profile))
+        made: Any = ImageCms.profileToProfile(image, own, ImageCms.createProfile("sRGB"), outputMode="RGB")
+        assert isinstance(made, Image.Image)
+        return made
+    if image.mode not in ("RGB", "L", "1", "P", "CMYK", "YCbCr", "HSV"):
+        raise DataError(f"{described(file)} has pixels of the kind {image.mode}, which have no known form in RGB")
+    return image.convert("RGB")
+
+
+def _scaled(values: np.ndarray, mode: str, file: File) -> Image.Image:
+    low, high = float(values.min()), float(values.max())  # NaN makes both NaN
+    if mode == "F":
+        if not (low >= 0 and high <= 255):
+            raise DataError(f"{described(file)} has values from {low:g} to {high:g}, expected 0 to 1 or 0 to 255")
+        scaled = values * 255 if high <= 1 else values
+    else:
+        if not (low >= 0 and high <= 65535):
+            raise DataError(f"{described(file)} has values from {low:g} to {high:g}, expected 0 to 65535")
+        scaled = values.astype(np.float64) / 257
+    return Image.fromarray(np.rint(scaled).astype(np.uint8))
+
+
+def _inside(image: Image.Image, cut: Cut) -> Image.Image:
+    left, top, right, bottom = cut.box
+    box = (max(0, int(left)), max(0, int(top)), min(image.width, int(right)), min(image.height, int(bottom)))
+    if box[0] >= box[2] or box[1] >= box[3]:
+        raise DataError(f"{described(cut.source)}: the box {cut.box} holds no pixel of {image.width} x {image.height}")
+    return image.crop(box)

@@ -1,0 +1,53 @@
+"""Clips of a data set: video files, or folders of frames, by their paths without an ending."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from gate_runner.readers.clips import VIDEOS, middles
+from gate_runner.readers.folders import PICTURES, files_in
+from gate_runner.readers.source import Clip, Source
+
+
+class Videos:
+    """What lies under a folder of clips.
+
+    Args:
+        root: holds the clips, in folders or not.
+        frames: that a clip gives.
+    """
+
+    def __init__(self, root: Path, frames: int = 8) -> None:
+        self.root, self.frames = root, frames
+        self._seen: dict[str, dict[str, str]] = {}
+
+    def get(self, name: str) -> tuple[Source, ...] | None:
+        """A clip's sources, or None where neither its file nor its folder of frames is there.
+
+        Args:
+            name: the path from the root, with or without the video's ending.
+        """
+        folder, _, last = name.rpartition("/")
+        stem = os.path.splitext(last)[0] if last.lower().endswith(VIDEOS) else last  # noqa: PTH122 - text paths
+        there = self._listed(folder).get(stem)
+        if there is None:
+            return None
+        path = self.root / folder / there
+        if there.lower().endswith(VIDEOS):
+            return (Clip(str(path), self.frames),)
+        return tuple(middles(files_in(path, PICTURES), self.frames))
+
+    def _listed(self, folder: str) -> dict[str, str]:
+        if folder not in self._seen:
+            found: dict[str, str] = {}
+            try:
+                for one in os.scandir(self.root / folder):
+                    stem, ending = os.path.splitext(one.name)  # noqa: PTH122 - text paths
+                    video = ending.lower() in VIDEOS
+                    if video or one.is_dir():
+                        found[stem if video else one.name] = one.name
+            except OSError:
+                pass  # what is not there is None for whoever asks
+            self._seen[folder] = found
+        return self._seen[folder]

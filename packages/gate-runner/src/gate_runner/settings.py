@@ -1,0 +1,248 @@
+"""All options of a run in one frozen record, checked as it is made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
+
+from gate_runner.errors import UsageError, unknown
+
+if TYPE_CHECKING:
+    from gate_runner.options import Isolation, Options, Tune
+
+TUNES = ("frozen", "bias", "norm", "last-block", "lora", "full")
+"""Which weights of an encoder can learn with a head."""
+
+
+def seconds_in(said: float | str | None) -> float | None:
+    """A duration in seconds.
+
+    Args:
+        said: a number with ``s``, ``m``, ``h`` or ``d`` behind it; without one, seconds; or None.
+
+    Returns:
+        Seconds, > 0, or None.
+
+    Raises:
+        UsageError: it is none; the message shows it.
+
+    Example:
+        >>> seconds_in("20m"), seconds_in("1.5h"), seconds_in("45")
+        (1200.0, 5400.0, 45.0)
+    """
+    if not isinstance(said, str):
+        return said
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd]?)", said.strip())
+    if found is None or float(found[1]) == 0:
+        raise UsageError(f"{said!r} is no duration; expected a number with s, m, h or d, e.g. 20m")
+    return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}[found[2]]
+
+
+def options_in(said: Mapping[str, str] | Iterable[str] | None) -> dict[str, str]:
+    """Options as a mapping.
+
+    Args:
+        said: a mapping, or texts, each ``KEY=VALUE``, or None for none.
+
+    Returns:
+        Keys and values.
+
+    Raises:
+        UsageError: a text has no ``=``, or no key; the message shows it.
+
+    Example:
+        >>> options_in(["partition=gpu", "constraint=a=b"])
+        {'partition': 'gpu', 'constraint': 'a=b'}
+    """
+    if isinstance(said, Mapping):
+        return dict(said)
+    pairs = [(text, *text.partition("=")) for text in said or ()]
+    for text, key, sign, _ in pairs:
+        if not key or not sign:
+            raise UsageError(f"executor option {text!r}: expected KEY=VALUE")
+    return {key: value for _, key, _, value in pairs}
+
+
+def bytes_in(said: int | str) -> int:
+    """A number of bytes.
+
+    Args:
+        said: a number with ``kB``, ``MB``, ``GB`` or ``TB`` behind it (thousands); without one, bytes.
+
+    Returns:
+        Bytes, >= 0.
+
+    Raises:
+        UsageError: it is none; the message shows it.
+
+    Example:
+        >>> bytes_in("20GB"), bytes_in("0.5 MB"), bytes_in(7)
+        (20000000000, 500000, 7)
+    """
+    if not isinstance(said, str):
+        return said
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)b?", said.strip().lower())
+    if found is None:
+        raise UsageError(f"{said!r} is no number of bytes; expected a number with kB, MB, GB or TB, e.g. 20GB")
+    thousands = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}[found[2]]
+    return round(float(found[1]) * float(10 ** (3 * thousands)))
+
+
+def _seeds_in(said: Iterable[int]) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(said)) or (0,)
+
+
+def _path_in(said: Any) -> Path | None:
+    return None if said is None else Path(said)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How benchmarks are run. A request, each of its parts and each job carry it whole.
+
+    A new option is a field here and an entry of `gate_runner.options.Options`, which makes it a keyword of Python's
+    functions and an option of the command line. A field's metadata may have ``identity``: results with other values do
+    not belong into one run folder, and are not compared; and ``read``: from what was said to the value.
+
+    Args:
+        source: ``"local"``, ``"built-in"``, ``"micro"``, or None for each benchmark's first possible one.
+        data_root: folder of data sets' original files, or None.
+        limit: at most so many samples in each split, or None.
+        batch_size: images per call of the encoder.
+        micro_batches: into how many parts a training batch is cut, for little memory; the gradient stays the whole
+            batch's.
+        device: a torch device; ``"auto"`` takes the GPUs where there are some.
+        seeds: each benchmark runs once with each.
+        isolate: ``"none"`` computes in this process; ``"worker"`` in a process that takes one benchmark after another
+            and is replaced when it dies; ``"benchmark"`` in a fresh process for each.
+        time_limit: seconds, or a text like ``"20m"``, after which a benchmark is stopped and counts as failed, or None;
+            needs isolation.
+        retries: how often what failed is tried again, from where it stopped.
+        workers: benchmarks at the same time on CPUs; on GPUs it is one for each. Needs isolation.
+        recompute: compute again what is there but damaged or changed, instead of stopping.
+        tune: which weights of the encoder learn with the head: ``"frozen"``, ``"bias"``, ``"norm"``, ``"last-block"``,
+            ``"lora"`` or ``"full"``.
+        recipe: by which they learn: ``"quick"``, sized for stand-ins, ``"gate"``, the paper's, or a TOML file.
+        recipe_fields: fields of the recipe that differ, e.g. ``{"lr": 1e-4}``; heads on frozen encoders take them, too.
+        decode_workers: processes that read and augment training images; 0 does it in the training's own.
+        feature_cache: bytes, or a text like ``"20GB"``, that the features of one benchmark under way may take on disk;
+            what does not fit is encoded again whenever it is needed.
+        encode_again: do so, too, where the disk has no room for features, instead of failing.
+        executor: ``"local"``, ``"ray"``, ``"slurm"`` or a plug-in.
+        executor_options: what the executor understands, e.g. ``{"address": "ray://head:10001"}``.
+
+    Raises:
+        UsageError: a value that cannot be used; the message shows it.
+
+    Example:
+        >>> Settings(limit=100).changed(seeds=[0, 1, 0], isolate="worker", time_limit="20m").seeds
+        (0, 1)
+    """
+
+    source: str | None = None
+    data_root: Path | None = field(default=None, metadata={"read": _path_in})
+    limit: int | None = field(default=None, metadata={"identity": True})
+    batch_size: int = 128
+    micro_batches: int = 1
+    device: str = "auto"
+    seeds: tuple[int, ...] = field(default=(0,), metadata={"read": _seeds_in})
+    isolate: Isolation = "none"
+    time_limit: float | None = field(default=None, metadata={"read": seconds_in})
+    retries: int = 0
+    workers: int = 1
+    recompute: bool = False
+    tune: Tune = field(default="frozen", metadata={"identity": True, "mode": True})
+    recipe: str = field(default="quick", metadata={"identity": True, "mode": True})
+    recipe_fields: Mapping[str, Any] = field(
+        default_factory=dict, metadata={"read": options_in, "identity": True, "mode": True}
+    )
+    decode_workers: int = 0
+    feature_cache: int = field(default=20_000_000_000, metadata={"read": bytes_in})
+    encode_again: bool = False
+    executor: str = "local"
+    executor_options: Mapping[str, str] = field(default_factory=dict, metadata={"read": options_in})
+
+    def __post_init__(self) -> None:
+        """Read what was said, and check it."""
+        for one in fields(self):
+            read = one.metadata.get("read")
+            if read is not None:
+                object.__setattr__(self, one.name, read(getattr(self, one.name)))
+        for name in ("limit", "batch_size", "micro_batches", "workers"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UsageError(f"--{name.replace('_', '-')} must be at least 1, not {value}")
+        if self.retries < 0:
+            raise UsageError(f"--retries must be at least 0, not {self.retries}")
+        if self.time_limit is not None and not self.time_limit > 0:
+            raise UsageError(f"--time-limit must be positive, not {self.time_limit} s")
+        if self.tune not in TUNES:
+            raise unknown("mode --tune", self.tune, TUNES)
+        if self.decode_workers < 0:
+            raise UsageError(f"--decode-workers must be at least 0, not {self.decode_workers}")
+        if self.recipe not in ("quick", "gate") and not self.recipe.endswith(".toml"):
+            raise UsageError(f"--recipe is quick, gate or a .toml file, not {self.recipe!r}")
+        if self.recipe != "quick" and self.tune == "frozen":
+            raise UsageError(f"--recipe {self.recipe} trains an encoder: it goes with --tune other than frozen")
+        if self.feature_cache < 0:
+            raise UsageError(f"--feature-cache must be at least 0, not {self.feature_cache} bytes")
+        if self.isolate not in ("none", "worker", "benchmark"):
+            raise UsageError(f"--isolate must be none, worker or benchmark, not {self.isolate!r}")
+        if self.isolate == "none":
+            self._check_one_process()
+
+    def _check_one_process(self) -> None:
+        for said, needs in (
+            ("--time-limit", self.time_limit is not None),
+            ("--workers", self.workers > 1),
+            (f"--executor {self.executor}", self.executor != "local"),
+        ):
+            if needs:
+                raise UsageError(f"{said} needs processes of their own: --isolate worker or benchmark, not none")
+
+    def changed(self, **options: Unpack[Options]) -> Settings:
+        """The same with other values.
+
+        Raises:
+            UsageError: an option that there is not, or a value that cannot be used.
+        """
+        known = [one.name for one in fields(self)]
+        for name in options:
+            if name not in known:
+                raise unknown("option", name, known)
+        said: dict[str, Any] = dict(options)
+        return replace(self, **said)
+
+    def identity(self) -> dict[str, Any]:
+        """What results that share a run folder, or are compared, must have in common.
+
+        Example:
+            >>> Settings(limit=100, batch_size=8).identity()
+            {'limit': 100}
+            >>> Settings(tune="full").identity()
+            {'limit': None, 'tune': 'full'}
+        """
+        start, found = Settings(), {}
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if one.metadata.get("identity") and (not one.metadata.get("mode") or value != getattr(start, one.name)):
+                found[one.name] = value
+        return found
+
+    @classmethod
+    def modes(cls) -> set[str]:
+        """The options by which runs may differ and be compared all the same: how the encoder was trained.
+
+        Example:
+            >>> sorted(Settings.modes())
+            ['recipe', 'recipe_fields', 'tune']
+        """
+        return {one.name for one in fields(cls) if one.metadata.get("mode")}
+
+    def to_mapping(self) -> dict[str, Any]:
+        """JSON-ready values, with absolute paths."""
+        root = self.data_root
+        return {**asdict(self), "data_root": None if root is None else str(root.absolute())}

@@ -1,0 +1,74 @@
+"""Every setting by name, in the signature of Python's functions and of commands, and as words of a command line."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Annotated, Any, TypeVar, get_args, get_type_hints
+
+from gate_runner.options import Options
+from gate_runner.settings import Settings
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+COMMAND_LINE: Options = {"isolate": "worker"}
+"""Where the command line starts from another value than Python: it must survive what a benchmark does."""
+
+
+def spelled_out(function: Function) -> Function:
+    """Show the single keywords in the signature of a function that takes ``**options: Unpack[Options]``."""
+    return _signed(function, inspect.signature(function), lambda hint: get_args(hint)[0])
+
+
+def as_command(function: Function) -> Function:
+    """The same for a command, whose options Typer reads from the signature."""
+    return _signed(function, inspect.signature(function, eval_str=True), _said, **COMMAND_LINE)
+
+
+def _signed(function: Function, signature: inspect.Signature, annotate: Callable[[Any], Any], **other: Any) -> Function:
+    hints = get_type_hints(Options, include_extras=True)
+    defaults = Settings().changed(**other)
+    own = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    every = [
+        inspect.Parameter(
+            one.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None if (value := getattr(defaults, one.name)) == {} else value,
+            annotation=annotate(hints[one.name]),
+        )
+        for one in fields(Settings)
+    ]
+    vars(function)["__signature__"] = signature.replace(
+        parameters=[*own, *(one for one in every if one.name not in signature.parameters)]
+    )
+    return function
+
+
+def _said(hint: Any) -> Any:
+    """A hint as Typer takes it."""
+    there, option, *here = get_args(hint)
+    return Annotated[here[0] if here else there, option]
+
+
+def words_for(settings: Settings) -> list[str]:
+    """Settings as words of a command line.
+
+    Example:
+        >>> words_for(Settings(limit=40, seeds=(0, 3), isolate="worker"))
+        ['--limit', '40', '--seed', '0', '--seed', '3']
+    """
+    hints = get_type_hints(Options, include_extras=True)
+    start = Settings().changed(**COMMAND_LINE)
+    words: list[str] = []
+    for one in fields(Settings):
+        value = getattr(settings, one.name)
+        if value == getattr(start, one.name):
+            continue
+        option = get_args(hints[one.name])[1]
+        flag = option.default if isinstance(option.default, str) else f"--{one.name.replace('_', '-')}"
+        if isinstance(value, Mapping):
+            value = tuple(f"{key}={text}" for key, text in value.items())
+        for each in value if isinstance(value, tuple) else (value,):
+            words += [flag] if each is True else [flag, str(each)]
+    return words

@@ -1,0 +1,124 @@
+"""The encoder as a task sees it: rows to train on, and a module that takes a head from them to outputs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from gate_runner.tasks.features import patches, pooled
+from gate_runner.tasks.scaling import Scale
+
+if TYPE_CHECKING:
+    from gate_runner.tasks.job import Job
+    from vision_adapters.rows import Rows
+
+Kind = Literal["pooled", "patches"]
+SplitName = Literal["train", "validation", "test"]
+
+
+class Backbone(Protocol):
+    """What a task trains on; tasks never ask whether the encoder itself is trained.
+
+    Attributes:
+        width: channels of the features that a head gets.
+        grid: rows and columns of the places, where the features are of places.
+    """
+
+    width: int
+    grid: tuple[int, int]
+
+    def rows(self, name: SplitName) -> Rows:
+        """The samples of a split: their features where the encoder is frozen, their images where it is trained."""
+        ...
+
+    def attach(self, head: nn.Module, *others: Scale | None) -> nn.Module:
+        """A module from such rows, and a head's other inputs, to the head's outputs.
+
+        Args:
+            head: called as ``head(features, *others)``.
+            others: the scale of each further input, or None for one that is left as it is.
+        """
+        ...
+
+
+class Scaled(nn.Module):
+    """A head on inputs that are centred and scaled first.
+
+    Args:
+        head: called on the inputs.
+        scales: of each input; None leaves one as it is.
+    """
+
+    def __init__(self, head: nn.Module, *scales: Scale | None) -> None:
+        super().__init__()
+        self.head = head
+        self.scales = nn.ModuleList(nn.Identity() if scale is None else scale for scale in scales)
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """What the head says."""
+        found: Tensor = self.head(*(scale(each) for scale, each in zip(self.scales, inputs, strict=True)))
+        return found
+
+
+class Frozen:
+    """Every image goes through the encoder once, and heads are trained on what comes out.
+
+    Args:
+        job: whose encoder, data and store of features.
+        kind: ``"pooled"`` features, one per image or frame, or those of ``"patches"``.
+
+    Raises:
+        MissingCapabilityError: the encoder gives pooled features only.
+    """
+
+    def __init__(self, job: Job, kind: Kind) -> None:
+        self.job, self.kind = job, kind
+        self.grid = job.encoder.encode_patches(job.data.train.images[:1]).grid if kind == "patches" else (1, 1)
+        self._train = self._encoded("train")
+        self.scale = Scale.of(self._train)
+        self.width = len(self.scale.mean)
+
+    def rows(self, name: SplitName) -> Rows:
+        """Features, encoded once."""
+        return self._train if name == "train" else self._encoded(name)
+
+    def attach(self, head: nn.Module, *others: Scale | None) -> nn.Module:
+        """The head on features of the training split's scale."""
+        return Scaled(head, self.scale, *others)
+
+    def _encoded(self, name: SplitName) -> Rows:
+        split = getattr(self.job.data, name)
+        return pooled(self.job, split, name) if self.kind == "pooled" else patches(self.job, split, name)
+
+
+class EpisodeRows:
+    """Episodes as rows: the samples of each, in the shape that its indices have.
+
+    Args:
+        rows: of the samples.
+        index: of each episode's samples ``[e, ...]``.
+    """
+
+    def __init__(self, rows: Rows, index: Tensor) -> None:
+        self.source, self.index = rows, index
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __getitem__(self, rows: Tensor | slice, /) -> Float[Tensor, "b ..."]:
+        chosen = self.index[rows]
+        found: Tensor = self.source[chosen.flatten()]
+        return found.reshape(*chosen.shape, *found.shape[1:])
+
+
+def make_backbone(job: Job, kind: Kind) -> Backbone:
+    """The backbone of a job, as its settings ask for it."""
+    if job.settings.tune != "frozen":
+        from gate_runner.tasks.tuned import Tuned
+
+        return Tuned(job, kind)
+    with torch.no_grad():
+        return Frozen(job, kind)

@@ -1,0 +1,85 @@
+"""Metres of each pixel: a transformer, or one linear layer, on patch features."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from gate_runner.benchmarks.data import Split
+from gate_runner.errors import DataError
+from gate_runner.tasks.job import Job, Outcome
+from gate_runner.tasks.measured import train_and_measure
+from vision_adapters.heads import SegmentationHead, seeded
+
+_WIDTH, _DEPTH = 128, 2
+_LEAST = 1e-3
+"""Metres: predictions are at least this."""
+
+
+class LinearDepth(nn.Module):
+    """One number for each place, enlarged bilinearly.
+
+    Args:
+        dim: channels of the features.
+        grid: rows and columns of places.
+        size: of the map in pixels.
+    """
+
+    def __init__(self, dim: int, grid: tuple[int, int], size: tuple[int, int]) -> None:
+        super().__init__()
+        self.read, self.grid, self.size = nn.Linear(dim, 1), grid, size
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """``[n, t, d]`` to ``[n, 1, h, w]``."""
+        coarse = self.read(tokens).transpose(1, 2).unflatten(2, self.grid)
+        return F.interpolate(coarse, self.size, mode="bilinear", align_corners=False)
+
+
+def run(job: Job) -> Outcome:
+    """Root mean squared error and absolute relative error, and the share of pixels within 1.25 times the truth.
+
+    All are means over images; pixels whose depth was not measured (0) do not count. Chance: everywhere the median of
+    the training depths.
+
+    Raises:
+        DataError: an image without a measured depth.
+    """
+    truths = job.data.train.targets
+    backbone = job.backbone("patches")
+    size = (int(truths.shape[1]), int(truths.shape[2]))
+    typical = float(truths[truths > 0].median())
+
+    def metres(output: Tensor) -> Tensor:
+        # The head starts at the training median and learns differences from it.
+        return typical * torch.exp(output[:, 0].clamp(-6, 6))
+
+    def loss(output: Tensor, truth: Tensor) -> Tensor:
+        measured = truth > 0
+        wrong = (output[:, 0].clamp(-6, 6) + np.log(typical) - truth.clamp_min(_LEAST).log()).abs()
+        total: Tensor = (wrong * measured).sum() / measured.sum().clamp_min(1)
+        return total
+
+    def measure(predicted: Tensor, split: Split) -> dict[str, np.ndarray]:
+        found: dict[str, list[float]] = {"rmse": [], "abs_rel": [], "delta_1.25": []}
+        for place, (guess, truth) in enumerate(zip(predicted.double(), split.targets.double(), strict=True)):
+            known = truth > 0
+            if not bool(known.any()):
+                raise DataError(f"{job.benchmark.id}: no depth was measured in sample {place}")
+            guess, truth = guess[known].clamp_min(_LEAST), truth[known]
+            found["rmse"].append(float((guess - truth).square().mean().sqrt()))
+            found["abs_rel"].append(float(((guess - truth).abs() / truth).mean()))
+            found["delta_1.25"].append(float((torch.maximum(guess / truth, truth / guess) < 1.25).double().mean()))
+        return {name: np.array(values) for name, values in found.items()}
+
+    blind = measure(torch.full_like(job.data.test.targets, typical), job.data.test)
+    if job.training.get("head", "transformer") == "linear":
+        head: nn.Module = seeded(lambda: LinearDepth(backbone.width, backbone.grid, size), job.seed)
+    else:
+        form = partial(SegmentationHead, backbone.width, 1, grid=backbone.grid, size=size, width=_WIDTH, depth=_DEPTH)
+        head = seeded(form, job.seed)
+    chance = {name: float(values.mean()) for name, values in blind.items()}
+    return train_and_measure(job, backbone, head, loss, measure, chance, lower=("rmse", "abs_rel"), read=metres)

@@ -1,0 +1,72 @@
+"""Tested units as small pictures: what reports show of the hardest samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from jaxtyping import UInt8
+from PIL import Image
+from torch import Tensor
+
+from gate_runner.benchmarks.data import Data
+from gate_runner.tasks.task import Drawing
+
+_PIXELS = 96
+_COLOURS = np.random.default_rng(7).integers(40, 235, (256, 3)).astype(np.uint8)
+_COLOURS[0] = 24
+
+
+def sample(data: Data[Tensor], training: Mapping[str, Any], index: int) -> Drawing:
+    """An image, the frames of a clip, or an image beside its class map; of a group, the sample in its middle.
+
+    Args:
+        data: of the benchmark.
+        training: of the result.
+        index: of the tested unit: a sample, or a group where there are some.
+
+    Returns:
+        The picture and what is true of it.
+    """
+    test = data.test
+    if test.groups is not None:
+        members = np.flatnonzero(test.groups.numpy() == np.unique(test.groups.numpy())[index])
+        index = int(members[len(members) // 2])
+    image, target = test.images[index], test.targets[index]
+    if target.ndim == 2:
+        mask = _COLOURS[target.clamp(0, 255).numpy().astype(np.uint8)]
+        size = min(_PIXELS, image.shape[-1])
+        return Drawing(
+            np.concatenate([pixels_of(image, size), _resized(mask, size, nearest=True)], axis=1), "image and truth"
+        )
+    answer = f"{float(target):g}" if target.is_floating_point() or not data.classes else data.classes[int(target)]
+    return Drawing(shown(image), f"{test.texts[index]} True: {answer}" if test.texts else f"true: {answer}")
+
+
+def pair(data: Data[Tensor], training: Mapping[str, Any], index: int) -> Drawing:
+    """Two images and their two captions."""
+    texts = data.test.texts or ()
+    return Drawing(shown(data.test.images[index]), f"“{texts[2 * index]}” and “{texts[2 * index + 1]}”")
+
+
+def shown(image: UInt8[Tensor, "*frames 3 s s"]) -> UInt8[np.ndarray, "h w 3"]:
+    """An image, or up to eight frames side by side in one or two lines, not larger than reports need."""
+    if image.ndim == 3:
+        return pixels_of(image, min(_PIXELS, max(32, image.shape[-1])))
+    frames = [pixels_of(frame, 48) for frame in image[:8]]
+    half = (len(frames) + 1) // 2 if len(frames) > 3 else len(frames)
+    lines = [frames[:half], frames[half:]] if len(frames) % 2 == 0 and len(frames) > 3 else [frames]
+    return np.concatenate([np.concatenate(line, axis=1) for line in lines if line], axis=0)
+
+
+def pixels_of(image: UInt8[Tensor, "3 h w"], size: int) -> UInt8[np.ndarray, "s s 3"]:
+    """An image as an array with its channels last, scaled to a square."""
+    return _resized(image.permute(1, 2, 0).numpy(), size)
+
+
+def _resized(pixels: np.ndarray, size: int, *, nearest: bool = False) -> np.ndarray:
+    if pixels.shape[:2] == (size, size):
+        return pixels
+    how = Image.Resampling.NEAREST if nearest else Image.Resampling.BICUBIC
+    return np.asarray(Image.fromarray(pixels).resize((size, size), how))

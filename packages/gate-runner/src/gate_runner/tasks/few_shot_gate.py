@@ -1,0 +1,185 @@
+"""Few-shot as GATE means it: many ways, many shots, both drawn anew for each episode."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor, nn
+
+from gate_runner.benchmarks.data import Data, Split
+from gate_runner.errors import DataError
+from gate_runner.tasks.backbone import EpisodeRows, SplitName
+from gate_runner.tasks.drawing import shown
+from gate_runner.tasks.job import Job, Outcome
+from gate_runner.tasks.score import Score
+from gate_runner.tasks.task import Drawing
+from gate_runner.tasks.training import fit_head, predict
+from vision_adapters.losses import IGNORED, cross_entropy
+from vision_adapters.metrics import score_outcomes
+from vision_adapters.training import Recipe
+
+QUERIES, MOST_SHOTS, MOST_SUPPORT = 5, 44, 250
+_TEST_SEED = 2
+_AT_ONCE = 4
+
+
+class Episodes(NamedTuple):
+    """Episodes of different sizes, padded: sample indices, shots first, and which places of a class are there."""
+
+    samples: Int[Tensor, "e w m"]
+    shots: Bool[Tensor, "e w m"]
+    asked: Bool[Tensor, "e w m"]
+
+    @property
+    def ways(self) -> Int[Tensor, " e"]:
+        """Classes in each episode."""
+        return self.asked.any(dim=2).sum(dim=1)
+
+    @property
+    def answers(self) -> Int[Tensor, "e wm"]:
+        """The class of each place that is asked for, -100 elsewhere."""
+        own = torch.arange(self.asked.shape[1])[None, :, None].expand_as(self.asked)
+        return torch.where(self.asked, own, IGNORED).flatten(1)
+
+
+class PrototypeHead(nn.Module):
+    """Prototypes of padded episodes, in a linear projection that starts as the identity.
+
+    Args:
+        dim: channels of the features.
+    """
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.project = nn.Linear(dim, dim, bias=False)
+        nn.init.eye_(self.project.weight)
+        self.log_scale = nn.Parameter(torch.tensor(-float(np.log(dim))))
+
+    def forward(self, samples: Tensor, shots: Tensor) -> Tensor:
+        """``[e, w, m, d]`` to scores ``[e, w, wm]`` of each class at each place; absent classes get -inf."""
+        projected = self.project(samples)
+        weight = shots.to(projected.dtype)[..., None]
+        prototypes = (projected * weight).sum(dim=2) / weight.sum(dim=2).clamp_min(1)
+        squared = torch.cdist(projected.flatten(1, 2), prototypes).square()
+        scores = -(squared * self.log_scale.exp()).transpose(1, 2)
+        return scores.masked_fill(~shots.any(dim=2)[:, :, None], float("-inf"))
+
+
+def gate_episodes(split: Split, name: str, low: int, high: int, count: int, seed: int) -> Episodes:
+    """Episodes as GATE draws them, but no class twice in one.
+
+    Ways are uniform from ``low`` to ``high`` (or all classes); queries 5, or half of the smallest class; shots of each
+    class uniform from 1 to what its samples and a support set of 250 leave, at most 44.
+
+    Args:
+        split: what is drawn from.
+        name: what an error calls it.
+        low: least number of classes.
+        high: largest number of classes.
+        count: number of episodes; the first ones do not depend on it.
+        seed: of the drawing.
+
+    Returns:
+        Padded episodes.
+
+    Raises:
+        DataError: fewer classes than ``low`` with two samples.
+
+    Source:
+        GATE's released few-shot sets, whose classes are drawn with replacement: one can then be in an episode twice.
+    """
+    members = [torch.nonzero(split.targets == label).flatten().numpy() for label in torch.unique(split.targets)]
+    members = [own for own in members if len(own) >= 2]
+    if len(members) < low:
+        raise DataError(f"few-shot with {low} ways or more needs {low} classes of two images in the {name} split; "
+                        f"it has {len(members)}")  # fmt: skip
+    drawn = []
+    for number in range(count):
+        rng = np.random.default_rng((seed, number))
+        chosen = rng.permutation(len(members))[: int(rng.integers(low, min(high, len(members)) + 1))]
+        asked = max(1, min(QUERIES, min(len(members[place]) for place in chosen) // 2))
+        episode, support = [], 0
+        for position, place in enumerate(chosen):
+            own = rng.permutation(members[place])
+            room = MOST_SUPPORT - support - (len(chosen) - position - 1)
+            shots = int(rng.integers(1, max(1, min(len(own) - asked, room, MOST_SHOTS)) + 1))
+            episode.append((own[:shots], own[shots : shots + asked]))
+            support += shots
+        drawn.append(episode)
+    return _padded(drawn)
+
+
+def _padded(drawn: list[list[tuple[np.ndarray, np.ndarray]]]) -> Episodes:
+    wide = max(len(episode) for episode in drawn)
+    long = max(len(shots) + len(asked) for episode in drawn for shots, asked in episode)
+    index = torch.zeros(len(drawn), wide, long, dtype=torch.long)
+    shots, asked = (torch.zeros(len(drawn), wide, long, dtype=torch.bool) for _ in range(2))
+    for row, episode in enumerate(drawn):
+        for place, (first, second) in enumerate(episode):
+            index[row, place, : len(first)] = torch.from_numpy(first)
+            index[row, place, len(first) : len(first) + len(second)] = torch.from_numpy(second)
+            shots[row, place, : len(first)] = True
+            asked[row, place, len(first) : len(first) + len(second)] = True
+    return Episodes(index, shots, asked)
+
+
+def run(job: Job) -> Outcome:
+    """Accuracy over test episodes, whose classes no training saw; the interval resamples episodes.
+
+    Chance is each episode's own, 1 over its ways, and the mean of these.
+    """
+    low, high = (int(job.training[key]) for key in ("least_ways", "most_ways"))
+    data, backbone, steps = job.data, job.backbone("pooled"), int(job.training["steps"])
+    counted: tuple[tuple[SplitName, Split, int, int], ...] = (
+        ("train", data.train, int(job.training["episodes"]), 1000 + job.seed),
+        ("validation", data.validation, 100, 1),
+        ("test", data.test, int(job.training["episodes"]), _TEST_SEED),
+    )
+    episodes = {name: gate_episodes(split, name, low, high, count, seed) for name, split, count, seed in counted}
+    rows = {name: EpisodeRows(backbone.rows(name), one.samples) for name, one in episodes.items()}
+    module = backbone.attach(PrototypeHead(backbone.width), None)
+
+    def accuracies(module: nn.Module, name: SplitName) -> np.ndarray:
+        own = episodes[name]
+        choices = predict(module, (rows[name], own.shots), lambda scores: scores.argmax(dim=1), _AT_ONCE)
+        right = (choices == own.answers) & own.asked.flatten(1)
+        return (right.sum(dim=1).double() / own.asked.flatten(1).sum(dim=1)).numpy()
+
+    fitted = fit_head(
+        job,
+        module,
+        (rows["train"], episodes["train"].shots),
+        episodes["train"].answers,
+        cross_entropy,
+        Recipe(lr=1e-3, steps=steps, batch_size=_AT_ONCE, validate_every=max(1, steps // 6)),
+        lambda module: float(accuracies(module, "validation").mean()),
+        "higher",
+    )
+    with job.timed("test"):
+        outcomes = accuracies(module, "test")
+        found = score_outcomes("accuracy", outcomes, seed=job.seed)
+    ways = episodes["test"].ways.double()
+    score = Score("accuracy", "higher", found.value, found.low, found.high, float((1 / ways).mean()))
+    training = {
+        "least_ways": low,
+        "most_ways": int(ways.max()),
+        "mean_shots": float(episodes["test"].shots.sum() / ways.sum()),
+        "test_episodes": len(outcomes),
+        "steps": steps,
+        "chosen_step": fitted.best_step,
+        "validation": [{"step": row.step, "accuracy": row.score} for row in fitted.history],
+    }
+    return Outcome((score,), outcomes, training)
+
+
+def draw(data: Data[Tensor], training: Mapping[str, Any], index: int) -> Drawing:
+    """A shot of each of an episode's first classes."""
+    low, high = int(training["least_ways"]), int(training["most_ways"])
+    one = gate_episodes(data.test, "test", low, high, index + 1, _TEST_SEED)
+    first = one.samples[index, : min(8, int(one.ways[index])), 0]
+    pixels = np.concatenate([shown(data.test.images[int(place)]) for place in first], axis=1)
+    return Drawing(pixels, f"an episode of {int(one.ways[index])} classes, one shot of each of the first")

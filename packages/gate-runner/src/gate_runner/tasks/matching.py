@@ -1,0 +1,189 @@
+"""Images and texts in one space, by two trained projections: galleries, retrieval, and the choice among captions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from gate_runner.benchmarks.data import Split
+from gate_runner.benchmarks.pictures import Pictures
+from gate_runner.errors import MissingCapabilityError
+from gate_runner.tasks.backbone import SplitName
+from gate_runner.tasks.features import embedded, words
+from gate_runner.tasks.job import Job, Outcome
+from gate_runner.tasks.measured import hits, train_and_measure
+from gate_runner.tasks.scaling import Scale
+from gate_runner.tasks.stored import IndexedRows
+from vision_adapters.heads import seeded
+from vision_adapters.losses import cross_entropy, symmetric_cross_entropy
+from vision_adapters.rows import Rows
+
+GALLERY = 64
+"""GATE's: an image is matched with this many texts, and a text with this many images."""
+_WIDTH = 128
+_MOST_SCALE = 100.0
+
+
+class Projections(nn.Module):
+    """Image and text side by side: unit vectors of both, and the scale of their cosines.
+
+    Args:
+        image_dim: numbers per image.
+        text_dim: numbers per text.
+        width: of the common space.
+    """
+
+    def __init__(self, image_dim: int, text_dim: int, width: int) -> None:
+        super().__init__()
+        self.image, self.text = nn.Linear(image_dim, width), nn.Linear(text_dim, width)
+        self.log_scale = nn.Parameter(torch.tensor(float(np.log(1 / 0.07))))
+
+    def forward(self, image: Tensor, texts: Tensor) -> Tensor:
+        """``[n, d]`` and ``[n, t, e]`` to ``[n, 1 + t, width]``, images first, texts times the scale."""
+        scale = self.log_scale.exp().clamp_max(_MOST_SCALE)
+        texts = F.normalize(self.text(texts), dim=-1) * scale
+        return torch.cat([F.normalize(self.image(image), dim=-1)[:, None], texts], dim=1)
+
+
+def run(job: Job) -> Outcome:
+    """Which text belongs to an image, and which image to a text.
+
+    ``image_to_text`` and ``text_to_image`` are accuracies in galleries of 64 with one caption of each image, drawn by a
+    fixed seed; ``i2t_r@k`` and ``t2i_r@k`` are recalls among all test images and all their captions.
+    """
+    each = len(job.data.train.texts or ()) // len(job.data.train)
+
+    def inputs(name: SplitName, images: Rows, texts: Tensor) -> tuple[Rows, Rows]:
+        if name != "train":
+            return images, texts
+        flat = texts.reshape(-1, 1, texts.shape[-1])  # every caption is a pair of its own
+        return IndexedRows(images, torch.arange(len(flat)) // each), flat
+
+    def loss(joint: Tensor, image: Tensor) -> Tensor:
+        return symmetric_cross_entropy(joint[:, 0] @ joint[:, 1].T, image)
+
+    def measure(joint: Tensor, split: Split) -> dict[str, np.ndarray]:
+        return {**_galleries(joint, split), **_recalls(joint)}
+
+    owners = torch.arange(len(job.data.train)).repeat_interleave(each)
+    count = len(job.data.test)
+    gallery = 1 / min(GALLERY, count)
+    chance = {"image_to_text": gallery, "text_to_image": gallery}
+    for k in (1, 5, 10):
+        chance |= {f"i2t_r@{k}": min(1.0, k / count), f"t2i_r@{k}": min(1.0, k / count)}
+    return _matched(job, inputs, loss, measure, chance, owners)
+
+
+def run_choice(job: Job) -> Outcome:
+    """Which of a few captions is the picture's; and, with the right captions alone, the galleries of `run`."""
+    choices = len(job.data.classes)
+
+    def loss(joint: Tensor, right: Tensor) -> Tensor:
+        return cross_entropy(torch.einsum("nw,ntw->nt", joint[:, 0], joint[:, 1:]), right)
+
+    def measure(joint: Tensor, split: Split) -> dict[str, np.ndarray]:
+        scores = torch.einsum("nw,ntw->nt", joint[:, 0], joint[:, 1:])
+        right = joint[torch.arange(len(joint)), 1 + split.targets]
+        paired = torch.stack([joint[:, 0], right], dim=1)
+        return {"accuracy": hits(scores, split.targets), **_galleries(paired, split)}
+
+    gallery = 1 / min(GALLERY, len(job.data.test))
+    chance = {"accuracy": 1 / choices, "image_to_text": gallery, "text_to_image": gallery}
+    return _matched(job, lambda _, images, texts: (images, texts), loss, measure, chance, job.data.train.targets)
+
+
+def _matched(
+    job: Job,
+    inputs: Callable[[SplitName, Rows, Tensor], tuple[Rows, Rows]],
+    loss: Callable[[Tensor, Tensor], Tensor],
+    measure: Callable[[Tensor, Split], dict[str, np.ndarray]],
+    chance: dict[str, float],
+    targets: Tensor,
+) -> Outcome:
+    backbone = job.backbone("pooled")
+    texts = {name: _text_features(job, getattr(job.data, name)) for name in ("train", "validation", "test")}
+    scale = Scale.of(texts["train"])
+    head = seeded(lambda: Projections(backbone.width, texts["train"].shape[-1], _WIDTH), job.seed)
+
+    return train_and_measure(
+        job,
+        backbone,
+        head,
+        loss,
+        measure,
+        chance,
+        inputs=lambda name: inputs(name, backbone.rows(name), texts[name]),
+        scales=(scale,),
+        targets=targets,
+    )
+
+
+def _text_features(job: Job, split: Split) -> Float[Tensor, "n t e"]:
+    """Of each sample's texts; an encoder without a text side gets the mean of fixed random vectors of the words."""
+    texts = list(split.texts or ())
+    unique = sorted(set(texts))
+    place = {text: row for row, text in enumerate(unique)}
+    try:
+        found = embedded(job, unique)
+        index = torch.tensor([place[text] for text in texts])
+    except MissingCapabilityError:
+        said = words(job, split)
+        mask = said.mask[..., None]
+        found, index = (said.tokens * mask).sum(dim=1) / mask.sum(dim=1).clamp_min(1), said.sample
+    return found[index].reshape(len(split), -1, found.shape[-1])
+
+
+def _galleries(joint: Tensor, split: Split) -> dict[str, np.ndarray]:
+    """Accuracies in galleries of 64 different images, each with one text; a short last one is filled from the first."""
+    first = torch.from_numpy(_first_of_each(split))
+    order = first[torch.randperm(len(first), generator=torch.Generator().manual_seed(0))]
+    texts = joint.shape[1] - 1
+    chosen = torch.randint(texts, (len(joint),), generator=torch.Generator().manual_seed(1))
+    image, text = joint[:, 0], joint[torch.arange(len(joint)), 1 + chosen]
+    size = min(GALLERY, len(order))
+    found = {name: np.full(len(joint), np.nan) for name in ("image_to_text", "text_to_image")}
+    for start in range(0, len(order), size):
+        asked = order[start : start + size]
+        members = torch.cat([asked, order[: size - len(asked)]])
+        scores = image[members] @ text[members].T
+        truth = torch.arange(len(asked))
+        found["image_to_text"][asked.numpy()] = hits(scores[: len(asked)], truth)
+        found["text_to_image"][asked.numpy()] = hits(scores.T[: len(asked)], truth)
+    return found
+
+
+def _first_of_each(split: Split) -> np.ndarray:
+    """The first sample of each different image."""
+    keys = split.images.files if isinstance(split.images, Pictures) else [one.numpy().tobytes() for one in split.images]
+    seen: dict[object, int] = {}
+    for place, key in enumerate(keys):
+        seen.setdefault(key, place)
+    return np.array(list(seen.values()))
+
+
+def _recalls(joint: Tensor) -> dict[str, np.ndarray]:
+    """Recalls among all images and all their texts; an image is found by any of its texts, and its texts count each."""
+    count, texts = len(joint), joint.shape[1] - 1
+    image, text = joint[:, 0], joint[:, 1:].reshape(count * texts, -1)
+    best, back = [], []
+    for start in range(0, count, 256):
+        scores = image[start : start + 256] @ text.T
+        mine = scores.reshape(len(scores), count, texts)[
+            torch.arange(len(scores)), torch.arange(start, start + len(scores))
+        ]
+        best.append((scores > mine.max(dim=1).values[:, None]).sum(dim=1))
+    for start in range(0, count * texts, 256):
+        scores = text[start : start + 256] @ image.T
+        own = torch.arange(start, start + len(scores)) // texts
+        back.append((scores > scores.gather(1, own[:, None])).sum(dim=1))
+    ahead, behind = torch.cat(best), torch.cat(back).reshape(count, texts)
+    found = {}
+    for k in (1, 5, 10):
+        found[f"i2t_r@{k}"] = (ahead < k).double().numpy()
+        found[f"t2i_r@{k}"] = (behind < k).double().mean(dim=1).numpy()
+    return found

@@ -1,0 +1,107 @@
+"""Heads whose metrics are means of one number per sample: fit, choose on validation, score the test split once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from torch import Tensor, nn
+
+from gate_runner.benchmarks.data import Split
+from gate_runner.tasks.backbone import Backbone, SplitName
+from gate_runner.tasks.job import Job, Outcome
+from gate_runner.tasks.scaling import Scale
+from gate_runner.tasks.score import Score
+from gate_runner.tasks.training import _RECIPE, Extra, Loss, fit_head, predict, recipe_of
+from vision_adapters.metrics import score_outcomes
+from vision_adapters.rows import Rows
+
+Measure = Callable[[Tensor, Split], Mapping[str, np.ndarray]]
+"""Predictions for a split's samples to one number per sample and metric; NaN where a sample does not count."""
+
+
+def train_and_measure(
+    job: Job,
+    backbone: Backbone,
+    head: nn.Module,
+    loss: Loss,
+    measure: Measure,
+    chance: Mapping[str, float],
+    *,
+    extras: Sequence[Extra] = (),
+    inputs: Callable[[SplitName], tuple[Rows, ...]] | None = None,
+    scales: Sequence[Scale | None] = (),
+    targets: Rows | None = None,
+    lower: Sequence[str] = (),
+    read: Callable[[Tensor], Tensor] = lambda output: output,
+) -> Outcome:
+    """Train a head on a backbone; as `train_and_test`, for metrics that the task itself defines.
+
+    Args:
+        job: benchmark, encoder and seed.
+        backbone: of the job.
+        head: called as ``head(features, *extras)``.
+        loss: of its output and targets.
+        measure: predictions to numbers per sample; the first metric of the benchmark chooses.
+        chance: of each metric, what the best prediction scores that never looks at the image.
+        extras: further inputs of the head.
+        inputs: what the head gets instead of the backbone's rows and the extras.
+        scales: of these inputs but the first.
+        targets: of training, instead of the data's.
+        lower: metrics that are better when lower.
+        read: output to predictions, batch by batch.
+
+    Returns:
+        Scores on the test split with the weights that validated best.
+    """
+    data = job.data
+    headline = job.benchmark.metrics[0]
+    recipe = recipe_of(job, **{key: value for key, value in job.training.items() if key in _RECIPE})
+    module = backbone.attach(head, *(extra.scale for extra in extras), *scales)
+
+    def rows(name: SplitName) -> tuple[Rows, ...]:
+        return inputs(name) if inputs else (backbone.rows(name), *(extra.rows[name] for extra in extras))
+
+    held, tested = rows("validation"), rows("test")
+
+    def validate(module: nn.Module) -> float:
+        return float(np.nanmean(measure(predict(module, held, read, job.predict_size), data.validation)[headline]))
+
+    directions: dict[str, Literal["higher", "lower"]] = {
+        name: "lower" if name in lower else "higher" for name in job.benchmark.metrics
+    }
+    learnt = data.train.targets if targets is None else targets
+    fitted = fit_head(job, module, rows("train"), learnt, loss, recipe, validate, directions[headline])
+    with job.timed("test"):
+        found = measure(predict(module, tested, read, job.predict_size), data.test)
+        scores = tuple(mean_score(name, found[name], directions[name], chance[name], job.seed) for name in directions)
+    training = {
+        "head_parameters": sum(p.numel() for p in head.parameters() if p.requires_grad),
+        "steps": recipe.steps,
+        "lr": recipe.lr,
+        "chosen_step": fitted.best_step,
+        "validation": [{"step": row.step, headline: row.score} for row in fitted.history],
+    }
+    return Outcome(scores, found[headline], training)
+
+
+def mean_score(
+    name: str, outcomes: np.ndarray, direction: Literal["higher", "lower"], chance: float, seed: int
+) -> Score:
+    """The mean of one number per sample with its interval; samples that are NaN do not count."""
+    found = score_outcomes("mae", outcomes[~np.isnan(outcomes)].astype(np.float64), seed=seed)
+    return Score(name, direction, found.value, found.low, found.high, chance)
+
+
+def hits(scores: Tensor, truth: Tensor, k: int = 1) -> Any:
+    """For each row, the chance that the true column is among the k best, ties sharing their places.
+
+    Example:
+        >>> import torch
+        >>> hits(torch.tensor([[1.0, 2.0], [3.0, 3.0]]), torch.tensor([0, 0])).tolist()
+        [0.0, 0.5]
+    """
+    own = scores.gather(1, truth[:, None])
+    ahead, tied = (scores > own).sum(dim=1), (scores == own).sum(dim=1)
+    return ((k - ahead).double() / tied).clamp(0, 1).numpy()

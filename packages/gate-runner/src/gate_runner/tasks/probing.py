@@ -1,0 +1,100 @@
+"""A linear probe of frozen features that is solved, not stepped: a benchmark must not measure its own optimiser."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor
+
+from gate_runner.tasks.features import before_projection, pooled
+from gate_runner.tasks.job import Job, Outcome
+from gate_runner.tasks.training import score
+from vision_adapters.tuning import Fold, Tuned, TuningData, tune
+
+if TYPE_CHECKING:
+    from gate_runner.benchmarks.data import Split
+
+MOST_BYTES = 4_000_000_000
+"""That the features and scores of a solved probe may take; larger sets are trained on in batches."""
+_COPIES = 4
+"""Of features and of scores, that are there at the same time while a probe is solved."""
+
+
+class _Solved(NamedTuple):
+    kind: str
+    tuned: Tuned
+    test: Tensor
+
+
+def solvable(job: Job, width: int = 2048) -> bool:
+    """Whether a job's probe is solved: its training names no steps, and it fits into memory.
+
+    Args:
+        job: of a task with one class per image.
+        width: channels of the features, at most.
+    """
+    train, validation = job.data.train.targets, job.data.validation.targets
+    rows = len(train) + len(validation)
+    fits = 4 * _COPIES * rows * (width + len(job.data.classes)) <= MOST_BYTES
+    return (
+        "steps" not in job.training
+        and fits
+        and len(torch.unique(train)) > 1
+        and bool(torch.isin(validation, train).any())
+    )
+
+
+def solve_and_test(job: Job, blind: Tensor) -> Outcome:
+    """Logistic regression on standardised features, its strength chosen on validation, then fitted on both splits.
+
+    Where the encoder shows features before its projection, they are tried, too, and taken where they validate better.
+
+    Args:
+        job: of a task with one class per image.
+        blind: predictions for the test split made without its images, for the chance level.
+
+    Returns:
+        Scores on the test split. Classes without a training image are never predicted.
+    """
+    present, metric = torch.unique(job.data.train.targets), job.benchmark.metrics[0]
+    ways = {"projected": pooled, **({"backbone": before_projection} if job.encoder.backbone is not None else {})}
+    found = []
+    for number, (kind, encode) in enumerate(ways.items()):
+        features = {name: encode(job, split, f"{name}-{kind}")[:].float() for name, split in _splits(job)}
+        with job.timed("train"):
+            data = _tuning_data(job, features["train"], features["validation"], present)
+            found.append(_Solved(kind, tune(data), features["test"]))
+            job.progress("train", number + 1, len(ways))
+    best = max(found, key=lambda one: one.tuned.validation or 0.0)
+    with job.timed("test"):
+        known = best.tuned.scores(best.test)
+        scores = known.new_full((len(known), len(job.data.classes)), float(known.min()) - 1.0)
+        scores[:, present] = known
+        judged = score(job, scores, job.data.test.targets, blind)
+    training = {
+        "head_parameters": best.tuned.trained_parameters(),
+        "steps": 0,
+        "features": best.kind,
+        "strength": best.tuned.chosen["strength"],
+        "tried": [
+            {"features": one.kind, "strength": row["strength"], metric: row["validation"]}
+            for one in found
+            for row in one.tuned.tried
+        ],
+    }
+    return Outcome(tuple(one for one, _ in judged), judged[0][1].outcomes, training)
+
+
+def _splits(job: Job) -> list[tuple[str, Split]]:
+    return [("train", job.data.train), ("validation", job.data.validation), ("test", job.data.test)]
+
+
+def _tuning_data(job: Job, train: Tensor, held: Tensor, present: Tensor) -> TuningData:
+    """Training and validation rows of the classes that training shows, numbered anew."""
+    counts = torch.isin(job.data.validation.targets, present)
+    labels = torch.cat([job.data.train.targets, job.data.validation.targets[counts]])
+    rows = torch.cat([train, held[counts]])
+    fold = Fold(torch.arange(len(train)), torch.arange(len(train), len(rows)))
+    named = torch.searchsorted(present, labels)
+    return TuningData(rows, named, len(present), None, 100.0, job.benchmark.metrics[0], (fold,))

@@ -1,0 +1,157 @@
+"""Recipes of trainings in which the encoder takes part: by name, from a file, and field by field."""
+
+from __future__ import annotations
+
+import logging
+import tomllib
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gate_runner.errors import UsageError, unknown
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from gate_runner.settings import Settings
+    from vision_adapters.training import Recipe
+    from vision_adapters.training.gate import Family, Task
+
+_LOG = logging.getLogger(__name__)
+
+_GATE_TASKS: dict[str, Task] = {
+    "image-classification": "classification",
+    "few-shot": "fewshot",
+    "segmentation": "segmentation",
+    "medical-segmentation": "medical_segmentation",
+    "relational": "relational",
+    "video-regression": "video",
+    "video-classification": "video",
+    "medical-classification": "medical",
+    "image-text": "image_text",
+}
+_QUICK_BATCH = {
+    "few-shot": 2,
+    "segmentation": 8,
+    "medical-segmentation": 8,
+    "video-regression": 8,
+    "video-classification": 8,
+}
+_QUICK_RATE = {"full": 3e-4, "last-block": 1e-3, "lora": 2e-3, "bias": 2e-3, "norm": 2e-3}
+
+
+def family_of(module: nn.Module) -> Family | None:
+    """The architecture family by whose learning rate GATE trains an encoder, or None for one that it does not know.
+
+    Example:
+        >>> from torch import nn
+        >>> family_of(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()))
+        'convolutional'
+    """
+    names = {type(part).__name__.lower() for part in module.modules()}
+    if any("efficientformer" in name for name in names):
+        return "efficientformer"
+    if any(word in name for name in names for word in ("convnext", "maxxvit", "coatnet", "resnext", "levit")):
+        return "hybrid"
+    if any(name.endswith("attention") for name in names):
+        return "vit"
+    return "convolutional" if any(name.startswith("conv") for name in names) else None
+
+
+def recipe_for(settings: Settings, module: nn.Module, task: str) -> Recipe:
+    """The recipe by which an encoder is trained.
+
+    Args:
+        settings: ``tune``, ``recipe`` and ``recipe_fields``.
+        module: the encoder, whose architecture decides on the learning rate.
+        task: the benchmark's task type.
+
+    Returns:
+        The recipe; ``quick`` is sized for stand-ins, ``gate`` is the paper's.
+
+    Raises:
+        UsageError: a file or a field that cannot be used; the message shows the nearest field.
+
+    Source: GATE, section 8.1, see `vision_adapters.training.gate_recipe`.
+    """
+    from vision_adapters.training import Recipe, gate_recipe
+
+    name, said = settings.recipe, dict(settings.recipe_fields)
+    if name not in ("quick", "gate"):
+        given = _from_file(Path(name))
+        name, said = str(given.pop("base", "quick")), {**given, **said}
+    family = family_of(module)
+    if family is None:
+        _LOG.warning("no known architecture family: %s is trained at the rate of transformers", type(module).__name__)
+    changes = checked(said)
+    try:
+        if name == "gate":
+            return gate_recipe(family or "vit", _GATE_TASKS.get(task, "classification"), **changes)
+        rate = 1e-3 if settings.tune == "full" and family == "convolutional" else _QUICK_RATE[settings.tune]
+        quick: dict[str, Any] = {
+            "lr": rate, "steps": 150, "batch_size": _QUICK_BATCH.get(task, 32), "validate_every": 50,
+            "schedule": "cosine", "warmup": 10, "head_lr_scale": 3.0, "clip_norm": 1.0,
+        }  # fmt: skip
+        return Recipe(**{**quick, **changes})
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"recipe: {error}") from error
+
+
+def augments(settings: Settings) -> bool:
+    """Whether training images are augmented: as GATE does, and in no quick recipe unless it says so."""
+    said = dict(settings.recipe_fields)
+    if settings.recipe not in ("quick", "gate"):
+        said = {**_from_file(Path(settings.recipe)), **said}
+    base = said.get("base", settings.recipe)
+    return str(said.get("augment", base == "gate")).lower() in ("true", "1", "yes")
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    if path.suffix != ".toml":
+        raise UsageError(f"--recipe is quick, gate or a .toml file, not {str(path)!r}")
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"--recipe {path} cannot be read: {error}") from error
+
+
+def checked(said: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a recipe, brought to their types.
+
+    Args:
+        said: by name; texts from the command line are read.
+
+    Returns:
+        Arguments of `vision_adapters.training.Recipe`.
+
+    Raises:
+        UsageError: a field that there is not, with the nearest, or a value that is none of its type.
+
+    Example:
+        >>> checked({"lr": "1e-4", "steps": "200", "schedule": "cosine"})
+        {'lr': 0.0001, 'steps': 200, 'schedule': 'cosine'}
+    """
+    from vision_adapters.training import Recipe
+
+    known = {one.name: one for one in fields(Recipe)}
+    found: dict[str, Any] = {}
+    for name, value in said.items():
+        if name in ("augment", "base"):
+            continue
+        if name not in known:
+            raise unknown("field of a recipe", name, [*known, "augment"])
+        kind = str(known[name].type)
+        try:
+            if isinstance(value, str) and kind.startswith(("float", "int")):
+                value = None if value == "none" and known[name].default is None else float(value)
+            if kind == "int" and value is not None:
+                if float(value) != int(value):
+                    raise ValueError(value)
+                value = int(value)
+            if name == "betas":
+                value = tuple(float(each) for each in (value.split(",") if isinstance(value, str) else value))
+        except ValueError as error:
+            raise UsageError(f"recipe: {name} is {value!r}, expected {kind}") from error
+        found[name] = value
+    return found

@@ -1,0 +1,26 @@
+"""A metric's value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Score:
+    """A metric's value on the test split.
+
+    Args:
+        metric: its name.
+        direction: ``"higher"`` or ``"lower"`` is better.
+        value: the estimate.
+        low: lower end of the 95 % bootstrap interval over test samples.
+        high: upper end.
+        chance: what the best prediction scores that never looks at the image.
+    """
+
+    metric: str
+    direction: str
+    value: float
+    low: float
+    high: float
+    chance: float

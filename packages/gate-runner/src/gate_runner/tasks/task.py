@@ -1,0 +1,95 @@
+"""What a task type is: one frozen record, readable without importing torch, that everything else asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gate_runner.errors import UsageError
+from gate_runner.imports import named
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from gate_runner.benchmarks.data import Data
+    from gate_runner.ragged import Outcomes
+    from gate_runner.tasks.job import Job, Outcome
+
+
+class Drawing(NamedTuple):
+    """A tested unit as a picture: ``uint8`` pixels ``[h, w, 3]``, and what it is, in a few words."""
+
+    pixels: np.ndarray
+    caption: str
+
+
+Run = Callable[["Job"], "Outcome"]
+Draw = Callable[["Data[Any]", Mapping[str, Any], int], Drawing]
+Statistic = Callable[["Outcomes", "np.ndarray"], "np.ndarray"]
+Caution = Callable[[Mapping[str, Any]], str]
+
+
+@dataclass(frozen=True)
+class TaskType:
+    """A kind of problem: how features become a score, and what else must know of it.
+
+    Functions are given as themselves or as ``"module:name"``, which is imported when it is first needed.
+
+    Args:
+        id: what a benchmark's ``task`` says.
+        summary: head and loss in words.
+        run: encodes, fits the head, and scores the test split once.
+        short: its name on the small axes of a chart; the id by default.
+        draw: data, a result's ``training`` and the index of a tested unit to a `Drawing`.
+        by_class: whether targets are class indices, so that the hardest samples shown need not all be of one class.
+        statistics: by metric, the function of per-sample outcomes and weights ``[r, n]`` to values ``[r]``, for metrics
+            that are neither ``vision_adapters.metrics``' nor a mean of one number per sample: with it ``compare``
+            computes the metric again on resampled samples.
+        probe_samples: samples of each split that ``gate-runner plan`` looks at, at least.
+        grows: whether training and test take longer with more samples; episodes, say, are as many in any run.
+        trains: whether ``training["steps"]`` says how many steps a head is trained for.
+        caution: from a result's ``training`` to what a prediction of GATE's table must say of it; empty for nothing.
+
+    Raises:
+        UsageError: a part is missing; the message names it.
+
+    Example:
+        >>> TaskType("counting", "nothing trained", "my_package.counting:run").label
+        'counting'
+    """
+
+    id: str
+    summary: str
+    run: Run | str
+    short: str = ""
+    draw: Draw | str = "gate_runner.tasks.drawing:sample"
+    by_class: bool = False
+    statistics: Mapping[str, Statistic | str] = field(default_factory=dict)
+    probe_samples: int = 64
+    grows: bool = True
+    trains: bool = True
+    caution: Caution | str = ""
+
+    def __post_init__(self) -> None:
+        """Check that nothing is missing."""
+        for name in ("id", "summary", "run", "draw"):
+            if not getattr(self, name):
+                raise UsageError(f"task type {self.id!r} lacks its {name}")
+        for name, value in (("run", self.run), ("draw", self.draw), *self.statistics.items()):
+            if not callable(value) and not (isinstance(value, str) and ":" in value):
+                raise UsageError(
+                    f"task type {self.id!r}: {name} is {value!r}; expected a function, or its 'module:name'"
+                )
+        if self.probe_samples < 1:
+            raise UsageError(f"task type {self.id!r}: probe_samples must be at least 1, not {self.probe_samples}")
+
+    @property
+    def label(self) -> str:
+        """The name on the small axes of a chart."""
+        return self.short or self.id
+
+    def statistic(self, metric: str) -> Statistic | None:
+        """The task's own way from per-sample outcomes to a metric, or None where it is nobody's but the metric's."""
+        found: Statistic | None = named(self.statistics[metric]) if metric in self.statistics else None
+        return found

@@ -1,0 +1,21 @@
+"""Actions in clips: a transformer over the pooled features of the frames."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from gate_runner.tasks.job import Job, Outcome
+from gate_runner.tasks.training import frequencies, train_and_test
+from vision_adapters.heads import TemporalHead, seeded
+from vision_adapters.losses import cross_entropy
+
+_WIDTH, _DEPTH = 128, 2
+
+
+def run(job: Job) -> Outcome:
+    """Chance: the training split's most frequent classes, whatever the clip."""
+    backbone = job.backbone("pooled")
+    classes, frames = len(job.data.classes), job.data.train.images.shape[1]
+    blind = frequencies(job.data.train.targets, classes).expand(len(job.data.test), -1)
+    head = seeded(partial(TemporalHead, backbone.width, classes, frames=frames, width=_WIDTH, depth=_DEPTH), job.seed)
+    return train_and_test(job, backbone, head, cross_entropy, blind)

@@ -1,0 +1,63 @@
+"""``check-data``: what is there, what is missing, and splits that overlap."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from gate_runner.benchmarks import BENCHMARKS, resolve
+from gate_runner.cli import main
+from gate_runner.data_check import check_data
+from gate_runner.errors import DataError
+
+from . import _gate_files as write
+
+
+def states(root: Path, *names: str, deep: bool = False) -> dict[str, tuple[str, str]]:
+    rows = check_data([BENCHMARKS[name] for name in names], root, deep)
+    return {row.benchmark: (row.state, "; ".join(row.problems)) for row in rows}
+
+
+def test_what_is_missing_says_where_to_get_it(tmp_path: Path) -> None:
+    found = check_data(resolve(["full"]), tmp_path)
+    assert len(found) == 31
+    assert {row.state for row in found} == {"missing"}
+    assert "food-101/images/" in next(row for row in found if row.benchmark == "food101").problems[0]
+    with pytest.raises(DataError, match="is not a folder"):
+        check_data([], tmp_path / "nothing")
+
+
+def test_counts_overlaps_and_broken_pictures(tmp_path: Path) -> None:
+    write.food101(tmp_path)
+    write.chestxray14(tmp_path)
+    assert states(tmp_path, "food101", "chestxray14") == {
+        "food101": ("incomplete", ""),
+        "chestxray14": ("whole", "pictures without any of the five findings are left out"),
+    }
+    pictures = tmp_path / "food-101" / "images" / "waffles"
+    shutil.copy(pictures / "train1.jpg", pictures / "test0.jpg")
+    (pictures / "test1.jpg").write_bytes((pictures / "test1.jpg").read_bytes()[:200])
+    state, said = states(tmp_path, "food101", deep=True)["food101"]
+    assert state == "wrong"
+    assert "test0.jpg of test has the content of" in said
+    assert "test1.jpg cannot be read as an image" in said
+    table = tmp_path / "nih" / "Data_Entry_2017_v2020.csv"
+    table.write_text(table.read_text().replace("00000029_000.png,Mass,0,29", "00000029_000.png,Mass,0,0"))
+    assert "1 groups are in train and in test, such as 0" in states(tmp_path, "chestxray14")["chestxray14"][1]
+
+
+def test_the_command_prints_json_and_fails_on_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write.dtextures(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main(["check-data", str(tmp_path), "dtextures", "--json"])
+    assert not ended.value.code
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["state"], row["counts"]) == ("incomplete", [72, 42])
+    shutil.rmtree(tmp_path / "dtd" / "images" / "woven")
+    with pytest.raises(SystemExit) as failed:
+        main(["check-data", str(tmp_path), "dtextures"])
+    assert failed.value.code == 1
+    assert "dtextures     wrong" in capsys.readouterr().out

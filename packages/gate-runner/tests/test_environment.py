@@ -1,0 +1,49 @@
+"""`gate-runner env`, as people paste it into a report."""
+
+from __future__ import annotations
+
+import json
+import socket
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from gate_runner import environment
+from gate_runner.cli import app
+
+
+def test_the_command_names_versions_and_hardware_and_nobody() -> None:
+    done = CliRunner().invoke(app, ["env"])
+    assert done.exit_code == 0, done.output
+    assert f"gate-runner {version('gate-runner')}" in done.output
+    assert f"torch {version('torch')}" in done.output
+    assert "cores" in done.output
+    assert "gate-runner (gate" not in done.output
+    for private in (str(Path.home()), socket.gethostname()):
+        assert len(private) < 4 or private not in done.output
+
+
+def test_the_same_as_json() -> None:
+    found = json.loads(CliRunner().invoke(app, ["env", "--json"]).output)
+    assert found == json.loads(json.dumps(environment.environment()))
+    assert set(found["extras"]["gate-runner"]) >= {"hf", "ray", "wandb"}
+
+
+def test_an_extra_lacks_what_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = environment._version
+    monkeypatch.setattr(environment, "_version", lambda name: None if name == "ray" else there(name))
+    found = environment.environment()
+    assert found["extras"]["gate-runner"]["ray"] == ["ray"]
+    assert "ray lacks ray" in "\n".join(environment.described(found))
+
+
+def test_a_requirement_for_another_system_is_not_lacking() -> None:
+    needed = [one.name for one in environment._needed("eqben-builder", "mitsuba")]
+    assert "mitsuba" in needed
+    assert all(
+        one.marker is None or one.marker.evaluate({"extra": "mitsuba"})
+        for one in environment._needed("eqben-builder", "mitsuba")
+    )
+    assert "mitsuba" not in [one.name for one in environment._needed("eqben-builder", "")]

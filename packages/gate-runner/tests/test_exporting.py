@@ -1,0 +1,141 @@
+"""Exports: read back by the standards' own readers, the same bytes twice, and what a form cannot hold is named."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gate_runner.errors import UsageError
+from gate_runner.exporting import FORMS, export, model_name
+from gate_runner.runs.stored import StoredRun, read_run
+
+from ._folders import write_run
+
+SKILLS = {"digits": 0.8, "micro/cifar100": 0.6, "micro/iwildcam": 0.7, "micro/acdc": 0.5}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> StoredRun:
+    folder = write_run(tmp_path_factory.mktemp("runs") / "a", SKILLS, encoder="timm:resnet18/random:1", seeds=(0, 1))
+    return read_run(folder)
+
+
+def python_3_12_or_newer() -> Path | None:
+    """This interpreter, one on the path, or one of pyenv's."""
+    if sys.version_info >= (3, 12):
+        return Path(sys.executable)
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    on_path = [shutil.which(f"python3.{minor}") for minor in (14, 13, 12)]
+    candidates = [*sorted(pyenv.glob("3.1[2-9]*/bin/python")), *(Path(one) for one in on_path if one)]
+    return next(
+        (one for one in candidates if subprocess.run([one, "--version"], capture_output=True).returncode == 0), None
+    )
+
+
+def test_every_eval_ever_passes_its_own_validator(run: StoredRun, tmp_path: Path) -> None:
+    made = export(run, "every-eval-ever", tmp_path, organization="A lab")
+    uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    if uv is None:
+        pytest.skip("uv is not installed")
+    python = python_3_12_or_newer()
+    if python is None:
+        pytest.skip("the validator needs Python 3.12 or newer")
+    command = [
+        uv,
+        "run",
+        "--quiet",
+        "--no-project",
+        "--python",
+        str(python),
+        "--with",
+        "every-eval-ever==0.3.0",
+    ]
+    plain = {key: value for key, value in os.environ.items() if key not in ("UV_CONSTRAINT", "VIRTUAL_ENV")}
+    done = subprocess.run(
+        [*command, "python", "-m", "every_eval_ever", "validate", "--format", "json", "data/*/*/*/*.json*"],
+        cwd=tmp_path, env=plain, capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr  # 2 would be warnings
+    assert len(made.files) == 2
+
+
+def test_every_eval_ever_says_what_the_run_says(run: StoredRun, tmp_path: Path) -> None:
+    made = export(run, "every-eval-ever", tmp_path)
+    samples, aggregate = made.files
+    said = json.loads(aggregate.read_text())
+    scores = {
+        (one["evaluation_name"], one["metric_config"]["additional_details"]["seed"]): one["score_details"]["score"]
+        for one in said["evaluation_results"]
+    }
+    assert scores == {(one.name, str(one.seed)): one.scores[0].value for one in run.results}
+    assert said["model_info"]["id"] == "timm/resnet18-random-1"
+    lines = [json.loads(line) for line in samples.read_text().splitlines()]
+    assert len(lines) == said["detailed_evaluation_results"]["total_rows"] == 4 * 120  # two of 0 and 1, two seeds
+    mine = [one["evaluation"]["score"] for one in lines if one["evaluation_result_id"] == "digits.seed1.acc@1"]
+    assert mine == run.outcomes(run.named("digits")[1]).tolist()
+    assert len(made.left_out) == 4
+    assert "micro/acdc seed 0" in made.left_out[0]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_same_run_gives_the_same_bytes(run: StoredRun, form: str, tmp_path: Path) -> None:
+    first, second = (export(run, form, tmp_path / name) for name in ("one", "two"))
+    assert [path.name for path in first.files] == [path.name for path in second.files]
+    assert [path.read_bytes() for path in first.files] == [path.read_bytes() for path in second.files]
+
+
+def test_a_model_card_is_read_back_by_the_hubs_reader(run: StoredRun, tmp_path: Path) -> None:
+    hub = pytest.importorskip("huggingface_hub")
+    (path,) = export(run, "model-card", tmp_path, model="mylab/tiny").files
+    card = hub.ModelCard.load(path)
+    values = {one.dataset_name: one.metric_value for one in card.data.eval_results}
+    means = {name: sum(one.scores[0].value for one in run.named(name)) / 2 for name in SKILLS}
+    assert values == pytest.approx(means)
+    assert {one.dataset_type for one in card.data.eval_results} == set(SKILLS)  # a stand-in has no real set's name
+    assert "| micro/acdc | dice ↑ |" in card.text
+
+
+def test_a_name_that_would_break_the_table_is_escaped(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "b", {"digits": 0.5}, encoder="m:f", note="a|b<script>")
+    pytest.importorskip("huggingface_hub")
+    (path,) = export(read_run(folder), "model-card", tmp_path / "out").files
+    assert r"a\|b&lt;script>" in path.read_text()
+
+
+def test_mteb_has_a_file_per_benchmark(run: StoredRun, tmp_path: Path) -> None:
+    made = export(run, "mteb", tmp_path)
+    said = {path.name: json.loads(path.read_text()) for path in made.files}
+    assert said["model_meta.json"]["name"] == "timm/resnet18-random-1"
+    digits = said["GateRunner-digits.json"]
+    assert digits["scores"]["test"][0]["main_score"] == pytest.approx(
+        sum(one.scores[0].value for one in run.named("digits")) / 2
+    )
+    assert len(said) == 1 + len(SKILLS)
+
+
+def test_csv_has_a_row_per_result_and_failed_ones(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "c", {"digits": 0.5}, encoder="m:f", note="=cmd")
+    write_run(folder, {"micro/cifar100": 0.5}, encoder="m:f", status="failed", reason="no memory", scores=())
+    made = export(read_run(folder), "csv", tmp_path)
+    rows = list(csv.DictReader(made.files[0].read_text().splitlines()))
+    assert [(row["benchmark"], row["status"], row["reason"]) for row in rows] == [
+        ("digits", "ok", ""),
+        ("micro/cifar100", "failed", "no memory"),
+    ]
+    assert rows[0]["note"] == "'=cmd"
+    assert made.left_out == ("without a score, since they failed: micro/cifar100 seed 0",)
+
+
+def test_names_that_are_none_are_refused(run: StoredRun, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"nearest: mteb"):
+        export(run, "mtebb", tmp_path)
+    for wrong in ("clip", "a/b/c", "../x", "a/", "a b/c"):
+        with pytest.raises(UsageError, match="expected DEVELOPER/NAME"):
+            model_name(run, wrong)

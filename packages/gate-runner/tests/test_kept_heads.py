@@ -1,0 +1,152 @@
+"""Heads that are kept: the same scores after they were written and read, and refused where something else is there."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import gate_runner
+from gate_runner.adaptation import Finetune, Probe, ZeroShot, load_head, save_head
+from gate_runner.adaptation.adapted import Adapted, Method
+from gate_runner.cli import main
+from gate_runner.encoders import load_encoder
+from gate_runner.errors import DataError, EncoderError, UsageError
+
+COLOURS = {"blue": (20, 40, 220), "green": (30, 200, 40), "red": (220, 30, 20)}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("pots")
+    rng = np.random.default_rng(0)
+    for name, colour in COLOURS.items():
+        (place / name).mkdir()
+        for index in range(6):
+            noise = rng.integers(-20, 20, (40, 32, 3))
+            Image.fromarray((np.array(colour) + noise).clip(0, 255).astype(np.uint8)).save(
+                place / name / f"{index}.png"
+            )
+    return place
+
+
+@pytest.fixture(scope="module")
+def probed(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("heads") / "pots"
+    gate_runner.adapt(folder, Probe(), encoder="micro-clip", save=place)
+    return place
+
+
+METHODS: list[Method] = [
+    ZeroShot("a {} square"),
+    Probe("logistic", features="backbone"),
+    Probe("elevater", shots=3),
+    Probe("tip_adapter"),
+    Finetune(steps=2, lr=1e-3),
+    Finetune(part="lora", steps=2, lr=1e-3),
+]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: repr(method)[:40])
+def test_what_is_read_scores_as_what_was_adapted(folder: Path, tmp_path: Path, method: Method) -> None:
+    encoder = load_encoder("micro-clip/random:1")
+    seen: list[Adapted] = []
+
+    class Kept:
+        def adapt(self, work):  # type: ignore[no-untyped-def]
+            seen.append(method.adapt(work))
+            images = work.images.test.pictures(encoder.image_size)[:]
+            kept = seen[0].kept
+            assert kept is not None
+            encode = encoder.encode_backbone if kept.features == "backbone" else encoder.encode_image
+            with torch.inference_mode():
+                self.scores, self.images = kept.head.eval()(encode(images)), images
+            save_head(seen[0], encoder, tmp_path / "head")
+            return seen[0]
+
+    way = Kept()
+    gate_runner.adapt(folder, way, encoder=encoder)
+    head = load_head(tmp_path / "head")
+    torch.testing.assert_close(head.scores(way.images), way.scores, rtol=1e-5, atol=1e-5)
+    assert head.classes == ("blue", "green", "red")
+    assert (tmp_path / "head" / "encoder.safetensors").exists() == isinstance(method, Finetune)
+
+
+def test_predictions_of_a_folder_name_what_cannot_be_read(probed: Path, folder: Path, tmp_path: Path) -> None:
+    mixed = tmp_path / "new"
+    mixed.mkdir()
+    for name in COLOURS:
+        (mixed / f"{name}.png").write_bytes((folder / name / "0.png").read_bytes())
+    (mixed / "note.png").write_text("no picture")
+    output = tmp_path / "found.csv"
+    with pytest.raises(SystemExit) as stopped:
+        main(["adapt", "predict", str(probed), str(mixed), "--top", "2", "--output", str(output), "--batch-size", "2"])
+    assert stopped.value.code == 1
+    rows = {Path(row["file"]).stem: row for row in csv.DictReader(output.read_text().splitlines())}
+    assert {name: rows[name]["class1"] for name in COLOURS} == {name: name for name in COLOURS}
+    assert all(float(rows[name]["probability1"]) >= float(rows[name]["probability2"]) for name in COLOURS)
+    assert "note.png" in rows["note"]["error"]
+    assert rows["note"]["class1"] == ""
+
+
+def test_json_lines_hold_probabilities_of_all_classes_that_sum_to_one(probed: Path, folder: Path) -> None:
+    found = list(load_head(probed).predict(sorted((folder / "red").iterdir()), top=9))
+    assert [one.classes[0] for one in found] == ["red"] * 6
+    assert all(abs(sum(one.probabilities) - 1) < 1e-5 and len(one.classes) == 3 for one in found)
+
+
+def test_another_encoder_is_refused_with_both_fingerprints(probed: Path) -> None:
+    with pytest.raises(EncoderError, match=r"adapted on micro-clip with weights 926aaf0bd88b0e82…, not on micro-clip/"):
+        load_head(probed, encoder=load_encoder("micro-clip/random:0"))
+
+
+def test_what_is_damaged_is_named(probed: Path, tmp_path: Path) -> None:
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(probed, copy)
+    (copy / "head.safetensors").write_bytes(b"\x00" * 20)
+    with pytest.raises(DataError, match=r"head\.safetensors cannot be read"):
+        load_head(copy)
+    card = json.loads((probed / "card.json").read_text())
+    for change, said in (
+        ({"schema": "x/9"}, "schema is 'x/9'"),
+        ({"head": {"kind": "linear", "dim": 4, "outputs": 3, "features": "l2", "scaled": False}}, "do not fit"),
+        ({"head": {"kind": "tree"}}, "unknown kind of head 'tree'"),
+        ({"classes": []}, "no classes"),
+    ):
+        shutil.rmtree(copy)
+        shutil.copytree(probed, copy)
+        (copy / "card.json").write_text(json.dumps({**card, **change}))
+        with pytest.raises(DataError, match=said):
+            load_head(copy)
+    with pytest.raises(DataError, match="holds no head"):
+        load_head(tmp_path / "nowhere")
+
+
+def test_a_folder_of_something_else_stays_as_it_is(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("mine")
+    with pytest.raises(UsageError, match="holds something else than a head"):
+        gate_runner.adapt(folder, Probe(), encoder="micro-clip", save=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_onnx_gives_torchs_probabilities(probed: Path, folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxscript")
+    runtime = pytest.importorskip("onnxruntime")
+    from gate_runner.adaptation.onnx_export import export_onnx
+    from gate_runner.benchmarks.pictures import Pictures
+
+    head = load_head(probed)
+    assert export_onnx(head, tmp_path / "pots.onnx") < 1e-4
+    images = Pictures.of(sorted((folder / "red").iterdir()), 64)[:5]
+    session = runtime.InferenceSession(str(tmp_path / "pots.onnx"), providers=["CPUExecutionProvider"])
+    (found,) = session.run(None, {"pixels": (images.float() / 255).numpy()})
+    torch.testing.assert_close(torch.from_numpy(found), head.scores(images).softmax(1), rtol=0, atol=1e-5)
+    assert json.loads(session.get_modelmeta().custom_metadata_map["classes"]) == ["blue", "green", "red"]

@@ -1,0 +1,250 @@
+"""A benchmark of one's own: every kind of file, what is drawn, what is guessed, and one good line for what is wrong."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import gate_runner
+from gate_runner.benchmarks import DataRequest, resolve
+from gate_runner.benchmarks.data import Data
+from gate_runner.errors import DataError
+from gate_runner.own_data import guess, own_benchmark, read_benchmark, write_benchmark
+from gate_runner.own_data.page import page, schema
+
+COLOURS = {"blue": (20, 40, 220), "green": (30, 200, 40), "red": (220, 30, 20)}
+
+
+def picture(path: Path, colour: str, seed: int = 0) -> str:
+    """A noisy square of a colour."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    noise = np.random.default_rng([seed, len(path.name)]).integers(-20, 20, (16, 16, 3))
+    Image.fromarray((np.array(COLOURS[colour]) + noise).clip(0, 255).astype(np.uint8)).save(path)
+    return path.name
+
+
+def folders(root: Path, count: int = 12) -> Path:
+    for name in COLOURS:
+        for index in range(count):
+            picture(root / name / f"{index}.png", name, index)
+    return root
+
+
+def load(path: Path, **request: int) -> Data:
+    (benchmark,) = resolve([str(path)])
+    benchmark.check_files(path.parent)
+    return benchmark.load("file", DataRequest(None, **{"size": 16, **request}))
+
+
+def toml(folder: Path, text: str) -> Path:
+    path = folder / "mine.toml"
+    path.write_text(text)
+    return path
+
+
+def rows(folder: Path, header: str, lines: list[str]) -> None:
+    (folder / "all.csv").write_text("\n".join([header, *lines]) + "\n")
+
+
+def test_a_folder_of_classes_is_guessed_written_and_run(tmp_path: Path) -> None:
+    found = guess(folders(tmp_path / "Paint pots"))
+    assert found.said[0] == "3 folders of classes, 36 pictures"
+    path = tmp_path / "Paint pots" / "benchmark.toml"
+    write_benchmark(found.values, path)
+    assert read_benchmark(path).benchmark.id == "paint-pots"
+    (result,) = gate_runner.run(str(path), encoder="micro-clip/random", output=tmp_path / "run", show=False)
+    assert (result.status, result.name, result.source) == ("ok", "paint-pots", "file"), result.reason
+    assert result.headline is not None
+    assert result.headline.value > 0.9
+    assert result.data["test"] == 6  # a fifth of each class's 12, rounded
+
+
+def test_imagenets_own_layout_is_splits_and_not_classes(tmp_path: Path) -> None:
+    folders(tmp_path / "train")
+    folders(tmp_path / "val", 4)
+    found = guess(tmp_path)
+    assert found.values["splits"] == {"train": "train", "validation": "val"}
+    path = tmp_path / "b.toml"
+    write_benchmark(found.values, path)
+    data = load(path)
+    assert (len(data.validation), len(data.train) + len(data.test), data.classes) == (12, 36, ("blue", "green", "red"))
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["train", "cat"], r"holds train, which look like splits, beside cat"),
+        (["val", "test"], r"has val, test but no train folder"),
+    ],
+)
+def test_what_looks_like_splits_but_is_not_whole_is_refused(tmp_path: Path, names: list[str], said: str) -> None:
+    for name in names:
+        folders(tmp_path / name, 1)
+    with pytest.raises(DataError, match=said):
+        guess(tmp_path)
+
+
+def test_groups_stay_on_one_side_and_the_seed_draws(tmp_path: Path) -> None:
+    lines = [
+        f"{picture(tmp_path / f'{name}{index}.png', name, index)},{name},p{index // 2}"
+        for name in COLOURS
+        for index in range(16)
+    ]
+    rows(tmp_path, "file,colour,patient", lines)
+    start = '[benchmark]\nid = "a"\n[data]\nkind = "table"\ntable = "all.csv"\nimage = "file"\ntarget = "colour"\n'
+    drawn = []
+    for seed in (0, 1):
+        own = read_benchmark(toml(tmp_path, f'{start}[splits]\ngroup = "patient"\nseed = {seed}\n'))
+        from gate_runner.own_data.lists import parts_of
+
+        parts = parts_of(own, tmp_path)
+        groups = [{sample.group for sample in split} for split in (parts.train, parts.validation or (), parts.test)]
+        assert not groups[0] & groups[1] | groups[0] & groups[2] | groups[1] & groups[2]
+        assert all(groups)
+        drawn.append(groups)
+    assert drawn[0] != drawn[1]
+
+
+def test_a_table_says_its_splits_and_names_are_shown_in_words(tmp_path: Path) -> None:
+    lines = [
+        f"{picture(tmp_path / 'p' / f'{name}{index}.png', name, index)},{name},{('fit', 'check', 'score')[index % 3]}"
+        for name in COLOURS
+        for index in range(6)
+    ]
+    rows(tmp_path, "image,label,part", lines)
+    path = toml(
+        tmp_path,
+        '[benchmark]\nid = "a"\n[data]\nkind = "table"\ntable = "all.csv"\nroot = "p"\n'
+        '[splits]\ncolumn = "part"\ntrain = "fit"\nvalidation = "check"\ntest = "score"\n'
+        '[classes.shown]\nred = "a red pot"\n',
+    )
+    data = load(path)
+    assert [len(split) for split in (data.train, data.validation, data.test)] == [6, 6, 6]
+    assert data.classes == ("blue", "green", "a red pot")
+
+
+def test_zero_shot_takes_all_samples_for_the_test(tmp_path: Path) -> None:
+    folders(tmp_path / "d", 2)
+    path = toml(
+        tmp_path,
+        '[benchmark]\nid = "z"\ntask = "zero-shot"\n[data]\nkind = "folders"\nroot = "d"\n'
+        '[classes]\ntemplates = ["a {} square"]\n',
+    )
+    assert own_benchmark(path).training["templates"] == ("a {} square",)
+    assert len(load(path).test) == 6
+    (result,) = gate_runner.run(str(path), encoder="micro-clip", output=tmp_path / "run", show=False)
+    assert result.status == "ok", result.reason
+
+
+def test_questions_values_maps_and_boxes(tmp_path: Path) -> None:
+    files = [picture(tmp_path / f"{index}.png", list(COLOURS)[index % 3], index) for index in range(30)]
+    for index in range(30):
+        Image.fromarray(np.full((16, 16), index % 3, np.uint8)).save(tmp_path / f"m{index}.png")
+    rows(tmp_path, "image,label,text", [f"{file},{'yes' if i % 2 else 'no'},is it?" for i, file in enumerate(files)])
+    start = '[data]\nkind = "table"\ntable = "all.csv"\n'
+    data = load(toml(tmp_path, f'[benchmark]\nid = "q"\ntask = "relational"\n{start}'))
+    assert data.classes == ("no", "yes")
+    rows(tmp_path, "image,label", [f"{file},m{i}.png" for i, file in enumerate(files)])
+    data = load(
+        toml(tmp_path, f'[benchmark]\nid = "m"\ntask = "segmentation"\n{start}[classes]\nnames = ["a","b","c"]\n')
+    )
+    maps = np.asarray(data.train.targets[:])
+    assert maps.shape[1:] == (256, 256)
+    assert set(np.unique(maps)) == {0, 1, 2}
+    coco = {
+        "images": [{"id": i, "file_name": file, "width": 16, "height": 16} for i, file in enumerate(files)],
+        "categories": [{"id": 7, "name": "left"}, {"id": 9, "name": "right"}],
+        "annotations": [
+            {"id": 2 * i + k, "image_id": i, "category_id": 7 + 2 * k, "bbox": [8 * k, 0, 8, 16], "iscrowd": 0}
+            for i in range(30)
+            for k in (0, 1)
+        ],
+    }
+    (tmp_path / "boxes.json").write_text(json.dumps(coco))
+    data = load(toml(tmp_path, '[benchmark]\nid = "b"\n[data]\nkind = "coco"\ntable = "boxes.json"\n'))
+    assert data.classes == ("left", "right")
+    assert len(data.train) + len(data.validation) + len(data.test) == 60
+
+
+def test_a_pair_has_two_pictures_and_two_captions(tmp_path: Path) -> None:
+    lines = []
+    for index in range(4):
+        first, second = (picture(tmp_path / f"{index}{name}.png", name, index) for name in ("red", "blue"))
+        lines.append(f"{first},{second},a red pot,a blue pot")
+    rows(tmp_path, "image,image2,text,text2", lines)
+    path = toml(tmp_path, '[benchmark]\nid = "p"\ntask = "pair-scoring"\n[data]\nkind = "table"\ntable = "all.csv"\n')
+    (result,) = gate_runner.run(str(path), encoder="micro-clip", output=tmp_path / "run", show=False)
+    assert result.status == "ok", result.reason
+    assert [score.metric for score in result.scores] == ["group", "text", "image"]
+
+
+WRONG: dict[str, tuple[str, str]] = {
+    "nearest": ('[benchmark]\nid = "a"\ntaks = "x"\n[data]\nkind = "folders"\n', r"line 3: no field .*; nearest: task"),
+    "type": ('[benchmark]\nid = "a"\n[data]\nkind = "folder"\n', r"line 4: field 'data.kind' is 'folder'"),
+    "range": ('[benchmark]\nid = "a"\n[data]\nkind = "folders"\n[splits]\ntest_share = 2\n', r"line 6: .*less than 1"),
+    "missing": ('[benchmark]\ntitle = "a"\n[data]\nkind = "folders"\n', r"line 1: field 'benchmark.id' is missing"),
+    "toml": ("[benchmark\n", r"is not TOML: .*line 1"),
+    "id": ('[benchmark]\nid = "../a"\n[data]\nkind = "folders"\n', r"line 2: field 'benchmark.id'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_file_is_told_with_its_line(tmp_path: Path, name: str) -> None:
+    text, said = WRONG[name]
+    with pytest.raises(DataError, match=said):
+        read_benchmark(toml(tmp_path, text))
+
+
+def test_wrong_data_are_told_before_anything_runs(tmp_path: Path) -> None:
+    files = [picture(tmp_path / f"{i}.png", "red", i) for i in range(8)]
+    start = '[benchmark]\nid = "a"\n[data]\nkind = "table"\ntable = "all.csv"\n'
+    path = toml(tmp_path, start)
+    cases: list[tuple[Callable[[int, str], str], str]] = [
+        (lambda i, file: f"no{file},{i % 2}", r"8 of 8 files are not there: .*no0\.png .*line 2\).* …"),
+        (lambda i, file: f"{file},{'Cat' if i % 2 else 'cat'}", r"classes 'Cat' and 'cat' differ only in their case"),
+        (lambda i, file: f"{file},one", r"one class only \(one\)"),
+        (lambda i, file: f"../{file},{i % 2}", r"line 2: field 'image' is '\.\./0\.png', expected a path inside"),
+    ]
+    for line, said in cases:
+        rows(tmp_path, "image,label", [line(i, file) for i, file in enumerate(files)])
+        with pytest.raises(DataError, match=said):
+            load(path)
+    rows(
+        tmp_path,
+        "image,label,part",
+        [f"{file},{i % 2 if i < 4 else 'new'},{'a' if i < 4 else 'b'}" for i, file in enumerate(files)],
+    )
+    split = f'{start}[splits]\ncolumn = "part"\ntrain = "a"\ntest = "b"\n'
+    with pytest.raises(DataError, match="classes in test that training lacks: new"):
+        load(toml(tmp_path, split))
+    rows(
+        tmp_path,
+        "image,label,part,g",
+        [f"{file},{i % 2},{'a' if i < 4 else 'b'},{i % 4}" for i, file in enumerate(files)],
+    )
+    with pytest.raises(DataError, match=r"4 groups are in train and in test: 0, 1, 2, 3"):
+        load(toml(tmp_path, f'{split}group = "g"\n'))
+
+
+def test_a_file_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
+    path = toml(tmp_path, "mine\n")
+    with pytest.raises(DataError, match="exists; it was not changed"):
+        write_benchmark({"benchmark": {"id": "a"}}, path)
+    assert path.read_text() == "mine\n"
+
+
+def test_schema_and_page_say_what_the_reader_takes(tmp_path: Path) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    good = tomllib.loads('[benchmark]\nid = "a"\n[data]\nkind = "folders"\n')
+    jsonschema.validate(good, schema())
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**good, "dota": {}}, schema())
+    written = Path(__file__).parents[3] / "docs" / "own-data.md"
+    if written.is_file():  # not beside a wheel
+        assert written.read_text() == page(), "docs/own-data.md is out of date: see its first lines"

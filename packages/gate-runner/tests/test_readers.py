@@ -1,0 +1,427 @@
+"""The readers: every kind of picture a camera or scanner writes, archives in place, tables that name their lines."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import random
+import tarfile
+import zipfile
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from gate_runner.errors import DataError
+from gate_runner.readers import (
+    ClassMap,
+    Clip,
+    Cut,
+    Files,
+    Member,
+    Stored,
+    archives,
+    boxes,
+    by_stem,
+    captions,
+    dealt,
+    files_of_classes,
+    pickles,
+    spread,
+    table,
+)
+from gate_runner.readers.clips import read_clip, undecodable
+from gate_runner.readers.decode import decode
+from gate_runner.readers.tables import last_pairs, records
+
+ROWS = np.arange(12, dtype=np.uint8).reshape(3, 4) * 20
+
+
+def pixels(path: Path) -> np.ndarray:
+    return np.asarray(decode(str(path)))
+
+
+def grey(values: np.ndarray) -> np.ndarray:
+    return np.repeat(values[..., None], 3, axis=2)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_exif_orientation_is_applied(orientation: int, tmp_path: Path) -> None:
+    image = Image.fromarray(grey(ROWS))
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    image.save(tmp_path / "a.png", exif=exif)
+    upright = {
+        1: ROWS, 2: ROWS[:, ::-1], 3: ROWS[::-1, ::-1], 4: ROWS[::-1], 5: ROWS.T, 6: np.rot90(ROWS, -1),
+        7: ROWS[::-1, ::-1].T, 8: np.rot90(ROWS),
+    }  # fmt: skip
+    assert np.array_equal(pixels(tmp_path / "a.png"), grey(upright[orientation]))
+
+
+@pytest.mark.parametrize("ending", ["png", "tif"])
+def test_sixteen_bits_become_eight(ending: str, tmp_path: Path) -> None:
+    Image.fromarray(ROWS.astype(np.uint16) * 257).save(tmp_path / f"a.{ending}")
+    assert np.array_equal(pixels(tmp_path / f"a.{ending}"), grey(ROWS))
+
+
+@pytest.mark.parametrize("scale", [1.0, 255.0])
+def test_floats_of_both_ranges(scale: float, tmp_path: Path) -> None:
+    Image.fromarray((ROWS / 255 * scale).astype(np.float32)).save(tmp_path / "a.tif")
+    assert np.array_equal(pixels(tmp_path / "a.tif"), grey(ROWS))
+
+
+@pytest.mark.parametrize("value", [-1.0, 300.0, np.nan])
+def test_floats_of_no_known_range_are_refused(value: float, tmp_path: Path) -> None:
+    Image.fromarray(np.full((2, 2), value, np.float32)).save(tmp_path / "a.tif")
+    with pytest.raises(DataError, match=r"a\.tif has values from .*, expected 0 to 1 or 0 to 255"):
+        pixels(tmp_path / "a.tif")
+
+
+def test_transparency_lies_over_white(tmp_path: Path) -> None:
+    values = np.zeros((1, 3, 4), np.uint8)
+    values[0, :, 3] = (0, 128, 255)
+    Image.fromarray(values).save(tmp_path / "a.png")
+    assert pixels(tmp_path / "a.png")[0, :, 0].tolist() == [255, 127, 0]
+    palette = Image.new("P", (2, 1))
+    palette.putpalette([9, 9, 9, 200, 100, 50])
+    palette.putpixel((1, 0), 1)
+    palette.save(tmp_path / "p.png", transparency=0)
+    assert pixels(tmp_path / "p.png")[0].tolist() == [[255, 255, 255], [200, 100, 50]]
+    Image.fromarray(ROWS).save(tmp_path / "l.png", transparency=20)
+    assert pixels(tmp_path / "l.png")[0, :3, 0].tolist() == [0, 255, 40]
+
+
+def test_cmyk_with_and_without_a_profile(tmp_path: Path) -> None:
+    image = Image.new("CMYK", (4, 4), (0, 255, 255, 0))
+    image.save(tmp_path / "plain.tif")
+    assert pixels(tmp_path / "plain.tif")[0, 0].tolist() == [255, 0, 0]
+    image.save(tmp_path / "broken.tif", icc_profile=b"no profile")
+    with pytest.raises(DataError, match=r"broken\.tif cannot be read as an image"):
+        pixels(tmp_path / "broken.tif")
+
+
+def test_an_animation_gives_its_first_frame_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    frames = [Image.new("RGB", (4, 4), (value, 0, 0)) for value in (250, 10)]
+    frames[0].save(tmp_path / "a.gif", save_all=True, append_images=frames[1:])
+    assert pixels(tmp_path / "a.gif")[0, 0, 0] == 250
+    assert "a.gif has 2 frames: the first is used" in caplog.text
+
+
+def test_too_many_pixels_are_refused_and_the_limit_can_be_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Image.new("L", (40, 30)).save(tmp_path / "a.png")
+    monkeypatch.setenv("GATE_RUNNER_MAX_PIXELS", "1199")
+    with pytest.raises(DataError, match=r"a\.png has 40 x 30 pixels, more than 1199; GATE_RUNNER_MAX_PIXELS"):
+        pixels(tmp_path / "a.png")
+    monkeypatch.setenv("GATE_RUNNER_MAX_PIXELS", "1200")
+    assert pixels(tmp_path / "a.png").shape == (30, 40, 3)
+    monkeypatch.setenv("GATE_RUNNER_MAX_PIXELS", "many")
+    with pytest.raises(DataError, match="expected a positive whole number"):
+        pixels(tmp_path / "a.png")
+
+
+def test_a_bomb_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
+    Image.new("1", (16_000, 16_000)).save(tmp_path / "a.png")
+    with pytest.raises(DataError, match="GATE_RUNNER_MAX_PIXELS"):
+        pixels(tmp_path / "a.png")
+
+
+def test_a_box_is_cut_out_and_must_hold_a_pixel(tmp_path: Path) -> None:
+    Image.fromarray(grey(ROWS)).save(tmp_path / "a.png")
+    cut = np.asarray(decode(Cut(str(tmp_path / "a.png"), (1, 0, 99, 2))))
+    assert np.array_equal(cut, grey(ROWS[0:2, 1:4]))
+    with pytest.raises(DataError, match="holds no pixel of 4 x 3"):
+        decode(Cut(str(tmp_path / "a.png"), (7, 0, 9, 2)))
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar"])
+def test_members_are_read_in_place(kind: str, tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    Image.fromarray(grey(ROWS)).save(buffer, "PNG")
+    path = tmp_path / f"a.{kind}"
+    if kind == "zip":
+        with zipfile.ZipFile(path, "w") as packed:
+            packed.writestr("x/a.png", buffer.getvalue())
+            packed.writestr("../evil.png", b"")
+    else:
+        with tarfile.open(path, "w") as tar:
+            info = tarfile.TarInfo("x/a.png")
+            info.size = len(buffer.getvalue())
+            tar.addfile(info, io.BytesIO(buffer.getvalue()))
+    assert np.array_equal(np.asarray(decode(Member(str(path), "x/a.png"))), grey(ROWS))
+    assert by_stem([path])["a"] == Member(str(path), "x/a.png")
+    with pytest.raises(DataError, match="no member b"):
+        archives.read(path, "b")
+    path.write_bytes(path.read_bytes()[:60])
+    with pytest.raises(DataError, match=f"a.{kind} is not a whole {kind} file"):
+        archives.members(path)
+
+
+def test_a_path_that_leads_out_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "secret").touch()
+    for name in ("../secret", "/etc/passwd", "a/../../secret"):
+        with pytest.raises(DataError, match="leads out of"):
+            Files(tmp_path / "in").get(name, "list.txt, line 1")
+
+
+def test_a_listing_is_kept_until_a_folder_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GATE_RUNNER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("gate_runner.readers.folders._WORTH_KEEPING", 3)
+    for name in ("cat", "dog"):
+        (tmp_path / "data" / name).mkdir(parents=True)
+        for number in range(3):
+            (tmp_path / "data" / name / f"{number}.JPG").touch()
+    first = files_of_classes(tmp_path / "data")
+    calls: list[Any] = []
+    real = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: (calls.append(str(path)), real(path))[1])
+    assert files_of_classes(tmp_path / "data") == first
+    assert len(calls) == 1  # the folder of folders
+    (tmp_path / "data" / "dog" / "3.jpg").touch()
+    os.utime(tmp_path / "data" / "dog", ns=(1, 1))
+    assert len(files_of_classes(tmp_path / "data")["dog"]) == 4
+    assert len(first["dog"]) == 3
+
+
+def test_tables_name_file_line_and_field(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("image,level\n10_left,0\n10_right,seven\n")
+    rows = list(table(path, ["image", "level"]))
+    with pytest.raises(DataError, match=r"a\.csv, line 3: field 'level' is 'seven', expected a number from 0 to 4"):
+        rows[1].integer("level", 0, 4)
+    with pytest.raises(DataError, match=r"a\.csv, line 1: no field 'grade', expected image, grade; found image, level"):
+        list(table(path, ["image", "grade"]))
+    path.write_text("image,level\na,0,1\n")
+    with pytest.raises(DataError, match=r"line 2: 3 fields, expected 2"):
+        list(table(path, ["image"]))
+    path.write_bytes(b"image\n\xff\xfe\n")
+    with pytest.raises(DataError, match="cannot be read as a table"):
+        list(table(path, ["image"]))
+    path.write_text("image\n")
+    with pytest.raises(DataError, match="holds no rows"):
+        list(table(path, ["image"]))
+    (tmp_path / "a.tab").write_text('lesion_id\timage_id\n"L1"\tI1\n')
+    assert next(table(tmp_path / "a.tab", ["image_id"])).text("lesion_id") == "L1"
+    (tmp_path / "a.jsonl").write_text('{"id": 3}\n\n[1]\n')
+    with pytest.raises(DataError, match=r"a\.jsonl, line 3 holds a list"):
+        list(table(tmp_path / "a.jsonl", ["id"]))
+    (tmp_path / "deep.json").write_text("[" * 200_000)
+    with pytest.raises(DataError, match=r"deep\.json is no JSON"):
+        list(records(tmp_path / "deep.json", "images"))
+
+
+def test_parquet_rows(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(arrow.table({"id": [1, 2], "name": ["a", None]}), tmp_path / "a.parquet")
+    rows = list(table(tmp_path / "a.parquet", ["id"]))
+    assert [row.integer("id") for row in rows] == [1, 2]
+    with pytest.raises(DataError, match="field 'name' is missing"):
+        rows[1].text("name")
+
+
+@given(st.lists(st.tuples(st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Z")), min_size=1),
+                          st.integers(0, 10**6)), min_size=1, max_size=5))  # fmt: skip
+@settings(max_examples=40, deadline=None)
+def test_paths_may_hold_blanks(entries: list[tuple[str, int]]) -> None:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "list.txt"
+        path.write_text("".join(f"a {name}.jpg {number}\n" for name, number in entries), encoding="utf-8")
+        assert [(name, number) for _, name, number in last_pairs(path)] == [(f"a {n}.jpg", k) for n, k in entries]
+
+
+def test_maps_by_value_and_by_colour(tmp_path: Path) -> None:
+    Image.fromarray(np.array([[7, 8], [0, 7]], np.uint8)).save(tmp_path / "a.png")
+    kind = ClassMap({7: 0, 8: 1}, ignored=(0,))
+    assert kind.read(str(tmp_path / "a.png")).tolist() == [[0, 1], [-100, 0]]
+    with pytest.raises(DataError, match=r"a\.png has the value 8, expected 0 to 7"):
+        ClassMap({7: 0}).read(str(tmp_path / "a.png"))
+    with pytest.raises(DataError, match=r"a\.png has the value 0, which is no class"):
+        ClassMap({7: 0, 8: 1}).read(str(tmp_path / "a.png"))
+    assert ClassMap({7: 0}, others=-100).read(str(tmp_path / "a.png")).tolist() == [[0, -100], [-100, 0]]
+    coloured = np.zeros((1, 2, 3), np.uint8)
+    coloured[0, 1] = (128, 64, 128)
+    Image.fromarray(coloured).save(tmp_path / "c.png")
+    colours = {(0, 0, 0): 0, (128, 64, 128): 7}
+    assert ClassMap({7: 0}, ignored=(0,), colours=colours).read(str(tmp_path / "c.png")).tolist() == [[-100, 0]]
+    with pytest.raises(DataError, match=r"the colour \(128, 64, 128\) in row 0, column 1: no class"):
+        ClassMap({7: 0}, ignored=(0,), colours={(0, 0, 0): 0, (1, 2, 3): 7}).read(str(tmp_path / "c.png"))
+
+
+def test_matlab_and_hdf5(tmp_path: Path) -> None:
+    io_ = pytest.importorskip("scipy.io")
+    h5py = pytest.importorskip("h5py")
+    io_.savemat(tmp_path / "a.mat", {"S": np.array([[1, 2]], np.uint8), "names": 3})
+    kind = ClassMap({1: 0, 2: 1}, key="S")
+    assert kind.read(str(tmp_path / "a.mat")).tolist() == [[0, 1]]
+    with pytest.raises(DataError, match=r"a\.mat has no variable 'T'; it has S, names"):
+        ClassMap({1: 0}, key="T").read(str(tmp_path / "a.mat"))
+    with h5py.File(tmp_path / "b.mat", "w") as file:
+        file["images"] = np.arange(2 * 3 * 4 * 5, dtype=np.uint8).reshape(2, 3, 4, 5)
+    source = Stored(str(tmp_path / "b.mat"), "images", 1, (2, 1, 0))
+    assert np.asarray(decode(source)).shape == (5, 4, 3)
+    with pytest.raises(DataError, match="images, row 2 is not there: images has 2 rows"):
+        decode(source._replace(row=2))
+    (tmp_path / "c.mat").write_bytes(b"MATLAB 5.0 and no more")
+    with pytest.raises(DataError, match=r"c\.mat cannot be read as MATLAB 5"):
+        kind.read(str(tmp_path / "c.mat"))
+
+
+def test_coco_boxes(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(
+        '{"images": [{"id": 5, "file_name": "x.jpg", "width": 9, "height": 8}, {"id": 6, "file_name": "y.jpg"}],'
+        '"categories": [{"id": 18, "name": "dog"}, {"id": 2, "name": "cat"}],'
+        '"annotations": [{"image_id": 5, "category_id": 18, "bbox": [1, 2, 3, 4]}]}'
+    )
+    (first, second), names = boxes.coco(path)
+    assert names == ("cat", "dog")
+    assert first == ("x.jpg", (9, 8), (boxes.Box(1, 2, 4, 6, 1),), "")
+    assert second.boxes == ()
+    path.write_text(path.read_text().replace('"image_id": 5', '"image_id": 7'))
+    with pytest.raises(DataError, match=r"entry 0: field 'image_id' is '7', expected the id of an image"):
+        boxes.coco(path)
+
+
+def test_voc_boxes_and_no_entities(tmp_path: Path) -> None:
+    path = tmp_path / "a.xml"
+    inner = (
+        "<annotation><filename>a.jpg</filename><size><width>9</width><height>8</height></size><object><name>dog</name>"
+        "<difficult>1</difficult><bndbox><xmin>1</xmin><ymin>2</ymin><xmax>3</xmax><ymax>4</ymax></bndbox></object></annotation>"
+    )
+    path.write_text(inner)
+    assert boxes.voc(path, {"dog": 0}) == ("a.jpg", (9, 8), (boxes.Box(0, 1, 3, 4, 0, True),), "")
+    with pytest.raises(DataError, match="field 'name' is 'dog', expected one of cat"):
+        boxes.voc(path, {"cat": 0})
+    path.write_text(f'<!DOCTYPE a [<!ENTITY b "boom">]>{inner}')
+    with pytest.raises(DataError, match="declares an entity"):
+        boxes.voc(path, {"dog": 0})
+
+
+def test_captions_in_kaggles_form_with_its_one_broken_line(tmp_path: Path) -> None:
+    path = tmp_path / "results.csv"
+    path.write_text("image_name| comment_number| comment\na.jpg| 0| A dog , | and more\na.jpg| 4   A dog runs .\n")
+    assert [one.captions for one in captions.numbered(path)] == [("A dog , | and more", "A dog runs .")]
+    path.write_text("a.jpg| no number\n")
+    with pytest.raises(DataError, match="line 1: expected a picture, a number and a caption"):
+        list(captions.numbered(path))
+
+
+@given(st.lists(st.integers(0, 5), min_size=3, max_size=60), st.integers(1, 60))
+@settings(max_examples=60, deadline=None)
+def test_a_limit_is_spread_over_the_classes(labels: list[int], limit: int) -> None:
+    rows = spread(labels, limit)
+    assert len(rows) == len(set(rows)) == min(limit, len(labels))
+    counts = np.bincount([labels[row] for row in rows], minlength=6)
+    whole = np.bincount(labels, minlength=6)
+    for one in range(6):  # a class is short only where it has no more, or no other has two more
+        assert counts[one] == whole[one] or counts[one] >= counts.max() - 1
+
+
+@given(st.lists(st.integers(0, 9), min_size=12, max_size=80))
+@settings(max_examples=60, deadline=None)
+def test_no_group_is_on_two_sides(groups: list[int]) -> None:
+    if len(set(groups)) < 3:
+        with pytest.raises(DataError, match="too few for 3 splits"):
+            dealt(groups, (0.7, 0.1))
+        return
+    parts = dealt(groups, (0.7, 0.1))
+    assert sorted(row for part in parts for row in part) == list(range(len(groups)))
+    sides = [{groups[row] for row in part} for part in parts]
+    assert all(sides)
+    assert sum(map(len, sides)) == len(set().union(*sides))
+
+
+VALUES = {
+    "data": np.arange(12, dtype=np.uint8).reshape(3, 4), "fine_labels": [1, 2, 3], "names": ["a.png"], "half": 0.5,
+    "big": np.arange(3, dtype=">i4"), "order": np.asfortranarray(np.arange(6.0).reshape(2, 3)), "one": np.int64(4),
+    "bytes": b"\x00\xff",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_pickles_of_every_protocol(protocol: int) -> None:
+    found = pickles.load(pickle.dumps(VALUES, protocol), "a.pkl")
+    assert found.keys() == VALUES.keys()
+    assert all(np.array_equal(found[key], value) for key, value in VALUES.items())
+
+
+class Evil:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, ("echo no",)
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        (pickle.dumps(Evil(), 2), "asks for posix.system"),
+        (pickle.dumps(np.array([{}], dtype=object), 2), "an array of 'O8', expected numbers"),
+        (pickle.dumps(np.zeros(4, np.uint8), 2).replace(b"K\x04\x85", b"K\x05\x85"), "over 4 bytes"),
+        (b"\x80\x02cnumpy\nndarray\n(K\x08\x85X\x02\x00\x00\x00u1tR.", "calls ndarray"),
+        (b"\x80\x02X\x02\x00\x00\x00ab}b.", "sets the state of a str"),
+        (b"\x80\x02N0.", "is no whole pickle"),
+        (b"\x80\x02]q\xff", "is no whole pickle"),
+        (b"\x80\x02(((ttt}q\x00h\x00s.", "is no whole pickle"),
+        (b"", "is no whole pickle"),
+    ],
+)
+def test_pickles_that_are_more_than_data(raw: bytes, said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        pickles.load(raw, "a.pkl")
+
+
+def test_mutated_pickles_are_read_or_refused() -> None:
+    rng = random.Random(3)
+    originals = [pickle.dumps(VALUES, protocol) for protocol in range(6)]
+    refused = 0
+    for _ in range(1500):
+        raw = bytearray(rng.choice(originals))
+        for _ in range(rng.randint(1, 4)):
+            raw[rng.randrange(len(raw))] = rng.randrange(256)
+        try:
+            pickles.load(bytes(raw), "a.pkl")
+        except DataError:
+            refused += 1
+    assert 300 < refused < 1500
+
+
+@pytest.mark.parametrize("count", [1, 8, 13])
+def test_frames_are_those_at_the_middles_of_real_videos(count: int, shared_data: Path) -> None:
+    av = pytest.importorskip("av")
+    videos = sorted((shared_data / "samples" / "video").glob("*.*"))
+    read = 0
+    for path in videos:
+        if path.suffix not in (".mp4", ".avi"):
+            continue
+        read += 1
+        with av.open(str(path)) as container:
+            stream = container.streams.video[0]
+            base = float(stream.time_base)
+            start = float(stream.start_time or 0) * base
+            length = float(stream.duration * base) if stream.duration else container.duration / 1e6
+            shown = [(frame.time, np.asarray(frame.to_image())) for frame in container.decode(stream)]
+        in_order = all(first[0] < second[0] for first, second in pairwise(shown))
+        for part, image in enumerate(read_clip(Clip(str(path), count))):
+            wanted = start + (part + 0.5) * length / count
+            place = max((number for number, (time, _) in enumerate(shown) if time <= wanted), default=0)
+            # An AVI file has no times of its own frames: where those that are made up jump back, one near by will do.
+            near = range(place, place + 1) if in_order else range(place - 3, place + 4)
+            assert any(np.array_equal(np.asarray(image), shown[number][1]) for number in near), (path.name, part)
+    assert read >= 2
+
+
+def test_a_video_that_is_none_is_named(tmp_path: Path) -> None:
+    pytest.importorskip("av")
+    (tmp_path / "a.mp4").write_bytes(b"\x00" * 400)
+    clip = Clip(str(tmp_path / "a.mp4"))
+    with pytest.raises(DataError, match=r"a\.mp4 cannot be decoded"):
+        read_clip(clip)
+    assert undecodable([clip]) == [0]

@@ -1,0 +1,76 @@
+"""One record of options: the same for Python, the command line, a part that travels and a folder's identity."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import gate_runner
+from gate_runner.benchmarks import BENCHMARKS
+from gate_runner.cli import app
+from gate_runner.errors import UsageError
+from gate_runner.options import Options
+from gate_runner.runs.part import Part
+from gate_runner.runs.request import make_request
+from gate_runner.settings import Settings
+from gate_runner.signatures import words_for
+
+OTHER = Settings(
+    source="micro", data_root=Path("data"), limit=7, batch_size=3, micro_batches=2, device="cpu", seeds=(4, 5),
+    isolate="benchmark", time_limit=90.0, retries=1, workers=2, recompute=True, feature_cache=5, encode_again=True,
+    tune="full", recipe="gate", recipe_fields={"lr": "0.1"}, decode_workers=1,
+    executor="slurm", executor_options={"partition": "gpu"},
+)  # fmt: skip
+NAMES = [one.name for one in fields(Settings)]
+
+
+def test_every_field_is_a_keyword_and_an_option() -> None:
+    assert list(Options.__annotations__) == NAMES
+    for function in (gate_runner.run, gate_runner.plan):
+        assert set(NAMES) <= set(inspect.signature(function).parameters)
+    for command in ("run", "plan"):
+        shown = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"}).output
+        assert all(word in shown for word in words_for(OTHER) if word.startswith("--")), shown
+    assert all(getattr(OTHER, name) != getattr(Settings(), name) for name in NAMES)  # none is forgotten above
+
+
+def test_words_give_the_settings_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What is said on the command line reaches the request whole."""
+    seen: list[Settings] = []
+
+    def planned(request: object, *, budget: float | None) -> None:
+        seen.append(request.settings)  # type: ignore[attr-defined]
+        raise UsageError("seen")
+
+    monkeypatch.setattr("gate_runner.planning.plan", planned)
+    for settings in (OTHER, Settings(isolate="worker")):
+        CliRunner().invoke(app, ["plan", "digits", *words_for(settings)])
+    assert seen == [OTHER, Settings(isolate="worker")]
+
+
+def test_a_part_keeps_its_settings_on_its_way_to_another_process() -> None:
+    part = Part(BENCHMARKS["digits"], "built-in", 4, "micro-clip", Path("out"), OTHER)
+    again = Part.from_mapping(json.loads(json.dumps(part.to_mapping())))
+    assert again.settings == OTHER.changed(data_root=Path("data").absolute())
+    assert again.benchmark == part.benchmark
+
+
+def test_what_people_say_is_read() -> None:
+    said = Settings().changed(data_root="data", seeds=[1, 1, 0], executor_options=["a=b=c"], isolate="worker")
+    assert (said.data_root, said.seeds, said.executor_options) == (Path("data"), (1, 0), {"a": "b=c"})
+    assert said.changed(time_limit="1.5m").time_limit == 90
+    assert said.identity() == {"limit": None}
+    settings = Settings(limit=3)
+    assert make_request("digits", settings=settings).settings is settings
+
+
+def test_settings_and_keywords_are_one() -> None:
+    with pytest.raises(UsageError, match="unknown option 'limmit'; nearest: limit"):
+        gate_runner.run("digits", limmit=3)  # type: ignore[call-arg]  # that is what is tested
+    with pytest.raises(UsageError, match="--limit must be at least 1, not 0"):
+        gate_runner.plan("digits", settings=Settings(batch_size=2), limit=0)

@@ -1,0 +1,165 @@
+"""What lies beside the user, what names contain and what was replaced must not pass for what was asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+import gate_runner
+from gate_runner.benchmarks import BENCHMARKS, DataRequest, resolve
+from gate_runner.encoders import load_encoder
+from gate_runner.errors import EncoderError, UsageError
+from gate_runner.executors.worker import COMMAND
+from gate_runner.reports import as_markdown, gather
+from gate_runner.runs.folder import write
+from gate_runner.runs.stored import read_runs
+
+from ._folders import write_run
+
+INTRUDER = "from pathlib import Path\nPath('ran').touch()\nraise ImportError('not the library')\n"
+
+
+def test_a_file_called_like_a_library_does_not_run_in_a_worker(tmp_path: Path) -> None:
+    for name in ("jaxtyping", "torch", "typer"):
+        (tmp_path / f"{name}.py").write_text(INTRUDER)
+    order = json.dumps({"open": {"encoder": "micro-clip/random", "device": "cpu"}}) + "\n"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    kept = os.pathsep.join(path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path)
+    done = subprocess.Popen(
+        COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path,
+        env={**environment, **({"PYTHONPATH": kept} if kept else {})},
+    )  # fmt: skip
+    assert done.stdin is not None
+    assert done.stdout is not None
+    done.stdin.write(order)
+    done.stdin.flush()
+    answer = json.loads(done.stdout.readline())
+    done.stdin.close()
+    done.stdout.close()
+    done.wait(timeout=60)
+    assert answer["event"] == "opened", answer
+    assert not (tmp_path / "ran").exists()
+
+
+def test_the_users_folder_comes_last_for_own_encoders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = f"mine_{abs(hash(str(tmp_path)))}"
+    (tmp_path / f"{name}.py").write_text("from torch import nn\ndef make():\n    return nn.Flatten()\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [one for one in sys.path if one not in ("", str(tmp_path))])
+    assert load_encoder(f"{name}:make").spec == f"{name}:make"
+    assert sys.path[-1] == str(tmp_path)
+
+
+def test_a_broken_image_processor_stops(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    config = transformers.ViTConfig(
+        hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8, image_size=16, patch_size=8
+    )
+    transformers.ViTModel(config).save_pretrained(tmp_path)
+    assert load_encoder(f"hf:{tmp_path}").mean == (0.5, 0.5, 0.5)  # it has none: the family's
+    for text in ("{", json.dumps({"image_processor_type": "Unheard"}), json.dumps({"auto_map": {"a": "b.c"}})):
+        (tmp_path / "preprocessor_config.json").write_text(text)
+        with pytest.raises(EncoderError, match="its image processor cannot be read"):
+            load_encoder(f"hf:{tmp_path}")
+
+
+def test_code_that_a_directory_brings_is_not_run(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    (tmp_path / "modeling_own.py").write_text(f"from pathlib import Path\nPath({str(tmp_path / 'ran')!r}).touch()\n")
+    about = {"model_type": "own", "auto_map": {"AutoConfig": "modeling_own.C", "AutoModel": "modeling_own.M"}}
+    (tmp_path / "config.json").write_text(json.dumps(about))
+    with pytest.raises(EncoderError, match="does not load"):
+        load_encoder(f"hf:{tmp_path}")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_markdown_shows_names_as_they_are(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "a", {"digits": 0.5}, encoder="[here](javascript:x) *b* `c` ![d](e) <i> | &lt;")
+    shown = as_markdown(gather(read_runs([folder])))
+    assert r"\[here\]\(javascript:x\) \*b\* \`c\` \!\[d\]\(e\) &lt;i> \| &amp;lt;" in shown
+
+
+def test_files_have_the_rights_that_the_user_gives(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        write(tmp_path / "private", b"")
+        os.umask(0o002)
+        write(tmp_path / "shared", b"")
+    finally:
+        os.umask(before)
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("private", "shared")]
+    assert modes == [0o600, 0o664]
+
+
+def test_a_data_root_without_the_files_is_no_stand_in(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"does not hold its files .*; without them: --source micro"):
+        BENCHMARKS["cifar100"].choose_source(None, tmp_path)
+    assert BENCHMARKS["cifar100"].choose_source("micro", tmp_path) == "micro"
+    assert BENCHMARKS["cifar100"].choose_source(None, None) == "micro"
+
+
+def test_a_name_as_results_print_it_is_that_stand_in(tmp_path: Path) -> None:
+    (one,) = resolve(["micro/cifar100"])
+    assert one.choose_source(None, tmp_path) == "micro"
+    assert one.name_with("micro") == "micro/cifar100"
+    assert len(one.load("micro", DataRequest(limit=8)).train) == 8
+    with pytest.raises(UsageError, match="unknown pack or benchmark 'micro/digits'"):
+        resolve(["micro/digits"])
+
+
+OWN = """
+import torch
+from PIL import Image
+from gate_runner.benchmarks.data import Data, Split
+from gate_runner.benchmarks.original_files import Originals
+from gate_runner.benchmarks.pictures import Pictures
+
+def load(place, request):
+    files = sorted((place / "own").glob("*.png"))
+    split = Split(Pictures.of(files, request.size), torch.arange(len(files)) % 2)
+    return Data(split, split, split, ("a", "b"))
+
+OWN = Originals("own/", lambda root: root, lambda place: None, load)
+"""
+
+
+def test_results_on_pictures_that_were_replaced_are_not_used_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By another data root, and by a file of equal size."""
+    name = f"pictures_{abs(hash(str(tmp_path)))}"
+    (tmp_path / f"{name}.py").write_text(OWN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for root in ("data", "other"):
+        (tmp_path / root / "own").mkdir(parents=True)
+        for at in range(12):
+            grey = 20 * at + (3 if root == "other" and at == 5 else 0)
+            Image.new("RGB", (16, 16), (grey, grey, grey)).save(tmp_path / root / "own" / f"{at:02}.png")
+    short = {"lr": 1e-2, "steps": 2, "batch_size": 4, "validate_every": 1}
+    one = replace(BENCHMARKS["digits"], id="own", sources={"local": f"{name}:OWN"}, training=short)
+
+    def run(root: str) -> gate_runner.Run:
+        return gate_runner.run(
+            one, encoder="micro-clip/random", output=tmp_path / "run", data_root=tmp_path / root, show=False
+        )
+
+    assert run("data").failed == ()
+    assert run("data").failed == ()
+    with pytest.raises(UsageError, match=r"holds a result of own seed 0 on other data \(sha256 \w{12}, now \w{12}\)"):
+        run("other")
+    picture = tmp_path / "data" / "own" / "03.png"
+    before, content = picture.stat(), bytearray(picture.read_bytes())
+    swapped = (tmp_path / "data" / "own" / "04.png").read_bytes()
+    assert len(swapped) == len(content)
+    picture.write_bytes(swapped)
+    os.utime(picture, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
+    with pytest.raises(UsageError, match="on other data"):
+        run("data")

@@ -1,0 +1,229 @@
+"""Encoders that are trained with their heads: what learns, what a result says, and that nothing stays behind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from gate_runner.benchmarks import BENCHMARKS
+from gate_runner.comparison import compare_runs
+from gate_runner.encoders import load_encoder
+from gate_runner.encoders.own import adopt
+from gate_runner.errors import EncoderError, UsageError
+from gate_runner.executors import run
+from gate_runner.runs import RunRequest
+from gate_runner.runs.observers import Observer
+from gate_runner.runs.results import Result
+from gate_runner.runs.stored import read_runs
+from gate_runner.settings import Settings
+from gate_runner.tasks.augmentation import Augmented
+from gate_runner.tasks.recipes import checked, family_of, recipe_for
+from gate_runner.tasks.tuned import choose_weights, untouched
+from vision_adapters.rows import sample_generator
+from vision_adapters.training import gate_recipe
+
+IMAGES = torch.randint(0, 256, (2, 3, 16, 16), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.mix = nn.LayerNorm(8), nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.mix(self.norm(x)).relu()
+
+
+class Tiny(nn.Module):
+    """Sixteen places of eight channels, and a tower for texts that no image reaches."""
+
+    image_size, mean, std = 16, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.blocks = nn.Conv2d(3, 8, 4, stride=4), nn.Sequential(Block(), Block())
+        self.end = nn.BatchNorm1d(8)
+        self.texts = nn.Sequential(Block(), Block(), Block())
+
+    def places(self, images: Tensor) -> Tensor:
+        found: Tensor = self.blocks(self.stem(images).flatten(2).transpose(1, 2))
+        return found
+
+    def encode_image(self, images: Tensor) -> Tensor:
+        found: Tensor = self.end(self.places(images).mean(1))
+        return found
+
+    def encode_patches(self, images: Tensor) -> tuple[Tensor, tuple[int, int]]:
+        return self.places(images), (4, 4)
+
+
+def tiny() -> Any:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return adopt(Tiny(), "tiny")
+
+
+FIELDS = {"steps": 6, "batch_size": 8, "validate_every": 3}
+
+
+def tuned(name: str, output: Path, encoder: Any = None, observers: Any = (), **options: Any) -> Result:
+    benchmark = BENCHMARKS[name]
+    settings = Settings(limit=130 if benchmark.task == "few-shot" else 24, device="cpu", recipe_fields=FIELDS)
+    training = {**benchmark.training, **({"episodes": 10} if "episodes" in benchmark.training else {})}
+    request = RunRequest(
+        [replace(benchmark, training=training)], encoder or tiny(), output, settings.changed(**options)
+    )
+    (found,) = run(request, Observer(), observers)
+    return found
+
+
+def named(pattern: str, *parts: str) -> set[str]:
+    return {pattern.format(part, kind) for part in parts for kind in ("weight", "bias")}
+
+
+MODES = {
+    "bias": {f"{part}.bias" for part in ("stem", "end", *(f"blocks.{n}.{p}" for n in (0, 1) for p in ("norm", "mix")))},
+    "norm": named("{}.{}", "end", "blocks.0.norm", "blocks.1.norm"),
+    "last-block": named("{}.{}", "end", "blocks.1.norm", "blocks.1.mix"),
+    "lora": {f"blocks.{number}.mix.lora_{side}.default.weight" for number in (0, 1) for side in "AB"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("mode", "expected"), MODES.items())
+def test_each_mode_trains_its_weights_and_no_texts(mode: str, expected: set[str]) -> None:
+    encoder = tiny()
+    mark = encoder.fingerprint()
+    with untouched(encoder):
+        assert set(choose_weights(encoder, "pooled", mode, IMAGES)) == expected
+    assert encoder.fingerprint() == mark
+    assert not any(weight.requires_grad for weight in encoder.module.parameters())
+    assert type(encoder.module.blocks[0].mix) is nn.Linear
+
+
+def test_everything_that_an_image_reaches_is_trained_in_full() -> None:
+    encoder = load_encoder("micro-clip/random")
+    names = choose_weights(encoder, "patches", "full", torch.zeros(1, 3, 64, 64, dtype=torch.uint8))
+    assert all(name.startswith("visual.") for name in names)
+    assert "visual.proj" not in names  # places come before the projection
+    assert len(names) > 20
+
+
+@pytest.mark.parametrize("name", ["cifar100", "mini", "ade20k", "acdc", "clevr-math", "iwildcam"])
+def test_every_task_type_trains_an_encoder_and_leaves_it_as_it_was(name: str, tmp_path: Path) -> None:
+    encoder = tiny()
+    mark = encoder.fingerprint()
+    found = tuned(name, tmp_path / "run", encoder, tune="full")
+    assert found.status == "ok", found.reason
+    assert encoder.fingerprint() == mark
+    assert found.settings["tune"] == "full"
+    assert found.training["steps"] == 6
+    if name != "mini":
+        assert [row["checkpoints"] for row in found.training["ensembles"]] == [1, 3]
+        first = found.training["ensembles"][0]
+        assert first[found.scores[0].metric] == pytest.approx(found.scores[0].value, abs=1e-6)
+        assert {row["step"] for row in found.training["gradients"]} == {3, 6}
+        assert any(key.startswith("encoder.blocks") for key in found.training["gradients"][0])
+
+
+def test_modes_lie_in_folders_of_their_own_and_are_paired(tmp_path: Path) -> None:
+    encoder = tiny()
+    for mode in ("frozen", "full"):
+        assert tuned("digits", tmp_path / mode, encoder, tune=mode, recipe_fields={}).status == "ok"
+    with pytest.raises(UsageError, match="tune"):
+        tuned("digits", tmp_path / "full", encoder, tune="bias", recipe_fields={})
+    runs = read_runs([tmp_path / "frozen", tmp_path / "full"])
+    assert [one.label for one in runs] == ["tiny", "tiny (full)"]
+    found = compare_runs(runs, resamples=50, permutations=99)
+    assert len(found.contrasts) == 1
+
+
+def test_a_killed_fine_tuning_ends_with_the_same_bits(tmp_path: Path) -> None:
+    class Stops(Observer):
+        def progress(self, name: str, seed: int, phase: str, done: int, total: int) -> None:
+            if phase == "train" and done == 5:
+                raise KeyboardInterrupt
+
+    fields = {**FIELDS, "augment": True}
+    whole = tuned("cifar100", tmp_path / "whole", tune="full", recipe_fields=fields)
+    with pytest.raises(KeyboardInterrupt):
+        tuned("cifar100", tmp_path / "cut", tune="full", recipe_fields=fields, observers=[Stops()])
+    again = tuned("cifar100", tmp_path / "cut", tune="full", recipe_fields=fields, decode_workers=1)
+    assert again.scores == whole.scores
+    assert again.training["validation"] == whole.training["validation"]
+    plain = tuned("cifar100", tmp_path / "plain", tune="full")
+    assert plain.training["gradients"] != whole.training["gradients"]
+
+
+def test_what_cannot_be_trained_says_so(tmp_path: Path) -> None:
+    class Detached(Tiny):
+        def encode_image(self, images: Tensor) -> Tensor:
+            return super().encode_image(images).detach()
+
+    class Plain(nn.Module):
+        image_size = 16
+
+        def forward(self, images: Tensor) -> Tensor:
+            return nn.functional.adaptive_avg_pool2d(images, 4).flatten(1)
+
+    class Convolutional(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.stem = nn.Conv2d(3, 8, 4)
+
+        def forward(self, images: Tensor) -> Tensor:
+            return self.stem(images).mean((2, 3))
+
+    for module, mode, said in (
+        (Detached(), "full", "gives no gradients"),
+        (Plain(), "full", "shows no weights to train"),
+        (Convolutional(), "lora", "no linear layers"),
+        (Convolutional(), "norm", "no parameter of kind 'norm'"),
+    ):
+        with pytest.raises(EncoderError, match=said):
+            choose_weights(adopt(module, "own"), "pooled", mode, IMAGES)
+    failed = tuned("cifar100", tmp_path / "run", adopt(Detached(), "own"), tune="full")
+    assert "gives no gradients: --tune frozen only" in failed.reason
+
+
+def test_a_loss_that_turns_nan_names_step_and_rate(tmp_path: Path) -> None:
+    found = tuned("cifar100", tmp_path / "run", tune="full", recipe_fields={**FIELDS, "lr": 1e30, "clip_norm": "none"})
+    assert found.status == "failed"
+    assert "at learning rate" in found.reason or "validation score" in found.reason
+
+
+def test_recipes_by_name_file_and_field(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    module = tiny().module
+    assert family_of(module) == "convolutional"
+    gate = recipe_for(Settings(tune="full", recipe="gate"), module, "segmentation")
+    assert gate == gate_recipe("convolutional", "segmentation")
+    file = tmp_path / "mine.toml"
+    file.write_text('base = "gate"\nsteps = 70\nschedule = "constant"\naugment = false\n')
+    mine = recipe_for(Settings(tune="full", recipe=str(file), recipe_fields={"steps": "80"}), module, "few-shot")
+    assert (mine.steps, mine.schedule, mine.batch_size, mine.lr) == (80, "constant", 1, 1e-3)
+    with pytest.raises(UsageError, match="unknown field of a recipe 'step'; nearest: steps"):
+        checked({"step": 3})
+    with pytest.raises(UsageError, match="steps is 'many', expected int"):
+        checked({"steps": "many"})
+    with pytest.raises(UsageError, match=r"quick, gate or a \.toml file, not 'slow'"):
+        Settings(recipe="slow")
+    assert family_of(nn.Sequential(nn.Linear(2, 2))) is None
+    recipe_for(Settings(tune="full"), nn.Sequential(nn.Linear(2, 2)), "few-shot")
+    assert "trained at the rate of transformers" in caplog.text
+
+
+def test_augmentation_depends_on_its_generator_alone() -> None:
+    make = Augmented(IMAGES)
+    first, again, other = (make(1, sample_generator(0, step, 1)) for step in (3, 3, 4))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert torch.equal(make(1, None), IMAGES[1])
+    state = torch.get_rng_state()
+    assert make(0, sample_generator(0, 1, 0)).shape == (3, 16, 16)
+    assert torch.equal(state, torch.get_rng_state())
+    clip = Augmented(IMAGES[:1].expand(2, -1, -1, -1)[None])(0, sample_generator(0, 1, 0))
+    assert torch.equal(clip[0], clip[1])
