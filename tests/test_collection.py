@@ -1,0 +1,46 @@
+"""Every example in a source file is a test that runs: no folder is skipped for its name."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def files_with_examples(places: list[Path]) -> set[Path]:
+    """Source files that hold a doctest's prompt."""
+    return {path for place in places for path in place.rglob("*.py") if ">>> " in path.read_text(encoding="utf-8")}
+
+
+def collected_files(root: Path, places: list[Path]) -> set[Path]:
+    """Files in which pytest, with the settings of a root, finds at least one test."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    done = subprocess.run(
+        [*command, *map(str, places)], cwd=root, env=environ, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode in (0, 5), done.stdout[-3000:] + done.stderr[-3000:]
+    return {root / line.split("::")[0] for line in done.stdout.splitlines() if "::" in line}
+
+
+def test_every_source_file_that_holds_an_example_is_collected() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    searched = {place for pattern in settings["testpaths"] for place in ROOT.glob(pattern)}
+    sources = sorted(ROOT.glob("packages/*/src"))
+    assert set(sources) <= searched
+    assert collected_files(ROOT, sources) >= files_with_examples(sources)
+
+
+def test_a_folder_that_the_settings_leave_out_is_noticed(tmp_path: Path) -> None:
+    place = tmp_path / "src" / "training"
+    place.mkdir(parents=True)
+    (place / "fit.py").write_text('def f():\n    """One.\n\n    >>> 1\n    1\n    """\n')
+    settings = '[tool.pytest.ini_options]\naddopts = "--import-mode=importlib --doctest-modules"\n'
+    for excluded, seen in (("training", set()), ("elsewhere", {place / "fit.py"})):
+        (tmp_path / "pyproject.toml").write_text(f'{settings}norecursedirs = ["{excluded}"]\n')
+        assert collected_files(tmp_path, [tmp_path / "src"]) == seen
+    assert files_with_examples([tmp_path / "src"]) == {place / "fit.py"}

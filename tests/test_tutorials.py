@@ -1,0 +1,31 @@
+"""The tutorials and the pages on adding things, run from their text as it stands."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from website.tutorials import pages, start_page  # noqa: E402 - found by the line above
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
+def test_a_page_does_what_it_says(page: Path) -> None:
+    done = start_page(page)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+
+
+def test_there_are_eight_tutorials() -> None:
+    assert len([page for page in pages() if page.parent.name == "tutorials" and page.stem != "index"]) >= 8
+
+
+def test_a_page_that_says_something_else_fails(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# Page\n\n```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n")
+    assert start_page(page).returncode == 1
+    page.write_text(page.read_text().replace("3", "2"))
+    assert start_page(page).returncode == 0

@@ -1,0 +1,101 @@
+"""The site's sources: every public name has a place, every result a script, every drawing is current."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from website import drawings  # noqa: E402 - found by the line above
+from website.public import documented_at, public_modules  # noqa: E402
+from website.reference import page_of, reference_pages  # noqa: E402
+from website.release import package_of  # noqa: E402
+from website.results import result_folders, result_pages, results_of, script_of  # noqa: E402
+from website.tutorials import alike, parsed, unparsed  # noqa: E402
+
+
+def test_the_reference_lists_every_public_name() -> None:
+    pages = reference_pages()
+    for name, module in public_modules().items():
+        public = set(importlib.import_module(name).__all__) - {"__version__"}
+        assert public == set(module.names), name
+        page = pages[page_of(name)]
+        for one in public:
+            path = documented_at()[name, one]
+            assert f"::: {path}\n" in page or f"[`{one}`][{path}]" in page, f"{name}.{one}"
+
+
+def test_every_object_is_shown_once() -> None:
+    shown = [line[4:] for page in reference_pages().values() for line in page.splitlines() if line.startswith("::: ")]
+    assert len(shown) == len(set(shown)) == len(set(documented_at().values()))
+
+
+def test_every_result_has_a_script_and_a_place_on_a_page() -> None:
+    pages = result_pages()
+    for name, folder in result_folders().items():
+        for result in results_of(folder):
+            assert script_of(result).is_file()
+            assert f"(code:{result.relative_to(ROOT)})" in pages[f"results/{name}.md"]
+
+
+def test_a_result_without_a_script_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    (tmp_path / "speed.py").write_text("import json\n")
+    assert script_of(tmp_path / "results" / "speed_2_threads.json").name == "speed.py"
+    with pytest.raises((FileNotFoundError, ValueError)):
+        script_of(tmp_path / "results" / "memory.json")
+
+
+def test_the_drawings_are_current_and_name_files_that_exist() -> None:
+    assert drawings.missing_files() == []
+    for name, text in drawings.drawings().items():
+        assert (drawings.PICTURES / name).read_text(encoding="utf-8") == text, "run website/drawings.py"
+
+
+def test_code_that_pages_link_to_exists() -> None:
+    pages = [path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md")]
+    linked = {place for page in pages for place in re.findall(r"\]\(code:([^)#]+)", page)}
+    assert linked
+    assert [place for place in sorted(linked) if not (ROOT / place).is_file()] == []
+
+
+def test_a_page_survives_parsing() -> None:
+    for path in (ROOT / "docs" / "tutorials").glob("*.md"):
+        text = path.read_text(encoding="utf-8")
+        assert unparsed(parsed(text)) == text
+
+
+def test_outputs_are_compared_by_what_they_say() -> None:
+    assert alike("score 0.91 in 12.3 s", "score 0.92 in 4 s")
+    assert not alike("score 0.91", "score 0.99")
+    assert not alike("3 pairs", "4 pairs")
+    assert not alike("better", "worse")
+
+
+@pytest.mark.parametrize("tag", ["eqsim-v9.9.9", "eqsim-0.2.0", "nothing-v0.2.0"])
+def test_a_tag_that_does_not_fit_is_refused(tag: str) -> None:
+    with pytest.raises(SystemExit, match=tag):
+        package_of(tag)
+
+
+def test_a_readme_is_a_screen_and_a_half() -> None:
+    long = {path.parent.name: len(path.read_text().splitlines()) for path in ROOT.glob("packages/*/README.md")}
+    assert {name: lines for name, lines in long.items() if lines > 75} == {}
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 75
+
+
+@pytest.mark.parametrize("package", ["oven-retrieval", "eqben-builder"])
+def test_the_code_of_a_packages_page_runs(package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "packages" / f"{package}.md").read_text(encoding="utf-8")
+    names: dict[str, object] = {}
+    blocks = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    assert len(blocks) >= 3
+    for block in blocks:
+        exec(compile(block, package, "exec"), names)

@@ -1,0 +1,160 @@
+"""Look at the built site in headless Chromium: what the start page weighs, and what axe finds on every page.
+
+    npm install --prefix /tmp/axe axe-core
+    hatch run test:python website/audit.py --axe /tmp/axe/node_modules/axe-core/axe.min.js [--width 390] [PAGE ...]
+
+Serves site/ compressed, as static hosts do. Pages are loaded one after another in a frame of the width that is asked
+for, in both colour schemes; axe runs inside. Exit status 1 where it finds anything or the start page is too heavy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import shutil
+import subprocess
+import tempfile
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+ROOT = Path(__file__).resolve().parents[1]
+MOST_BYTES = 300_000
+"""Of the start page with all that it loads, as sent."""
+
+HARNESS = """<!doctype html><title>audit</title><script>
+const pages = PAGES, found = [];
+async function look(url, scheme) {
+  localStorage.clear();
+  const frame = document.createElement("iframe");
+  frame.width = WIDTH; frame.height = 900; frame.src = url;
+  document.body.append(frame);
+  await new Promise(done => frame.onload = done);
+  const inside = frame.contentWindow, page = frame.contentDocument;
+  page.body.setAttribute("data-md-color-scheme", scheme);
+  const style = page.createElement("style");
+  style.textContent = "*{transition:none!important;animation:none!important}";
+  page.head.append(style);
+  const script = page.createElement("script");
+  script.src = "/axe.min.js";
+  page.head.append(script);
+  await new Promise(done => script.onload = done);
+  await new Promise(done => setTimeout(done, 150));
+  const result = await inside.axe.run(page, {resultTypes: ["violations"]});
+  for (const one of result.violations)
+    found.push({url, scheme, id: one.id, impact: one.impact, help: one.help,
+                nodes: one.nodes.slice(0, 3).map(node => node.target.join(" ") + " | " + node.html.slice(0, 160)),
+                count: one.nodes.length});
+  const wide = page.documentElement.scrollWidth - inside.innerWidth;
+  if (wide > 1) found.push({url, scheme, id: "sideways", help: `the page is ${wide} px too wide`, nodes: [], count: 1});
+  frame.remove();
+}
+addEventListener("load", async () => {
+  for (const url of pages) for (const scheme of ["default", "slate"]) {
+    try { await look(url, scheme); }
+    catch (error) { found.push({url, scheme, id: "error", help: String(error), nodes: [], count: 1}); }
+  }
+  await fetch("/done", {method: "POST", body: JSON.stringify(found)});
+});
+</script><body></body>"""
+
+
+class Handler(SimpleHTTPRequestHandler):
+    """Files of the site, compressed where that helps; counts what it sends."""
+
+    sent: ClassVar[dict[str, int]] = {}
+    pages: ClassVar[dict[str, bytes]] = {}
+    found: Any = None
+    over = threading.Event()
+
+    def do_GET(self) -> None:
+        """Send a file."""
+        path = self.path.split("?")[0]
+        content = self.pages.get(path)
+        place = Path(self.directory) / path.lstrip("/")
+        if content is None and not place.is_file():
+            self.send_error(404)
+            return
+        body = place.read_bytes() if content is None else content
+        self.send_response(200)
+        self.send_header("Content-Type", self.guess_type(path))
+        if place.suffix not in (".png", ".jpg"):
+            body = gzip.compress(body)
+            self.send_header("Content-Encoding", "gzip")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+        self.sent[path] = len(body)
+
+    def do_POST(self) -> None:
+        """Take the harness's findings."""
+        type(self).found = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(204)
+        self.end_headers()
+        self.over.set()
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the parent's name
+        """Say nothing."""
+
+
+def chromium(url: str, *arguments: str) -> list[str]:
+    """The command that opens a page without a window."""
+    found = shutil.which("chromium") or shutil.which("google-chrome")
+    if found is None:
+        raise SystemExit("Chromium is not installed")
+    return [found, "--headless", "--no-sandbox", "--disable-gpu", *arguments, url]
+
+
+def weight(address: str, profile: str) -> dict[str, int]:
+    """Bytes of everything that the start page loads, by path."""
+    Handler.sent.clear()
+    command = chromium(
+        f"{address}/index.html", f"--user-data-dir={profile}", "--virtual-time-budget=8000", "--dump-dom"
+    )
+    subprocess.run(command, capture_output=True, timeout=120, check=False)
+    return dict(Handler.sent)
+
+
+def main() -> None:
+    """Weigh, look, print."""
+    reader = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    reader.add_argument("pages", nargs="*", help="paths below site/; all but pages of code by default")
+    reader.add_argument("--axe", type=Path, required=True, help="axe.min.js")
+    reader.add_argument("--width", type=int, default=1280, help="of the window, in pixels")
+    said = reader.parse_args()
+    site = ROOT / "site"
+    every = [path.relative_to(site).as_posix() for path in sorted(site.rglob("*.html"))]
+    pages = said.pages or [page for page in every if not page.startswith("code/")]
+    harness = HARNESS.replace("PAGES", json.dumps([f"/{page}" for page in pages])).replace("WIDTH", str(said.width))
+    Handler.pages = {"/axe.min.js": said.axe.read_bytes(), "/harness.html": harness.encode()}
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(site)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    address = f"http://127.0.0.1:{server.server_address[1]}"
+    with tempfile.TemporaryDirectory() as profile:
+        sent = weight(address, f"{profile}/weight")
+        browser = subprocess.Popen(
+            chromium(f"{address}/harness.html", f"--user-data-dir={profile}/axe", "--window-size=1400,1000"),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        ended = Handler.over.wait(30 + 20 * len(pages))
+        browser.kill()
+        browser.wait()
+    for path, size in sorted(sent.items(), key=lambda pair: -pair[1]):
+        print(f"{size:8} {path}")
+    print(f"start page: {sum(sent.values()):,} bytes; at most {MOST_BYTES:,}")
+    if not ended:
+        raise SystemExit("the browser did not come to an end")
+    for one in Handler.found:
+        print(f"{one['url']} ({one['scheme']}): {one['id']}, {one['help']}, {one['count']} times")
+        for node in one["nodes"]:
+            print(f"    {node}")
+    print(f"{len(pages)} pages, both schemes, {said.width} px: {len(Handler.found)} findings")
+    raise SystemExit(bool(Handler.found) or sum(sent.values()) > MOST_BYTES)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""What MkDocs is told besides the pages in docs/: generated pages, pages of code that others link to, and llms.txt."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+from website.public import ROOT, public_modules
+from website.reference import page_of, reference_pages
+from website.results import result_folders, result_pages
+
+CODE = re.compile(r"\]\(code:([^)\s#]+)(#[^)\s]*)?\)")
+"""A link to a file of the repository; it leads to a page that shows it."""
+
+LANGUAGES = {".py": "python", ".json": "json", ".toml": "toml", ".md": "markdown", ".sh": "bash", ".yml": "yaml"}
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Fill in the parts of the navigation that are generated."""
+    folders: dict[str, list[str]] = {}
+    for name in public_modules():
+        folders.setdefault(name.split(".")[0], []).append(page_of(name))
+    reference: list[Any] = ["reference/index.md", *({top: pages} for top, pages in folders.items())]
+    results = ["results/index.md", *(f"results/{name}.md" for name in result_folders())]
+    decisions = [f"decisions/{path.name}" for path in sorted((ROOT / "docs" / "decisions").glob("*.md"))]
+    given: list[Any] = config.nav or []
+    for section in given:
+        if "Reference" in section:
+            section["Reference"] = reference
+        if "How to" in section:
+            others = [f"how-to/{path.name}" for path in sorted((ROOT / "docs" / "how-to").glob("*.md"))]
+            section["How to"] = list(dict.fromkeys([*section["How to"], *others]))
+        if "Results" in section:
+            section["Results"] = results
+        if "What and why" in section:
+            section["What and why"] = [one for one in section["What and why"] if isinstance(one, str)]
+            listed = str(config.nav)
+            pages = [path.name for path in sorted((ROOT / "docs").glob("*.md")) if path.name not in listed]
+            section["What and why"] += [*pages, "contributing.md", {"Decisions": decisions}]
+    return config
+
+
+def generated_pages() -> dict[str, str]:
+    """Path below docs/ to Markdown, of every page that no file there holds."""
+    return {**reference_pages(), **result_pages(), "contributing.md": contributing()}
+
+
+def contributing() -> str:
+    """CONTRIBUTING.md with links as seen from docs/."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    return text.replace("](docs/decisions)", "](decisions/0001-frozen-encoders.md)").replace("](docs/", "](")
+
+
+def code_page(place: str) -> str:
+    """Path of the page that shows a file of the repository."""
+    return f"code/{place}.md"
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the generated pages, and one for each file that some page links to as code."""
+    pages = generated_pages()
+    texts = [*pages.values(), *(file.content_string for file in files.documentation_pages())]
+    for place in sorted({match[1] for text in texts for match in CODE.finditer(text)}):
+        path = ROOT / place
+        if not path.is_file():
+            raise PluginError(f"a page links to code:{place}, which is no file of the repository")
+        fence = "`" * 6
+        language = LANGUAGES.get(path.suffix, "text")
+        body = f'{fence}{language} linenums="1"\n{path.read_text(encoding="utf-8")}\n{fence}\n'
+        pages[code_page(place)] = f"---\nsearch:\n  exclude: true\nhide: [toc]\n---\n\n# {place}\n\n{body}"
+    for path_below, text in pages.items():
+        files.append(File.generated(config, path_below, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Lead links to code to their pages."""
+    up = "../" * page.file.src_uri.count("/")
+    return CODE.sub(lambda match: f"]({up}{code_page(match[1])})", markdown)
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """Names that the theme leaves out (search, nested navigations), and no empty headers in tables."""
+    output = output.replace(
+        'data-md-component="search" role="dialog"', 'data-md-component="search" role="dialog" aria-label="Search"'
+    )
+    count = iter(range(1, 1000))
+    output = re.sub(r'aria-labelledby="__nav_[\d_]+_label"', lambda _: f'aria-label="Pages {next(count)}"', output)
+    return re.sub(r"<th([^>]*)></th>", r"<td\1></td>", output)
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Make the search's index light, which every page loads, and write llms.txt."""
+    path = Path(config.site_dir, "search", "search_index.json")
+    index = json.loads(path.read_text(encoding="utf-8"))
+    for entry in index["docs"]:
+        if entry["location"].startswith(("reference/", "results/")):
+            entry["text"] = shortened(entry["text"])
+    path.write_text(json.dumps(index, separators=(",", ":"), ensure_ascii=False), encoding="utf-8")
+    write_llms(config)
+
+
+def shortened(text: str) -> str:
+    """The first paragraph: names and what they are for are what is searched for in a reference."""
+    first = text.split("</p>")[0]
+    return f"{first}</p>" if len(first) < 300 else f"{first[:300]}…</p>"
+
+
+def write_llms(config: MkDocsConfig) -> None:
+    """Every written page and module in a line, for programs that read."""
+    lines = [f"# {config.site_name}", "", f"> {config.site_description}", ""]
+    for title, folder in (
+        ("Start", ""),
+        ("Tutorials", "tutorials"),
+        ("Packages", "packages"),
+        ("Adding", "adding"),
+        ("How to", "how-to"),
+    ):
+        lines += [f"## {title}", ""]
+        for path in sorted((ROOT / "docs" / folder).glob("*.md")):
+            text = path.read_text(encoding="utf-8")
+            heading = next((line[2:] for line in text.splitlines() if line.startswith("# ")), path.stem)
+            place = path.relative_to(ROOT / "docs").with_suffix(".html").as_posix()
+            lines.append(f"- [{heading}]({place}): {first_sentence(text)}")
+        lines.append("")
+    lines += ["## Reference", ""]
+    lines += [f"- [{name}]({page_of(name)[:-3]}.html): {module.summary}" for name, module in public_modules().items()]
+    Path(config.site_dir, "llms.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def first_sentence(text: str) -> str:
+    """The first sentence of a page's first paragraph."""
+    for part in text.split("\n\n"):
+        if part and part[0].isalpha():
+            return re.split(r"(?<=[.:?])\s", " ".join(part.split()))[0]
+    return ""

@@ -1,0 +1,35 @@
+"""Public names whose docstring has no example yet: `hatch run test:python website/missing_examples.py` prints them."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from website.public import documented_at
+
+
+def without_example() -> list[str]:
+    """Dotted paths of functions and classes that show no use of themselves, sorted.
+
+    A class counts as shown where one of its methods is.
+    """
+    found = []
+    for path in sorted(set(documented_at().values())):
+        module, name = path.rsplit(".", 1)
+        thing = getattr(importlib.import_module(module), name)
+        if not inspect.isclass(thing) and not inspect.isfunction(thing):
+            continue
+        texts = [thing.__doc__ or ""]
+        if inspect.isclass(thing):
+            texts += [getattr(value, "__doc__", None) or "" for key, value in vars(thing).items() if key[0] != "_"]
+        if not any(">>> " in text for text in texts):
+            found.append(path)
+    return found
+
+
+if __name__ == "__main__":
+    print("\n".join(without_example()))

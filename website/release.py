@@ -1,0 +1,69 @@
+"""Prepare one package's release: check its tag, build sdist and wheel, and test the wheel in a clean environment.
+
+    hatch run test:python website/release.py oven-retrieval-v0.2.0 [--out dist] [--siblings]
+
+Uploads nothing: `.github/workflows/release.yml` does that, after this.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from website.packages import ROOT, Package, built, environment, packages, run, run_tests
+
+
+def package_of(tag: str) -> Package:
+    """The package that a tag names.
+
+    Raises:
+        SystemExit: the tag is not ``<name>-vX.Y.Z`` of a package, or version and changelog say something else.
+    """
+    found = re.fullmatch(r"(?P<name>[a-z-]+)-v(?P<version>\d+\.\d+\.\d+)", tag)
+    known = packages()
+    if found is None or found["name"] not in known:
+        raise SystemExit(f"{tag!r} is no tag of a release; expected <name>-vX.Y.Z with a name of {', '.join(known)}")
+    package = known[found["name"]]
+    if found["version"] != package.version:
+        raise SystemExit(f"{tag}: src/{package.module}/__about__.py says {package.version}")
+    changes = (package.folder / "CHANGELOG.md").read_text()
+    heading = re.search(r"^## (\S+)(?: \((\d{4}-\d\d-\d\d)\))?", changes, flags=re.MULTILINE)
+    if heading is None or heading[1] != package.version:
+        raise SystemExit(f"{tag}: the topmost heading of CHANGELOG.md is {heading and heading[0]!r}")
+    if heading[2] is None:
+        raise SystemExit(f"{tag}: give the heading of CHANGELOG.md a date: {heading[0]} (2026-01-31)")
+    return package
+
+
+def main() -> None:
+    """Check, build, test."""
+    reader = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    reader.add_argument("tag", help="<name>-vX.Y.Z")
+    reader.add_argument("--out", type=Path, default=ROOT / "dist", help="folder for sdist and wheel")
+    reader.add_argument("--python", default=sys.executable, help="interpreter of the clean environment")
+    reader.add_argument("--siblings", action="store_true", help="install siblings from here, not from the index")
+    said = reader.parse_args()
+    package = package_of(said.tag)
+    out = said.out.resolve() / package.name
+    with tempfile.TemporaryDirectory() as place:
+        sdist, wheel = built(package, out)
+        install = [str(wheel), "pytest", "hypothesis"]
+        if said.siblings:
+            for name, other in packages().items():
+                if name != package.name:
+                    install.append(str(built(other, Path(place) / name)[1]))
+        python = environment(Path(place) / "env", said.python, install)
+        code = f"import {package.module} as m; assert m.__version__ == {package.version!r}, m.__version__"
+        run([str(python), "-c", code], cwd=Path(place))
+        (Path(place) / "source").mkdir()
+        run_tests(python, sdist, Path(place) / "source")
+    print(f"{said.tag}: {sdist.name} and {wheel.name} are in {out}")
+
+
+if __name__ == "__main__":
+    main()
