@@ -50,6 +50,24 @@ def nan():
     return Broken()
 
 
+class WholeNumbers(Grid):
+    def encode_image(self, images):
+        return super().encode_image(images).long()
+
+
+def whole_numbers():
+    return WholeNumbers()
+
+
+class Pair(Grid):
+    def encode_image(self, images):
+        return super().encode_image(images), "logits"
+
+
+def pair():
+    return Pair()
+
+
 class NoPatches(nn.Module):
     image_size = 32
 

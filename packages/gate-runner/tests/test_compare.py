@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from gate_runner.cli import main
+from gate_runner.commands.compare import fitted
 from gate_runner.comparison import compare_runs
 from gate_runner.errors import UsageError
 from gate_runner.runs.stored import read_runs
@@ -151,3 +153,40 @@ def test_the_command(two: list[Path], capsys: pytest.CaptureFixture[str]) -> Non
     with pytest.raises(SystemExit):
         main(["compare", *names, "--only", "digit"])
     assert "nearest: digits" in capsys.readouterr().err
+
+
+def test_a_narrow_terminal_loses_columns_but_no_name_and_no_value(two: list[Path]) -> None:
+    from rich.console import Console
+
+    found = compare_runs(read_runs(two), permutations=99)
+    headers = {}
+    for width in (None, 80, 60):
+        table, needed = fitted(found, width)
+        out = io.StringIO()
+        Console(width=max(needed, width or 0), file=out).print(table)
+        text = out.getvalue()
+        headers[width] = [column.header for column in table.columns]
+        assert needed <= (width or 200)
+        assert "…" not in text
+        for one in found.contrasts:
+            line = next(line for line in text.splitlines() if line.startswith(one.name + " "))
+            assert f"{one.test.difference:+.3f}" in line
+            assert one.verdict in line
+    assert len(headers[None]) == 10
+    assert len(headers[None]) > len(headers[80]) > len(headers[60])
+
+
+def test_a_pipe_has_no_width(
+    two: list[Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    main_exits_well(["compare", *map(str, two), "--permutations", "99"])
+    text = capsys.readouterr().out
+    assert "micro/cifar100 " in text
+    assert "p Holm" in text
+
+
+def main_exits_well(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 0

@@ -8,9 +8,11 @@ import pytest
 import torch
 
 from gate_runner.encoders import encoder_forms, load_encoder, parse_spec
+from gate_runner.encoders.device import device_for
 from gate_runner.encoders.encoder import Encoder
 from gate_runner.encoders.own import adopt
 from gate_runner.errors import EncoderError, MissingCapabilityError, UsageError
+from gate_runner.settings import Settings
 
 IMAGES = torch.randint(0, 256, (3, 3, 48, 48), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
 
@@ -204,11 +206,30 @@ def test_own_encoder(own: str) -> None:
         ("fails", "fails\\(\\) raised RuntimeError: no weights at hand"),
         ("missing", "has no 'missing'"),
         ("not_an_encoder", "is a int without encode_image"),
+        ("whole_numbers", r"encode_image gave a tensor of torch.int64; expected one tensor of floating-point features"),
+        ("pair", r"encode_image gave a tuple of 2 \(Tensor, str\); expected one tensor"),
     ],
 )
 def test_a_bad_encoder_is_found_before_anything_runs(own: str, function: str, said: str) -> None:
     with pytest.raises(EncoderError, match=said):
         load_encoder(f"{own}:{function}")
+
+
+def test_a_file_in_the_place_of_its_module_is_said(own: str) -> None:
+    with pytest.raises(EncoderError, match=f"name the module, not its file: {own}:"):
+        load_encoder(f"{own}.py:grid")
+    with pytest.raises(EncoderError, match=r"name the module, not its file: lab\.models:"):
+        load_encoder("./lab/models.py:grid")
+
+
+def test_a_device_that_is_not_there_is_one_line() -> None:
+    with pytest.raises(UsageError, match=r"--device 'gpu' is none; expected auto, cpu, cuda"):
+        Settings(device="gpu")
+    there = torch.cuda.device_count()
+    with pytest.raises(UsageError, match=rf"--device cuda:{there}: torch finds (no|{there}) GPU"):
+        device_for(f"cuda:{there}")
+    with pytest.raises(EncoderError, match="cannot be moved to xpu:7"):
+        load_encoder("micro-clip/random", device="xpu:7")
 
 
 def test_images_are_resized_and_normalised() -> None:

@@ -108,7 +108,14 @@ def test_a_failing_benchmark_is_a_row_and_the_rest_goes_on(own: str, tmp_path: P
     assert failed.status == "failed"
     assert "gives pooled features only; this needs patch features" in failed.reason
     assert passed.status == "ok"
-    assert RunFolder(request.output).finished("micro/ade20k", 0) is None  # it is tried again next time
+    folder = RunFolder(request.output)
+    assert folder.finished("micro/ade20k", 0) is None  # it is tried again next time
+    kept = folder.failure_file("micro/ade20k", 0).read_text()
+    assert kept.startswith("Traceback (most recent call last):")
+    assert kept.rstrip().splitlines()[-1].startswith("gate_runner.errors.MissingCapabilityError: ")
+    assert not folder.failure_file("digits", 0).exists()
+    folder.save(replace(passed, name="micro/ade20k"), np.zeros(3))  # as if it had succeeded the next time
+    assert not folder.failure_file("micro/ade20k", 0).exists()
 
 
 def test_an_interrupted_training_ends_as_an_undisturbed_one(

@@ -53,6 +53,12 @@ def test_words_give_the_settings_again(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert seen == [OTHER, Settings(isolate="worker")]
 
 
+@pytest.mark.parametrize("seed", [-1, 2**63])
+def test_a_seed_that_no_generator_takes_is_refused_before_anything_starts(seed: int) -> None:
+    with pytest.raises(UsageError, match=rf"--seed must be at least 0 and below 2\*\*63, not {seed}"):
+        Settings(seeds=(0, seed))
+
+
 def test_a_part_keeps_its_settings_on_its_way_to_another_process() -> None:
     part = Part(BENCHMARKS["digits"], "built-in", 4, "micro-clip", Path("out"), OTHER)
     again = Part.from_mapping(json.loads(json.dumps(part.to_mapping())))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 TUNES = ("frozen", "bias", "norm", "last-block", "lora", "full")
 """Which weights of an encoder can learn with a head."""
+_DEVICES = ("cpu", "cuda", "hpu", "meta", "mps", "mtia", "xla", "xpu")
 
 
 def seconds_in(said: float | str | None) -> float | None:
@@ -91,8 +92,37 @@ def bytes_in(said: int | str) -> int:
     return round(float(found[1]) * float(10 ** (3 * thousands)))
 
 
+def checked_device(text: str) -> str:
+    """What was said, where torch has devices of that kind; whether this machine has one shows as it is used.
+
+    Args:
+        text: ``"auto"``, or a kind with or without a number, e.g. ``"cuda:1"``.
+
+    Returns:
+        The same text.
+
+    Raises:
+        UsageError: torch knows no such device; the message shows it and what there is.
+
+    Example:
+        >>> checked_device("cuda:1")
+        'cuda:1'
+        >>> checked_device("gpu")
+        Traceback (most recent call last):
+        ...
+        gate_runner.errors.UsageError: --device 'gpu' is none; expected auto, cpu, cuda, cuda:NUMBER, mps or xpu
+    """
+    if text != "auto" and re.fullmatch(rf"(?:{'|'.join(_DEVICES)})(?::\d+)?", text) is None:
+        raise UsageError(f"--device {text!r} is none; expected auto, cpu, cuda, cuda:NUMBER, mps or xpu")
+    return text
+
+
 def _seeds_in(said: Iterable[int]) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(said)) or (0,)
+    seeds = tuple(dict.fromkeys(said)) or (0,)
+    for seed in seeds:
+        if not 0 <= seed < 2**63:
+            raise UsageError(f"--seed must be at least 0 and below 2**63, not {seed}")
+    return seeds
 
 
 def _path_in(said: Any) -> Path | None:
@@ -147,7 +177,7 @@ class Settings:
     limit: int | None = field(default=None, metadata={"identity": True})
     batch_size: int = 128
     micro_batches: int = 1
-    device: str = "auto"
+    device: str = field(default="auto", metadata={"read": checked_device})
     seeds: tuple[int, ...] = field(default=(0,), metadata={"read": _seeds_in})
     isolate: Isolation = "none"
     time_limit: float | None = field(default=None, metadata={"read": seconds_in})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -45,7 +46,9 @@ def compare(
     from rich.markup import escape
 
     console = Console(highlight=False)
-    console.print(comparison_table(found))
+    table, needed = fitted(found, console.width if console.is_terminal else None)
+    console.width = max(console.width, needed)
+    console.print(table)
     for run, name, reason in found.left_out:
         console.print(escape(f"not compared: {name}, {reason} in {run}"), soft_wrap=True)
     console.print()
@@ -53,11 +56,37 @@ def compare(
         console.print(escape(sentence), soft_wrap=True)
 
 
-def comparison_table(found: Comparison) -> Table:
+_DISPENSABLE = ("effect", "p", "metric", "first", "95 % CI")
+"""Columns that a narrow terminal does without, in this order; JSON and a pipe have them all."""
+
+
+def fitted(found: Comparison, width: int | None) -> tuple[Table, int]:
+    """A comparison for so many characters in a line.
+
+    Args:
+        found: the comparison.
+        width: of the terminal, or None for a file or a pipe, which has none.
+
+    Returns:
+        The table, without as many columns as must go, and how wide it is; no value in it is cut.
+    """
+    from rich.console import Console
+
+    unbounded = Console(width=10_000)
+    for count in range(len(_DISPENSABLE) + 1):
+        table = comparison_table(found, without=_DISPENSABLE[:count])
+        needed = unbounded.measure(table).maximum
+        if width is None or needed <= width:
+            break
+    return table, needed
+
+
+def comparison_table(found: Comparison, without: Sequence[str] = ()) -> Table:
     """Values, difference with interval, effect size and p values of every contrast.
 
     Args:
         found: the comparison.
+        without: headers of columns to leave out.
 
     Returns:
         A table for any rich console.
@@ -66,19 +95,19 @@ def comparison_table(found: Comparison) -> Table:
     from rich.table import Table
 
     pairs = {(one.first, one.second) for one in found.contrasts}
+    headers = ("benchmark", "metric", "first", "second", "difference", "95 % CI", "effect", "p", "p Holm", "verdict")
     table = Table(box=None, pad_edge=False, padding=(0, 1), collapse_padding=True, header_style="bold")
-    table.add_column("benchmark", overflow="fold")
-    table.add_column("metric", no_wrap=True)
-    for column in ("first", "second", "difference", "95 % CI", "effect", "p", "p Holm"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
+    for header in headers:
+        if header not in without:
+            words = header in ("benchmark", "metric", "verdict")
+            table.add_column(header, justify="left" if words else "right", no_wrap=True)
     previous: tuple[str, str] | None = None
     for one in found.contrasts:
         if len(pairs) > 1 and (one.first, one.second) != previous:
             previous = (one.first, one.second)
             table.add_row(f"[bold]{escape(one.second)}[/bold] against {escape(one.first)}")
         test = one.test
-        table.add_row(
+        cells = (
             escape(one.name),
             f"{one.metric} {'↑' if one.direction == 'higher' else '↓'}",
             f"{test.first:.3f}",
@@ -90,6 +119,7 @@ def comparison_table(found: Comparison) -> Table:
             _p(one.p_adjusted),
             one.verdict,
         )
+        table.add_row(*(cell for header, cell in zip(headers, cells, strict=True) if header not in without))
     return table
 
 

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Unpack
+from collections.abc import Iterator, Sequence
+from json import dumps as json_text
+from json import loads as json_value
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Unpack
 
 import typer
 
-from gate_runner.commands.options import EncoderSpec, Names, RunFolder
+from gate_runner.commands.options import AsJson, EncoderSpec, Names, RunFolder
 from gate_runner.errors import UsageError
 from gate_runner.options import Options
 from gate_runner.settings import Settings
 from gate_runner.signatures import as_command
+
+if TYPE_CHECKING:
+    from gate_runner.runs.results import Result
 
 
 @as_command
@@ -24,6 +31,7 @@ def run(
     tracker: Annotated[
         list[str] | None, typer.Option(help="tensorboard or wandb (extras); may be given several times.")
     ] = None,
+    json: AsJson = False,
     **options: Unpack[Options],
 ) -> None:
     """Score an encoder. The same command again continues, and computes nothing twice."""
@@ -39,16 +47,41 @@ def run(
 
     trackers = make_trackers(tracker or [])
     from rich.console import Console
+    from rich.markup import escape
 
     from gate_runner.executors import run as execute
     from gate_runner.runs.display import BarDisplay, PlainDisplay
 
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, stderr=json)
     workers = settings.workers
     display = BarDisplay(console, workers) if console.is_terminal else PlainDisplay(console, workers)
     try:
         results = execute(request, display, trackers)
     finally:
         display.close()
+    if json:
+        typer.echo(as_json(request.output, results))
+    else:
+        for line in next_steps(request.output, results):
+            console.print(escape(line))
     if any(result.status == "failed" for result in results):
         raise typer.Exit(1)
+
+
+def as_json(output: Path, results: Sequence[Result]) -> str:
+    """The run folder and all results, each as its file has it."""
+    return json_text({"output": str(output), "results": [json_value(result.to_json()) for result in results]}, indent=2)
+
+
+def next_steps(output: Path, results: Sequence[Result]) -> Iterator[str]:
+    """What a newcomer may want to do next, in commands that can be copied."""
+    from gate_runner.runs.folder import RunFolder
+
+    failed = [result for result in results if result.status == "failed"]
+    if failed:
+        kept = [one for one in failed if RunFolder(output).failure_file(one.name, one.seed).exists()]
+        where = f"; tracebacks are in {output / 'failures'}" if kept else ""
+        yield f"{len(failed)} of {len(results)} failed{where}. The same command tries them again."
+    if len(failed) < len(results):
+        yield f"A page with intervals, costs and the hardest samples: gate-runner report {output}"
+        yield f"What differs from another run, and whether it holds: gate-runner compare {output} RUN"

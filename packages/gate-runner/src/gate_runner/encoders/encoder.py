@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, UInt8
 from torch import Tensor, nn
 
-from gate_runner.errors import MissingCapabilityError
+from gate_runner.errors import EncoderError, MissingCapabilityError
 
 CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
@@ -91,7 +91,7 @@ class Encoder:
     @torch.inference_mode()
     def encode_image(self, images: UInt8[Tensor, "n 3 h w"] | Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n d"]:
         """Pooled features, in float32, not normalised."""
-        return self.image(self.prepare(images)).float()
+        return self._floats("encode_image", self.image(self.prepare(images)))
 
     @torch.inference_mode()
     def encode_backbone(self, images: UInt8[Tensor, "n 3 h w"] | Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n b"]:
@@ -102,7 +102,7 @@ class Encoder:
         """
         if self.backbone is None:
             raise MissingCapabilityError(f"encoder {self.spec!r} shows no features before its projection")
-        return self.backbone(self.prepare(images)).float()
+        return self._floats("the features before the projection", self.backbone(self.prepare(images)))
 
     @torch.inference_mode()
     def encode_patches(self, images: UInt8[Tensor, "n 3 h w"] | Float[Tensor, "n 3 h w"]) -> PatchFeatures:
@@ -112,9 +112,12 @@ class Encoder:
             MissingCapabilityError: the model gives pooled features only.
         """
         if self.patches is None:
-            raise MissingCapabilityError(f"encoder {self.spec!r} gives pooled features only; this needs patch features")
+            raise MissingCapabilityError(
+                f"encoder {self.spec!r} gives pooled features only; this needs patch features: an encoder of your own "
+                "offers them as encode_patches(images) -> (tokens [n, t, d], (rows, columns))"
+            )
         found = self.patches(self.prepare(images))
-        return PatchFeatures(found.tokens.float(), found.grid)
+        return PatchFeatures(self._floats("encode_patches", found.tokens), found.grid)
 
     @torch.inference_mode()
     def encode_text(self, texts: Sequence[str]) -> Float[Tensor, "n d"]:
@@ -125,7 +128,7 @@ class Encoder:
         """
         if self.text is None:
             raise MissingCapabilityError(f"encoder {self.spec!r} has no text side; this needs one")
-        return self.text(list(texts)).float()
+        return self._floats("encode_text", self.text(list(texts)))
 
     @torch.inference_mode()
     def encode_text_tokens(self, texts: Sequence[str]) -> TextTokens:
@@ -137,7 +140,16 @@ class Encoder:
         if self.text_tokens is None:
             raise MissingCapabilityError(f"encoder {self.spec!r} shows no text tokens; this needs them")
         found = self.text_tokens(list(texts))
-        return TextTokens(found.tokens.float(), found.mask)
+        return TextTokens(self._floats("encode_text_tokens", found.tokens), found.mask)
+
+    def _floats(self, what: str, found: Any) -> Tensor:
+        """What a model returned as float32, where it is a tensor of real numbers."""
+        if isinstance(found, Tensor) and found.is_floating_point():
+            return found.float()
+        said = f"a tensor of {found.dtype}" if isinstance(found, Tensor) else f"a {type(found).__name__}"
+        if isinstance(found, tuple | list):
+            said += f" of {len(found)} ({', '.join(type(one).__name__ for one in found[:4])})"
+        raise EncoderError(f"encoder {self.spec!r}: {what} gave {said}; expected one tensor of floating-point features")
 
     def provides(self) -> list[str]:
         """What the model gives besides pooled image features.

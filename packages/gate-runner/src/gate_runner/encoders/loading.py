@@ -6,6 +6,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
 from gate_runner.encoders.spec import ENTRY_POINTS, EncoderSpec, parse_spec
+from gate_runner.errors import EncoderError
 
 if TYPE_CHECKING:
     from gate_runner.encoders.encoder import Encoder
@@ -23,7 +24,8 @@ def load_encoder(text: str, *, device: str = "cpu") -> Encoder:
 
     Raises:
         UsageError: the spec is wrong; the message shows the nearest.
-        EncoderError: weights are missing or do not fit, or the features have a wrong shape, NaN or infinity.
+        EncoderError: the device cannot hold it, weights are missing or do not fit, or the features have a wrong shape,
+            NaN or infinity.
 
     Example:
         >>> load_encoder("micro-clip/random").image_size
@@ -33,7 +35,10 @@ def load_encoder(text: str, *, device: str = "cpu") -> Encoder:
     encoder = _made(spec)
     from gate_runner.encoders.probe import probe
 
-    encoder.to(device)
+    try:
+        encoder.to(device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:  # as torch's parts say it, each its own way
+        raise EncoderError(f"encoder {text!r} cannot be moved to {device}: {str(error).splitlines()[0]}") from error
     probe(encoder)
     return encoder
 

@@ -27,8 +27,10 @@ def load(spec: EncoderSpec) -> Encoder:
         sys.path.append(here)  # last: a file that is called like a library must not take its place
     try:
         module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise EncoderError(f"encoder {spec.text!r}: cannot import {module_name!r}: {error}") from error
+    except Exception as error:
+        raise EncoderError(
+            f"encoder {spec.text!r}: cannot import {module_name!r}: {_why(module_name, error)}"
+        ) from error
     if not hasattr(module, function_name):
         raise EncoderError(f"encoder {spec.text!r}: module {module_name!r} has no {function_name!r}")
     try:
@@ -38,6 +40,14 @@ def load(spec: EncoderSpec) -> Encoder:
             f"encoder {spec.text!r}: {function_name}() raised {type(error).__name__}: {error}"
         ) from error
     return adopt(made, spec.text)
+
+
+def _why(module_name: str, error: Exception) -> str:
+    """Why a module is not imported; a file's name in its place is the most frequent reason."""
+    stem = module_name.removesuffix(".py")
+    if stem != module_name:
+        return f"name the module, not its file: {stem.lstrip('./').replace('/', '.')}:…"
+    return str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
 
 
 def adopt(made: Any, spec: str) -> Encoder:

@@ -108,7 +108,7 @@ def parse_spec(text: str) -> EncoderSpec:
         if not rest:
             raise UsageError(f"encoder {text!r} names nothing behind the colon; expected {head}:…")
         return EncoderSpec(text, head, rest, None)
-    if colon and head.replace(".", "").isidentifier() and rest.isidentifier():
+    if colon and head.replace(".", "").replace("/", "").isidentifier() and rest.isidentifier():
         return EncoderSpec(text, "module", text, None)
     raise unknown(
         "encoder", text, ["micro-clip", "lite:0", "open_clip:", "timm:", "hf:", "module:function", *sorted(plugins)]

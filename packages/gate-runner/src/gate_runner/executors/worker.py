@@ -88,6 +88,10 @@ class Worker:
             self.description = self.encoder.describe()
         except (UsageError, OSError, ImportError) as error:
             return {"event": "refused", "reason": " ".join(str(error).split()) or type(error).__name__}
+        except Exception as error:
+            logging.getLogger(__name__).debug("the encoder cannot be loaded", exc_info=True)
+            said = " ".join(str(error).split())
+            return {"event": "refused", "reason": f"encoder {encoder!r}: {type(error).__name__}: {said}".rstrip(": ")}
         return {"event": "opened", "description": self.description, "circumstances": circumstances()}
 
     def compute(self, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import time
+import traceback
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
@@ -80,7 +81,7 @@ def run_part(
                     failed = replace(
                         part.blank(description), reason=_reason(error), seconds=seconds, energy=meter.read()
                     )
-                    return folder.save(failed, None)
+                    return folder.save(failed, None, traceback.format_exc())
                 part = smaller
             release()  # outside of the except clause, where the traceback no longer holds the tensors
 

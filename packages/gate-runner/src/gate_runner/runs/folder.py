@@ -28,6 +28,8 @@ MANIFEST_SCHEMA = "gate-runner/manifest/3"
 class RunFolder:
     """``manifest.json``, ``results/``, ``samples/`` and, while something is computed, ``unfinished/`` and ``locks/``.
 
+    What failed leaves its traceback in ``failures/`` until it succeeds.
+
     Args:
         path: the folder; it is made when the first file is written.
     """
@@ -50,6 +52,10 @@ class RunFolder:
     def unfinished_file(self, name: str, seed: int) -> Path:
         """Where a training that is under way keeps its state."""
         return self.path / "unfinished" / f"{_stem(name, seed)}.pt"
+
+    def failure_file(self, name: str, seed: int) -> Path:
+        """Where the traceback of a part that failed lies, until it succeeds."""
+        return self.path / "failures" / f"{_stem(name, seed)}.txt"
 
     def working(self, name: str, seed: int, *, wait: float = 0.0) -> AbstractContextManager[None]:
         """Keep other processes from computing the same part while a block runs.
@@ -93,12 +99,13 @@ class RunFolder:
         if samples_digest(read_samples(path)) != result.samples_sha256:
             raise DataError(f"{path} does not belong to its result: its digest differs; --recompute computes it again")
 
-    def save(self, result: Result, samples: Outcomes | None) -> Result:
+    def save(self, result: Result, samples: Outcomes | None, traceback: str = "") -> Result:
         """Write a result, and its per-sample outcomes first, so that a result is never without them.
 
         Args:
             result: of a benchmark and seed; where it is ``"failed"``, a training under way keeps its state.
             samples: per-sample outcomes of the headline metric, or None.
+            traceback: of what made it fail, if anything was raised.
 
         Returns:
             The result with the digest of the samples.
@@ -109,6 +116,11 @@ class RunFolder:
         if samples is not None:
             result = replace(result, samples_sha256=samples_digest(samples))
             write(self.samples_file(result.name, result.seed), _npz(samples))
+        failure = self.failure_file(result.name, result.seed)
+        if traceback:
+            write(failure, traceback.encode())
+        else:
+            failure.unlink(missing_ok=True)
         write(self.result_file(result.name, result.seed), result.to_json().encode())
         if result.status == "ok":
             for path in (
