@@ -41,9 +41,12 @@ def write_suites_page(
 
     Example:
         >>> import tempfile
-        >>> from eqben_builder.suites import SuiteTable
+        >>> from eqben_builder.scoring.winoground import Share
+        >>> from eqben_builder.suites import SuiteLine, SuiteTable
+        >>> line = SuiteLine("all questions", "right", 1, 0, Share(0, 0, 0, 0), None, {}, None, {})
+        >>> table = SuiteTable("aro", line, (), (), ("note",), {})
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = write_suites_page({"a < b": [SuiteTable("aro", (), (), ("note",), {})]}, f"{folder}/page.html")
+        ...     path = write_suites_page({"a < b": [table]}, f"{folder}/page.html")
         ...     "a &lt; b" in path.read_text()
         True
     """
@@ -65,8 +68,8 @@ def write_suites_page(
 
 
 def table_lines(table: SuiteTable) -> list[SuiteLine]:
-    """Averages, then subsets."""
-    return [*table.averages, *table.lines]
+    """All questions, then averages, then subsets."""
+    return [table.overall, *table.averages, *table.lines]
 
 
 def published_of(line: SuiteLine, model: str) -> tuple[str, float] | None:

@@ -3,7 +3,7 @@
 from eqben_builder.suites.blind import Difference, blind_outcomes, paired_difference
 from eqben_builder.suites.features import Features, Similarities, encode_rows, similarities
 from eqben_builder.suites.micro import micro_gallery, micro_suite
-from eqben_builder.suites.outcomes import Outcome, outcomes_of
+from eqben_builder.suites.outcomes import Outcome, main_outcome, outcomes_of
 from eqben_builder.suites.published import Published, published_scores, published_table
 from eqben_builder.suites.registry import SUITES
 from eqben_builder.suites.retrieval import Gallery, Positives, RetrievalScores, read_gallery, retrieval_scores
@@ -31,6 +31,7 @@ __all__ = [
     "SuiteTable",
     "blind_outcomes",
     "encode_rows",
+    "main_outcome",
     "micro_gallery",
     "micro_suite",
     "outcomes_of",

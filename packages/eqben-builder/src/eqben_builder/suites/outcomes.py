@@ -7,14 +7,22 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from jaxtyping import Float64
     from numpy.typing import NDArray
 
     from eqben_builder.suites.features import Similarities
-    from eqben_builder.suites.row import SuiteRow
+    from eqben_builder.suites.row import Shape, SuiteRow
 
+#: The measure that says whether a question of a shape was answered rightly as a whole.
+MAIN: Mapping[Shape, str] = {
+    "captions": "accuracy",
+    "images": "accuracy",
+    "statement": "accuracy",
+    "pairs": "group",
+    "paraphrases": "both",
+}
 #: Folds in which a statement's threshold is chosen on the other pictures.
 FOLDS = 5
 
@@ -83,6 +91,39 @@ def outcomes_of(rows: Sequence[SuiteRow], found: Similarities, *, seed: int = 0)
         scores = np.array([float(found.values[place].ravel()[0]) for place in statements])
         made["accuracy"] = _with(made.get("accuracy"), _statements(rows, statements, scores, seed))
     return made
+
+
+def main_outcome(rows: Sequence[SuiteRow], outcomes: Mapping[str, Outcome]) -> Outcome:
+    """Whether each question was answered rightly, by the main measure of its shape, in the order of the questions.
+
+    Args:
+        rows: The questions.
+        outcomes: What `outcomes_of` gave of them.
+
+    Returns:
+        One `Outcome` of all rows: accuracy of choices and statements, "group" of pairs, "both" of paraphrases.
+
+    Raises:
+        ValueError: A question without an outcome.
+
+    Example:
+        >>> from eqben_builder.formats import Picture
+        >>> from eqben_builder.suites import Similarities, SuiteRow, outcomes_of
+        >>> row = SuiteRow("0", "s", "captions", (Picture(content=b""),), ("a", "b"), "0")
+        >>> main_outcome([row], outcomes_of([row], Similarities([np.array([[0.3], [0.1]])], [None]))).right.tolist()
+        [1.0]
+    """
+    taken = [
+        np.flatnonzero([MAIN[rows[place].shape] == measure for place in outcome.rows])
+        if measure in MAIN.values()
+        else np.empty(0, np.intp)
+        for measure, outcome in outcomes.items()
+    ]
+    parts = [Outcome(*(column[at] for column in one)) for one, at in zip(outcomes.values(), taken, strict=True)]
+    made = Outcome(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    if sorted(made.rows.tolist()) != list(range(len(rows))):
+        raise ValueError(f"{len(made.rows)} outcomes of the main measures for {len(rows)} questions")
+    return Outcome(*(column[np.argsort(made.rows)] for column in made))
 
 
 def _choice(place: int, s: NDArray[np.floating], recalls: bool, add: _Add) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from eqben_builder.scoring.winoground import Share
 from eqben_builder.suites.blind import Difference, blind_outcomes, paired_difference
 from eqben_builder.suites.intervals import share_of
-from eqben_builder.suites.outcomes import Outcome, outcomes_of
+from eqben_builder.suites.outcomes import Outcome, main_outcome, outcomes_of
 from eqben_builder.suites.published import published_scores
 from eqben_builder.suites.suite import Average, Part, Pooled, fitting
 
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from eqben_builder.suites.suite import SuiteData
 
 #: The measures that captions alone could win, and that blind lines stand beside.
-SEEN = ("accuracy", "both")
+SEEN = ("accuracy", "both", "right")
+#: The line of all questions, each by the main measure of its shape.
+OVERALL = "all questions"
 _BATCH = 100
 
 
@@ -58,13 +60,15 @@ class SuiteTable(NamedTuple):
     """What `suite_table` returns.
 
     suite: The suite's id.
+    overall: All questions, each by the main measure of its shape ("right"): accuracy, group, or both paraphrases.
     lines: Every subset by every measure.
     averages: Those that are published, each by its name.
     notes: What was amiss with the files, and what a reader must know.
-    outcomes: Measure -> `Outcome`, for comparing runs question by question.
+    outcomes: Measure -> `Outcome`, for comparing runs question by question; "right" has every question, in order.
     """
 
     suite: str
+    overall: SuiteLine
     lines: tuple[SuiteLine, ...]
     averages: tuple[SuiteLine, ...]
     notes: tuple[str, ...]
@@ -72,10 +76,11 @@ class SuiteTable(NamedTuple):
 
     def line(self, name: str, measure: str = "accuracy") -> SuiteLine:
         """The line or average of that name and measure; a `KeyError` lists those that exist."""
-        for one in (*self.lines, *self.averages):
+        every = (self.overall, *self.averages, *self.lines)
+        for one in every:
             if (one.name, one.measure) == (name, measure):
                 return one
-        there = ", ".join(f"{one.name} {one.measure}" for one in (*self.lines, *self.averages))
+        there = ", ".join(f"{one.name} {one.measure}" for one in every)
         raise KeyError(f"no line {name!r} {measure!r}; there are {there}")
 
 
@@ -120,6 +125,8 @@ def suite_table(
         >>> line = table.line("swap_obj")
         >>> line.score.value, line.score.chance, line.blind["shorter"].value
         (0.75, 0.5, 0.0)
+        >>> table.overall.questions, table.overall.score.value
+        (20, 0.75)
     """
     if not 0.0 < level < 1.0 or resamples < 1:
         raise ValueError(f"level = {level!r} and resamples = {resamples!r}: expected within (0, 1) and at least 1")
@@ -127,7 +134,8 @@ def suite_table(
     outcomes = outcomes_of(rows, found, seed=seed)
     outcomes |= _sets(rows, outcomes.get("accuracy"))
     blind = blind_outcomes(rows, scorers, seed=seed)
-    named = dict(outcomes) | {f"blind {name}": one for name, one in blind.items()}
+    right = main_outcome(rows, outcomes)
+    named = dict(outcomes) | {"right": right} | {f"blind {name}": one for name, one in blind.items()}
     cells = _Cells(rows, named, data.suite.macro)
     sample = cells.drawn(resamples, seed)
     clusters = [row.cluster for row in rows]
@@ -162,8 +170,13 @@ def suite_table(
         line = _average(one, cells, sample, tail, list(blind), data.suite.id)
         if line is not None:
             averages.append(line)
+    # Only what a blind model could answer all of is held against it as a whole.
+    whole = [name for name, one in blind.items() if len(one.rows) == len(rows)]
+    overall = _average(Average(OVERALL, Pooled(("*",)), "right"), cells, sample, tail, whole, data.suite.id)
+    assert overall is not None
+    overall = overall._replace(questions=len(rows), ties=int(right.tied.sum()))
     notes = (*data.notes, *([data.suite.note] if data.suite.note else []))
-    return SuiteTable(data.suite.id, tuple(lines), tuple(averages), notes, outcomes)
+    return SuiteTable(data.suite.id, overall, tuple(lines), tuple(averages), notes, outcomes | {"right": right})
 
 
 def _sets(rows: Sequence[SuiteRow], accuracy: Outcome | None) -> dict[str, Outcome]:

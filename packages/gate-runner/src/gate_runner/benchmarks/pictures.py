@@ -88,7 +88,7 @@ class Pictures:
         """Add every file's folder, name, size and content to a digest; of a large file, parts of its content."""
         for frames in self.files:
             for source in frames:
-                digest.update(f"{stamp(source)} {_content(file_of(source))}\n".encode())
+                digest.update(f"{stamp(source)} {content_digest(file_of(source))}\n".encode())
 
     def _read(self, source: Source) -> UInt8[np.ndarray, "f 3 s s"]:
         shown = read_clip(source) if isinstance(source, Clip) else [decode(source, self.side)]
@@ -117,7 +117,7 @@ def _frames(source: Source) -> int:
     return source.frames if isinstance(source, Clip) else 1
 
 
-def _content(file: str) -> str:
+def content_digest(file: str) -> str:
     """A digest of what a file holds, made once while it does not change."""
     about = Path(file).stat()
     return _digest_of(file, about.st_size, about.st_mtime_ns, about.st_ino)

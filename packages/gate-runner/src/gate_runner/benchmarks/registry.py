@@ -9,6 +9,7 @@ from typing import Any
 
 from gate_runner.benchmarks.benchmark import Benchmark
 from gate_runner.benchmarks.sheets import SHEETS, Sheet
+from gate_runner.benchmarks.suites import PUBLISHED, SUITES
 from gate_runner.benchmarks.tables import read_table
 from gate_runner.errors import unknown
 from gate_runner.plugins import with_plugins
@@ -86,6 +87,7 @@ _ALL = (
         metrics=("group", "text", "image"),
         sources={"micro": "gate_runner.micro.pairs:pairs"},
     ),
+    *SUITES,
     Benchmark(
         id="oven",
         title="OVEN: a picture and a question to one of 320 entities",
@@ -162,11 +164,15 @@ PACKS: dict[str, tuple[str, ...]] = {
     "full": tuple(SHEETS),
     "few-shot-gate": tuple(f"{name}-gate" for name in _FEW_SHOT),
     "eqben": ("pairs",),
+    "compositional": PUBLISHED,
+    "micro/compositional": ("every-shape",),
     "oven": ("oven",),
     "real": ("digits", "mnist5000", "faces"),
 }
 """Named lists of benchmarks; ``small``, ``base`` and ``big`` are GATE's tiers of 8, 15 and 21 (the paper's figure 4),
-``full`` its pool of 31."""
+``full`` its pool of 31. ``compositional`` is every published suite with what a blind model gets beside each score."""
+PARTIAL = ("compositional",)
+"""Packs of which a data root may hold a part: what is not there is named and left out, not an error."""
 
 
 ENTRY_POINTS = "gate_runner.benchmarks"

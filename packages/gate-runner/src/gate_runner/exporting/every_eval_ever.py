@@ -13,6 +13,7 @@ import numpy as np
 from gate_runner.__about__ import __version__
 from gate_runner.exporting.files import Files
 from gate_runner.exporting.model import ModelName
+from gate_runner.ragged import Outcomes, Ragged
 from gate_runner.runs.results import Result
 from gate_runner.runs.stored import StoredRun
 from gate_runner.tasks import Score
@@ -49,8 +50,8 @@ def files(run: StoredRun, model: ModelName, organization: str) -> Files:
     lines: list[str] = []
     left_out = []
     for result in done:
-        outcomes = run.outcomes(result)
-        if isinstance(outcomes, np.ndarray) and outcomes.ndim == 1 and bool(np.isin(outcomes, (0.0, 1.0)).all()):
+        outcomes = _one_each(run.outcomes(result))
+        if outcomes.ndim == 1 and bool(np.isin(outcomes, (0.0, 1.0)).all()):
             lines += [json.dumps(line) for line in _samples(result, outcomes, evaluation, model)]
         else:
             left_out.append(f"no lines per sample: {result.name} seed {result.seed}, whose outcomes are not 0 or 1")
@@ -131,6 +132,15 @@ def _result(result: Result, score: Score) -> dict[str, Any]:
             },
         },
     }
+
+
+def _one_each(outcomes: Outcomes) -> np.ndarray:
+    """Outcomes by sample; of questions that are kept by the picture that they share, by question."""
+    if not isinstance(outcomes, Ragged):
+        return outcomes
+    if set(outcomes.columns) != {"question", "right"}:
+        return np.empty((len(outcomes), 0))
+    return np.asarray(outcomes.columns["right"][np.argsort(outcomes.columns["question"])], dtype=np.float64)
 
 
 def _samples(result: Result, outcomes: np.ndarray, evaluation: str, model: ModelName) -> Iterator[dict[str, Any]]:

@@ -18,7 +18,7 @@ COLUMNS = (
 
 
 def files(run: StoredRun, model: ModelName, organization: str) -> Files:
-    """``results.csv``; failed results are rows, too.
+    """``results.csv``, in which failed results are rows, too; and ``suites.csv``, every line of suites' tables.
 
     Args:
         run: the run.
@@ -26,7 +26,7 @@ def files(run: StoredRun, model: ModelName, organization: str) -> Files:
         organization: not shown.
 
     Returns:
-        One file.
+        One file, or two.
     """
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
@@ -37,4 +37,27 @@ def files(run: StoredRun, model: ModelName, organization: str) -> Files:
         scores = [[s.metric, s.direction, s.value, s.low, s.high, s.chance] for s in one.scores] or [[None] * 6]
         for score in scores:
             writer.writerow([inert(value) if isinstance(value, str) else value for value in (*known, *score, *told)])
-    return Files({"results.csv": buffer.getvalue()})
+    suites = _suites(run, model)
+    return Files({"results.csv": buffer.getvalue(), **({"suites.csv": suites} if suites else {})})
+
+
+def _suites(run: StoredRun, model: ModelName) -> str:
+    """A row per line of each compositional suite's table; empty where the run has none."""
+    rows: list[dict[str, object]] = []
+    for one in run.results:
+        for line in one.training.get("suite", {}).get("lines", ()):
+            blind = max(line["blind"].items(), key=lambda item: item[1]["value"], default=("", {"value": None}))
+            better = line["better_than_blind"] or dict.fromkeys(("value", "low", "high", "p"))
+            rows.append(
+                {"model": model.id, "benchmark": one.name, "seed": one.seed}
+                | {name: value for name, value in line.items() if not isinstance(value, dict)}
+                | {"better_than_blind": better["value"]}
+                | {f"better_{name}": better[name] for name in ("low", "high", "p")}
+                | {"best_blind": blind[0], "best_blind_value": blind[1]["value"]}
+            )
+    buffer = io.StringIO()
+    if rows:
+        writer = csv.DictWriter(buffer, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({name: inert(v) if isinstance(v, str) else v for name, v in row.items()} for row in rows)
+    return buffer.getvalue()

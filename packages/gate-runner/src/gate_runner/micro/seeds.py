@@ -40,6 +40,7 @@ SEEDS = {
     "hmdb51": 32_000,
     "kinetics": 33_000,
     "ucf": 34_000,
+    "compositional": 35_000,
 }
 """First seed of each stand-in; its three splits use this one and the next two."""
 

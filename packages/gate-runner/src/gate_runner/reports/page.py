@@ -43,6 +43,7 @@ def build_page(
     parts = [
         ("scores", "Scores", table),
         ("tasks", "Task types", sections.task_types(contents)),
+        ("details", "In detail", sections.details(contents)),
         ("ranks", "Ranks", sections.ranks(contents)),
         ("curves", "Learning curves", sections.curves(contents)),
         ("cost", "Time, memory, energy", sections.costs(contents)),

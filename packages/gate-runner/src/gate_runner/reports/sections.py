@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 
+from gate_runner.imports import named
 from gate_runner.reports.contents import PHASES, Contents, Row
 from gate_runner.reports.costs import cost_bars, duration, joules, peak_bytes, phase_seconds
 from gate_runner.reports.curves import COLOURED, coloured, curve_panels
@@ -14,6 +15,8 @@ from gate_runner.reports.pictures import hardest
 from gate_runner.reports.radar import radars
 from gate_runner.reports.ranks import heatmap
 from gate_runner.reports.scores import shown_metric
+from gate_runner.tasks.registry import known_task_type
+from gate_runner.tasks.task import Details
 
 
 def task_types(contents: Contents) -> str:
@@ -98,6 +101,21 @@ def costs(contents: Contents) -> str:
     )
     said = "Seconds by phase, summed over benchmarks and seeds; runs on different machines are not comparable."
     return note(said) + scroll(cost_bars(contents), "Bars of seconds by phase") + key(entries) + figures
+
+
+def details(contents: Contents) -> str:
+    """Tables that a task type has of its results, such as a suite's subsets; empty where there are none."""
+    parts = []
+    for row in contents.rows:
+        made = known_task_type(row.task).details
+        for run in contents.runs if made else ():
+            for result in run.named(row.name):
+                if result.status == "ok":
+                    found: Details = named(made)(result.training, run.encoder)
+                    shown = "".join(map(note, found.notes)) + table(found.heads, found.rows, words=found.words)
+                    seed = f", seed {result.seed}" if len(run.named(row.name)) > 1 else ""
+                    parts.append(folded(f"{row.name}, {run.label}{seed}", shown))
+    return "".join(parts)
 
 
 def examples(contents: Contents, count: int, data_root: Path | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from gate_runner.benchmarks import Benchmark, resolve
+from gate_runner.benchmarks.registry import PARTIAL
 from gate_runner.encoders.spec import parse_spec
 from gate_runner.errors import DataError, UsageError
 from gate_runner.runs.naming import folder_name
@@ -19,6 +21,8 @@ from gate_runner.tasks.registry import find_task_type
 if TYPE_CHECKING:
     from gate_runner.encoders.encoder import Encoder
     from gate_runner.options import Options
+
+_LOG = logging.getLogger(__name__)
 
 Names = str | Benchmark | Sequence[str | Benchmark]
 """A pack or benchmark, by name or as it is, or several."""
@@ -80,9 +84,10 @@ def make_request(
         'runs/micro-clip-limit100'
     """
     several = [names] if isinstance(names, str | Benchmark) else list(names)
+    how = Settings() if settings is None else settings
     benchmarks: dict[str, Benchmark] = {}
     for one in several:
-        for benchmark in [one] if isinstance(one, Benchmark) else resolve([one]):
+        for benchmark in [one] if isinstance(one, Benchmark) else _there(one, how):
             benchmarks.setdefault(benchmark.id, benchmark)
     given: str | Encoder
     if isinstance(encoder, str):
@@ -94,10 +99,23 @@ def make_request(
         from gate_runner.encoders.own import adopt
 
         given = adopt(encoder, name or getattr(encoder, "spec", None) or type(encoder).__name__)
-    how = Settings() if settings is None else settings
     spec = given if isinstance(given, str) else given.spec
     folder = Path("runs") / folder_name(spec, how.limit) if output is None else Path(output)
     return RunRequest(list(benchmarks.values()), given, folder, how)
+
+
+def _there(name: str, settings: Settings) -> list[Benchmark]:
+    """What a name stands for; of a pack that few have all of, what the data root holds, with a warning of the rest."""
+    found = resolve([name])
+    if name not in PARTIAL or settings.data_root is None:
+        return found
+    there = [one for one in found if one.finds_files(settings.data_root)]
+    absent = [one.id for one in found if one not in there]
+    if not there:
+        raise DataError(f"{settings.data_root} holds no files of {name}: {', '.join(absent)}")
+    if absent:
+        _LOG.warning("not in %s, and not scored: %s", settings.data_root, ", ".join(absent))
+    return there
 
 
 def parts_of(request: RunRequest) -> list[Part]:

@@ -106,6 +106,16 @@ TASK_TYPES = (
         trains=False,
     ),
     TaskType(
+        "suite",
+        "cosines of every caption and picture of a question, nothing trained",
+        "gate_runner.tasks.suite:run",
+        short="suites",
+        draw="gate_runner.tasks.suite:draw",
+        statistics={"right": "gate_runner.tasks.suite:share_right"},
+        details="gate_runner.reports.suites:tables",
+        trains=False,
+    ),
+    TaskType(
         "zero-shot",
         "cosines with class embeddings from prompts, nothing trained",
         "gate_runner.tasks.zero_shot:run",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,6 +30,25 @@ Statistic = Callable[["Outcomes", "np.ndarray"], "np.ndarray"]
 Caution = Callable[[Mapping[str, Any]], str]
 
 
+class Details(NamedTuple):
+    """A table that a report shows of one result, in plain text; whoever shows it escapes it.
+
+    Args:
+        notes: sentences above it.
+        heads: of its columns, the first of which names the rows.
+        rows: cells of each row.
+        words: columns behind the first that hold words, not figures.
+    """
+
+    notes: Sequence[str]
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    words: Sequence[int] = ()
+
+
+Detailed = Callable[[Mapping[str, Any], str], Details]
+
+
 @dataclass(frozen=True)
 class TaskType:
     """A kind of problem: how features become a score, and what else must know of it.
@@ -49,6 +68,7 @@ class TaskType:
         probe_samples: samples of each split that ``gate-runner plan`` looks at, at least.
         grows: whether training and test take longer with more samples; episodes, say, are as many in any run.
         trains: whether ``training["steps"]`` says how many steps a head is trained for.
+        details: from a result's ``training`` and the encoder's spec to a table that reports show of it; empty for none.
         caution: from a result's ``training`` to what a prediction of GATE's table must say of it; empty for nothing.
 
     Raises:
@@ -70,13 +90,15 @@ class TaskType:
     grows: bool = True
     trains: bool = True
     caution: Caution | str = ""
+    details: Detailed | str = ""
 
     def __post_init__(self) -> None:
         """Check that nothing is missing."""
         for name in ("id", "summary", "run", "draw"):
             if not getattr(self, name):
                 raise UsageError(f"task type {self.id!r} lacks its {name}")
-        for name, value in (("run", self.run), ("draw", self.draw), *self.statistics.items()):
+        optional = [("details", self.details)] if self.details else []
+        for name, value in (("run", self.run), ("draw", self.draw), *optional, *self.statistics.items()):
             if not callable(value) and not (isinstance(value, str) and ":" in value):
                 raise UsageError(
                     f"task type {self.id!r}: {name} is {value!r}; expected a function, or its 'module:name'"

@@ -1,0 +1,100 @@
+"""From a suite's original files, or from the micro world, to a benchmark's data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from eqben_builder.suites import SUITES, Suite, SuiteData, micro_suite, read_suite
+from eqben_builder.suites.files import Files
+from gate_runner.benchmarks.benchmark import DataRequest
+from gate_runner.benchmarks.data import Data, Split
+from gate_runner.benchmarks.original_files import Originals
+from gate_runner.errors import DataError
+from gate_runner.micro.seeds import NOTE, split_seed
+from gate_runner.suites.pictures import QuestionPictures
+from gate_runner.suites.questions import Questions
+
+_MICRO_PAIRS = 60
+_PER_PAIR = 15
+"""Questions of a micro pair of each kind: five shapes, three kinds."""
+
+
+def originals_of(suite: Suite) -> Originals[Path]:
+    """How a suite's files are found and read.
+
+    Args:
+        suite: one of `eqben_builder.suites.SUITES`.
+
+    Returns:
+        Originals whose place is the data root: pictures that suites share lie outside of a suite's own folder.
+    """
+
+    def find(root: Path) -> Path:
+        # The first row is read and no more. In a folder of the suite's name a wrong row is said when all are read; in
+        # the root itself, where other things may lie, it is no sign of the suite.
+        try:
+            next(iter(suite.read(Files(root, suite.id))), None)
+        except FileNotFoundError as error:
+            raise DataError(str(error)) from error
+        except (ValueError, OSError, ImportError) as error:
+            if not (root / suite.id).is_dir():
+                raise DataError(str(error)) from error
+        return root
+
+    def read(root: Path, limit: int | None) -> SuiteData:
+        try:
+            return read_suite(suite, root, limit=limit)
+        except (ValueError, OSError, ImportError) as error:
+            raise DataError(str(error)) from error
+
+    def load(root: Path, request: DataRequest) -> Data[Questions]:
+        data = read(root, request.limit)
+        return as_data(data, request.size, "; ".join(data.notes))
+
+    return Originals(suite.expected, find, lambda root: void(read(root, None)), load)
+
+
+def void(result: object) -> None:
+    """Nothing, of what was read only to see whether it can be."""
+
+
+def as_data(data: SuiteData, size: int, note: str) -> Data[Questions]:
+    """Questions as the test split of a benchmark; nothing is learnt from them.
+
+    Args:
+        data: the suite.
+        size: side of the pictures in pixels.
+        note: what a reader of the score must know.
+
+    Returns:
+        Three splits, of which two are empty.
+    """
+    pictures = QuestionPictures(tuple(row.images for row in data.rows), size)
+    test = Split(pictures, Questions(data))
+    nothing = Split(pictures.take([]), Questions(data._replace(rows=[])))
+    return Data(nothing, nothing, test, tuple(dict.fromkeys(row.subset for row in data.rows)), note)
+
+
+def every_shape(request: DataRequest) -> Data[Questions]:
+    """The micro world's suite, with questions of every shape.
+
+    Args:
+        request: limit and size are used.
+
+    Returns:
+        900 questions for the test, of 180 minimal pairs.
+    """
+    count = request.cap(_MICRO_PAIRS * _PER_PAIR)
+    made = micro_suite(pairs=-(-count // _PER_PAIR), seed=split_seed("compositional", "test"))
+    return as_data(made._replace(rows=made.rows[:count]), request.size, NOTE)
+
+
+_ORIGINALS = {name.replace("-", "_"): originals_of(suite) for name, suite in SUITES.items()}
+
+
+def __getattr__(name: str) -> Any:
+    """``gate_runner.suites.reading:sugarcrepe`` and the like, which benchmarks name: a suite's `Originals`."""
+    if name not in _ORIGINALS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _ORIGINALS[name]

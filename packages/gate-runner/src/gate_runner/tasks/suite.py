@@ -1,0 +1,153 @@
+"""Compositional suites: cosines of a dual encoder, nothing trained, and what a blind model gets beside every score."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from eqben_builder.scoring.winoground import Share
+from eqben_builder.suites import Features, SuiteLine, SuiteTable, similarities, suite_table
+from gate_runner.benchmarks.data import Data, Split
+from gate_runner.ragged import Ragged
+from gate_runner.suites import QuestionPictures, Questions
+from gate_runner.tasks.drawing import shown
+from gate_runner.tasks.features import pooled
+from gate_runner.tasks.job import Job, Outcome
+from gate_runner.tasks.score import Score
+from gate_runner.tasks.task import Drawing
+
+_SHOWN = 3
+"""Captions of a question that a report shows."""
+
+
+def run(job: Job) -> Outcome:
+    """Share of questions right by the main measure of their shape, and the suite's whole table.
+
+    A choice among captions or pictures and a statement by its accuracy, two pictures with two captions by the group
+    score, paraphrases where both beat the wrong caption; a tie is wrong. Outcomes are kept by picture, since questions
+    that share one are not independent. ``training["suite"]`` has every subset and published average with ties, chance,
+    blind lines, the paired test against the best of them, and published scores.
+    """
+    test: Split[Any] = job.data.test
+    questions: Questions = test.targets
+    features = _features(job, test.images, [text for row in questions.rows for text in row.captions])
+    with job.timed("test"):
+        found = similarities(questions.rows, features)
+        table = suite_table(questions.data, found, seed=job.seed)
+    overall = table.overall.score
+    score = Score(job.benchmark.metrics[0], "higher", overall.value, overall.low, overall.high, overall.chance)
+    averages = [_score_of(line) for line in table.averages]
+    return Outcome((score, *averages), _by_picture(questions, table), {"steps": 0, "suite": as_mapping(table)})
+
+
+def share_right(outcomes: Any, weights: Float[np.ndarray, "r n"]) -> Float[np.ndarray, " r"]:
+    """The share of right answers, of questions whose pictures are weighted."""
+    right = outcomes.columns["right"]
+    owner = np.repeat(np.arange(len(outcomes)), outcomes.lengths)
+    sums = np.bincount(owner, right, minlength=len(outcomes))
+    found: np.ndarray = (weights @ sums) / (weights @ outcomes.lengths)
+    return found
+
+
+def draw(data: Data[Any], training: Mapping[str, Any], index: int) -> Drawing:
+    """The first question of a picture: its pictures side by side, and its captions, the right ones first."""
+    questions: Questions = data.test.targets
+    places, lengths = questions.clusters()
+    place = int(places[int(lengths[:index].sum())])
+    row = questions.rows[place]
+    said = ", ".join(f"“{text}”" for text in row.captions[:_SHOWN])
+    more = len(row.captions) - _SHOWN
+    if row.label is not None:
+        said += " is true" if row.label else " is false"
+    pictures = data.test.images[place][: len(row.images)]
+    return Drawing(shown(pictures), f"{row.subset}: {said}{f' and {more} more' if more > 0 else ''}")
+
+
+def _features(job: Job, pictures: QuestionPictures, captions: Sequence[str]) -> Features:
+    """Unit features of each different picture and caption; both are kept, so that a run that is broken off goes on."""
+    different = pictures.different()
+    images = pooled(job, Split(different, torch.zeros(len(different))), "test")
+    texts = list(dict.fromkeys(captions))
+    mark = hashlib.sha256("\n".join(texts).encode()).hexdigest()
+
+    def encode(numbers: Tensor) -> Tensor:
+        return job.encoder.encode_text([texts[number] for number in numbers.tolist()])
+
+    def progress(done: int, total: int) -> None:
+        job.progress("encode captions", done, total)
+
+    with job.timed("encode"):
+        said = job.features.encoded("captions", len(texts), job.settings.batch_size, encode, mark, progress)
+    return Features(
+        _unit(images[:][:, 0]),
+        _unit(said[:]),
+        {picture: place for place, (picture,) in enumerate(different.files)},
+        {text: place for place, text in enumerate(texts)},
+    )
+
+
+def _unit(features: Tensor) -> Float[np.ndarray, "n d"]:
+    return torch.nn.functional.normalize(features.float(), dim=-1).cpu().numpy()
+
+
+def _by_picture(questions: Questions, table: SuiteTable) -> Ragged:
+    """Right or wrong of every question, those that share a picture as one sample."""
+    places, lengths = questions.clusters()
+    return Ragged({"question": places, "right": table.outcomes["right"].right[places]}, lengths)
+
+
+def _score_of(line: SuiteLine) -> Score:
+    """A published average, by its own name and measure."""
+    lower = line.measure == "mean rank"
+    name = f"{line.name}, {line.measure}"
+    return Score(name, "lower" if lower else "higher", *line.score)
+
+
+def as_mapping(table: SuiteTable) -> dict[str, Any]:
+    """A suite's table for a result file: all questions, averages and subsets, in this order.
+
+    Example:
+        >>> from eqben_builder.suites import Similarities, micro_suite, suite_table
+        >>> data = micro_suite(pairs=1, size=32)
+        >>> ones = [np.ones((len(row.captions), len(row.images))) for row in data.rows]
+        >>> own = [np.ones((3, 3)) if row.shape == "paraphrases" else None for row in data.rows]
+        >>> found = as_mapping(suite_table(data, Similarities(ones, own), resamples=10))
+        >>> found["lines"][0]["name"], found["lines"][0]["ties"] > 0
+        ('all questions', True)
+    """
+    listed = [(table.overall, "all"), *((one, "average") for one in table.averages)]
+    listed += [(one, "subset") for one in table.lines]
+    return {
+        "suite": table.suite,
+        "notes": list(table.notes),
+        "lines": [{"kind": kind, **_line(line)} for line, kind in listed],
+    }
+
+
+def _line(line: SuiteLine) -> dict[str, Any]:
+    return {
+        "name": line.name,
+        "measure": line.measure,
+        "questions": line.questions,
+        "ties": line.ties,
+        **_share(line.score),
+        "authors_ties": line.authors,
+        "blind": {name: _share(share) for name, share in line.blind.items()},
+        "better_than_blind": None if line.better is None else _finite(line.better._asdict()),
+        "published": dict(line.published),
+    }
+
+
+def _share(share: Share) -> dict[str, float | None]:
+    return _finite(share._asdict())
+
+
+def _finite(values: Mapping[str, float]) -> dict[str, float | None]:
+    return {name: float(value) if math.isfinite(value) else None for name, value in values.items()}
