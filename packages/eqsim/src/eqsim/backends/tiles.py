@@ -28,6 +28,12 @@ DOTS, LOGITS, SOFTMAX = 0, 1, 2
 TILE = 512
 """On a CPU: the half dozen buffers of a tile then stay in the caches of a core."""
 
+LEAST = 1e-25
+"""Of a sum of exponentials: 8,192 of them that underflow (below 1e-38) are a part in a billion of it."""
+
+SPREAD = 60.0
+"""Of log-sum-exps that share a shift: a score that is 1e-11 of a row's sum is then still above float32's least."""
+
 ACCELERATOR_TILE = 4096
 """Elsewhere: few launches, and half a gigabyte of buffers."""
 
@@ -115,6 +121,38 @@ def _absorb(maxima: Tensor, sums: Tensor, where: slice, values: Tensor, dim: int
     maxima[where] = new
 
 
+def _absorb_both(along: Tensor, down: Tensor, tile: _Tile, values: Tensor, factor: Tensor, scratch: Tensor) -> None:
+    """Fold exp(factor * values) into both log-sum-exps that a tile belongs to, from one exponential of each score.
+
+    With one shift for the whole tile, its maximum, a row's sum is at least `LEAST` unless that row lies far below the
+    others; what underflows in a sum that large is less than float32 shows. Other tiles have a maximum for each row and
+    column (`_absorb`), and so have all on an accelerator, where the look at the sums would wait for the device.
+
+    Args:
+        along: running maxima and sums (2, n), reduced over the tile's columns.
+        down: likewise, reduced over its rows.
+        tile: which rows and columns.
+        values: its scores; scaled in place where they are taken the long way.
+        factor: a number.
+        scratch: as many numbers.
+    """
+    if values.device.type == "cpu":
+        work = scratch[: values.numel()].view(values.shape)
+        top = factor * (values.amax() if factor > 0 else values.amin())
+        torch.add(-top, values, alpha=float(factor), out=work).exp_()
+        sums = work.sum(1), work.sum(0)
+        if min(float(part.min()) for part in sums) > LEAST:
+            for running, where, part in ((along, tile.b, sums[0]), (down, tile.c, sums[1])):
+                new = torch.maximum(running[0, where], top)
+                running[1, where] *= torch.exp(running[0, where] - new)
+                running[1, where] += part * torch.exp(top - new)
+                running[0, where] = new
+            return
+    values.mul_(factor)
+    _absorb(along[0], along[1], tile.b, values, 1, scratch)
+    _absorb(down[0], down[1], tile.c, values, 0, scratch)
+
+
 def _active(residual: Tensor, margin: float) -> Tensor:
     """Return the residual where its square exceeds the margin, else 0."""
     return residual if margin == 0 else torch.where(residual.square() > margin, residual, torch.zeros_like(residual))
@@ -187,23 +225,23 @@ def tile_statistics(
     running = image.new_zeros((4, n))
     running[0::2] = float("-inf")
     sums = image.new_zeros(4)
-    scratch = image.new_empty(min(plan.tile, n) ** 2 if plan.lse else 0)
+    scratch = image.new_empty(min(plan.tile, n) ** 2)
     raw = plan.terms and plan.score != SOFTMAX
     scaled = plan.lse or plan.sigmoid or plan.score == LOGITS
     late_scale = scaled and raw and plan.score == DOTS
+    one = torch.ones_like(scale)
     for tile in _tiles(image, text, scale if scaled and not late_scale else None, plan):
+        both = (tile.x,) if tile.on_diagonal else (tile.x, tile.y)
         if raw:
-            _add_sums(sums, tile.x - tile.y, _differences(matching, tile, plan), plan, tile.weight())
-        if late_scale:
-            tile.x.mul_(scale)
-            if not tile.on_diagonal:
-                tile.y.mul_(scale)
+            difference = torch.sub(tile.x, tile.y, out=scratch[: tile.x.numel()].view(tile.x.shape))
+            _add_sums(sums, difference, _differences(matching, tile, plan), plan, tile.weight())
         if plan.lse:
-            _absorb(running[0], running[1], tile.b, tile.x, 1, scratch)
-            _absorb(running[2], running[3], tile.c, tile.x, 0, scratch)
-            if not tile.on_diagonal:
-                _absorb(running[0], running[1], tile.c, tile.y, 0, scratch)
-                _absorb(running[2], running[3], tile.b, tile.y, 1, scratch)
+            ways = (running[:2], running[2:])
+            for values, (along, down) in zip(both, (ways, ways[::-1]), strict=False):
+                _absorb_both(along, down, tile, values, scale if late_scale else one, scratch)
+        elif late_scale:
+            for values in both:
+                values.mul_(scale)
         if plan.sigmoid:
             sums[3] += _softplus_sum(tile.x + bias)
             if not tile.on_diagonal:
@@ -272,6 +310,34 @@ def _slopes(a: Tensor, d: Tensor | None, weights: Tensor, plan: Plan) -> tuple[T
     return slope, pull
 
 
+def _shares(
+    tile: _Tile, scale: Tensor, lse: Tensor, lse_weights: Tensor
+) -> tuple[tuple[Tensor, Tensor, Tensor], ...] | None:
+    """Return what makes a tile's gradient from one exponential of each score; None where that would lose digits.
+
+    w_i exp(L_ij - r_i) + v_j exp(L_ij - c_j) = exp(L_ij - t) (w_i exp(t - r_i) + v_j exp(t - c_j)) for any t, such as
+    the largest of the tile's r and c; no r or c may lie so far below it that its exponential overflows, or that of a
+    score that matters underflows.
+
+    Returns:
+        For the tile and for its mirror: t; and, both times the scale, w_i exp(t - r_i) and v_j exp(t - c_j).
+    """
+    made = []
+    for first, second in ((0, 1), (1, 0)):
+        along, down = lse[first, tile.b], lse[second, tile.c]
+        top = torch.maximum(along.max(), down.max())
+        if not float(top - torch.minimum(along.min(), down.min())) < SPREAD:
+            return None
+        made.append(
+            (
+                top,
+                scale * lse_weights[first, tile.b] * torch.exp(top - along),
+                scale * lse_weights[second, tile.c] * torch.exp(top - down),
+            )
+        )
+    return tuple(made)
+
+
 @operator(f"tile_gradients{GRADIENTS_SCHEMA}", gradients_shapes)
 def tile_gradients(
     image: Tensor,
@@ -304,17 +370,20 @@ def tile_gradients(
     rows, columns = lse.unbind(0)
     row_weights, column_weights = lse_weights.unbind(0)
     scaled = plan.lse or plan.sigmoid or plan.score != DOTS
-    work = image.new_empty((3, min(plan.tile, n) ** 2))
+    quick = plan.lse and not plan.sigmoid and plan.score == DOTS and image.device.type == "cpu"
+    work = image.new_empty((4, min(plan.tile, n) ** 2))
     for tile in _tiles(image, text, None, plan):
         shape, size = tile.x.shape, tile.x.numel()
-        grad_x, grad_y, spare = (work[k, :size].view(shape) for k in range(3))
+        grad_x, grad_y, spare, difference = (work[k, :size].view(shape) for k in range(4))
         both = ((tile.x, grad_x, False),) if tile.on_diagonal else ((tile.x, grad_x, False), (tile.y, grad_y, True))
         b, c = tile.b, tile.c
         slope = None
         if plan.terms and plan.score == DOTS:
-            slope, pull = _slopes(tile.x - tile.y, _differences(matching, tile, plan), sum_weights, plan)
+            torch.sub(tile.x, tile.y, out=difference)
+            slope, pull = _slopes(difference, _differences(matching, tile, plan), sum_weights, plan)
             _pull_matching(grad_matching, pull, tile)
-        if scaled:
+        shares = _shares(tile, scale, lse, lse_weights) if quick else None
+        if scaled and shares is None:
             for values, _, _ in both:
                 values.mul_(scale)
         soft: tuple[Tensor, Tensor] | None = None
@@ -325,6 +394,14 @@ def tile_gradients(
             soft = _softmax_tile(tile, rows)
             slope, _ = _slopes(soft[0] - soft[1], _differences(matching, tile, plan), sum_weights, plan)
         for values, grad, mirrored in both:
+            if shares is not None:
+                top, along, down = shares[mirrored]
+                torch.add(-top, values, alpha=float(scale), out=grad).exp_()
+                grad.mul_(torch.add(along[:, None], down, out=spare))
+                grad_numbers[0] += torch.dot(grad.view(-1), values.reshape(-1))
+                if slope is not None:
+                    grad.add_(slope, alpha=-1 if mirrored else 1)
+                continue
             own, other = (slice(None), None), (None, slice(None))
             # In x rows are the tile's rows; in y they are its columns, so the weights swap axes.
             row_at, column_at = ((c, other), (b, own)) if mirrored else ((b, own), (c, other))
