@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,12 @@ from gate_runner.benchmarks import BENCHMARKS
 from gate_runner.comparison import compare_runs
 from gate_runner.encoders import load_encoder
 from gate_runner.encoders.own import adopt
+from gate_runner.encoders.tuned import load_tuned, save_tuned
 from gate_runner.errors import EncoderError, UsageError
 from gate_runner.executors import run
 from gate_runner.runs import RunRequest
 from gate_runner.runs.observers import Observer
+from gate_runner.runs.request import make_request
 from gate_runner.runs.results import Result
 from gate_runner.runs.stored import read_runs
 from gate_runner.settings import Settings
@@ -227,3 +230,106 @@ def test_augmentation_depends_on_its_generator_alone() -> None:
     assert torch.equal(state, torch.get_rng_state())
     clip = Augmented(IMAGES[:1].expand(2, -1, -1, -1)[None])(0, sample_generator(0, 1, 0))
     assert torch.equal(clip[0], clip[1])
+
+
+class WithTexts(Tiny):
+    """The same with a text side: a vector of each text's letters."""
+
+    def encode_text(self, texts: list[str]) -> Tensor:
+        found = torch.zeros(len(texts), 8)
+        for row, text in enumerate(texts):
+            for letter in text:
+                found[row, ord(letter) % 8] += 1
+        return found
+
+
+def with_texts() -> Any:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return adopt(WithTexts(), "texts")
+
+
+@pytest.mark.parametrize("mode", ["full", "lora", "bias"])
+def test_a_kept_encoder_is_loaded_as_it_ended(mode: str, tmp_path: Path) -> None:
+    encoder, ends = tiny(), []
+    found = tuned("cifar100", tmp_path / "run", encoder, tune=mode, save_encoders=True)
+    assert found.status == "ok", found.reason
+    folder = tmp_path / "run" / "encoders" / "micro-cifar100.seed0"
+    for _ in range(2):
+        again = load_tuned(folder, tiny())
+        ends.append(again.encode_image(IMAGES))
+    assert torch.equal(*ends)
+    assert not torch.allclose(ends[0], encoder.encode_image(IMAGES))
+    card = json.loads((folder / "card.json").read_text())
+    assert card["scores"][0]["value"] == found.scores[0].value
+    assert card["trained"]["recipe"]["steps"] == 6
+    assert card["encoder"]["changed"] == {"full": 15, "lora": 2, "bias": 6}[mode]
+    (score,) = [one for one in tuned("cifar100", tmp_path / "same", again).scores if one.metric == "acc@1"]
+    assert score.value >= 0  # a loaded encoder is one like any other
+    weights = (folder / "encoder.safetensors").read_bytes()
+    (folder / "encoder.safetensors").write_bytes(weights[:-4] + b"\0\0\0\0")
+    with pytest.raises(EncoderError, match="its weights are not those"):
+        load_tuned(folder, tiny())
+    with pytest.raises(EncoderError, match="was trained from tiny with weights"):
+        load_tuned(folder, again)
+    with pytest.raises(EncoderError, match="trained from an object"):
+        load_encoder(f"tuned:{folder}")
+    with pytest.raises(EncoderError, match="holds no trained encoder"):
+        load_encoder(f"tuned:{tmp_path}")
+
+
+def test_a_card_does_not_call_code(own: str, tmp_path: Path) -> None:
+    encoder = load_encoder("micro-clip/random")
+    start = {name: value.clone() for name, value in encoder.module.state_dict().items()}  # type: ignore[union-attr]
+    with torch.no_grad():
+        encoder.module.visual.proj.add_(1.0)  # type: ignore[union-attr]
+    folder = save_tuned(encoder, start, tmp_path / "kept", {})
+    loaded = load_encoder(f"tuned:{folder}")
+    assert (loaded.spec, loaded.fingerprint()) == (f"tuned:{folder}", encoder.fingerprint())
+    assert load_encoder(f"tuned:{folder}=micro-clip/random").fingerprint() == encoder.fingerprint()
+    card = folder / "card.json"
+    card.write_text(card.read_text().replace("micro-clip/random", f"{own}:grid"))
+    with pytest.raises(EncoderError, match=f"say tuned:{folder}={own}:grid to call it"):
+        load_encoder(f"tuned:{folder}")
+    with pytest.raises(EncoderError, match=f"not from {own}:grid"):
+        load_encoder(f"tuned:{folder}={own}:grid")
+
+
+@pytest.mark.parametrize("mode", ["full", "lora"])
+def test_gain_and_loss_and_the_mix_between(mode: str, tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"tune": mode, "keep_zero_shot": ("zero-shot", "faces")}
+    plain = tuned("cifar100", tmp_path / "plain", with_texts(), **asked)
+    assert plain.status == "ok", plain.reason
+    rows = plain.training["zero_shot"]
+    assert [row["benchmark"] for row in rows] == ["micro/zero-shot", "faces"]
+    assert all(row["low"] <= row["change"] <= row["high"] for row in rows)
+    assert plain.training["gained"]["after"] == pytest.approx(plain.scores[0].value)
+    curves = {}
+    for share in (0.0, 1.0, "best"):
+        found = tuned("cifar100", tmp_path / str(share), with_texts(), wise_ft=share, **asked)
+        assert found.status == "ok", found.reason
+        curves[share] = found.training["wise_ft"]["curve"]
+        here = [row for row in curves[share] if row["share"] == found.training["wise_ft"]["share"]]
+        assert {row["benchmark"]: row["after"] for row in found.training["zero_shot"]} == here[0]["zero_shot"]
+        if share == 0.0:  # the head starts at the prompts: nothing is gained, and nothing lost
+            assert found.training["gained"]["change"] == 0
+            assert [row["change"] for row in found.training["zero_shot"]] == [0, 0]
+    tried = {row["share"]: row["validation"] for row in curves["best"]}
+    assert len(tried) == 11
+    assert tried[found.training["wise_ft"]["share"]] == max(tried.values())
+    assert {row["share"]: row["validation"] for row in curves[1.0] if row["share"] in (0.0, 0.5, 1.0)} == {
+        share: tried[share] for share in (0.0, 0.5, 1.0)
+    }
+
+
+def test_gain_and_loss_needs_texts_and_classes(tmp_path: Path) -> None:
+    found = tuned("cifar100", tmp_path / "run", tune="bias", keep_zero_shot="zero-shot")
+    assert "has no text side; --keep-zero-shot needs one" in found.reason
+    with pytest.raises(UsageError, match="ade20k: segmentation has no class prompts"):
+        make_request("digits", settings=Settings(tune="full", keep_zero_shot=("ade20k",)))
+    for option in ({"wise_ft": 0.5}, {"save_encoders": True}, {"keep_zero_shot": ("digits",)}, {"ranks": 2}):
+        with pytest.raises(UsageError, match="--tune other than frozen"):
+            Settings(**option)  # type: ignore[arg-type]
+    for share in (1.5, "some", "nan"):
+        with pytest.raises(UsageError, match="share from 0 to 1, or best"):
+            Settings(tune="full", wise_ft=share)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gate_runner.comparison import Comparison, Contrast
     from gate_runner.encoders import load_encoder
     from gate_runner.encoders.encoder import Encoder
+    from gate_runner.encoders.tuned import load_tuned
     from gate_runner.planning import Plan
     from gate_runner.prediction import FullPrediction
     from gate_runner.runs import Result
@@ -37,6 +38,7 @@ _HOMES = {
     "adapt": "gate_runner.api",
     "compare": "gate_runner.api",
     "load_encoder": "gate_runner.encoders",
+    "load_tuned": "gate_runner.encoders.tuned",
     "plan": "gate_runner.api",
     "predict": "gate_runner.api",
     "report": "gate_runner.api",
@@ -63,6 +65,7 @@ __all__ = [
     "adapt",
     "compare",
     "load_encoder",
+    "load_tuned",
     "plan",
     "predict",
     "report",

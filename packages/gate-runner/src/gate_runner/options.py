@@ -53,6 +53,21 @@ class Options(TypedDict, total=False):
         list[str],
     ]
     decode_workers: Annotated[int, typer.Option(help="Processes that read and augment training images.")]
+    save_encoders: Annotated[bool, typer.Option("--save-encoders", help="Keep trained encoders, for tuned:FOLDER.")]
+    keep_zero_shot: Annotated[
+        Sequence[str],
+        typer.Option(metavar="BENCHMARK", help="Score class prompts on it before and after; several times."),
+        list[str],
+    ]
+    wise_ft: Annotated[
+        float | str | None,
+        typer.Option(metavar="SHARE", help="Mix trained weights with the start: 0 to 1, or best on validation."),
+        str | None,
+    ]
+    checkpoint_blocks: Annotated[
+        bool, typer.Option("--checkpoint-blocks", help="Train with less memory: blocks are computed twice.")
+    ]
+    ranks: Annotated[int, typer.Option(help="Processes that share each training batch of an encoder.")]
     feature_cache: Annotated[
         int | str,
         typer.Option(

@@ -125,6 +125,22 @@ def _seeds_in(said: Iterable[int]) -> tuple[int, ...]:
     return seeds
 
 
+def _names_in(said: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys([said] if isinstance(said, str) else said or ()))
+
+
+def _share_in(said: float | str | None) -> float | str | None:
+    if said is None or said == "best":
+        return said
+    try:
+        share = float(said)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise UsageError(f"--wise-ft is a share from 0 to 1, or best, not {said!r}")
+    return share
+
+
 def _path_in(said: Any) -> Path | None:
     return None if said is None else Path(said)
 
@@ -158,6 +174,14 @@ class Settings:
         recipe: by which they learn: ``"quick"``, sized for stand-ins, ``"gate"``, the paper's, or a TOML file.
         recipe_fields: fields of the recipe that differ, e.g. ``{"lr": 1e-4}``; heads on frozen encoders take them, too.
         decode_workers: processes that read and augment training images; 0 does it in the training's own.
+        save_encoders: keep each trained encoder in the run folder, to be loaded again as ``tuned:FOLDER``.
+        keep_zero_shot: benchmarks of one class per image on which an encoder with a text side is scored by class
+            prompts before and after its training: what was forgotten.
+        wise_ft: share of the trained weights in the mix with the weights before, 0 to 1 (WiSE-FT); ``"best"`` takes the
+            share that validates best; None does not mix.
+        checkpoint_blocks: compute an encoder's blocks again in the backward pass instead of keeping what they gave:
+            less memory, the same gradient, about a third more time.
+        ranks: processes that share each training batch of an encoder; its gradient stays the whole batch's.
         feature_cache: bytes, or a text like ``"20GB"``, that the features of one benchmark under way may take on disk;
             what does not fit is encoded again whenever it is needed.
         encode_again: do so, too, where the disk has no room for features, instead of failing.
@@ -190,6 +214,11 @@ class Settings:
         default_factory=dict, metadata={"read": options_in, "identity": True, "mode": True}
     )
     decode_workers: int = 0
+    save_encoders: bool = field(default=False, metadata={"identity": True, "mode": True})
+    keep_zero_shot: tuple[str, ...] = field(default=(), metadata={"read": _names_in, "identity": True, "mode": True})
+    wise_ft: float | str | None = field(default=None, metadata={"read": _share_in, "identity": True, "mode": True})
+    checkpoint_blocks: bool = False
+    ranks: int = 1
     feature_cache: int = field(default=20_000_000_000, metadata={"read": bytes_in})
     encode_again: bool = False
     executor: str = "local"
@@ -201,7 +230,7 @@ class Settings:
             read = one.metadata.get("read")
             if read is not None:
                 object.__setattr__(self, one.name, read(getattr(self, one.name)))
-        for name in ("limit", "batch_size", "micro_batches", "workers"):
+        for name in ("limit", "batch_size", "micro_batches", "workers", "ranks"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UsageError(f"--{name.replace('_', '-')} must be at least 1, not {value}")
@@ -217,12 +246,22 @@ class Settings:
             raise UsageError(f"--recipe is quick, gate or a .toml file, not {self.recipe!r}")
         if self.recipe != "quick" and self.tune == "frozen":
             raise UsageError(f"--recipe {self.recipe} trains an encoder: it goes with --tune other than frozen")
+        self._check_trained()
         if self.feature_cache < 0:
             raise UsageError(f"--feature-cache must be at least 0, not {self.feature_cache} bytes")
         if self.isolate not in ("none", "worker", "benchmark"):
             raise UsageError(f"--isolate must be none, worker or benchmark, not {self.isolate!r}")
         if self.isolate == "none":
             self._check_one_process()
+
+    def _check_trained(self) -> None:
+        """Refuse what only a training of the encoder can have."""
+        for name in ("save_encoders", "keep_zero_shot", "wise_ft", "checkpoint_blocks"):
+            if getattr(self, name) not in (False, (), None) and self.tune == "frozen":
+                flag = f"--{name.replace('_', '-')}"
+                raise UsageError(f"{flag} is for an encoder that is trained: it goes with --tune other than frozen")
+        if self.ranks > 1 and self.tune == "frozen":
+            raise UsageError(f"--ranks {self.ranks} share the training of an encoder: with --tune other than frozen")
 
     def _check_one_process(self) -> None:
         for said, needs in (
@@ -259,7 +298,7 @@ class Settings:
         for one in fields(self):
             value = getattr(self, one.name)
             if one.metadata.get("identity") and (not one.metadata.get("mode") or value != getattr(start, one.name)):
-                found[one.name] = value
+                found[one.name] = list(value) if isinstance(value, tuple) else value
         return found
 
     @classmethod

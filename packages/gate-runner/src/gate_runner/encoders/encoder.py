@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -30,6 +30,15 @@ class TextTokens(NamedTuple):
 
     tokens: Float[Tensor, "n l e"]
     mask: Bool[Tensor, "n l"]
+
+
+def fingerprint_of(weights: Mapping[str, Tensor]) -> str:
+    """SHA-256 over names, types, shapes and values."""
+    digest = hashlib.sha256()
+    for name, value in sorted(weights.items()):
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+        digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 @dataclass
@@ -170,11 +179,7 @@ class Encoder:
         """
         if self.module is None:
             return None
-        digest = hashlib.sha256()
-        for name, value in sorted(self.module.state_dict().items()):
-            digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
-            digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-        return digest.hexdigest()
+        return fingerprint_of(self.module.state_dict())
 
     def describe(self) -> dict[str, Any]:
         """What a result file says about the encoder."""

@@ -65,6 +65,14 @@ def _made(spec: EncoderSpec) -> Encoder:
         from gate_runner.encoders import hugging_face
 
         return hugging_face.load(spec)
+    if spec.source in ("hf-text", "hf-audio"):
+        from gate_runner.encoders import shifted
+
+        return shifted.load(spec)
+    if spec.source == "tuned":
+        from gate_runner.encoders import tuned
+
+        return tuned.load(spec, lambda base: _made(parse_spec(base)))
     from gate_runner.encoders import own
 
     if spec.source == "module":

@@ -8,7 +8,7 @@ import time
 import traceback
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from gate_runner.tasks.job import Phases
 if TYPE_CHECKING:
     from gate_runner.encoders.encoder import Encoder
     from gate_runner.ragged import Outcomes
-    from gate_runner.tasks import Progress
+    from gate_runner.tasks import Outcome, Progress
 
 _LOG = logging.getLogger(__name__)
 _STORAGE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
@@ -119,8 +119,10 @@ def _compute(
         phases=phases,
         features=features,
     )
-    with nullcontext() if part.settings.tune == "frozen" else untouched(encoder):
+    with nullcontext({}) if part.settings.tune == "frozen" else untouched(encoder) as before:
         outcome = run_task(job)
+        if part.settings.save_encoders:
+            _keep_encoder(part, encoder, before, outcome, data.digest())
     result = replace(
         part.blank(description),
         status="ok",
@@ -138,6 +140,18 @@ def _compute(
         memory=memory.read(),
     )
     return result, outcome.samples
+
+
+def _keep_encoder(part: Part, encoder: Encoder, before: Mapping[str, Any], outcome: Outcome, digest: str) -> None:
+    """The trained encoder, with a card that says where it comes from and what it scored."""
+    from gate_runner.encoders.tuned import save_tuned
+
+    about = {
+        "trained": {**part.settings.identity(), "seed": part.seed, "recipe": outcome.training.get("recipe")},
+        "data": {"benchmark": part.name, "task": part.benchmark.task, "sha256": digest},
+        "scores": [asdict(score) for score in outcome.scores],
+    }
+    save_tuned(encoder, before, part.folder.encoder_folder(part.name, part.seed), about)
 
 
 def _sizes(part: Part) -> dict[str, int]:

@@ -57,6 +57,10 @@ class RunFolder:
         """Where the traceback of a part that failed lies, until it succeeds."""
         return self.path / "failures" / f"{_stem(name, seed)}.txt"
 
+    def encoder_folder(self, name: str, seed: int) -> Path:
+        """Where the encoder lies that a part trained, if it was to be kept."""
+        return self.path / "encoders" / _stem(name, seed)
+
     def working(self, name: str, seed: int, *, wait: float = 0.0) -> AbstractContextManager[None]:
         """Keep other processes from computing the same part while a block runs.
 
@@ -123,10 +127,8 @@ class RunFolder:
             failure.unlink(missing_ok=True)
         write(self.result_file(result.name, result.seed), result.to_json().encode())
         if result.status == "ok":
-            for path in (
-                self.unfinished_file(result.name, result.seed),
-                self.sizes_file(result.name, result.seed),
-            ):
+            state = self.unfinished_file(result.name, result.seed)
+            for path in (state, *state.parent.glob(f"{state.name}.rate*"), self.sizes_file(result.name, result.seed)):
                 path.unlink(missing_ok=True)
             shutil.rmtree(self.features_folder(result.name, result.seed), ignore_errors=True)
         return result

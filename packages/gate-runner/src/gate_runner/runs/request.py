@@ -99,6 +99,9 @@ def make_request(
         from gate_runner.encoders.own import adopt
 
         given = adopt(encoder, name or getattr(encoder, "spec", None) or type(encoder).__name__)
+    for kept in resolve(how.keep_zero_shot):
+        if kept.task not in ("image-classification", "zero-shot"):
+            raise UsageError(f"--keep-zero-shot {kept.id}: {kept.task} has no class prompts; name image classification")
     spec = given if isinstance(given, str) else given.spec
     folder = Path("runs") / folder_name(spec, how.limit) if output is None else Path(output)
     return RunRequest(list(benchmarks.values()), given, folder, how)

@@ -25,10 +25,12 @@ class Backbone(Protocol):
     Attributes:
         width: channels of the features that a head gets.
         grid: rows and columns of the places, where the features are of places.
+        scale: of the features, as they come from the encoder before any training.
     """
 
     width: int
     grid: tuple[int, int]
+    scale: Scale
 
     def rows(self, name: SplitName) -> Rows:
         """The samples of a split: their features where the encoder is frozen, their images where it is trained."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gate_runner.tasks.after_training import text_head
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.probing import solvable, solve_and_test
 from gate_runner.tasks.training import frequencies, train_and_test
@@ -16,5 +17,7 @@ def run(job: Job) -> Outcome:
     if job.settings.tune == "frozen" and solvable(job):
         return solve_and_test(job, blind)
     backbone = job.backbone("pooled")
+    if job.settings.wise_ft is not None and job.encoder.text is not None:
+        return train_and_test(job, backbone, text_head(job, backbone.scale), cross_entropy, blind)
     head = seeded(lambda: LinearHead(backbone.width, classes), job.seed)
     return train_and_test(job, backbone, head, cross_entropy, blind)

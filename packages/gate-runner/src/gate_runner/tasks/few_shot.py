@@ -97,10 +97,7 @@ def run(job: Job) -> Outcome:
         "shots": shots,
         "queries": queries,
         "test_episodes": len(episodes["test"]),
-        "steps": recipe.steps,
-        "lr": recipe.lr,
-        "chosen_step": fitted.best_step,
-        "validation": [{"step": row.step, "accuracy": row.score} for row in fitted.history],
+        **fitted.about("accuracy"),
     }
     return Outcome((score,), outcomes, training)
 

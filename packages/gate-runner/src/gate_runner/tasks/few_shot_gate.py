@@ -17,10 +17,9 @@ from gate_runner.tasks.drawing import shown
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.score import Score
 from gate_runner.tasks.task import Drawing
-from gate_runner.tasks.training import fit_head, predict
+from gate_runner.tasks.training import fit_head, predict, recipe_of
 from vision_adapters.losses import IGNORED, cross_entropy
 from vision_adapters.metrics import score_outcomes
-from vision_adapters.training import Recipe
 
 QUERIES, MOST_SHOTS, MOST_SUPPORT = 5, 44, 250
 _TEST_SEED = 2
@@ -155,7 +154,7 @@ def run(job: Job) -> Outcome:
         (rows["train"], episodes["train"].shots),
         episodes["train"].answers,
         cross_entropy,
-        Recipe(lr=1e-3, steps=steps, batch_size=_AT_ONCE, validate_every=max(1, steps // 6)),
+        recipe_of(job, lr=1e-3, steps=steps, batch_size=_AT_ONCE, validate_every=max(1, steps // 6)),
         lambda module: float(accuracies(module, "validation").mean()),
         "higher",
     )
@@ -169,9 +168,7 @@ def run(job: Job) -> Outcome:
         "most_ways": int(ways.max()),
         "mean_shots": float(episodes["test"].shots.sum() / ways.sum()),
         "test_episodes": len(outcomes),
-        "steps": steps,
-        "chosen_step": fitted.best_step,
-        "validation": [{"step": row.step, "accuracy": row.score} for row in fitted.history],
+        **fitted.about("accuracy"),
     }
     return Outcome((score,), outcomes, training)
 

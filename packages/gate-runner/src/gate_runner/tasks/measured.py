@@ -78,10 +78,7 @@ def train_and_measure(
         scores = tuple(mean_score(name, found[name], directions[name], chance[name], job.seed) for name in directions)
     training = {
         "head_parameters": sum(p.numel() for p in head.parameters() if p.requires_grad),
-        "steps": recipe.steps,
-        "lr": recipe.lr,
-        "chosen_step": fitted.best_step,
-        "validation": [{"step": row.step, headline: row.score} for row in fitted.history],
+        **fitted.about(headline),
     }
     return Outcome(scores, found[headline], training)
 

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Shaped
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from gate_runner.benchmarks.data import Split
+from gate_runner.tasks.after_training import after_training, gained
 from gate_runner.tasks.backbone import Backbone, SplitName
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.recipes import checked, recipe_for
 from gate_runner.tasks.scaling import Scale
 from gate_runner.tasks.score import Score
+from gate_runner.tasks.trained import Trained
 from vision_adapters.metrics import METRICS, evaluate
 from vision_adapters.metrics import Score as Estimate
 from vision_adapters.rows import Rows
@@ -31,6 +34,8 @@ Loss = Callable[[Any, Any], Tensor]
 
 _DEFAULT = {"lr": 1e-3, "steps": 10_000, "batch_size": 1024, "validate_every": 500}
 """Of a linear head on more features than a solved probe takes."""
+RATES = (1.0,)
+"""Factors of the learning rate at which a frozen encoder's head is trained; validation chooses."""
 _RECIPE = {"lr", "steps", "batch_size", "validate_every", "weight_decay", "schedule"}
 
 
@@ -88,13 +93,12 @@ def train_and_test(
         predictions = gather(predict(module, test, read, job.predict_size), job.data.test)
         truth = gather(job.data.test.targets, job.data.test)
         scores = score(job, predictions, truth, gather(blind, job.data.test))
-        rows = _ensembles(job, module, fitted, test, read, gather, truth, headline.name)
+        rows: dict[str, Any] = _ensembles(job, module, fitted, test, read, gather, truth, headline.name)
+        if fitted.zero_shot is not None:
+            rows["gained"] = gained(headline.name, fitted.zero_shot, np.asarray(scores[0][1].outcomes), job.seed)
     training = {
         "head_parameters": sum(p.numel() for p in head.parameters() if p.requires_grad),
-        "steps": recipe.steps,
-        "lr": recipe.lr,
-        "chosen_step": fitted.best_step,
-        "validation": [{"step": row.step, headline.name: row.score} for row in fitted.history],
+        **fitted.about(headline.name),
         **rows,
     }
     return Outcome(tuple(one for one, _ in scores), scores[0][1].outcomes, training)
@@ -128,10 +132,12 @@ def fit_head(
     recipe: Recipe,
     validate: Callable[[nn.Module], float],
     direction: Direction,
-) -> Fit:
+) -> Trained:
     """Train a module in place, from where an interrupted training of the same job stopped.
 
-    A checkpoint that is damaged, or of a job with other numbers, is warned about and the training starts anew.
+    The head of a frozen encoder is trained at three learning rates, unless the settings name one, and stays as the one
+    that validates best leaves it. A checkpoint that is damaged, or of a job with other numbers, is warned about and the
+    training starts anew.
 
     Args:
         job: seed, checkpoint, device, and into how many micro-batches to cut a batch.
@@ -149,32 +155,56 @@ def fit_head(
     in_micro_batches(module, min(job.settings.micro_batches, recipe.batch_size))
     tuned = job.settings.tune != "frozen"
     more: dict[str, Any] = {"keep": 5, "layers": True} if tuned else {}
+    factors = (1.0,) if tuned or "lr" in job.settings.recipe_fields or recipe.steps == 0 else RATES
 
-    def train() -> Fit:
-        return fit(
-            module,
-            inputs,
-            targets,
-            loss=loss,
-            recipe=recipe,
-            validate=validate,
-            direction=direction,
-            seed=job.seed,
-            checkpoint=job.checkpoint,
-            progress=job.progress,
-            device=job.encoder.device,
-            **more,
-        )
+    def train(number: int) -> Fit:
+        def progress(phase: str, done: int, total: int) -> None:
+            job.progress(phase, number * total + done, len(factors) * total)
 
-    with job.timed("train"):
+        path = job.checkpoint
+        checkpoint = path if path is None or number == 0 else path.with_name(f"{path.name}.rate{number}")
+        how = replace(recipe, lr=recipe.lr * factors[number])
+
+        def once() -> Fit:
+            return fit(
+                module,
+                inputs,
+                targets,
+                loss=loss,
+                recipe=how,
+                validate=validate,
+                direction=direction,
+                seed=job.seed,
+                checkpoint=checkpoint,
+                progress=progress,
+                device=job.encoder.device,
+                **more,
+            )
+
         try:
-            return train()
+            return once()
         except ValueError as error:
-            if job.checkpoint is None or not str(error).startswith(f"{job.checkpoint} "):
+            if checkpoint is None or not str(error).startswith(f"{checkpoint} "):
                 raise
             _LOG.warning("%s: starting this training anew", error)
-            job.checkpoint.unlink(missing_ok=True)
-            return train()
+            checkpoint.unlink(missing_ok=True)
+            return once()
+
+    start = changing_state(module)
+    with job.timed("train"):
+        found = []
+        for number in range(len(factors)):
+            if number:
+                module.load_state_dict(start, strict=False)
+            found.append(train(number))
+        sign = 1.0 if direction == "higher" else -1.0
+        best = max(range(len(found)), key=lambda number: sign * found[number].best_score)
+        if best != len(found) - 1:
+            module.load_state_dict(found[best].kept[0].state, strict=False)
+        rates = [recipe.lr * factor for factor in factors]
+        tried = [(rate, one.best_score) for rate, one in zip(rates, found, strict=True)] if len(found) > 1 else []
+        done = Trained(**vars(found[best]), recipe=replace(recipe, lr=rates[best]), tried=tried)
+        return after_training(job, module, start, done, validate, higher=direction == "higher") if tuned else done
 
 
 @torch.inference_mode()
@@ -188,7 +218,7 @@ def _ensembles(
     truth: Tensor,
     metric: str,
 ) -> dict[str, Any]:
-    """Of a trained encoder: the test scores of the best 1, 3 and 5 checkpoints' mean outputs, and its gradients."""
+    """Of a trained encoder: the test scores of the best 1, 3 and 5 checkpoints' mean outputs."""
     if job.settings.tune == "frozen":
         return {}
     device, best = next(module.parameters()).device, changing_state(module)
@@ -207,9 +237,7 @@ def _ensembles(
     for size, found in parts.items():
         value = evaluate(metric, gather(torch.cat(found), job.data.test), truth, seed=job.seed)
         rows.append({"checkpoints": size, metric: value.value, "low": value.low, "high": value.high})
-    gradients = [{"step": row.step, "norm": row.gradient_norm, **row.layers} for row in fitted.history if row.step]
-    trained = sum(weight.numel() for weight in module.parameters() if weight.requires_grad)
-    return {"ensembles": rows, "gradients": gradients, "trained_parameters": trained}
+    return {"ensembles": rows}
 
 
 def in_micro_batches(head: nn.Module, count: int) -> None:

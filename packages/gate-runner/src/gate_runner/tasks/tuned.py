@@ -167,18 +167,21 @@ def _in_attention(module: nn.Module, name: str) -> bool:
 
 
 @contextmanager
-def untouched(encoder: Encoder) -> Iterator[None]:
+def untouched(encoder: Encoder) -> Iterator[dict[str, Tensor]]:
     """Put an encoder's weights, modes and layers back as they were, whatever a part did to them.
 
     Args:
         encoder: any; one without a module is left alone.
+
+    Yields:
+        Copies of the weights before.
 
     Raises:
         EncoderError: weights that differ afterwards all the same.
     """
     module = encoder.module
     if module is None:
-        yield
+        yield {}
         return
     before, mark = (
         {name: value.detach().cpu().clone() for name, value in module.state_dict().items()},
@@ -186,7 +189,7 @@ def untouched(encoder: Encoder) -> Iterator[None]:
     )
     layers = {name: (part, part.training) for name, part in module.named_modules()}
     try:
-        yield
+        yield before
     finally:
         _put_back(module, layers)
         module.load_state_dict(before)

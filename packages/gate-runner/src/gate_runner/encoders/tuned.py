@@ -1,0 +1,174 @@
+"""Encoders that a run trained: what they differ in from where they started, in a folder with a card."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gate_runner.__about__ import __version__
+from gate_runner.encoders.encoder import Encoder, fingerprint_of
+from gate_runner.encoders.own import adopt
+from gate_runner.encoders.spec import EncoderSpec, parse_spec
+from gate_runner.errors import DataError, EncoderError, StorageError
+
+SCHEMA = "gate-runner/encoder/1"
+"""Of the card; changes whenever one of its fields does."""
+
+
+def plain_weights(module: nn.Module) -> dict[str, Tensor]:
+    """The weights of a module as its architecture alone has them: low-rank updates are added to what they update.
+
+    Args:
+        module: changed in place where there are low-rank updates (PEFT's).
+
+    Returns:
+        Names and values, as before any updates were put around its layers.
+    """
+    for part in module.modules():
+        if hasattr(part, "base_layer") and hasattr(part, "lora_A"):
+            part.merge()  # type: ignore[operator]  # PEFT's layers come untyped
+    return {
+        name.replace(".base_layer.", "."): value for name, value in module.state_dict().items() if ".lora_" not in name
+    }
+
+
+def save_tuned(encoder: Encoder, start: Mapping[str, Tensor], folder: Path, about: Mapping[str, Any]) -> Path:
+    """Keep what a training changed in an encoder.
+
+    Args:
+        encoder: trained, with a module.
+        start: its weights before.
+        folder: to be made; an old one is replaced when the new one is whole.
+        about: what the card says besides: recipe, data, scores.
+
+    Returns:
+        The folder: ``encoder.safetensors`` with the weights that changed, and ``card.json``.
+
+    Raises:
+        StorageError: it cannot be written; an old one is still there.
+    """
+    from safetensors.torch import save
+
+    assert encoder.module is not None
+    now = plain_weights(encoder.module)
+    changed = {name: value.detach().cpu() for name, value in now.items() if not torch.equal(value.cpu(), start[name])}
+    card = {
+        "schema": SCHEMA,
+        "gate_runner": __version__,
+        "encoder": {
+            "spec": encoder.spec,
+            "image_size": encoder.image_size,
+            "start": fingerprint_of(start),
+            "fingerprint": fingerprint_of(now),
+            "changed": len(changed),
+        },
+        **about,
+    }
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        beside = folder.parent / f".{folder.name}.{os.getpid()}"
+        shutil.rmtree(beside, ignore_errors=True)
+        beside.mkdir()
+        try:
+            kept = {name: value.clone().contiguous() for name, value in changed.items()}
+            (beside / "encoder.safetensors").write_bytes(save(kept))
+            (beside / "card.json").write_text(json.dumps(card, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            if folder.exists():
+                shutil.rmtree(folder)
+            beside.rename(folder)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+    except OSError as error:
+        raise StorageError.about(folder, error) from error
+    return folder
+
+
+def read_card(folder: Path) -> dict[str, Any]:
+    """What is known of a trained encoder.
+
+    Raises:
+        EncoderError: the folder holds none, or its card cannot be read; the message names the file.
+    """
+    path = folder / "card.json"
+    try:
+        card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        said = card["encoder"]
+        if card["schema"] != SCHEMA:
+            raise DataError(f"{path}: schema is {card['schema']!r}, expected {SCHEMA!r}")
+        _ = [str(said[name]) for name in ("spec", "start", "fingerprint")]
+    except OSError as error:
+        raise EncoderError(f"{folder} holds no trained encoder: {path}: {error.strerror or error}") from error
+    except DataError as error:
+        raise EncoderError(str(error)) from error
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise EncoderError(f"{path} is not an encoder's card: {error!r}") from error
+    return card
+
+
+def load_tuned(folder: Path | str, base: Any, *, spec: str | None = None) -> Encoder:
+    """Put trained weights into the encoder that they were trained from.
+
+    Args:
+        folder: that a run with ``save_encoders`` wrote: ``RUN/encoders/BENCHMARK.seedN``.
+        base: the encoder as it was before: an `Encoder`, or an object that `gate_runner.run` takes; changed in place.
+        spec: what it is called from now on; ``tuned:FOLDER`` by default.
+
+    Returns:
+        The same encoder, with the weights that it had at the end.
+
+    Raises:
+        EncoderError: no such folder, a damaged file, or another encoder; the message shows both fingerprints.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    place = Path(folder)
+    said = read_card(place)["encoder"]
+    base = adopt(base, type(base).__name__)
+    if base.module is None or base.fingerprint() != said["start"]:
+        raise EncoderError(
+            f"{place} was trained from {said['spec']} with weights {said['start'][:16]}…, not from {base.spec} with "
+            f"weights {str(base.fingerprint())[:16]}…"
+        )
+    path = place / "encoder.safetensors"
+    try:
+        base.module.load_state_dict({**base.module.state_dict(), **load_file(path)}, strict=True)
+    except (OSError, SafetensorError, ValueError, RuntimeError) as error:
+        raise EncoderError(f"{path} cannot be used: {' '.join(str(error).split()):.200}") from error
+    if base.fingerprint() != said["fingerprint"]:
+        raise EncoderError(f"{path} was changed: its weights are not those of {place / 'card.json'}")
+    base.spec = spec or f"tuned:{place}"
+    return base
+
+
+def load(spec: EncoderSpec, make: Callable[[str], Encoder]) -> Encoder:
+    """Make ``tuned:FOLDER`` from the encoder that its card names, or ``tuned:FOLDER=SPEC`` from another spec.
+
+    Args:
+        spec: whose name is the folder, and perhaps the spec of the start.
+        make: from a spec string to an encoder.
+
+    Raises:
+        EncoderError: as `load_tuned`; or the start was made by a function, which a card does not get to call: its spec
+            is then to be said.
+    """
+    folder, _, said = spec.name.partition("=")
+    start = said or str(read_card(Path(folder).expanduser())["encoder"]["spec"])
+    try:
+        source = parse_spec(start).source
+    except ValueError as error:
+        raise EncoderError(
+            f"encoder {spec.text!r} was trained from an object ({start}): gate_runner.load_tuned(folder, base) takes it"
+        ) from error
+    if not said and source == "module":
+        raise EncoderError(
+            f"encoder {spec.text!r} was trained from {start}, which is code: say tuned:{folder}={start} to call it"
+        )
+    return load_tuned(Path(folder).expanduser(), make(start), spec=spec.text)
