@@ -139,6 +139,14 @@ def add_lora(module: nn.Module, *, rank: int = 4, alpha: int = 8, targets: Seque
 
     Source:
         Hu et al. (2022), through PEFT.
+
+    Example:
+        >>> import torch
+        >>> from torch import nn
+        >>> net = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
+        >>> names = add_lora(net, rank=2)
+        >>> sum(weight.requires_grad for weight in net.parameters())
+        4
     """
     try:
         from peft import LoraConfig, inject_adapter_in_model

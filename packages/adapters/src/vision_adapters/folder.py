@@ -50,6 +50,16 @@ def list_images(source: Path, *, test_share: float = 0.2, seed: int = 0) -> List
     Raises:
         ValueError: nothing found, a class without a training image, or a bad row: the message names file, line, field.
         FileNotFoundError: no such folder or table.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> for name in ("cat/1.png", "cat/2.png", "dog/1.png", "dog/2.png"):
+        ...     (folder / name).parent.mkdir(exist_ok=True)
+        ...     (folder / name).touch()
+        >>> found = list_images(folder, test_share=0.5)
+        >>> found.names, sorted(found.splits)
+        (['cat', 'dog'], ['test', 'test', 'train', 'train'])
     """
     if not 0 < test_share < 1:
         raise ValueError(f"test_share must lie between 0 and 1, got {test_share}")
@@ -86,6 +96,16 @@ def load_split(listing: Listing, split: str, size: int, *, skip_unreadable: bool
     Raises:
         ValueError: an unknown or empty split, or an unreadable image, named.
         ImportError: without Pillow, naming the extra.
+
+    Example:
+        >>> import tempfile
+        >>> from PIL import Image
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> for name in ("cat/1.png", "cat/2.png", "dog/1.png", "dog/2.png"):
+        ...     (folder / name).parent.mkdir(exist_ok=True)
+        ...     Image.new("RGB", (40, 30)).save(folder / name)
+        >>> load_split(list_images(folder), "test", 16).images.shape
+        torch.Size([2, 3, 16, 16])
     """
     try:
         from PIL import Image, ImageOps, UnidentifiedImageError

@@ -6,7 +6,15 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """Called as work goes on: the phase, and how much of it is done."""
+    """Called as work goes on: the phase, and how much of it is done.
+
+    Example:
+        >>> def shown(phase: str, done: int, total: int) -> None:
+        ...     print(f"{phase}: {done} of {total}")
+        >>> told: Progress = shown
+        >>> told("train", 10, 100)
+        train: 10 of 100
+    """
 
     def __call__(self, phase: str, done: int, total: int) -> None:
         """Note that `done` of `total` steps of `phase` are over."""

@@ -57,6 +57,13 @@ class PatchEncoder(nn.Module):
 
     Source:
         GATE's modality shift: text and audio encoders with a 16 x 16 patch convolution in front.
+
+    Example:
+        >>> import torch
+        >>> from transformers import BertConfig, BertModel
+        >>> text = BertModel(BertConfig(hidden_size=32, num_hidden_layers=1, num_attention_heads=2))
+        >>> PatchEncoder(text).pooled(torch.zeros(2, 3, 64, 64)).shape
+        torch.Size([2, 32])
     """
 
     def __init__(self, model: nn.Module, *, patch: int = 16, channels: int = 3) -> None:

@@ -23,6 +23,12 @@ class Coverage:
         sources: Names of the sources, one per column.
         items: ``[classes, sources]``, number of items.
         unused: For each source that can tell, the names that it stores and that no class has.
+
+    Example:
+        >>> import numpy as np
+        >>> table = Coverage(("hen", "axolotl"), ("gpt3",), np.array([[5], [0]]), {})
+        >>> table.covered, table.without_knowledge()
+        ({'gpt3': 1}, ['axolotl'])
     """
 
     classes: tuple[str, ...]

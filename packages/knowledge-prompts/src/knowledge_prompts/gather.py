@@ -134,6 +134,18 @@ def build_files(
         BlockingIOError: Another process is writing into the folder; names it.
 
     Source: ELEVATER, section 3.1, for any data set in place of its own twenty.
+
+    Example:
+        >>> import tempfile
+        >>> from knowledge_prompts import ClassPrompts
+        >>> class Dictionary:
+        ...     name, whole = "wiktionary", False
+        ...     def items(self, class_name: str) -> list[str]:
+        ...         return [f"{class_name} is a bird"]
+        >>> classes = ClassPrompts("birds", ["a photo of a {}."], ["hen", "cock"])
+        >>> built = build_files(classes, tempfile.mkdtemp(), wiktionary=Dictionary())
+        >>> [file.name for file in built.files], built.coverage.covered
+        (['birds_knowledge.tsv'], {'wiktionary': 2})
     """
     if not class_prompts.classes:
         raise ValueError(f"template set {class_prompts.name!r} has no classes; expected at least one class name")

@@ -28,6 +28,11 @@ class Metric:
         trials: outcomes -> of how many independent trials the metric is the share that succeeded; None where it is no
             share.
         undefined: what is wrong with the samples where the metric has no value.
+
+    Example:
+        >>> from vision_adapters.metrics import METRICS
+        >>> METRICS["accuracy"].direction, METRICS["mae"].direction
+        ('higher', 'lower')
     """
 
     name: str

@@ -30,6 +30,13 @@ class Score:
         high: upper end.
         outcomes: what the metric keeps per sample, samples along the first dimension; `METRICS[metric].aggregate` makes
             the value of them again.
+
+    Example:
+        >>> import numpy as np
+        >>> from vision_adapters.metrics import evaluate
+        >>> found = evaluate("accuracy", np.eye(4), np.array([0, 1, 2, 0]))
+        >>> found.value, found.low < 0.75 < found.high, found.outcomes.tolist()
+        (0.75, True, [1.0, 1.0, 1.0, 0.0])
     """
 
     metric: str
@@ -42,7 +49,17 @@ class Score:
 
 @dataclass(frozen=True)
 class Difference:
-    """The second model's metric less the first's, with the interval of the paired bootstrap."""
+    """The second model's metric less the first's, with the interval of the paired bootstrap.
+
+    Example:
+        >>> import numpy as np
+        >>> from vision_adapters.metrics import evaluate, paired_difference
+        >>> truth = np.arange(100) % 2
+        >>> good = evaluate("accuracy", np.eye(2)[truth], truth)
+        >>> poor = evaluate("accuracy", np.eye(2)[np.zeros(100, int)], truth)
+        >>> paired_difference("accuracy", poor.outcomes, good.outcomes).value
+        0.5
+    """
 
     value: float
     low: float

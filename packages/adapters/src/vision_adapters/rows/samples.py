@@ -24,7 +24,17 @@ _LOG = logging.getLogger(__name__)
 
 
 class BrokenSampleError(ValueError):
-    """A sample could not be made; the message names its index, and `index` is it."""
+    """A sample could not be made; the message names its index, and `index` is it.
+
+    Example:
+        >>> from vision_adapters.rows import SampleRows
+        >>> def decoded(index, generator):
+        ...     raise OSError("broken data stream")
+        >>> SampleRows(decoded, 4)[:2]
+        Traceback (most recent call last):
+        ...
+        vision_adapters.rows.samples.BrokenSampleError: sample 0: broken data stream
+    """
 
     def __init__(self, index: int, reason: str) -> None:
         super().__init__(f"sample {index}: {reason}")
@@ -32,7 +42,14 @@ class BrokenSampleError(ValueError):
 
 
 class WorkerDiedError(RuntimeError):
-    """Worker processes died twice over the same batch; the message names the step and its samples."""
+    """Worker processes died twice over the same batch; the message names the step and its samples.
+
+    Example:
+        >>> raise WorkerDiedError("step 4: a worker process died, the second time over sample 3")
+        Traceback (most recent call last):
+        ...
+        vision_adapters.rows.samples.WorkerDiedError: step 4: a worker process died, the second time over sample 3
+    """
 
 
 class _Broken(NamedTuple):

@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 
 
 class Draw(NamedTuple):
-    """What decides a batch: the training's seed, the step (the first being 1), and the rows [b]."""
+    """What decides a batch: the training's seed, the step (the first being 1), and the rows [b].
+
+    Example:
+        >>> import torch
+        >>> Draw(seed=0, step=1, rows=torch.tensor([7, 2])).rows.tolist()
+        [7, 2]
+    """
 
     seed: int
     step: int
@@ -44,7 +50,17 @@ class Rows(Protocol):
 
 @runtime_checkable
 class StreamedRows(Protocol):
-    """Rows that make batches ahead of time, or vary them from step to step."""
+    """Rows that make batches ahead of time, or vary them from step to step.
+
+    Example:
+        >>> import torch
+        >>> from vision_adapters.rows import SampleRows
+        >>> rows = SampleRows(lambda index, generator: torch.tensor([float(index)]), 10)
+        >>> isinstance(rows, StreamedRows)
+        True
+        >>> [batch.tolist() for batch in rows.stream([Draw(0, 1, torch.tensor([3, 5]))])]
+        [[[3.0], [5.0]]]
+    """
 
     def stream(self, draws: Iterable[Draw]) -> Generator[Any]:
         """One batch per draw, in order; closing the generator ends whatever makes them."""

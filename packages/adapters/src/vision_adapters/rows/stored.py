@@ -21,7 +21,14 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class DiskFullError(OSError):
-    """There is no room for a file of rows; the message says how much is missing."""
+    """There is no room for a file of rows; the message says how much is missing.
+
+    Example:
+        >>> raise DiskFullError("/features needs 5.0 GB, 1.2 GB are free")
+        Traceback (most recent call last):
+        ...
+        vision_adapters.rows.stored.DiskFullError: /features needs 5.0 GB, 1.2 GB are free
+    """
 
 
 class StoredRows:

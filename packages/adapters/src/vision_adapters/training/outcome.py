@@ -17,7 +17,13 @@ Direction = Literal["higher", "lower"]
 
 
 class Kept(NamedTuple):
-    """A validated checkpoint: its step, its score, and what training can change."""
+    """A validated checkpoint: its step, its score, and what training can change.
+
+    Example:
+        >>> import torch
+        >>> Kept(step=20, score=0.8, state={"weight": torch.ones(1)}).step
+        20
+    """
 
     step: int
     score: float
@@ -29,6 +35,10 @@ class Validation(NamedTuple):
 
     `loss` and `gradient_norm` are means over those steps (NaN at step 0), `rate` the last learning rate, and `layers`
     the mean gradient norm of each layer (a module that holds parameters of its own) where `fit` was asked for them.
+
+    Example:
+        >>> Validation(step=20, score=0.8, loss=0.4, gradient_norm=1.5, rate=1e-3, layers={}).score
+        0.8
     """
 
     step: int
@@ -51,6 +61,18 @@ class Fit:
         kept: the best validated checkpoints, best first, as many as `fit` was asked to keep.
         micro_batches: into how many parts a batch was cut in the end: the recipe's, or more where memory ran out.
         precision: what the forward passes of the training computed in.
+
+    Example:
+        >>> import torch
+        >>> from vision_adapters import LinearHead, Recipe, fit
+        >>> x, y = torch.eye(4).repeat(8, 1), torch.arange(4).repeat(8)
+        >>> how = Recipe(lr=1e-2, steps=4, batch_size=8, validate_every=2)
+        >>> loss = torch.nn.functional.cross_entropy
+        >>> found = fit(
+        ...     LinearHead(4, 4), (x,), y, loss=loss, recipe=how, validate=lambda head: 0.5, direction="higher", seed=0
+        ... )
+        >>> found.best_step, [one.step for one in found.history]
+        (0, [0, 2, 4])
     """
 
     best_step: int
@@ -100,6 +122,14 @@ def ensemble_logits(module: nn.Module, kept: Sequence[Kept], forward: Callable[[
 
     Source:
         GATE, section 8.1: logits of the top 1, 3 and 5 validated models are averaged.
+
+    Example:
+        >>> import torch
+        >>> from vision_adapters.training import Kept
+        >>> layer = torch.nn.Linear(1, 1, bias=False)
+        >>> kept = [Kept(step, 0.5, {"weight": torch.tensor([[value]])}) for step, value in ((10, 1.0), (20, 3.0))]
+        >>> ensemble_logits(layer, kept, lambda module: module(torch.ones(1, 1))).item()
+        2.0
     """
     if not kept:
         raise ValueError("there are no checkpoints to average")

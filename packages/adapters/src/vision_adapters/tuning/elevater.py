@@ -58,6 +58,13 @@ def tune_elevater(data: TuningData, *, batched: bool = True, as_released: bool =
     Source:
         ELEVATER, appendix on hyper-parameter tuning; epochs, order and refinement are its toolkit's. Differences: the
         toolkit reports the epoch that is best on the test set; its data order differs, for it depends on its loader.
+
+    Example:
+        >>> import torch
+        >>> from vision_adapters import tuning_data
+        >>> data = tuning_data(torch.eye(2).repeat(8, 1), torch.arange(2).repeat(8), class_embeddings=torch.eye(2))
+        >>> sorted(tune_elevater(data).chosen)
+        ['lr', 'weight_decay']
     """
     fold = data.folds[0] if len(data.folds) == 1 else make_folds(data.labels, "toolkit", 0)[0]
     train = _Problem(data, fold.train, fold.validation)

@@ -16,7 +16,13 @@ SHARE = 0.2
 
 
 class Fold(NamedTuple):
-    """Indices to train on, and to validate on."""
+    """Indices to train on, and to validate on.
+
+    Example:
+        >>> import torch
+        >>> Fold(train=torch.tensor([0, 1, 2]), validation=torch.tensor([3])).validation.tolist()
+        [3]
+    """
 
     train: Tensor
     validation: Tensor
@@ -35,6 +41,12 @@ def make_folds(labels: Tensor, split: Split, seed: int) -> tuple[Fold, ...]:
 
     Raises:
         ValueError: a class with too few images for the rule, with its number.
+
+    Example:
+        >>> import torch
+        >>> folds = make_folds(torch.arange(2).repeat(10), "folds", 0)
+        >>> len(folds), sum(len(fold.validation) for fold in folds)
+        (5, 20)
     """
     counts = torch.bincount(labels) if labels.ndim == 1 else labels.sum(0).long()
     least, poorest = int(counts.min()), int(counts.argmin())

@@ -27,7 +27,18 @@ METHODS: dict[str, Callable[[TuningData], Tuned]] = {
 
 
 class Knowledge(NamedTuple):
-    """Which class embeddings validated best: their name, the choice made with them, and every validation metric."""
+    """Which class embeddings validated best: their name, the choice made with them, and every validation metric.
+
+    Example:
+        >>> import torch
+        >>> from vision_adapters import tune, tuning_data
+        >>> from vision_adapters.tuning import select_knowledge
+        >>> features, labels = torch.eye(2).repeat(8, 1), torch.arange(2).repeat(8)
+        >>> names = {"right": torch.eye(2), "swapped": torch.eye(2).flip(0)}
+        >>> found = select_knowledge(tuning_data(features, labels), names)
+        >>> found.name
+        'right'
+    """
 
     name: str
     tuned: Tuned

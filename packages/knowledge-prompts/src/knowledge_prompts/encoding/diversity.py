@@ -43,6 +43,13 @@ class ConceptMap:
         points: For each data set ``[n, 2]``.
         spread: For each data set its `concept_spread`.
         explained: Share of the variance along each of the two axes.
+
+    Example:
+        >>> import numpy as np
+        >>> from knowledge_prompts import concept_map
+        >>> found = concept_map({"pets": np.eye(3, dtype=np.float32), "cars": -np.eye(3, dtype=np.float32)})
+        >>> found.points["pets"].shape, sorted(found.spread)
+        ((3, 2), ['cars', 'pets'])
     """
 
     points: dict[str, NDArray[np.float64]]
@@ -99,6 +106,13 @@ def concept_features(encode_text: Any, classes: Sequence[str], **options: Any) -
 
     Returns:
         ``[n, d]``, one unit vector per different name.
+
+    Example:
+        >>> import numpy as np
+        >>> def encode(texts):
+        ...     return np.array([[len(text), 1.0] for text in texts], dtype=np.float32)
+        >>> concept_features(encode, ["hen", "cock", "hen"]).shape
+        (2, 2)
     """
     from knowledge_prompts.encoding.embeddings import class_embeddings
     from knowledge_prompts.prompts.class_prompts import ClassPrompts
@@ -118,6 +132,12 @@ def map_svg(concepts: ConceptMap, *, side: int = 320, radius: float = 2.0) -> st
 
     Returns:
         A whole SVG document, names escaped.
+
+    Example:
+        >>> import numpy as np
+        >>> from knowledge_prompts import concept_map
+        >>> map_svg(concept_map({"pets": np.eye(3, dtype=np.float32)})).startswith("<svg")
+        True
     """
     limit = max((float(np.abs(points).max()) for points in concepts.points.values()), default=0.0) or 1.0
     scale = (side - 20) / 2 / limit

@@ -33,6 +33,16 @@ class ClassEmbeddings:
         prompts: Number of prompts.
         encoded: Number of different texts that were encoded.
         truncation: Which prompts did not fit; None where no tokenizer was given, so that nobody can know.
+
+    Example:
+        >>> import numpy as np
+        >>> from knowledge_prompts import ClassPrompts, build_prompts, class_embeddings
+        >>> def encode(texts):
+        ...     return np.array([[len(text), text.count("a") + 1] for text in texts], dtype=np.float32)
+        >>> own = ClassPrompts("pets", ["a photo of a {}."], ["cat", "zebra"])
+        >>> found = class_embeddings(encode, build_prompts(own))
+        >>> found.weights.shape, found.classes, found.prompts
+        ((2, 2), ('cat', 'zebra'), 2)
     """
 
     weights: NDArray[np.float32]

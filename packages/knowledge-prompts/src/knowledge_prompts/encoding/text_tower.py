@@ -25,6 +25,12 @@ def open_clip_text(model: Any) -> Callable[[Any], Any]:
         ValueError: The text tower pools in another way than at the end token; the message names it.
 
     Numerics: The same as ``encode_text`` up to rounding: 1e-7 on the unit sphere in float32.
+
+    Example:
+        >>> import open_clip  # doctest: +SKIP
+        >>> model = open_clip.create_model("ViT-B-32")  # doctest: +SKIP
+        >>> open_clip_text(model)(open_clip.get_tokenizer("ViT-B-32")(["a hen"])).shape  # doctest: +SKIP
+        torch.Size([1, 512])
     """
     if not hasattr(model, "positional_embedding"):
         return model.encode_text  # type: ignore[no-any-return]  # a model of open_clip, which ships no types

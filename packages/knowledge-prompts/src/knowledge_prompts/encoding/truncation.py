@@ -22,6 +22,10 @@ class LongPrompt(NamedTuple):
         classes: Names of the classes that have it.
         sources: Names of the sources that gave it.
         read: What the encoder reads instead, where the prompt was shortened; empty where it was cut between tokens.
+
+    Example:
+        >>> LongPrompt("a photo of a hen ; " + "very " * 90, 97, ("hen",), ("gpt3",)).tokens
+        97
     """
 
     text: str
@@ -40,6 +44,11 @@ class TruncationReport:
         prompts: Number of prompts, repetitions included.
         long: Each prompt that does not fit, once.
         long_prompts: Number of prompts that do not fit, repetitions included.
+
+    Example:
+        >>> report = TruncationReport(limit=77, prompts=2, long=(), long_prompts=0)
+        >>> report.classes
+        []
     """
 
     limit: int

@@ -168,7 +168,13 @@ def load_class_prompts(name_or_path: str | Path) -> ClassPrompts:
 
 
 def without_aliases(prompts: ClassPrompts) -> ClassPrompts:
-    """The same set with one name per class, as ELEVATER's toolkit has it."""
+    """The same set with one name per class, as ELEVATER's toolkit has it.
+
+    Example:
+        >>> classes = ClassPrompts("birds", ["a {}."], ["hen", "cock"], aliases={"hen": ["biddy"]})
+        >>> classes.plain("hen"), without_aliases(classes).plain("hen")
+        (('a hen.', 'a biddy.'), ('a hen.',))
+    """
     return ClassPrompts(
         prompts.name,
         prompts.templates,

@@ -26,6 +26,10 @@ class Prompt(NamedTuple):
         source: Name of the knowledge source, or ``plain`` for a template without knowledge.
         base: The filled template, without the knowledge.
         item: The knowledge, as the source gives it; empty for ``plain``.
+
+    Example:
+        >>> Prompt("a hen ; a bird", 0, "hen", "gpt3", "a hen", "a bird").source
+        'gpt3'
     """
 
     text: str
@@ -44,6 +48,12 @@ class PromptSet:
         classes: Class names in label order.
         prompts: For each class its prompts.
         sources: Names of the knowledge sources that were asked.
+
+    Example:
+        >>> from knowledge_prompts import ClassPrompts, build_prompts
+        >>> found = build_prompts(ClassPrompts("birds", ["a photo of a {}."], ["hen", "cock"]))
+        >>> len(found), found.texts(1)
+        (2, ['a photo of a cock.'])
     """
 
     classes: tuple[str, ...]
@@ -109,6 +119,10 @@ def check_style(style: str) -> Style:
 
     Raises:
         ValueError: Shows it and the styles there are.
+
+    Example:
+        >>> check_style("paper")
+        'paper'
     """
     if style == "paper":
         return "paper"

@@ -24,6 +24,10 @@ class ExternalRecord:
         wiktionary: Wiktionary's definition, or None.
         wordnet_path: Words from the class up to WordNet's root, with underscores; empty where there is none.
         wordnet_definition: WordNet's definition; empty where there is none.
+
+    Example:
+        >>> ExternalRecord("hen", wordnet_definition="adult female chicken").wordnet_path
+        ()
     """
 
     class_name: str
@@ -44,6 +48,13 @@ def read_external(path: str | Path) -> list[ExternalRecord]:
     Raises:
         KnowledgeFileError: Names file, line and field. Also where one class has two different entries.
         FileNotFoundError: There is no such file.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "birds.tsv"
+        >>> write_external(path, [ExternalRecord("hen", wordnet_definition="adult female chicken")])
+        >>> read_external(path)[0].wordnet_definition
+        'adult female chicken'
     """
     found: list[ExternalRecord] = []
     first: dict[str, tuple[int, ExternalRecord]] = {}
@@ -65,7 +76,15 @@ def read_external(path: str | Path) -> list[ExternalRecord]:
 
 
 def write_external(path: str | Path, records: Sequence[ExternalRecord]) -> None:
-    """Write records as `read_external` and ELEVATER's toolkit read them. The file appears whole or not at all."""
+    """Write records as `read_external` and ELEVATER's toolkit read them. The file appears whole or not at all.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "birds.tsv"
+        >>> write_external(path, [ExternalRecord("hen", wiktionary="A female chicken.")])
+        >>> path.read_text()[:20]
+        '[{"classname": "hen"'
+    """
     rows = [
         {
             "classname": record.class_name,
@@ -84,6 +103,13 @@ def read_gpt3(path: str | Path) -> dict[str, tuple[str, ...]]:
     Raises:
         KnowledgeFileError: Names file, line and field. Also where a class comes twice.
         FileNotFoundError: There is no such file.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "birds.tsv"
+        >>> write_gpt3(path, {"hen": ["a bird that lays eggs"]})
+        >>> read_gpt3(path)
+        {'hen': ('a bird that lays eggs',)}
     """
     found: dict[str, tuple[str, ...]] = {}
     for record in list_records(path):
@@ -98,7 +124,15 @@ def read_gpt3(path: str | Path) -> dict[str, tuple[str, ...]]:
 
 
 def write_gpt3(path: str | Path, items_by_class: Mapping[str, Sequence[str]]) -> None:
-    """Write generated knowledge as `read_gpt3` and ELEVATER's toolkit read it. The file appears whole or not at all."""
+    """Write generated knowledge as `read_gpt3` and ELEVATER's toolkit read it. The file appears whole or not at all.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "birds.tsv"
+        >>> write_gpt3(path, {"hen": ["a bird that lays eggs"]})
+        >>> path.read_text()[:20]
+        '[{"classname": "hen"'
+    """
     _write(path, [{"classname": name, "gpt3": list(items)} for name, items in items_by_class.items()])
 
 
@@ -143,6 +177,14 @@ def stored_sources(folder: str | Path, data_set: str, *, gpt3_items: int | None 
     Raises:
         FileNotFoundError: The folder has neither file; the message names both.
         KnowledgeFileError: A file is not in its format.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> (folder / "gpt3").mkdir()
+        >>> write_gpt3(folder / "gpt3" / "GPT3_birds.tsv", {"hen": ["a bird that lays eggs"]})
+        >>> [source.name for source in stored_sources(folder, "birds")]
+        ['gpt3']
     """
     external = Path(folder) / "external" / f"{data_set}_knowledge.tsv"
     gpt3 = Path(folder) / "gpt3" / f"GPT3_{data_set}.tsv"

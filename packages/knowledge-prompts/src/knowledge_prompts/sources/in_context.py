@@ -55,6 +55,11 @@ def sample_contexts(
         to a data set changes no other.
 
     Source: ELEVATER's supplement, section C.4. The toolkit draws with replacement; here one context has no pair twice.
+
+    Example:
+        >>> known = {"hen": "a female chicken", "cock": "a male chicken", "owl": "a bird of prey"}
+        >>> [len(pairs) for pairs in sample_contexts("hen", known, count=2, shots=2)]
+        [2, 2]
     """
     for name, value in (("count", count), ("shots", shots)):
         if value < 1:

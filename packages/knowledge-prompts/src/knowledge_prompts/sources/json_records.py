@@ -12,7 +12,18 @@ _SPACE = " \t\r\n"
 
 
 class KnowledgeFileError(ValueError):
-    """A file of knowledge is not in its format; the message names file, line and field."""
+    """A file of knowledge is not in its format; the message names file, line and field.
+
+    Example:
+        >>> import tempfile
+        >>> from knowledge_prompts import read_gpt3
+        >>> path = Path(tempfile.mkdtemp()) / "gpt3.tsv"
+        >>> _ = path.write_text('[{"classname": "hen"}]')
+        >>> read_gpt3(path)  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ...
+        knowledge_prompts.sources.json_records.KnowledgeFileError: ...gpt3.tsv...
+    """
 
 
 class Record(NamedTuple):

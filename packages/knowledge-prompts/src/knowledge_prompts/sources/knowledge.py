@@ -16,6 +16,14 @@ class KnowledgeSource(Protocol):
         name: Short name under which prompts and tables show the source, such as ``wordnet-definition``.
         whole: True where an item is a prompt by itself, such as CuPL's sentences; False where it is a piece of
             knowledge that follows a template after `` ; ``.
+
+    Example:
+        >>> class Known:
+        ...     name, whole = "notes", False
+        ...     def items(self, class_name: str) -> list[str]:
+        ...         return [f"{class_name} as I know it"]
+        >>> isinstance(Known(), KnowledgeSource)
+        True
     """
 
     @property

@@ -22,6 +22,10 @@ class LanguageModelError(RuntimeError):
     Args:
         message: What happened, in one line.
         permanent: Whether asking again is useless, such as with a wrong key.
+
+    Example:
+        >>> LanguageModelError("the key is refused", permanent=True).permanent
+        True
     """
 
     def __init__(self, message: str, *, permanent: bool = False) -> None:
@@ -34,6 +38,15 @@ class LanguageModel(Protocol):
 
     Attributes:
         identity: Model and settings in one text; answers are cached under it.
+
+    Example:
+        >>> class Parrot:
+        ...     identity = "parrot"
+        ...     def complete(self, prompt: str) -> str:
+        ...         return prompt.splitlines()[-1]
+        >>> model: LanguageModel = Parrot()
+        >>> model.complete("a hen is")
+        'a hen is'
     """
 
     @property
@@ -69,6 +82,14 @@ class Endpoint:
     Numerics: The time is that of the whole call, looking up the name included. The key is in no error, no cache and no
         `identity`, and an answer that repeats it is refused. Redirections are not followed, so that the key goes
         nowhere else. An answer may have 1 MiB.
+
+    Example:
+        >>> Endpoint("http://localhost:8000/v1", "llama").identity.count("llama")
+        1
+        >>> Endpoint("ftp://localhost", "llama")
+        Traceback (most recent call last):
+        ...
+        ValueError: ...
     """
 
     def __init__(
@@ -174,6 +195,10 @@ class LocalModel:
         ValueError: ``max_tokens`` below 1; shows it.
 
     Numerics: Always the most likely next token, so that the same question has the same answer.
+
+    Example:
+        >>> LocalModel.from_folder("models/gpt2", max_tokens=20).complete("A hen is")  # doctest: +SKIP
+        ' a female chicken.'
     """
 
     def __init__(self, model: Any, tokenizer: Any, *, name: str, max_tokens: int = 50) -> None:

@@ -15,6 +15,13 @@ def read_named_texts(path: str | Path) -> dict[str, list[str]]:
     Raises:
         KnowledgeFileError: Names file, line and class. Also where a class comes twice.
         FileNotFoundError: There is no such file.
+
+    Example:
+        >>> import json, tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "texts.json"
+        >>> _ = path.write_text(json.dumps({"hen": ["has two legs"]}))
+        >>> read_named_texts(path)
+        {'hen': ['has two legs']}
     """
     found: dict[str, list[str]] = {}
     for record in object_records(path):
@@ -39,6 +46,13 @@ def cupl(path: str | Path, *, loose: bool = False, name: str = "cupl") -> Stored
     Numerics: Matched by name, never by position: files of one data set exist in different orders.
 
     Source: Pratt et al. 2023, "What does a platypus look like?": a class is the mean of its sentences' embeddings.
+
+    Example:
+        >>> import json, tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "cupl.json"
+        >>> _ = path.write_text(json.dumps({"hen": ["A hen has a red comb."]}))
+        >>> cupl(path).items("hen")
+        ('A hen has a red comb.',)
     """
     return StoredKnowledge(read_named_texts(path), name=name, whole=True, loose=loose)
 
@@ -66,6 +80,13 @@ def visual_descriptors(
         normalises: the ranking is the same up to the length of each class's mean.
 
     Source: Menon and Vondrick 2023, "Visual classification via description from large language models".
+
+    Example:
+        >>> import json, tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "descriptors.json"
+        >>> _ = path.write_text(json.dumps({"hen": ["has two legs"]}))
+        >>> visual_descriptors(path).items("hen")
+        ('hen, which has two legs',)
     """
     texts = read_named_texts(path)
     if form == "knowledge":

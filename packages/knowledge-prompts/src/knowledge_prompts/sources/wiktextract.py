@@ -42,6 +42,14 @@ class Wiktextract:
 
     Source: ELEVATER, section 3.1, def_wik. How ELEVATER chose among Wiktionary's senses is not published, so this does
         not reproduce its stored definitions; `read_external` reads those.
+
+    Example:
+        >>> import json, tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "dump.jsonl"
+        >>> entry = {"word": "hen", "lang_code": "en", "pos": "noun", "senses": [{"glosses": ["A female chicken."]}]}
+        >>> _ = path.write_text(json.dumps(entry))
+        >>> Wiktextract(path, ["hen"]).items("hen")
+        ['A female chicken.']
     """
 
     whole = False

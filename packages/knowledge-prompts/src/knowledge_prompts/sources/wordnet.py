@@ -44,6 +44,10 @@ class WordNet:
 
     Source: ELEVATER, section 3.1 (def_path, def_wn); the compatible rule was found by comparing with its 994 stored
         definitions and paths, all of which it reproduces (``benchmarks/stored_values.py``).
+
+    Example:
+        >>> WordNet().definition("hen")  # doctest: +SKIP
+        'adult female chicken'
     """
 
     def __init__(self, folder: str | Path | None = None, *, compatible: bool = False) -> None:
@@ -133,6 +137,10 @@ class WordNetDefinition:
         name: Name of the source.
 
     Source: ELEVATER, section 3.1, def_wn.
+
+    Example:
+        >>> WordNetDefinition().items("hen")  # doctest: +SKIP
+        ['adult female chicken']
     """
 
     whole = False
@@ -161,6 +169,10 @@ class WordNetPath:
         ValueError: ``max_nodes`` below 1; the message shows it.
 
     Source: ELEVATER, section 3.1, def_path: the whole path. The toolkit cuts it to three nodes.
+
+    Example:
+        >>> WordNetPath(max_nodes=3).items("hen")  # doctest: +SKIP
+        ['hen chicken domestic fowl']
     """
 
     whole = False

@@ -16,7 +16,15 @@ NEEDED = ("index.noun", "data.noun", "index.verb", "data.verb", "index.adj", "da
 
 
 class WordNetMissingError(FileNotFoundError):
-    """No folder with WordNet's database files was found."""
+    """No folder with WordNet's database files was found.
+
+    Example:
+        >>> from knowledge_prompts import WordNet
+        >>> WordNet("nowhere")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ...
+        knowledge_prompts.sources.wordnet_files.WordNetMissingError: ...
+    """
 
 
 class Synset(NamedTuple):
@@ -47,6 +55,11 @@ class WordNetFiles:
         WordNetMissingError: The folder lacks the files; the message says which package brings them.
 
     Numerics: Files are mapped, not loaded: a look-up touches about 17 pages of an index and one of a data file.
+
+    Example:
+        >>> files = WordNetFiles()  # doctest: +SKIP
+        >>> files.synset("n", files.offsets("hen", "n")[0]).words  # doctest: +SKIP
+        ('hen', 'biddy')
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:
@@ -133,6 +146,10 @@ def find_wordnet(folder: str | Path | None = None) -> Path:
 
     Raises:
         WordNetMissingError: One line that says what to install, or what the given folder lacks.
+
+    Example:
+        >>> find_wordnet()  # doctest: +SKIP
+        PosixPath('/usr/share/wordnet')
     """
     places = list(wordnet_folders()) if folder is None else [Path(folder), Path(folder) / "dict"]
     for place in places:
