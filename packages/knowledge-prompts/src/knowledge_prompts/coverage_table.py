@@ -27,7 +27,7 @@ class Coverage:
     Example:
         >>> import numpy as np
         >>> table = Coverage(("hen", "axolotl"), ("gpt3",), np.array([[5], [0]]), {})
-        >>> table.covered, table.without_knowledge()
+        >>> table.covered, table.without_knowledge
         ({'gpt3': 1}, ['axolotl'])
     """
 
