@@ -182,9 +182,8 @@ def _ended(children: list[Any]) -> str:
     while time.monotonic() < until and any(child.exitcode is None for child in children):
         time.sleep(0.01)
     codes = {child.pid: child.exitcode for child in children if child.exitcode}
-    own = {
-        pid: code for pid, code in codes.items() if code != -signal.SIGTERM
-    } or codes  # the pool's own end is SIGTERM
+    # The pool ends the others by SIGTERM.
+    own = {pid: code for pid, code in codes.items() if code != -signal.SIGTERM} or codes
     return ", ".join(f"{pid} (exit code {code})" for pid, code in own.items()) or "it is gone"
 
 

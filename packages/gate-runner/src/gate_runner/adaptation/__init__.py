@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from gate_runner.adaptation.adapted import Adapted, Method
+from gate_runner.adaptation.adapted import Adapted
 from gate_runner.adaptation.finetune import Finetune
 from gate_runner.adaptation.images import OwnImages, find_images
+from gate_runner.adaptation.predicting import Prediction
 from gate_runner.adaptation.probe import Probe
-from gate_runner.adaptation.saved import Head, Prediction, load_head, save_head
+from gate_runner.adaptation.saved import Head, load_head, save_head
+from gate_runner.adaptation.work import Method
 from gate_runner.adaptation.zeroshot import ZeroShot
 
 __all__ = [

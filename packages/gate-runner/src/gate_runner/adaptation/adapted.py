@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gate_runner.adaptation.kept import Kept
-    from gate_runner.adaptation.work import Work
 
 
 @dataclass(frozen=True)
@@ -54,10 +53,3 @@ class Adapted:
             "skipped": list(self.skipped),
             "shared": [list(pair) for pair in self.shared],
         }
-
-
-class Method(Protocol):
-    """A way to adapt an encoder: `ZeroShot`, `Probe` or `Finetune`."""
-
-    def adapt(self, work: Work) -> Adapted:
-        """Adapt the encoder of ``work`` to its images, and score the test images once."""

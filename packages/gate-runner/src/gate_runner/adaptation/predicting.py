@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 import torch
 
-from gate_runner.adaptation.saved import Prediction
 from gate_runner.benchmarks.pictures import Pictures
 from gate_runner.errors import DataError
 from gate_runner.readers.folders import PICTURES
@@ -17,16 +17,50 @@ from gate_runner.readers.folders import PICTURES
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from gate_runner.adaptation.saved import Head
     from gate_runner.tasks.job import Progress
 
 
+@dataclass(frozen=True)
+class Prediction:
+    """What a head says of one image.
+
+    Args:
+        file: the image.
+        classes: the most probable, first the best.
+        probabilities: of these; over all classes they sum to 1.
+        error: why the image could not be read; the others are then empty.
+    """
+
+    file: str
+    classes: tuple[str, ...] = ()
+    probabilities: tuple[float, ...] = ()
+    error: str = ""
+
+
 def predictions(
-    head: Head, files: Sequence[str], top: int, batch_size: int, progress: Progress | None
+    score: Callable[[Tensor], Tensor],
+    classes: Sequence[str],
+    side: int,
+    files: Sequence[str],
+    top: int,
+    batch_size: int,
+    progress: Progress | None,
 ) -> Iterator[Prediction]:
-    """See `Head.predict`."""
+    """Classes and probabilities of image files, see `gate_runner.adaptation.Head.predict`.
+
+    Args:
+        score: images ``[n, 3, side, side]`` to scores ``[n, k]``.
+        classes: their k names.
+        side: of the images, in pixels.
+        files: to look at.
+        top: classes to give for each.
+        batch_size: images at a time.
+        progress: told how many are done.
+
+    Yields:
+        A prediction per file.
+    """
     starts = range(0, len(files), batch_size)
-    side = head.encoder.image_size
     with ThreadPoolExecutor(1) as reader:
         batches = [files[start : start + batch_size] for start in starts]
         waiting = reader.submit(_read, batches[0], side) if batches else None
@@ -35,7 +69,7 @@ def predictions(
             images, errors = waiting.result()
             if place + 1 < len(batches):
                 waiting = reader.submit(_read, batches[place + 1], side)
-            yield from _of_batch(head, batch, images, errors, top)
+            yield from _of_batch(score, classes, batch, images, errors, top)
             if progress is not None:
                 progress("predict", min((place + 1) * batch_size, len(files)), len(files))
 
@@ -117,15 +151,20 @@ def _read(files: Sequence[str], side: int) -> tuple[dict[int, Tensor], dict[int,
 
 
 def _of_batch(
-    head: Head, files: Sequence[str], images: dict[int, Tensor], errors: dict[int, str], top: int
+    score: Callable[[Tensor], Tensor],
+    classes: Sequence[str],
+    files: Sequence[str],
+    images: dict[int, Tensor],
+    errors: dict[int, str],
+    top: int,
 ) -> Iterator[Prediction]:
     best = None
     if images:
-        best = head.scores(torch.stack(list(images.values()))).softmax(dim=1).cpu().topk(top)
+        best = score(torch.stack(list(images.values()))).softmax(dim=1).cpu().topk(top)
     row = {place: number for number, place in enumerate(images)}
     for place, file in enumerate(files):
         if place in errors or best is None:
             yield Prediction(file, error=errors[place])
             continue
-        classes = tuple(head.classes[index] for index in best.indices[row[place]].tolist())
-        yield Prediction(file, classes, tuple(best.values[row[place]].tolist()))
+        named = tuple(classes[index] for index in best.indices[row[place]].tolist())
+        yield Prediction(file, named, tuple(best.values[row[place]].tolist()))

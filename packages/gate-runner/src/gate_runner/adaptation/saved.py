@@ -18,28 +18,12 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from gate_runner.adaptation.adapted import Adapted
+    from gate_runner.adaptation.predicting import Prediction
     from gate_runner.encoders.encoder import Encoder
     from gate_runner.tasks.job import Progress
 
 SCHEMA = "gate-runner/head/1"
 """Of the card; changes whenever one of its fields does."""
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """What a head says of one image.
-
-    Args:
-        file: the image.
-        classes: the most probable, first the best.
-        probabilities: of these; over all classes they sum to 1.
-        error: why the image could not be read; the others are then empty.
-    """
-
-    file: str
-    classes: tuple[str, ...] = ()
-    probabilities: tuple[float, ...] = ()
-    error: str = ""
 
 
 @dataclass(frozen=True)
@@ -91,7 +75,8 @@ class Head:
 
         if top < 1 or batch_size < 1:
             raise UsageError(f"top and batch_size must be at least 1, not {top} and {batch_size}")
-        return predictions(self, [str(file) for file in files], min(top, len(self.classes)), batch_size, progress)
+        listed, top = [str(file) for file in files], min(top, len(self.classes))
+        return predictions(self.scores, self.classes, self.encoder.image_size, listed, top, batch_size, progress)
 
 
 def save_head(found: Adapted, encoder: Encoder, folder: Path) -> Path:

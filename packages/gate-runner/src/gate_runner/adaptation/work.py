@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from jaxtyping import Float
@@ -109,6 +109,13 @@ class Work:
                 if same is not None:
                     found.setdefault(file, same)
         return tuple(sorted(found.items()))
+
+
+class Method(Protocol):
+    """A way to adapt an encoder: `ZeroShot`, `Probe` or `Finetune`."""
+
+    def adapt(self, work: Work) -> Adapted:
+        """Adapt the encoder of ``work`` to its images, and score the test images once."""
 
 
 def file_digest(file: str) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from gate_runner.benchmarks.benchmark import Benchmark, DataRequest
+from gate_runner.benchmarks.benchmark import Benchmark
 from gate_runner.benchmarks.registry import BENCHMARKS, PACKS, all_benchmarks, find_benchmark, resolve
+from gate_runner.benchmarks.request import DataRequest, SplitName
 
 __all__ = [
     "BENCHMARKS",
     "PACKS",
     "Benchmark",
     "DataRequest",
+    "SplitName",
     "all_benchmarks",
     "find_benchmark",
     "resolve",

@@ -7,36 +7,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gate_runner.benchmarks.request import DataRequest
 from gate_runner.errors import DataError
 from gate_runner.imports import named
 
 if TYPE_CHECKING:
     from gate_runner.benchmarks.data import Data
     from gate_runner.benchmarks.original_files import Originals
-
-
-@dataclass(frozen=True)
-class DataRequest:
-    """What a source is asked for.
-
-    Args:
-        root: the folder of original files, for ``local`` sources.
-        limit: at most so many samples in each split, or None.
-        size: side in pixels at which images are read from files; those in memory keep their own.
-    """
-
-    root: Path | None = None
-    limit: int | None = None
-    size: int = 224
-
-    def cap(self, count: int) -> int:
-        """How many of ``count`` samples to make.
-
-        Example:
-            >>> DataRequest(limit=10).cap(400), DataRequest().cap(400)
-            (10, 400)
-        """
-        return count if self.limit is None else min(count, self.limit)
 
 
 @dataclass(frozen=True)
@@ -113,7 +90,7 @@ class Benchmark:
             DataError: it has no source ``"local"``, or what that names is not `Originals`.
         """
         if "file" in self.sources:
-            from gate_runner.own_data.making import originals_of
+            from gate_runner.own_data.originals import originals_of
 
             return originals_of(Path(self.sources["file"]))
         found = self._named("local")

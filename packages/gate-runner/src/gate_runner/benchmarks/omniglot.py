@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from gate_runner.benchmarks.benchmark import DataRequest
 from gate_runner.benchmarks.data import Data, Split, as_targets
 from gate_runner.benchmarks.original_files import Originals, Sample, few_classes
+from gate_runner.benchmarks.request import DataRequest
 from gate_runner.errors import DataError
 from gate_runner.readers import Member, archives
 from gate_runner.readers.decode import decode

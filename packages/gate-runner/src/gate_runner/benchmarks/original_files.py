@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gate_runner.benchmarks.benchmark import DataRequest
 from gate_runner.benchmarks.data import Data, Split
 from gate_runner.benchmarks.pictures import Pictures
+from gate_runner.benchmarks.request import DataRequest
 from gate_runner.errors import DataError
 from gate_runner.readers import ClassMap, Clip, Source, Stored, dealt, described, held_out, shuffled, spread
 from gate_runner.readers.arrays import stored_array

@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
-from gate_runner.benchmarks.benchmark import DataRequest
 from gate_runner.benchmarks.data import Data, Split, as_targets
+from gate_runner.benchmarks.request import DataRequest
 from gate_runner.errors import MissingCapabilityError
 
 _SEED = 9000

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 
 from eqben_builder.micro import COLOURS, NUMBERS, PLURALS, SHAPES, Item, Scene, generator_at, sample_scene
-from gate_runner.benchmarks.benchmark import DataRequest
 from gate_runner.benchmarks.data import Data, Split, as_targets
+from gate_runner.benchmarks.request import DataRequest, SplitName
 from gate_runner.micro.pictures import draw
-from gate_runner.micro.seeds import NOTE, SplitName, split_seed
+from gate_runner.micro.seeds import NOTE, split_seed
 
 ANSWERS = NUMBERS[:7]
 

@@ -6,10 +6,10 @@ import numpy as np
 import torch.nn.functional as F
 
 from eqben_builder.micro import COLOURS, MATERIALS, SHAPES, Item, Scene, sample_scene
-from gate_runner.benchmarks.benchmark import DataRequest
 from gate_runner.benchmarks.data import Data, Split, as_targets
+from gate_runner.benchmarks.request import DataRequest, SplitName
 from gate_runner.micro.pictures import draw, scenes_of
-from gate_runner.micro.seeds import NOTE, SplitName, split_seed
+from gate_runner.micro.seeds import NOTE, split_seed
 
 _COLOUR_SHAPES = [(colour, shape) for colour in COLOURS for shape in SHAPES]
 _MATERIAL_SHAPES = [(material, shape) for material in MATERIALS for shape in SHAPES]

@@ -8,10 +8,10 @@ from itertools import product
 import numpy as np
 
 from eqben_builder.micro import COLOURS, MATERIALS, SHAPES, Item, Scene, generator_at, sample_scene
-from gate_runner.benchmarks.benchmark import DataRequest
 from gate_runner.benchmarks.data import Data, Split, as_targets
+from gate_runner.benchmarks.request import DataRequest, SplitName
 from gate_runner.micro.pictures import draw, scenes_of
-from gate_runner.micro.seeds import NOTE, SplitName, split_seed
+from gate_runner.micro.seeds import NOTE, split_seed
 
 _PER_CLASS = 20
 _CLASSES = {"train": 60, "validation": 20, "test": 40}

@@ -9,10 +9,9 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from eqben_builder.micro import COLOURS, MATERIALS, Item, Scene, generator_at
-from gate_runner.benchmarks.benchmark import DataRequest
 from gate_runner.benchmarks.data import Data
+from gate_runner.benchmarks.request import DataRequest, SplitName
 from gate_runner.micro.making import SIDE, Made, as_pixels, coordinates, data_of
-from gate_runner.micro.seeds import SplitName
 
 _PER_CLASS = 12
 _CLASSES: dict[SplitName, int] = {"train": 40, "validation": 15, "test": 25}

@@ -11,10 +11,10 @@ from jaxtyping import UInt8
 from torch import Tensor
 
 from eqben_builder.micro import Scene, generator_at
-from gate_runner.benchmarks.benchmark import DataRequest
 from gate_runner.benchmarks.data import Data, Split
+from gate_runner.benchmarks.request import DataRequest, SplitName
 from gate_runner.micro.pictures import draw, with_noise
-from gate_runner.micro.seeds import NOTE, SplitName, split_seed
+from gate_runner.micro.seeds import NOTE, split_seed
 
 SPLITS: tuple[SplitName, ...] = ("train", "validation", "test")
 SIDE = 64

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-SplitName = Literal["train", "validation", "test"]
+from gate_runner.benchmarks.request import SplitName
 
 SEEDS = {
     "acdc": 1000,

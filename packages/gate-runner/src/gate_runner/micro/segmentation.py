@@ -6,10 +6,10 @@ import numpy as np
 import torch
 
 from eqben_builder.micro import SHAPES, Scene, sample_scene
-from gate_runner.benchmarks.benchmark import DataRequest
 from gate_runner.benchmarks.data import Data, Split
+from gate_runner.benchmarks.request import DataRequest, SplitName
 from gate_runner.micro.pictures import draw, scenes_of
-from gate_runner.micro.seeds import NOTE, SplitName, split_seed
+from gate_runner.micro.seeds import NOTE, split_seed
 
 
 def ade20k(request: DataRequest) -> Data:

@@ -6,10 +6,10 @@ import numpy as np
 import torch
 
 from eqben_builder.micro import COLOURS, SHAPES, Item, Scene, generator_at, render
-from gate_runner.benchmarks.benchmark import DataRequest
 from gate_runner.benchmarks.data import Data, Split
+from gate_runner.benchmarks.request import DataRequest, SplitName
 from gate_runner.micro.pictures import with_noise
-from gate_runner.micro.seeds import NOTE, SplitName, split_seed
+from gate_runner.micro.seeds import NOTE, split_seed
 
 FRAMES = 8
 MOST = 6

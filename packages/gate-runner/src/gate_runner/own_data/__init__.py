@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gate_runner.own_data.guessing import guess, write_benchmark
-from gate_runner.own_data.making import originals_of, own_benchmark
+from gate_runner.own_data.making import own_benchmark
+from gate_runner.own_data.originals import originals_of
 from gate_runner.own_data.reading import read_benchmark
 from gate_runner.own_data.spec import OwnBenchmark
 

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gate_runner.benchmarks.benchmark import Benchmark
-from gate_runner.errors import DataError
 from gate_runner.own_data.reading import read_benchmark
-
-if TYPE_CHECKING:
-    from gate_runner.benchmarks.original_files import Originals
 
 _METRICS = {
     "image-classification": ("acc@1",),
@@ -34,7 +30,6 @@ _RECIPES: Mapping[str, Mapping[str, Any]] = {
     "zero-shot": {},
     "pair-scoring": {},
 }
-_FORMS = {"multi-label": "labels", "segmentation": "map", "video-regression": "value"}
 
 
 def own_benchmark(path: Path) -> Benchmark:
@@ -63,41 +58,4 @@ def own_benchmark(path: Path) -> Benchmark:
         training=training,
         licence=about.licence,
         citation=about.citation,
-    )
-
-
-def originals_of(path: Path) -> Originals[Path]:
-    """How a benchmark's file is read: found, checked and loaded like a data set's original files.
-
-    Args:
-        path: of the TOML file.
-
-    Returns:
-        The originals; their root is the file's folder.
-
-    Raises:
-        DataError: as `own_benchmark`.
-    """
-    from gate_runner.benchmarks.original_files import from_lists
-    from gate_runner.own_data.lists import parts_of
-    from gate_runner.readers import ClassMap
-
-    own = read_benchmark(path)
-    task = own.benchmark.task
-    maps = None
-    if task == "segmentation":
-        names = own.classes.names
-        if len(names) < 2:
-            raise DataError(f"{path}: field 'classes.names' is missing: a name for each value of the class maps")
-        maps = ClassMap({value: value for value in range(len(names))}, own.data.ignored, None)
-    return from_lists(
-        f"what {path.name} names",
-        lambda root: root,
-        lambda root: parts_of(own, root),
-        target=_FORMS.get(task, "class"),
-        share=own.splits.validation_share,
-        grouped=bool(own.splits.group),
-        fit="whole" if own.data.kind == "coco" else "crop",
-        trained=task not in ("zero-shot", "pair-scoring"),
-        maps=maps,
     )

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from gate_runner.tasks.features import patches, pooled
+from gate_runner.tasks.features import Kind, patches, pooled
 from gate_runner.tasks.scaling import Scale
 
 if TYPE_CHECKING:
+    from gate_runner.benchmarks.request import SplitName
     from gate_runner.tasks.job import Job
     from vision_adapters.rows import Rows
-
-Kind = Literal["pooled", "patches"]
-SplitName = Literal["train", "validation", "test"]
 
 
 class Backbone(Protocol):

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from gate_runner.benchmarks.data import Split
 from gate_runner.errors import DataError
+from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.measured import train_and_measure
 from vision_adapters.heads import SegmentationHead, seeded
@@ -49,7 +50,7 @@ def run(job: Job) -> Outcome:
         DataError: an image without a measured depth.
     """
     truths = job.data.train.targets
-    backbone = job.backbone("patches")
+    backbone = make_backbone(job, "patches")
     size = (int(truths.shape[1]), int(truths.shape[2]))
     typical = float(truths[truths > 0].median())
 

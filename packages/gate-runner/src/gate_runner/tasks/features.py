@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -20,6 +20,8 @@ from gate_runner.tasks.job import Job
 from gate_runner.tasks.stored import IndexedRows, mark_of
 from vision_adapters.rows import Rows
 
+Kind = Literal["pooled", "patches"]
+"""Features of whole images or frames, or of their places."""
 _WORD_WIDTH = 64
 
 

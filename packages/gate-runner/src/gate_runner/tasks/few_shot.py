@@ -11,8 +11,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from gate_runner.benchmarks.data import Data, Split
+from gate_runner.benchmarks.request import SplitName
 from gate_runner.errors import DataError
-from gate_runner.tasks.backbone import EpisodeRows, SplitName
+from gate_runner.tasks.backbone import EpisodeRows, make_backbone
 from gate_runner.tasks.drawing import pixels_of
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.score import Score
@@ -57,7 +58,7 @@ def run(job: Job) -> Outcome:
     """Accuracy over test episodes, whose classes no training saw; the interval resamples episodes. Chance: 1 / ways."""
     ways, shots, queries = (int(job.training[key]) for key in ("ways", "shots", "queries"))
     data = job.data
-    backbone = job.backbone("pooled")
+    backbone = make_backbone(job, "pooled")
     counted: tuple[tuple[SplitName, Split, int, int], ...] = (
         ("train", data.train, int(job.training["episodes"]), 1000 + job.seed),
         ("validation", data.validation, 100, _VALIDATION_SEED),

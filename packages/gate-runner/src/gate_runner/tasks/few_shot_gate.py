@@ -11,8 +11,9 @@ from jaxtyping import Bool, Int
 from torch import Tensor, nn
 
 from gate_runner.benchmarks.data import Data, Split
+from gate_runner.benchmarks.request import SplitName
 from gate_runner.errors import DataError
-from gate_runner.tasks.backbone import EpisodeRows, SplitName
+from gate_runner.tasks.backbone import EpisodeRows, make_backbone
 from gate_runner.tasks.drawing import shown
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.score import Score
@@ -132,7 +133,7 @@ def run(job: Job) -> Outcome:
     Chance is each episode's own, 1 over its ways, and the mean of these.
     """
     low, high = (int(job.training[key]) for key in ("least_ways", "most_ways"))
-    data, backbone, steps = job.data, job.backbone("pooled"), int(job.training["steps"])
+    data, backbone, steps = job.data, make_backbone(job, "pooled"), int(job.training["steps"])
     counted: tuple[tuple[SplitName, Split, int, int], ...] = (
         ("train", data.train, int(job.training["episodes"]), 1000 + job.seed),
         ("validation", data.validation, 100, 1),

@@ -17,7 +17,6 @@ if TYPE_CHECKING:  # they import torch, which the process that only watches over
     from gate_runner.benchmarks.data import Data
     from gate_runner.encoders.encoder import Encoder
     from gate_runner.ragged import Outcomes
-    from gate_runner.tasks.backbone import Backbone, Kind
     from gate_runner.tasks.stored import FeatureStore
 
 
@@ -92,16 +91,6 @@ class Job:
     progress: Progress = silent
     phases: Phases = field(default_factory=Phases)
     features: FeatureStore = field(default_factory=_in_memory)
-
-    def backbone(self, kind: Kind) -> Backbone:
-        """The encoder as what heads are trained on.
-
-        Args:
-            kind: ``"pooled"`` features, one per image or frame, or those of ``"patches"``.
-        """
-        from gate_runner.tasks.backbone import make_backbone
-
-        return make_backbone(self, kind)
 
     def timed(self, phase: str) -> AbstractContextManager[None]:
         """Count a block as part of a phase."""

@@ -12,8 +12,9 @@ from torch import Tensor, nn
 
 from gate_runner.benchmarks.data import Split
 from gate_runner.benchmarks.pictures import Pictures
+from gate_runner.benchmarks.request import SplitName
 from gate_runner.errors import MissingCapabilityError
-from gate_runner.tasks.backbone import SplitName
+from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.features import embedded, words
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.measured import hits, train_and_measure
@@ -105,7 +106,7 @@ def _matched(
     chance: dict[str, float],
     targets: Tensor,
 ) -> Outcome:
-    backbone = job.backbone("pooled")
+    backbone = make_backbone(job, "pooled")
     texts = {name: _text_features(job, getattr(job.data, name)) for name in ("train", "validation", "test")}
     scale = Scale.of(texts["train"])
     head = seeded(lambda: Projections(backbone.width, texts["train"].shape[-1], _WIDTH), job.seed)

@@ -9,7 +9,8 @@ import numpy as np
 from torch import Tensor, nn
 
 from gate_runner.benchmarks.data import Split
-from gate_runner.tasks.backbone import Backbone, SplitName
+from gate_runner.benchmarks.request import SplitName
+from gate_runner.tasks.backbone import Backbone
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.scaling import Scale
 from gate_runner.tasks.score import Score

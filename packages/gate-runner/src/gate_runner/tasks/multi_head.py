@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from gate_runner.benchmarks.data import Split
+from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.measured import hits, train_and_measure
 from vision_adapters.heads import LinearHead, seeded
@@ -31,7 +32,7 @@ def run(job: Job) -> Outcome:
     """``acc@1`` is the mean over heads; of each head its own acc@1 and acc@5. Chance: the most frequent classes."""
     heads = heads_of(job.data.classes)
     sizes = list(heads.values())
-    backbone = job.backbone("pooled")
+    backbone = make_backbone(job, "pooled")
     learnt = job.data.train.targets
 
     def loss(logits: Tensor, targets: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.training import train_and_test
 from vision_adapters.heads import LinearHead, seeded
@@ -19,7 +20,7 @@ def run(job: Job) -> Outcome:
 
     Chance: each class as often as in training, whatever the image.
     """
-    backbone = job.backbone("pooled")
+    backbone = make_backbone(job, "pooled")
     labels = job.data.train.targets
     blind = labels.mean(dim=0).expand(len(job.data.test), -1)
     head = seeded(lambda: LinearHead(backbone.width, labels.shape[1]), job.seed)

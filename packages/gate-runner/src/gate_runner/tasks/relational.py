@@ -6,7 +6,8 @@ from functools import partial
 
 from torch import Tensor
 
-from gate_runner.tasks.backbone import Backbone, SplitName
+from gate_runner.benchmarks.request import SplitName
+from gate_runner.tasks.backbone import Backbone, make_backbone
 from gate_runner.tasks.features import Words, words
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.scaling import Scale
@@ -35,7 +36,7 @@ def question_inputs(job: Job) -> tuple[Backbone, tuple[Extra, Extra], int]:
         The backbone; the questions' tokens, with their scale, and masks; and the tokens' width.
     """
     data = job.data
-    backbone = job.backbone("pooled" if job.encoder.patches is None else "patches")
+    backbone = make_backbone(job, "pooled" if job.encoder.patches is None else "patches")
     asked: dict[SplitName, Words] = {
         "train": words(job, data.train),
         "validation": words(job, data.validation),

@@ -9,6 +9,7 @@ from jaxtyping import Shaped
 from torch import Tensor
 
 from gate_runner.benchmarks.data import Split
+from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.training import frequencies, train_and_test
 from vision_adapters.heads import SegmentationHead, seeded
@@ -29,7 +30,7 @@ def run_medical(job: Job) -> Outcome:
 
 def _segment(job: Job, *, medical: bool) -> Outcome:
     data = job.data
-    backbone = job.backbone("patches")
+    backbone = make_backbone(job, "patches")
     high, wide = data.train.targets.shape[1:]
     classes = len(data.classes)
     blind = frequencies(data.train.targets, classes).argmax(dim=0).expand(len(data.test), -1, -1)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from gate_runner.benchmarks.request import SplitName
 from gate_runner.errors import EncoderError
 from gate_runner.tasks.augmentation import Augmented
-from gate_runner.tasks.backbone import Kind, SplitName
-from gate_runner.tasks.features import images_at
+from gate_runner.tasks.features import Kind, images_at
 from gate_runner.tasks.recipes import augments
 from gate_runner.tasks.scaling import Scale
 from gate_runner.tasks.stored import EncodedRows

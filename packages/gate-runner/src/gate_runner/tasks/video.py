@@ -6,6 +6,7 @@ from functools import partial
 
 from torch import Tensor, nn
 
+from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.training import train_and_test
 from vision_adapters.heads import TemporalHead, seeded
@@ -31,7 +32,7 @@ class _Centred(nn.Module):
 def run(job: Job) -> Outcome:
     """Chance: the median of the training targets, which no other constant beats in absolute error."""
     data = job.data
-    backbone = job.backbone("pooled")
+    backbone = make_backbone(job, "pooled")
     blind = data.train.targets.median().expand(len(data.test))
     frames = data.train.images.shape[1]
     head = seeded(partial(TemporalHead, backbone.width, 1, frames=frames, width=_WIDTH, depth=_DEPTH), job.seed)

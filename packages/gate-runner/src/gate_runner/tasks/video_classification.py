@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.training import frequencies, train_and_test
 from vision_adapters.heads import TemporalHead, seeded
@@ -14,7 +15,7 @@ _WIDTH, _DEPTH = 128, 2
 
 def run(job: Job) -> Outcome:
     """Chance: the training split's most frequent classes, whatever the clip."""
-    backbone = job.backbone("pooled")
+    backbone = make_backbone(job, "pooled")
     classes, frames = len(job.data.classes), job.data.train.images.shape[1]
     blind = frequencies(job.data.train.targets, classes).expand(len(job.data.test), -1)
     head = seeded(partial(TemporalHead, backbone.width, classes, frames=frames, width=_WIDTH, depth=_DEPTH), job.seed)

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from gate_runner.benchmarks.benchmark import DataRequest
 from gate_runner.benchmarks.data import Data, Split
 from gate_runner.benchmarks.original_files import MAP_SIDE, Originals, Parts, Sample
+from gate_runner.benchmarks.request import DataRequest
 from gate_runner.errors import DataError
 from gate_runner.readers import ClassMap, nifti, place, shuffled
 

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from gate_runner.benchmarks.benchmark import DataRequest
 from gate_runner.benchmarks.data import Data, Split, as_targets
 from gate_runner.benchmarks.original_files import Originals
+from gate_runner.benchmarks.request import DataRequest
 from gate_runner.errors import DataError
 from gate_runner.readers import archives, held_out, pickles, spread
 from gate_runner.readers.source import read_bytes

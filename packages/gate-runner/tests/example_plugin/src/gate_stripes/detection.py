@@ -10,10 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from gate_runner.benchmarks import SplitName
 from gate_runner.benchmarks.data import Data, Split
 from gate_runner.ragged import Ragged
 from gate_runner.tasks import Drawing, Job, Outcome, Score, TaskType
-from gate_runner.tasks.backbone import SplitName
+from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.drawing import pixels_of
 from gate_runner.tasks.training import fit_head, predict
 from vision_adapters.training import Recipe
@@ -45,7 +46,7 @@ class Quarters(nn.Module):
 def run(job: Job) -> Outcome:
     """Average precision over test images. Chance: every quarter's mean box, with the training split's label shares."""
     data, side, classes = job.data, job.data.test.images.shape[-1], len(job.data.classes)
-    backbone = job.backbone("pooled")
+    backbone = make_backbone(job, "pooled")
     wanted = _dense(data.train, side, classes)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(job.seed)

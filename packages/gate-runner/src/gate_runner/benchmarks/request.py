@@ -1,0 +1,33 @@
+"""What a source of data is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+SplitName = Literal["train", "validation", "test"]
+
+
+@dataclass(frozen=True)
+class DataRequest:
+    """What a source is asked for.
+
+    Args:
+        root: the folder of original files, for ``local`` sources.
+        limit: at most so many samples in each split, or None.
+        size: side in pixels at which images are read from files; those in memory keep their own.
+    """
+
+    root: Path | None = None
+    limit: int | None = None
+    size: int = 224
+
+    def cap(self, count: int) -> int:
+        """How many of ``count`` samples to make.
+
+        Example:
+            >>> DataRequest(limit=10).cap(400), DataRequest().cap(400)
+            (10, 400)
+        """
+        return count if self.limit is None else min(count, self.limit)
