@@ -12,8 +12,7 @@ import torch
 from PIL import Image
 
 import gate_runner
-from gate_runner.adaptation import Finetune, Probe, ZeroShot, load_head, save_head
-from gate_runner.adaptation import Adapted, Method
+from gate_runner.adaptation import Adapted, Finetune, Method, Probe, ZeroShot, load_head, save_head
 from gate_runner.cli import main
 from gate_runner.encoders import load_encoder
 from gate_runner.errors import DataError, EncoderError, UsageError
