@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
 from gate_runner.tasks.after_training import text_head
-=======
 from gate_runner.tasks.backbone import make_backbone
->>>>>>> fabc8ca (gate-runner: no circle of imports, and a test that finds one in any package)
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.probing import solvable, solve_and_test
 from gate_runner.tasks.training import frequencies, train_and_test
@@ -20,12 +17,8 @@ def run(job: Job) -> Outcome:
     blind = frequencies(job.data.train.targets, classes).expand(len(job.data.test), -1)
     if job.settings.tune == "frozen" and solvable(job):
         return solve_and_test(job, blind)
-<<<<<<< HEAD
-    backbone = job.backbone("pooled")
+    backbone = make_backbone(job, "pooled")
     if job.settings.wise_ft is not None and job.encoder.text is not None:
         return train_and_test(job, backbone, text_head(job, backbone.scale), cross_entropy, blind)
-=======
-    backbone = make_backbone(job, "pooled")
->>>>>>> fabc8ca (gate-runner: no circle of imports, and a test that finds one in any package)
     head = seeded(lambda: LinearHead(backbone.width, classes), job.seed)
     return train_and_test(job, backbone, head, cross_entropy, blind)

@@ -14,13 +14,9 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from gate_runner.benchmarks.data import Split
-<<<<<<< HEAD
-from gate_runner.tasks.after_training import after_training, gained
-from gate_runner.tasks.backbone import Backbone, SplitName
-=======
 from gate_runner.benchmarks.request import SplitName
+from gate_runner.tasks.after_training import after_training, gained
 from gate_runner.tasks.backbone import Backbone
->>>>>>> fabc8ca (gate-runner: no circle of imports, and a test that finds one in any package)
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.recipes import checked, recipe_for
 from gate_runner.tasks.scaling import Scale
