@@ -81,7 +81,7 @@ def test_all_items_give_the_score_itself():
     assert found.value == pytest.approx(values[3].mean())
 
 
-def run_folder(path, spec, correct, digest="d", benchmark="micro/toy"):
+def run_folder(path, spec, correct, digest="d", benchmark="micro/toy", test=None, items=None):
     (path / "results").mkdir(parents=True)
     (path / "samples").mkdir()
     (path / "manifest.json").write_text(json.dumps({"identity": {"encoder": {"spec": spec}}}))
@@ -89,7 +89,8 @@ def run_folder(path, spec, correct, digest="d", benchmark="micro/toy"):
         "name": benchmark,
         "status": "ok",
         "scores": [{"value": 100 * correct.mean()}],
-        "data": {"sha256": digest},
+        "data": {"sha256": digest, "test": len(correct) if test is None else test},
+        "settings": {"limit": None} | ({"items": items} if items else {}),
     }
     (path / "results" / "micro-toy.seed0.json").write_text(json.dumps(result))
     np.savez(path / "samples" / "micro-toy.seed0.npz", outcomes=correct)
@@ -109,6 +110,12 @@ def test_run_folders_to_a_file_of_items(tmp_path, capsys):
     again = read_items(file).benchmarks["micro/toy"]
     assert again.items[0].startswith("test/")
     assert again == choose_items({"micro/toy": found}, share=0.2).benchmarks["micro/toy"]
+    episodes = [run_folder(tmp_path / f"e{i}", "few-shot", row, test=30) for i, row in enumerate(values)]
+    with pytest.raises(EeveeError, match="no benchmark in common"):
+        read_outcomes(episodes)
+    chosen = run_folder(tmp_path / "chosen", "enc", values[0], items="3f")
+    with pytest.raises(EeveeError, match="outcomes of chosen items alone"):
+        read_outcomes([*folders, chosen])
     other = run_folder(tmp_path / "other", "encX", values[0], digest="other")
     with pytest.raises(EeveeError, match="run on other data"):
         read_outcomes([*folders, other])

@@ -24,6 +24,11 @@ class Options(TypedDict, total=False):
         str | PathLike[str] | None, typer.Option(help="Folder with data sets' original files."), Path | None
     ]
     limit: Annotated[int | None, typer.Option(help="At most so many samples in each split.")]
+    items: Annotated[
+        str | PathLike[str] | None,
+        typer.Option(metavar="FILE", help="Of 'eevee items': score the chosen test samples alone, estimate the whole."),
+        Path | None,
+    ]
     batch_size: Annotated[int, typer.Option(help="Images per call of the encoder.")]
     micro_batches: Annotated[int, typer.Option(help="Parts into which a training batch is cut, for little memory.")]
     device: Annotated[str, typer.Option(help="A torch device; 'auto' takes the first GPU where there is one.")]

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from gate_runner.errors import UsageError, unknown
+from gate_runner.items import items_in
 
 if TYPE_CHECKING:
+    from gate_runner.items import ChosenItems
     from gate_runner.options import Isolation, Options, Tune
 
 TUNES = ("frozen", "bias", "norm", "last-block", "lora", "full")
@@ -151,12 +154,15 @@ class Settings:
 
     A new option is a field here and an entry of `gate_runner.options.Options`, which makes it a keyword of Python's
     functions and an option of the command line. A field's metadata may have ``identity``: results with other values do
-    not belong into one run folder, and are not compared; and ``read``: from what was said to the value.
+    not belong into one run folder, and are not compared; ``mode``: they are compared all the same; ``told``: what of
+    the value is kept, where there is one; and ``read``: from what was said to the value.
 
     Args:
         source: ``"local"``, ``"built-in"``, ``"micro"``, or None for each benchmark's first possible one.
         data_root: folder of data sets' original files, or None.
         limit: at most so many samples in each split, or None.
+        items: a file of `eevee items --json`: of benchmarks that it names, the chosen test samples alone are scored,
+            and their whole scores estimated with intervals; all others are scored whole. None for all.
         batch_size: images per call of the encoder.
         micro_batches: into how many parts a training batch is cut, for little memory; the gradient stays the whole
             batch's.
@@ -199,6 +205,9 @@ class Settings:
     source: str | None = None
     data_root: Path | None = field(default=None, metadata={"read": _path_in})
     limit: int | None = field(default=None, metadata={"identity": True})
+    items: ChosenItems | None = field(
+        default=None, metadata={"read": items_in, "identity": True, "told": attrgetter("digest")}
+    )
     batch_size: int = 128
     micro_batches: int = 1
     device: str = field(default="auto", metadata={"read": checked_device})
@@ -296,9 +305,9 @@ class Settings:
         """
         start, found = Settings(), {}
         for one in fields(self):
-            value = getattr(self, one.name)
-            if one.metadata.get("identity") and (not one.metadata.get("mode") or value != getattr(start, one.name)):
-                found[one.name] = list(value) if isinstance(value, tuple) else value
+            value, mode, told = getattr(self, one.name), one.metadata.get("mode"), one.metadata.get("told")
+            if one.metadata.get("identity") and (not (mode or told) or value != getattr(start, one.name)):
+                found[one.name] = told(value) if told else list(value) if isinstance(value, tuple) else value
         return found
 
     @classmethod

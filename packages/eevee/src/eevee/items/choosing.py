@@ -82,6 +82,30 @@ class ItemChoice(Recorded):
     seed: int
     benchmarks: dict[str, BenchmarkItems]
 
+    @classmethod
+    def from_mapping(cls, raw: Any, where: str = "items") -> ItemChoice:
+        """A choice from what its JSON holds.
+
+        Args:
+            raw: the JSON's content.
+            where: what errors call it.
+
+        Raises:
+            EeveeError: it is not what `eevee items` writes.
+        """
+        try:
+            if raw.get("result") != "ItemChoice":
+                raise EeveeError(f"{where}: not a result of `eevee items`")
+            benchmarks = {}
+            for key, one in raw["benchmarks"].items():
+                parts: dict[str, Any] = {n: tuple(part) if isinstance(part, list) else part for n, part in one.items()}
+                benchmarks[key] = BenchmarkItems(**parts)
+            return cls(float(raw["level"]), int(raw["seed"]), benchmarks)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            if isinstance(error, EeveeError):
+                raise
+            raise EeveeError(f"{where}: not a result of `eevee items` ({type(error).__name__}: {error})") from None
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -242,20 +266,12 @@ def read_items(path: str | Path) -> ItemChoice:
     """
     where = Path(path)
     try:
-        raw: Any = json.loads(where.read_text(encoding="utf-8"))
-        if raw.get("result") != "ItemChoice":
-            raise EeveeError(f"{where}: not a result of `eevee items`")
-        benchmarks = {}
-        for key, one in raw["benchmarks"].items():
-            parts: dict[str, Any] = {n: tuple(part) if isinstance(part, list) else part for n, part in one.items()}
-            benchmarks[key] = BenchmarkItems(**parts)
-        return ItemChoice(float(raw["level"]), int(raw["seed"]), benchmarks)
+        raw = json.loads(where.read_text(encoding="utf-8"))
     except OSError as error:
         raise EeveeError(f"{where}: cannot be read ({error.strerror})") from None
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        if isinstance(error, EeveeError):
-            raise
+    except (ValueError, RecursionError) as error:
         raise EeveeError(f"{where}: not a result of `eevee items` ({type(error).__name__}: {error})") from None
+    return ItemChoice.from_mapping(raw, str(where))
 
 
 def _two_estimates(

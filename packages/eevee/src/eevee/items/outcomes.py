@@ -174,11 +174,17 @@ def _read_run(path: Path) -> tuple[str, dict[str, tuple[np.ndarray, str, float]]
             if result["status"] != "ok" or not samples.is_file():
                 continue
             with np.load(samples, allow_pickle=False) as held:
-                values = held["outcomes"].astype(np.float64)
+                values = held["outcomes"].astype(np.float64) if "outcomes" in held else np.zeros((0, 2))
+            if result["settings"].get("items"):
+                raise EeveeError(f"{file}: holds outcomes of chosen items alone; expected a whole run")
+            if len(values) != result["data"].get("test", len(values)):
+                continue  # outcomes of episodes or volumes, which are no test samples
             score = float(result["scores"][0]["value"])
             unit = _unit(values, score)
             if unit:
                 found.setdefault(result["name"], []).append((values, str(result["data"].get("sha256", "")), unit))
+    except EeveeError:
+        raise
     except (OSError, ValueError, KeyError, TypeError, IndexError, zipfile.BadZipFile) as error:
         raise EeveeError(f"{path}: not a whole run folder ({type(error).__name__}: {error})") from None
     averaged = {}

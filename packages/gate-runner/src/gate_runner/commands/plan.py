@@ -57,6 +57,7 @@ def show(found: Plan, output: Path) -> None:
         phase = max(part.phases, key=lambda name: part.phases[name])
         when = "done" if part.done else clock(part.seconds)
         where = "" if part.features == "memory" else f"; {part.feature_bytes / 1e9:.1f} GB of features: {part.features}"
+        where += f"; {part.note}" if part.note else ""
         typer.echo(f"{start}  {when:>9}  {part.peak_bytes / 1e9:.1f} GB  {phase} {clock(part.phases[phase])}{where}")
     typer.echo(
         f"about {clock(found.seconds)} in all with {found.workers} at a time, {clock(found.startup_seconds)} of it to "

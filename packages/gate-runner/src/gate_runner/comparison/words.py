@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gate_runner.comparison.contrast import Contrast
+from gate_runner.runs.estimated import ESTIMATED
 
 
 def sentences(contrasts: Sequence[Contrast], alpha: float) -> Iterator[str]:
@@ -26,6 +27,8 @@ def sentences(contrasts: Sequence[Contrast], alpha: float) -> Iterator[str]:
     seeds = len(contrasts[0].seeds)
     student = f", and Student's test over {seeds} seeds and the samples," if seeds > 1 else ""
     yield f"A difference holds where the paired permutation test{student} rejects at {alpha:.0%} over {family}."
+    if any(ESTIMATED in one.note for one in contrasts):
+        yield "Where scores are estimated from chosen items, values and tests are of those items, not of all samples."
     if any("synthetic stand-in" in one.note for one in contrasts):
         every = all("synthetic stand-in" in one.note for one in contrasts)
         yield (

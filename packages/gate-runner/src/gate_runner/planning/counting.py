@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from gate_runner.benchmarks import DataRequest
 from gate_runner.benchmarks.data import Data
+from gate_runner.runs.estimated import chosen_of
 from gate_runner.runs.part import Part
 
 
@@ -16,7 +17,8 @@ class Counted(NamedTuple):
 
     Args:
         data: at most so many samples in each split as were asked for.
-        samples: in the training, validation and test split of the run.
+        samples: in the training, validation and test split of the run; of the last, the chosen ones where `--items`
+            chose.
         seconds: to make or read all of them, where that is done before encoding.
     """
 
@@ -50,7 +52,8 @@ def count(part: Part, few: int, size: int) -> Counted:
     Returns:
         The samples, the numbers and the time.
     """
-    asked = part.settings.limit
+    asked, chosen = part.settings.limit, chosen_of(part)
+    tested = None if chosen is None else len(chosen.items)
     limit = few if asked is None else min(few, asked)
     noting = _Noting(part.settings.data_root, limit, size)
     start = time.perf_counter()
@@ -61,11 +64,11 @@ def count(part: Part, few: int, size: int) -> Counted:
     if noting.noted:
         made = [run.cap(number) for number in noting.noted]
         samples = (made[0], made[1], made[2]) if len(made) == 3 else (0, 0, made[-1])
-        return Counted(data, samples, seconds * sum(samples) / max(1, sum(here)))
+        return Counted(data, (*samples[:2], tested or samples[2]), seconds * sum(samples) / max(1, sum(here)))
     start = time.perf_counter()
     whole = part.benchmark.load(part.source, run)
     samples = (len(whole.train), len(whole.validation), len(whole.test))
-    return Counted(whole.limited(limit), samples, time.perf_counter() - start)
+    return Counted(whole.limited(limit), (*samples[:2], tested or samples[2]), time.perf_counter() - start)
 
 
 def shortened(part: Part, steps: int) -> Part:

@@ -12,6 +12,7 @@ from gate_runner.encoders.device import device_for
 from gate_runner.errors import UsageError
 from gate_runner.executors.slot import Slot
 from gate_runner.planning.budget import Choice, best_subset
+from gate_runner.runs.estimated import chosen_of, said_of
 from gate_runner.runs.folder import RunFolder, write
 from gate_runner.runs.part import Part
 from gate_runner.runs.request import RunRequest, parts_of
@@ -34,6 +35,7 @@ class PartPlan:
         features: where they will be: ``"memory"``, ``"disk"``, or ``"encoded again"`` where the cap leaves no room.
         feature_bytes: that all of them take together.
         reason: why it would fail, or empty.
+        note: how many test samples are scored, where ``--items`` chose; empty otherwise.
         done: its result is there already.
         command: runs this part alone, in the same folder; empty where the encoder is no spec string.
     """
@@ -47,6 +49,7 @@ class PartPlan:
     features: str = "memory"
     feature_bytes: int = 0
     reason: str = ""
+    note: str = ""
     done: bool = False
     command: tuple[str, ...] = ()
 
@@ -161,7 +164,16 @@ def _probed(parts: Sequence[Part], encoder: Any) -> list[tuple[Part, dict[str, A
 
 def _planned(part: Part, request: RunRequest, measured: dict[str, Any]) -> PartPlan:
     done = RunFolder(request.output).finished(part.name, part.seed, recompute=request.settings.recompute) is not None
-    return PartPlan(part.benchmark.id, part.name, part.seed, **measured, done=done, command=command_for(part, request))
+    items, chosen = part.settings.items, chosen_of(part)
+    return PartPlan(
+        part.benchmark.id,
+        part.name,
+        part.seed,
+        **measured,
+        note=said_of(chosen, items.level) if items is not None and chosen is not None else "",
+        done=done,
+        command=command_for(part, request),
+    )
 
 
 def command_for(part: Part, request: RunRequest) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +53,8 @@ def hardest(contents: Contents, row: Row, count: int, data_root: Path | None = N
     Returns:
         The pictures, and why there are none (empty where there are).
     """
+    import torch
+
     from gate_runner.benchmarks import DataRequest, find_benchmark
 
     runs = [run for run in contents.runs if row.name in {one.name for one in run.results if one.status == "ok"}]
@@ -70,6 +72,9 @@ def hardest(contents: Contents, row: Row, count: int, data_root: Path | None = N
         return [], f"its data cannot be made again: {said}"
     if data.digest() != digest:
         return [], "the data made now are not those of the run (their digests differ)"
+    chosen = results[0][1].data.get("test_items")
+    if chosen is not None:
+        data = replace(data, test=data.test.take(torch.tensor(chosen)))
     task = known_task_type(row.task)
     measure = task.statistic(row.metric) or value_of(row.metric)
     each = [_goodness(measure, run.outcomes(result), row.direction) for run, result in results]

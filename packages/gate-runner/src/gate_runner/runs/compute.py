@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from gate_runner.energy import EnergyMeter
 from gate_runner.errors import DataError, StorageError, UsageError
+from gate_runner.runs.estimated import chosen_of, in_full, narrowed
 from gate_runner.runs.memory import PeakMemory, is_out_of_memory, release
 from gate_runner.runs.part import Part, halved, with_kept_sizes
 from gate_runner.runs.results import Result
@@ -101,7 +102,10 @@ def _compute(
     memory = PeakMemory()
     progress("data", 0, 1)
     with phases.timed("data"):
-        data = part.load(encoder.image_size)
+        whole = part.load(encoder.image_size)
+        digest = whole.digest()
+        chosen = chosen_of(part)
+        data = whole if chosen is None else narrowed(whole, digest, chosen)
     progress("encode train", 0, 1)  # who watches must know it, should the first batch be too large
     checkpoint = part.folder.unfinished_file(part.name, part.seed)
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
@@ -120,20 +124,21 @@ def _compute(
         features=features,
     )
     with nullcontext({}) if part.settings.tune == "frozen" else untouched(encoder) as before:
-        outcome = run_task(job)
+        outcome, said, told = in_full(part, run_task(job), whole)
         if part.settings.save_encoders:
-            _keep_encoder(part, encoder, before, outcome, data.digest())
+            _keep_encoder(part, encoder, before, outcome, digest)
     result = replace(
         part.blank(description),
         status="ok",
-        note=data.note,
+        note="; ".join(filter(None, [data.note, said])),
         scores=outcome.scores,
         data={
             "train": len(data.train),
             "validation": len(data.validation),
             "test": len(data.test),
             "classes": len(data.classes),
-            "sha256": data.digest(),
+            "sha256": digest,
+            **told,
         },
         training={**outcome.training, **_sizes(part)},
         seconds={**phases.seconds, "total": time.perf_counter() - start},

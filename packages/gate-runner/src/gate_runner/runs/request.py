@@ -13,6 +13,7 @@ from gate_runner.benchmarks import Benchmark, resolve
 from gate_runner.benchmarks.registry import PARTIAL
 from gate_runner.encoders.spec import parse_spec
 from gate_runner.errors import DataError, UsageError
+from gate_runner.runs.estimated import chosen_of
 from gate_runner.runs.naming import folder_name
 from gate_runner.runs.part import Part
 from gate_runner.settings import Settings
@@ -103,7 +104,9 @@ def make_request(
         if kept.task not in ("image-classification", "zero-shot"):
             raise UsageError(f"--keep-zero-shot {kept.id}: {kept.task} has no class prompts; name image classification")
     spec = given if isinstance(given, str) else given.spec
-    folder = Path("runs") / folder_name(spec, how.limit) if output is None else Path(output)
+    folder = (
+        Path("runs") / folder_name(spec, how.limit, how.items and how.items.digest) if output is None else Path(output)
+    )
     return RunRequest(list(benchmarks.values()), given, folder, how)
 
 
@@ -151,4 +154,13 @@ def parts_of(request: RunRequest) -> list[Part]:
             benchmark.check_files(root)
         own = benchmark.trained_for(source)
         parts += [Part(own, source, seed, request.spec, request.output, settings) for seed in settings.seeds]
+    _check_items(parts, settings)
     return parts
+
+
+def _check_items(parts: Sequence[Part], settings: Settings) -> None:
+    if settings.items is not None and all(chosen_of(part) is None for part in parts):
+        raise UsageError(
+            f"--items: {settings.items} chose samples of {', '.join(settings.items.names)}; none of these is asked for "
+            f"({', '.join(dict.fromkeys(part.name for part in parts))})"
+        )

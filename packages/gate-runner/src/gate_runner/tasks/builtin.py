@@ -11,12 +11,14 @@ TASK_TYPES = (
         "gate_runner.tasks.classification:run",
         short="classification",
         by_class=True,
+        single_samples=True,
     ),
     TaskType(
         "multi-head",
         "a linear head for each question, mean of cross-entropies",
         "gate_runner.tasks.multi_head:run",
         draw="gate_runner.tasks.drawing_more:heads",
+        single_samples=True,
     ),
     TaskType(
         "multi-label",
@@ -60,6 +62,7 @@ TASK_TYPES = (
         "transformer on image and text tokens, cross-entropy over answers",
         "gate_runner.tasks.relational:run",
         by_class=True,
+        single_samples=True,
     ),
     TaskType(
         "depth",
@@ -74,6 +77,7 @@ TASK_TYPES = (
         short="relational, typed",
         by_class=True,
         probe_samples=120,
+        single_samples=True,
     ),
     TaskType(
         "image-text",
@@ -87,6 +91,7 @@ TASK_TYPES = (
         "gate_runner.tasks.matching:run_choice",
         short="captions",
         draw="gate_runner.tasks.drawing_more:captions",
+        single_samples=True,
     ),
     TaskType(
         "video-classification",
@@ -94,6 +99,7 @@ TASK_TYPES = (
         "gate_runner.tasks.video_classification:run",
         short="video class.",
         by_class=True,
+        single_samples=True,
     ),
     TaskType("video-regression", "transformer over frames, L1", "gate_runner.tasks.video:run", short="video regr."),
     TaskType(
@@ -104,6 +110,7 @@ TASK_TYPES = (
         draw="gate_runner.tasks.drawing:pair",
         by_class=True,
         trains=False,
+        single_samples=True,
     ),
     TaskType(
         "suite",
@@ -121,6 +128,7 @@ TASK_TYPES = (
         "gate_runner.tasks.zero_shot:run",
         by_class=True,
         trains=False,
+        single_samples=True,
     ),
     TaskType(
         "entity-linking",

@@ -68,6 +68,8 @@ class TaskType:
         probe_samples: samples of each split that ``gate-runner plan`` looks at, at least.
         grows: whether training and test take longer with more samples; episodes, say, are as many in any run.
         trains: whether ``training["steps"]`` says how many steps a head is trained for.
+        single_samples: whether the headline is the mean of one number from 0 to 1 for each test sample, the same
+            whichever others are scored: with it ``--items`` can score some of them alone.
         details: from a result's ``training`` and the encoder's spec to a table that reports show of it; empty for none.
         caution: from a result's ``training`` to what a prediction of GATE's table must say of it; empty for nothing.
 
@@ -89,6 +91,7 @@ class TaskType:
     probe_samples: int = 64
     grows: bool = True
     trains: bool = True
+    single_samples: bool = False
     caution: Caution | str = ""
     details: Detailed | str = ""
 

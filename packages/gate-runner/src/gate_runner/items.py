@@ -1,0 +1,100 @@
+"""The test samples that `eevee items` chose, as a run's settings carry them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gate_runner.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from eevee.items.choosing import BenchmarkItems, ItemChoice
+
+
+@dataclass(frozen=True)
+class ChosenItems:
+    """A file of `eevee items` with all that it says, so that it can travel to another machine.
+
+    Args:
+        path: of the file.
+        digest: of its content, 16 hexadecimal digits: runs that share it scored the same samples.
+        content: the file's JSON.
+    """
+
+    path: str
+    digest: str
+    content: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        """The path, as the command line takes it."""
+        return self.path
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The benchmarks that it chose samples of, by their names in reports."""
+        return tuple(self.content["benchmarks"])
+
+    def of(self, name: str) -> BenchmarkItems | None:
+        """What was chosen of a benchmark; None where nothing was."""
+        return self._read().benchmarks.get(name)
+
+    @property
+    def level(self) -> float:
+        """Share of new encoders that the intervals are meant to hold for."""
+        return self._read().level
+
+    def _read(self) -> ItemChoice:
+        from eevee import ItemChoice
+
+        return ItemChoice.from_mapping(self.content, self.path)
+
+
+def items_in(said: str | PathLike[str] | Mapping[str, Any] | ChosenItems | None) -> ChosenItems | None:
+    """Chosen items from their file.
+
+    Args:
+        said: the path of a file that `eevee items --json` wrote; what `ChosenItems` became on its way as JSON; or None.
+
+    Returns:
+        The items, whose file is whole.
+
+    Raises:
+        DataError: there is no such file, or it is not one; the message names it.
+        UsageError: the items are not positions in a test split; the message shows one.
+    """
+    if said is None or isinstance(said, ChosenItems):
+        return said
+    if isinstance(said, Mapping):
+        return ChosenItems(**said)
+    from eevee import EeveeError, read_items
+
+    try:
+        choice = read_items(Path(said))
+    except EeveeError as error:
+        raise DataError(f"--items: {error}") from None
+    for name, one in choice.benchmarks.items():
+        wrong = next((key for key in one.items if place_of(key) is None), None)
+        if wrong is not None or not one.digest:
+            raise UsageError(
+                f"--items: {said}: {name} has {'item ' + repr(wrong) if wrong else 'no digest of its data'}; expected "
+                "test/0, test/1, ... of known data: choose them from run folders of gate-runner"
+            )
+    content = json.loads(Path(said).read_text(encoding="utf-8"))
+    digest = hashlib.sha256(json.dumps(content["benchmarks"], sort_keys=True).encode()).hexdigest()
+    return ChosenItems(str(said), digest[:16], content)
+
+
+def place_of(key: str) -> int | None:
+    """The position in the test split that an item's id says, or None.
+
+    Example:
+        >>> place_of("test/12"), place_of("12")
+        (12, None)
+    """
+    split, slash, number = key.partition("/")
+    return int(number) if split == "test" and slash and number.isdecimal() else None

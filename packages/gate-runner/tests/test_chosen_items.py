@@ -1,0 +1,120 @@
+"""`--items`: chosen test samples are scored alone, and stand for all with an interval."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import eevee
+import gate_runner
+from gate_runner.errors import DataError, UsageError
+from gate_runner.items import items_in
+from gate_runner.runs.request import make_request
+from gate_runner.settings import Settings
+
+LIMIT = 60
+
+
+class Projection(nn.Module):
+    """A cheap encoder: a random projection of a coarse grid of pixels."""
+
+    image_size = 16
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(12, 1 + seed, generator=torch.Generator().manual_seed(seed)))
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return nn.functional.adaptive_avg_pool2d(images, 2).flatten(1) @ self.weight
+
+
+def scored(output: Path, seed: int, names: str | list[str] = "faces", **options: object) -> gate_runner.Run:
+    how = {"limit": LIMIT, "device": "cpu", **options}
+    return gate_runner.run(names, encoder=Projection(seed), name=f"p{seed}", output=output, show=False, **how)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def learnt(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]:
+    """Whole runs of six encoders, and the samples that were chosen from them."""
+    folder = tmp_path_factory.mktemp("items")
+    runs = [scored(folder / f"r{seed}", seed).folder for seed in range(6)]
+    chosen = folder / "chosen.json"
+    eevee.choose_items(eevee.read_outcomes(runs), share=0.25).to_json(chosen)
+    return chosen, runs
+
+
+@pytest.fixture(scope="module")
+def few(learnt: tuple[Path, list[Path]], tmp_path_factory: pytest.TempPathFactory) -> gate_runner.Run:
+    return scored(tmp_path_factory.mktemp("few"), 5, ["faces", "digits"], items=learnt[0])
+
+
+def test_chosen_samples_are_scored_and_stand_for_all(learnt: tuple[Path, list[Path]], few: gate_runner.Run) -> None:
+    chosen, runs = learnt
+    items = eevee.read_items(chosen).benchmarks["faces"]
+    one, other = few
+    assert (one.status, one.data["test"], one.data["test_whole"]) == ("ok", 15, LIMIT)
+    assert [f"test/{place}" for place in one.data["test_items"]] == list(items.items)
+    kept, every = (np.load(path / "samples" / "faces.seed0.npz")["outcomes"] for path in (few.folder, runs[5]))
+    np.testing.assert_array_equal(kept, every[one.data["test_items"]])  # the very same answers
+    found = eevee.estimate(items, dict(zip(items.items, kept, strict=True)))
+    (score,) = one.scores
+    assert (score.value, score.low, score.high) == (found.value, found.low, found.high)
+    assert score.low < score.value < score.high
+    assert one.note.endswith("estimated from 15 chosen of 60 test samples, with a 90 % interval")
+    assert other.note == "all test samples scored: none of this benchmark are chosen"
+    assert (other.data["test"], "test_whole" in other.data) == (LIMIT, False)
+
+
+def test_everything_that_reads_the_run_tells_it(
+    learnt: tuple[Path, list[Path]], few: gate_runner.Run, tmp_path: Path
+) -> None:
+    chosen, runs = learnt
+    items = items_in(chosen)
+    assert items is not None
+    assert json.loads((few.folder / "manifest.json").read_text())["identity"]["items"] == items.digest
+    assert all(result.settings["items"] == items.digest for result in few)
+    with pytest.raises(UsageError, match="holds a run with items None"):
+        scored(runs[5], 5, items=chosen)
+    with pytest.raises(UsageError, match=r"faces cannot be compared: items is None in .* and "):
+        gate_runner.compare(runs[0], few)
+    other = scored(tmp_path / "other", 1, items=chosen)
+    compared = gate_runner.compare(other, few, permutations=99)
+    assert "estimated from 15 chosen" in compared.contrasts[0].note
+    assert any("of those items, not of all samples" in line for line in compared.sentences)
+    page = gate_runner.report(other, few, pictures=2)
+    assert "estimated from 15 chosen of 60 test samples, with a 90 % interval" in page
+    assert page.count("data:image/jpeg") == 4  # the hardest of those that were scored
+    planned = gate_runner.plan("faces", encoder=Projection(2), output=tmp_path / "p", limit=LIMIT, items=chosen)
+    assert planned.parts[0].note.startswith("estimated from 15 chosen")
+    with pytest.raises(eevee.EeveeError, match="outcomes of chosen items alone"):
+        eevee.read_outcomes([few.folder])
+
+
+def test_what_does_not_fit_is_refused(learnt: tuple[Path, list[Path]], tmp_path: Path) -> None:
+    chosen, _ = learnt
+    with pytest.raises(DataError, match=r"--items: .*none.json: cannot be read"):
+        Settings(items=tmp_path / "none.json")  # type: ignore[arg-type]  # a path is read
+    (tmp_path / "x.json").write_text("{}")
+    with pytest.raises(DataError, match="not a result of `eevee items`"):
+        Settings(items=tmp_path / "x.json")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"chose samples of faces; none of these is asked for \(digits\)"):
+        scored(tmp_path / "r", 0, "digits", items=chosen)
+    (result,) = scored(tmp_path / "r", 0, items=chosen, limit=50)
+    assert "chosen of 60 test samples of other data" in result.reason
+    raw = json.loads(chosen.read_text())
+    raw["benchmarks"]["faces"]["items"][0] = "img0"
+    (tmp_path / "y.json").write_text(json.dumps(raw))
+    with pytest.raises(UsageError, match="faces has item 'img0'; expected test/0"):
+        Settings(items=tmp_path / "y.json")  # type: ignore[arg-type]
+
+
+def test_the_default_folder_names_the_items(learnt: tuple[Path, list[Path]]) -> None:
+    settings = Settings(limit=LIMIT, items=learnt[0])  # type: ignore[arg-type]
+    assert settings.items is not None
+    name = make_request("faces", settings=settings).output.name
+    assert name == f"micro-clip-limit60-items-{settings.items.digest[:8]}"
