@@ -37,6 +37,12 @@ class Run:
     Args:
         folder: the run folder; `compare`, `report` and `predict` take the run or this.
         results: one per benchmark and seed, in order.
+
+    Example:
+        >>> import tempfile
+        >>> done = run("digits", encoder="micro-clip/random", output=tempfile.mkdtemp(), limit=40, show=False)
+        >>> len(done), done.failed
+        (1, ())
     """
 
     folder: Path
@@ -156,6 +162,12 @@ def plan(
 
     Raises:
         UsageError: as in `run`, or a budget that nothing fits.
+
+    Example:
+        >>> import tempfile
+        >>> found = plan("digits", encoder="micro-clip/random", output=tempfile.mkdtemp(), limit=40, isolate="none")
+        >>> [part.name for part in found.parts]
+        ['digits']
     """
     from gate_runner.planning import plan as make
 
@@ -198,6 +210,17 @@ def adapt(
 
     Raises:
         UsageError: images, a number or an encoder that cannot be used; the message shows it.
+
+    Example:
+        >>> import tempfile
+        >>> from PIL import Image
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> for number, colour in enumerate(["red", "blue"] * 5):
+        ...     (folder / colour).mkdir(exist_ok=True)
+        ...     Image.new("RGB", (32, 32), colour).save(folder / colour / f"{number}.png")
+        >>> from gate_runner.adaptation import ZeroShot
+        >>> adapt(folder, ZeroShot("a {} square")).classes
+        ('blue', 'red')
     """
     from gate_runner.adaptation import Probe, find_images, save_head
     from gate_runner.adaptation.work import Work
@@ -244,6 +267,15 @@ def compare(
 
     Raises:
         UsageError: runs that cannot be compared; the message says what differs.
+
+    Example:
+        >>> import tempfile
+        >>> runs = [
+        ...     run("digits", encoder=f"micro-clip{weights}", output=tempfile.mkdtemp(), limit=40, show=False)
+        ...     for weights in ("", "/random")
+        ... ]
+        >>> compare(*runs, permutations=99).contrasts[0].name
+        'digits'
     """
     from gate_runner.comparison import compare_runs
 
@@ -280,6 +312,12 @@ def report(
 
     Raises:
         UsageError: no runs, a folder that holds none, or a form that does not exist.
+
+    Example:
+        >>> import tempfile
+        >>> done = run("digits", encoder="micro-clip/random", output=tempfile.mkdtemp(), limit=40, show=False)
+        >>> report(done, form="csv").splitlines()[0].split(",")[0]
+        'run'
     """
     from gate_runner.reports import as_csv, as_latex, as_markdown, build_page, gather
 

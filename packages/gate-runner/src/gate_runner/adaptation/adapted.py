@@ -27,6 +27,11 @@ class Adapted:
         skipped: files that could not be read, left out on request.
         shared: test images whose pixels are among the training images', with the file that they equal.
         kept: what `gate_runner.adaptation.save_head` writes, or None where the method leaves nothing.
+
+    Example:
+        >>> found = Adapted("zero-shot", "accuracy", 0.8, 0.7, 0.9, train=0, test=60, classes=("cat", "dog"))
+        >>> found.to_mapping()["value"]
+        0.8
     """
 
     method: str

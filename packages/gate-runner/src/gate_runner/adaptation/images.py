@@ -49,6 +49,16 @@ class OwnImages:
         test: scored once.
         names: of the classes, sorted.
         skipped: files that could not be read and were left out on request.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> for name in ("cat/1.png", "cat/2.png", "dog/1.png", "dog/2.png"):
+        ...     (folder / name).parent.mkdir(exist_ok=True)
+        ...     (folder / name).touch()
+        >>> images = find_images(folder)
+        >>> images.names, len(images.train), len(images.test)
+        (('cat', 'dog'), 2, 2)
     """
 
     train: Samples
@@ -92,6 +102,15 @@ def find_images(source: Path, *, test_share: float = 0.2, seed: int = 0) -> OwnI
     Raises:
         DataError: nothing found, a class that is empty or cannot be read, classes that differ in case alone, splits
             that are not whole, or a bad row: the message names the folder, or file, line and field.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> for name in ("train/cat/1.png", "train/dog/1.png", "test/cat/2.png", "test/dog/2.png"):
+        ...     (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        ...     (folder / name).touch()
+        >>> find_images(folder).names
+        ('cat', 'dog')
     """
     if not 0 < test_share < 1:
         raise DataError(f"test_share must lie between 0 and 1, got {test_share}")

@@ -24,6 +24,10 @@ class Probe:
 
     Raises:
         UsageError: features of another name.
+
+    Example:
+        >>> Probe(method="logistic", shots=5).features
+        'projected'
     """
 
     method: str = "anchored"

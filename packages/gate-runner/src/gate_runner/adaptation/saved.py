@@ -34,6 +34,11 @@ class Head:
         encoder: on its device.
         module: features to scores.
         card: what was kept about them.
+
+    Example:
+        >>> head = load_head("head/")  # doctest: +SKIP
+        >>> for one in head.predict(["new/1.jpg", "new/2.jpg"], top=2):  # doctest: +SKIP
+        ...     print(one.file, one.classes, one.probabilities)
     """
 
     encoder: Encoder
@@ -93,6 +98,12 @@ def save_head(found: Adapted, encoder: Encoder, folder: Path) -> Path:
     Raises:
         UsageError: there is nothing to keep, or the folder holds something else.
         StorageError: it cannot be written.
+
+    Example:
+        >>> import gate_runner
+        >>> found = gate_runner.adapt("photos/", save="head/")  # doctest: +SKIP
+        >>> sorted(path.name for path in Path("head").iterdir())  # doctest: +SKIP
+        ['card.json', 'head.safetensors']
     """
     from safetensors.torch import save_file
 
@@ -129,6 +140,14 @@ def load_head(folder: Path | str, *, encoder: Encoder | None = None, device: str
     Raises:
         DataError: no head, or a damaged one; the message names the file.
         EncoderError: an encoder with other weights; the message shows both fingerprints.
+
+    Example:
+        >>> load_head("head/").classes  # doctest: +SKIP
+        ('cat', 'dog')
+        >>> load_head("nowhere")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ...
+        gate_runner.errors.DataError: ...nowhere...
     """
     from gate_runner.encoders import load_encoder
     from gate_runner.encoders.device import device_for

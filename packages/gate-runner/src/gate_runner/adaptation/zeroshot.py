@@ -17,6 +17,10 @@ class ZeroShot:
 
     Args:
         template: prompt of a class; ``{}`` stands for its name.
+
+    Example:
+        >>> ZeroShot("a blurry photo of a {}.").template
+        'a blurry photo of a {}.'
     """
 
     template: str = TEMPLATE

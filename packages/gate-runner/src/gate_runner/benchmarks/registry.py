@@ -186,6 +186,10 @@ def all_benchmarks() -> dict[str, Benchmark]:
 
     Returns:
         A new dictionary, ours first.
+
+    Example:
+        >>> all_benchmarks()["digits"].task
+        'image-classification'
     """
     return with_plugins(ENTRY_POINTS, Benchmark, BENCHMARKS)
 

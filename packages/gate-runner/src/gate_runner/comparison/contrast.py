@@ -23,6 +23,12 @@ class Contrast:
         p_adjusted: ``test.p`` after Holm's correction over all contrasts of the comparison.
         verdict: ``"better"`` or ``"worse"`` for the second run, or ``"undecided"``.
         note: what a reader must know, e.g. "synthetic stand-in".
+
+    Example:
+        >>> from gate_runner.comparison import PairedTest
+        >>> test = PairedTest(0.7, 0.8, 0.1, 0.05, 0.15, 0.3, 0.1, 0.5, 0.001, 0.001, None, 500, (0.1,))
+        >>> Contrast("a", "b", "digits", "acc@1", "higher", (0,), test, 0.001, "better", "").gain
+        0.1
     """
 
     first: str
@@ -51,6 +57,10 @@ class Comparison:
         left_out: what could not be compared: run, benchmark and reason.
         alpha: family-wise error that verdicts allow.
         sentences: which differences hold, in words.
+
+    Example:
+        >>> Comparison(contrasts=(), left_out=(("b", "digits", "not run"),), alpha=0.05, sentences=()).left_out[0][1]
+        'digits'
     """
 
     contrasts: tuple[Contrast, ...]

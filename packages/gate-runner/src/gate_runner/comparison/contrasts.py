@@ -48,6 +48,12 @@ def compare_runs(
     Raises:
         UsageError: fewer than two runs, a benchmark that none has, nothing in common, or a benchmark that was run on
             other data, with another limit, other seeds or other episodes; the message says what differs.
+
+    Example:
+        >>> from gate_runner.runs.stored import read_runs
+        >>> found = compare_runs(read_runs([Path("runs/a"), Path("runs/b")]))  # doctest: +SKIP
+        >>> found.sentences[0]  # doctest: +SKIP
+        'b is better on 3 of 5 (…) than a.'
     """
     if len(runs) < 2:
         raise UsageError(f"{len(runs)} run given; expected at least two to compare")

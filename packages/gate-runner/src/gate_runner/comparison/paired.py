@@ -41,6 +41,10 @@ class PairedTest:
         p_seeds: two-sided, of Student's test with the variation of samples and of seeds; None for one seed.
         samples: number of paired samples (episodes for few-shot, volumes for cardiac segmentation).
         by_seed: the difference with each seed.
+
+    Example:
+        >>> PairedTest(0.7, 0.8, 0.1, 0.05, 0.15, 0.3, 0.1, 0.5, 0.001, 0.002, None, 500, (0.1,)).p
+        0.001
     """
 
     first: float

@@ -35,6 +35,11 @@ class Power:
         samples_needed: for the difference, with today's seeds' spread left out.
         seeds_needed: with today's samples; 0 where no number of seeds suffices, None where there is one seed.
         paired: False where one run was given, and the other is taken to be unrelated: an upper bound.
+
+    Example:
+        >>> one = Power("digits", "acc@1", 360, 1, 0.4, None, 0.76, 0.06, 12_559, None, True)
+        >>> one.samples_needed > one.samples
+        True
     """
 
     name: str
@@ -62,6 +67,10 @@ class PowerReport:
         benchmarks_needed: how many benchmarks it takes to see that the mean over benchmarks differs, from the
             differences on those that two runs share; None for one run or fewer than three.
         left_out: benchmarks without outcomes in both runs, with the reason.
+
+    Example:
+        >>> PowerReport(0.01, 0.05, 0.8, (), None, ("digits: not in both runs",)).left_out[0]
+        'digits: not in both runs'
     """
 
     difference: float
@@ -109,6 +118,11 @@ def power_of(
 
     Source:
         The sample size of a paired z test, e.g. Miller, Adding Error Bars to Evals, 2024, section 5.
+
+    Example:
+        >>> from gate_runner.runs.stored import read_run
+        >>> power_of(read_run(Path("runs/a")), difference=0.02).benchmarks[0].samples_needed  # doctest: +SKIP
+        2140
     """
     if not difference > 0 or not math.isfinite(difference):
         raise UsageError(f"the difference to see must be positive, not {difference}")

@@ -58,6 +58,13 @@ class Encoder:
         mean: channel means of the model's training data, on a 0 to 1 scale.
         std: channel standard deviations likewise.
         logit_scale: factor on cosines that the model was trained with, or None.
+
+    Example:
+        >>> means = Encoder("channel means", image_size=32, image=lambda images: images.mean(dim=(2, 3)))
+        >>> means.encode_image(torch.zeros(2, 3, 64, 64, dtype=torch.uint8)).shape
+        torch.Size([2, 3])
+        >>> means.provides()
+        []
     """
 
     spec: str

@@ -12,14 +12,24 @@ if TYPE_CHECKING:
 
 
 class Opening(NamedTuple):
-    """What an executor knows once the encoder was loaded: its description, and the circumstances for the manifest."""
+    """What an executor knows once the encoder was loaded: its description, and the circumstances for the manifest.
+
+    Example:
+        >>> Opening({"spec": "micro-clip"}, {"host": "here"}).description["spec"]
+        'micro-clip'
+    """
 
     description: Mapping[str, Any]
     circumstances: Mapping[str, Any]
 
 
 class Postponed(NamedTuple):
-    """A part that was not computed, because another process does."""
+    """A part that was not computed, because another process does.
+
+    Example:
+        >>> Postponed("digits", 0, "process 811 on lab-3").owner
+        'process 811 on lab-3'
+    """
 
     name: str
     seed: int
@@ -27,7 +37,13 @@ class Postponed(NamedTuple):
 
 
 class Executor(Protocol):
-    """Computes parts, somewhere. `gate_runner.executors.slot.Slot` does all of it for one part in a process apart."""
+    """Computes parts, somewhere. `gate_runner.executors.slot.Slot` does all of it for one part in a process apart.
+
+    Example:
+        >>> from gate_runner.executors.slot import Slot
+        >>> slot = Slot("micro-clip", "cpu")
+        >>> slot.close()
+    """
 
     def open(self) -> Opening:
         """Load the encoder, or see on some machine that it can be loaded.

@@ -56,6 +56,12 @@ def make_executor(request: RunRequest) -> Executor:
     Raises:
         UsageError: no executor has this name, or its options are wrong.
         ImportError: it needs an extra that is not installed; the message names it.
+
+    Example:
+        >>> from pathlib import Path
+        >>> request = RunRequest([], "micro-clip", Path("runs/x"))
+        >>> type(make_executor(request)).__name__
+        'HereExecutor'
     """
     if request.settings.isolate == "none":
         from gate_runner.executors.here import HereExecutor

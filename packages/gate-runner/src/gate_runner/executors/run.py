@@ -36,6 +36,15 @@ def run(request: RunRequest, display: Observer | None = None, observers: Sequenc
         UsageError: a source, data root, encoder or run folder that cannot be used. Raised before any training, and
             with nothing in the run folder touched.
         StorageError: the run folder cannot be written any more.
+
+    Example:
+        >>> import tempfile
+        >>> from gate_runner.runs.request import make_request
+        >>> from gate_runner.settings import Settings
+        >>> how = Settings(limit=40)
+        >>> request = make_request("digits", "micro-clip/random", output=tempfile.mkdtemp(), settings=how)
+        >>> [result.status for result in run(request, Observer())]
+        ['ok']
     """
     audience = Audience([display or PlainDisplay(), *observers])
     parts = parts_of(request)

@@ -27,6 +27,10 @@ class Exported:
     Args:
         files: paths, in order.
         left_out: what the form has no room for, a sentence each.
+
+    Example:
+        >>> Exported((Path("card.md"),), ("intervals of seeds: the form has no room for them",)).files[0].name
+        'card.md'
     """
 
     files: tuple[Path, ...]

@@ -15,6 +15,10 @@ class ModelName(NamedTuple):
     Args:
         developer: who made the model, or the library that holds it.
         name: of the model.
+
+    Example:
+        >>> ModelName("openai", "clip-vit-base-patch32").id
+        'openai/clip-vit-base-patch32'
     """
 
     developer: str

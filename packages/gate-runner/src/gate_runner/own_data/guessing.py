@@ -55,6 +55,16 @@ def guess(folder: Path) -> Guess:
 
     Raises:
         DataError: nothing is recognised, or what looks like splits is not whole; the message says what was there.
+
+    Example:
+        >>> import tempfile
+        >>> from PIL import Image
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> for name in ("cat/1.png", "cat/2.png", "dog/1.png", "dog/2.png"):
+        ...     (folder / name).parent.mkdir(exist_ok=True)
+        ...     Image.new("RGB", (32, 32)).save(folder / name)
+        >>> "image-classification" in str(guess(folder))
+        True
     """
     if not folder.is_dir():
         raise DataError(f"{folder} is not a folder")

@@ -43,6 +43,10 @@ def own_benchmark(path: Path) -> Benchmark:
 
     Raises:
         DataError: the file is wrong; the message names its line.
+
+    Example:
+        >>> own_benchmark(Path("mine.toml")).task  # doctest: +SKIP
+        'image-classification'
     """
     own = read_benchmark(path)
     about = own.benchmark

@@ -99,7 +99,13 @@ class Classes(_Part):
 
 
 class OwnBenchmark(_Part):
-    """The whole file."""
+    """The whole file.
+
+    Example:
+        >>> from gate_runner.own_data import read_spec  # doctest: +SKIP
+        >>> read_spec(Path("mine.toml")).benchmark.name  # doctest: +SKIP
+        'mine'
+    """
 
     benchmark: About
     data: Files

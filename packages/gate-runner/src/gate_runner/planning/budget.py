@@ -22,6 +22,10 @@ class Choice:
         error: of the rest of GATE's table, predicted from the chosen (standardised; lower is better); None where
             everything fits, and nothing had to be chosen.
         random_error: the mean of random subsets that fit.
+
+    Example:
+        >>> Choice(("digits", "cifar100"), left_out=("ade20k",)).left_out
+        ('ade20k',)
     """
 
     benchmarks: tuple[str, ...]

@@ -100,6 +100,11 @@ def plan(request: RunRequest, *, budget: float | None = None) -> Plan:
 
     Raises:
         UsageError: as in `run`, or a budget that nothing fits.
+
+    Example:
+        >>> from gate_runner.runs.request import make_request
+        >>> plan(make_request("small", "micro-clip"), budget=120).choice.benchmarks  # doctest: +SKIP
+        ('cifar100', 'mini')
     """
     from gate_runner.encoders import load_encoder
     from gate_runner.encoders.probe import probe as check

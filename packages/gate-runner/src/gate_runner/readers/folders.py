@@ -28,6 +28,14 @@ def place(expected: str, names: Sequence[str], inside: str | Sequence[str]) -> C
 
     Returns:
         Data root to folder; it raises DataError where none of them is there.
+
+    Example:
+        >>> import tempfile
+        >>> root = Path(tempfile.mkdtemp())
+        >>> (root / "cifar-100-python").mkdir()
+        >>> (root / "cifar-100-python" / "train").touch()
+        >>> place("CIFAR-100's folder", ["cifar-100-python"], "train")(root).name
+        'cifar-100-python'
     """
     needed = (inside,) if isinstance(inside, str) else tuple(inside)
 
@@ -45,6 +53,13 @@ def first_of(folder: Path, names: Iterable[str]) -> Path:
 
     Raises:
         DataError: none is; the message names all of them.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> (folder / "val.txt").touch()
+        >>> first_of(folder, ["validation.txt", "val.txt"]).name
+        'val.txt'
     """
     tried = list(names)
     for name in tried:
@@ -58,6 +73,14 @@ def classes_in(folder: Path) -> list[str]:
 
     Raises:
         DataError: it is no folder, cannot be read, or holds none.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> for name in ("dog", "cat", ".hidden"):
+        ...     (folder / name).mkdir()
+        >>> classes_in(folder)
+        ['cat', 'dog']
     """
     try:
         found = sorted(
@@ -111,6 +134,14 @@ def files_in(where: Path, endings: Sequence[str] = PICTURES) -> list[str | Membe
 
     Raises:
         DataError: it is not there, cannot be read, or holds none.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> for name in ("b.png", "a.png", "notes.txt"):
+        ...     (folder / name).touch()
+        >>> [Path(str(file)).name for file in files_in(folder)]
+        ['a.png', 'b.png']
     """
     found: list[str | Member]
     if where.is_file() and archives.is_archive(where):
@@ -131,6 +162,13 @@ def by_stem(folders: Iterable[Path], endings: Sequence[str] = PICTURES) -> dict[
 
     Raises:
         DataError: one of them cannot be read.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> (folder / "a.png").touch()
+        >>> sorted(by_stem([folder, folder / "not there"]))
+        ['a']
     """
     found: dict[str, str | Member] = {}
     for folder in folders:
@@ -192,6 +230,13 @@ class Files:
 
     Args:
         root: a folder, or a zip or tar archive.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> (folder / "a.png").touch()
+        >>> "a.png" in Files(folder), "b.png" in Files(folder)
+        (True, False)
     """
 
     def __init__(self, root: Path) -> None:

@@ -16,7 +16,12 @@ T = TypeVar("T")
 
 
 def shuffled(items: Sequence[T]) -> list[T]:
-    """The same items in an order that depends on their number alone."""
+    """The same items in an order that depends on their number alone.
+
+    Example:
+        >>> shuffled("abcdef") == shuffled("abcdef"), sorted(shuffled("abcdef")) == list("abcdef")
+        (True, True)
+    """
     return [items[int(index)] for index in np.random.default_rng(SEED).permutation(len(items))]
 
 

@@ -17,7 +17,17 @@ csv.field_size_limit(2**24)
 
 
 class Row(NamedTuple):
-    """One row of a table; a field that is missing or wrong is an error that names file, line and field."""
+    """One row of a table; a field that is missing or wrong is an error that names file, line and field.
+
+    Example:
+        >>> row = Row(Path("labels.csv"), 7, {"age": "31"})
+        >>> row.integer("age")
+        31
+        >>> row.text("name")
+        Traceback (most recent call last):
+        ...
+        gate_runner.errors.DataError: labels.csv, line 7: ...
+    """
 
     file: Path
     line: int
@@ -113,6 +123,13 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
 
     Raises:
         DataError: a missing file, or text that is not UTF-8.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "list.txt"
+        >>> _ = path.write_text(" 1.jpg ")
+        >>> list(lines(path))
+        [(1, '1.jpg')]
     """
     try:
         with path.open(encoding="utf-8-sig") as file:
@@ -137,6 +154,13 @@ def pairs(path: Path, separator: str | None = None) -> Iterator[tuple[int, str, 
 
     Raises:
         DataError: a line with one field; the message shows it.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "list.txt"
+        >>> _ = path.write_text("3 my photos/1.jpg")
+        >>> list(pairs(path))
+        [(1, '3', 'my photos/1.jpg')]
     """
     for number, line in lines(path):
         parts = line.split(separator, 1)
@@ -153,6 +177,13 @@ def last_pairs(path: Path) -> Iterator[tuple[int, str, int]]:
 
     Raises:
         DataError: a line without its number; the message shows it.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "list.txt"
+        >>> _ = path.write_text("my photos/1.jpg 3")
+        >>> list(last_pairs(path))
+        [(1, 'my photos/1.jpg', 3)]
     """
     for number, line in lines(path):
         name, _, value = line.rpartition(" ")
@@ -166,6 +197,13 @@ def read_json(path: Path) -> Any:
 
     Raises:
         DataError: a missing or very large file, no JSON, or nested too deeply; the message names it.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "a.json"
+        >>> _ = path.write_text("[1, 2]")
+        >>> read_json(path)
+        [1, 2]
     """
     try:
         if path.stat().st_size > MOST_JSON:
@@ -186,6 +224,13 @@ def records(path: Path, field: str) -> Iterator[Row]:
 
     Raises:
         DataError: no such list, an empty one, or what is no object; the message names its place.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "a.json"
+        >>> _ = path.write_text('{"images": [{"id": 5}]}')
+        >>> [row.integer("id") for row in records(path, "images")]
+        [5]
     """
     value = read_json(path)
     found = value.get(field) if isinstance(value, dict) else None

@@ -35,6 +35,10 @@ class Cell:
         joules: in total over devices and seeds; None where nothing was measured.
         curve: for each seed steps and validation values.
         direction: ``"higher"`` or ``"lower"`` is better.
+
+    Example:
+        >>> Cell(value=0.8, low=0.7, high=0.9, chance=0.1, share=0.78).near_best
+        False
     """
 
     value: float | None = None
@@ -67,6 +71,10 @@ class Row:
         samples: how many were tested.
         mixed: why the runs' values cannot be ranked (other data, other limits); empty where they can.
         cells: by label; a run that did not run the benchmark has none.
+
+    Example:
+        >>> Row("digits", "digits", "built-in", "image-classification", "acc@1", "higher", "", 360, "", {}).samples
+        360
     """
 
     name: str
@@ -90,6 +98,10 @@ class Contents:
         rows: by task type, then name.
         mean_ranks: for each label its mean rank over the benchmarks that all runs finished; empty for one run.
         shares: for each label and task type the mean of ``Cell.share``.
+
+    Example:
+        >>> Contents(runs=(), rows=(), mean_ranks={}, shares={}).labels
+        []
     """
 
     runs: tuple[StoredRun, ...]
@@ -131,6 +143,11 @@ def gather(runs: Sequence[StoredRun], *, tests: bool = True) -> Contents:
 
     Raises:
         DataError: per-sample outcomes that a test needs cannot be read.
+
+    Example:
+        >>> from gate_runner.runs.stored import read_runs
+        >>> gather(read_runs([Path("runs/a"), Path("runs/b")])).mean_ranks  # doctest: +SKIP
+        {'a': 1.2, 'b': 1.8}
     """
     results: dict[str, dict[str, tuple[Result, ...]]] = {}
     for run in runs:

@@ -34,6 +34,11 @@ def build_page(
 
     Raises:
         DataError: per-sample outcomes that a test needs cannot be read.
+
+    Example:
+        >>> from gate_runner.runs.stored import read_runs
+        >>> page = build_page(read_runs([Path("runs/a"), Path("runs/b")]))  # doctest: +SKIP
+        >>> _ = Path("report.html").write_text(page)  # doctest: +SKIP
     """
     contents = gather(runs, tests=tests)
     table = note(

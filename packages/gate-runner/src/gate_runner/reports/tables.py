@@ -23,6 +23,10 @@ def as_markdown(contents: Contents) -> str:
 
     Returns:
         Lines, with a remark on stand-ins where there are any.
+
+    Example:
+        >>> from gate_runner.runs.stored import read_runs
+        >>> print(as_markdown(gather(read_runs([Path("runs/a")]))))  # doctest: +SKIP
     """
 
     def escaped(text: str) -> str:
@@ -52,6 +56,10 @@ def as_csv(contents: Contents) -> str:
     Returns:
         CSV text whose first line names the columns. A text that a spreadsheet would take for a formula gets a quote
         in front.
+
+    Example:
+        >>> as_csv(Contents((), (), {}, {})).split(",")[0]
+        'run'
     """
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
@@ -78,6 +86,10 @@ def as_latex(contents: Contents) -> str:
 
     Returns:
         LaTeX source.
+
+    Example:
+        >>> from gate_runner.runs.stored import read_runs
+        >>> print(as_latex(gather(read_runs([Path("runs/a")]))))  # doctest: +SKIP
     """
 
     def escaped(text: str) -> str:

@@ -38,6 +38,11 @@ class RunRequest:
         encoder: a spec string, or an encoder that is there already (then ``isolate`` must be ``"none"``).
         output: the run folder.
         settings: how.
+
+    Example:
+        >>> request = RunRequest([], "micro-clip", Path("runs/x"))
+        >>> request.changed(limit=100).settings.limit, request.spec
+        (100, 'micro-clip')
     """
 
     benchmarks: Sequence[Benchmark]

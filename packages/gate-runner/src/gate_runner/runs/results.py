@@ -44,6 +44,11 @@ class Result:
             where the system does not tell, and not comparable between runs.
         seconds: time in each phase; not comparable between runs.
         energy: joules by device and phase, and for each device without a counter the reason; not comparable either.
+
+    Example:
+        >>> failed = Result("digits", "digits", "image-classification", "built-in", 0, "failed", "no space left")
+        >>> failed.headline is None, Result.from_mapping(json.loads(failed.to_json()), "it") == failed
+        (True, True)
     """
 
     benchmark: str

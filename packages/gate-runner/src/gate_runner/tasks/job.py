@@ -21,7 +21,15 @@ if TYPE_CHECKING:  # they import torch, which the process that only watches over
 
 
 class Progress(Protocol):
-    """Called as work goes on: the phase, and how much of it is done."""
+    """Called as work goes on: the phase, and how much of it is done.
+
+    Example:
+        >>> def shown(phase: str, done: int, total: int) -> None:
+        ...     print(f"{phase}: {done} of {total}")
+        >>> told: Progress = shown
+        >>> told("train", 2, 8)
+        train: 2 of 8
+    """
 
     def __call__(self, phase: str, done: int, total: int) -> None:
         """Note that ``done`` of ``total`` steps of ``phase`` are over."""
@@ -116,6 +124,12 @@ class Outcome:
         samples: per-sample outcomes of the headline metric, kept for paired comparisons; `Ragged` where a sample's are
             several rows, from which the task type's ``statistics`` compute the metric.
         training: steps, the step that validation chose, and its history.
+
+    Example:
+        >>> import numpy as np
+        >>> found = Outcome((Score("acc@1", "higher", 0.5, 0.1, 0.9, 0.1),), np.array([0.0, 1.0]), {"steps": 0})
+        >>> float(found.samples.mean()), found.scores[0].value
+        (0.5, 0.5)
     """
 
     scores: tuple[Score, ...]

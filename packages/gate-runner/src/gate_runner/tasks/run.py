@@ -19,6 +19,14 @@ def run_task(job: Job) -> Outcome:
 
     Raises:
         UsageError: the encoder lacks what the task needs, or the data is too small for it.
+
+    Example:
+        >>> from gate_runner.benchmarks import BENCHMARKS, DataRequest
+        >>> from gate_runner.encoders import load_encoder
+        >>> digits = BENCHMARKS["digits"]
+        >>> data = digits.load("built-in", DataRequest(None, 40))
+        >>> run_task(Job(load_encoder("micro-clip/random"), digits, data)).scores[0].metric
+        'acc@1'
     """
     run: Run = named(find_task_type(job.benchmark.task).run)
     return run(job)

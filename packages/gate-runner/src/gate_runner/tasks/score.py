@@ -16,6 +16,10 @@ class Score:
         low: lower end of the 95 % bootstrap interval over test samples.
         high: upper end.
         chance: what the best prediction scores that never looks at the image.
+
+    Example:
+        >>> Score("acc@1", "higher", 0.8, 0.7, 0.9, 0.1).chance
+        0.1
     """
 
     metric: str

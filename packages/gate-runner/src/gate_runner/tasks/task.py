@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 
 
 class Drawing(NamedTuple):
-    """A tested unit as a picture: ``uint8`` pixels ``[h, w, 3]``, and what it is, in a few words."""
+    """A tested unit as a picture: ``uint8`` pixels ``[h, w, 3]``, and what it is, in a few words.
+
+    Example:
+        >>> import numpy as np
+        >>> Drawing(np.zeros((32, 32, 3), np.uint8), "true: cat").caption
+        'true: cat'
+    """
 
     pixels: np.ndarray
     caption: str

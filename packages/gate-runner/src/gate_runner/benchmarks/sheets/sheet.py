@@ -17,6 +17,10 @@ class Hub:
         train: name of the split to train on.
         test: name of the split to score.
         config: name of the configuration, or empty.
+
+    Example:
+        >>> Hub("uoft-cs/cifar100", image="img", target="fine_label").train
+        'train'
     """
 
     id: str
@@ -50,6 +54,11 @@ class Sheet:
         comparable: whether the paper's rows can stand beside ours.
         reason: why they cannot, or what still differs.
         hub: where the hub has a copy, and its columns.
+
+    Example:
+        >>> from gate_runner.benchmarks.sheets import SHEETS
+        >>> SHEETS["cifar100"].classes, SHEETS["cifar100"].sizes
+        (100, (50000, 10000))
     """
 
     id: str
