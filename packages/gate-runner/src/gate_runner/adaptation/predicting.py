@@ -29,6 +29,10 @@ class Prediction:
         classes: the most probable, first the best.
         probabilities: of these; over all classes they sum to 1.
         error: why the image could not be read; the others are then empty.
+
+    Example:
+        >>> Prediction("new/1.jpg", ("cat", "dog"), (0.9, 0.1)).classes[0]
+        'cat'
     """
 
     file: str

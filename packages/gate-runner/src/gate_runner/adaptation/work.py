@@ -112,7 +112,12 @@ class Work:
 
 
 class Method(Protocol):
-    """A way to adapt an encoder: `ZeroShot`, `Probe` or `Finetune`."""
+    """A way to adapt an encoder: `ZeroShot`, `Probe` or `Finetune`.
+
+    Example:
+        >>> from gate_runner.adaptation import Probe
+        >>> method: Method = Probe(method="logistic")
+    """
 
     def adapt(self, work: Work) -> Adapted:
         """Adapt the encoder of ``work`` to its images, and score the test images once."""

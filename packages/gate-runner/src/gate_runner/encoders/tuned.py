@@ -125,6 +125,12 @@ def load_tuned(folder: Path | str, base: Any, *, spec: str | None = None) -> Enc
 
     Raises:
         EncoderError: no such folder, a damaged file, or another encoder; the message shows both fingerprints.
+
+    Example:
+        >>> import gate_runner
+        >>> kept = "runs/tuned/encoders/digits.seed0"
+        >>> encoder = load_tuned(kept, my_encoder())  # doctest: +SKIP
+        >>> gate_runner.run("mini", encoder=encoder)  # doctest: +SKIP
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file

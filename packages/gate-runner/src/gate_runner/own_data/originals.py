@@ -24,6 +24,10 @@ def originals_of(path: Path) -> Originals[Path]:
 
     Raises:
         DataError: the file is wrong; the message names its line.
+
+    Example:
+        >>> from pathlib import Path
+        >>> originals_of(Path("mine.toml")).find(Path())  # doctest: +SKIP
     """
     own = read_benchmark(path)
     task = own.benchmark.task
