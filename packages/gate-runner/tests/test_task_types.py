@@ -60,7 +60,7 @@ def _installed(place: Path, patch: pytest.MonkeyPatch) -> None:
 def test_boxes_are_scored_kept_compared_and_drawn(runs: list[Path], tmp_path: Path) -> None:
     stored = read_run(runs[1])
     (result,) = stored.results
-    assert (result.status, result.task, result.scores[0].metric) == ("ok", "detection", "ap50")
+    assert (result.status, result.task, result.scores[0].metric) == ("ok", "quarters", "ap50")
     score = result.scores[0]
     assert score.chance < score.low <= score.value <= score.high
     outcomes = stored.outcomes(result)
@@ -180,4 +180,4 @@ def test_results_stay_readable_without_their_plug_in() -> None:
 @pytest.mark.usefixtures("example")
 def test_a_benchmark_of_the_plug_in_uses_its_task() -> None:
     assert "squares" in all_benchmarks()
-    assert find_benchmark("squares").task == "detection"
+    assert find_benchmark("squares").task == "quarters"

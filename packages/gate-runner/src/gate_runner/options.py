@@ -10,7 +10,10 @@ from typing import Annotated, Any, Literal, TypedDict
 import typer
 
 Isolation = Literal["none", "worker", "benchmark"]
-Tune = Literal["frozen", "bias", "norm", "last-block", "lora", "full"]
+Tune = Literal["frozen", "bias", "norm", "last-block", "lora", "full", "linear", "prompt"]
+Head = Literal["dense", "detr"]
+SplitScored = Literal["test", "valid"]
+Prompts = Literal["overrides", "names", "path", "definition", "wiktionary", "gpt3"]
 
 
 class Options(TypedDict, total=False):
@@ -49,13 +52,32 @@ class Options(TypedDict, total=False):
     workers: Annotated[int, typer.Option(help="Benchmarks at the same time on CPUs; on GPUs, one for each.")]
     recompute: Annotated[bool, typer.Option("--recompute", help="Compute damaged or edited results again.")]
     tune: Annotated[
-        Tune, typer.Option(help="Weights that learn with the head: frozen, bias, norm, last-block, lora or full."), str
+        Tune,
+        typer.Option(
+            help="Weights that learn with the head: frozen, bias, norm, last-block, lora or full; "
+            "of a detector linear, prompt or full."
+        ),
+        str,
     ]
     recipe: Annotated[str, typer.Option(help="By which they learn: quick, gate (the paper's) or a .toml file.")]
     recipe_fields: Annotated[
         Mapping[str, Any] | Sequence[str],
         typer.Option("--set", metavar="FIELD=VALUE", help="A field of the recipe; may be given several times."),
         list[str],
+    ]
+    head: Annotated[Head, typer.Option(help="For detection on a frozen encoder: dense or detr."), str]
+    shots: Annotated[
+        str | int | Sequence[str | int],
+        typer.Option(metavar="LIST", help="Training pictures of each class, e.g. 0,1,5,full; one result for each."),
+        list[str],
+    ]
+    split: Annotated[SplitScored, typer.Option(help="Which split of a detection set is scored: test or valid."), str]
+    prompts: Annotated[
+        Prompts,
+        typer.Option(
+            help="What a detector reads: overrides, names, or names with path, definition, wiktionary or gpt3."
+        ),
+        str,
     ]
     decode_workers: Annotated[int, typer.Option(help="Processes that read and augment training images.")]
     save_encoders: Annotated[bool, typer.Option("--save-encoders", help="Keep trained encoders, for tuned:FOLDER.")]

@@ -14,11 +14,14 @@ from gate_runner.items import items_in
 
 if TYPE_CHECKING:
     from gate_runner.items import ChosenItems
-    from gate_runner.options import Isolation, Options, Tune
+    from gate_runner.options import Head, Isolation, Options, Prompts, SplitScored, Tune
 
-TUNES = ("frozen", "bias", "norm", "last-block", "lora", "full")
-"""Which weights of an encoder can learn with a head."""
 _DEVICES = ("cpu", "cuda", "hpu", "meta", "mps", "mtia", "xla", "xpu")
+TUNES = ("frozen", "bias", "norm", "last-block", "lora", "full", "linear", "prompt")
+"""Which weights of an encoder can learn with a head; ``linear`` and ``prompt`` are of detectors."""
+HEADS = ("dense", "detr")
+SPLITS = ("test", "valid")
+PROMPTS = ("overrides", "names", "path", "definition", "wiktionary", "gpt3")
 
 
 def seconds_in(said: float | str | None) -> float | None:
@@ -144,6 +147,17 @@ def _share_in(said: float | str | None) -> float | str | None:
     return share
 
 
+def _shots_in(said: str | int | Iterable[str | int]) -> tuple[str, ...]:
+    """Numbers of shots, in order, each once, from a text such as ``"0,5,full"`` or several."""
+    listed = [said] if isinstance(said, str | int) else said
+    texts = [text.strip() for each in listed for text in str(each).split(",")]
+    found = tuple(dict.fromkeys(text for text in texts if text))
+    for text in found:
+        if text != "full" and not text.isdecimal():
+            raise UsageError(f"--shots is a list of numbers and full, e.g. 0,5,full, not {text!r}")
+    return tuple(text if text == "full" else str(int(text)) for text in found)
+
+
 def _path_in(said: Any) -> Path | None:
     return None if said is None else Path(said)
 
@@ -176,9 +190,14 @@ class Settings:
         workers: benchmarks at the same time on CPUs; on GPUs it is one for each. Needs isolation.
         recompute: compute again what is there but damaged or changed, instead of stopping.
         tune: which weights of the encoder learn with the head: ``"frozen"``, ``"bias"``, ``"norm"``, ``"last-block"``,
-            ``"lora"`` or ``"full"``.
+            ``"lora"`` or ``"full"``; of a detector ``"linear"``, ``"prompt"`` or ``"full"``.
         recipe: by which they learn: ``"quick"``, sized for stand-ins, ``"gate"``, the paper's, or a TOML file.
         recipe_fields: fields of the recipe that differ, e.g. ``{"lr": 1e-4}``; heads on frozen encoders take them, too.
+        head: on frozen patches, where a task has several: ``"dense"`` or ``"detr"``.
+        shots: training pictures of each class, one result for each number: ``"0,5,full"``; all of them by default.
+        split: which split is scored: ``"test"``, or ``"valid"`` where published numbers are of that one.
+        prompts: what a detector reads for class names: ``"overrides"`` (the data set's captions where there are some),
+            ``"names"``, or names with knowledge: ``"path"``, ``"definition"``, ``"wiktionary"``, ``"gpt3"``.
         decode_workers: processes that read and augment training images; 0 does it in the training's own.
         save_encoders: keep each trained encoder in the run folder, to be loaded again as ``tuned:FOLDER``.
         keep_zero_shot: benchmarks of one class per image on which an encoder with a text side is scored by class
@@ -222,6 +241,10 @@ class Settings:
     recipe_fields: Mapping[str, Any] = field(
         default_factory=dict, metadata={"read": options_in, "identity": True, "mode": True}
     )
+    head: Head = field(default="dense", metadata={"identity": True, "mode": True})
+    shots: tuple[str, ...] = field(default=(), metadata={"read": _shots_in})
+    split: SplitScored = field(default="test", metadata={"identity": True, "mode": True})
+    prompts: Prompts = field(default="overrides", metadata={"identity": True, "mode": True})
     decode_workers: int = 0
     save_encoders: bool = field(default=False, metadata={"identity": True, "mode": True})
     keep_zero_shot: tuple[str, ...] = field(default=(), metadata={"read": _names_in, "identity": True, "mode": True})
@@ -249,6 +272,9 @@ class Settings:
             raise UsageError(f"--time-limit must be positive, not {self.time_limit} s")
         if self.tune not in TUNES:
             raise unknown("mode --tune", self.tune, TUNES)
+        for name, known in (("head", HEADS), ("split", SPLITS), ("prompts", PROMPTS)):
+            if getattr(self, name) not in known:
+                raise unknown(f"value of --{name}", getattr(self, name), known)
         if self.decode_workers < 0:
             raise UsageError(f"--decode-workers must be at least 0, not {self.decode_workers}")
         if self.recipe not in ("quick", "gate") and not self.recipe.endswith(".toml"):

@@ -35,6 +35,7 @@ _TRAINING: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "video-classification": (_TOKENS, _LONG),
     "video-regression": (_TOKENS, _LONG),
     "pair-scoring": ({}, {}),
+    "detection": ({"lr": 2e-3, "steps": 300, "batch_size": 32, "validate_every": 75, "schedule": "cosine"}, {}),
 }
 """By task type: what trains a head on a stand-in, and what differs for original files."""
 _OWN: dict[str, dict[str, Any]] = {
@@ -59,6 +60,14 @@ def _of_sheet(sheet: Sheet) -> Benchmark:
     return replace(made, **_OWN.get(sheet.id, {}))
 
 
+_MICRO_DETECTION = {
+    "shapes": "Detection of five shapes",
+    "colours": "Detection of four colours, some things half hidden",
+    "lot": "Detection of squares and circles in rows, many and small",
+    "stars": "Detection of stars and rings among others on grass, water or sand",
+}
+
+
 _FEW_SHOT = tuple(sheet.id for sheet in SHEETS.values() if sheet.task == "few-shot")
 _WAYS = {"aircraft": (5, 9), "omniglot": (2, 49)}
 
@@ -80,6 +89,18 @@ def _as_gate(name: str) -> Benchmark:
 _ALL = (
     *map(_of_sheet, SHEETS.values()),
     *map(_as_gate, _FEW_SHOT),
+    *(
+        Benchmark(
+            id=f"odinw-{name}",
+            title=title,
+            task="detection",
+            metrics=("map", "ap50", "ap75"),
+            sources={"micro": f"gate_runner.micro.detection:{name}"},
+            training=_TRAINING["detection"][0],
+            cost=60.0,
+        )
+        for name, title in _MICRO_DETECTION.items()
+    ),
     Benchmark(
         id="pairs",
         title="EqBen: pairs that differ in one thing",
@@ -167,6 +188,7 @@ PACKS: dict[str, tuple[str, ...]] = {
     "compositional": PUBLISHED,
     "micro/compositional": ("every-shape",),
     "oven": ("oven",),
+    "micro/odinw": tuple(f"odinw-{name}" for name in _MICRO_DETECTION),
     "real": ("digits", "mnist5000", "faces"),
 }
 """Named lists of benchmarks; ``small``, ``base`` and ``big`` are GATE's tiers of 8, 15 and 21 (the paper's figure 4),
@@ -204,10 +226,11 @@ def find_benchmark(name: str) -> Benchmark:
         >>> find_benchmark("digits").task
         'image-classification'
     """
-    known = BENCHMARKS if name in BENCHMARKS else all_benchmarks()
-    if name not in known:
-        raise unknown("benchmark", name, known)
-    return known[name]
+    base, _, variant = name.partition("@")
+    known = BENCHMARKS if base in BENCHMARKS else all_benchmarks()
+    if base not in known:
+        raise unknown("benchmark", base, known)
+    return known[base] if not variant else _varied(known[base], variant)
 
 
 def resolve(names: Iterable[str]) -> list[Benchmark]:
@@ -241,13 +264,22 @@ def resolve(names: Iterable[str]) -> list[Benchmark]:
         if stand_in is not None:
             found[stand_in.id] = stand_in
             continue
-        if name not in PACKS and name not in known:
+        base, _, variant = name.partition("@")
+        if base not in PACKS and base not in known:
             known = all_benchmarks()
-            if name not in known:
-                raise unknown("pack or benchmark", name, [*PACKS, *known])
-        for member in PACKS.get(name, (name,)):
-            found[member] = known[member]
+            if base not in known:
+                raise unknown("pack or benchmark", base, [*PACKS, *known])
+        for member in PACKS.get(base, (base,)):
+            one = _varied(known[member], variant) if variant else known[member]
+            found[one.id] = one
     return list(found.values())
+
+
+def _varied(benchmark: Benchmark, variant: str) -> Benchmark:
+    """What ``ID@VARIANT`` names, see `gate_runner.tasks.TaskType.variant`."""
+    from gate_runner.tasks.registry import find_task_type
+
+    return find_task_type(benchmark.task).varied(benchmark, variant)
 
 
 def _stand_in(name: str) -> Benchmark | None:

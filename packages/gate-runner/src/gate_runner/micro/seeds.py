@@ -39,6 +39,10 @@ SEEDS = {
     "kinetics": 33_000,
     "ucf": 34_000,
     "compositional": 35_000,
+    "odinw-shapes": 60_000,
+    "odinw-colours": 61_000,
+    "odinw-lot": 62_000,
+    "odinw-stars": 63_000,
 }
 """First seed of each stand-in; its three splits use this one and the next two."""
 

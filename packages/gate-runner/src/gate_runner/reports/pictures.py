@@ -80,7 +80,8 @@ def hardest(contents: Contents, row: Row, count: int, data_root: Path | None = N
     each = [_goodness(measure, run.outcomes(result), row.direction) for run, result in results]
     mean = np.mean(each, axis=0)
     examples = []
-    for index in _worst(mean, _kinds(data, task), count):
+    worst = _worst(mean, _kinds(data, task), count)
+    for index in [*worst, *(one for one in _best(mean, min(task.best, count)) if one not in worst)]:
         try:
             picture, said = named(task.draw)(data, results[0][1].training, index)
         except Exception as error:  # noqa: BLE001 - a plug-in draws these, and the report goes on without them
@@ -115,6 +116,11 @@ def _worst(mean: np.ndarray, kinds: list[int], count: int) -> list[int]:
             seen.add(kinds[index])
             fresh.append(index)
     return (fresh + [index for index in order if index not in set(fresh)])[:count]
+
+
+def _best(mean: np.ndarray, count: int) -> list[int]:
+    order = [int(index) for index in np.argsort(-mean, kind="stable") if np.isfinite(mean[index])]
+    return order[:count]
 
 
 def _verdict(row: Row, values: list[float]) -> str:

@@ -152,13 +152,13 @@ def parts_of(request: RunRequest) -> list[Part]:
         raise UsageError(f"output {request.output} is a file, expected a folder")
     parts = []
     for benchmark in request.benchmarks:
-        find_task_type(benchmark.task)
-        source = benchmark.choose_source(settings.source, settings.data_root)
-        root = benchmark.root_of(source, settings.data_root)
-        if root is not None:
-            benchmark.check_files(root)
-        own = benchmark.trained_for(source)
-        parts += [Part(own, source, seed, request.spec, request.output, settings) for seed in settings.seeds]
+        for variant in find_task_type(benchmark.task).variants(benchmark, settings):
+            source = variant.choose_source(settings.source, settings.data_root)
+            root = variant.root_of(source, settings.data_root)
+            if root is not None:
+                variant.check_files(root)
+            own = variant.trained_for(source)
+            parts += [Part(own, source, seed, request.spec, request.output, settings) for seed in settings.seeds]
     _check_items(parts, settings)
     return parts
 

@@ -58,6 +58,20 @@ TASK_TYPES = (
         short="medical segm.",
     ),
     TaskType(
+        "detection",
+        "a dense or a set head on patch features, or a whole detector; COCO's mean average precision",
+        "gate_runner.tasks.detection:run",
+        draw="gate_runner.detection.drawing:draw",
+        statistics={
+            "map": "gate_runner.detection:mean_average_precision",
+            "ap50": "gate_runner.detection.average_precision:at_half",
+            "ap75": "gate_runner.detection.average_precision:at_three_quarters",
+        },
+        cells="gate_runner.detection.cells:cells",
+        variant="gate_runner.detection.cells:variant",
+        best=2,
+    ),
+    TaskType(
         "relational",
         "transformer on image and text tokens, cross-entropy over answers",
         "gate_runner.tasks.relational:run",

@@ -12,8 +12,10 @@ from gate_runner.imports import named
 if TYPE_CHECKING:
     import numpy as np
 
+    from gate_runner.benchmarks.benchmark import Benchmark
     from gate_runner.benchmarks.data import Data
     from gate_runner.ragged import Outcomes
+    from gate_runner.settings import Settings
     from gate_runner.tasks.job import Job, Outcome
 
 
@@ -34,6 +36,8 @@ Run = Callable[["Job"], "Outcome"]
 Draw = Callable[["Data[Any]", Mapping[str, Any], int], Drawing]
 Statistic = Callable[["Outcomes", "np.ndarray"], "np.ndarray"]
 Caution = Callable[[Mapping[str, Any]], str]
+Cells = Callable[["Settings"], Sequence[str]]
+Variant = Callable[["Benchmark", str], "Benchmark"]
 
 
 class Details(NamedTuple):
@@ -77,6 +81,10 @@ class TaskType:
         single_samples: whether the headline is the mean of one number from 0 to 1 for each test sample, the same
             whichever others are scored: with it ``--items`` can score some of them alone.
         details: from a result's ``training`` and the encoder's spec to a table that reports show of it; empty for none.
+        cells: from a run's settings to the variants of each benchmark that it runs, say one for each number of shots;
+            ``""`` is the benchmark itself, and all there is where this is left out.
+        variant: from a benchmark and what stands behind ``@`` in a name to that variant, whose id is ``ID@VARIANT``.
+        best: how many of the best samples a report shows beside the worst.
         caution: from a result's ``training`` to what a prediction of GATE's table must say of it; empty for nothing.
 
     Raises:
@@ -100,6 +108,9 @@ class TaskType:
     single_samples: bool = False
     caution: Caution | str = ""
     details: Detailed | str = ""
+    cells: Cells | str = ""
+    variant: Variant | str = ""
+    best: int = 0
 
     def __post_init__(self) -> None:
         """Check that nothing is missing."""
@@ -119,6 +130,32 @@ class TaskType:
     def label(self) -> str:
         """The name on the small axes of a chart."""
         return self.short or self.id
+
+    def variants(self, benchmark: Benchmark, settings: Settings) -> list[Benchmark]:
+        """The benchmarks that a run with these settings computes of one benchmark.
+
+        Raises:
+            UsageError: shots were asked for, which this task type does not have.
+        """
+        if not self.cells:
+            if settings.shots:
+                raise UsageError(f"--shots does not apply to {benchmark.id!r}, whose task type is {self.id!r}")
+            return [benchmark]
+        cells: Cells = named(self.cells)
+        return [self.varied(benchmark, said) for said in cells(settings)]
+
+    def varied(self, benchmark: Benchmark, said: str) -> Benchmark:
+        """A variant of a benchmark by what stands behind ``@`` in its name; empty for the benchmark itself.
+
+        Raises:
+            UsageError: there is no such variant.
+        """
+        if not said or "@" in benchmark.id:
+            return benchmark
+        if not self.variant:
+            raise UsageError(f"benchmark {benchmark.id!r} has no variants, such as {said!r}")
+        variant: Variant = named(self.variant)
+        return variant(benchmark, said)
 
     def statistic(self, metric: str) -> Statistic | None:
         """The task's own way from per-sample outcomes to a metric, or None where it is nobody's but the metric's."""

@@ -20,7 +20,7 @@ from gate_runner.tasks.training import fit_head, predict
 from vision_adapters.training import Recipe
 
 DETECTION = TaskType(
-    id="detection",
+    id="quarters",
     summary="a hidden layer, cross-entropy on labels and L1 on boxes",
     run="gate_stripes.detection:run",
     draw="gate_stripes.detection:draw",

@@ -1,0 +1,169 @@
+"""A dense head: every place of a fine grid says which class it sees and how far its box reaches."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from vision_adapters.detection.boxes import corners, generalized_iou
+from vision_adapters.detection.found import Found, best_of, without_doubles
+from vision_adapters.detection.losses import focal_loss
+from vision_adapters.heads.transformer import Transformer
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+RADIUS = 1.5
+"""Places so many steps from an object's centre learn its box."""
+CANDIDATES = 300
+PRIOR = 0.02
+"""The share of places that a new head calls an object."""
+
+
+class DenseHead(nn.Module):
+    """An FCOS-style head on a grid of patch tokens.
+
+    The tokens pass a small transformer; each then draws `finer` x `finer` places, which two convolutions join. A place
+    gives a score of each class, how central it is in its object, and the distances to the four sides of its box.
+
+    Args:
+        dim: numbers per token, d.
+        classes: k >= 1.
+        grid: rows and columns of tokens, row-major.
+        finer: places per token along a side.
+        width: of the transformer.
+        depth: its blocks.
+        heads: its attention heads.
+
+    Raises:
+        ValueError: sizes that are not positive, or tokens that do not fill the grid.
+
+    Example:
+        >>> head = DenseHead(12, 3, grid=(4, 4), width=16)
+        >>> said = head(torch.randn(2, 16, 12))
+        >>> said.shape, head.detections(said, most=5).boxes.shape
+        (torch.Size([2, 64, 8]), torch.Size([2, 5, 4]))
+
+    Source:
+        Tian et al., FCOS, ICCV 2019: places near an object's centre learn it, of several the smallest; focal loss,
+        generalised IoU, centerness. One level, and its fine places drawn from tokens, are ours: a frozen encoder has
+        no pyramid.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        classes: int,
+        *,
+        grid: tuple[int, int],
+        finer: int = 2,
+        width: int = 128,
+        depth: int = 2,
+        heads: int = 4,
+    ) -> None:
+        super().__init__()
+        if dim < 1 or classes < 1 or min(grid) < 1 or finer < 1:
+            raise ValueError(
+                f"dim, classes, grid and finer must be at least 1, got dim={dim}, classes={classes}, grid={grid}, "
+                f"finer={finer}"
+            )
+        self.grid, self.finer, self.classes = grid, finer, classes
+        self.enter = nn.Sequential(nn.LayerNorm(dim), nn.Linear(dim, width))
+        self.position = nn.Parameter(torch.randn(1, grid[0] * grid[1], width) * 0.02)
+        self.mix = Transformer(width, depth, heads)
+        inner = max(8, width // 2)
+        self.draw = nn.Linear(width, inner * finer * finer)
+        self.join = nn.Sequential(
+            nn.Conv2d(inner, inner, 3, padding=1), nn.GELU(),
+            nn.Conv2d(inner, inner, 3, padding=1), nn.GELU(),
+            nn.Conv2d(inner, classes + 5, 1),
+        )  # fmt: skip
+        rows, columns = finer * grid[0], finer * grid[1]
+        self.step = (1 / columns, 1 / rows)
+        down, across = torch.meshgrid((torch.arange(rows) + 0.5) / rows, (torch.arange(columns) + 0.5) / columns,
+                                      indexing="ij")  # fmt: skip
+        self.register_buffer("places", torch.stack([across, down], dim=-1).view(-1, 2), persistent=False)
+        self.places: Tensor
+        last = self.join[-1]
+        assert isinstance(last, nn.Conv2d)
+        assert last.bias is not None
+        with torch.no_grad():
+            last.bias.zero_()
+            last.bias[:classes] = -math.log(1 / PRIOR - 1)
+            last.bias[-4:] = 1.0
+
+    def forward(self, tokens: Float[Tensor, "n t d"]) -> Float[Tensor, "n p c"]:
+        """For each place, row by row: k class logits, one of centerness, and four distances before `softplus`."""
+        (h, w), f = self.grid, self.finer
+        if tokens.ndim != 3 or tokens.shape[1] != h * w:
+            raise ValueError(
+                f"tokens have shape {tuple(tokens.shape)}, expected [n, {h * w}, d] for a grid of {h} x {w}"
+            )
+        x = self.draw(self.mix(self.enter(tokens) + self.position))
+        x = x.view(-1, h, w, x.shape[-1] // (f * f), f, f).permute(0, 3, 1, 4, 2, 5).reshape(len(x), -1, h * f, w * f)
+        said: Tensor = self.join(x).flatten(2).transpose(1, 2)
+        return said
+
+    def boxes(self, said: Float[Tensor, "n p c"]) -> Float[Tensor, "n p 4"]:
+        """Left, top, right and bottom of each place's box, as shares of the picture."""
+        step = said.new_tensor(self.step)
+        reach = F.softplus(said[..., -4:]) * 2
+        return torch.cat([self.places - reach[..., :2] * step, self.places + reach[..., 2:] * step], dim=-1)
+
+    def detections(self, said: Float[Tensor, "n p c"], most: int = 100, overlap: float = 0.6) -> Found:
+        """The best boxes of each picture.
+
+        Args:
+            said: of the head.
+            most: how many.
+            overlap: above which the weaker of two boxes of a class is dropped.
+        """
+        scores = (said[..., : self.classes].sigmoid() * said[..., self.classes, None].sigmoid()).sqrt()
+        reach = self.boxes(said).clamp(0, 1)
+        found = best_of(scores, torch.cat([(reach[..., :2] + reach[..., 2:]) / 2, reach[..., 2:] - reach[..., :2]], -1),
+                        CANDIDATES)  # fmt: skip
+        return without_doubles(found, overlap, most)
+
+    def loss(self, said: Float[Tensor, "n p c"], truth: Float[Tensor, "n m 5"]) -> Float[Tensor, ""]:
+        """Focal loss on classes, generalised IoU on boxes, cross-entropy on centerness.
+
+        Args:
+            said: of the head.
+            truth: objects of each picture: class index (-1 where there is none), centre, width and height as shares.
+        """
+        owner = self._owners(truth)
+        mine = owner >= 0
+        chosen = truth.gather(1, owner.clamp_min(0)[..., None].expand(-1, -1, 5))
+        wanted = F.one_hot(chosen[..., 0].long().clamp_min(0), self.classes).to(said) * mine[..., None]
+        count = mine.sum().clamp_min(1)
+        classes = focal_loss(said[..., : self.classes], wanted).sum() / count
+        box = corners(chosen[mine][:, 1:])
+        place = self.places.expand(len(said), -1, -1)[mine]
+        sides = torch.cat([place - box[:, :2], box[:, 2:] - place], dim=1).clamp_min(1e-4)
+        pairs = sides.view(-1, 2, 2)  # the two sides of an axis: left and right, top and bottom
+        central = (pairs.amin(dim=1) / pairs.amax(dim=1)).prod(dim=1).sqrt()
+        near = F.binary_cross_entropy_with_logits(said[..., self.classes][mine], central, reduction="sum") / count
+        shape = ((1 - generalized_iou(self.boxes(said)[mine], box)) * central).sum() / central.sum().clamp_min(1e-6)
+        total: Tensor = classes + near + shape if bool(mine.any()) else classes
+        return total
+
+    @torch.no_grad()
+    def _owners(self, truth: Float[Tensor, "n m 5"]) -> Tensor:
+        """The object that each place learns, or -1 ``[n, p]``: of those around whose centre it lies, the smallest."""
+        box = corners(truth[..., 1:])
+        step = truth.new_tensor(self.step) * RADIUS
+        centre, real = truth[..., 1:3], truth[..., 0] >= 0
+        place = self.places[None, :, None]
+        inside = ((place > box[:, None, :, :2]) & (place < box[:, None, :, 2:])).all(dim=-1)
+        near = ((place - centre[:, None]).abs() < step).all(dim=-1)
+        able = inside & near & real[:, None]
+        distance = (place - centre[:, None]).square().sum(dim=-1)
+        closest = F.one_hot(distance.argmin(dim=1), able.shape[1]).transpose(1, 2).bool()
+        able = able | (closest & (real & ~able.any(dim=1))[:, None])  # one that is smaller than a step
+        area = truth[..., 3] * truth[..., 4]
+        least, owner = torch.where(able, area[:, None], torch.inf).min(dim=2)
+        return torch.where(least.isfinite(), owner, -1)

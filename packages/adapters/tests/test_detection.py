@@ -1,0 +1,153 @@
+"""Detection heads: boxes, matching, losses, and that they learn and resume to the bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from vision_adapters.detection import DenseHead, SetHead, box_iou, corners, generalized_iou, match_sets, nms, set_loss
+from vision_adapters.detection.sets import Weights
+from vision_adapters.heads import seeded
+from vision_adapters.training import Recipe, fit
+
+
+def world(count: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Tokens of an 8 x 8 grid whose channels say which class lies there, and one or two objects each."""
+    generator = torch.Generator().manual_seed(seed)
+    tokens = 0.1 * torch.randn(count, 64, 6, generator=generator)
+    truth = torch.full((count, 2, 5), -1.0)
+    for row in range(count):
+        for place in range(int(torch.randint(0, 3, (1,), generator=generator))):
+            label = int(torch.randint(0, 2, (1,), generator=generator))
+            x, y, w, h = (int(v) for v in torch.randint(1, 4, (4,), generator=generator))
+            x, y = x + 3 * place, y + 2 * place
+            w, h = min(w, 8 - x), min(h, 8 - y)
+            tokens[row].view(8, 8, 6)[y : y + h, x : x + w, label] += 2
+            truth[row, place] = torch.tensor([label, (x + w / 2) / 8, (y + h / 2) / 8, w / 8, h / 8])
+    return tokens, truth
+
+
+def hit_rate(head: DenseHead | SetHead, tokens: Tensor, truth: Tensor) -> float:
+    """Share of objects that one of the three best boxes of their class overlaps by half."""
+    found = head.detections(head(tokens), most=3)
+    hits = total = 0
+    for row in range(len(tokens)):
+        for label, *box in truth[row].tolist():
+            if label >= 0:
+                mine = found.labels[row] == int(label)
+                overlap = box_iou(corners(found.boxes[row][mine]), corners(torch.tensor(box)))
+                total, hits = total + 1, hits + int(bool((overlap > 0.5).any()))
+    return hits / total
+
+
+def made(kind: str) -> DenseHead | SetHead:
+    if kind == "dense":
+        return seeded(lambda: DenseHead(6, 2, grid=(8, 8), width=32, depth=1), 0)
+    return seeded(lambda: SetHead(6, 2, grid=(8, 8), queries=25, width=32, depth=2), 0)
+
+
+@pytest.mark.parametrize(("kind", "steps", "gain"), [("dense", 60, 0.3), ("sets", 60, 0.05)])
+def test_a_head_learns_where_things_are_and_resumes_to_the_bit(
+    kind: str, steps: int, gain: float, tmp_path: Path
+) -> None:
+    (tokens, truth), (held, wanted) = world(96, 0), world(32, 1)
+
+    def train(head: DenseHead | SetHead, steps_now: int, checkpoint: Path | None) -> None:
+        def stops(phase: str, done: int, total: int) -> None:
+            if done == steps_now:
+                raise KeyboardInterrupt
+
+        fit(
+            head,
+            (tokens,),
+            truth,
+            loss=head.loss,
+            recipe=Recipe(lr=3e-3, steps=steps, batch_size=24, validate_every=steps // 2, schedule="cosine"),
+            validate=lambda module: hit_rate(module, held, wanted),  # type: ignore[arg-type]
+            direction="higher",
+            seed=0,
+            checkpoint=checkpoint,
+            progress=stops,
+        )
+
+    whole, broken = made(kind), made(kind)
+    start = float(whole.loss(whole(held), wanted).detach())
+    before = hit_rate(whole, held, wanted)
+    train(whole, -1, None)
+    assert float(whole.loss(whole(held), wanted).detach()) < 0.75 * start
+    assert hit_rate(whole, held, wanted) > before + gain
+    with pytest.raises(KeyboardInterrupt):
+        train(broken, steps // 2 + 3, tmp_path / "state")
+    broken = made(kind)
+    train(broken, -1, tmp_path / "state")
+    for one, other in zip(whole.state_dict().values(), broken.state_dict().values(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_overlaps_of_boxes() -> None:
+    one = torch.tensor([[0.0, 0, 2, 2], [0, 0, 1, 1], [0, 0, 0, 0]])
+    other = torch.tensor([[1.0, 1, 3, 3], [0, 0, 1, 1], [2, 2, 3, 3]])
+    assert box_iou(one, other).tolist() == pytest.approx([1 / 7, 1.0, 0.0])
+    assert generalized_iou(one, other).tolist() == pytest.approx([1 / 7 - 2 / 9, 1.0, -8 / 9])
+
+
+def test_suppression_against_a_plain_loop() -> None:
+    generator = torch.Generator().manual_seed(0)
+    boxes = corners(
+        torch.cat([torch.rand(60, 2, generator=generator), 0.3 * torch.rand(60, 2, generator=generator)], 1)
+    )
+    scores = torch.rand(60, generator=generator).mul(10).round()
+    left, kept = sorted(range(60), key=lambda row: -float(scores[row])), []
+    while left:
+        best = left.pop(0)
+        kept.append(best)
+        left = [row for row in left if float(box_iou(boxes[best], boxes[row])) <= 0.3]
+    assert nms(boxes, scores, 0.3).tolist() == kept
+
+
+def test_of_two_objects_at_a_place_the_smaller_is_learned_and_a_tiny_one_is_not_lost() -> None:
+    head = made("dense")
+    assert isinstance(head, DenseHead)
+    big, small = [0.0, 0.5, 0.5, 0.9, 0.9], [1.0, 0.5, 0.5, 0.2, 0.2]
+    tiny, none = [1.0, 0.2, 0.2, 0.01, 0.01], [-1.0, 0.0, 0.0, 0.0, 0.0]
+    owner = head._owners(torch.tensor([[big, small], [tiny, none], [none, none]]))
+    assert int((owner[0] == 1).sum()) > 0
+    near = (head.places - 0.5).abs().amax(dim=1) < 0.1
+    assert 1 in owner[0][near].tolist()
+    assert 0 not in owner[0][near].tolist()
+    assert int((owner[1] == 0).sum()) == 1
+    assert set(owner[2].tolist()) == {-1}
+
+
+def test_a_picture_without_objects_still_teaches() -> None:
+    tokens, _ = world(2, 0)
+    empty = torch.full((2, 1, 5), -1.0)
+    for kind in ("dense", "sets"):
+        head = made(kind)
+        loss = head.loss(head(tokens), empty)
+        loss.backward()
+        assert torch.isfinite(loss)
+        assert any(p.grad is not None and bool(p.grad.abs().sum() > 0) for p in head.parameters())
+
+
+def test_sets_are_matched_at_the_least_cost() -> None:
+    boxes = torch.tensor([[[0.2, 0.2, 0.1, 0.1], [0.8, 0.8, 0.1, 0.1], [0.5, 0.5, 0.1, 0.1]]])
+    truth = torch.tensor([[[0.0, 0.8, 0.8, 0.1, 0.1], [-1.0, 0, 0, 0, 0], [1.0, 0.2, 0.2, 0.1, 0.1]]])
+    picture, query, which = match_sets(torch.zeros(1, 3, 2), boxes, truth, Weights())
+    assert sorted(zip(picture.tolist(), query.tolist(), which.tolist(), strict=True)) == [(0, 0, 2), (0, 1, 0)]
+    logits = torch.full((1, 3, 2), -9.0)
+    logits[0, 0, 1] = logits[0, 1, 0] = 9.0
+    assert float(set_loss(logits, boxes, truth)) < 1e-3 < float(set_loss(-logits, boxes, truth))
+    with pytest.raises(ValueError, match="holds 3 objects, but the head has 2 queries"):
+        match_sets(torch.zeros(1, 2, 2), boxes[:, :2], truth.clamp_min(0), Weights())
+
+
+@pytest.mark.parametrize("head", [DenseHead, SetHead])
+def test_wrong_sizes_are_refused(head: type[nn.Module]) -> None:
+    with pytest.raises(ValueError, match="must be at least 1, got dim=0"):
+        head(0, 2, grid=(2, 2))
+    with pytest.raises(ValueError, match=r"expected \[n, 4, d\]"):
+        head(3, 2, grid=(2, 2), width=16)(torch.zeros(1, 5, 3))

@@ -1,0 +1,117 @@
+"""COCO's average precision from matched outcomes, each picture counted as often as its weight says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from gate_runner.detection.matching import THRESHOLDS
+from gate_runner.ragged import Ragged
+
+RECALLS = np.linspace(0.0, 1.0, 101)
+_CELLS = 4_000_000
+
+
+def average_precisions(
+    outcomes: Ragged, weights: Float[np.ndarray, "r n"], thresholds: Sequence[int] = range(len(THRESHOLDS))
+) -> Float[np.ndarray, "r k t"]:
+    r"""Average precision of each class at each threshold, under weights.
+
+    Precision at the 101 recalls 0, 0.01, ... 1, each the highest at that recall or a larger one; with weights w, a
+    detection of picture i counts $w_i$ times, so that whole weights give what as many copies of the picture would.
+
+    Args:
+        outcomes: of `match`.
+        weights: of the pictures, at least 0.
+        thresholds: indices into ``THRESHOLDS``.
+
+    Returns:
+        In the order of the classes that have objects; NaN where the weights leave a class none.
+
+    Numerics:
+        With weights of one, pycocotools' values to the last bits of a mean.
+    """
+    weights = np.asarray(weights, dtype=np.float64)
+    columns = outcomes.columns
+    image = np.repeat(np.arange(len(outcomes)), outcomes.lengths)
+    truth = columns["truth"]
+    kinds = np.unique(columns["label"][truth])
+    found = np.empty((len(weights), len(kinds), len(thresholds)))
+    for place, kind in enumerate(kinds):
+        of_kind = columns["label"] == kind
+        mine = np.flatnonzero(of_kind & ~truth)
+        mine = mine[np.argsort(-columns["score"][mine], kind="stable")]
+        objects = np.bincount(image[of_kind & truth], minlength=len(outcomes)).astype(np.float64)
+        hits = [(columns["hits"][mine] >> one) & 1 for one in thresholds]
+        ignored = [(columns["ignored"][mine] >> one) & 1 for one in thresholds]
+        useful = max((int(np.flatnonzero(each)[-1]) + 1 if each.any() else 0 for each in hits), default=0)
+        rows = max(1, _CELLS // max(1, useful))
+        for start in range(0, len(weights), rows):
+            part = weights[start : start + rows]
+            found[start : start + rows, place] = _of_class(part, part @ objects, image[mine[:useful]], hits, ignored)
+    return found
+
+
+def mean_average_precision(outcomes: Any, weights: Float[np.ndarray, "r n"]) -> Float[np.ndarray, " r"]:
+    """COCO's mean over classes and thresholds from .50 to .95; NaN where there is no object at all.
+
+    Args:
+        outcomes: of `match`.
+        weights: of the pictures.
+
+    Example:
+        >>> from gate_runner.detection import Objects, match
+        >>> truth = Objects.of([{"box": [(0, 0, 4, 4)], "label": [0]}], [(8, 8)])
+        >>> found = Ragged.of([{"box": np.array([[0.0, 0, 4, 3]]), "label": np.array([0]), "score": np.array([0.9])}])
+        >>> mean_average_precision(match(truth, found), np.ones((1, 1))).round(3).tolist()
+        [0.6]
+    """
+    return _mean(average_precisions(outcomes, weights))
+
+
+def at_half(outcomes: Any, weights: Float[np.ndarray, "r n"]) -> Float[np.ndarray, " r"]:
+    """The same at an overlap of .50."""
+    return _mean(average_precisions(outcomes, weights, [0]))
+
+
+def at_three_quarters(outcomes: Any, weights: Float[np.ndarray, "r n"]) -> Float[np.ndarray, " r"]:
+    """The same at an overlap of .75."""
+    return _mean(average_precisions(outcomes, weights, [5]))
+
+
+def _mean(values: Float[np.ndarray, "r k t"]) -> Float[np.ndarray, " r"]:
+    there = ~np.isnan(values)
+    count = there.sum(axis=(1, 2))
+    total = np.where(there, values, 0.0).sum(axis=(1, 2))
+    found: Float[np.ndarray, " r"] = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    return found
+
+
+def _of_class(
+    weights: np.ndarray, objects: np.ndarray, image: np.ndarray, hits: list[np.ndarray], ignored: list[np.ndarray]
+) -> np.ndarray:
+    """Average precision ``[r, t]`` of one class; ``image`` is that of each detection up to the last that hits."""
+    useful = len(image)
+    found = np.zeros((len(weights), len(hits)))
+    every = np.cumsum(weights[:, image], axis=1) if useful else None
+    with np.errstate(invalid="ignore", divide="ignore"):
+        for place, (hit, gone) in enumerate(zip(hits, ignored, strict=True)):
+            at = np.flatnonzero(hit[:useful])
+            if not len(at) or every is None:
+                continue
+            true = np.cumsum(weights[:, image[at]], axis=1)
+            if gone[:useful].any():
+                counted = np.cumsum(weights[:, image] * (1 - gone[:useful]), axis=1)[:, at]
+            else:
+                counted = every[:, at]
+            precision = true / (counted + np.spacing(1))
+            precision = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]
+            reached = np.searchsorted(RECALLS, np.nan_to_num(true / objects[:, None]), side="right")
+            reached = np.where(true > 0, reached, 0)
+            steps = np.diff(reached, axis=1, prepend=0)
+            found[:, place] = (precision * steps).sum(axis=1) / len(RECALLS)
+    found[objects <= 0] = np.nan
+    return found

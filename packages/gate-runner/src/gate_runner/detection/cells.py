@@ -1,0 +1,55 @@
+"""The variants of a detection benchmark: how many shots, and which split is scored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gate_runner.errors import UsageError
+
+if TYPE_CHECKING:
+    from gate_runner.benchmarks.benchmark import Benchmark
+    from gate_runner.settings import Settings
+
+
+def cells(settings: Settings) -> Sequence[str]:
+    """One variant for each number of shots, on the split that the settings name.
+
+    Example:
+        >>> from gate_runner.settings import Settings
+        >>> cells(Settings(shots="0,5,full")), cells(Settings(split="valid", shots="1"))
+        (['0', '5', ''], ['valid-1'])
+    """
+    shots = settings.shots or ("full",)
+    first = "valid" if settings.split == "valid" else ""
+    return ["-".join(part for part in (first, "" if one == "full" else one) if part) for one in shots]
+
+
+def variant(benchmark: Benchmark, said: str) -> Benchmark:
+    """A detection benchmark scored on another split, or trained on few pictures.
+
+    Args:
+        benchmark: as it is.
+        said: ``"5"``, ``"valid"`` or ``"valid-5"``.
+
+    Raises:
+        UsageError: anything else.
+
+    Example:
+        >>> from gate_runner.benchmarks import BENCHMARKS
+        >>> variant(BENCHMARKS["odinw-lot"], "valid-5").id
+        'odinw-lot@valid-5'
+    """
+    words = said.split("-")
+    split = words.pop(0) if words[0] == "valid" else "test"
+    shots = words.pop(0) if words and words[0].isdecimal() else "full"
+    if words:
+        raise UsageError(
+            f"benchmark {benchmark.id!r} has no variant {said!r}; expected a number of shots, valid, or valid-N"
+        )
+    training = {**benchmark.training, "shots": shots, "split": split}
+    sources = dict(benchmark.sources)
+    if split == "valid":
+        sources = {name: f"{where}@valid" if name == "local" else where for name, where in sources.items()}
+    return replace(benchmark, id=f"{benchmark.id}@{said}", training=training, sources=sources)

@@ -1,0 +1,142 @@
+"""COCO's metrics, by faster-coco-eval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gate_runner.detection.objects import Objects, checked_detections
+from gate_runner.errors import DataError, MissingCapabilityError
+from gate_runner.ragged import Ragged
+
+_STATISTICS = (
+    "map", "ap50", "ap75", "ap_small", "ap_medium", "ap_large",
+    "ar1", "ar10", "ar100", "ar_small", "ar_medium", "ar_large",
+)  # fmt: skip
+_FIELDS = ("id", "image_id", "category_id", "bbox", "area", "iscrowd")
+
+
+@dataclass(frozen=True)
+class CocoMetrics:
+    """What COCO reports.
+
+    Args:
+        values: ``map`` (overlaps .50 to .95), ``ap50``, ``ap75``, ``ap_small`` (below 32 x 32 pixels), ``ap_medium``
+            (below 96 x 96), ``ap_large``, and recalls ``ar1``, ``ar10``, ``ar100``, ``ar_small``, ``ar_medium``,
+            ``ar_large``; None where there is no such object.
+        classes: average precision (.50 to .95) of each class by its name; None where it has no object.
+        without_truth: names of classes that have no object: they count nowhere.
+    """
+
+    values: dict[str, float | None]
+    classes: dict[str, float | None]
+    without_truth: tuple[str, ...]
+
+
+def needed() -> None:
+    """See that what evaluates is installed.
+
+    Raises:
+        MissingCapabilityError: names the extra.
+    """
+    try:
+        import faster_coco_eval  # noqa: F401
+    except ImportError as error:
+        raise MissingCapabilityError(
+            "detection is scored by faster-coco-eval: pip install 'gate-runner[detection]'"
+        ) from error
+
+
+def coco_metrics(truth: Objects, found: Ragged, classes: Sequence[str]) -> CocoMetrics:
+    """Average precision and recall as COCO defines them, every picture included, at most 100 detections a class.
+
+    Args:
+        truth: the objects.
+        found: for each picture a row per detection: ``box`` (left, top, width, height in pixels of the original
+            picture), ``label``, ``score``.
+        classes: their names.
+
+    Returns:
+        The metrics.
+
+    Raises:
+        DataError: detections of other pictures or classes, or no object to be found at all.
+        MissingCapabilityError: faster-coco-eval is not installed.
+
+    Example:
+        >>> truth = Objects.of([{"box": [(0, 0, 40, 40)], "label": [0]}], [(80, 80)])
+        >>> found = Ragged.of([{"box": np.array([[0.0, 0, 40, 30]]), "label": np.array([0]), "score": np.array([0.9])}])
+        >>> metrics = coco_metrics(truth, found, ["cat", "dog"])
+        >>> round(metrics.values["map"], 3), metrics.without_truth
+        (0.6, ('dog',))
+    """
+    needed()
+    from faster_coco_eval import COCO, COCOeval_faster
+
+    found = checked_detections(found, truth, len(classes))
+    if not (~truth.rows.columns["crowd"]).any():
+        raise DataError(f"{len(truth)} pictures hold no object to be found")
+    given = as_coco(truth, classes)
+    reference = COCO(given)
+    result = reference.loadRes(detections_as_coco(found))
+    run = COCOeval_faster(reference, result, "bbox", print_function=_silent)
+    run.evaluate()
+    run.accumulate()
+    run.summarize()
+    values = {name: _known(run.stats[place]) for place, name in enumerate(_STATISTICS)}
+    precision = np.asarray(run.eval["precision"])[:, :, :, 0, -1]
+    each = [precision[:, :, place] for place in range(len(classes))]
+    by_class = {name: _known(one[one > -1].mean()) if (one > -1).any() else None
+                for name, one in zip(classes, each, strict=True)}  # fmt: skip
+    counts = truth.counts(len(classes))
+    without = tuple(name for name, count in zip(classes, counts, strict=True) if count == 0)
+    return CocoMetrics(values, by_class, without)
+
+
+def as_coco(truth: Objects, classes: Sequence[str], files: Sequence[str] | None = None) -> dict[str, Any]:
+    """The objects as COCO's JSON; ids of pictures, objects and classes count from 1."""
+    return {
+        "info": {},
+        "images": [
+            {"id": row + 1, "file_name": files[row] if files else str(row + 1), "width": int(wide), "height": int(high)}
+            for row, (wide, high) in enumerate(truth.sizes)
+        ],
+        "categories": [{"id": place + 1, "name": name} for place, name in enumerate(classes)],
+        "annotations": [dict(zip(_FIELDS, values, strict=True)) for values in _annotations(truth)],
+    }
+
+
+def detections_as_coco(found: Ragged) -> list[dict[str, Any]]:
+    """Detections as COCO's result file."""
+    picture = np.repeat(np.arange(len(found)), found.lengths)
+    columns = found.columns
+    return [
+        {"image_id": image + 1, "category_id": label + 1, "bbox": box, "score": score}
+        for image, label, box, score in zip(
+            picture.tolist(), columns["label"].tolist(), columns["box"].tolist(), columns["score"].tolist(), strict=True
+        )
+    ]
+
+
+def _annotations(truth: Objects) -> Iterator[tuple[Any, ...]]:
+    columns = truth.rows.columns
+    return zip(
+        range(1, len(truth.picture) + 1),
+        (truth.picture + 1).tolist(),
+        (columns["label"] + 1).tolist(),
+        columns["box"].tolist(),
+        columns["area"].tolist(),
+        columns["crowd"].astype(int).tolist(),
+        strict=True,
+    )
+
+
+def _known(value: Any) -> float | None:
+    return None if value < 0 else float(value)
+
+
+def _silent(*_: object) -> None:
+    """faster-coco-eval tells of its progress; the runner has its own."""

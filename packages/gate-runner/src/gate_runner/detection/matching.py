@@ -1,0 +1,168 @@
+"""COCO's greedy matching of detections with objects, all pictures and classes side by side."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from gate_runner.detection.objects import Objects
+from gate_runner.ragged import Ragged
+
+THRESHOLDS = np.linspace(0.5, 0.95, 10)
+"""Overlaps (intersection over union) at which COCO's average precision is taken."""
+MOST = 100
+"""Detections of a picture and class that count."""
+_CELLS = 4_000_000
+
+
+def match(truth: Objects, found: Ragged) -> Ragged:
+    """What became of each detection and object, from which average precision can be computed on any resample.
+
+    Args:
+        truth: the objects.
+        found: for each picture a row per detection: ``box``, ``label``, ``score``, see `Objects`.
+
+    Returns:
+        For each picture a row per detection and per object that counts: ``label``; ``score``, 0 for objects; ``hits``
+        and ``ignored``, one bit for each of the ten thresholds; ``truth``, True for objects. Of a class, the 100 best
+        detections of a picture are kept, best first.
+
+    Numerics:
+        float64 throughout, in the order of pycocotools' operations, so that no overlap falls on another side of a
+        threshold.
+
+    Source:
+        pycocotools' ``evaluateImg``: detections by falling score, each takes the free object that it overlaps most; of
+        equal overlaps the last; crowds only where nothing else fits, and as often as they are needed.
+    """
+    image = np.repeat(np.arange(len(truth)), found.lengths)
+    label, score, box = (np.asarray(found.columns[name]) for name in ("label", "score", "box"))
+    box = box.reshape(-1, 4).astype(np.float64)
+    order = np.lexsort((-score, label, image))
+    image, label, score, box = image[order], label[order].astype(np.int64), score[order].astype(np.float64), box[order]
+    rank = _places(image, label)
+    keep = rank < MOST
+    image, label, score, box, rank = image[keep], label[keep], score[keep], box[keep], rank[keep]
+
+    columns = truth.rows.columns
+    t_image, t_label, crowd = truth.picture, columns["label"], columns["crowd"]
+    t_order = np.lexsort((crowd, t_label, t_image))
+    t_image, t_label, crowd, t_box = t_image[t_order], t_label[t_order], crowd[t_order], columns["box"][t_order]
+
+    hits, ignored = _matched(image, label, rank, box, t_image, t_label, t_box, crowd)
+    counts = ~crowd
+    rows = {
+        "label": np.concatenate([label, t_label[counts]]).astype(np.int32),
+        "score": np.concatenate([score, np.zeros(int(counts.sum()))]),
+        "hits": np.concatenate([hits, np.zeros(int(counts.sum()), np.uint16)]),
+        "ignored": np.concatenate([ignored, np.zeros(int(counts.sum()), np.uint16)]),
+        "truth": np.concatenate([np.zeros(len(label), bool), np.ones(int(counts.sum()), bool)]),
+    }
+    whose = np.concatenate([image, t_image[counts]])
+    by_image = np.argsort(whose, kind="stable")
+    lengths = np.bincount(whose, minlength=len(truth))
+    return Ragged({name: column[by_image] for name, column in rows.items()}, lengths)
+
+
+def overlaps(
+    box: Float[np.ndarray, "*n 4"], others: Float[np.ndarray, "*n 4"], crowd: Bool[np.ndarray, "*n"]
+) -> Float[np.ndarray, "*n"]:
+    """Intersection over union; over the first box's own area where the other is a crowd.
+
+    Example:
+        >>> one, other = np.array([0.0, 0.0, 2.0, 2.0]), np.array([1.0, 0.0, 2.0, 2.0])
+        >>> float(overlaps(one, other, np.array(True))), round(float(overlaps(one, other, np.array(False))), 3)
+        (0.5, 0.333)
+    """
+    ends = np.minimum(box[..., :2] + box[..., 2:], others[..., :2] + others[..., 2:])
+    sides = ends - np.maximum(box[..., :2], others[..., :2])
+    shared = np.where((sides > 0).all(axis=-1), sides[..., 0] * sides[..., 1], 0.0)
+    own, its = box[..., 2] * box[..., 3], others[..., 2] * others[..., 3]
+    whole = np.where(crowd, own, own + its - shared)
+    found: Float[np.ndarray, "*n"] = np.divide(shared, whole, out=np.zeros_like(shared), where=whole > 0)
+    return found
+
+
+def _places(*keys: Int[np.ndarray, " m"]) -> Int[np.ndarray, " m"]:
+    """The place of each row among those, one after another, that have its keys."""
+    count = len(keys[0])
+    new = np.ones(count, dtype=bool)
+    if count > 1:
+        new[1:] = np.any([key[1:] != key[:-1] for key in keys], axis=0)
+    starts = np.flatnonzero(new)
+    found: Int[np.ndarray, " m"] = np.arange(count) - np.repeat(starts, np.diff(np.append(starts, count)))
+    return found
+
+
+def _matched(
+    image: np.ndarray,
+    label: np.ndarray,
+    rank: np.ndarray,
+    box: np.ndarray,
+    t_image: np.ndarray,
+    t_label: np.ndarray,
+    t_box: np.ndarray,
+    crowd: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Bits of hits and of ignored ones for each detection; all inputs are sorted by picture, class and rank."""
+    hits, ignored = np.zeros(len(image), np.uint16), np.zeros(len(image), np.uint16)
+    if not len(image) or not len(t_image):
+        return hits, ignored
+    classes = int(max(label.max(), t_label.max())) + 1
+    key, t_key = image * classes + label, t_image * classes + t_label
+    groups, first, sizes = np.unique(key, return_index=True, return_counts=True)
+    t_groups, t_first, t_sizes = np.unique(t_key, return_index=True, return_counts=True)
+    _, mine, theirs = np.intersect1d(groups, t_groups, assume_unique=True, return_indices=True)
+    order = np.lexsort((-sizes[mine], t_sizes[theirs]))  # alike ones together, so that little is padded
+    mine, theirs = mine[order], theirs[order]
+    start = 0
+    while start < len(mine):
+        widest = int(t_sizes[theirs[start]])
+        stop = start
+        while stop < len(mine) and t_sizes[theirs[stop]] <= max(widest + 1, 1.25 * widest):
+            stop += 1
+        stop = min(stop, start + max(1, _CELLS // (len(THRESHOLDS) * int(t_sizes[theirs[stop - 1]]))))
+        part, t_part = mine[start:stop], theirs[start:stop]
+        _match_groups(box, first[part], sizes[part], t_box, crowd, t_first[t_part], t_sizes[t_part], hits, ignored)
+        start = stop
+    return hits, ignored
+
+
+def _match_groups(
+    box: np.ndarray,
+    first: np.ndarray,
+    sizes: np.ndarray,
+    t_box: np.ndarray,
+    crowd: np.ndarray,
+    t_first: np.ndarray,
+    t_sizes: np.ndarray,
+    hits: np.ndarray,
+    ignored: np.ndarray,
+) -> None:
+    """Match some pictures' detections of a class with its objects; ``hits`` and ``ignored`` are written to."""
+    falling = np.argsort(-sizes, kind="stable")
+    first, sizes, t_first, t_sizes = first[falling], sizes[falling], t_first[falling], t_sizes[falling]
+    widest = int(t_sizes.max())
+    place = t_first[:, None] + np.minimum(np.arange(widest), t_sizes[:, None] - 1)
+    real = np.arange(widest) < t_sizes[:, None]
+    many = crowd[place] & real
+    free = np.repeat(real[:, None, :], len(THRESHOLDS), axis=1)
+    least = np.minimum(THRESHOLDS, 1 - 1e-10)[None, :, None]
+    bits = (1 << np.arange(len(THRESHOLDS))).astype(np.uint16)
+    for step in range(int(sizes.max())):
+        left = int(np.searchsorted(-sizes, -step, side="left"))  # groups with more than `step` detections
+        if left == 0:
+            break
+        share = overlaps(box[first[:left] + step][:, None, :], t_box[place[:left]], many[:left])
+        able = free[:left] & (share[:, None, :] >= least)
+        single = able & ~many[:left, None, :]
+        chosen = np.where(single.any(axis=2, keepdims=True), single, able)
+        value = np.where(chosen, share[:, None, :], -1.0)
+        last = widest - 1 - np.argmax(value[:, :, ::-1], axis=2)
+        taken = np.take_along_axis(chosen, last[..., None], axis=2)[..., 0]
+        on_crowd = taken & np.take_along_axis(many[:left], last, axis=1)
+        group, threshold = np.nonzero(taken & ~on_crowd)
+        free[group, threshold, last[group, threshold]] = False
+        rows = first[:left] + step
+        hits[rows] = ((taken & ~on_crowd) * bits).sum(axis=1)
+        ignored[rows] = (on_crowd * bits).sum(axis=1)

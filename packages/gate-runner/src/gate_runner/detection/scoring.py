@@ -1,0 +1,166 @@
+"""From detections on the test split to scores with intervals, and what a report needs of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gate_runner.detection.average_precision import at_half, at_three_quarters, mean_average_precision
+from gate_runner.detection.coco_map import CocoMetrics, coco_metrics
+from gate_runner.detection.matching import match
+from gate_runner.detection.objects import Objects, checked_detections
+from gate_runner.errors import DataError, UsageError
+from gate_runner.ragged import Ragged
+from gate_runner.tasks.score import Score
+
+STATISTICS = {"map": mean_average_precision, "ap50": at_half, "ap75": at_three_quarters}
+"""The metrics that have intervals, and can be computed again on resampled pictures."""
+_RESAMPLES = 1000
+_WORST, _BEST = 12, 6
+_PLACES = 5
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Scores of detections, what is kept of each picture, and further numbers for the result file."""
+
+    scores: tuple[Score, ...]
+    outcomes: Ragged
+    more: dict[str, Any]
+
+
+def judge(
+    truth: Objects, found: Ragged, blind: Ragged | None, classes: Sequence[str], metrics: Sequence[str], seed: int
+) -> Judged:
+    """Score detections on pictures that were not trained on.
+
+    Args:
+        truth: the objects.
+        found: for each picture a row per detection: ``box``, ``label``, ``score``.
+        blind: detections made without looking, for the chance level; None where nothing is known to guess from.
+        classes: their names.
+        metrics: of ``STATISTICS``.
+        seed: of the resampling of pictures.
+
+    Returns:
+        Values by faster-coco-eval; intervals from resampled pictures, whose average precision is computed again.
+
+    Raises:
+        UsageError: a metric that there is not.
+        DataError: no object to be found, or detections that cannot be scored.
+    """
+    for name in metrics:
+        if name not in STATISTICS:
+            raise UsageError(f"detection has no metric {name!r}; it has: {', '.join(STATISTICS)}")
+    found = checked_detections(found, truth, len(classes))
+    report = coco_metrics(truth, found, classes)
+    chance = dict.fromkeys(metrics, 0.0) if blind is None else _values(coco_metrics(truth, blind, classes))
+    outcomes = match(truth, found)
+    count = len(truth)
+    drawn = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), size=_RESAMPLES).astype(float)
+    scores = []
+    for name in metrics:
+        spread = STATISTICS[name](outcomes, drawn)
+        low, high = np.nanquantile(spread, [0.025, 0.975])
+        value = _values(report)[name]
+        scores.append(Score(name, "higher", value, float(low), float(high), chance[name]))
+    more = {
+        "coco": report.values,
+        "classes": report.classes,
+        "without_truth": list(report.without_truth),
+        "detections": int(found.lengths.sum()),
+        "drawn": _kept(truth, found, outcomes),
+    }
+    return Judged(tuple(scores), outcomes, more)
+
+
+def guessed(train: Objects, test: Objects, classes: int) -> Ragged:
+    """What can be said without looking: boxes of each class's mean shape where training has its objects.
+
+    Args:
+        train: the objects that are known.
+        test: of whose pictures only the sizes are used.
+        classes: how many there are.
+
+    Returns:
+        For each picture the same detections, as shares of it: for each class a box of its mean width and height in each
+        of 5 x 5 cells that holds some; the score is the share of training objects of this class and cell.
+
+    Raises:
+        DataError: no object to guess from.
+    """
+    keep = ~train.rows.columns["crowd"]
+    shares, labels = train.boxes_in_shares()[keep], train.rows.columns["label"][keep]
+    if not len(labels):
+        raise DataError(f"{len(train)} training pictures hold no object")
+    boxes, names, scores = [], [], []
+    for label in range(classes):
+        mine = shares[labels == label]
+        if not len(mine):
+            continue
+        shape = mine[:, 2:].mean(axis=0)
+        cell = np.clip((mine[:, :2] * _PLACES).astype(int), 0, _PLACES - 1)
+        for place in np.unique(cell, axis=0):
+            inside = (cell == place).all(axis=1)
+            centre = mine[inside, :2].mean(axis=0)
+            boxes.append(np.concatenate([centre - shape / 2, shape]))
+            names.append(label)
+            scores.append(inside.sum() / len(labels))
+    size = np.repeat(np.tile(test.sizes.astype(float), (1, 2)), len(boxes), axis=0)
+    count = len(test)
+    return Ragged(
+        {
+            "box": np.tile(np.array(boxes), (count, 1)) * size,
+            "label": np.tile(np.array(names, dtype=np.int64), count),
+            "score": np.tile(np.array(scores), count),
+        },
+        np.full(count, len(boxes)),
+    )
+
+
+def in_pixels(boxes: np.ndarray, scores: np.ndarray, labels: np.ndarray, sizes: np.ndarray) -> Ragged:
+    """Boxes as shares of pictures to detections in their pixels, cut at the edges; those of no area are dropped.
+
+    Args:
+        boxes: centre, width and height ``[n, q, 4]``.
+        scores: ``[n, q]``; 0 is nothing.
+        labels: ``[n, q]``.
+        sizes: width and height of each picture ``[n, 2]``.
+    """
+    first = np.clip(boxes[..., :2] - boxes[..., 2:] / 2, 0, 1)
+    last = np.clip(boxes[..., :2] + boxes[..., 2:] / 2, 0, 1)
+    size = sizes[:, None].astype(np.float64)
+    box = np.concatenate([first * size, (last - first) * size], axis=-1)
+    keep = (scores > 0) & (box[..., 2:] > 0).all(axis=-1)
+    return Ragged(
+        {"box": box[keep], "label": labels[keep].astype(np.int64), "score": scores[keep].astype(np.float64)},
+        keep.sum(axis=1),
+    )
+
+
+def _values(report: CocoMetrics) -> dict[str, float]:
+    return {name: float(value or 0.0) for name, value in report.values.items()}
+
+
+def _kept(truth: Objects, found: Ragged, outcomes: Ragged) -> dict[str, list[list[float]]]:
+    """Of the worst and best pictures, the best detections: left, top, width, height, class, score."""
+    each = np.array([mean_average_precision(outcomes.take(np.array([row])), np.ones((1, 1)))[0]
+                     for row in range(len(truth))])  # fmt: skip
+    order = [int(row) for row in np.argsort(each, kind="stable") if np.isfinite(each[row])]
+    kept: Mapping[int, None] = dict.fromkeys([*order[:_WORST], *order[::-1][:_BEST]])
+    drawn = {}
+    for row in kept:
+        one = found[row]
+        few = np.argsort(-one["score"], kind="stable")[: int(truth.rows.lengths[row]) + 2]
+        drawn[str(row)] = [
+            [
+                *(round(float(side), 1) for side in one["box"][at]),
+                int(one["label"][at]),
+                round(float(one["score"][at]), 3),
+            ]
+            for at in few
+        ]
+    return drawn

@@ -1,0 +1,113 @@
+"""Few shots: which training and validation pictures are shown, drawn by ELEVATER's rule."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from jaxtyping import Int
+
+from gate_runner.detection.objects import Objects
+from gate_runner.errors import DataError, UsageError
+from vision_adapters.fewshot import detection_indices
+
+if TYPE_CHECKING:
+    from gate_runner.benchmarks.data import Data, Split
+    from gate_runner.tasks.job import Job
+
+VALIDATION = {"1": 1, "3": 1, "5": 1, "10": 3}
+"""Pictures of each class that validate, by how many train; all of them where all train."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a part may look at.
+
+    Args:
+        data: with training and validation pictures left out where few shots are asked for.
+        shots: ``"0"``, a number, or ``"full"``.
+        about: what the result file says of it.
+    """
+
+    data: Data[Objects]
+    shots: str
+    about: dict[str, Any] = field(default_factory=dict)
+
+
+def shown_of(job: Job) -> Shown:
+    """The pictures that a job's benchmark shows, by its ``shots`` and the job's seed.
+
+    Raises:
+        DataError: shots that cannot be met; the message names the class.
+    """
+    shots = str(job.training.get("shots", "full"))
+    said = {"split": job.training.get("split", "test"), "shots": shots}
+    if shots in ("full", "0"):
+        return Shown(job.data, shots, said)
+    data = job.data
+    prepared = job.training.get("prepared") or {}
+    origin = f"our draw by ELEVATER's rule, seed {job.seed}; not its own"
+    train = draw_shots(data.train.targets, int(shots), job.seed, data.classes)
+    held = draw_shots(data.validation.targets, VALIDATION.get(shots, 1), job.seed, data.classes, all_classes=False)
+    del prepared
+    few = replace(data, train=_taken(data.train, train), validation=_taken(data.validation, held))
+    rows = {"train": train.tolist(), "validation": held.tolist()}
+    draw = {"origin": origin, **rows, "sha256": _digest(rows), "drawn_from": [len(data.train), len(data.validation)]}
+    return Shown(few, shots, {**said, "draw": draw})
+
+
+def draw_shots(
+    objects: Objects, shots: int, seed: int, classes: Sequence[str], *, all_classes: bool = True
+) -> Int[np.ndarray, " k"]:
+    """Pictures until each class has as many as asked for, by ELEVATER's rule in a seeded order.
+
+    Args:
+        objects: of the pictures to draw from.
+        shots: pictures of each class, at least 1.
+        seed: of the order.
+        classes: their names.
+        all_classes: whether a class with fewer pictures is an error, or is taken whole.
+
+    Returns:
+        Indices of pictures, rising. A picture with several classes counts for each; so a class may have more boxes than
+        shots, and between `shots` and `shots` times the number of classes are drawn.
+
+    Raises:
+        UsageError: fewer than one shot.
+        DataError: a class that some picture shows, but not enough of them; the message names it.
+
+    Example:
+        >>> one = {"box": [(0, 0, 1, 1)], "label": [0]}
+        >>> len(draw_shots(Objects.of([one] * 4, [(2, 2)] * 4), 2, 3, ["cat"]))
+        2
+
+    Source:
+        `vision_adapters.fewshot.detection_indices`, of all pictures that show an object.
+    """
+    if shots < 1:
+        raise UsageError(f"--shots must be at least 1 to draw pictures, not {shots}")
+    keep = ~objects.rows.columns["crowd"]
+    table = np.zeros((len(objects), len(classes)), dtype=np.int64)
+    table[objects.picture[keep], objects.rows.columns["label"][keep]] = 1
+    there = table.sum(axis=0)
+    for name, count in zip(classes, there.tolist(), strict=True):
+        if all_classes and 0 < count < shots:
+            raise DataError(f"{shots} shots cannot be met: only {count} pictures show class {name!r}")
+    shown, able, rare = np.flatnonzero(table.any(axis=1)), there >= shots, (there > 0) & (there < shots)
+    taken = shown[table[shown][:, rare].any(axis=1)]
+    if able.any():
+        drawn = detection_indices(table[shown][:, able], shots, seed).indices
+        taken = np.concatenate([taken, shown[drawn]])
+    return np.unique(taken)
+
+
+def _taken(split: Split[Objects], rows: np.ndarray) -> Split[Objects]:
+    return split.take(torch.from_numpy(rows)) if len(rows) else split
+
+
+def _digest(rows: dict[str, list[int]]) -> str:
+    return hashlib.sha256(repr(sorted(rows.items())).encode()).hexdigest()

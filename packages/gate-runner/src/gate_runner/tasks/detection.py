@@ -1,0 +1,112 @@
+"""Detection: a head on any frozen encoder's patches, or a whole detector, scored by COCO's mean average precision."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gate_runner.detection.average_precision import mean_average_precision
+from gate_runner.detection.coco_map import needed
+from gate_runner.detection.matching import match
+from gate_runner.detection.objects import Objects
+from gate_runner.detection.scoring import guessed, in_pixels, judge
+from gate_runner.detection.shots import Shown, shown_of
+from gate_runner.errors import UsageError
+from gate_runner.ragged import Ragged
+from gate_runner.tasks.backbone import SplitName
+from gate_runner.tasks.job import Job, Outcome
+from gate_runner.tasks.training import _RECIPE, fit_head, predict, recipe_of
+from vision_adapters.detection import DenseHead, Found, SetHead
+from vision_adapters.heads import seeded
+
+_MOST = 100
+_QUERIES = 16
+_WIDTH = 96
+
+
+def run(job: Job) -> Outcome:
+    """Boxes with classes. Chance: boxes of each class's mean shape where training has its objects.
+
+    Raises:
+        MissingCapabilityError: the encoder has no patches, or what evaluates is not installed.
+        UsageError: an option that a head, or a detector, does not have; the message names it.
+    """
+    needed()
+    shown = shown_of(job)
+    job = replace(job, data=shown.data)
+    if job.settings.tune in ("linear", "prompt"):
+        raise UsageError(
+            f"--tune {job.settings.tune} trains a part of a detector (hf-detector:…); an encoder with a --head has "
+            "frozen, bias, norm, last-block, lora or full"
+        )
+    if shown.shots == "0":
+        raise UsageError("--shots 0 is for detectors that read class names (hf-detector:…); a --head has to be trained")
+    return _with_head(job, shown)
+
+
+def _with_head(job: Job, shown: Shown) -> Outcome:
+    data = job.data
+    classes = len(data.classes)
+    backbone = job.backbone("patches")
+    head = seeded(partial(_head, job.settings.head, backbone.width, classes, backbone.grid, _most_objects(data.train)),
+                  job.seed)  # fmt: skip
+    module = backbone.attach(head)
+    recipe = recipe_of(job, **{key: value for key, value in job.training.items() if key in _RECIPE})
+
+    def found(module: nn.Module, name: SplitName) -> Ragged:
+        rows = backbone.rows(name)
+        packed = predict(module, (rows,), lambda said: _packed(head.detections(said, most=_MOST)), job.predict_size)
+        said = packed.numpy()
+        return in_pixels(said[..., :4], said[..., 4], said[..., 5], getattr(data, name).targets.sizes)
+
+    def validate(module: nn.Module) -> float:
+        truth = data.validation.targets
+        value = mean_average_precision(match(truth, found(module, "validation")), np.ones((1, len(truth))))[0]
+        return 0.0 if np.isnan(value) else float(value)
+
+    wanted = data.train.targets.padded()
+    fitted = fit_head(job, module, (backbone.rows("train"),), wanted, head.loss, recipe, validate, "higher")
+    with job.timed("test"):
+        truth = data.test.targets
+        judged = judge(
+            truth,
+            found(module, "test"),
+            guessed(data.train.targets, truth, classes),
+            data.classes,
+            job.benchmark.metrics,
+            job.seed,
+        )
+    training: dict[str, Any] = {
+        "head": job.settings.head,
+        "head_parameters": sum(p.numel() for p in head.parameters() if p.requires_grad),
+        "steps": recipe.steps,
+        "lr": recipe.lr,
+        "chosen_step": fitted.best_step,
+        "validation": [{"step": row.step, "map": row.score} for row in fitted.history],
+        **shown.about,
+        **judged.more,
+    }
+    return Outcome(judged.scores, judged.outcomes, training)
+
+
+def _head(kind: str, width: int, classes: int, grid: tuple[int, int], objects: int) -> DenseHead | SetHead:
+    if kind == "dense":
+        finer = 2 if max(grid) <= 24 else 1
+        return DenseHead(width, classes, grid=grid, finer=finer, width=_WIDTH, depth=1)
+    return SetHead(width, classes, grid=grid, queries=max(_QUERIES, 2 * objects), width=_WIDTH, depth=2)
+
+
+def _most_objects(split: Any) -> int:
+    truth: Objects = split.targets
+    counted = np.bincount(truth.picture[~truth.rows.columns["crowd"]], minlength=len(truth))
+    return int(counted.max(initial=1))
+
+
+def _packed(found: Found) -> Tensor:
+    """As one tensor ``[n, q, 6]``: box, score, label."""
+    return torch.cat([found.boxes, found.scores[..., None], found.labels[..., None].to(found.boxes)], dim=-1)
