@@ -145,6 +145,9 @@ def test_intervals_are_those_of_pictures_drawn_again() -> None:
         assert score.value == score.chance == coco_metrics(truth, found, data.classes).values[score.metric]
     rng = np.random.default_rng(0)
     drawn = rng.multinomial(20, np.full(20, 1 / 20), size=1000)
+    jittered = {**found.columns, "score": rng.random(len(found.columns["score"]))}  # copies of ties have no order
+    found = Ragged(jittered, found.lengths)
+    judged = judge(truth, found, None, data.classes, ("map", "ap50"), 0)
     some = []
     for row in drawn[:40]:
         index = np.repeat(np.arange(20), row)

@@ -32,7 +32,8 @@ def average_precisions(
         In the order of the classes that have objects; NaN where the weights leave a class none.
 
     Numerics:
-        With weights of one, pycocotools' values to the last bits of a mean.
+        With weights of one, pycocotools' values to the last bits of a mean. With larger ones, detections of a picture
+        that share a score stay together, where copies of the picture would lie in turns.
     """
     weights = np.asarray(weights, dtype=np.float64)
     columns = outcomes.columns

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from gate_runner.benchmarks.request import SplitName
 from gate_runner.detection.average_precision import mean_average_precision
 from gate_runner.detection.coco_map import needed
 from gate_runner.detection.matching import match
@@ -18,7 +19,7 @@ from gate_runner.detection.scoring import guessed, in_pixels, judge
 from gate_runner.detection.shots import Shown, shown_of
 from gate_runner.errors import UsageError
 from gate_runner.ragged import Ragged
-from gate_runner.tasks.backbone import SplitName
+from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.training import _RECIPE, fit_head, predict, recipe_of
 from vision_adapters.detection import DenseHead, Found, SetHead
@@ -52,7 +53,7 @@ def run(job: Job) -> Outcome:
 def _with_head(job: Job, shown: Shown) -> Outcome:
     data = job.data
     classes = len(data.classes)
-    backbone = job.backbone("patches")
+    backbone = make_backbone(job, "patches")
     head = seeded(partial(_head, job.settings.head, backbone.width, classes, backbone.grid, _most_objects(data.train)),
                   job.seed)  # fmt: skip
     module = backbone.attach(head)
@@ -84,10 +85,7 @@ def _with_head(job: Job, shown: Shown) -> Outcome:
     training: dict[str, Any] = {
         "head": job.settings.head,
         "head_parameters": sum(p.numel() for p in head.parameters() if p.requires_grad),
-        "steps": recipe.steps,
-        "lr": recipe.lr,
-        "chosen_step": fitted.best_step,
-        "validation": [{"step": row.step, "map": row.score} for row in fitted.history],
+        **fitted.about("map"),
         **shown.about,
         **judged.more,
     }
