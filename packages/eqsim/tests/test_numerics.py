@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from collections.abc import Callable
 
 import pytest
 import torch
 
 from eqsim import ClipEqSimLoss, CyclicLoss, EqSimLoss, SigLipEqSimLoss
+from eqsim.backends import tiled, tiles
 
 N, DIM = 300, 24
 
@@ -53,6 +56,36 @@ def test_float32_loss_at_scale_100(kind: type, score: str, backend: str) -> None
     found = errors(run(kind("v2", score, backend=backend), inputs, 100.0), run(kind("v2", score), wide, 100.0))
     assert found[0] < 1e-6
     assert found[1] < 2e-5
+
+
+@pytest.mark.parametrize("scale", [100.0, -100.0, 1.0])
+def test_tiles_share_an_exponential_only_where_no_digits_are_lost(
+    scale: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    common = torch.nn.functional.normalize(torch.arange(1.0, DIM + 1), dim=0)
+    image, text = (torch.nn.functional.normalize(rows.detach() + common, dim=1) for rows in batch(0.3, 200))
+    # Three pictures on the other side: of their rows every logit is far below those of the others.
+    image[[5, 70, 199]] *= -1
+    inputs = [image.requires_grad_(), text.requires_grad_()]
+    taken = {"long": 0, "both": 0}
+    monkeypatch.setattr(tiled, "TILE", 64)
+    for name, function in (("_absorb", "long"), ("_absorb_both", "both")):
+        whole = getattr(tiles, name)
+
+        def counted(*args: object, whole: Callable[..., object] = whole, function: str = function) -> object:
+            taken[function] += 1
+            return whole(*args)
+
+        monkeypatch.setattr(tiles, name, counted)
+    found = run(ClipEqSimLoss("v2", backend="tiled"), inputs, scale)
+    wide = [rows.detach().double().requires_grad_() for rows in inputs]
+    dense = ClipEqSimLoss("v2", backend="dense")
+    truth = run(dense, wide, scale)
+    for ours, theirs in zip(errors(found, truth), errors(run(dense, inputs, scale), truth), strict=True):
+        assert ours <= 4 * theirs + 8 * torch.finfo(torch.float32).eps
+    assert taken["both"] == 4 + 2 * 6
+    # Each tile that is taken the long way is so for its rows and for its columns.
+    assert (0 < taken["long"] < 2 * taken["both"]) if abs(scale) == 100 else taken["long"] == 0
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -117,7 +150,7 @@ def test_compiles_without_a_graph_break(loss: torch.nn.Module, scaled: bool) -> 
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="inductor needs a C compiler")
+@pytest.mark.skipif(shutil.which(os.environ.get("CXX", "g++")) is None, reason="inductor needs a C++ compiler")
 def test_inductor_compiles_contrast_eqsim_and_pairs_in_one_pass() -> None:
     inputs, pairs = batch(0.5, 40), torch.arange(20).view(-1, 2)
     loss = ClipEqSimLoss("hybrid", pair_weight=1.0, backend="tiled")  # dense and gram were seen to do so, too

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 DOTS, LOGITS, SOFTMAX = 0, 1, 2
 """What a residual is taken of: dot products, dot products times the scale, or the softmax of those over texts."""
 
-TILE = 512
+TILE = 768
 """On a CPU: the half dozen buffers of a tile then stay in the caches of a core."""
 
 LEAST = 1e-25
