@@ -75,11 +75,11 @@ TERMS: dict[str, Term] = {
 }
 
 GRIDS: dict[str, tuple[float, ...]] = {
-    **dict.fromkeys(("hinge", "cyclip", "v1", "v2", "hybrid"), (0.0625, 0.25, 1.0, 4.0)),
-    "pair": (0.25, 1.0, 4.0, 16.0),
-    "relative": (0.125, 0.5, 2.0, 8.0),
+    **dict.fromkeys(("hinge", "cyclip", "v1", "v2", "hybrid"), (0.25, 1.0, 4.0)),
+    "pair": (1.0, 4.0, 16.0),
+    "relative": (0.5, 2.0, 8.0),
 }
-"""Four values each, a factor of four apart. For `pair` and `relative` the weight itself; for the others the norm of
+"""Three values each, a factor of four apart. For `pair` and `relative` the weight itself; for the others the norm of
 the term's gradient over the contrastive loss's on the first batch, since their values differ by orders."""
 
 ABSOLUTE = ("pair", "relative")

@@ -32,7 +32,7 @@ from towers import Towers, check_towers
 from gate_runner.encoders.micro_clip import FILES, load_micro_clip
 
 RESULTS = Path(__file__).parents[1] / "results"
-VALIDATION = (0, 1, 2)
+VALIDATION = (0,)
 FIRST_TEST = 101
 """Seed 100 was looked at before the rule of `choose` minded retrieval; it counts for nothing."""
 LOSS_ALLOWED = 0.01

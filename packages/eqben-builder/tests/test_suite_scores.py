@@ -12,10 +12,14 @@ import pytest
 from eqben_builder.formats import Picture
 from eqben_builder.suites import (
     SUITES,
+    Gallery,
+    Positives,
     Similarities,
     SuiteData,
     SuiteRow,
     blind_outcomes,
+    fold_scores,
+    gallery_table,
     outcomes_of,
     paired_difference,
     published_scores,
@@ -89,6 +93,17 @@ def test_macro_averages_and_their_least_number_of_questions():
     table = suite_table(data_of("aro", rows), Similarities(scores, [None] * 80))
     assert table.line("vg_relation").score.value == pytest.approx(0.5)  # mean of 1 and 0, not 30 of 40
     assert table.line("vg_attribution").score.value == 1.0  # the group of ten does not count
+
+
+def test_the_papers_vg_relation_leaves_symmetric_relations_out():
+    groups = ["on"] * 10 + ["near"] * 20 + ["under"] * 10
+    rows = [question(f"r{k}", "vg_relation", group=group) for k, group in enumerate(groups)]
+    scores = [column(0.0, 1.0) if group == "near" or k < 5 else column(1.0, 0.0) for k, group in enumerate(groups)]
+    table = suite_table(data_of("aro", rows), Similarities(scores, [None] * 40))
+    assert table.line("vg_relation").score.value == pytest.approx((0.5 + 0 + 1) / 3)
+    line = table.line("vg_relation, paper")
+    assert line.score.value == pytest.approx((0.5 + 1) / 2)
+    assert line.score.low < line.score.value < line.score.high
 
 
 def test_published_averages_come_out_of_published_subsets():
@@ -317,3 +332,29 @@ def test_random_orders_get_the_chance_of_map_at_r():
     right = {q: list(range(4)) for q in range(2000)}
     found = retrieval_scores(rng.standard_normal((2000, 30)), np.eye(30)[:20], right, ks=(1,))
     assert found.map_at_r.value == pytest.approx(found.map_at_r.chance, abs=0.01)
+
+
+def test_folds_are_searched_apart():
+    rng = np.random.default_rng(3)
+    images, texts = rng.standard_normal((6, 4)), rng.standard_normal((12, 4))
+    own = {image: [2 * image, 2 * image + 1] for image in range(6)}
+    back = {text: [text // 2] for text in range(12)}
+    folds = ((4, 0, 2), (5, 1, 3))
+    gallery = Gallery("coco", (None,) * 6, ("",) * 12, {"original": Positives(own, back)}, folds=folds)
+    table = gallery_table(gallery, images, texts, resamples=20, ks=(1, 2))
+    s = (images / np.linalg.norm(images, axis=1, keepdims=True)) @ (
+        texts / np.linalg.norm(texts, axis=1, keepdims=True)
+    ).T
+    to_text, to_image = [], []
+    for fold in folds:
+        held = [text for one in fold for text in own[one]]
+        to_text += [max(held, key=lambda t, i=i: s[i, t]) in own[i] for i in fold]
+        to_image += [max(fold, key=lambda i, t=t: s[i, t]) in back[t] for t in held]
+    found = {(line.judgements, line.direction): line.score.value for line in table.lines if line.measure == "R@1"}
+    assert found["original, folds", "image to text"] == np.mean(to_text)
+    assert found["original, folds", "text to image"] == np.mean(to_image)
+    assert next(line.queries for line in table.lines if line.judgements == "original, folds") == 6
+    with pytest.raises(ValueError, match="no folds"):
+        fold_scores(images, texts, own, [])
+    with pytest.raises(ValueError, match="5 and 12 features for 6 pictures"):
+        gallery_table(gallery, images[:5], texts)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import zipfile
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from eqben_builder.formats import Picture
-from eqben_builder.suites import SUITES, read_gallery, read_suite
+from eqben_builder.formats import Picture, encode_png
+from eqben_builder.suites import SUITES, draw_orders, order_captions, read_gallery, read_suite
 from eqben_builder.suites.files import Files
 
 
@@ -134,6 +135,59 @@ def test_aro_crops_to_the_box_and_takes_a_stored_draw(tmp_path):
     content = json.loads((tmp_path / "aro/visual_genome_relation.json").read_text())
     dump(tmp_path, "aro/visual_genome_relation.json", [content[0] | {"bbox_w": 0}])
     with pytest.raises(ValueError, match="holds no pixel"):
+        read(tmp_path, "aro")
+
+
+def test_orders_are_drawn_once_and_read_again(tmp_path):
+    write_aro(tmp_path)
+    (tmp_path / "aro/coco_order.json").unlink()
+    entry = {
+        "image": "val2014/COCO_val2014_000000000042.jpg",
+        "caption": ['A big dog (brown) sees "Rex".', "Two cats."],
+    }
+    dump(tmp_path, "coco/coco_karpathy_test.json", [entry])
+    image(tmp_path, "coco/val2014/COCO_val2014_000000000042.jpg")
+    tags = {"big": "JJ", "brown": "JJ", "dog": "NN", "Rex": "NNP", "cats": "NNS"}
+
+    def tag(text):
+        return [(word, tags.get(word, "XX")) for word in re.findall(r"\w+|[^\w\s]", text)]
+
+    path = draw_orders(tmp_path, "coco", tag)
+    first = path.read_bytes()
+    assert draw_orders(tmp_path, "coco", tag).read_bytes() == first
+    assert draw_orders(tmp_path, "coco", tag, seed=2).read_bytes() != first
+    rows = [row for row in read(tmp_path, "aro").rows if row.subset == "coco_order"]
+    assert [row.captions[0] for row in rows] == ["a big dog brown sees rex", "two cats"]
+    assert all(sorted(text.split()) == sorted(row.captions[0].split()) for row in rows for text in row.captions)
+    _, named, rest, _, _ = rows[0].captions
+    assert [named.split()[k] for k in (0, 4)] == ["a", "sees"]
+    assert {named.split()[k] for k in (2, 5)} == {"dog", "rex"}
+    assert [word for word in rest.split() if word in ("big", "dog", "brown", "rex")] == ["big", "dog", "brown", "rex"]
+    with pytest.raises(ValueError, match="without a word"):
+        order_captions([], np.random.default_rng(0))
+
+
+def test_frozen_orders_know_their_pictures_by_the_bytes(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    write_aro(tmp_path)
+    (tmp_path / "aro/coco_order.json").unlink()
+    pictures = [encode_png(np.full((4, 5, 3), k, np.uint8)) for k in (1, 1, 2)]
+    texts = {
+        name: [f"{name} {k}" for k in range(3)]
+        for name in ("correct_caption", *(f"hard_text_{k}" for k in (1, 2, 3, 4)))
+    }
+    folder = tmp_path / "aro/ARO-COCO-order/data"
+    folder.mkdir(parents=True)
+    table = pa.table({"images": [{"bytes": one, "path": None} for one in pictures], **texts})
+    pq.write_table(table, folder / "test-0.parquet")
+    rows = [row for row in read(tmp_path, "aro").rows if row.subset == "coco_order"]
+    assert rows[1].captions == ("correct_caption 1", *(f"hard_text_{k} 1" for k in (1, 2, 3, 4)))
+    assert rows[0].images == rows[1].images != rows[2].images
+    assert len({row.cluster for row in rows}) == 2
+    assert rows[2].images[0].load()[0, 0].tolist() == [2, 2, 2]
+    pq.write_table(table.drop_columns(["hard_text_3"]), folder / "test-0.parquet")
+    with pytest.raises(ValueError, match="no column 'hard_text_3'"):
         read(tmp_path, "aro")
 
 
@@ -395,6 +449,23 @@ def test_karpathys_coco_with_eccvs_positives(tmp_path):
         read_gallery(tmp_path, "coco")
     (tmp_path / "coco/val2014/COCO_val2014_000000000001.jpg").unlink()
     with pytest.raises(FileNotFoundError, match="1 of 3 pictures of coco are missing"):
+        read_gallery(tmp_path, "coco")
+
+
+def test_cocos_folds_follow_the_caption_ids(tmp_path, monkeypatch):
+    write_coco(tmp_path)
+    content = json.loads((tmp_path / "coco/dataset_coco.json").read_text())
+    content["images"].append(content["images"][2] | {"filename": "x.jpg", "cocoid": 7})
+    content["images"][4]["sentences"] = [{"raw": f"more {k}", "sentid": 90 + k} for k in range(5)]
+    dump(tmp_path, "coco/dataset_coco.json", content)
+    image(tmp_path, "coco/val2014/x.jpg")
+    assert read_gallery(tmp_path, "coco").folds == ()
+    monkeypatch.setattr("eqben_builder.suites.retrieval.FOLD", 2)
+    assert read_gallery(tmp_path, "coco").folds == ((0, 1), (2, 3))
+    np.save(tmp_path / "coco/coco_test_ids.npy", np.array([91, 10, 12, 20, 0, 3]))
+    assert read_gallery(tmp_path, "coco").folds == ((3, 1), (2, 0))
+    np.save(tmp_path / "coco/coco_test_ids.npy", np.array([91, 10, 77]))
+    with pytest.raises(ValueError, match="the caption id 77 is not in the test split"):
         read_gallery(tmp_path, "coco")
 
 

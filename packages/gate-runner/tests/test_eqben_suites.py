@@ -42,6 +42,8 @@ def test_the_micro_suite_needs_no_data(capsys: pytest.CaptureFixture[str], tmp_p
     assert "bigram" in shown
     assert "text to image" in shown
     assert "<h3>micro</h3>" in page.read_text()
+    assert "<h3>micro: 100 pictures, 300 captions</h3>" in page.read_text()
+    assert page.read_text().count("<td>mAP@R</td>") == 4
 
 
 def test_a_suite_and_all_that_are_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

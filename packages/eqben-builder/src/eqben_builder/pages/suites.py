@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
-    from eqben_builder.suites import SuiteLine, SuiteTable
+    from eqben_builder.suites import GalleryLine, GalleryTable, SuiteLine, SuiteTable
 
 _HEAD = ("", "measure", "questions", "score", "chance", "best blind line", "better than blind", "published", "ties")
 
@@ -23,21 +23,29 @@ _INTRO = (
 )
 
 
+_GALLERY_HEAD = ("", "direction", "measure", "queries", "score", "chance", "published")
+
+
 def write_suites_page(
-    tables: Mapping[str, Sequence[SuiteTable]], path: str | os.PathLike[str], *, title: str = "Compositional suites"
+    tables: Mapping[str, Sequence[SuiteTable]],
+    path: str | os.PathLike[str],
+    *,
+    galleries: Mapping[str, Sequence[GalleryTable]] | None = None,
+    title: str = "Compositional suites",
 ) -> Path:
     """Write one static HTML page.
 
     Args:
         tables: Name of a model -> its tables, one a suite.
         path: The file to write.
+        galleries: Name of a model -> its tables of retrieval, one a gallery; shown after its suites.
         title: Of the page.
 
     Returns:
         The path. Everything is within the file; names are escaped.
 
     Raises:
-        ValueError: No models.
+        ValueError: No scores.
 
     Example:
         >>> import tempfile
@@ -50,21 +58,44 @@ def write_suites_page(
         ...     "a &lt; b" in path.read_text()
         True
     """
-    if not tables:
+    galleries = galleries or {}
+    if not tables and not galleries:
         raise ValueError("no scores to show")
     body = [f"<h1>{escape(title)}</h1>", f'<p class="quiet">{_INTRO}</p>']
-    for model, ones in tables.items():
+    for model in dict.fromkeys([*tables, *galleries]):
         body.append(f"<h2>{escape(model)}</h2>")
-        for table in ones:
+        for table in tables.get(model, ()):
             body.append(f"<h3>{escape(table.suite)}</h3>")
             body += [f'<p class="quiet">{escape(note)}</p>' for note in table.notes]
             lines = "".join(_line(line, model, "average" if not line.questions else "") for line in table_lines(table))
             head = "".join(f"<th>{escape(name)}</th>" for name in _HEAD)
             body.append(f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>")
+        body += [_gallery(one, model) for one in galleries.get(model, ())]
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(page(title, "\n".join(body)), encoding="utf-8")
     return target
+
+
+def _gallery(table: GalleryTable, model: str) -> str:
+    said = f"{table.gallery}: {table.images:,} pictures, {table.captions:,} captions"
+    notes = "".join(f'<p class="quiet">{escape(note)}</p>' for note in table.notes)
+    head = "".join(f"<th>{escape(name)}</th>" for name in _GALLERY_HEAD)
+    rows = []
+    for line in table.lines:
+        shown = published_of(line, model)
+        cells = [
+            escape(line.judgements),
+            escape(line.direction),
+            escape(line.measure),
+            f"{line.queries:,}",
+            f"{100 * line.score.value:.1f}<small>{100 * line.score.low:.1f} to {100 * line.score.high:.1f}</small>",
+            f"{100 * line.score.chance:.1f}",
+            "" if shown is None else f"{100 * shown[1]:.1f}<small>{escape(shown[0])}</small>",
+        ]
+        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
+    body = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    return f"<h3>{escape(said)}</h3>{notes}{body}"
 
 
 def table_lines(table: SuiteTable) -> list[SuiteLine]:
@@ -72,7 +103,7 @@ def table_lines(table: SuiteTable) -> list[SuiteLine]:
     return [table.overall, *table.averages, *table.lines]
 
 
-def published_of(line: SuiteLine, model: str) -> tuple[str, float] | None:
+def published_of(line: SuiteLine | GalleryLine, model: str) -> tuple[str, float] | None:
     """The published score to hold beside a model's: its own where its name ends so, or OpenAI's ViT-B/32.
 
     Example:

@@ -2,13 +2,22 @@
 
 from eqben_builder.suites.blind import Difference, blind_outcomes, paired_difference
 from eqben_builder.suites.features import Features, Similarities, encode_rows, similarities
+from eqben_builder.suites.gallery_table import GalleryLine, GalleryTable, encode_gallery, gallery_table
 from eqben_builder.suites.micro import micro_gallery, micro_suite
+from eqben_builder.suites.orders import draw_orders, order_captions
 from eqben_builder.suites.outcomes import Outcome, main_outcome, outcomes_of
 from eqben_builder.suites.published import Published, published_scores, published_table
 from eqben_builder.suites.registry import SUITES
-from eqben_builder.suites.retrieval import Gallery, Positives, RetrievalScores, read_gallery, retrieval_scores
+from eqben_builder.suites.retrieval import (
+    Gallery,
+    Positives,
+    RetrievalScores,
+    fold_scores,
+    read_gallery,
+    retrieval_scores,
+)
 from eqben_builder.suites.row import Shape, SuiteRow
-from eqben_builder.suites.suite import Average, Pooled, Suite, SuiteData, read_suite
+from eqben_builder.suites.suite import Average, Pooled, Suite, SuiteData, Without, read_suite
 from eqben_builder.suites.table import SuiteLine, SuiteTable, suite_table
 
 __all__ = [
@@ -17,6 +26,8 @@ __all__ = [
     "Difference",
     "Features",
     "Gallery",
+    "GalleryLine",
+    "GalleryTable",
     "Outcome",
     "Pooled",
     "Positives",
@@ -29,11 +40,17 @@ __all__ = [
     "SuiteLine",
     "SuiteRow",
     "SuiteTable",
+    "Without",
     "blind_outcomes",
+    "draw_orders",
+    "encode_gallery",
     "encode_rows",
+    "fold_scores",
+    "gallery_table",
     "main_outcome",
     "micro_gallery",
     "micro_suite",
+    "order_captions",
     "outcomes_of",
     "paired_difference",
     "published_scores",

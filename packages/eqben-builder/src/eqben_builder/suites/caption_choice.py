@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import lru_cache
+from importlib import resources
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from eqben_builder.formats.json_files import load_json
 from eqben_builder.suites.files import Files, field_of, text_of
+from eqben_builder.suites.orders import read_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,6 +48,17 @@ def sugarcrepe(files: Files) -> Iterator[SuiteRow]:
             yield from files.row(f"{subset}/{key}", subset, "captions", [_coco(files, name)], captions, name)
 
 
+@lru_cache(maxsize=1)
+def symmetric_relations() -> frozenset[str]:
+    """The relations that ARO's authors leave out of VG-Relation's average, since swapping changes little.
+
+    Source:
+        The notebook of mertyg/vision-language-models-are-bows at 42dbb5e, "Replicate ARO! VG-Relation, VG-Attribution".
+    """
+    text = resources.files("eqben_builder.suites").joinpath("aro_symmetric.txt").read_text("utf-8")
+    return frozenset(text.splitlines())
+
+
 def aro(files: Files) -> Iterator[SuiteRow]:
     """ARO's two Visual Genome files, and the two orders in a stored draw or in MTEB's frozen parquet."""
     for subset, name, grouped in (
@@ -60,25 +74,7 @@ def aro(files: Files) -> Iterator[SuiteRow]:
             picture = files.picture(*(form.format(place) for form in _GENOME), box=box)
             yield from files.row(f"{subset}/{number}", subset, "captions", [picture], captions, place, group=group)
     for subset in ARO[2:]:
-        yield from _order(files, subset)
-
-
-def _order(files: Files, subset: str) -> Iterator[SuiteRow]:
-    """A stored draw: `[{"image": "val2014/…jpg", "captions": [true, four shuffled ones]}]`."""
-    if not files.there(f"{subset}.json", f"data/{subset}.json"):
-        files.notes.append(
-            f"{subset}: left out: its captions are shuffled when ARO is run and not published; store a draw as "
-            f'{subset}.json: [{{"image": …, "captions": [true, shuffled, …]}}]'
-        )
-        return
-    for where, number, row in files.json(f"{subset}.json", f"data/{subset}.json", kind=list):
-        place = text_of(row, "image", where)
-        captions = field_of(row, "captions", where)
-        if not isinstance(captions, list) or len(captions) < 2 or not all(isinstance(one, str) for one in captions):
-            raise ValueError(f"{where}: field 'captions' should be a list of texts, the true one first")
-        base = PurePosixPath(place).name
-        picture = files.picture(place, f"val2014/{base}", f"flickr30k-images/{base}")
-        yield from files.row(f"{subset}/{number}", subset, "captions", [picture], captions, place)
+        yield from read_order(files, subset)
 
 
 def crepe(files: Files) -> Iterator[SuiteRow]:

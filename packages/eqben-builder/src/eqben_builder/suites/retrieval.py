@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: So many captions of an image are kept: some of COCO's have six or more, and the positives of ECCV count on five.
 CAPTIONS = 5
+#: Pictures of one of COCO's folds.
+FOLD = 1000
 _CHUNK = 512
 
 
@@ -30,6 +32,10 @@ class Positives(NamedTuple):
     """Which answers are right, by place: of each picture its captions, of each caption its pictures.
 
     Queries without an entry are not asked.
+
+    Example:
+        >>> Positives({0: [0, 1]}, {0: [0], 1: [0]}).captions_of[0]
+        [0, 1]
     """
 
     captions_of: Mapping[int, Sequence[int]]
@@ -46,6 +52,12 @@ class Gallery:
         captions: All captions.
         positives: Name of a set of judgements ("original", "eccv", "cxc") -> what is right.
         notes: What a reader of the scores should know.
+        folds: Places of pictures that are also searched apart, such as COCO's five times 1,000.
+
+    Example:
+        >>> right = {"original": Positives({0: [0], 1: [1]}, {0: [0], 1: [1]})}
+        >>> Gallery("pets", (), ("a cat", "a dog"), right).folds
+        ()
     """
 
     name: str
@@ -53,6 +65,7 @@ class Gallery:
     captions: tuple[str, ...]
     positives: Mapping[str, Positives]
     notes: tuple[str, ...] = ()
+    folds: tuple[tuple[int, ...], ...] = ()
 
 
 class RetrievalScores(NamedTuple):
@@ -62,6 +75,10 @@ class RetrievalScores(NamedTuple):
     r_precision: Mean share of right answers among the first R, R being how many there are.
     map_at_r: Mean over the first R ranks of the precision where a right answer stands, else 0.
     queries: How many were asked.
+
+    Example:
+        >>> retrieval_scores(np.eye(2), np.eye(2), {0: [0]}, ks=(1,)).queries
+        1
     """
 
     recall: Mapping[int, Share]
@@ -75,6 +92,8 @@ def read_gallery(root: str | Path, name: str) -> Gallery:
 
     COCO: `dataset_coco.json` or BLIP's `coco_karpathy_test.json`, pictures under `val2014/`; ECCV's
     `{eccv,cxc}_{image_to_caption,caption_to_image}.json` beside it need `dataset_coco.json`, which holds the ids.
+    COCO's 5,000 pictures come with five folds of 1,000, in the order of ECCV Caption's caption ids, `coco_test_ids.npy`,
+    where that lies there, else in the annotations' order.
     Flickr30k: `dataset_flickr30k.json`, BLIP's `flickr30k_test.json`, or `flickr30k_test_karpathy.txt`.
 
     Args:
@@ -84,6 +103,17 @@ def read_gallery(root: str | Path, name: str) -> Gallery:
     Raises:
         ValueError: Another name; file, row and field; a picture that is missing: a smaller gallery is an easier one.
         FileNotFoundError: None of the annotation files.
+
+    Example:
+        >>> import json, tempfile
+        >>> from PIL import Image
+        >>> root = Path(tempfile.mkdtemp())
+        >>> for number in range(2):
+        ...     Image.new("RGB", (2, 2)).save(root / f"{number}.jpg")
+        >>> lines = ["image,caption", "0.jpg,a dog", "0.jpg,a pet", "1.jpg,a cat"]
+        >>> _ = (root / "flickr30k_test_karpathy.txt").write_text(chr(10).join(lines))
+        >>> read_gallery(root, "flickr30k").positives["original"].captions_of
+        {0: [0, 1], 1: [2]}
     """
     if name not in ("coco", "flickr30k"):
         raise ValueError(f"gallery {name!r} is neither 'coco' nor 'flickr30k'")
@@ -114,7 +144,36 @@ def read_gallery(root: str | Path, name: str) -> Gallery:
     notes = (
         [] if len(positives) > 1 else ["no extended positives: a right answer that nobody wrote down counts as wrong"]
     )
-    return Gallery(name, tuple(images), tuple(captions), positives, tuple(notes))
+    folds = _folds(files, owners, ids) if name == "coco" else ()
+    return Gallery(name, tuple(images), tuple(captions), positives, tuple(notes), folds)
+
+
+def _folds(files: Files, owners: Sequence[int], ids: tuple[list[int], list[int]] | None) -> tuple[tuple[int, ...], ...]:
+    """Places of COCO's pictures, 1,000 a fold; none where there are fewer than two folds."""
+    order = list(dict.fromkeys(owners))
+    if files.there("coco_test_ids.npy") and ids is not None:
+        path = files.find("coco_test_ids.npy")
+        listed = np.load(path, allow_pickle=False).ravel().tolist()
+        owner = dict(zip(ids[1], owners, strict=True))
+        unknown = [one for one in listed if int(one) not in owner]
+        if unknown:
+            raise ValueError(f"{path}: the caption id {unknown[0]!r} is not in the test split")
+        order = list(dict.fromkeys(owner[int(one)] for one in listed))
+    if len(order) < 2 * FOLD or len(order) % FOLD:
+        return ()
+    return tuple(tuple(order[start : start + FOLD]) for start in range(0, len(order), FOLD))
+
+
+def karpathy_entries(root: Path, name: str) -> list[tuple[str, list[str]]]:
+    """The pictures of Karpathy's test split with their captions, by name: no picture has to be there.
+
+    Raises:
+        ValueError: Another name than "coco" and "flickr30k"; file, row and field.
+        FileNotFoundError: None of the annotation files.
+    """
+    if name not in ("coco", "flickr30k"):
+        raise ValueError(f"gallery {name!r} is neither 'coco' nor 'flickr30k'")
+    return _entries(Files(root, name), name)[0]
 
 
 def _entries(files: Files, name: str) -> tuple[list[tuple[str, list[str]]], tuple[list[int], list[int]] | None]:
@@ -232,6 +291,66 @@ def retrieval_scores(
         Recall as in Karpathy and Fei-Fei's split; R-precision and mAP@R as in ECCV Caption. In the example the second
         picture's caption ties with one that is not its own, and the first picture's second caption with another.
     """
+    values, chance = _values(queries, answers, right, ks)
+    return _resampled(values, chance, ks, level, resamples, seed)
+
+
+def fold_scores(
+    queries: Float[np.ndarray, "q d"],
+    answers: Float[np.ndarray, "a d"],
+    right: Mapping[int, Sequence[int]],
+    folds: Sequence[tuple[Sequence[int], Sequence[int]]],
+    *,
+    ks: Sequence[int] = (1, 5, 10),
+    level: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> RetrievalScores:
+    """The same where each fold's queries are searched among its own answers; the mean over all queries.
+
+    Args:
+        queries: As in `retrieval_scores`, and so are all others but `folds`.
+        answers: Features of all folds.
+        right: Query -> its right answers; those of other folds are left out.
+        folds: Places of the queries and of the answers of each.
+        ks: Each from 1 to the size of the smallest fold.
+        level: Of the intervals, in (0, 1).
+        resamples: Bootstrap samples of queries, at least 1.
+        seed: Of the bootstrap.
+
+    Raises:
+        ValueError: As `retrieval_scores`; no folds.
+
+    Example:
+        >>> texts = np.array([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0]])
+        >>> own = {k: [k] for k in range(4)}
+        >>> folds = [((0, 2), (1, 3)), ((1, 3), (0, 2))]
+        >>> fold_scores(texts, texts[::-1], {k: [3 - k] for k in own}, folds, ks=(1,)).queries
+        4
+
+    Source:
+        COCO's "1k": Karpathy and Fei-Fei average over five folds of 1,000 pictures.
+    """
+    if not folds:
+        raise ValueError("no folds to search")
+    parts = []
+    for asked, held in folds:
+        place = {answer: k for k, answer in enumerate(held)}
+        own = {k: [place[one] for one in right.get(query, ()) if one in place] for k, query in enumerate(asked)}
+        own = {k: answered for k, answered in own.items() if answered}
+        parts.append(_values(np.asarray(queries)[list(asked)], np.asarray(answers)[list(held)], own, ks))
+    weights = np.array([len(values) for values, _ in parts], dtype=np.float64)
+    chance = np.average([chance for _, chance in parts], axis=0, weights=weights).tolist()
+    return _resampled(np.concatenate([values for values, _ in parts]), chance, ks, level, resamples, seed)
+
+
+def _values(
+    queries: Float[np.ndarray, "q d"],
+    answers: Float[np.ndarray, "a d"],
+    right: Mapping[int, Sequence[int]],
+    ks: Sequence[int],
+) -> tuple[NDArray[np.float64], list[float]]:
+    """Of each query its hits within each k, R-precision and average precision at R; and what chance gives."""
     q, a = _unit(queries, "queries"), _unit(answers, "answers")
     asked = sorted(right)
     if not asked or q.shape[1] != a.shape[1] or not 1 <= min(ks) <= max(ks) <= len(a):
@@ -246,16 +365,21 @@ def retrieval_scores(
         similar = q[some] @ a.T
         for k, one in enumerate(some):
             values[start + k] = _one_query(similar[k], np.asarray(right[one]), ks)
-    rng = np.random.default_rng(seed)
-    counts = rng.multinomial(len(asked), np.full(len(asked), 1 / len(asked)), resamples)
-    draws = counts @ values / len(asked)
     chance = [float(np.mean([_chance(len(a), int(size), k) for size in sizes])) for k in ks]
     chance += [float(np.mean(sizes / len(a))), float(np.mean([_chance_of_map(len(a), int(size)) for size in sizes]))]
+    return values, chance
+
+
+def _resampled(
+    values: NDArray[np.float64], chance: Sequence[float], ks: Sequence[int], level: float, resamples: int, seed: int
+) -> RetrievalScores:
+    count = len(values)
+    drawn = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), resamples)
+    draws = drawn @ values / count
     shares = [
-        share_of(float(values[:, k].mean()), draws[:, k], one, len(asked), (1 - level) / 2)
-        for k, one in enumerate(chance)
+        share_of(float(values[:, k].mean()), draws[:, k], one, count, (1 - level) / 2) for k, one in enumerate(chance)
     ]
-    return RetrievalScores(dict(zip(ks, shares, strict=False)), shares[-2], shares[-1], len(asked))
+    return RetrievalScores(dict(zip(ks, shares, strict=False)), shares[-2], shares[-1], count)
 
 
 def _one_query(similar: NDArray[Any], right: NDArray[np.intp], ks: Sequence[int]) -> list[float]:

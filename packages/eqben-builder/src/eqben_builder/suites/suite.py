@@ -14,17 +14,40 @@ from eqben_builder.suites.row import SuiteRow
 
 
 class Pooled(NamedTuple):
-    """All questions of some subsets together; names may hold `*`."""
+    """All questions of some subsets together; names may hold `*`.
+
+    Example:
+        >>> Pooled(("replace_*",)).subsets
+        ('replace_*',)
+    """
 
     subsets: tuple[str, ...]
 
 
-#: A subset's name, a pattern (the mean of the subsets that it fits), questions pooled, or the mean of parts.
-Part = str | Pooled | tuple["Part", ...]
+class Without(NamedTuple):
+    """A subset that is averaged over groups, without some of the groups.
+
+    Example:
+        >>> Without("vg_relation", frozenset({"near"})).subset
+        'vg_relation'
+    """
+
+    subset: str
+    groups: frozenset[str]
+
+
+#: A subset's name, a pattern (the mean of the subsets that it fits), questions pooled, a subset without some of its
+#: groups, or the mean of parts.
+Part = str | Pooled | Without | tuple["Part", ...]
 
 
 class Average(NamedTuple):
-    """One of a suite's averages: its name says whose it is, and `measure` what is averaged."""
+    """One of a suite's averages: its name says whose it is, and `measure` what is averaged.
+
+    Example:
+        >>> Average("mean of 2", ("a", "b"), "accuracy").part
+        ('a', 'b')
+    """
 
     name: str
     part: Part

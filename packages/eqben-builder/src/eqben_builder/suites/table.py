@@ -12,10 +12,10 @@ from eqben_builder.suites.blind import Difference, blind_outcomes, paired_differ
 from eqben_builder.suites.intervals import share_of
 from eqben_builder.suites.outcomes import Outcome, main_outcome, outcomes_of
 from eqben_builder.suites.published import published_scores
-from eqben_builder.suites.suite import Average, Part, Pooled, fitting
+from eqben_builder.suites.suite import Average, Part, Pooled, Without, fitting
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -215,6 +215,7 @@ class _Cells:
             ]
             entries.append((np.array(at, np.intp), cluster[outcome.rows], outcome))
         self.keys = keys
+        self.group = [group for _, _, group in keys]
         self.sums = np.zeros((self.clusters, len(keys)), np.float32)
         self.counts = np.zeros((self.clusters, len(keys)), np.float32)
         self.chances = np.zeros(len(keys))
@@ -247,11 +248,17 @@ class _Cells:
         return np.concatenate(sums).astype(np.float64), np.concatenate(counts).astype(np.float64)
 
     def value(
-        self, measure: str, subset: str, sums: NDArray[np.float64], counts: NDArray[np.float64]
+        self,
+        measure: str,
+        subset: str,
+        sums: NDArray[np.float64],
+        counts: NDArray[np.float64],
+        without: Collection[str] = (),
     ) -> NDArray[np.float64]:
         """A subset's score from sums and counts [..., cells]: pooled, or the mean over groups that are large enough."""
         columns = self.columns(measure, subset)
         if subset in self.macro:
+            columns = [k for k in columns if self.group[k] not in without]
             large = [k for k in columns if self.totals[k] >= self.macro[subset]] or columns
             with np.errstate(invalid="ignore", divide="ignore"):
                 shares = sums[..., large] / counts[..., large]
@@ -356,6 +363,9 @@ def _part(
         subsets = [name for pattern in part.subsets for name in fitting(pattern, there)]
         whole = all(fitting(pattern, there) for pattern in part.subsets)
         return cells.pooled(measure, subsets, sums, counts) if whole else None
+    if isinstance(part, Without):
+        left = [k for k in cells.columns(measure, part.subset) if cells.group[k] not in part.groups]
+        return cells.value(measure, part.subset, sums, counts, part.groups) if left else None
     if isinstance(part, str):
         values = [cells.value(measure, subset, sums, counts) for subset in fitting(part, there)]
         return np.asarray(np.mean(values, axis=0)) if values else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from eqben_builder.progress import Progress
     from eqben_builder.scoring import DualEncoder
-    from eqben_builder.suites import SuiteData, SuiteLine, SuiteTable
+    from eqben_builder.suites import GalleryTable, SuiteData, SuiteLine, SuiteTable
 
 GALLERIES = ("coco", "flickr30k")
 ALL = "compositional"
@@ -39,14 +38,15 @@ def score_suites(
 ) -> None:
     """Score one suite, or all that are there, with each encoder, and print every subset and average."""
     from eqben_builder.pages import write_suites_page
-    from eqben_builder.suites import suite_table
+    from eqben_builder.suites import encode_gallery, gallery_table, suite_table
     from gate_runner.commands.eqben.own import own_model
     from gate_runner.commands.eqben.pictures import Cropping
     from gate_runner.encoders import load_encoder
 
-    suites = _read(name, data_root, limit)
+    suites, galleries = _read(name, data_root, limit), _galleries(name, data_root)
     scorers = {} if language_model is None else {language_model: own_model(language_model)}
     tables: dict[str, list[SuiteTable]] = {}
+    searched: dict[str, list[GalleryTable]] = {}
     for spec in encoders:
         encoder = Cropping(load_encoder(spec, device=device))
         for data in suites:
@@ -54,10 +54,13 @@ def score_suites(
             table = suite_table(data, found, scorers=scorers, seed=seed)
             tables.setdefault(spec, []).append(table)
             _show(table, spec, data.suite.title)
-        for gallery in _galleries(name, data_root):
-            _show_gallery(gallery, encoder, spec, batch_size, seed)
-    if page is not None and tables:
-        typer.echo(f"page {write_suites_page(tables, page)}")
+        for gallery in galleries:
+            features = encode_gallery(gallery, encoder, batch=batch_size, progress=_progress(gallery.name))
+            searched_now = gallery_table(gallery, *features, seed=seed)
+            searched.setdefault(spec, []).append(searched_now)
+            _show_gallery(searched_now, spec)
+    if page is not None:
+        typer.echo(f"page {write_suites_page(tables, page, galleries=searched)}")
 
 
 def _read(name: str, root: Path | None, limit: int | None) -> list[SuiteData]:
@@ -145,36 +148,16 @@ def _said(line: SuiteLine, spec: str) -> str:
     return f"{head}  {seen:<18}{better:<17}{other}{ties}"
 
 
-def _show_gallery(gallery: Any, encoder: DualEncoder, spec: str, batch: int, seed: int) -> None:
-    import numpy as np
+def _show_gallery(table: GalleryTable, spec: str) -> None:
+    from eqben_builder.pages.suites import published_of
 
-    from eqben_builder.suites import published_scores, retrieval_scores
-
-    pictures = [
-        np.asarray(encoder.encode_image([one.load() for one in gallery.images[at : at + batch]]))
-        for at in range(0, len(gallery.images), batch)
-    ]
-    captions = [
-        np.asarray(encoder.encode_text(list(gallery.captions[at : at + batch])))
-        for at in range(0, len(gallery.captions), batch)
-    ]
-    images, texts = np.concatenate(pictures), np.concatenate(captions)
-    typer.echo(f"{gallery.name}, {spec}: {len(images):,} pictures, {len(texts):,} captions")
-    for note in gallery.notes:
+    typer.echo(f"{table.gallery}, {spec}: {table.images:,} pictures, {table.captions:,} captions")
+    for note in table.notes:
         typer.echo(f"  note: {note}")
-    for name, right in gallery.positives.items():
-        for direction, found in (
-            ("image to text", retrieval_scores(images, texts, right.captions_of, seed=seed)),
-            ("text to image", retrieval_scores(texts, images, right.images_of, seed=seed)),
-        ):
-            values: Mapping[str, Any] = {f"R@{k}": share for k, share in found.recall.items()}
-            values = {**values, "R-precision": found.r_precision, "mAP@R": found.map_at_r}
-            for measure, share in values.items():
-                known = published_scores(gallery.name, direction, measure) if name == "original" else {}
-                match = next(
-                    (item for item in known.items() if spec.endswith(item[0])), next(iter(known.items()), None)
-                )
-                other = "" if match is None else f"  {100 * match[1]:.1f} {match[0]}"
-                score = f"{100 * share.value:.1f} ({100 * share.low:.1f}, {100 * share.high:.1f})"
-                line = f"  {name:<10}{direction:<15}{measure:<12}{score:<22}chance {100 * share.chance:.1f}{other}"
-                typer.echo(line.rstrip())
+    for line in table.lines:
+        share = line.score
+        match = published_of(line, spec)
+        other = "" if match is None else f"  {100 * match[1]:.1f} {match[0]}"
+        score = f"{100 * share.value:.1f} ({100 * share.low:.1f}, {100 * share.high:.1f})"
+        head = f"  {line.judgements:<16}{line.direction:<15}{line.measure:<12}{score:<22}"
+        typer.echo(f"{head}chance {100 * share.chance:.1f}{other}".rstrip())
