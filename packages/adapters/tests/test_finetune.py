@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from vision_adapters.efficiency import parameter_counts, performance_efficiency
-from vision_adapters.finetune import Classifier, add_lora, interpolate, train_only
+from vision_adapters.finetune import Classifier, add_lora, interpolate, keep_blocks, recompute_blocks, train_only
 from vision_adapters.heads import LinearHead, seeded
 from vision_adapters.losses import cross_entropy
 from vision_adapters.training import Kept, Recipe, best_first, ensemble_logits, fit, gate_recipe, parameter_groups
@@ -209,3 +209,25 @@ def test_performance_efficiency_has_its_minus() -> None:
     assert performance_efficiency(0.7, 10**9) < performance_efficiency(0.7, 10**6) < 0.7
     with pytest.raises(ValueError, match="-3"):
         performance_efficiency(0.5, -3)
+
+
+@pytest.mark.parametrize("mode", [True, False])
+def test_recomputed_blocks_keep_gradients_and_statistics(mode: bool) -> None:
+    def built() -> nn.Module:
+        torch.manual_seed(0)
+        block = lambda: nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.ReLU())  # noqa: E731
+        return nn.ModuleDict({"blocks": nn.Sequential(block(), block())}).train(mode)
+
+    images = torch.randn(6, 4)
+    plain, again = built(), built()
+    assert recompute_blocks(again) == ["blocks.0", "blocks.1"]
+    for module in (plain, again):
+        module["blocks"](images).square().sum().backward()  # type: ignore[operator, index]
+    for one, other in zip(plain.parameters(), again.parameters(), strict=True):
+        assert torch.equal(one.grad, other.grad)  # type: ignore[arg-type]
+    for (name, one), other in zip(plain.state_dict().items(), again.state_dict().values(), strict=True):
+        assert torch.equal(one, other), name
+    keep_blocks(again)
+    assert "forward" not in vars(again["blocks"][0])  # type: ignore[index]
+    with pytest.raises(ValueError, match="no list of equal blocks"):
+        recompute_blocks(nn.Linear(2, 2))

@@ -219,6 +219,12 @@ def test_recipes_by_name_file_and_field(tmp_path: Path, caplog: pytest.LogCaptur
     assert "trained at the rate of transformers" in caplog.text
 
 
+def test_every_strength_of_augmentation_gives_an_image() -> None:
+    make = Augmented(IMAGES, "rand-m10-n6-mstd0-inc1")  # no bit is left to posterize by
+    for step in range(12):
+        assert make(0, sample_generator(0, step, 0)).shape == (3, 16, 16)
+
+
 def test_augmentation_depends_on_its_generator_alone() -> None:
     make = Augmented(IMAGES)
     first, again, other = (make(1, sample_generator(0, step, 1)) for step in (3, 3, 4))
@@ -333,3 +339,63 @@ def test_gain_and_loss_needs_texts_and_classes(tmp_path: Path) -> None:
     for share in (1.5, "some", "nan"):
         with pytest.raises(UsageError, match="share from 0 to 1, or best"):
             Settings(tune="full", wise_ft=share)
+
+
+def test_a_plan_of_a_training_shows_its_recipe_and_what_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gate_runner.planning import plan
+
+    encoder = tiny()
+    mark = encoder.fingerprint()
+    settings = Settings(limit=130, device="cpu", tune="full", recipe_fields={"batch_size": "8"})
+    asked = [BENCHMARKS["cifar100"], BENCHMARKS["mini"]]
+    found = plan(RunRequest(asked, encoder, tmp_path / "run", settings))
+    assert [part.reason for part in found.parts] == ["", ""]
+    assert encoder.fingerprint() == mark
+    assert [part.recipe["steps"] for part in found.parts] == [150, 150]
+    assert all(part.seconds > part.phases["train"] > 0 for part in found.parts)
+    longer = settings.changed(recipe_fields={"batch_size": "8", "steps": "15000"})
+    assert plan(RunRequest(asked[:1], encoder, tmp_path / "long", longer)).seconds > 5 * found.parts[0].seconds
+    monkeypatch.setattr("gate_runner.planning.trained.available_bytes", lambda device: 1)
+    tried = iter([9_000, 5_000])
+    monkeypatch.setattr("gate_runner.planning.trained.peak_of", lambda *of: next(tried))
+    (part,) = plan(RunRequest(asked[:1], encoder, tmp_path / "small", settings)).parts
+    assert part.needs == ("--checkpoint-blocks",)
+
+
+@pytest.mark.parametrize("mode", ["full", "lora"])
+def test_blocks_that_are_computed_again_change_no_bit(mode: str, tmp_path: Path) -> None:
+    encoder = tiny()
+    runs = [
+        tuned("cifar100", tmp_path / str(again), encoder, tune=mode, checkpoint_blocks=again) for again in (False, True)
+    ]
+    assert runs[1].status == "ok", runs[1].reason
+    assert runs[0].scores == runs[1].scores
+    assert runs[0].training["gradients"] == runs[1].training["gradients"]
+    assert "forward" not in vars(encoder.module.blocks[0])
+
+
+def test_little_memory_halves_the_batch_and_keeps_the_gradient(tmp_path: Path) -> None:
+    class Heavy(Tiny):
+        most = 64
+
+        def places(self, images: Tensor) -> Tensor:
+            if torch.is_grad_enabled() and len(images) > self.most:
+                raise MemoryError("out of memory")
+            return super().places(images)
+
+        def encode_image(self, images: Tensor) -> Tensor:
+            return self.places(images).mean(1)  # no batch norm: its statistics would be those of smaller parts
+
+    def run_with(most: int) -> Result:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            module = Heavy()
+        module.most = most
+        return tuned("cifar100", tmp_path / str(most), adopt(module, "heavy"), tune="full")
+
+    whole, cut = run_with(64), run_with(3)
+    assert (whole.training.get("micro_batches"), cut.training["micro_batches"]) == (None, 4)
+    for first, second in zip(whole.training["gradients"], cut.training["gradients"], strict=True):
+        assert second == pytest.approx(first, rel=1e-3, abs=1e-6)

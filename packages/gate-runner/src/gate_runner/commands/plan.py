@@ -40,12 +40,15 @@ def plan(
 
         typer.echo(standard.dumps(found.to_mapping(), indent=2))
         return
-    show(found, request.output)
+    from gate_runner.tasks.recipes import augments
+
+    show(found, request.output, augmented=request.settings.tune != "frozen" and augments(request.settings))
 
 
-def show(found: Plan, output: Path) -> None:
+def show(found: Plan, output: Path, *, augmented: bool = False) -> None:
     """Print a plan as lines."""
     from gate_runner.runs.display import clock
+    from gate_runner.tasks.recipes import in_words
 
     width = max(len(part.name) for part in found.parts)
     typer.echo(f"{'benchmark':<{width}}  seed       time  memory  longest phase")
@@ -63,6 +66,15 @@ def show(found: Plan, output: Path) -> None:
         f"about {clock(found.seconds)} in all with {found.workers} at a time, {clock(found.startup_seconds)} of it to "
         f"start; measured in {clock(found.probe_seconds)}, kept in {output / 'plan.json'}"
     )
+    recipes: dict[str, list[str]] = {}
+    for part in found.parts:
+        if part.recipe:
+            recipes.setdefault(in_words(part.recipe, augmented=augmented), []).append(part.name)
+    for recipe, names in recipes.items():
+        typer.echo(f"{', '.join(dict.fromkeys(names))}: {recipe}")
+    short = [part.name for part in found.parts if part.needs]
+    if short:
+        typer.echo(f"more memory than there is, without {' '.join(found.parts[0].needs)}: {', '.join(short)}")
     choice = found.choice
     if choice is not None and choice.left_out:
         typer.echo(f"left out for the budget: {', '.join(choice.left_out)}")

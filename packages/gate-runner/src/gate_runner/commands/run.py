@@ -53,6 +53,14 @@ def run(
     from gate_runner.runs.display import BarDisplay, PlainDisplay
 
     console = Console(highlight=False, soft_wrap=True, stderr=json)
+    if settings.tune != "frozen":
+        from gate_runner.tasks.recipes import announced
+
+        by_recipe: dict[str, list[str]] = {}
+        for one in request.benchmarks:
+            by_recipe.setdefault(announced(settings, one.task), []).append(one.id)
+        for recipe, members in by_recipe.items():
+            console.print(escape(f"{settings.tune}: {', '.join(members)}: {recipe}"))
     workers = settings.workers
     display = BarDisplay(console, workers) if console.is_terminal else PlainDisplay(console, workers)
     try:

@@ -137,21 +137,21 @@ def load_tuned(folder: Path | str, base: Any, *, spec: str | None = None) -> Enc
 
     place = Path(folder)
     said = read_card(place)["encoder"]
-    base = adopt(base, type(base).__name__)
-    if base.module is None or base.fingerprint() != said["start"]:
+    encoder = adopt(base, type(base).__name__)
+    if encoder.module is None or encoder.fingerprint() != said["start"]:
         raise EncoderError(
-            f"{place} was trained from {said['spec']} with weights {said['start'][:16]}…, not from {base.spec} with "
-            f"weights {str(base.fingerprint())[:16]}…"
+            f"{place} was trained from {said['spec']} with weights {said['start'][:16]}…, not from {encoder.spec} with "
+            f"weights {str(encoder.fingerprint())[:16]}…"
         )
     path = place / "encoder.safetensors"
     try:
-        base.module.load_state_dict({**base.module.state_dict(), **load_file(path)}, strict=True)
+        encoder.module.load_state_dict({**encoder.module.state_dict(), **load_file(path)}, strict=True)
     except (OSError, SafetensorError, ValueError, RuntimeError) as error:
         raise EncoderError(f"{path} cannot be used: {' '.join(str(error).split()):.200}") from error
-    if base.fingerprint() != said["fingerprint"]:
+    if encoder.fingerprint() != said["fingerprint"]:
         raise EncoderError(f"{path} was changed: its weights are not those of {place / 'card.json'}")
-    base.spec = spec or f"tuned:{place}"
-    return base
+    encoder.spec = spec or f"tuned:{place}"
+    return encoder
 
 
 def load(spec: EncoderSpec, make: Callable[[str], Encoder]) -> Encoder:

@@ -36,6 +36,8 @@ class PartPlan:
         feature_bytes: that all of them take together.
         reason: why it would fail, or empty.
         note: how many test samples are scored, where ``--items`` chose; empty otherwise.
+        recipe: by which the encoder is trained; empty for a frozen one.
+        needs: options without which it would take more memory than there is; the command has them.
         done: its result is there already.
         command: runs this part alone, in the same folder; empty where the encoder is no spec string.
     """
@@ -50,6 +52,8 @@ class PartPlan:
     feature_bytes: int = 0
     reason: str = ""
     note: str = ""
+    recipe: dict[str, Any] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
     done: bool = False
     command: tuple[str, ...] = ()
 
@@ -109,10 +113,6 @@ def plan(request: RunRequest, *, budget: float | None = None) -> Plan:
     from gate_runner.encoders import load_encoder
     from gate_runner.encoders.probe import probe as check
 
-    if request.settings.tune != "frozen":
-        raise UsageError(
-            f"a plan knows frozen encoders only, not --tune {request.settings.tune}: run a few --set steps=N"
-        )
     begin = time.monotonic()
     parts, workers = parts_of(request), request.settings.workers
     device = device_for(request.settings.device)
@@ -148,19 +148,22 @@ def _startup(encoder: str, device: str) -> float:
 def _probed(parts: Sequence[Part], encoder: Any) -> list[tuple[Part, dict[str, Any]]]:
     """Each part with what its benchmark's first seed took."""
     from gate_runner.planning.probe import probe
+    from gate_runner.planning.trained import probe_trained
 
     found: dict[str, dict[str, Any]] = {}
     for part in parts:
         if part.name in found:
             continue
         try:
-            estimate = probe(part, encoder)
+            estimate = probe(part, encoder) if part.settings.tune == "frozen" else probe_trained(part, encoder)
             found[part.name] = {
                 "seconds": estimate.seconds,
                 "peak_bytes": estimate.peak_bytes,
                 "features": estimate.features,
                 "feature_bytes": estimate.feature_bytes,
                 "phases": estimate.phases,
+                "recipe": estimate.recipe,
+                "needs": estimate.needs,
             }
         except UsageError as error:
             found[part.name] = {"seconds": 0.0, "peak_bytes": 0, "reason": " ".join(str(error).split())}
@@ -170,6 +173,7 @@ def _probed(parts: Sequence[Part], encoder: Any) -> list[tuple[Part, dict[str, A
 def _planned(part: Part, request: RunRequest, measured: dict[str, Any]) -> PartPlan:
     done = RunFolder(request.output).finished(part.name, part.seed, recompute=request.settings.recompute) is not None
     items, chosen = part.settings.items, chosen_of(part)
+    command = command_for(part, request)
     return PartPlan(
         part.benchmark.id,
         part.name,
@@ -177,7 +181,7 @@ def _planned(part: Part, request: RunRequest, measured: dict[str, Any]) -> PartP
         **measured,
         note=said_of(chosen, items.level) if items is not None and chosen is not None else "",
         done=done,
-        command=command_for(part, request),
+        command=(*command, *measured.get("needs", ())) if command else (),
     )
 
 

@@ -38,12 +38,16 @@ class Estimate:
         peak_bytes: memory of the process at its highest.
         features: where they will be: ``"memory"``, ``"disk"`` or ``"encoded again"``.
         feature_bytes: that all of them take together.
+        recipe: by which the encoder is trained; empty for a frozen one.
+        needs: options without which it would take more memory than there is.
     """
 
     phases: dict[str, float]
     peak_bytes: int
     features: str = "memory"
     feature_bytes: int = 0
+    recipe: dict[str, Any] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -163,25 +167,25 @@ def probe(part: Part, encoder: Encoder) -> Estimate:
     short = shortened(part, _STEPS)
     counted = count(part, few, encoder.image_size)
     memory = PeakMemory()
-    base = _resident()
+    base = resident()
     sampler, clock = Sampler(encoder), Clock()
     job = Job(sampler.wrapped(), short.benchmark, counted.data, part.settings, part.seed, progress=clock)
     start = time.perf_counter()
     run_task(job)
     whole = time.perf_counter() - start
     spent = job.phases.seconds
-    size = int(4 * sampler.values / max(1, sum(_here(counted.data))) * sum(counted.samples))
+    size = int(4 * sampler.values / max(1, sum(samples_here(counted.data))) * sum(counted.samples))
     kept = "encoded again" if size > part.settings.feature_cache else "disk" if size > IN_MEMORY else "memory"
     times = _times_encoded(part, counted) if kept == "encoded again" else 1.0
     phases = {
         "data": counted.seconds,
         "encode": times * _encode_seconds(counted, sampler, spent.get("encode", 0.0)),
         "train": _train_seconds(part.benchmark.training, task, counted, clock, spent.get("train", 0.0)),
-        "test": spent.get("test", 0.0) * _growth(task, counted, 2),
-        "rest": max(0.0, whole - sum(spent.values())) * sum(counted.samples) / max(1, sum(_here(counted.data))),
+        "test": spent.get("test", 0.0) * growth(task, counted, 2),
+        "rest": max(0.0, whole - sum(spent.values())) * sum(counted.samples) / max(1, sum(samples_here(counted.data))),
     }
     held = size if kept == "memory" else 0
-    peak = _peak(counted, base, memory.read().get("peak_bytes", base), held)
+    peak = peak_of(counted, base, memory.read().get("peak_bytes", base), held)
     return Estimate(phases, peak, kept, size)
 
 
@@ -189,29 +193,33 @@ def _frames(data: Data[Any]) -> int:
     return math.prod(data.test.images.shape[1:-3]) if data.test.images.shape[1:-3] else 1
 
 
-def _here(data: Data[Any]) -> tuple[int, int, int]:
+def samples_here(data: Data[Any]) -> tuple[int, int, int]:
+    """Samples of each split."""
     return len(data.train), len(data.validation), len(data.test)
 
 
-def _growth(task: TaskType, counted: Counted, split: int) -> float:
+def growth(task: TaskType, counted: Counted, split: int) -> float:
     """How many times more samples of a split the run has; episodes are as many in a probe as in the run."""
     if not task.grows:
         return 1.0
-    return counted.samples[split] / max(1, _here(counted.data)[split])
+    return counted.samples[split] / max(1, samples_here(counted.data)[split])
 
 
 def _encode_seconds(counted: Counted, sampler: Sampler, spent: float) -> float:
     """The encoder's own time by image, what surrounds it (reading, resizing, copying) likewise, and texts by number."""
     images = sum(counted.samples) * _frames(counted.data)
     around = max(0.0, spent - sampler.unseen - sampler.seconds - sampler.text_seconds) / max(1, sampler.answered)
-    growth = sum(counted.samples) / max(1, sum(_here(counted.data)))
+    growth = sum(counted.samples) / max(1, sum(samples_here(counted.data)))
     return images * (sampler.per_image + around) + sampler.text_seconds * _new_texts(counted, growth)
 
 
 def _train_seconds(training: Mapping[str, Any], task: TaskType, counted: Counted, clock: Clock, spent: float) -> float:
     """Steps at the median step's time, and validations that grow with the split."""
+    if task.trains and "steps" not in training:
+        return spent * growth(task, counted, 0)  # a solved head
     if not task.trains or len(clock.times) < 4:
         return spent
+    rates = max(1, round(len(clock.times) / (_STEPS + 1)))
     steps = int(training["steps"])
     every = int(training.get("validate_every", max(1, steps // 6)))
     gaps = [after - before for before, after in zip(clock.times, clock.times[1:], strict=False)]
@@ -221,7 +229,7 @@ def _train_seconds(training: Mapping[str, Any], task: TaskType, counted: Counted
         step *= min(batch, counted.samples[0]) / max(1, min(batch, len(counted.data.train)))
     validation = max(0.0, gaps[-1] - step)
     validations = 1 + math.ceil(steps / every)
-    return steps * step + validations * validation * _growth(task, counted, 1)
+    return rates * (steps * step + validations * validation * growth(task, counted, 1))
 
 
 def _new_texts(counted: Counted, growth: float) -> float:
@@ -242,9 +250,9 @@ def _times_encoded(part: Part, counted: Counted) -> float:
     return (train + steps * min(batch, train) + validations * validation + test) / max(1, sum(counted.samples))
 
 
-def _peak(counted: Counted, base: int, here: int, features: int) -> int:
+def peak_of(counted: Counted, base: int, here: int, features: int) -> int:
     """What the probe reached, and what more samples add: their pixels, and the features that are held in memory."""
-    growth = sum(counted.samples) - sum(_here(counted.data))
+    growth = sum(counted.samples) - sum(samples_here(counted.data))
     pixels = 0
     if isinstance(counted.data.test.images, Tensor):
         targets = counted.data.test.targets
@@ -254,7 +262,7 @@ def _peak(counted: Counted, base: int, here: int, features: int) -> int:
     return int(max(base, here) + growth * pixels + more)
 
 
-def _resident() -> int:
+def resident() -> int:
     """Resident memory of this process in bytes; 0 where the system does not tell."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])

@@ -20,6 +20,9 @@ if TYPE_CHECKING:  # it imports torch
 
 _LOG = logging.getLogger(__name__)
 
+_LARGEST_BATCH = 64
+"""Of the recipes for trained encoders; a batch is never cut into more parts than it has samples."""
+
 
 @dataclass(frozen=True)
 class Part:
@@ -126,7 +129,7 @@ def halved(part: Part, phase: str) -> Part | None:
     """
     settings = part.settings
     if phase in ("train", "test"):
-        most, now = int(part.benchmark.training.get("batch_size", 8)), settings.micro_batches
+        most, now = _batch_size(part), settings.micro_batches
         smaller = settings.changed(micro_batches=2 * now) if 2 * now <= most else None
     else:
         smaller = settings.changed(batch_size=settings.batch_size // 2) if settings.batch_size > 1 else None
@@ -136,6 +139,15 @@ def halved(part: Part, phase: str) -> Part | None:
     _LOG.warning("%s ran out of memory (%s): trying again with %s", part.name, phase, sizes)
     write(part.folder.sizes_file(part.name, part.seed), json.dumps(sizes).encode())
     return replace(part, settings=smaller)
+
+
+def _batch_size(part: Part) -> int:
+    """Samples of a training batch; where the recipe alone knows it, the most that there may be."""
+    settings = part.settings
+    if settings.tune == "frozen":
+        return int(part.benchmark.training.get("batch_size", 8))
+    said = settings.recipe_fields.get("batch_size")
+    return int(float(said)) if said is not None else _LARGEST_BATCH
 
 
 def with_kept_sizes(part: Part) -> Part:

@@ -37,6 +37,13 @@ def globals_from(generator: torch.Generator) -> Iterator[None]:
         torch.set_rng_state(before[2])
 
 
+def _posterized(image: Any, bits: int, **_: Any) -> Any:
+    """With at least one bit left: the strongest level asks for none, which Pillow refuses."""
+    from PIL import ImageOps
+
+    return image if bits >= 8 else ImageOps.posterize(image, max(1, bits))
+
+
 class Augmented:
     """Makes one sample: its image, or frames, augmented where a generator is given.
 
@@ -52,6 +59,9 @@ class Augmented:
 
         self.images = images
         self.change: Any = rand_augment_transform(policy, {"translate_const": int(0.45 * images.shape[-1])})
+        for operation in self.change.ops:
+            if operation.name.startswith("Posterize"):
+                operation.aug_fn = _posterized
 
     def __call__(self, index: int, generator: torch.Generator | None) -> UInt8[Tensor, "*frames 3 s s"]:
         """The sample of a number."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import tomllib
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,15 +82,20 @@ def recipe_for(settings: Settings, module: nn.Module, task: str) -> Recipe:
 
     Source: GATE, section 8.1, see `vision_adapters.training.gate_recipe`.
     """
+    family = family_of(module)
+    if family is None:
+        _LOG.warning("no known architecture family: %s is trained at the rate of transformers", type(module).__name__)
+    return recipe_of_family(settings, family, task)
+
+
+def recipe_of_family(settings: Settings, family: Family | None, task: str) -> Recipe:
+    """The recipe of an architecture family; see `recipe_for`."""
     from vision_adapters.training import Recipe, gate_recipe
 
     name, said = settings.recipe, dict(settings.recipe_fields)
     if name not in ("quick", "gate"):
         given = _from_file(Path(name))
         name, said = str(given.pop("base", "quick")), {**given, **said}
-    family = family_of(module)
-    if family is None:
-        _LOG.warning("no known architecture family: %s is trained at the rate of transformers", type(module).__name__)
     changes = checked(said)
     try:
         if name == "gate":
@@ -103,6 +108,37 @@ def recipe_for(settings: Settings, module: nn.Module, task: str) -> Recipe:
         return Recipe(**{**quick, **changes})
     except (TypeError, ValueError) as error:
         raise UsageError(f"recipe: {error}") from error
+
+
+def in_words(recipe: Mapping[str, Any], *, augmented: bool, rate: str = "") -> str:
+    """A recipe in one line.
+
+    Args:
+        recipe: its fields.
+        augmented: whether training images are.
+        rate: the learning rate in words, where it is not one number.
+
+    Example:
+        >>> from dataclasses import asdict
+        >>> from vision_adapters.training import Recipe
+        >>> in_words(asdict(Recipe(lr=1e-4, steps=2000, batch_size=8, validate_every=500)), augmented=False)
+        'AdamW at 0.0001, plateau; 2,000 steps of 8, validated every 500; float32'
+    """
+    head = f", head x {recipe['head_lr_scale']:g}" if recipe["head_lr_scale"] != 1 else ""
+    return (
+        f"AdamW at {rate or format(recipe['lr'], 'g')}{head}, {recipe['schedule']}; {recipe['steps']:,} steps of "
+        f"{recipe['batch_size']}, validated every {recipe['validate_every']}; {'RandAugment, ' if augmented else ''}"
+        f"{recipe['precision'].replace('auto', 'bfloat16 where the GPU has it')}"
+    )
+
+
+def announced(settings: Settings, task: str) -> str:
+    """The recipe of a task before an encoder is there, with a learning rate for each architecture family."""
+    families: dict[Family, str] = {"vit": "transformers", "hybrid": "hybrids", "convolutional": "convolutional"}
+    rates = {words: recipe_of_family(settings, name, task).lr for name, words in families.items()}
+    one = len(set(rates.values())) == 1
+    said = "" if one else ", ".join(f"{rate:g} ({words})" for words, rate in rates.items())
+    return in_words(asdict(recipe_of_family(settings, "vit", task)), augmented=augments(settings), rate=said)
 
 
 def augments(settings: Settings) -> bool:

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from jaxtyping import Shaped
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from gate_runner.benchmarks.data import Split
 from gate_runner.benchmarks.request import SplitName
@@ -22,6 +21,7 @@ from gate_runner.tasks.recipes import checked, recipe_for
 from gate_runner.tasks.scaling import Scale
 from gate_runner.tasks.score import Score
 from gate_runner.tasks.trained import Trained
+from vision_adapters.finetune import recomputed
 from vision_adapters.metrics import METRICS, evaluate
 from vision_adapters.metrics import Score as Estimate
 from vision_adapters.rows import Rows
@@ -254,13 +254,14 @@ def in_micro_batches(head: nn.Module, count: int) -> None:
     if count == 1:
         return
     whole = head.forward
+    again = recomputed(head, whole)
 
     def forward(*inputs: Tensor) -> Tensor:
         if not torch.is_grad_enabled():
             result: Tensor = whole(*inputs)
             return result
         pieces = zip(*(each.chunk(count) for each in inputs), strict=True)
-        return torch.cat([checkpoint(whole, *piece, use_reentrant=False) for piece in pieces])
+        return torch.cat([again(*piece) for piece in pieces])
 
     setattr(head, "forward", forward)  # noqa: B010 - an attribute of this one instance, which a type checker refuses
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from gate_runner.tasks.features import Kind, images_at
 from gate_runner.tasks.recipes import augments
 from gate_runner.tasks.scaling import Scale
 from gate_runner.tasks.stored import EncodedRows
+from vision_adapters.finetune import keep_blocks, recompute_blocks
 from vision_adapters.rows import Rows, SampleRows
 
 if TYPE_CHECKING:
@@ -51,7 +52,14 @@ class Tuned:
             parts = [features_of(encoder, kind, part).cpu() for part in torch.split(few, 32)]
         self.scale = Scale.of(torch.cat(parts))
         self.width = len(self.scale.mean)
-        self.trained = choose_weights(encoder, kind, job.settings.tune, few[:2])
+        with torch.random.fork_rng(devices=[]):  # low-rank updates start at random
+            torch.manual_seed(job.seed)
+            self.trained = choose_weights(encoder, kind, job.settings.tune, few[:2])
+        if job.settings.checkpoint_blocks:
+            try:
+                recompute_blocks(cast(nn.Module, encoder.module))
+            except ValueError as error:
+                raise EncoderError(f"encoder {encoder.spec!r}: --checkpoint-blocks: {error}") from error
 
     def rows(self, name: SplitName) -> Rows:
         """Images; those of the training split augmented where the recipe says so."""
@@ -187,10 +195,14 @@ def untouched(encoder: Encoder) -> Iterator[dict[str, Tensor]]:
         {name: value.detach().cpu().clone() for name, value in module.state_dict().items()},
         encoder.fingerprint(),
     )
+    attributes = set(vars(module))
     layers = {name: (part, part.training) for name, part in module.named_modules()}
     try:
         yield before
     finally:
+        keep_blocks(module)
+        for name in set(vars(module)) - attributes:  # what PEFT notes of the updates that are gone
+            delattr(module, name)
         _put_back(module, layers)
         module.load_state_dict(before)
         module.requires_grad_(False)

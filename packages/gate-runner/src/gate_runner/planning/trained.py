@@ -1,0 +1,123 @@
+"""What the training of a whole encoder takes: a few of its own steps, and its recipe's numbers."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from gate_runner.errors import EncoderError
+from gate_runner.planning.counting import count
+from gate_runner.planning.probe import Clock, Estimate, growth, peak_of, resident, samples_here
+from gate_runner.runs.memory import PeakMemory
+from gate_runner.tasks import Job, find_task_type, run_task
+from gate_runner.tasks.recipes import recipe_for
+from gate_runner.tasks.tuned import untouched
+
+if TYPE_CHECKING:
+    from gate_runner.encoders.encoder import Encoder
+    from gate_runner.runs.part import Part
+
+_STEPS = 4
+"""Of a probe; the first is slow, and the last is validated."""
+_MOST_KEPT = 5
+
+
+def available_bytes(device: str) -> int | None:
+    """Memory that a training may take, or None where nobody tells.
+
+    Args:
+        device: a torch device.
+
+    Returns:
+        Of a GPU all of it; of this machine what is free, within the control group's limit.
+    """
+    if torch.device(device).type == "cuda":
+        return int(torch.cuda.get_device_properties(torch.device(device)).total_memory)
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free = next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration, ValueError):
+        return None
+    try:
+        return min(free, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    except (OSError, ValueError):
+        return free
+
+
+def probe_trained(part: Part, encoder: Encoder) -> Estimate:
+    """Time a training in small: four steps with the recipe's batch, a validation, a test.
+
+    Where that would take more memory than there is, blocks are computed again in the backward pass, and the estimate
+    says that ``--checkpoint-blocks`` is needed.
+
+    Args:
+        part: what will be run.
+        encoder: on its device; left as it was.
+
+    Returns:
+        What the whole of it will take.
+
+    Raises:
+        UsageError: the encoder cannot be trained so, or the data are too few or missing: the run would fail too.
+    """
+    found = _probed(part, encoder)
+    most = available_bytes(str(encoder.device))
+    if most is None or found.peak_bytes <= most or part.settings.checkpoint_blocks:
+        return found
+    try:
+        smaller = _probed(replace(part, settings=part.settings.changed(checkpoint_blocks=True)), encoder)
+    except EncoderError:
+        return found
+    return replace(smaller, needs=("--checkpoint-blocks",)) if smaller.peak_bytes < found.peak_bytes else found
+
+
+def _probed(part: Part, encoder: Encoder) -> Estimate:
+    task, settings = find_task_type(part.benchmark.task), part.settings
+    if encoder.module is None:
+        raise EncoderError(f"encoder {encoder.spec!r} shows no weights to train: --tune frozen only")
+    recipe = recipe_for(settings, encoder.module, part.benchmark.task)
+    counted = count(part, max(task.probe_samples, recipe.batch_size), encoder.image_size)
+    steps = min(_STEPS, recipe.steps)
+    short = settings.changed(
+        recipe_fields={**settings.recipe_fields, "steps": steps, "validate_every": max(1, steps)},
+        keep_zero_shot=(), wise_ft=None,
+    )  # fmt: skip
+    memory, base, clock = PeakMemory(), resident(), Clock()
+    job = Job(encoder, part.benchmark, counted.data, short, part.seed, progress=clock)
+    start = time.perf_counter()
+    with untouched(encoder):
+        outcome = run_task(job)
+    whole, spent = time.perf_counter() - start, job.phases.seconds
+    gaps = [after - before for before, after in zip(clock.times, clock.times[1:], strict=False)]
+    step = statistics.median(gaps[1:-1] or gaps or [spent.get("train", 0.0)])
+    here = samples_here(counted.data)
+    if task.grows:
+        step *= min(recipe.batch_size, counted.samples[0]) / max(1, min(recipe.batch_size, here[0]))
+    validation = max(0.0, gaps[-1] - step) if gaps else 0.0
+    validations = 1 + math.ceil(recipe.steps / recipe.validate_every)
+    validated = validations + _mixes(settings.wise_ft)
+    passes = 1.0
+    if "ensembles" in outcome.training:  # the best alone, and each of those that are averaged
+        passes = (1 + min(_MOST_KEPT, validations)) / (1 + min(_MOST_KEPT, 1 + math.ceil(steps / max(1, steps))))
+    phases = {
+        "data": counted.seconds,
+        "encode": spent.get("encode", 0.0),
+        "train": recipe.steps * step + validated * validation * growth(task, counted, 1),
+        "test": spent.get("test", 0.0) * passes * growth(task, counted, 2),
+        "rest": max(0.0, whole - sum(spent.values())) * sum(counted.samples) / max(1, sum(here)),
+    }
+    kept = int(outcome.training.get("trained_parameters", 0)) * 4 * max(0, min(_MOST_KEPT, validations) - 2)
+    peak = peak_of(counted, base, memory.read().get("peak_bytes", base), 0) + kept
+    gpu = memory.read().get("gpu_peak_bytes", 0)
+    return Estimate(phases, max(peak, gpu), recipe=asdict(recipe))
+
+
+def _mixes(share: Any) -> int:
+    """Validations of mixes with the start."""
+    return 0 if share is None else 11 if share == "best" else 5
