@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from gate_runner.__about__ import __version__
-from gate_runner.commands import adapt, eevee, eqben, oven, prompts
+from gate_runner.commands import adapt, eevee, eqben, oven, prompts, submission
 from gate_runner.commands.check_data import check_data
 from gate_runner.commands.compare import compare
 from gate_runner.commands.env import env
@@ -47,6 +47,7 @@ app.add_typer(prompts.app, name="prompts", help="Class prompts with and without 
 app.add_typer(eqben.app, name="eqben", help="Pairs of images and captions that differ in one thing: build, score.")
 app.add_typer(oven.app, name="oven", help="Link names, images and questions to the entities of a knowledge base.")
 app.add_typer(adapt.app, name="adapt", help="Adapt an encoder to your own labelled images: zeroshot, probe, finetune.")
+app.add_typer(submission.app, name="submission", help="ELEVATER's zips of predictions: write, check, score.")
 app.command("eevee", context_settings=eevee.CONTEXT, help=eevee.HELP)(eevee.eevee)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from gate_runner.benchmarks.benchmark import Benchmark
 from gate_runner.benchmarks.sheets import SHEETS, Sheet
+from gate_runner.benchmarks.sheets.icinw import ICINW, IcinwSheet
 from gate_runner.benchmarks.suites import PUBLISHED, SUITES
 from gate_runner.benchmarks.tables import read_table
 from gate_runner.errors import unknown
@@ -86,6 +87,40 @@ def _as_gate(name: str) -> Benchmark:
     )
 
 
+def _of_icinw(sheet: IcinwSheet) -> Benchmark:
+    """One of ELEVATER's data sets, which a grid runs; alone, a probe on all its training images."""
+    task = "multi-label" if sheet.metric == "map_11point" else "image-classification"
+    training, original = _TRAINING[task]
+    return Benchmark(
+        id=sheet.id,
+        title=sheet.title,
+        task=task,
+        metrics=(sheet.metric,),
+        sources={"local": f"gate_runner.benchmarks.originals.icinw.{sheet.module}:{_variable(sheet.id)}"},
+        training=training,
+        original_training=original,
+        licence=sheet.licence,
+        citation=sheet.citation,
+    )
+
+
+def _variable(name: str) -> str:
+    return name.replace("-", "_").upper()
+
+
+def _made(name: str, title: str, metric: str = "accuracy") -> Benchmark:
+    """One of the micro world's data sets for the grid."""
+    task = "multi-label" if metric == "map_11point" else "image-classification"
+    return Benchmark(
+        id=f"icinw-{name}",
+        title=f"Micro world: {title}",
+        task=task,
+        metrics=(metric,),
+        sources={"micro": f"gate_runner.micro.icinw:{name}"},
+        training=_TRAINING[task][0],
+    )
+
+
 _ALL = (
     *map(_of_sheet, SHEETS.values()),
     *map(_as_gate, _FEW_SHOT),
@@ -101,6 +136,13 @@ _ALL = (
         )
         for name, title in _MICRO_DETECTION.items()
     ),
+    *map(_of_icinw, ICINW.values()),
+    _made("makers", "marks of sixteen makers, under names that say nothing"),
+    _made("things", "forty things by colour and shape"),
+    _made("textures", "what things are made of"),
+    _made("counting", "how many objects there are"),
+    _made("colours", "whether one object has another colour", "roc_auc"),
+    _made("shapes", "which of six shapes are there", "map_11point"),
     Benchmark(
         id="pairs",
         title="EqBen: pairs that differ in one thing",
@@ -190,9 +232,12 @@ PACKS: dict[str, tuple[str, ...]] = {
     "oven": ("oven",),
     "micro/odinw": tuple(f"odinw-{name}" for name in _MICRO_DETECTION),
     "real": ("digits", "mnist5000", "faces"),
+    "icinw": tuple(ICINW),
+    "micro/icinw": (*(one.id for one in _ALL if one.id.startswith("icinw-")), "digits"),
 }
 """Named lists of benchmarks; ``small``, ``base`` and ``big`` are GATE's tiers of 8, 15 and 21 (the paper's figure 4),
-``full`` its pool of 31. ``compositional`` is every published suite with what a blind model gets beside each score."""
+``full`` its pool of 31. ``compositional`` is every published suite with what a blind model gets beside each score.
+``icinw`` and ``micro/icinw`` are run as a grid, see `gate_runner.icinw`."""
 PARTIAL = ("compositional",)
 """Packs of which a data root may hold a part: what is not there is named and left out, not an error."""
 

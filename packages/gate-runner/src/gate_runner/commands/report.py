@@ -27,6 +27,15 @@ def report(
         raise UsageError(f"--format must be one of {', '.join(_FORMATS)}, not {format_!r}")
     if pictures < 0:
         raise UsageError(f"--pictures must be at least 0, not {pictures}")
+    from gate_runner.icinw.record import is_grid_folder
+
+    if any(map(is_grid_folder, runs)):
+        if len(runs) > 1:
+            raise UsageError("a grid's folder is reported alone")
+        from gate_runner.icinw.page import grid_report
+
+        _write(grid_report(runs[0], format_), output or (Path("report.html") if format_ == "html" else None))
+        return
     from gate_runner.reports import as_csv, as_latex, as_markdown, build_page, gather
     from gate_runner.runs.stored import read_runs
 
@@ -37,6 +46,10 @@ def report(
     else:
         make = {"md": as_markdown, "csv": as_csv, "latex": as_latex}[format_]
         text = make(gather(found, tests=tests))
+    _write(text, output)
+
+
+def _write(text: str, output: Path | None) -> None:
     if output is None:
         typer.echo(text, nl=False)
         return

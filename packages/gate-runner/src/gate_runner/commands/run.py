@@ -32,9 +32,56 @@ def run(
         list[str] | None, typer.Option(help="tensorboard or wandb (extras); may be given several times.")
     ] = None,
     json: AsJson = False,
+    shots: Annotated[str | None, typer.Option(help="Of a grid: images per class, e.g. 0,5,20,50,full.")] = None,
+    init: Annotated[
+        str | None, typer.Option(help="Of a grid: how heads start, random or language, or both with a comma.")
+    ] = None,
+    projection: Annotated[
+        str | None, typer.Option(help="Of a grid: 1p, a head on the backbone's features; 2p, on the projected ones.")
+    ] = None,
+    knowledge: Annotated[
+        str | None,
+        typer.Option(help="Of a grid: none, wiktionary, wordnet, gpt3, and auto, which chooses on validation."),
+    ] = None,
+    probe: Annotated[
+        str | None, typer.Option(help="Of a grid: how heads on fixed features are fitted, e.g. anchored or elevater.")
+    ] = None,
+    controls: Annotated[
+        bool, typer.Option(help="Of a grid: compare knowledge with random words and with that of other classes.")
+    ] = True,
+    knowledge_folder: Annotated[
+        Path | None, typer.Option(help="Of a grid: ELEVATER's knowledge files, with external/ and gpt3/.")
+    ] = None,
+    predictions: Annotated[
+        bool, typer.Option("--predictions", help="Of a grid: keep every cell's probabilities, for submissions.")
+    ] = False,
     **options: Unpack[Options],
 ) -> None:
-    """Score an encoder. The same command again continues, and computes nothing twice."""
+    """Score an encoder. The same command again continues, and computes nothing twice.
+
+    The packs icinw and micro/icinw are run as a grid, in which --shots, --tune, --init, --projection and --knowledge
+    take several values with commas between.
+    """
+    from gate_runner.commands.grid import grid
+    from gate_runner.icinw.sets import is_grid
+
+    asked = [init, projection, knowledge, probe, knowledge_folder, predictions or None, shots]
+    if is_grid(names, asked=any(one is not None for one in asked)):
+        grid(
+            names,
+            encoder,
+            output,
+            shots,
+            init,
+            projection,
+            knowledge,
+            probe,
+            controls,
+            knowledge_folder,
+            predictions,
+            options,
+        )
+        return
     from gate_runner.runs.request import make_request
 
     settings = Settings().changed(**options)

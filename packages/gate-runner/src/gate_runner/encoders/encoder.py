@@ -51,6 +51,7 @@ class Encoder:
         image: prepared images ``[n, 3, s, s]`` to pooled features ``[n, d]``.
         backbone: prepared images to pooled features before the projection into the texts' space ``[n, b]``, or None
             where there is no such projection, or the model does not show it.
+        projection: the matrix that takes what ``backbone`` gives to what ``image`` gives, or None.
         patches: prepared images to `PatchFeatures`, or None.
         text: texts to features in the same space as the images' ``[n, d]``, or None.
         text_tokens: texts to `TextTokens`, or None.
@@ -71,6 +72,7 @@ class Encoder:
     image_size: int
     image: Callable[[Float[Tensor, "n 3 s s"]], Float[Tensor, "n d"]]
     backbone: Callable[[Float[Tensor, "n 3 s s"]], Float[Tensor, "n b"]] | None = field(default=None, kw_only=True)
+    projection: Float[Tensor, "b d"] | None = field(default=None, kw_only=True)
     patches: Callable[[Float[Tensor, "n 3 s s"]], PatchFeatures] | None = None
     text: Callable[[Sequence[str]], Float[Tensor, "n d"]] | None = None
     text_tokens: Callable[[Sequence[str]], TextTokens] | None = None

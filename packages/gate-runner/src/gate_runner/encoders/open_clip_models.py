@@ -114,6 +114,7 @@ def from_clip(
         image_size=int(size),
         image=model.encode_image,
         backbone=backbone if shows_places and projects else None,
+        projection=visual.proj if shows_places and projects else None,
         patches=patches if shows_places else None,
         text=text,
         text_tokens=text_tokens if shows_words else None,

@@ -43,6 +43,12 @@ SEEDS = {
     "odinw-colours": 61_000,
     "odinw-lot": 62_000,
     "odinw-stars": 63_000,
+    "icinw-makers": 50_000,
+    "icinw-things": 51_000,
+    "icinw-textures": 52_000,
+    "icinw-counting": 53_000,
+    "icinw-colours": 54_000,
+    "icinw-shapes": 55_000,
 }
 """First seed of each stand-in; its three splits use this one and the next two."""
 

@@ -1,0 +1,68 @@
+"""``gate-runner submission``: ELEVATER's zips of predictions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+Zip = Annotated[Path, typer.Argument(metavar="ZIP", help="A zip with all_predictions.json, or one data set's .json.")]
+
+
+@app.command(name="write")
+def write_zip(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A grid's folder, filled with --predictions.")],
+    path: Annotated[Path, typer.Argument(metavar="ZIP", help="To be written.")],
+    model: Annotated[str, typer.Option(help="Name of the model.")],
+    shots: Annotated[str, typer.Option(help="0, 5, …, or full.")] = "5",
+    tune: Annotated[str, typer.Option(help="frozen or full.")] = "frozen",
+    init: Annotated[str, typer.Option(help="random or language.")] = "language",
+    projection: Annotated[str, typer.Option(help="1p or 2p.")] = "2p",
+    knowledge: Annotated[str, typer.Option(help="none, a source, or auto.")] = "none",
+) -> None:
+    """Write one way to adapt, out of a grid, as ELEVATER takes it."""
+    from gate_runner.icinw.submission import entries_of, shots_in, write_submission
+
+    entries = entries_of(
+        run, model=model, shots=shots_in(shots), tune=tune, init=init, projection=projection, knowledge=knowledge
+    )
+    write_submission(entries, path)
+    typer.echo(f"wrote {path}: {len(entries)} data sets")
+
+
+@app.command()
+def check(
+    path: Zip,
+    whole: Annotated[bool, typer.Option("--whole/--part", help="Whether all 20 data sets must be there.")] = True,
+) -> None:
+    """Say whether ELEVATER would take a zip."""
+    from gate_runner.icinw.submission import read_submission
+
+    for one in read_submission(path, whole=whole):
+        seeds, images, classes = one.predictions.shape
+        typer.echo(f"{one.dataset}: {seeds} seeds, {images:,} images, {classes} classes")
+
+
+@app.command()
+def score(
+    path: Zip,
+    data_root: Annotated[Path, typer.Option(help="Folder with the data sets' files, best ELEVATER's own copies.")],
+    whole: Annotated[bool, typer.Option("--whole/--part", help="Whether all 20 data sets must be there.")] = False,
+) -> None:
+    """Score a zip against the data sets' own labels."""
+    from gate_runner.icinw.sets import resolve_sets
+    from gate_runner.icinw.submission import read_submission, score_entry
+
+    found = []
+    for entry in read_submission(path, whole=whole):
+        [one] = resolve_sets([entry.dataset], "local", data_root)
+        pair = one.load(data_root, None, 8)
+        scored = score_entry(entry, pair.test.targets.numpy(), pair.classes)
+        found.append(scored)
+        typer.echo(f"{scored.dataset}: {scored.metric} {100 * scored.mean:.2f} over {len(scored.values)} seeds")
+        if scored.warning:
+            typer.echo(f"  {scored.warning}", err=True)
+    typer.echo(f"mean of {len(found)}: {100 * sum(one.mean for one in found) / len(found):.2f}")

@@ -1,0 +1,176 @@
+"""What the encoder gives of a data set's pictures, encoded once and kept beside the cells."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from gate_runner.errors import EncoderError
+from gate_runner.runs.folder import write
+from gate_runner.tasks.features import images_at
+from gate_runner.tasks.stored import FeatureStore, mark_of
+
+if TYPE_CHECKING:
+    from gate_runner.benchmarks.data import Split
+    from gate_runner.encoders.encoder import Encoder
+    from gate_runner.icinw.sets import GridSet, Pair
+    from gate_runner.tasks.job import Progress
+
+
+@dataclass(frozen=True)
+class Features:
+    """Two splits as the encoder sees them, with their labels.
+
+    Args:
+        train: before the projection ``[n, b]``, or, where the encoder has none, its pooled features.
+        test: likewise.
+        train_labels: classes, or 0/1 of each.
+        test_labels: likewise.
+        projection: ``[b, d]`` into the texts' space, or None.
+        classes: names.
+        note: what a reader must know of the data.
+    """
+
+    train: Float[Tensor, "n b"]
+    test: Float[Tensor, "m b"]
+    train_labels: Tensor
+    test_labels: Tensor
+    projection: Float[Tensor, "b d"] | None
+    classes: tuple[str, ...]
+    note: str = ""
+
+    def seen(self, projection: str, *, anchored: bool) -> tuple[Tensor, Tensor]:
+        """Training and test features for a head of one projection or two.
+
+        Args:
+            projection: ``"1p"`` or ``"2p"``.
+            anchored: for 1p, whether class texts must keep their place: then the features are turned so that those
+                that the texts are compared with come first, and the rest of the backbone's space behind. A linear head
+                on these is one on the backbone's features, which starts at the merged projection and texts.
+
+        Returns:
+            Two matrices with the same columns.
+        """
+        if self.projection is None or (projection == "1p" and not anchored):
+            return self.train, self.test
+        if projection == "2p":
+            return self.train @ self.projection, self.test @ self.projection
+        rest = _complement(self.projection)
+        if rest.shape[1] == 0:
+            return self.train @ self.projection, self.test @ self.projection
+        ahead = self.train @ self.projection
+        behind = self.train @ rest
+        # per dimension, both parts are of equal size: a projection's scale is arbitrary
+        size = ahead.square().mean().sqrt() / behind.square().mean().sqrt().clamp_min(1e-12)
+        return torch.cat([ahead, size * behind], 1), torch.cat(
+            [self.test @ self.projection, size * self.test @ rest], 1
+        )
+
+    def texts(self, weights: Tensor, projection: str) -> Tensor:
+        """Class texts beside `seen`'s anchored features."""
+        if projection == "2p" or self.projection is None:
+            return weights
+        return F.pad(weights, (0, _complement(self.projection).shape[1]))
+
+
+def _complement(projection: Float[Tensor, "b d"]) -> Float[Tensor, "b r"]:
+    """An orthonormal basis of what a projection does not see."""
+    u, sizes, _ = torch.linalg.svd(projection.double(), full_matrices=True)
+    rank = int((sizes > sizes.max() * 1e-6).sum())
+    return u[:, rank:].to(projection)
+
+
+def projection_of(encoder: Encoder) -> Tensor | None:
+    """The matrix from the backbone's features to the projected ones, or None where the encoder shows none."""
+    found = encoder.projection
+    return None if found is None or encoder.backbone is None else found.detach().float().cpu()
+
+
+def encode(
+    encoder: Encoder, dataset: GridSet, pair: Pair, folder: Path, batch: int, cap: int, progress: Progress
+) -> Features:
+    """Features of both splits, read where they are kept, and how often a picture went through the encoder.
+
+    Args:
+        encoder: frozen.
+        dataset: whose they are.
+        pair: its pictures.
+        folder: where features are kept; an interrupted encoding goes on from there.
+        batch: pictures at a time.
+        cap: bytes that the files of this data set may take.
+        progress: told how many are done.
+
+    Returns:
+        The features, in memory.
+
+    Raises:
+        EncoderError: NaN or infinity; the message says where.
+    """
+    projection = projection_of(encoder)
+    through = encoder.encode_image if projection is None else encoder.encode_backbone
+    store = FeatureStore(folder, cap, again=True)
+    found: dict[str, Tensor] = {}
+    for side in ("train", "test"):
+        split: Split = getattr(pair, side)
+        counted = _Counted(folder / "encoded.json", side, len(split))
+        encoded = _checked(through, split, f"encoder {encoder.spec!r} gave NaN or infinity for {dataset.name}", counted)
+        tell = partial(progress, f"{dataset.name}: encode {side}")
+        rows = store.encoded(side, len(split), batch, encoded, mark_of(split.images), tell)
+        found[side] = rows[:].clone()  # out of inference mode
+        counted.write()
+    targets = [split.targets.long() for split in (pair.train, pair.test)]
+    return Features(found["train"], found["test"], *targets, projection, pair.classes, pair.note)
+
+
+def _checked(
+    through: Callable[[Tensor], Tensor], split: Split, complaint: str, counted: _Counted
+) -> Callable[[Tensor], Tensor]:
+    """Numbers of a split's pictures to their features, each counted."""
+
+    def encoded(numbers: Tensor) -> Tensor:
+        features = through(images_at(split.images, numbers)).cpu()
+        bad = ~torch.isfinite(features).all(1)
+        if bool(bad.any()):
+            raise EncoderError(f"{complaint}, image {int(numbers[int(bad.int().argmax())])} of {len(split)}")
+        counted.add(len(numbers))
+        return features
+
+    return encoded
+
+
+class _Counted:
+    """How many pictures of a split there are, and how many were encoded, in a file that later processes add to."""
+
+    def __init__(self, path: Path, side: str, images: int) -> None:
+        self.path, self.side, self.images, self.added = path, side, images, 0
+
+    def add(self, count: int) -> None:
+        """Note that pictures were encoded; written every time, since the process may be killed."""
+        self.added += count
+        self.write()
+
+    def write(self) -> None:
+        """Add to the file."""
+        counts = encoded_counts(self.path)
+        before = counts.get(self.side, {}).get("encoded", 0)
+        counts[self.side] = {"images": self.images, "encoded": before + self.added}
+        self.added = 0
+        write(self.path, json.dumps(counts).encode())
+
+
+def encoded_counts(path: Path) -> dict[str, dict[str, int]]:
+    """What `encode` counted; empty where nothing was."""
+    try:
+        found: dict[str, dict[str, int]] = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return found

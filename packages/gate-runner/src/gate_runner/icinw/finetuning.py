@@ -1,0 +1,207 @@
+"""A cell in which the whole encoder is trained, from each of ELEVATER's four starts."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from gate_runner.errors import EncoderError
+from gate_runner.icinw.cells import FULL, Cell
+from gate_runner.icinw.fitting import Filled, NotApplicableError, draw_shots
+from gate_runner.icinw.record import Record
+from gate_runner.icinw.texts import ClassTexts, digest_of
+from gate_runner.tasks.features import images_at
+from gate_runner.tasks.recipes import recipe_for
+from gate_runner.tasks.tuned import untouched
+
+if TYPE_CHECKING:
+    from gate_runner.encoders.encoder import Encoder
+    from gate_runner.icinw.features import Features
+    from gate_runner.icinw.sets import Pair
+    from gate_runner.settings import Settings
+
+QUICK = {"steps": 6, "batch_size": 8, "validate_every": 6, "warmup": 1}
+"""What the quick recipe becomes in a grid of hundreds of trainings; a field that was set goes before it."""
+_VALIDATED = 48
+"""Images on which a quick training validates, at most."""
+_BATCH = 64
+
+
+class _Whole(nn.Module):
+    """From pictures to class scores: the encoder's image side, and a head that is trained ten times as fast."""
+
+    def __init__(self, encoder: Encoder, projection: str, head: nn.Module) -> None:
+        super().__init__()
+        assert encoder.module is not None
+        self.encoder, self.head = encoder.module, head
+        self._made, self._projection = (encoder,), projection  # in a tuple: its weights are the module's
+
+    def forward(self, images: Tensor) -> Tensor:
+        (made,) = self._made
+        prepared = made.prepare(images)
+        through = made.backbone if self._projection == "1p" and made.backbone is not None else made.image
+        scores: Tensor = self.head(through(prepared).float())
+        return scores
+
+
+def fill_finetuned(
+    cell: Cell, encoder: Encoder, pair: Pair, features: Features, texts: ClassTexts, metric: str, settings: Settings
+) -> Filled:
+    """Train encoder and head on one part of the drawn images, choose on the other, and score the test split once.
+
+    The untrained start is a candidate: a language-initialised head that training only harms stays zero-shot.
+
+    Args:
+        cell: which.
+        encoder: its weights are put back afterwards.
+        pair: pictures.
+        features: of the untrained encoder, which score the start.
+        texts: class texts.
+        metric: ELEVATER's for the data set.
+        settings: ``recipe``, ``recipe_fields``.
+
+    Returns:
+        Value, interval, validation and probabilities.
+
+    Raises:
+        NotApplicableError: the draw does not allow it.
+        EncoderError: the encoder shows no weights.
+    """
+    from vision_adapters.losses import cross_entropy
+    from vision_adapters.metrics import evaluate, metric_named
+    from vision_adapters.training import fit
+    from vision_adapters.tuning import make_folds
+
+    begun = time.perf_counter()
+    if encoder.module is None:
+        raise EncoderError(f"encoder {encoder.spec!r} shows no weights to train: --tune frozen only")
+    draw = draw_shots(features.train_labels, cell.shots, cell.seed)
+    labels = features.train_labels[draw.rows]
+    several = labels.ndim == 2
+    try:
+        fold = make_folds(labels, "shuffled" if cell.shots == FULL or cell.shots > 4 else "folds", cell.seed)[0]
+    except ValueError as error:
+        raise NotApplicableError(str(error)) from error
+    recipe = recipe_for(
+        settings.changed(tune="full", recipe_fields=_fields(settings)), encoder.module, "image-classification"
+    )
+    quick = settings.recipe == "quick"
+    with untouched(encoder):
+        head = _head(cell, encoder, features, texts)
+        model = _Whole(encoder, cell.projection, head)
+        encoder.module.requires_grad_(True)
+        for name, weight in encoder.module.named_parameters():
+            weight.requires_grad_(_of_images(name))
+        chosen = torch.as_tensor(fold.validation)
+        if quick and len(chosen) > _VALIDATED:
+            chosen = chosen[torch.randperm(len(chosen), generator=torch.Generator().manual_seed(0))[:_VALIDATED]]
+        held = labels[chosen]
+        images = images_at(pair.train.images, draw.rows[chosen])
+        known = _untrained(head, features, cell.projection, draw.rows[chosen])
+        first = True
+
+        def validate(tuned: nn.Module) -> float:
+            nonlocal first
+            scores = known if first else _scores(tuned, images)  # the start is known from the kept features
+            first = False
+            try:
+                return evaluate(metric, scores, held, resamples=0).value
+            except ValueError:  # a validation image of each class is not always there
+                loss = (
+                    F.binary_cross_entropy_with_logits(scores, held.float())
+                    if several
+                    else F.cross_entropy(scores, held)
+                )
+                return -float(loss)
+
+        rows = draw.rows[torch.as_tensor(fold.train)]
+
+        def bce(scores: Tensor, target: Tensor) -> Tensor:
+            return F.binary_cross_entropy_with_logits(scores, target.float())
+
+        done = fit(
+            model,
+            (images_at(pair.train.images, rows),),
+            features.train_labels[rows],
+            loss=bce if several else cross_entropy,
+            recipe=recipe,
+            validate=validate,
+            direction=metric_named(metric).direction,
+            seed=cell.seed,
+            device=encoder.device,
+        )
+        untrained = done.best_step == 0
+        test = (
+            _untrained(head, features, cell.projection, None) if untrained else _scores(model.eval(), pair.test.images)
+        )
+        trained = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
+    score = evaluate(metric, test, features.test_labels, seed=cell.seed, resamples=300)
+    record = Record(
+        cell,
+        "ok",
+        metric=metric,
+        value=score.value,
+        low=score.low,
+        high=score.high,
+        validation=done.best_score,
+        trained=trained,
+        chosen={"step": done.best_step, "steps": recipe.steps, "recipe": settings.recipe},
+        known=texts.known,
+        draw=draw.sha256,
+        texts=digest_of(texts.weights if cell.init == "language" else None),
+        seconds=round(time.perf_counter() - begun, 4),
+    )
+    return Filled(record, test.softmax(1).numpy())
+
+
+def _fields(settings: Settings) -> dict[str, Any]:
+    return {**(QUICK if settings.recipe == "quick" else {}), **settings.recipe_fields}
+
+
+def _of_images(name: str) -> bool:
+    """Whether a weight of a dual encoder is the image side's; in an encoder of images alone, every one is."""
+    texts = ("transformer.", "token_embedding", "positional_embedding", "text_projection", "ln_final", "text.",
+             "text_model.", "logit_scale", "logit_bias", "attn_mask")  # fmt: skip
+    return not name.startswith(texts)
+
+
+def _head(cell: Cell, encoder: Encoder, features: Features, texts: ClassTexts) -> nn.Module:
+    """The head at its start, on features scaled to length 1."""
+    from vision_adapters.heads import LinearHead, language_head, seeded
+
+    scale = encoder.logit_scale or 100.0
+    backbone, projection = features.train, features.projection
+    if cell.init == "language":
+        assert texts.weights is not None
+        if cell.projection == "2p" or projection is None:
+            return language_head(texts.weights, scale)
+        merged = texts.weights @ projection.T
+        # cosines are of projected features: on average over the training images, the merged head has their size
+        size = float((backbone.norm(dim=1) / (backbone @ projection).norm(dim=1)).mean())
+        head = seeded(lambda: LinearHead(backbone.shape[1], len(merged), features="l2", logit_scale=scale), 0)
+        with torch.no_grad():
+            head.weight.copy_(size * merged)
+        return head
+    width = backbone.shape[1] if cell.projection == "1p" or projection is None else projection.shape[1]
+    return seeded(lambda: LinearHead(width, len(features.classes), features="l2", logit_scale=10.0), cell.seed)
+
+
+@torch.no_grad()
+def _untrained(head: nn.Module, features: Features, projection: str, rows: Tensor | None) -> Tensor:
+    """The start's scores of training images, or (None) of the test images, from the kept features."""
+    seen = features.test if rows is None else features.train[rows]
+    if projection == "2p" and features.projection is not None:
+        seen = seen @ features.projection
+    device = next(head.parameters()).device
+    return torch.as_tensor(head(seen.to(device))).cpu()
+
+
+@torch.no_grad()
+def _scores(model: nn.Module, images: Any) -> Tensor:
+    """Scores of pictures, a few at a time."""
+    numbers = torch.arange(len(images))
+    return torch.cat([model(images_at(images, part)).float().cpu() for part in torch.split(numbers, _BATCH)])

@@ -1,0 +1,319 @@
+"""ELEVATER's submission files: written from a grid, read, checked, and scored with ELEVATER's order of classes.
+
+One JSON a data set, with ``predictions[seed][image][class]``, six decimals; a zip holds ``all_predictions.json`` with
+``{"data": [entry, …]}``. Rows follow the test index, columns ELEVATER's order of classes, which is the grid's own.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from gate_runner.benchmarks.sheets.icinw import ICINW
+from gate_runner.errors import DataError
+from gate_runner.icinw.cells import FULL, Cell
+from gate_runner.icinw.record import Record, predictions_file, read_cells
+from gate_runner.runs.folder import write
+
+MEMBER = "all_predictions.json"
+_LARGEST = 8 * 2**30
+_KEYS = (
+    "model_name", "dataset_name", "num_trainable_params", "num_params", "num_visual_params", "num_backbone_params",
+    "n_shot", "rnd_seeds", "predictions",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One data set of a submission.
+
+    Args:
+        dataset: ELEVATER's name.
+        model: what it calls the model.
+        shots: 0 for zero-shot, -1 for all images.
+        seeds: one for each of ``predictions``.
+        predictions: ``[seeds, images, classes]``, probabilities.
+        parameters: the four counts, by ELEVATER's names.
+    """
+
+    dataset: str
+    model: str
+    shots: int
+    seeds: tuple[int, ...]
+    predictions: Float[np.ndarray, "s n k"]
+    parameters: Mapping[str, float] = field(default_factory=dict)
+
+    def to_mapping(self) -> dict[str, Any]:
+        """ELEVATER's fields."""
+        return {
+            "model_name": self.model,
+            "dataset_name": self.dataset,
+            **{key: self.parameters.get(key, 0) for key in _KEYS[2:6]},
+            "n_shot": self.shots,
+            "rnd_seeds": list(self.seeds),
+            "predictions": [[[round(float(p), 6) for p in row] for row in one] for one in self.predictions],
+        }
+
+
+def entries_of(
+    folder: Path, *, model: str, shots: int, tune: str, init: str, projection: str, knowledge: str
+) -> list[Entry]:
+    """The entries that a grid's run folder holds for one way to adapt.
+
+    Args:
+        folder: filled with its predictions kept.
+        model: name of the model.
+        shots: images per class.
+        tune: what was tuned.
+        init: the head's start.
+        projection: one or two.
+        knowledge: in the class texts.
+
+    Returns:
+        One entry for each data set, its seeds joined, the trained parameters averaged over them, as ELEVATER's merging
+        does.
+
+    Raises:
+        DataError: no such cells, or cells without predictions; the message says how to keep them.
+    """
+    way = (shots, tune, init, projection, knowledge)
+    found: dict[str, list[Record]] = {}
+    for one in read_cells(folder):
+        cell = one.cell
+        if one.status == "ok" and (cell.shots, cell.tune, cell.init, cell.projection, cell.knowledge) == way:
+            found.setdefault(cell.dataset, []).append(one)
+    if not found:
+        raise DataError(f"{folder} has no cells with a value of {Cell('', *way, 0).name.rpartition('.')[0]}")
+    parameters = json.loads((folder / "manifest.json").read_text())["identity"]["encoder"].get("parameters") or 0
+    made = []
+    for dataset, records in found.items():
+        records = sorted(records, key=lambda one: one.cell.seed)
+        stacked = np.stack([_kept(folder, one.cell) for one in records])
+        trained = sum(one.trained for one in records) / len(records)
+        counts = {"num_trainable_params": trained, "num_params": parameters + trained, "num_visual_params": parameters,
+                  "num_backbone_params": parameters}  # fmt: skip
+        made.append(Entry(dataset, model, shots, tuple(one.cell.seed for one in records), stacked, counts))
+    return made
+
+
+def _kept(folder: Path, cell: Cell) -> np.ndarray:
+    path = predictions_file(folder, cell)
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            found: np.ndarray = file["predictions"]
+    except (OSError, ValueError, KeyError) as error:
+        raise DataError(f"{path} is not there: the same command with --predictions keeps them") from error
+    return found
+
+
+def write_submission(entries: Sequence[Entry], path: Path) -> None:
+    """Write a zip as ELEVATER's merging makes it.
+
+    Args:
+        entries: one for each data set.
+        path: of the zip.
+
+    Raises:
+        DataError: an entry that ELEVATER's validator would refuse.
+        StorageError: the file cannot be written.
+    """
+    for one in entries:
+        check(one, str(path))
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr(MEMBER, json.dumps({"data": [one.to_mapping() for one in entries]}))
+    write(path, buffer.getvalue())
+
+
+def read_submission(path: Path, *, whole: bool = True) -> list[Entry]:
+    """Read a zip, or one data set's JSON.
+
+    Args:
+        path: of the ``.zip``, or of a ``.json`` with one entry.
+        whole: refuse a zip without all 20 data sets.
+
+    Returns:
+        Its entries.
+
+    Raises:
+        DataError: no submission, a data set missing, unknown or twice, shapes, numbers or seeds that are wrong: the
+            message names the data set and the place.
+    """
+    raw = _content(path)
+    listed = raw["data"] if isinstance(raw, dict) and isinstance(raw.get("data"), list) else [raw]
+    found: dict[str, Entry] = {}
+    for number, one in enumerate(listed, start=1):
+        entry = _entry(one, f"{path}, entry {number}")
+        if entry.dataset in found:
+            raise DataError(f"{path}: data set {entry.dataset!r} comes twice")
+        check(entry, str(path))
+        found[entry.dataset] = entry
+    missing = [name for name in ICINW if name not in found]
+    if whole and missing and path.suffix == ".zip":
+        raise DataError(f"{path} lacks {len(missing)} of {len(ICINW)} data sets: {', '.join(missing)}")
+    return list(found.values())
+
+
+def _content(path: Path) -> Any:
+    try:
+        if path.suffix != ".zip":
+            return json.loads(path.read_text())
+        with zipfile.ZipFile(path) as file:
+            names = [one.filename for one in file.infolist() if not one.is_dir()]
+            if names != [MEMBER]:
+                raise DataError(f"{path} holds {', '.join(names[:5]) or 'nothing'}; expected {MEMBER} alone")
+            if file.getinfo(MEMBER).file_size > _LARGEST:
+                raise DataError(
+                    f"{path}: {MEMBER} has {file.getinfo(MEMBER).file_size} bytes, at most {_LARGEST} are read"
+                )
+            return json.loads(file.read(MEMBER))
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{path} is not a submission: {type(error).__name__}: {error}") from error
+
+
+def _entry(raw: Any, where: str) -> Entry:
+    if not isinstance(raw, dict):
+        raise DataError(f"{where} is a {type(raw).__name__}, expected an object")
+    missing = [key for key in _KEYS if key not in raw]
+    if missing:
+        raise DataError(f"{where} lacks {', '.join(missing)}")
+    name = str(raw["dataset_name"])
+    try:
+        predictions = np.array(raw["predictions"], dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"{where}, {name}: predictions are no numbers [seed][image][class] of one shape: {error}"
+        ) from error
+    try:
+        seeds, shots = tuple(int(seed) for seed in raw["rnd_seeds"]), int(raw["n_shot"])
+        counts = {key: float(raw[key]) for key in _KEYS[2:6]}
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{where}, {name}: {error}") from error
+    return Entry(name, str(raw["model_name"]), shots, seeds, predictions, counts)
+
+
+def check(entry: Entry, where: str) -> None:
+    """Refuse what ELEVATER's validator refuses, and what it lets pass and cannot score.
+
+    Args:
+        entry: of one data set.
+        where: what an error calls the file.
+
+    Raises:
+        DataError: the message names data set, seed, image and value.
+    """
+    name, found = entry.dataset, entry.predictions
+    sheet = ICINW.get(name)
+    if sheet is None:
+        raise DataError(f"{where}: data set {name!r} is none of ELEVATER's 20: {', '.join(ICINW)}")
+    if found.ndim != 3:
+        raise DataError(f"{where}, {name}: predictions have shape {found.shape}, expected [seed][image][class]")
+    if len(entry.seeds) != len(found) or len(set(entry.seeds)) != len(entry.seeds):
+        raise DataError(f"{where}, {name}: seeds {list(entry.seeds)} for {len(found)} sets of predictions")
+    if found.shape[2] != sheet.classes:
+        raise DataError(f"{where}, {name}: {found.shape[2]} classes, expected {sheet.classes}")
+    bad = ~np.isfinite(found)
+    if bad.any():
+        seed, image, label = (int(at) for at in np.argwhere(bad)[0])
+        raise DataError(f"{where}, {name}: NaN or infinity at seed {entry.seeds[seed]}, image {image}, class {label}")
+    sums = found.sum(2)
+    off = (found.min(2) < 0) | (found.max(2) > 1) | (np.abs(sums - 1) > 1e-3)
+    if off.any():
+        seed, image = (int(at) for at in np.argwhere(off)[0])
+        row = found[seed, image]
+        raise DataError(
+            f"{where}, {name}: row of seed {entry.seeds[seed]}, image {image} is no distribution: from {row.min():.6f} "
+            f"to {row.max():.6f}, sum {row.sum():.6f}"
+        )
+
+
+@dataclass(frozen=True)
+class EntryScore:
+    """What one data set's predictions reach.
+
+    Args:
+        dataset: ELEVATER's name.
+        metric: that was taken.
+        values: one for each seed.
+        warning: that the columns seem to be in another order, or empty.
+    """
+
+    dataset: str
+    metric: str
+    values: tuple[float, ...]
+    warning: str = ""
+
+    @property
+    def mean(self) -> float:
+        """Over seeds."""
+        return math.fsum(self.values) / len(self.values)
+
+
+def score_entry(entry: Entry, labels: Int[np.ndarray, n * k], classes: Sequence[str]) -> EntryScore:
+    """Score an entry against the labels of the test split, in its order.
+
+    Args:
+        entry: checked.
+        labels: of the test images: class indices, or 0/1 of each.
+        classes: names, in ELEVATER's order.
+
+    Returns:
+        The metric for each seed. Where columns in the alphabetical order of the names, or in that of the data set's own
+        files, would score far higher, a warning says so: ELEVATER's order is its own for CIFAR-100 and others.
+
+    Raises:
+        DataError: another number of images.
+    """
+    import torch
+
+    from vision_adapters.metrics import evaluate
+
+    sheet = ICINW[entry.dataset]
+    if entry.predictions.shape[1] != len(labels):
+        raise DataError(
+            f"{entry.dataset}: predictions for {entry.predictions.shape[1]} images, the test has {len(labels)}"
+        )
+    truth = torch.as_tensor(labels)
+
+    def taken(order: Sequence[int]) -> tuple[float, ...]:
+        each = (torch.as_tensor(one[:, list(order)]) for one in entry.predictions)
+        return tuple(evaluate(sheet.metric, one, truth, resamples=0).value for one in each)
+
+    values, warning = taken(range(len(classes))), ""
+    for name, order in _other_orders(classes).items():
+        others = taken(order)
+        if others[0] > values[0] + 0.1 and others[0] > 2 * values[0]:
+            warning = f"columns seem to be in {name}: they would score {others[0]:.4f} instead of {values[0]:.4f}"
+    return EntryScore(entry.dataset, sheet.metric, values, warning)
+
+
+def _other_orders(classes: Sequence[str]) -> dict[str, list[int]]:
+    """Where our columns lie in other orders: class i's place among the names sorted as they are, or without case."""
+    orders = {}
+    for name, key in (("alphabetical order", str), ("alphabetical order regardless of case", str.casefold)):
+        names = sorted(classes, key=key)
+        order = [names.index(one) for one in classes]
+        if order != list(range(len(classes))) and order not in orders.values():
+            orders[name] = order
+    return orders
+
+
+def shots_in(said: str) -> int:
+    """Shots from words.
+
+    Example:
+        >>> shots_in("full"), shots_in("5")
+        (-1, 5)
+    """
+    return FULL if said == "full" else int(said)

@@ -1,0 +1,178 @@
+"""Class texts with each kind of knowledge, every different text encoded once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from gate_runner.errors import DataError
+from gate_runner.icinw.cells import CONTROLS, SOURCES
+from gate_runner.micro.icinw_texts import TEXTS
+
+if TYPE_CHECKING:
+    from knowledge_prompts import ClassPrompts, KnowledgeSource
+
+_FILES = {"wiktionary": ("wiktionary",), "wordnet": ("wordnet-definition", "wordnet-path"), "gpt3": ("gpt3",)}
+"""Our names, and those of ELEVATER's files."""
+
+
+@dataclass(frozen=True)
+class ClassTexts:
+    """What stands for the classes.
+
+    Args:
+        weights: a unit row for each class, or None where there is no such knowledge.
+        known: classes about which the source says something.
+        texts: different texts.
+        reason: why there are no weights.
+    """
+
+    weights: Float[Tensor, "k d"] | None
+    known: int = 0
+    texts: int = 0
+    reason: str = ""
+
+
+@dataclass
+class Embedder:
+    """Encodes texts, each once, whoever asks.
+
+    Args:
+        encode: texts to features.
+        batch: texts at a time.
+    """
+
+    encode: Callable[[Sequence[str]], Tensor]
+    batch: int = 256
+    seen: dict[str, np.ndarray] = field(default_factory=dict)
+    encoded: int = 0
+
+    def __call__(self, texts: Sequence[str]) -> np.ndarray:
+        """Features of texts, in order."""
+        new = [text for text in dict.fromkeys(texts) if text not in self.seen]
+        for start in range(0, len(new), self.batch):
+            part = new[start : start + self.batch]
+            found = self.encode(part).cpu().numpy()
+            self.encoded += len(part)
+            self.seen.update(zip(part, found, strict=True))
+        return np.stack([self.seen[text] for text in texts])
+
+
+def class_texts(
+    dataset: str, classes: Sequence[str], knowledge: str, embed: Embedder, folder: Path | None = None
+) -> ClassTexts:
+    """Embeddings of a data set's classes, with one kind of knowledge or none.
+
+    Args:
+        dataset: the benchmark's id.
+        classes: names in the order of their indices.
+        knowledge: of `gate_runner.icinw.cells.KNOWLEDGE`, but not ``auto``.
+        embed: encodes the texts.
+        folder: of ELEVATER's knowledge files (``external/`` and ``gpt3/``), for data sets that are not made up.
+
+    Returns:
+        The embeddings, or why there are none.
+
+    Raises:
+        DataError: class names that the prompts do not have; the message shows both.
+    """
+    from knowledge_prompts import build_prompts, class_embeddings
+
+    prompts = class_prompts(dataset, classes)
+    if knowledge == "none":
+        sources: list[KnowledgeSource] = []
+    else:
+        found, reason = _sources(dataset, prompts, knowledge, folder)
+        if found is None:
+            return ClassTexts(None, reason=reason)
+        sources = found
+    built = build_prompts(prompts, sources, classes=list(classes))
+    made = class_embeddings(embed, built)
+    known = len(classes) - len(built.without_knowledge) if sources else 0
+    return ClassTexts(torch.from_numpy(made.weights).float(), known, made.encoded)
+
+
+def class_prompts(dataset: str, classes: Sequence[str]) -> ClassPrompts:
+    """Templates and names of a data set.
+
+    Raises:
+        DataError: names that differ; the message shows some of them side by side.
+    """
+    from knowledge_prompts import ClassPrompts, load_class_prompts
+
+    if dataset in TEXTS:
+        own = TEXTS[dataset]
+        prompts = ClassPrompts(dataset, list(own.templates), list(own.classes))
+    else:
+        prompts = load_class_prompts(dataset)
+    strange = [name for name in classes if name not in set(prompts.classes)]
+    if len(classes) != len(prompts.classes) or strange:
+        free = [name for name in prompts.classes if name not in set(classes)]
+        shown = "; ".join(f"{theirs!r} / {ours!r}" for theirs, ours in zip(strange, free, strict=False))[:400]
+        raise DataError(
+            f"{dataset}: {len(classes)} class names in the data and {len(prompts.classes)} in the templates do not "
+            f"match (data / templates): {shown or 'their numbers differ'}"
+        )
+    return prompts
+
+
+def _sources(
+    dataset: str, prompts: ClassPrompts, knowledge: str, folder: Path | None
+) -> tuple[list[KnowledgeSource] | None, str]:
+    """Sources of one kind of knowledge, or None and why there are none."""
+    if knowledge in SOURCES:
+        real = _real(dataset, prompts, folder)
+        if isinstance(real, str):
+            return None, real
+        return real.get(knowledge, []), ""  # a class without knowledge keeps its plain prompts
+    from knowledge_prompts import RandomWords, vocabulary_of
+
+    real = _real(dataset, prompts, folder)
+    if isinstance(real, str):
+        return None, real
+    like = next((real[one][0] for one in ("gpt3", "wiktionary", "wordnet") if one in real), None)
+    if like is None:
+        return [], ""
+    assert knowledge in CONTROLS, knowledge
+    if knowledge == "random-words":
+        return [RandomWords(like=like, vocabulary=vocabulary_of(like, prompts.classes), seed=0)], ""
+    return [_others(like, prompts.classes)], ""
+
+
+def _others(like: KnowledgeSource, classes: Sequence[str]) -> KnowledgeSource:
+    """What a source says of the class half the list away, among those that it knows."""
+    from knowledge_prompts import StoredKnowledge
+
+    known = [name for name in classes if like.items(name)]
+    step = max(1, len(known) // 2)
+    moved = {name: list(like.items(known[(at + step) % len(known)])) for at, name in enumerate(known)}
+    return StoredKnowledge(moved, name="other-classes", whole=like.whole)
+
+
+def _real(dataset: str, prompts: ClassPrompts, folder: Path | None) -> dict[str, list[KnowledgeSource]] | str:
+    """The real sources that know at least one class, or why none can be read."""
+    from knowledge_prompts import StoredKnowledge, stored_sources
+
+    if dataset in TEXTS:
+        return {name: [StoredKnowledge(items, name=name)] for name, items in TEXTS[dataset].knowledge.items()}
+    if folder is None:
+        return "no folder of knowledge was given (--knowledge-folder)"
+    stored = {source.name: source for source in stored_sources(folder, dataset)}
+    found = {
+        ours: [stored[one] for one in theirs if one in stored and any(stored[one].items(c) for c in prompts.classes)]
+        for ours, theirs in _FILES.items()
+    }
+    return {ours: sources for ours, sources in found.items() if sources}
+
+
+def digest_of(weights: Tensor | None) -> str:
+    """What tells class texts apart: two kinds of knowledge that say the same share their cells."""
+    return "none" if weights is None else hashlib.sha256(weights.contiguous().numpy().tobytes()).hexdigest()[:16]
