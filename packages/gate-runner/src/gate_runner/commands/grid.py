@@ -13,7 +13,6 @@ def grid(
     names: list[str],
     encoder: str,
     output: Path | None,
-    shots: str | None,
     init: str | None,
     projection: str | None,
     knowledge: str | None,
@@ -28,8 +27,9 @@ def grid(
     from gate_runner.settings import Settings
 
     said = dict(options)
+    shots = Settings().changed(shots=said.pop("shots", ())).shots
     axes = Axes.of(
-        shots=shots,
+        shots=",".join(shots) or None,
         tune=str(said.pop("tune", "frozen")),
         init=init,
         projection=projection,

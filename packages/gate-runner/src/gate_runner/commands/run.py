@@ -32,7 +32,6 @@ def run(
         list[str] | None, typer.Option(help="tensorboard or wandb (extras); may be given several times.")
     ] = None,
     json: AsJson = False,
-    shots: Annotated[str | None, typer.Option(help="Of a grid: images per class, e.g. 0,5,20,50,full.")] = None,
     init: Annotated[
         str | None, typer.Option(help="Of a grid: how heads start, random or language, or both with a comma.")
     ] = None,
@@ -65,13 +64,12 @@ def run(
     from gate_runner.commands.grid import grid
     from gate_runner.icinw.sets import is_grid
 
-    asked = [init, projection, knowledge, probe, knowledge_folder, predictions or None, shots]
-    if is_grid(names, asked=any(one is not None for one in asked)):
+    asked = [init, projection, knowledge, probe, knowledge_folder, predictions or None]
+    if is_grid(names, asked=any(one is not None for one in asked), shots=bool(options.get("shots"))):
         grid(
             names,
             encoder,
             output,
-            shots,
             init,
             projection,
             knowledge,

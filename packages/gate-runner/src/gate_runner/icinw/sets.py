@@ -101,12 +101,13 @@ def grid_ids() -> tuple[str, ...]:
     return tuple(dict.fromkeys(one for pack in GRIDS for one in PACKS[pack]))
 
 
-def is_grid(names: Sequence[object], *, asked: bool) -> bool:
+def is_grid(names: Sequence[object], *, asked: bool, shots: bool = False) -> bool:
     """Whether names are to be run as a grid: packs of the grid, or its data sets where the grid's options were given.
 
     Args:
         names: as on the command line.
         asked: whether an option was given that only a grid has.
+        shots: whether numbers of shots were given, which also detection sets take.
 
     Raises:
         UsageError: the grid's packs or options beside a benchmark that is none of its data sets.
@@ -116,6 +117,7 @@ def is_grid(names: Sequence[object], *, asked: bool) -> bool:
         (True, False, True)
     """
     known = {*GRIDS, *grid_ids()}
+    asked = asked or (shots and all(name in known for name in names))
     if not asked and not any(name in GRIDS for name in names):
         return False
     for name in names:
