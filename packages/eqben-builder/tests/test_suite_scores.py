@@ -13,6 +13,7 @@ from eqben_builder.formats import Picture
 from eqben_builder.suites import (
     SUITES,
     Gallery,
+    ObjectGallery,
     Positives,
     Similarities,
     SuiteData,
@@ -20,6 +21,7 @@ from eqben_builder.suites import (
     blind_outcomes,
     fold_scores,
     gallery_table,
+    object_table,
     outcomes_of,
     paired_difference,
     published_scores,
@@ -358,3 +360,36 @@ def test_folds_are_searched_apart():
         fold_scores(images, texts, own, [])
     with pytest.raises(ValueError, match="5 and 12 features for 6 pictures"):
         gallery_table(gallery, images[:5], texts)
+
+
+def test_average_precision_over_hard_pictures():
+    rng = np.random.default_rng(5)
+    fits, hard = rng.random((40, 6)) < 0.3, rng.random((40, 6)) < 0.7
+    fits[:, 5] = False
+    images, texts = rng.integers(-2, 3, (40, 3)) + 0.5, rng.integers(-2, 3, (6, 3)) + 0.5
+    gallery = ObjectGallery("cola-objects GQA", (None,) * 40, ("",) * 6, fits, hard)
+    s = (images / np.linalg.norm(images, axis=1, keepdims=True)) @ (
+        texts / np.linalg.norm(texts, axis=1, keepdims=True)
+    ).T
+    for name, counted in (("hard", hard), ("all", np.ones_like(hard))):
+        slow = []
+        for k in range(5):
+            rows = [i for i in range(40) if counted[i, k]]
+            reached, last, area = 0.0, 0.0, 0.0
+            for cut in sorted({s[i, k] for i in rows}, reverse=True):
+                above = [i for i in rows if s[i, k] >= cut]
+                reached = sum(fits[i, k] for i in above)
+                area += (reached - last) * reached / len(above)
+                last = reached
+            slow.append(area / reached)
+        line = next(one for one in object_table(gallery, images, texts).lines if one.judgements == name)
+        assert line.score.value == pytest.approx(np.mean(slow))
+        assert line.queries == 5
+    chance = next(one for one in object_table(gallery, images, texts).lines if one.judgements == "all").score.chance
+    drawn = []
+    for _ in range(300):
+        blind = rng.standard_normal((40, 9)), rng.standard_normal((6, 9))
+        drawn.append(object_table(gallery, *blind, resamples=1).lines[1].score.value)
+    assert np.mean(drawn) == pytest.approx(chance, abs=0.02)
+    with pytest.raises(ValueError, match="39 and 6 features"):
+        object_table(gallery, images[:39], texts)

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from eqben_builder.formats import Picture, encode_png
-from eqben_builder.suites import SUITES, draw_orders, order_captions, read_gallery, read_suite
+from eqben_builder.suites import SUITES, draw_orders, order_captions, read_gallery, read_objects, read_suite
 from eqben_builder.suites.files import Files
 
 
@@ -450,6 +450,37 @@ def test_karpathys_coco_with_eccvs_positives(tmp_path):
     (tmp_path / "coco/val2014/COCO_val2014_000000000001.jpg").unlink()
     with pytest.raises(FileNotFoundError, match="1 of 3 pictures of coco are missing"):
         read_gallery(tmp_path, "coco")
+
+
+def write_objects(root, content):
+    dump(root, "cola/data/COLA_singleobjects_benchmark_PACO.json", content)
+    image(root, "coco/train2017/1.jpg", "coco/val2017/2.jpg")
+
+
+def test_colas_single_objects(tmp_path):
+    rows = [["train2017/1.jpg", [1, 0], [1, 1]], ["http://x/2.jpg", [0, 0], [1, 0]]]
+    write_objects(tmp_path, {"labels": ["red cup", "blue cup"], "data": rows})
+    gallery = read_objects(tmp_path, "PACO")
+    assert (gallery.captions, gallery.fits.tolist()) == (("red cup", "blue cup"), [[True, False], [False, False]])
+    assert gallery.hard.tolist() == [[True, True], [True, False]]
+    assert gallery.notes == ("1 of 2 classes have no right picture among the hard ones, and do not count",)
+    write_objects(tmp_path, [["red cup", "blue cup"], [[rows[0][0], {}, *rows[0][1:]]]])
+    assert len(read_objects(tmp_path, "PACO").images) == 1
+    for content, message in (
+        ([["a"]], "expected labels and data"),
+        ([["a"], [["1.jpg", [1, 0], [1]]]], r"row 0: the label should be 1 times 0 or 1"),
+        ([["a"], [["1.jpg", [1], [2]]]], r"row 0: the hard list should be 1 times 0 or 1"),
+        ([[3], [["1.jpg", [1], [1]]]], "labels should be texts"),
+        ([["a"], [{}]], r"row 0: expected \[picture"),
+    ):
+        write_objects(tmp_path, content)
+        with pytest.raises(ValueError, match=message):
+            read_objects(tmp_path, "PACO")
+    write_objects(tmp_path, [["a"], [["none.jpg", [1], [1]]]])
+    with pytest.raises(FileNotFoundError, match=r"1 of 1 pictures of Cola's single objects \(PACO\) are missing"):
+        read_objects(tmp_path, "PACO")
+    with pytest.raises(ValueError, match="expected one of GQA, CLEVR, PACO"):
+        read_objects(tmp_path, "COCO")
 
 
 def test_cocos_folds_follow_the_caption_ids(tmp_path, monkeypatch):

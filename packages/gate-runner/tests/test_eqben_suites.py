@@ -54,10 +54,19 @@ def test_a_suite_and_all_that_are_there(capsys: pytest.CaptureFixture[str], tmp_
     assert line.rstrip().endswith("12.0 ViT-B-32/openai")
     assert "note: test: 6 questions, the version that is known has 300" in shown
     assert run(capsys, "compositional", "--data-root", tmp_path) == shown
+    content = [["red", "blue"], [["img_0_1.png", [1, 0], [1, 1]], ["img_0_2.png", [0, 1], [1, 1]]]]
+    (tmp_path / "cola").mkdir()
+    (tmp_path / "cola" / "COLA_singleobjects_benchmark_GQA.json").write_text(json.dumps(content))
+    for number in (1, 2):
+        Image.new("RGB", (32, 32), ("red", "blue")[number - 1]).save(tmp_path / "cola" / f"img_0_{number}.png")
+    shown = run(capsys, "cola-objects", "--data-root", tmp_path)
+    assert "cola-objects GQA, micro-clip: 2 pictures, 2 captions" in shown
+    assert "text to image  mAP" in shown
 
 
 def test_what_is_missing_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "--data-root" in run(capsys, "aro", code=2)
     assert "is no folder" in run(capsys, "aro", "--data-root", tmp_path / "none", code=2)
     assert "holds no folder of a suite" in run(capsys, "compositional", "--data-root", tmp_path, code=2)
+    assert "holds none of Cola's" in run(capsys, "cola-objects", "--data-root", tmp_path, code=2)
     assert "--scores is for pairs" in run(capsys, "aro", "--scores", tmp_path / "a.npz", code=2)

@@ -4,6 +4,7 @@ from eqben_builder.suites.blind import Difference, blind_outcomes, paired_differ
 from eqben_builder.suites.features import Features, Similarities, encode_rows, similarities
 from eqben_builder.suites.gallery_table import GalleryLine, GalleryTable, encode_gallery, gallery_table
 from eqben_builder.suites.micro import micro_gallery, micro_suite
+from eqben_builder.suites.objects import COLA, ObjectGallery, object_table, read_objects
 from eqben_builder.suites.orders import draw_orders, order_captions
 from eqben_builder.suites.outcomes import Outcome, main_outcome, outcomes_of
 from eqben_builder.suites.published import Published, published_scores, published_table
@@ -21,6 +22,7 @@ from eqben_builder.suites.suite import Average, Pooled, Suite, SuiteData, Withou
 from eqben_builder.suites.table import SuiteLine, SuiteTable, suite_table
 
 __all__ = [
+    "COLA",
     "SUITES",
     "Average",
     "Difference",
@@ -28,6 +30,7 @@ __all__ = [
     "Gallery",
     "GalleryLine",
     "GalleryTable",
+    "ObjectGallery",
     "Outcome",
     "Pooled",
     "Positives",
@@ -50,12 +53,14 @@ __all__ = [
     "main_outcome",
     "micro_gallery",
     "micro_suite",
+    "object_table",
     "order_captions",
     "outcomes_of",
     "paired_difference",
     "published_scores",
     "published_table",
     "read_gallery",
+    "read_objects",
     "read_suite",
     "retrieval_scores",
     "similarities",

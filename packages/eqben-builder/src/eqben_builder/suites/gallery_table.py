@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -15,10 +15,23 @@ if TYPE_CHECKING:
 
     from jaxtyping import Float
 
+    from eqben_builder.formats import Picture
     from eqben_builder.progress import Progress
     from eqben_builder.scoring import DualEncoder
     from eqben_builder.scoring.winoground import Share
     from eqben_builder.suites.retrieval import Gallery, RetrievalScores
+
+
+class Searched(Protocol):
+    """What has pictures and captions to encode."""
+
+    @property
+    def images(self) -> Sequence[Picture]:
+        """The pictures."""
+
+    @property
+    def captions(self) -> Sequence[str]:
+        """The captions."""
 
 
 class GalleryLine(NamedTuple):
@@ -68,12 +81,12 @@ class GalleryTable(NamedTuple):
 
 
 def encode_gallery(
-    gallery: Gallery, encoder: DualEncoder, *, batch: int = 64, progress: Progress | None = None
+    gallery: Searched, encoder: DualEncoder, *, batch: int = 64, progress: Progress | None = None
 ) -> tuple[Float[np.ndarray, "i d"], Float[np.ndarray, "c d"]]:
     """Features of a gallery's pictures and captions, in their order.
 
     Args:
-        gallery: What `read_gallery` gave.
+        gallery: What `read_gallery` or `read_objects` gave.
         encoder: The model; pictures come as uint8 [height, width, 3] of any size.
         batch: At once, at least 1.
         progress: Called with "pictures", then "captions".

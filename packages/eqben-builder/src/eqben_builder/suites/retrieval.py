@@ -92,8 +92,8 @@ def read_gallery(root: str | Path, name: str) -> Gallery:
 
     COCO: `dataset_coco.json` or BLIP's `coco_karpathy_test.json`, pictures under `val2014/`; ECCV's
     `{eccv,cxc}_{image_to_caption,caption_to_image}.json` beside it need `dataset_coco.json`, which holds the ids.
-    COCO's 5,000 pictures come with five folds of 1,000, in the order of ECCV Caption's caption ids, `coco_test_ids.npy`,
-    where that lies there, else in the annotations' order.
+    COCO's 5,000 pictures come with five folds of 1,000, in the order of ECCV Caption's `coco_test_ids.npy` where that
+    lies there, else in the annotations' order.
     Flickr30k: `dataset_flickr30k.json`, BLIP's `flickr30k_test.json`, or `flickr30k_test_karpathy.txt`.
 
     Args:

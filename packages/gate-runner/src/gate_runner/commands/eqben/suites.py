@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from eqben_builder.scoring import DualEncoder
     from eqben_builder.suites import GalleryTable, SuiteData, SuiteLine, SuiteTable
 
-GALLERIES = ("coco", "flickr30k")
+GALLERIES = ("coco", "flickr30k", "cola-objects")
 ALL = "compositional"
+_COLA = ("cola/data", "cola", "data", "")
 
 
 def is_suite(name: str) -> bool:
@@ -38,7 +39,7 @@ def score_suites(
 ) -> None:
     """Score one suite, or all that are there, with each encoder, and print every subset and average."""
     from eqben_builder.pages import write_suites_page
-    from eqben_builder.suites import encode_gallery, gallery_table, suite_table
+    from eqben_builder.suites import ObjectGallery, encode_gallery, gallery_table, object_table, suite_table
     from gate_runner.commands.eqben.own import own_model
     from gate_runner.commands.eqben.pictures import Cropping
     from gate_runner.encoders import load_encoder
@@ -56,7 +57,8 @@ def score_suites(
             _show(table, spec, data.suite.title)
         for gallery in galleries:
             features = encode_gallery(gallery, encoder, batch=batch_size, progress=_progress(gallery.name))
-            searched_now = gallery_table(gallery, *features, seed=seed)
+            table_of = object_table if isinstance(gallery, ObjectGallery) else gallery_table
+            searched_now = table_of(gallery, *features, seed=seed)
             searched.setdefault(spec, []).append(searched_now)
             _show_gallery(searched_now, spec)
     if page is not None:
@@ -91,16 +93,35 @@ def _expected(name: str) -> str:
 
 
 def _galleries(name: str, root: Path | None) -> list[Any]:
-    from eqben_builder.suites import micro_gallery, read_gallery
+    from eqben_builder.suites import micro_gallery
     from gate_runner.errors import DataError
 
     if name == f"micro/{ALL}":
         return [micro_gallery()]
     if name in GALLERIES:
         if root is None:
-            raise DataError(f"{name} reads original files: give --data-root (Karpathy's test split and its pictures)")
-        return [read_gallery(root, name)]
-    return [read_gallery(root, one) for one in GALLERIES if name == ALL and root is not None and (root / one).is_dir()]
+            raise DataError(f"{name} reads original files: give --data-root (its annotations and their pictures)")
+        return _gallery(name, root, every=False)
+    if name != ALL or root is None:
+        return []
+    return [gallery for one in GALLERIES for gallery in _gallery(one, root, every=True)]
+
+
+def _gallery(name: str, root: Path, *, every: bool) -> list[Any]:
+    """Galleries of a name; among all that are there none where its own folder or files are missing."""
+    from eqben_builder.suites import COLA, read_gallery, read_objects
+    from gate_runner.errors import DataError
+
+    if name in ("coco", "flickr30k"):
+        return [] if every and not (root / name).is_dir() else [read_gallery(root, name)]
+    found = [
+        one
+        for one in COLA
+        if any((root / folder / f"COLA_singleobjects_benchmark_{one}.json").is_file() for folder in _COLA)
+    ]
+    if not found and not every:
+        raise DataError(f"{root} holds none of Cola's COLA_singleobjects_benchmark_{{{','.join(COLA)}}}.json")
+    return [read_objects(root, one) for one in found]
 
 
 def _similar(data: SuiteData, encoder: DualEncoder, batch: int) -> Any:
