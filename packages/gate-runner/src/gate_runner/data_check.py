@@ -80,7 +80,7 @@ def _checked(benchmark: Benchmark, root: Path, deep: bool) -> Found:
     sides = {"train": list(parts.train), "validation": list(parts.validation or ()), "test": list(parts.test)}
     problems = [*_overlaps(sides), *_same_contents(sides, deep), *_broken(splits, deep)]
     counts = (len(splits["train"]), len(splits["test"]))
-    right = "whole" if expected is None or counts == expected else "incomplete"
+    right = "incomplete" if parts.missing or (expected is not None and counts != expected) else "whole"
     state = "wrong" if problems else right
     return Found(benchmark.id, state, counts, expected, tuple(problems) or ((parts.note,) if parts.note else ()))
 

@@ -78,6 +78,7 @@ class Parts:
         validation: what chooses among heads; None draws it from ``train``.
         classes: names in the order of their indices.
         note: what a reader of the score must know.
+        missing: where there are not as many samples as were published, in words; empty where there are, or nobody says.
     """
 
     train: Sequence[Sample]
@@ -85,6 +86,7 @@ class Parts:
     validation: Sequence[Sample] | None = None
     classes: tuple[str, ...] = ()
     note: str = ""
+    missing: str = ""
 
     def splits(self, share: float, grouped: bool) -> dict[str, Sequence[Sample]]:
         """Three lists; validation is drawn by class, or by group, where the data set has none of its own."""

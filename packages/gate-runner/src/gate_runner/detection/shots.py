@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,11 +50,13 @@ def shown_of(job: Job) -> Shown:
     if shots in ("full", "0"):
         return Shown(job.data, shots, said)
     data = job.data
-    prepared = job.training.get("prepared") or {}
-    origin = f"our draw by ELEVATER's rule, seed {job.seed}; not its own"
-    train = draw_shots(data.train.targets, int(shots), job.seed, data.classes)
-    held = draw_shots(data.validation.targets, VALIDATION.get(shots, 1), job.seed, data.classes, all_classes=False)
-    del prepared
+    found = _prepared(job, shots)
+    if found is not None:
+        origin, train, held = found
+    else:
+        origin = f"our draw by ELEVATER's rule, seed {job.seed}; not its own"
+        train = draw_shots(data.train.targets, int(shots), job.seed, data.classes)
+        held = draw_shots(data.validation.targets, VALIDATION.get(shots, 1), job.seed, data.classes, all_classes=False)
     few = replace(data, train=_taken(data.train, train), validation=_taken(data.validation, held))
     rows = {"train": train.tolist(), "validation": held.tolist()}
     draw = {"origin": origin, **rows, "sha256": _digest(rows), "drawn_from": [len(data.train), len(data.validation)]}
@@ -103,6 +106,42 @@ def draw_shots(
         drawn = detection_indices(table[shown][:, able], shots, seed).indices
         taken = np.concatenate([taken, shown[drawn]])
     return np.unique(taken)
+
+
+def _prepared(job: Job, shots: str) -> tuple[str, np.ndarray, np.ndarray] | None:
+    """ELEVATER's own draw, where its files lie beside the annotations: their names, and pictures to train and validate.
+
+    Raises:
+        DataError: a prepared file that lists a picture that is not there.
+    """
+    identity, root = job.training.get("odinw"), job.settings.data_root
+    if identity is None or root is None or job.settings.limit is not None:
+        return None
+    from gate_runner.benchmarks.originals.odinw import prepared
+
+    rows, names = [], []
+    for split, part, count in (
+        ("train", job.data.train, int(shots)),
+        ("val", job.data.validation, VALIDATION.get(shots, 1)),
+    ):
+        listed = prepared(root, identity, split, count, job.seed)
+        if listed is None:
+            if split == "train":
+                return None
+            taken = draw_shots(part.targets, count, job.seed, job.data.classes, all_classes=False)
+            names.append("validation drawn by us")
+        else:
+            assert not isinstance(part.images, torch.Tensor)
+            number = {Path(str(files[0])).name: row for row, files in enumerate(part.images.files)}
+            missing = [name for name in listed[1] if Path(name).name not in number]
+            if missing and split == "train" and job.data.note.count("training pictures validate"):
+                return None  # some of ELEVATER's pictures validate here, where it has no pictures to validate on
+            if missing:
+                raise DataError(f"{listed[0]} lists {missing[0]!r}, which the {split} split does not hold")
+            taken = np.unique([number[Path(name).name] for name in listed[1]])
+            names.append(listed[0].name)
+        rows.append(taken)
+    return f"ELEVATER's {', '.join(names)}", rows[0], rows[1]
 
 
 def _taken(split: Split[Objects], rows: np.ndarray) -> Split[Objects]:

@@ -95,6 +95,16 @@ def voc(path: Path, known: Mapping[str, int]) -> Boxed:
     return Boxed(Row(path, 0, tree.texts()).text("filename"), sides, tuple(boxes))
 
 
+def voc_names(path: Path) -> tuple[str, ...]:
+    """Names of classes in one PASCAL VOC file, in its order.
+
+    Raises:
+        DataError: no XML, or an object without a name; the message names it.
+    """
+    found = (Row(path, entry, one.texts()) for entry, one in enumerate(_parsed(path).find("object")))
+    return tuple(dict.fromkeys(row.text("name") for row in found))
+
+
 def _size(row: Row) -> tuple[int, int] | None:
     if row.values.get("width") is None or row.values.get("height") is None:
         return None

@@ -1,0 +1,211 @@
+"""ODinW's files: Roboflow's COCO and VOC exports as they are, their traps, published counts and scores."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import gate_runner
+from gate_runner.benchmarks import PACKS, DataRequest, find_benchmark
+from gate_runner.benchmarks.originals.odinw import SETS, prepared
+from gate_runner.benchmarks.tables import read_table
+from gate_runner.data_check import check_data
+from gate_runner.detection.files import read_coco, read_voc
+from gate_runner.errors import DataError
+
+Content = dict[str, Any]
+
+
+def content(folder: Path, names: list[str], pictures: int, seed: int, classes: list[tuple[int, str]]) -> Content:
+    """A COCO file as Roboflow writes it, with its pictures: a superclass without objects, ids with gaps."""
+    rng = np.random.default_rng(seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    images, annotations = [], []
+    for row in range(pictures):
+        name = f"{names[0]}{row}_jpg.rf.{seed}{row:04x}.jpg"
+        shown = rng.integers(60, 90, (30, 40, 3)).astype(np.uint8)
+        left, top, wide, high = (int(v) for v in rng.integers((2, 2, 8, 8), (20, 12, 16, 16)))
+        label = row % len(classes)
+        shown[top : top + high, left : left + wide, label % 3] = 240
+        Image.fromarray(shown).save(folder / name)
+        images.append({"id": row, "file_name": name, "width": 40, "height": 30, "license": 1})
+        if row % 6 != 5:
+            annotations.append(
+                {"id": row, "image_id": row, "category_id": classes[label][0], "bbox": [left, top, wide, high],
+                 "area": wide * high, "segmentation": [], "iscrowd": 0}
+            )  # fmt: skip
+    categories = [{"id": 0, "name": "things", "supercategory": "none"}]
+    categories += [{"id": number, "name": name, "supercategory": "things"} for number, name in classes]
+    return {"info": {}, "licenses": [], "categories": categories, "images": images, "annotations": annotations}
+
+
+def written(root: Path, classes: list[tuple[int, str]], counts: tuple[int, int, int] = (12, 6, 6)) -> Path:
+    for seed, (split, count) in enumerate(zip(("train", "valid", "test"), counts, strict=True)):
+        made = content(root / split, [split], count, seed, classes)
+        (root / split / "_annotations.coco.json").write_text(json.dumps(made))
+    return root
+
+
+def changed(path: Path, change: Any) -> None:
+    made = json.loads(path.read_text())
+    change(made)
+    path.write_text(json.dumps(made))
+
+
+THERMAL = "odinw/thermalDogsAndPeople"
+
+
+def test_a_set_is_found_read_checked_and_run(tmp_path: Path) -> None:
+    written(tmp_path / THERMAL, [(3, "dog"), (9, "person")])
+    one = find_benchmark("odinw-thermal")
+    data = one.load("local", DataRequest(tmp_path, size=16))
+    assert data.classes == ("dog", "person")
+    assert (len(data.train), len(data.validation), len(data.test)) == (12, 6, 6)
+    assert data.test.images[0:2].shape == (2, 3, 16, 16)
+    assert data.test.targets.sizes.tolist() == [[40, 30]] * 6
+    assert data.test.targets.rows.lengths.tolist() == [1, 1, 1, 1, 1, 0]
+    assert data.test.targets.rows.columns["label"].tolist() == [0, 1, 0, 1, 0]
+    assert data.note == "split test; 12 training pictures, 142 published; 6 scored pictures, 20 published"
+    valid = find_benchmark("odinw-thermal@valid").load("local", DataRequest(tmp_path, size=16))
+    assert (len(valid.train), len(valid.validation), len(valid.test)) == (11, 1, 6)
+    assert valid.note.startswith("split valid; 1 training pictures validate")
+    assert valid.digest() != data.digest()
+    (found,) = check_data([one], tmp_path)
+    assert (found.state, found.counts) == ("incomplete", (18, 6))
+    assert any("142 published" in text for text in found.problems)
+
+
+def test_a_real_run_says_split_shots_and_draw(tmp_path: Path) -> None:
+    from .test_detection_task import Grid
+
+    root = written(tmp_path / THERMAL, [(1, "dog"), (2, "person")])
+    names = [one["file_name"] for one in json.loads((root / "train" / "_annotations.coco.json").read_text())["images"]]
+    (root / "train" / "fewshot_train_shot1_seed3.json").write_text(
+        json.dumps({"images": [{"file_name": name} for name in names[:2]]})
+    )
+    (root / "valid" / "fewshot_val_shot1_seed3.json").write_text(json.dumps({"images": []}))
+    assert prepared(tmp_path, "thermal", "train", 1, 3) is not None
+    done = gate_runner.run(
+        "odinw-thermal", encoder=Grid(), data_root=tmp_path, output=tmp_path / "run", show=False, seeds=(3, 30),
+        shots="1", recipe_fields={"steps": "2", "validate_every": "2", "lr": "1e-3"},
+    )  # fmt: skip
+    three, thirty = done.results
+    assert three.status == thirty.status == "ok", (three.reason, thirty.reason)
+    assert three.name == "odinw-thermal@1"
+    assert three.training["draw"]["origin"].startswith("ELEVATER's fewshot_train_shot1_seed3.json")
+    assert three.training["draw"]["train"] == [0, 1]
+    assert thirty.training["draw"]["origin"].startswith("our draw by ELEVATER's rule, seed 30")
+
+
+def test_bad_input_is_cut_left_out_or_refused(tmp_path: Path) -> None:
+    root = written(tmp_path / "set", [(2, "  "), (5, "king")])
+    path = root / "train" / "_annotations.coco.json"
+    plain = read_coco(path)
+    assert plain.classes == ("(unlabelled)", "king")
+    assert (plain.clipped, plain.dropped) == (0, 0)
+
+    def outside(made: Content) -> None:
+        made["annotations"][0]["bbox"] = [30, 20, 40, 40]
+        made["annotations"][1]["bbox"] = [5, 5, 0, 9]
+        made["annotations"][2]["bbox"] = [50, 5, 9, 9]
+
+    changed(path, outside)
+    read = read_coco(path)
+    assert (read.clipped, read.dropped) == (1, 2)
+    assert read.objects.rows[0]["box"].tolist() == [[30.0, 20.0, 10.0, 10.0]]
+    assert read.objects.rows[0]["area"].tolist() == [100.0]
+    assert read.note == "1 boxes cut at the edge of their picture, 2 boxes without an area left out"
+
+    def nothing(made: Content) -> None:
+        made["annotations"] = []
+
+    changed(path, nothing)
+    assert read_coco(path).objects.rows.lengths.sum() == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            lambda made: made["annotations"][3].update(category_id=77),
+            r"annotations, entry 3: field 'category_id' is '77'",
+        ),
+        (lambda made: made["annotations"][3].update(image_id=-1), r"annotations, entry 3: field 'image_id' is '-1'"),
+        (lambda made: made["annotations"][0].update(bbox=[1, 2]), r"annotations, entry 0: field 'bbox' is"),
+        (
+            lambda made: made["images"][1].update(file_name="gone.jpg"),
+            r"1 of 12 pictures are not in .* such as 'gone.jpg'",
+        ),
+        (lambda made: made["images"][1].update(file_name="../x.jpg"), r"such as '../x.jpg'"),
+        (lambda made: made.update(images=[]), r"'images' is no list of at least one objects"),
+        (lambda made: made["categories"][1].update(name=None), r"categories, entry 1: field 'name' is missing"),
+    ],
+)
+def test_what_cannot_be_read_names_its_entry(tmp_path: Path, change: Any, said: str) -> None:
+    root = written(tmp_path / "set", [(1, "a"), (2, "b")])
+    path = root / "train" / "_annotations.coco.json"
+    changed(path, change)
+    with pytest.raises(DataError, match=said):
+        read_coco(path)
+
+
+def test_pascal_voc_beside_each_picture(tmp_path: Path) -> None:
+    folder = tmp_path / "odinw" / "Raccoon" / "Raccoon.v2-raw.coco"
+    for split in ("train", "valid", "test"):
+        (folder / split).mkdir(parents=True)
+        for row in range(4):
+            Image.new("RGB", (20, 10)).save(folder / split / f"{split}{row}.jpg")
+            box = "<bndbox><xmin>3</xmin><ymin>2</ymin><xmax>12</xmax><ymax>30</ymax></bndbox>"
+            one = f"<object><name>raccoon</name>{box}</object>" if row else ""
+            (folder / split / f"{split}{row}.xml").write_text(
+                f"<annotation><filename>{split}{row}.jpg</filename><size><width>20</width><height>10</height></size>{one}"
+                "</annotation>"
+            )
+    data = find_benchmark("odinw-raccoon").load("local", DataRequest(tmp_path, size=8))
+    assert data.classes == ("raccoon",)
+    assert data.test.targets.rows.lengths.tolist() == [0, 1, 1, 1]
+    assert data.test.targets.rows[1]["box"].tolist() == [[2.0, 1.0, 10.0, 9.0]]
+    assert "test: 3 boxes cut at the edge" in data.note
+    (folder / "test" / "test1.jpg").unlink()
+    with pytest.raises(DataError, match=r"1 pictures of .xml files are not there, such as that of test1.xml"):
+        read_voc(folder / "test")
+
+
+def test_a_flat_set_has_all_its_files_in_one_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "pistols" / "export"
+    for seed, split in enumerate(("train", "val", "test")):
+        made = content(folder, [split], 8, seed, [(1, "pistol")])
+        (folder / f"{split}_annotations_without_background.json").write_text(json.dumps(made))
+    data = find_benchmark("odinw-pistols").load("local", DataRequest(tmp_path, size=8))
+    assert (len(data.train), len(data.validation), len(data.test)) == (8, 8, 8)
+    (folder / "test_annotations_without_background.json").unlink()
+    with pytest.raises(DataError, match="has no test split"):
+        find_benchmark("odinw-pistols").load("local", DataRequest(tmp_path, size=8))
+    with pytest.raises(DataError, match="odinw/dice/mediumColor/export/"):
+        find_benchmark("odinw-dice").check_files(tmp_path)
+
+
+def test_the_sheets_add_up_to_the_papers_totals() -> None:
+    assert (len(PACKS["odinw"]), len(PACKS["odinw13"])) == (35, 13)
+    assert PACKS["odinw13"][0] == "odinw-pascal-voc"
+    totals = [sum(one[name] for one in SETS.values()) for name in ("train", "test", "train_boxes", "test_boxes")]
+    assert totals == [132_314, 20_070, 937_892, 135_563]
+    assert sum(len(one["classes"]) for one in SETS.values()) == 314
+    for one in SETS.values():
+        assert len(set(one["classes"])) == len(one["classes"])
+        assert set(one.get("captions", {})) <= set(one["classes"])
+
+
+def test_published_means_are_computed_again() -> None:
+    tables = read_table("odinw_published")
+    means = {one["id"]: np.mean(list(one["map"].values())) for one in tables["models"]}
+    printed = {one["id"]: one["printed_mean"] for one in tables["models"]}
+    wrong = {name for name in means if abs(means[name] - printed[name]) > 0.11}
+    assert wrong == {"glip-t-a", "glip-t-b", "glip-t-c", "mm-gdino-t", "gdino-l-13"}
+    assert means["mm-gdino-t"] == pytest.approx(23.2, abs=0.05)
+    assert {len(one["map"]) for one in tables["models"]} == {35, 13}
