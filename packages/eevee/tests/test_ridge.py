@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -172,21 +173,33 @@ def test_bad_objective():
 
 
 @pytest.mark.parametrize("objective", ["all", "unselected"])
-def test_candidates_that_share_a_base_equal_refitting(objective):
-    data = standardise(made_up(models=11, benchmarks=7, missing=0.3))
+@pytest.mark.parametrize("groups", [(), ("x", "x", "y", "z", "z", "z", "w", "w", "u", "v", "t")])
+@pytest.mark.parametrize("per_benchmark", [1, 2, 3])
+def test_candidates_that_share_a_base_equal_refitting(objective, groups, per_benchmark):
+    table = made_up(models=11, benchmarks=7, missing=0.3, groups=groups, per_benchmark=per_benchmark)
+    if per_benchmark == 3:  # benchmarks with one, two and three metrics
+        table = narrower(table)
+    data = standardise(table)
     candidates = [(0, 3, 6), (0, 1, 3), (0, 3, 4), (2,), (5,), (1, 4), (1, 6), (0, 2, 4, 5), (3, 6, 0)]
     got = RidgeScorer(alpha=0.7, objective=objective).score(data, candidates)
     for candidate, (error, stderr) in zip(candidates, got, strict=True):
-        residual = ridge_residuals(data.values, data.mask, list(candidate), data.groups, 0.7)
+        columns = data.metric_columns(candidate)
+        residual = ridge_residuals(data.values, data.mask, columns, data.groups, 0.7)
         counted = data.mask.copy()
         if objective == "unselected":
-            counted[:, list(candidate)] = False
+            counted[:, columns] = False
         squares, share = (np.where(counted, residual, 0) ** 2).sum(1), counted.sum(1)
         want = squares.sum() / share.sum()
         spread = squares - want * share
         assert error == pytest.approx(want, abs=1e-7)
         n = (share > 0).sum()
         assert stderr == pytest.approx(np.sqrt((spread**2).sum() * n / (n - 1)) / share.sum(), abs=1e-7)
+
+
+def narrower(table):
+    """The table without some metrics, so that benchmarks have one to three."""
+    keep = [j for j in range(len(table.metrics)) if j not in (1, 2, 8, 13)]
+    return replace(table, metrics=tuple(table.metrics[j] for j in keep), values=table.values[:, keep])
 
 
 def test_threads_do_not_change_scores():

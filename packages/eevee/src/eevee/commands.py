@@ -1,4 +1,4 @@
-"""What each command does and prints; imported only once the arguments are read."""
+"""What each command does and prints; each imports what it needs, so that `check` and `items` run without torch."""
 
 from __future__ import annotations
 
@@ -7,25 +7,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eevee.answers.choosing import AUTO, choose_scaling
-from eevee.answers.front import pareto, tiers
-from eevee.answers.predicting import predict
-from eevee.answers.scoring import score
-from eevee.answers.selecting import read_selection, select
 from eevee.errors import EeveeError
-from eevee.items.choosing import choose_items
-from eevee.items.outcomes import read_outcomes
-from eevee.scorers.named import named_scorer
-from eevee.searching.executors import open_map
-from eevee.searching.space import Constraints, Space
-from eevee.showing.reporting import report
-from eevee.showing.words import check_words, front_words, item_words, prediction_words, score_words, selection_words
-from eevee.tables.checking import check
 from eevee.tables.columns import Layout
 from eevee.tables.loading import load_table
-from eevee.tables.published import published
-from eevee.tables.reading import read_scores
-from eevee.tables.record import read_result
 from eevee.tables.twins import group_twins
 
 if TYPE_CHECKING:
@@ -36,6 +20,8 @@ if TYPE_CHECKING:
     from eevee.scorers.scorer import Scorer
     from eevee.tables.record import Recorded
     from eevee.tables.table import ResultTable
+
+AUTO = "auto"
 
 
 def run(options: argparse.Namespace) -> int:
@@ -61,6 +47,9 @@ def run(options: argparse.Namespace) -> int:
     if options.twins > 0:
         table = group_twins(table, options.twins)
     if options.scaling == AUTO:
+        from eevee.answers.choosing import choose_scaling
+        from eevee.searching.space import Constraints, Space
+
         space = Space(table, Constraints(k=min(getattr(options, "k", None) or 8, len(table.benchmarks) - 1)))
         table, scaled = choose_scaling(table, space)
         compared = ", ".join(f"{name} {error:.3f}" for name, error in scaled.errors.items())
@@ -79,6 +68,9 @@ def _finish(options: argparse.Namespace, result: Recorded, words: str) -> int:
 
 def subset_ids(text: str, table: ResultTable) -> tuple[str, ...]:
     """Ids from a comma-separated list, a tier of the paper, or the JSON of a result (whose table must be this one)."""
+    from eevee.tables.published import published
+    from eevee.tables.record import read_result
+
     if Path(text).is_file():
         return tuple(read_result(text, table)["benchmarks"])
     if text in published().tiers and text not in table.benchmark_ids:
@@ -92,6 +84,8 @@ def listed(text: str) -> tuple[str, ...]:
 
 
 def _scorer(options: argparse.Namespace) -> Scorer | str:
+    from eevee.scorers.named import named_scorer
+
     return AUTO if options.scorer == AUTO else named_scorer(options.scorer, vars(options))
 
 
@@ -122,11 +116,18 @@ def _progress(options: argparse.Namespace) -> Progress | None:
 
 
 def _check(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, str]:
+    from eevee.showing.words import check_words
+    from eevee.tables.checking import check
+
     found = check(table)
     return found, check_words(found)
 
 
 def _select(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, str]:
+    from eevee.answers.selecting import select
+    from eevee.searching.executors import open_map
+    from eevee.showing.words import selection_words
+
     with open_map(options.executor) as map_function:
         chosen = select(
             table,
@@ -151,12 +152,20 @@ def _select(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, 
 
 
 def _score(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, str]:
+    from eevee.answers.scoring import score
+    from eevee.showing.words import score_words
+
     subset = subset_ids(options.subset, table)
     judged = score(table, subset, scorer=_scorer(options), objective=options.objective, seed=options.seed)
     return judged, score_words(judged)
 
 
 def _predict(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, str]:
+    from eevee.answers.predicting import predict
+    from eevee.scorers.named import named_scorer
+    from eevee.showing.words import prediction_words
+    from eevee.tables.reading import read_scores
+
     prediction = predict(
         table,
         subset_ids(options.subset, table),
@@ -169,6 +178,9 @@ def _predict(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded,
 
 
 def _pareto(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, str]:
+    from eevee.answers.front import pareto, tiers
+    from eevee.showing.words import front_words
+
     shared = {
         "scorer": _scorer(options),
         "objective": options.objective,
@@ -192,6 +204,10 @@ def _pareto(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, 
 
 
 def _items(options: argparse.Namespace) -> tuple[Recorded, str]:
+    from eevee.items.choosing import choose_items
+    from eevee.items.outcomes import read_outcomes
+    from eevee.showing.words import item_words
+
     chosen = choose_items(
         read_outcomes(options.outcomes),
         share=options.share,
@@ -205,6 +221,10 @@ def _items(options: argparse.Namespace) -> tuple[Recorded, str]:
 
 
 def _report(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, str]:
+    from eevee.answers.selecting import read_selection, select
+    from eevee.showing.reporting import report
+    from eevee.tables.reading import read_scores
+
     if options.result:
         chosen = read_selection(options.result, table)
     elif options.k is not None:

@@ -269,20 +269,23 @@ def learning_curve(
     if sizes is None:
         sizes = sorted({int(x) for x in np.geomspace(max(6, count // 8), max(7, int(0.85 * count)), 4)})
     generator = random.Random(seed)
+    members: dict[str, list[int]] = {}
+    for i, group in enumerate(table.groups):
+        members.setdefault(group, []).append(i)
     points = []
     for number, size in enumerate(sizes):
         if progress is not None:
             progress("learning curve", number, len(sizes))
         inner, outer = [], []
         for _ in range(repeats):
-            labels = sorted(set(table.groups))
+            labels = sorted(members)
             generator.shuffle(labels)
             train: list[int] = []
             for label in labels:
                 if len(train) >= size:
                     break
-                train.extend(i for i, group in enumerate(table.groups) if group == label)
-            held = [i for i in range(count) if i not in set(train)]
+                train.extend(members[label])
+            held = sorted(set(range(count)) - set(train))
             if not held:
                 continue
             found = search("greedy", Evaluator(scorer, standardise(table, train)), space, seed=seed)

@@ -1,11 +1,11 @@
-"""Ridge errors of candidates that differ in one column, on tables with gaps: one factorisation for all of them."""
+"""Ridge errors of candidates that differ in one benchmark, on tables with gaps: one factorisation for all of them."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
@@ -14,7 +14,7 @@ from eevee.scorers.objectives import errors_of_sums
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from jaxtyping import Float
+    from jaxtyping import Float, Int
     from torch import Tensor
 
     from eevee.scorers.objectives import Errors
@@ -23,7 +23,20 @@ if TYPE_CHECKING:
 PART = 64  # additions to one base that a task takes: enough to forget what the base costs, few enough to share out
 
 
-class Fits:
+class Twins(NamedTuple):
+    """The groups of one size, in the fits of every target.
+
+    Args:
+        members: positions of each group's models.
+        inverse: of $I - H_{gg}$ for each target and group, H being the fit's hat matrix without the rows that a target
+            lacks.
+    """
+
+    members: Int[Tensor, "g m"]
+    inverse: Float[Tensor, "p g m m"]
+
+
+class Fits(NamedTuple):
     """The fits of every target on some columns of a table with gaps, before anything is left out.
 
     Args:
@@ -31,20 +44,33 @@ class Fits:
         inverse: for each target, of its penalised normal matrix.
         residual: prediction minus truth, zero where a target is missing.
         leverage: of each row in each target's fit, zero where the target is missing.
+        twins: the groups of two models and more, by their size.
     """
 
-    def __init__(
-        self,
-        inputs: Float[Tensor, "n q"],
-        inverse: Float[Tensor, "p q q"],
-        residual: Float[Tensor, "n p"],
-        leverage: Float[Tensor, "n p"],
-    ) -> None:
-        self.inputs, self.inverse, self.residual, self.leverage = inputs, inverse, residual, leverage
+    inputs: Float[Tensor, "n q"]
+    inverse: Float[Tensor, "p q q"]
+    residual: Float[Tensor, "n p"]
+    leverage: Float[Tensor, "n p"]
+    twins: Sequence[Twins] = ()
+
+
+def twins_of(data: Standardised, inputs: Float[Tensor, "n q"], inverse: Float[Tensor, "p q q"]) -> list[Twins]:
+    """The groups of a table by their size, with what leaving one out needs of the fits of every target."""
+    by_size: dict[int, list[Tensor]] = defaultdict(list)
+    for members in data.twins:
+        by_size[len(members)].append(torch.from_numpy(members))
+    mask = torch.from_numpy(data.measured)
+    found = []
+    for size, groups in by_size.items():
+        members = torch.stack(groups)
+        rows, seen = inputs[members], mask[members].permute(2, 0, 1)  # (g, m, q), (p, g, m)
+        hat = (rows @ inverse[:, None]) @ rows.mT * seen[..., :, None] * seen[..., None, :]
+        found.append(Twins(members, torch.linalg.inv(torch.eye(size, dtype=inputs.dtype) - hat)))
+    return found
 
 
 def shared_bases(candidates: Sequence[tuple[int, ...]]) -> Iterator[tuple[tuple[int, ...], list[tuple[int, int]]]]:
-    """Split candidates by what they have in common: a base, and (candidate's number, added column) for each.
+    """Split candidates by what they have in common: a base, and (candidate's number, added benchmark) for each.
 
     A base has two candidates or more; those that share none are left out.
 
@@ -68,57 +94,91 @@ def extended_errors(
     data: Standardised,
     fits: Fits,
     base: Sequence[int],
-    added: Sequence[int],
+    added: Sequence[Sequence[int]],
     *,
     alpha: float,
     unselected: bool,
 ) -> Errors:
-    r"""Leave-one-model-out squared errors of a base with each of some columns added.
+    r"""Leave-one-model-out squared errors of a base with each of some sets of columns added.
 
-    With $u = A^{-1} X^\top M z$, $\sigma = z^\top M z + \alpha - u^\top X^\top M z$ and $r = z - Xu$, adding the column
-    z to a fit with residual e and leverage h gives $e - r\, z^\top e / \sigma$ and $h + r^2 / \sigma$.
+    With $U = A^{-1} X^\top M Z$, $S = Z^\top M Z + \alpha I - U^\top X^\top M Z = L L^\top$ and
+    $W = (Z - XU) L^{-\top}$, adding the columns Z to a fit with residual e and hat matrix H gives
+    $e - W L^{-1} Z^\top e$ and $H + W W^\top$.
 
     Args:
-        data: the standardised table; no groups of two models or more.
+        data: the standardised table.
         fits: of the base.
         base: its columns.
-        added: one column for each candidate.
+        added: the columns of one benchmark for each candidate, equally many of each.
         alpha: ridge penalty.
         unselected: count only the metrics that the candidate does not contain.
 
     Numerics: float64, equal to `eevee.scorers.ridge.held_out_residuals` to rounding.
 
-    Source: the inverse of a bordered matrix; textbook linear algebra.
+    Source: the inverse of a bordered matrix, and for groups Woodbury's; textbook linear algebra.
     """
     values = torch.from_numpy(data.values)
-    mask = torch.from_numpy(data.mask).to(values.dtype)
+    mask = torch.from_numpy(data.measured)
     n, p = values.shape
-    columns = values[:, list(added)]
-    count, width = columns.shape[1], fits.inputs.shape[1]
-    cross = (mask.T @ (columns[:, :, None] * fits.inputs[:, None, :]).reshape(n, -1)).reshape(p, count, width)
-    back = cross @ fits.inverse
-    scale = (mask.T @ columns.square()).add_(alpha).sub_((back * cross).sum(-1)).rsqrt()  # (p, c)
-    slope = (fits.residual.T @ columns).mul_(scale).neg_()
-    maps = torch.cat([-back, torch.ones(p, count, 1, dtype=values.dtype)], dim=2).mul_(scale[:, :, None])
-    maps = maps.permute(1, 2, 0).contiguous()  # (c, q + 1, p)
+    index = torch.tensor([list(columns) for columns in added])
+    count, m = index.shape
+    columns = values[:, index]  # (n, c, m)
+    width = fits.inputs.shape[1]
+    flat = columns.reshape(n, -1)
+    cross = (mask.T @ (flat[:, :, None] * fits.inputs[:, None, :]).reshape(n, -1)).reshape(p, count, m, width)
+    back = cross @ fits.inverse[:, None]
+    own = (mask.T @ (columns[:, :, :, None] * columns[:, :, None, :]).reshape(n, -1)).reshape(p, count, m, m)
+    own.diagonal(dim1=2, dim2=3).add_(alpha)
+    root = _inverse_root(own - back @ cross.mT)  # (p, c, m, m), below the diagonal
+    slope = -(root @ (fits.residual.T @ flat).reshape(p, count, m, 1))[..., 0]
+    maps = root @ torch.cat([-back, torch.eye(m, dtype=values.dtype).expand(p, count, m, m)], dim=3)
+    maps = maps.permute(1, 2, 3, 0).contiguous()  # (c, m, q + m, p)
     room = (1 - fits.leverage).masked_fill_(mask == 0, torch.inf)  # a missing target divides to zero
     varies = torch.from_numpy(data.varies).to(values.dtype)
     tops, shares = values.new_empty(count, n), values.new_empty(count, n)
-    rows = torch.cat([fits.inputs, columns[:, :1]], dim=1)
-    part, ratio = values.new_empty(n, p), values.new_empty(n, p)
-    for i, column in enumerate(added):
+    measured = [mask[twins.members] for twins in fits.twins]
+    rows = torch.cat([fits.inputs, columns[:, 0]], dim=1)
+    parts, off, left = values.new_empty(m, n, p), values.new_empty(n, p), values.new_empty(n, p)
+    for i, chosen in enumerate(added):
         counted = varies
         if unselected:
             counted = varies.clone()
-            counted[[*base, column]] = 0.0
-        rows[:, -1] = columns[:, i]
-        torch.mm(rows, maps[i], out=part)
-        torch.addcmul(fits.residual, part, slope[:, i], out=ratio)
-        torch.addcmul(room, part, part, value=-1, out=part)
-        ratio.div_(part).square_()
-        torch.mv(ratio, counted, out=tops[i])
+            counted[[*base, *chosen]] = 0.0
+        rows[:, width:] = columns[:, i]
+        for k in range(m):
+            torch.mm(rows, maps[i, k], out=parts[k])
+            torch.addcmul(off if k else fits.residual, parts[k], slope[:, i, k], out=off)
+            torch.addcmul(left if k else room, parts[k], parts[k], value=-1, out=left)
+        for twins, seen in zip(fits.twins, measured, strict=True):
+            off[twins.members] = _without_groups(twins, off[twins.members] * seen, parts[:, twins.members] * seen)
+            left[twins.members] = 1.0
+        off.div_(left).square_()
+        torch.mv(off, counted, out=tops[i])
         torch.mv(mask, counted, out=shares[i])
     return errors_of_sums(tops, shares)
+
+
+def _without_groups(
+    twins: Twins, off: Float[Tensor, "g m p"], parts: Float[Tensor, "k g m p"]
+) -> Float[Tensor, "g m p"]:
+    """Residuals of groups from the fits without them, given what added columns change."""
+    right = torch.cat([off[None], parts]).permute(3, 1, 2, 0)  # (p, g, m, 1 + k)
+    solved = twins.inverse @ right
+    inner = parts.permute(3, 1, 0, 2) @ solved  # (p, g, k, 1 + k)
+    if len(parts) == 1:
+        weight = inner[..., :1] / (1 - inner[..., 1:])
+    else:
+        eye = torch.eye(len(parts), dtype=off.dtype)
+        weight = torch.linalg.solve(eye - inner[..., 1:], inner[..., :1])
+    return (solved[..., :1] + solved[..., 1:] @ weight)[..., 0].permute(1, 2, 0)
+
+
+def _inverse_root(matrix: Float[Tensor, "p c m m"]) -> Float[Tensor, "p c m m"]:
+    """The inverse of the lower triangular root of positive definite matrices."""
+    if matrix.shape[-1] == 1:
+        return matrix.rsqrt()
+    root = torch.linalg.cholesky(matrix)
+    return torch.linalg.solve_triangular(root, torch.eye(matrix.shape[-1], dtype=matrix.dtype), upper=False)
 
 
 def in_threads(tasks: Sequence[Callable[[], None]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,8 +12,8 @@ import numpy as np
 import torch
 
 from eevee.errors import EeveeError
-from eevee.scorers.bordered import PART, Fits, extended_errors, in_threads, shared_bases
-from eevee.scorers.objectives import Objective, require_objective
+from eevee.scorers.bordered import PART, Fits, extended_errors, in_threads, shared_bases, twins_of
+from eevee.scorers.objectives import Errors, Objective, errors_of_sums, require_objective
 from eevee.scorers.residuals import padded_columns, residual_errors, unselected
 
 if TYPE_CHECKING:
@@ -135,14 +136,14 @@ class RidgeScorer:
     def _tasks(
         self, data: Standardised, candidates: Sequence[Sequence[int]], out: Float[np.ndarray, "b 2"]
     ) -> list[Callable[[], None]]:
-        """What fills `out` on a table with gaps: candidates that share all but one column together, others in batches.
+        """What fills `out` where there are gaps: candidates that share all but one benchmark together.
 
         The split does not depend on the number of threads, so neither does a result.
         """
         tasks: list[Callable[[], None]] = []
         rest = set(range(len(candidates)))
-        if not data.twins and self.objective in ("all", "unselected") and all(len(c) == 1 for c in data.columns):
-            for base, members in shared_bases([tuple(sorted(data.metric_columns(c))) for c in candidates]):
+        if self.objective in ("all", "unselected"):
+            for base, members in shared_bases([tuple(sorted(c)) for c in candidates]):
                 rest -= {number for number, _ in members}
                 tasks += [
                     partial(self._extend, data, base, members[i : i + PART], out) for i in range(0, len(members), PART)
@@ -158,11 +159,23 @@ class RidgeScorer:
     def _extend(
         self, data: Standardised, base: Sequence[int], members: list[tuple[int, int]], out: Float[np.ndarray, "b 2"]
     ) -> None:
-        inputs, inverse, residual, leverage = _masked_fits(data, torch.tensor([base], dtype=torch.int64), self.alpha)
-        fits = Fits(inputs[0], inverse[0], residual[0], leverage[0])
-        added = [column for _, column in members]
-        errors = extended_errors(data, fits, base, added, alpha=self.alpha, unselected=self.objective == "unselected")
-        out[[number for number, _ in members]] = torch.stack(errors, dim=1).numpy()
+        columns = data.metric_columns(base)
+        index = torch.tensor([columns], dtype=torch.int64)
+        inputs, inverse, residual, leverage = (part[0] for part in _masked_fits(data, index, self.alpha))
+        fits = Fits(inputs, inverse, residual, leverage, twins_of(data, inputs, inverse))
+        by_size: dict[int, list[tuple[int, tuple[int, ...]]]] = defaultdict(list)
+        for number, added in members:
+            by_size[len(data.columns[added])].append((number, data.columns[added]))
+        for alike in by_size.values():
+            errors = extended_errors(
+                data,
+                fits,
+                columns,
+                [added for _, added in alike],
+                alpha=self.alpha,
+                unselected=self.objective == "unselected",
+            )
+            out[[number for number, _ in alike]] = torch.stack(errors, dim=1).numpy()
 
     def _fill(
         self,
@@ -172,8 +185,22 @@ class RidgeScorer:
         out: Float[np.ndarray, "b 2"],
     ) -> None:
         batch = [candidates[int(i)] for i in chosen]
-        errors = residual_errors(data, batch, held_out_residuals(data, batch, self.alpha), self.objective)
+        if data.complete or data.twins or self.objective not in ("all", "unselected"):
+            errors = residual_errors(data, batch, held_out_residuals(data, batch, self.alpha), self.objective)
+        else:
+            errors = self._masked_errors(data, batch)
         out[chosen] = torch.stack(errors, dim=1).numpy()
+
+    def _masked_errors(self, data: Standardised, batch: Sequence[Sequence[int]]) -> Errors:
+        """Squared errors with gaps and without groups, in the memory that the fits take."""
+        index = torch.from_numpy(padded_columns(data, batch))
+        _, _, residual, leverage = _masked_fits(data, index, self.alpha)
+        counted = torch.from_numpy(data.varies).to(residual.dtype)[None]
+        if self.objective == "unselected":
+            counted = counted * unselected(data, batch)
+        residual.div_(leverage.neg_().add_(1)).square_()
+        mask = torch.from_numpy(data.measured)
+        return errors_of_sums((residual @ counted[..., None])[..., 0], (mask @ counted.T).T.expand(len(batch), -1))
 
     def _plain_errors(self, data: Standardised, batch: list[Sequence[int]]) -> Float[np.ndarray, "b 2"]:
         """Squared errors without gaps and groups: the division by 1 - H is left until the metrics are summed."""
@@ -305,33 +332,37 @@ def _masked_fits(
     data: Standardised, index: Int[Tensor, "b d"], alpha: float
 ) -> tuple[Float[Tensor, "b n q"], Float[Tensor, "b p q q"], Float[Tensor, "b n p"], Float[Tensor, "b n p"]]:
     """Inputs, inverse normal matrices, residuals and leverages of the fits of every target on the rows that have it."""
-    values = torch.from_numpy(data.values)
-    mask = torch.from_numpy(data.mask).to(values.dtype)
+    values, mask = torch.from_numpy(data.values), torch.from_numpy(data.measured)
     n, p = values.shape
-    padded = torch.cat([values, values.new_zeros(n, 1)], dim=1)
     batch, width = index.shape
-    inputs = torch.cat([padded[:, index].transpose(0, 1), values.new_ones(batch, n, 1)], dim=2)  # (b, n, d + 1)
+    by_column = torch.cat([values.T, values.new_zeros(1, n)])  # whole columns are gathered fast
+    inputs = torch.cat([by_column[index], values.new_ones(batch, 1, n)], dim=1)  # (b, d + 1, n)
     upper = torch.triu_indices(width + 1, width + 1)
-    squares = inputs[:, :, upper[0]] * inputs[:, :, upper[1]]  # (b, n, m): the upper half of x x'
+    squares = inputs[:, upper[0]] * inputs[:, upper[1]]  # (b, m, n): the upper half of x x'
     normal = values.new_empty(batch, p, width + 1, width + 1)
-    sums = mask.T @ squares
+    sums = (squares @ mask).mT
     normal[:, :, upper[0], upper[1]] = sums
     normal[:, :, upper[1], upper[0]] = sums
     diagonal = normal.diagonal(dim1=-2, dim2=-1)
     diagonal[..., :-1] += alpha
     diagonal[..., -1] += SILENT
     inverse = torch.from_numpy(np.linalg.inv(normal.numpy()))  # half the time of torch's at this size
-    moments = (mask * values).T @ inputs  # (b, p, d + 1)
+    moments = (inputs @ values).mT  # (b, p, d + 1); a missing target is zero
     coefficients = (inverse @ moments[..., None])[..., 0]
-    residual = (inputs @ coefficients.transpose(1, 2)).sub_(values).mul_(mask)
+    residual = _product(inputs.mT, coefficients.mT).sub_(values).mul_(mask)
     twice = torch.where(upper[0] == upper[1], 1.0, 2.0).to(values.dtype)
-    leverage = squares @ (inverse[:, :, upper[0], upper[1]] * twice).transpose(1, 2)
-    return inputs, inverse, residual, leverage.mul_(mask)
+    leverage = _product(squares.mT, (inverse[:, :, upper[0], upper[1]] * twice).mT)
+    return inputs.mT, inverse, residual, leverage.mul_(mask)
+
+
+def _product(a: Float[Tensor, "b n q"], b: Float[Tensor, "b q p"]) -> Float[Tensor, "b n p"]:
+    """A batched product; of one alone a plain one, which is several times as fast."""
+    return (a[0] @ b[0])[None] if len(a) == 1 else a @ b
 
 
 def _masked(data: Standardised, index: Int[Tensor, "b d"], alpha: float) -> Float[Tensor, "b n p"]:
     inputs, inverse, residual, leverage = _masked_fits(data, index, alpha)
-    mask = torch.from_numpy(data.mask).to(residual.dtype)
+    mask = torch.from_numpy(data.measured)
     out = residual / (1 - leverage)
     for members in data.twins:
         rows = inputs[:, members]

@@ -115,7 +115,7 @@ def folds_of(table: ResultTable, holdout: str, folds: int | None, seed: int) -> 
     count = len(table.models)
     if holdout != "date":
         parts = split_groups(table.groups, folds, seed)
-        return [([i for i in range(count) if i not in set(held)], held) for held in parts]
+        return [(sorted(set(range(count)) - set(held)), held) for held in parts]
     newest: dict[str, str] = {}
     for group, date in zip(table.groups, table.dates, strict=True):
         newest[group] = max(date, newest.get(group, ""))

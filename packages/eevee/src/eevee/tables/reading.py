@@ -65,10 +65,16 @@ class _Draft:
         self.models.setdefault(model)
         if (model, metric) in self.cells:
             raise EeveeError(f"{self.where}, line {line}: model {model!r}, metric {metric!r} appears twice")
-        value = number(text, f"{self.where}, line {line}, model {model!r}, metric {metric!r}")
+        try:
+            value = float(text) if text else math.nan
+            plain = math.isfinite(value) or not text
+        except ValueError:
+            plain = False
+        if not plain:  # a percentage, a word for missing, or a mistake that is to be named
+            value = number(text, f"{self.where}, line {line}, model {model!r}, metric {metric!r}")
         self.cells[model, metric] = value
         if not math.isnan(value):
-            self.percents.setdefault(metric, set()).add(text.rstrip().endswith("%"))
+            self.percents.setdefault(metric, set()).add(text[-1] == "%")
 
     def table(self, name: str) -> ResultTable:
         metrics = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -79,6 +80,11 @@ class Standardised:
         """True where no cell is missing."""
         return bool(self.mask.all())
 
+    @cached_property
+    def measured(self) -> Float[np.ndarray, "models metrics"]:
+        """The mask as numbers: 1 where a value was measured."""
+        return self.mask.astype(np.float64)
+
     @property
     def owner(self) -> Int[np.ndarray, " metrics"]:
         """For each metric the position of its benchmark."""
@@ -87,12 +93,12 @@ class Standardised:
             owner[list(columns)] = position
         return owner
 
-    @property
+    @cached_property
     def twins(self) -> list[Int[np.ndarray, " members"]]:
         """Positions of the models of each group with two members or more."""
-        return [
-            np.flatnonzero(self.groups == g) for g in range(int(self.groups.max()) + 1) if (self.groups == g).sum() > 1
-        ]
+        order = np.argsort(self.groups, kind="stable")
+        parts = np.split(order, np.cumsum(np.bincount(self.groups))[:-1])
+        return [part for part in parts if len(part) > 1]
 
     def without(self, held: Sequence[int] | np.ndarray) -> Standardised:
         """The same scale with these models left out; what remains need not have mean zero."""

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
     from eevee.tables.table import ResultTable
 
+    Sums = Float[np.ndarray, "rows models"]
+
 NEAR = 0.1
-ROWS = 512
+ROWS = 128
 
 
 def model_distances(table: ResultTable) -> Float[np.ndarray, "models models"]:
@@ -30,7 +32,7 @@ def model_distances(table: ResultTable) -> Float[np.ndarray, "models models"]:
         >>> float(model_distances(load_table("gate")).max()) > 1
         True
     """
-    return np.concatenate([block for _, block in _blocks(table)])
+    return np.concatenate([_distances(start, total, common) for start, total, common in _blocks(table)])
 
 
 def near_pairs(
@@ -42,11 +44,12 @@ def near_pairs(
         Positions (later model, earlier model) in order, and distances in standard deviations.
     """
     pairs, distances = [np.zeros((0, 2), dtype=np.int64)], [np.zeros(0)]
-    for start, block in _blocks(table, earlier=True):
-        rows, columns = np.nonzero(block < near)
+    for start, total, common in _blocks(table, earlier=True):
+        rows, columns = np.nonzero(total < near**2 * common)
         later = columns < rows + start
-        pairs.append(np.stack([rows[later] + start, columns[later]], axis=1))
-        distances.append(block[rows[later], columns[later]])
+        found = rows[later], columns[later]
+        pairs.append(np.stack([found[0] + start, found[1]], axis=1))
+        distances.append(np.sqrt(np.maximum(total[found], 0.0) / np.broadcast_to(common, total.shape)[found]))
     return np.concatenate(pairs), np.concatenate(distances)
 
 
@@ -74,25 +77,33 @@ def group_twins(table: ResultTable, near: float = NEAR) -> ResultTable:
     return table.with_groups(joined(table.groups, [table.groups[top(i)] for i in range(len(root))]))
 
 
-def _blocks(table: ResultTable, earlier: bool = False) -> Iterator[tuple[int, Float[np.ndarray, "rows models"]]]:
-    """First model and distances of some models to all (or to those up to them), a block at a time."""
+def _blocks(table: ResultTable, earlier: bool = False) -> Iterator[tuple[int, Sums, Sums]]:
+    """Some models at a time: the first one's position, and sums of squared differences and metrics in common.
+
+    The sums are over each of them and all models, or those up to them.
+    """
     data = standardise(table)
     mask = (data.mask & data.varies).astype(np.float64)
     values = data.values * mask
     squares = values**2
     norms = squares.sum(axis=1)
+    ours, theirs = np.hstack([squares, mask, -2 * values]), np.hstack([mask, squares, values])
     for start in range(0, len(values), ROWS):
         rows, others = slice(start, start + ROWS), slice(0, start + ROWS if earlier else None)
         if data.complete:
-            total = norms[rows, None] + norms[others] - 2 * values[rows] @ values[others].T
-            common = np.full_like(total, float(data.varies.sum()))
+            total = -2 * values[rows] @ values[others].T
+            total += norms[rows, None]
+            total += norms[others]
+            yield start, total, np.full((1, 1), float(data.varies.sum()))
         else:
-            total = (
-                squares[rows] @ mask[others].T + mask[rows] @ squares[others].T - 2 * values[rows] @ values[others].T
-            )
-            common = mask[rows] @ mask[others].T
-        with np.errstate(invalid="ignore", divide="ignore"):
-            block = np.where(common > 0, np.sqrt(np.maximum(total, 0.0) / common), np.inf)
-        own = np.arange(len(block))
-        block[own, own + start] = 0.0
-        yield start, block
+            yield start, ours[rows] @ theirs[others].T, mask[rows] @ mask[others].T
+
+
+def _distances(
+    start: int, total: Float[np.ndarray, "rows models"], common: Float[np.ndarray, "rows models"]
+) -> Float[np.ndarray, "rows models"]:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        block = np.where(common > 0, np.sqrt(np.maximum(total, 0.0) / common), np.inf)
+    own = np.arange(len(block))
+    block[own, own + start] = 0.0
+    return np.asarray(block)
