@@ -39,6 +39,10 @@ class Choice:
     Args:
         chosen: its name.
         errors: error of each that was compared: of predicting the cells outside the subsets, mean over subsets.
+
+    Example:
+        >>> Choice("gp", {"ridge": 0.42, "gp": 0.35}).chosen
+        'gp'
     """
 
     chosen: str

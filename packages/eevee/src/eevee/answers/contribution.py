@@ -70,6 +70,12 @@ def error_against_k(
 ) -> dict[int, tuple[float, ...]]:
     """Errors of the best candidates (up to 50) of a search at each size, lowest first.
 
+    Example:
+        >>> from eevee import load_table
+        >>> errors = error_against_k(load_table("gate"), [1, 4], method="greedy")
+        >>> errors[4][0] < errors[1][0]
+        True
+
     Source: figure 5 of the EEVEE paper.
     """
     meta = scorer or RidgeScorer()

@@ -52,6 +52,12 @@ class Front(Recorded):
         unit: `cost`, or `benchmarks` where the table has no costs and each benchmark counts one.
         points: the front.
         scored: subsets scored on the way.
+
+    Example:
+        >>> from eevee import load_table
+        >>> front = pareto(load_table("gate"), largest=2, generations=1)
+        >>> front.unit, front.points[0].cost
+        ('benchmarks', 1.0)
     """
 
     table: str
@@ -192,6 +198,14 @@ def tiers(
 
     Raises:
         EeveeError: a benchmark without cost, or a budget that nothing fits (the cheapest feasible cost is named).
+
+    Example:
+        >>> from eevee import load_table
+        >>> table = load_table("gate")
+        >>> costs = table.with_costs(dict.fromkeys(table.benchmark_ids, 1.0))
+        >>> chosen = tiers(costs, {"small": 2, "base": 4}, method="greedy", nested=False, randoms=20)
+        >>> {name: len(one.benchmarks) for name, one in chosen.items()}
+        {'small': 2, 'base': 4}
 
     Source: section 9 of the EEVEE paper: 12, 24 and 36 A100 hours. It prints no hours for a single benchmark.
     """

@@ -76,6 +76,14 @@ class Nested:
         warning_auc: how well the spread of predictions tells the quarter of models with the largest errors: 1 always,
             .5 not at all.
         loud: the cell that makes the largest share of the error.
+
+    Example:
+        >>> from eevee import Constraints, RidgeScorer, Space, load_table
+        >>> table = load_table("gate")
+        >>> space = Space(table, Constraints(k=3))
+        >>> found = nested_error(table, space, RidgeScorer(), method="greedy", seed=0, folds=3, randoms=5)
+        >>> found.models, found.folds, found.inner < found.outer
+        (21, 3, True)
     """
 
     inner: float
@@ -111,7 +119,16 @@ class Nested:
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """Errors when only so many models are there to learn from."""
+    """Errors when only so many models are there to learn from.
+
+    Example:
+        >>> from eevee import Constraints, RidgeScorer, Space, load_table
+        >>> table = load_table("gate")
+        >>> space = Space(table, Constraints(k=2))
+        >>> curve = learning_curve(table, space, RidgeScorer(), seed=0, repeats=1, sizes=[8, 16])
+        >>> [point.models for point in curve]
+        [8, 16]
+    """
 
     models: int
     inner: float
@@ -156,6 +173,13 @@ def nested_error(
 
     Raises:
         EeveeError: a holdout that the table has no families or dates for.
+
+    Example:
+        >>> from eevee import Constraints, RidgeScorer, Space, load_table
+        >>> table = load_table("gate")
+        >>> space = Space(table, Constraints(k=3))
+        >>> nested_error(table, space, RidgeScorer(), method="greedy", seed=0, folds=3, randoms=5).method
+        'greedy'
     """
     parts = folds_of(table, holdout, folds, seed)
     table = held_together(table, holdout)
@@ -264,6 +288,14 @@ def learning_curve(
         progress: called before each size.
 
     Numerics: whole groups are drawn, so a size is met up to the last group.
+
+    Example:
+        >>> from eevee import Constraints, RidgeScorer, Space, load_table
+        >>> table = load_table("gate")
+        >>> space = Space(table, Constraints(k=2))
+        >>> few, many = learning_curve(table, space, RidgeScorer(), seed=0, repeats=2, sizes=[8, 17])
+        >>> many.outer < few.outer
+        True
     """
     count = len(table.models)
     if sizes is None:

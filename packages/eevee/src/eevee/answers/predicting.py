@@ -70,6 +70,14 @@ class Prediction(Recorded):
         holdout: whom the intervals are for.
         models: for each new model its prediction.
         ranking: models of the table and new ones, best first, by measured or predicted overall score.
+
+    Example:
+        >>> from eevee import load_table
+        >>> table = load_table("gate")
+        >>> new = {"mine": {"mini": 93.0, "ucf": 70.0}}
+        >>> found = predict(table, ["mini", "ucf"], new, scorer="ridge")
+        >>> len(found.ranking), found.models["mine"].cells["mini/acc1"].given
+        (22, True)
     """
 
     table: str

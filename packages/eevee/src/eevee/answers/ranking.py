@@ -54,7 +54,14 @@ def auc(scores: Sequence[float] | np.ndarray, positive: Sequence[bool] | np.ndar
 
 
 def overall_scores(table: ResultTable, rows: np.ndarray | None = None) -> Float[np.ndarray, " models"]:
-    """Mean over metrics of the standardised, oriented values of each row; the table's own rows by default."""
+    """Mean over metrics of the standardised, oriented values of each row; the table's own rows by default.
+
+    Example:
+        >>> from eevee import load_table
+        >>> table = load_table("gate")
+        >>> overall_scores(table).shape
+        (21,)
+    """
     data = standardise(table)
     values = table.values if rows is None else rows
     scores = np.where(data.varies & ~np.isnan(values), data.encode(values) * data.signs, np.nan)
@@ -62,7 +69,13 @@ def overall_scores(table: ResultTable, rows: np.ndarray | None = None) -> Float[
 
 
 def subset_mean_agreement(table: ResultTable, benchmarks: Sequence[str]) -> float:
-    """Kendall's tau between the ranking by all metrics and by the mean over a subset's metrics."""
+    """Kendall's tau between the ranking by all metrics and by the mean over a subset's metrics.
+
+    Example:
+        >>> from eevee import load_table
+        >>> -1 <= subset_mean_agreement(load_table("gate"), ["mini", "ucf"]) <= 1
+        True
+    """
     data = standardise(table)
     columns = data.metric_columns(table.positions(benchmarks))
     rows = np.full(table.values.shape, np.nan)
@@ -77,6 +90,11 @@ def prediction_agreement(table: ResultTable, benchmarks: Sequence[str], scorer: 
     """Kendall's tau between the ranking by all metrics and by a scorer's (ridge's) prediction from a subset.
 
     Every model is predicted from a fit without its group.
+
+    Example:
+        >>> from eevee import load_table
+        >>> prediction_agreement(load_table("gate"), ["mini", "ucf"]) > 0
+        True
     """
     data = standardise(table)
     residual = held_out(scorer or RidgeScorer(), data, [table.positions(benchmarks)])[0]

@@ -48,6 +48,12 @@ class Score(Recorded):
         importance: rise of the error without each member.
         mean_agreement: Kendall's tau of the ranking by the subset's mean with that by all metrics.
         prediction_agreement: the same for the ranking by predictions, each model held out.
+
+    Example:
+        >>> from eevee import load_table
+        >>> judged = score(load_table("gate"), ["mini", "ucf"], randoms=50)
+        >>> judged.benchmarks, judged.error < 1
+        (('ucf', 'mini'), True)
     """
 
     table: str

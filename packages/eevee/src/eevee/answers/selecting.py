@@ -76,6 +76,12 @@ class Selection(Recorded):
         curve: errors against the number of models.
         winners: the best candidates and their errors.
         warnings: what a reader must know, in plain words.
+
+    Example:
+        >>> from eevee import load_table
+        >>> chosen = select(load_table("gate"), k=2, method="greedy", nested=False, randoms=20)
+        >>> len(chosen.importance), chosen.scored >= chosen.randoms
+        (2, True)
     """
 
     table: str
@@ -268,6 +274,16 @@ def read_selection(path: str | Path, table: ResultTable, scorer: Scorer | None =
     Raises:
         EeveeError: not a selection, one of another table, or of another scorer than the given; the message names the
             file.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from eevee import load_table
+        >>> table = load_table("gate")
+        >>> path = Path(tempfile.mkdtemp()) / "chosen.json"
+        >>> text = select(table, k=2, method="greedy", nested=False, randoms=20).to_json(path)
+        >>> len(read_selection(path, table).benchmarks)
+        2
     """
     raw = read_result(path, table)
     if raw.pop("result", None) != "Selection":

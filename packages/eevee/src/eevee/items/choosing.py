@@ -76,6 +76,16 @@ class ItemChoice(Recorded):
         level: of the intervals.
         seed: of folds and clusters.
         benchmarks: by id.
+
+    Example:
+        >>> generator = np.random.default_rng(0)
+        >>> chance = sigmoid(np.add.outer(generator.normal(size=12), generator.normal(size=100)))
+        >>> values = (generator.random(chance.shape) < chance).astype(float)
+        >>> from eevee import Outcomes
+        >>> toy = Outcomes("toy", tuple(f"m{i}" for i in range(12)), tuple(f"i{j}" for j in range(100)), values)
+        >>> choice = choose_items({"toy": toy}, count=10)
+        >>> len(choice.benchmarks["toy"].items), choice.benchmarks["toy"].total
+        (10, 100)
     """
 
     level: float
@@ -109,7 +119,12 @@ class ItemChoice(Recorded):
 
 @dataclass(frozen=True)
 class Estimate:
-    """A benchmark's whole score from some of its items, with the ends of its interval, in the score's unit."""
+    """A benchmark's whole score from some of its items, with the ends of its interval, in the score's unit.
+
+    Example:
+        >>> Estimate(71.5, 69.8, 73.2).high
+        73.2
+    """
 
     value: float
     low: float
@@ -234,6 +249,17 @@ def estimate(chosen: BenchmarkItems, outcomes: Mapping[str, float]) -> Estimate:
 
     Raises:
         EeveeError: items that are missing or were not chosen, or a value outside 0 to 1; the message shows it.
+
+    Example:
+        >>> generator = np.random.default_rng(0)
+        >>> chance = sigmoid(np.add.outer(generator.normal(size=12), generator.normal(size=100)))
+        >>> values = (generator.random(chance.shape) < chance).astype(float)
+        >>> from eevee import Outcomes
+        >>> toy = Outcomes("toy", tuple(f"m{i}" for i in range(12)), tuple(f"i{j}" for j in range(100)), values)
+        >>> choice = choose_items({"toy": toy}, count=10)
+        >>> found = estimate(choice.benchmarks["toy"], dict.fromkeys(choice.benchmarks["toy"].items, 1.0))
+        >>> bool(found.value > values.mean()), found.low <= found.value <= found.high
+        (True, True)
     """
     missing = [key for key in chosen.items if key not in outcomes]
     if missing or len(outcomes) != len(chosen.items):
@@ -263,6 +289,19 @@ def read_items(path: str | Path) -> ItemChoice:
 
     Raises:
         EeveeError: not a file that `eevee items` wrote; the message names it.
+
+    Example:
+        >>> import tempfile
+        >>> generator = np.random.default_rng(0)
+        >>> chance = sigmoid(np.add.outer(generator.normal(size=12), generator.normal(size=100)))
+        >>> values = (generator.random(chance.shape) < chance).astype(float)
+        >>> from eevee import Outcomes
+        >>> toy = Outcomes("toy", tuple(f"m{i}" for i in range(12)), tuple(f"i{j}" for j in range(100)), values)
+        >>> choice = choose_items({"toy": toy}, count=10)
+        >>> path = Path(tempfile.mkdtemp()) / "items.json"
+        >>> text = choice.to_json(path)
+        >>> read_items(path) == choice
+        True
     """
     where = Path(path)
     try:

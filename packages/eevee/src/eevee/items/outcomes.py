@@ -114,6 +114,14 @@ def read_outcomes(sources: Sequence[str | Path]) -> dict[str, Outcomes]:
     Raises:
         EeveeError: what cannot be read, models that were run on different data, or no benchmark that all have; the
             message names file and benchmark.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "outcomes.npz"
+        >>> values = (np.arange(150).reshape(5, 30) % 7 > 2).astype(float)
+        >>> np.savez(path, models=np.array(list("abcde")), toy=values)
+        >>> read_outcomes([path])["toy"].models
+        ('a', 'b', 'c', 'd', 'e')
     """
     paths = [Path(source) for source in sources]
     if len(paths) == 1 and paths[0].is_file():

@@ -45,6 +45,13 @@ class RidgeScorer:
         counts as
     the column's mean. Standardisation uses all models, as in algorithm 1; held-out honesty is `eevee.answers.nested`'s.
 
+    Example:
+        >>> from eevee import load_table, standardise
+        >>> data = standardise(load_table("gate"))
+        >>> one, three = RidgeScorer().score(data, [(0,), (0, 3, 8)])[:, 0]
+        >>> bool(three < one)
+        True
+
     Source: the scoring step of algorithm 1 of the EEVEE paper with its network replaced by ridge regression; the
     leave-one-out identity is textbook linear algebra.
     """

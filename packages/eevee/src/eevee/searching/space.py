@@ -30,6 +30,10 @@ class Constraints:
         exclude: benchmark ids that none contains.
         one_per_family: at most one benchmark of each family.
         cover: task types of which at least one benchmark must be present; ("all",) for every task of the table.
+
+    Example:
+        >>> Constraints(k=4, include=("voc",)).to_dict()["include"]
+        ('voc',)
     """
 
     k: int | None = None

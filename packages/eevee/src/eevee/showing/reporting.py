@@ -39,7 +39,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Report(Recorded):
-    """What was written: the page and the pictures, by name."""
+    """What was written: the page and the pictures, by name.
+
+    Example:
+        >>> Report("3f2a", "index.html", ("held_out.svg",)).page
+        'index.html'
+    """
 
     data_hash: str
     page: str
@@ -72,6 +77,15 @@ def report(
     Raises:
         EeveeError: the selection belongs to another table.
         MissingExtraError: matplotlib is not installed.
+
+    Example:
+        >>> import tempfile
+        >>> from eevee import load_table, select
+        >>> table = load_table("gate")
+        >>> chosen = select(table, 2, method="greedy", nested=False, randoms=20)
+        >>> written = report(table, chosen, tempfile.mkdtemp(), largest=2)
+        >>> written.page
+        'index.html'
     """
     if selection.data_hash != table.hash:
         raise EeveeError(

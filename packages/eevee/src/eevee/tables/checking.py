@@ -38,6 +38,12 @@ class Check(Recorded):
         outliers: (model, metric, value, distance from the other models' mean in their deviations) beyond six.
         without_cost: benchmarks without a cost.
         first_component: share of the variance on one principal component (gaps filled with the mean).
+
+    Example:
+        >>> from eevee import load_table
+        >>> found = check(load_table("gate"))
+        >>> found.models, found.metrics, found.missing
+        (21, 30, 0.0)
     """
 
     table: str

@@ -31,6 +31,10 @@ class Layout:
         model: columns that together name a model, such as ("name", "pretrained"); joined by a space.
         value: the column of scores, which makes the file a long one.
         drop: columns to leave out.
+
+    Example:
+        >>> Layout(model=("name", "pretrained"), drop=("params",)).value
+        ''
     """
 
     model: tuple[str, ...] = ()

@@ -17,6 +17,10 @@ class Published:
         combinations: for each k, the best combination (figures 4, 6, 7, 8); partial from k = 23 on.
         tiers: for each tier its benchmarks (figure 4).
         gpu_hours: for each tier its A100 hours (section 9).
+
+    Example:
+        >>> sorted(published().tiers)
+        ['base', 'big', 'small']
     """
 
     single_order: tuple[str, ...]

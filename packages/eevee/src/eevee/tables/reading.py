@@ -254,10 +254,17 @@ def _read_by_metric(draft: _Draft, header: list[str], rows: list[Row], direction
 
 
 def read_scores(path: str | Path) -> dict[str, dict[str, float]]:
-    """Scores of new models: a CSV with a column `model` and one for each subset metric; empty cells are left out.
+    r"""Scores of new models: a CSV with a column `model` and one for each subset metric; empty cells are left out.
 
     Raises:
         EeveeError: naming the file, line and column of what is wrong.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "new.csv"
+        >>> _ = path.write_text("model,mini,ucf\nmine,93.0,\n")
+        >>> read_scores(path)
+        {'mine': {'mini': 93.0}}
     """
     where = Path(path)
     header, rows = read_records(read_text(where), str(where))

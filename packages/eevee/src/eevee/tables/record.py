@@ -77,6 +77,15 @@ def read_result(path: str | Path, table: ResultTable) -> dict[str, Any]:
 
     Raises:
         EeveeError: not a file, not a result, or the hashes differ; the message shows both hashes' beginnings.
+
+    Example:
+        >>> import tempfile
+        >>> from eevee import load_table, score
+        >>> table = load_table("gate")
+        >>> path = Path(tempfile.mkdtemp()) / "score.json"
+        >>> text = score(table, ["mini", "ucf"], randoms=20).to_json(path)
+        >>> read_result(path, table)["result"]
+        'Score'
     """
     where = Path(path)
     try:

@@ -122,6 +122,12 @@ def standardise(table: ResultTable, keep: Sequence[int] | None = None) -> Standa
 
     Numerics: float64; a column whose standard deviation is below 1e-9 of its largest absolute value counts as constant.
 
+    Example:
+        >>> from eevee import load_table
+        >>> data = standardise(load_table("gate"))
+        >>> data.values.shape, bool(abs(data.values.mean()) < 1e-9)
+        ((21, 30), True)
+
     Source: algorithm 1, line 2 of the EEVEE paper ("normalize x and y"), over all models as there; the nested
     estimate (`eevee.answers.nested`) standardises without the models that it holds out.
     """

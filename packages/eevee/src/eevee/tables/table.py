@@ -31,6 +31,10 @@ class Metric:
         benchmark: the benchmark that it belongs to.
         direction: which is better.
         bounds: smallest and largest possible value, such as (0, 1) or (0, 100); predictions keep to them.
+
+    Example:
+        >>> Metric("voc/miou", "voc", "higher", bounds=(0.0, 100.0)).bounds
+        (0.0, 100.0)
     """
 
     id: str
@@ -49,6 +53,10 @@ class Benchmark:
         family: variants of one source (COCO-10k, COCO-164k), of which `one_per_family` keeps one. Its own id by
             default.
         cost: what one evaluation costs, in the user's unit (GPU hours, say); None where unknown.
+
+    Example:
+        >>> Benchmark("voc", task="segmentation", cost=1.5).cost
+        1.5
     """
 
     id: str

@@ -59,6 +59,12 @@ def group_twins(table: ResultTable, near: float = NEAR) -> ResultTable:
     Args:
         table: the results.
         near: models nearer than this, in standard deviations, are twins; so are twins of twins.
+
+    Example:
+        >>> from eevee import load_table
+        >>> table = group_twins(load_table("gate"), near=0.3)
+        >>> len(set(table.groups)) < len(table.models)
+        True
     """
     pairs, _ = near_pairs(table, near)
     if not len(pairs):
