@@ -61,6 +61,13 @@ class Multinomial:
     Args:
         n: draws in each direction, >= 1.
 
+    Raises:
+        ValueError: n is no whole number >= 1; shows it.
+
+    Example:
+        >>> Multinomial(4).count(3)
+        2
+
     Source: the authors' training code (n = 4), which the paper's text does not mention.
     """
 

@@ -40,6 +40,12 @@ class Diagnosis:
         gradient_share: norm of each term's gradient with respect to both feature matrices, over the sum of the norms;
             with a contrastive loss, that too.
         dead: terms that exist in the mode, but have no gradient.
+
+    Example:
+        >>> from eqsim import EqSimLoss, diagnose
+        >>> found = diagnose(EqSimLoss("v2"), torch.eye(3), torch.eye(3).roll(1, 0) * 0.5 + torch.eye(3))
+        >>> found.samples, found.right, found.dead
+        (3, 1.0, ())
     """
 
     samples: int

@@ -26,6 +26,10 @@ class Difference(NamedTuple):
 
     value: Difference of the means; low and high: its interval.
     p: Two-sided, of flipping the signs of whole clusters at random.
+
+    Example:
+        >>> Difference(0.125, 0.0625, 0.25, 0.001).value
+        0.125
     """
 
     value: float

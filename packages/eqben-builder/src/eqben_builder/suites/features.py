@@ -27,6 +27,15 @@ class Features(NamedTuple):
     texts: [captions, d].
     image_at: Picture -> row of `images`.
     text_at: Caption -> row of `texts`.
+
+    Example:
+        >>> from eqben_builder.formats import Picture
+        >>> from eqben_builder.suites import SuiteRow
+        >>> cup = Picture(content=b"a cup's bytes")
+        >>> made = Features(np.eye(1, 2), np.eye(2), {cup: 0}, {"a cup": 0, "a hat": 1})
+        >>> rows = [SuiteRow("0", "s", "captions", (cup,), ("a cup", "a hat"), "0")]
+        >>> similarities(rows, made).values[0].ravel().tolist()
+        [1.0, 0.0]
     """
 
     images: Float[np.ndarray, "i d"]
@@ -40,6 +49,10 @@ class Similarities(NamedTuple):
 
     values: One array [captions, pictures] a question, in their order.
     texts: Of questions with paraphrases: cosines of the captions with one another, [captions, captions]; else None.
+
+    Example:
+        >>> Similarities([np.array([[0.3], [0.1]])], [None]).values[0].shape
+        (2, 1)
     """
 
     values: list[Float[np.ndarray, "c i"]]
@@ -103,8 +116,30 @@ def encode_rows(
 def similarities(rows: Sequence[SuiteRow], features: Features) -> Similarities:
     """Cosines of each question's captions with its pictures, from features.
 
+    Args:
+        rows: The questions.
+        features: Of all their pictures and captions.
+
+    Returns:
+        One array [captions, pictures] a question, in their order.
+
+    Raises:
+        KeyError: A picture or caption without a feature.
+
     Numerics:
         float32 products, some thousand questions of one size at a time.
+
+    Example:
+        >>> from eqben_builder.suites import micro_suite
+        >>> rows = micro_suite(pairs=1, size=32).rows
+        >>> class Same:
+        ...     def encode_image(self, images):
+        ...         return [[1.0, 0.0] for _ in images]
+        ...     def encode_text(self, captions):
+        ...         return [[2.0, 0.0] for _ in captions]
+        >>> found = similarities(rows, encode_rows(rows, Same()))
+        >>> rows[1].shape, found.values[1].tolist()
+        ('pairs', [[1.0, 1.0], [1.0, 1.0]])
     """
     values: list[NDArray[np.float32]] = [np.empty((0, 0), np.float32)] * len(rows)
     texts: list[NDArray[np.float32] | None] = [None] * len(rows)

@@ -34,6 +34,11 @@ class Outcome(NamedTuple):
     right: 1 or 0 each (or a rank, a reciprocal or a share, for measures that are such).
     tied: Whether a tie decided it.
     chance: What independent scores would get, for each question.
+
+    Example:
+        >>> one = Outcome(np.arange(2), np.array([1.0, 0.0]), np.array([False, True]), np.array([0.5, 0.5]))
+        >>> float(one.right.mean())
+        0.5
     """
 
     rows: NDArray[np.intp]

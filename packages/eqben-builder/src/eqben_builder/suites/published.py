@@ -14,6 +14,10 @@ class Published(NamedTuple):
     suite, name, measure: As in a `SuiteTable`'s lines and averages.
     model: As open_clip or the authors call it.
     source: Whose table.
+
+    Example:
+        >>> Published("winoground", "all", "group", "ViT-B-32/openai", 0.0875, "vl_compo").value
+        0.0875
     """
 
     suite: str

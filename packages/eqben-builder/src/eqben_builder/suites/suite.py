@@ -70,6 +70,11 @@ class Suite:
         macro: Subset that is averaged over groups -> so many questions a group must have to count.
         expected: The files, in words.
         note: What a reader of the scores must know.
+
+    Example:
+        >>> from eqben_builder.suites import SUITES
+        >>> SUITES["sugarcrepe"].counts["swap_obj"], [one.name for one in SUITES["sugarcrepe"].averages]
+        (245, ['mean of 7', 'pooled', 'vl_compo'])
     """
 
     id: str
@@ -92,6 +97,12 @@ class SuiteData(NamedTuple):
     missing: Pictures that are not there, by name, with how many questions want each.
     left_out: Subset -> questions that were left out for want of a picture.
     notes: What a reader of the scores should know: other counts than published, questions that cannot be won.
+
+    Example:
+        >>> from eqben_builder.suites import micro_suite
+        >>> data = micro_suite(pairs=1, size=32)
+        >>> len(data.rows), dict(data.missing)
+        (15, {})
     """
 
     suite: Suite

@@ -33,6 +33,11 @@ class Need:
         d: feature size.
         device: "cpu", "cuda", ...
         listed: whether there is a list of close pairs.
+
+    Example:
+        >>> from eqsim.objective import Objective
+        >>> Need(Objective("v1"), None, n=64, d=512, device="cpu", listed=False).n
+        64
     """
 
     objective: Objective
@@ -135,6 +140,11 @@ class Backend(NamedTuple):
         refuses: says why it cannot do what is needed, or None.
         suits: says why "auto" should take it for what is needed, or None. Asked only where it does not refuse.
         run: computes a batch.
+
+    Example:
+        >>> from eqsim.backends import BACKENDS
+        >>> [backend.name for backend in BACKENDS]
+        ['dense', 'gram', 'triton', 'tiled']
     """
 
     name: str

@@ -22,7 +22,12 @@ BACKENDS = (
 
 
 class BackendChoice(NamedTuple):
-    """A backend and the reason for it."""
+    """A backend and the reason for it.
+
+    Example:
+        >>> BackendChoice("gram", "asked for").name
+        'gram'
+    """
 
     name: str
     reason: str
@@ -65,6 +70,24 @@ def _listed(names: list[str]) -> str:
 
 
 def compute_parts(work: Work, wish: str = "auto") -> Parts:
-    """Compute a batch by the backend that `choose_backend` gives."""
+    """Compute a batch by the backend that `choose_backend` gives.
+
+    Args:
+        work: the batch and what is to be computed of it.
+        wish: a name of `BACKENDS`, or "auto".
+
+    Raises:
+        ValueError: as `choose_backend`.
+
+    Example:
+        >>> import torch
+        >>> from eqsim.backends import Work, compute_parts
+        >>> from eqsim.objective import Objective
+        >>> image, text = torch.eye(2), torch.tensor([[1.0, 0.0], [0.6, 0.8]])
+        >>> alone = dict(rank=0, world_size=1, generator=None)
+        >>> work = Work.of(Objective("v1"), None, image, text, 1.0, None, None, None, **alone)
+        >>> round(float(compute_parts(work).terms.v1), 4)
+        0.36
+    """
     name = choose_backend(work.need(), wish).name
     return next(backend for backend in BACKENDS if backend.name == name).run(work)
