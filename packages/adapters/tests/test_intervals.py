@@ -69,3 +69,36 @@ def test_masks_that_define_no_value_are_refused() -> None:
         evaluate("dice", np.zeros((2, 3, 3), dtype=int), np.zeros((2, 3, 3), dtype=int))
     half = np.concatenate([ignored[:1], np.ones((1, 3, 3), dtype=int)])
     assert evaluate("dice", np.ones((2, 3, 3), dtype=int), half).value == 1.0
+
+
+@pytest.mark.parametrize(
+    "name", ["roc_auc", "average_precision", "map_11point", "miou", "mean_acc", "overall_acc", "dice"]
+)
+def test_what_is_all_right_leaves_room(name: str) -> None:
+    rng = np.random.default_rng(0)
+    if name in ("roc_auc", "average_precision", "map_11point"):
+        truths = np.arange(40) < 6  # six of one kind: as much as six trials
+        score = evaluate(name, truths + 0.1 * rng.random(40), truths.astype(int))
+    else:
+        masks = rng.integers(1, 3, (6, 4, 4))
+        score = evaluate(name, masks, masks)
+    assert (score.value, score.high) == (1.0, 1.0)
+    assert score.low == pytest.approx(wilson(1.0, 6)[0])
+
+
+@pytest.mark.parametrize("n", [5, 20])
+def test_a_ranking_that_is_nearly_always_right_covers_the_truth(n: int) -> None:
+    """Positives of mean 3.3 and negatives of mean 0, both of deviation 1: the area is .990."""
+    rng, covered = np.random.default_rng(n), 0
+    for _ in range(200):
+        scores = np.concatenate([rng.normal(3.29, 1, n), rng.normal(0, 1, n)])
+        score = evaluate("roc_auc", scores, np.repeat([1, 0], n), resamples=200)
+        assert score.low < score.high
+        covered += score.low <= 0.990 <= score.high
+    assert covered >= 0.85 * 200
+
+
+def test_a_perfect_brier_score_leaves_room() -> None:
+    score = evaluate("brier", np.array([1.0, 0.0, 1.0, 0.0, 1.0]), np.array([1, 0, 1, 0, 1]))
+    assert (score.value, score.low) == (0.0, 0.0)
+    assert score.high == pytest.approx(wilson(0.0, 5)[1])

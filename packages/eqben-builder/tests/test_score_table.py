@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from math import comb
+
 import numpy as np
 import pytest
 
 from eqben_builder import winoground_scores
 from eqben_builder.scoring import equivariance_distribution, equivariance_scores, score_table
+from eqben_builder.scoring.intervals import share_of
 
 
 def test_a_hundred_thousand_random_quadruples(reference):
@@ -77,18 +80,60 @@ def test_intervals_equal_a_plain_stratified_bootstrap():
     assert again.average == table.average
 
 
-def test_the_bootstrap_keeps_text_and_image_apart():
+def test_draws_keep_text_and_image_apart():
     text_only = [[[0.9, 0.8], [0.1, 0.85]], [[0.9, 0.95], [0.1, 0.96]]]
-    table = score_table(text_only * 30, ["ag"] * 60, resamples=100)
+    table = score_table(text_only * 30, ["ag"] * 60, resamples=400)
     for row in (table.row("ag"), table.row("macro")):
-        assert (row.text.low, row.text.high) == (1, 1)
-        assert row.image.high < 1
+        assert 0.9 < row.text.low < row.text.high == 1
+        assert row.image.high < 0.7
         assert row.group.high == row.image.high
-    turned = score_table(np.swapaxes(text_only * 30, 1, 2), ["ag"] * 60, resamples=100).row("macro")
-    assert (turned.image.low, turned.image.high) == (1, 1)
-    assert turned.text.high < 1
-    only = score_table([text_only[1]] * 7, resamples=50)
-    assert (only.row("macro").text, only.row("macro").image.high) == (only.row("all").text, 0.0)
+    turned = score_table(np.swapaxes(text_only * 30, 1, 2), ["ag"] * 60, resamples=400).row("macro")
+    assert 0.9 < turned.image.low < turned.image.high == 1
+    assert turned.text.high < 0.7
+
+
+RIGHT, WRONG = [[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]
+
+
+def shares_of(table):
+    return [*table.rows[0][4:], *table.row("macro")[4:], *table.row("all")[4:], table.average]
+
+
+@pytest.mark.parametrize("clusters", [None, [f"video{k}" for k in range(12)]], ids=["pairs", "clusters"])
+def test_twelve_of_twelve_and_none_of_twelve_leave_room(clusters):
+    for scores, value in (([RIGHT] * 12, 1.0), ([WRONG] * 12, 0.0)):
+        for share in shares_of(score_table(scores, ["ag", "sd"] * 6, clusters=clusters)):
+            assert share.value == value
+            width = share.high - share.low
+            assert 0.05 < width < 0.5
+            assert value == (share.high if value else share.low)
+    apart = score_table([RIGHT] * 12, clusters=["a"] * 6 + ["b"] * 6).row("all").group
+    together = score_table([RIGHT] * 12, clusters=[f"{k}" for k in range(12)]).row("all").group
+    assert apart.low < together.low  # two videos say less than twelve
+
+
+@pytest.mark.parametrize("n", [5, 12, 40])
+@pytest.mark.parametrize("p", [0.0, 0.01, 0.5, 0.99, 1.0])
+def test_intervals_of_every_row_cover_the_truth(n, p):
+    rng, trials = np.random.default_rng(n), 200
+    covered = np.zeros(len(shares_of(score_table([RIGHT]))), dtype=int)
+    for _ in range(trials):
+        right = rng.random(n) < p
+        scores = np.where(right[:, None, None], RIGHT, WRONG)
+        table = score_table(
+            scores, ["ag"] * (n // 2) + ["sd"] * (n - n // 2), resamples=200, seed=int(rng.integers(1e6))
+        )
+        alone = winoground_scores(scores, resamples=200, seed=int(rng.integers(1e6)))
+        found = shares_of(table)
+        assert all(share.low < share.high for share in (*found, alone.text, alone.image, alone.group))
+        covered += [share.low <= p <= share.high for share in found]
+    exact = sum(
+        comb(n, k) * p**k * (1 - p) ** (n - k) * (found.low <= p <= found.high)
+        for k, found in enumerate(share_of(k / n, np.empty(0), 0.5, n, 0.025) for k in range(n + 1))
+        if n * min(k / n, 1 - k / n) < 10
+    ) + sum(comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(10, n - 9))
+    assert exact > 0.88  # Wilson's own coverage oscillates around .95
+    assert covered.min() >= (exact - 3 * np.sqrt(0.06 / trials)) * trials - 1
 
 
 def test_pairs_of_one_cluster_are_resampled_together():

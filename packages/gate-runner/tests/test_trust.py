@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import stat
@@ -11,16 +12,23 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from PIL import Image
 
 import gate_runner
 from gate_runner.benchmarks import BENCHMARKS, DataRequest, resolve
+from gate_runner.benchmarks.data import Data, Split
+from gate_runner.benchmarks.pictures import Pictures
+from gate_runner.benchmarks.shared import shared_pictures
 from gate_runner.encoders import load_encoder
+from gate_runner.encoders.outputs import agree
 from gate_runner.errors import EncoderError, UsageError
+from gate_runner.executors.slot import Slot
 from gate_runner.executors.worker import COMMAND
 from gate_runner.reports import as_markdown, gather
 from gate_runner.runs.folder import write
 from gate_runner.runs.stored import read_runs
+from gate_runner.tasks.stored import mark_of
 
 from ._folders import write_run
 
@@ -163,3 +171,128 @@ def test_results_on_pictures_that_were_replaced_are_not_used_again(
     os.utime(picture, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
     with pytest.raises(UsageError, match="on other data"):
         run("data")
+
+
+ENCODER = """
+import torch
+from torch import nn
+
+class Own(nn.Module):
+    image_size = 16
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = nn.Linear(48, 8)
+
+    def encode_image(self, images):
+        return CODE(self.layer(nn.functional.adaptive_avg_pool2d(images, 4).flatten(1)))
+
+class Hidden:  # nobody sees its weights
+    image_size = 16
+
+    def encode_image(self, images):
+        return images.mean((2, 3)) * WEIGHT
+
+make = MAKE
+"""
+
+
+def own_encoder(folder: Path, name: str, code: str = "torch.relu", weight: str = "1.0", make: str = "Own") -> str:
+    text = ENCODER.replace("CODE", code).replace("WEIGHT", weight).replace("MAKE", make)
+    (folder / f"{name}.py").write_text(text)
+    sys.modules.pop(name, None)
+    importlib.invalidate_caches()
+    return f"{name}:make"
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [({"code": "torch.relu"}, {"code": "torch.tanh"}), ({"make": "Hidden"}, {"make": "Hidden", "weight": "1.01"})],
+    ids=["other code, same weights", "other weights that nobody sees"],
+)
+def test_an_own_encoder_that_changed_is_not_taken_for_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: dict[str, str], then: dict[str, str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # a changed file of equal size and second is read again
+    name = f"changing_{abs(hash((str(tmp_path), str(first))))}"
+
+    def run(**how: str) -> gate_runner.Run:
+        return gate_runner.run(
+            "digits", encoder=own_encoder(tmp_path, name, **how), output=tmp_path / "run", limit=40, show=False
+        )
+
+    assert run(**first).failed == ()
+    before = (tmp_path / "run" / "manifest.json").read_bytes()
+    assert run(**first).failed == ()
+    with pytest.raises(UsageError, match=r"gave other features for the same two pictures: its code or its weights"):
+        run(**then)
+    assert (tmp_path / "run" / "manifest.json").read_bytes() == before
+
+
+def test_threads_and_devices_do_not_make_another_encoder() -> None:
+    one = {"device": "cpu", "image": [3.0, -4.0], "text": [1.0]}
+    assert agree(one, {**one, "image": [3.001, -4.0]})
+    assert not agree(one, {**one, "image": [3.01, -4.0]})
+    assert agree(one, {**one, "device": "cuda", "image": [3.01, -4.0]})
+    assert not agree(one, {**one, "device": "cuda", "image": [3.2, -4.0]})
+    assert not agree(one, {"device": "cpu", "image": [3.0, -4.0]})
+    assert not agree(one, {**one, "text": [1.0, 1.0]})
+
+
+def test_a_worker_that_loads_another_encoder_than_before_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    spec = own_encoder(tmp_path, "drawn_anew", make="Hidden", weight="__import__('random').random()")
+    slot = Slot(spec, "cpu")
+    try:
+        slot.open()
+        slot._stop()
+        with pytest.raises(EncoderError, match="gives other features each time it is loaded, with the same weights"):
+            slot.open()
+    finally:
+        slot.close()
+
+
+def test_test_pictures_that_are_trained_on_are_named(tmp_path: Path) -> None:
+    def split(*greys: int) -> Split:
+        images = torch.stack([torch.full((3, 4, 4), grey, dtype=torch.uint8) for grey in greys])
+        return Split(images, torch.zeros(len(greys), dtype=torch.long))
+
+    assert shared_pictures(Data(split(1, 2), split(3), split(4, 5), ())) == (0, "", "")
+    assert shared_pictures(Data(split(1, 2), split(3), split(4, 3, 2), ())).said == (
+        "2 test pictures are trained on, too, such as test 1 (validation 0)"
+    )
+    for name, grey in (("a", 1), ("b", 2), ("c", 1), ("d", 3)):
+        Image.new("RGB", (4, 4), (grey, grey, grey)).save(tmp_path / f"{name}.png")
+
+    def files(*names: str) -> Split:
+        return Split(Pictures.of([tmp_path / f"{name}.png" for name in names], 4), torch.zeros(len(names)))
+
+    found = shared_pictures(Data(files("a", "b"), files("d"), files("c", "d"), ()))
+    assert (found.count, found.test, found.train) == (2, str(tmp_path / "c.png"), str(tmp_path / "a.png"))
+
+
+def test_a_result_says_which_test_pictures_train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = f"leaking_{abs(hash(str(tmp_path)))}"
+    (tmp_path / f"{name}.py").write_text(OWN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "data" / "own").mkdir(parents=True)
+    for at in range(8):
+        Image.new("RGB", (16, 16), (20 * at, 0, 0)).save(tmp_path / "data" / "own" / f"{at:02}.png")
+    short = {"lr": 1e-2, "steps": 2, "batch_size": 4, "validate_every": 1}
+    one = replace(BENCHMARKS["digits"], id="own", sources={"local": f"{name}:OWN"}, training=short)
+    (result,) = gate_runner.run(
+        one, encoder="micro-clip/random", output=tmp_path / "run", data_root=tmp_path / "data", show=False
+    )
+    assert result.data["shared"] == 8
+    assert result.note.startswith("8 test pictures are trained on, too, such as ")
+
+
+def test_every_pixel_is_in_the_mark_of_stored_features() -> None:
+    images = torch.zeros(2, 3, 40, 40, dtype=torch.uint8)
+    changed = images.clone()
+    changed[1, 2, 17, 23] = 1
+    assert mark_of(images) != mark_of(changed)

@@ -1,19 +1,82 @@
-"""Text files, packed or not."""
+"""Text files, packed or not, whose lines and unpacked sizes have limits."""
 
 from __future__ import annotations
 
 import bz2
 import gzip
 import io
+import os
 from pathlib import Path
-from typing import TextIO
+from typing import IO, TextIO
+
+from oven_retrieval.entity import EntityFileError
+
+LINE = 64_000_000
+"""Characters of one line, at most; the environment's `OVEN_MAX_LINE` sets another limit."""
+UNPACKED = 250
+"""Times its own size that a packed file may unpack to; `OVEN_MAX_UNPACKED` sets another limit."""
+_FREE = 1_000_000_000
+"""Characters that any packed file may hold: what is small does no harm."""
 
 
 def open_text(path: str | Path) -> TextIO:
-    """Open a UTF-8 file, unpacked where its name ends in `.gz` or `.bz2`; the caller closes it."""
+    r"""Open a UTF-8 file, unpacked where its name ends in `.gz` or `.bz2`; the caller closes it.
+
+    Raises:
+        EntityFileError: while it is read: a line of more than `LINE` characters, or a packed file that unpacks to more
+            than `UNPACKED` times its size; the message names the line, the limit and the variable that changes it.
+        ValueError: a variable that is no positive whole number.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "a.txt.gz"
+        >>> with gzip.open(path, "wt") as file:
+        ...     _ = file.write("one\ntwo\n")
+        >>> with open_text(path) as file:
+        ...     list(file)
+        ['one\n', 'two\n']
+    """
     path = Path(path)
     if path.suffix == ".gz":
-        return io.TextIOWrapper(gzip.open(path, "rb"), encoding="utf-8", newline="")
+        return _Lines(gzip.open(path, "rb"), path, packed=True)
     if path.suffix == ".bz2":
-        return io.TextIOWrapper(bz2.open(path, "rb"), encoding="utf-8", newline="")
-    return path.open(encoding="utf-8", newline="")
+        return _Lines(bz2.open(path, "rb"), path, packed=True)
+    return _Lines(path.open("rb"), path, packed=False)
+
+
+def _limit(variable: str, otherwise: int) -> int:
+    given = os.environ.get(variable, "")
+    if given and not (given.isdecimal() and int(given) > 0):
+        raise ValueError(f"{variable} is {given!r}, expected a positive whole number")
+    return int(given or otherwise)
+
+
+class _Lines(io.TextIOWrapper):
+    def __init__(self, file: IO[bytes], path: Path, *, packed: bool) -> None:
+        super().__init__(file, encoding="utf-8", newline="")
+        self._path, self._number, self._read = path, 0, 0
+        self._line = _limit("OVEN_MAX_LINE", LINE)
+        times = _limit("OVEN_MAX_UNPACKED", UNPACKED)
+        self._most = max(_FREE, times * path.stat().st_size) if packed else None
+
+    def readline(self, size: int = -1, /) -> str:  # type: ignore[override]  # as TextIO has it
+        line = super().readline(self._line + 1 if size < 0 else size)
+        self._number += 1
+        self._read += len(line)
+        if len(line) > self._line:
+            self._refuse(f"a line of more than {self._line:,} characters; OVEN_MAX_LINE sets another limit")
+        if self._most is not None and self._read > self._most:
+            self._refuse(
+                f"the packed file unpacks to more than {self._most:,} characters; OVEN_MAX_UNPACKED sets how many "
+                "times its own size it may"
+            )
+        return line
+
+    def __next__(self) -> str:
+        line = self.readline()
+        if not line:
+            raise StopIteration
+        return line
+
+    def _refuse(self, problem: str) -> None:
+        raise EntityFileError(self._path, self._number, problem)

@@ -25,8 +25,8 @@ class Metric:
             is no such number.
         outcomes: (predictions, targets) -> what is kept per sample, samples along the first dimension.
         aggregate: (outcomes, weights [r, n]) -> the metric [r] of each weighting; weights of 1 give the metric itself.
-        trials: outcomes -> of how many independent trials the metric is the share that succeeded; None where it is no
-            share.
+        trials: outcomes -> of how many independent trials the metric is the share that succeeded, or as good as that at
+            0 and 1, where resampling has nothing to vary; None where it has no such ends.
         undefined: what is wrong with the samples where the metric has no value.
 
     Example:
@@ -116,6 +116,12 @@ def _ranked(predictions: Array, targets: Array) -> Floats:
             f"label {label} has {int(positives[label])} positives among {len(truths)} samples, expected both classes"
         )
     return np.stack([scores, truths], axis=1)
+
+
+def _ranked_trials(outcomes: Floats) -> float:
+    """The harmonic mean over labels of the rarer side's samples: a ranking is right as far as those were seen."""
+    positives = (outcomes[:, 1] > 0).sum(0)
+    return float(1 / (1 / np.minimum(positives, len(outcomes) - positives)).mean())
 
 
 def _macro(rank: Callable[[Floats, Floats, Floats], Floats]) -> Callable[[Floats, Floats], Floats]:
@@ -239,19 +245,20 @@ METRICS: dict[str, Metric] = {
         Metric("acc@1", "higher", lambda _, k: 1 / k, _hits(1), weighted_mean, len),
         Metric("acc@5", "higher", lambda _, k: min(5, k) / k, _hits(5), weighted_mean, len),
         Metric("mean_per_class", "higher", lambda _, k: 1 / k, _hits_and_class, _per_class_accuracy, _balanced_trials),
-        Metric("map_11point", "higher", _prevalence, _ranked, _macro(weighted_11point)),
-        Metric("roc_auc", "higher", lambda _t, _k: 0.5, _ranked, _macro(weighted_auc)),
-        Metric("average_precision", "higher", _prevalence, _ranked, _macro(weighted_average_precision)),
-        Metric("brier", "lower", _uniform_brier, _brier, weighted_mean),
-        Metric("miou", "higher", None, _mask_counts, _overlap("iou")),
-        Metric("mean_acc", "higher", None, _mask_counts, _pixel_accuracy(by_class=True)),
-        Metric("overall_acc", "higher", None, _mask_counts, _pixel_accuracy(by_class=False)),
+        Metric("map_11point", "higher", _prevalence, _ranked, _macro(weighted_11point), _ranked_trials),
+        Metric("roc_auc", "higher", lambda _t, _k: 0.5, _ranked, _macro(weighted_auc), _ranked_trials),
+        Metric("average_precision", "higher", _prevalence, _ranked, _macro(weighted_average_precision), _ranked_trials),
+        Metric("brier", "lower", _uniform_brier, _brier, weighted_mean, len),
+        Metric("miou", "higher", None, _mask_counts, _overlap("iou"), len),
+        Metric("mean_acc", "higher", None, _mask_counts, _pixel_accuracy(by_class=True), len),
+        Metric("overall_acc", "higher", None, _mask_counts, _pixel_accuracy(by_class=False), len),
         Metric(
             "dice",
             "higher",
             None,
             _mask_counts,
             _overlap("dice"),
+            len,
             undefined="no class but 0, the background, is predicted or true",
         ),
         Metric("mae", "lower", _best_constant(1), _errors(1), weighted_mean),

@@ -120,9 +120,10 @@ def evaluate(
 
     Numerics:
         Values agree with scikit-learn's to rounding; classes of equal scores share what they would get in random order.
-        A share of right samples has Wilson's interval, which holds at 0, at 1 and for few samples, too (for the mean
-        over classes, and where outcomes are shares themselves, at 0 and 1 alone); all others have the percentile
-        bootstrap's. A resample is a row of counts, so the interval costs one matrix
+        A share of right samples has Wilson's interval, which holds at 0, at 1 and for few samples, too. For the mean
+        over classes, rankings, masks and outcomes that are shares themselves it is Wilson's at 0 and 1 alone, where
+        resampling has nothing to vary: of as many trials as there are masks, or samples of a label's rarer side. All
+        others have the percentile bootstrap's. A resample is a row of counts, so the interval costs one matrix
         product for means and one sort per label for rankings. A class that a resample lacks is left out of that
         resample's mean.
 

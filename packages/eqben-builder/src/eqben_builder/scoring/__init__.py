@@ -16,11 +16,12 @@ from eqben_builder.scoring.equivariance import (
     equivariance_scores,
 )
 from eqben_builder.scoring.grounding import Grounding, ground_boundary, grounding_accuracy
+from eqben_builder.scoring.intervals import Share
 from eqben_builder.scoring.score_files import read_scores
 from eqben_builder.scoring.similarity import DualEncoder, dual_similarities, fusion_similarities
 from eqben_builder.scoring.table import ScoreTable, TableRow, score_table
 from eqben_builder.scoring.valse import ValseScores, best_threshold, valse_scores
-from eqben_builder.scoring.winoground import CHANCE, Share, WinogroundScores, winoground_scores
+from eqben_builder.scoring.winoground import CHANCE, WinogroundScores, winoground_scores
 
 __all__ = [
     "CHANCE",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from eqben_builder.scoring.winoground import Share
+from eqben_builder.scoring.intervals import Share, share_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -189,10 +189,9 @@ def _outcomes(difference: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _share(outcomes: NDArray[np.float64], level: float, resamples: int, rng: np.random.Generator) -> Share:
-    shares = np.array([(outcomes == value).mean() for value in (0.0, 0.5, 1.0)])
-    draws = rng.multinomial(len(outcomes), shares / shares.sum(), resamples) @ np.array([0.0, 0.5, 1.0]) / len(outcomes)
-    low, high = np.quantile(draws, ((1 - level) / 2, (1 + level) / 2)).tolist()
-    return Share(float(outcomes.mean()), low, high, 0.5)
+    n, shares = len(outcomes), np.array([(outcomes == value).mean() for value in (0.0, 0.5, 1.0)])
+    draws = rng.multinomial(n, shares / shares.sum(), resamples) @ np.array([0.0, 0.5, 1.0]) / n
+    return share_of(float(outcomes.mean()), draws, 0.5, n, (1 - level) / 2)
 
 
 def _split(caption: str) -> list[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from eqben_builder.scoring.winoground import Share
+from eqben_builder.scoring.intervals import Share, share_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -186,8 +186,8 @@ def caption_order_scores(
     rng, n, tail = np.random.default_rng(seed), len(said), (1 - level) / 2
 
     def share(right: NDArray[np.bool_], chance: float) -> Share:
-        low, high = np.quantile(rng.binomial(n, right.mean(), resamples) / n, (tail, 1 - tail)).tolist()
-        return Share(float(right.mean()), low, high, chance)
+        value = float(right.mean())
+        return share_of(value, rng.binomial(n, value, resamples) / n, chance, n, tail)
 
     known = [order for both in read for order in both if order is not None]
     return CaptionOrder(

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from eqben_builder.scoring.winoground import CHANCE, Share, winoground_scores
+from eqben_builder.scoring.intervals import Share, effective, share_of
+from eqben_builder.scoring.winoground import CHANCE, winoground_scores
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,7 +96,8 @@ def score_table(
     Numerics:
         The bootstrap draws how many pairs of each cell are right in text only, image only, both or neither, from the
         multinomial of what was found: text, image and group stay dependent as they are, cells stay fixed in size. With
-        clusters it draws how often each of a cell's clusters comes.
+        clusters it draws how often each of a cell's clusters comes. Where fewer than ten pairs, or clusters, would be
+        right, or wrong, the interval is Wilson's; a mean of cells then counts as 1 / sum(w^2 / n) pairs.
 
     Example:
         >>> good, bad = [[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]
@@ -117,7 +119,7 @@ def score_table(
         groups[subset][aspect].append(k)
     rng, tail = np.random.default_rng(seed), (1 - level) / 2
     rows: list[TableRow] = []
-    values, draws = [], []
+    values, draws, trials = [], [], []
     for subset in sorted(groups):
         cells = {name: np.array(members) for name, members in sorted(groups[subset].items())}
         sampled = {name: _bootstrap(found.outcomes, members, shared, resamples, rng) for name, members in cells.items()}
@@ -130,20 +132,24 @@ def score_table(
         values.append(value)
         draws.append(draw)
         everyone = np.concatenate(list(cells.values()))
-        rows.append(_row(subset, "subset", everyone, ties, value, draw, tail))
+        held = {name: _trials(shared, members) for name, members in cells.items()}
+        trials.append(min(effective(weights, list(held.values())), _trials(shared, everyone)))
+        rows.append(_row(subset, "subset", everyone, ties, value, draw, trials[-1], tail))
         if set(cells) != {""}:
             rows += [
-                _row(f"{subset}/{name}", "aspect", members, ties, means[name], sampled[name], tail)
+                _row(f"{subset}/{name}", "aspect", members, ties, means[name], sampled[name], held[name], tail)
                 for name, members in cells.items()
                 if name
             ]
     macro, macro_draws = np.mean(values, axis=0), np.mean(draws, axis=0)
     everyone = np.arange(n)
-    rows.append(_row("macro", "macro", everyone, ties, macro, macro_draws, tail))
+    total = _trials(shared, everyone)
+    held_by_all = min(effective(np.full(len(trials), 1 / len(trials)), trials), total)
+    rows.append(_row("macro", "macro", everyone, ties, macro, macro_draws, held_by_all, tail))
     pooled = _bootstrap(found.outcomes, everyone, shared, resamples, rng)
-    rows.append(_row("all", "all", everyone, ties, found.outcomes.mean(axis=0), pooled, tail))
-    low, high = np.quantile(macro_draws.mean(axis=1), (tail, 1 - tail)).tolist()
-    average = Share(float(macro.mean()), low, high, sum(CHANCE.values()) / 3)
+    rows.append(_row("all", "all", everyone, ties, found.outcomes.mean(axis=0), pooled, total, tail))
+    chance = sum(CHANCE.values()) / 3
+    average = share_of(float(macro.mean()), macro_draws.mean(axis=1), chance, held_by_all, tail)
     return ScoreTable(tuple(rows), average, found.outcomes)
 
 
@@ -182,6 +188,11 @@ def _bootstrap(
     return np.asarray(counts @ _WORTH / len(some), dtype=np.float64)
 
 
+def _trials(shared: NDArray[np.intp] | None, members: NDArray[np.intp]) -> float:
+    """How many things that are independent of one another some pairs are."""
+    return float(len(members) if shared is None else len(np.unique(shared[members])))
+
+
 def _row(
     name: str,
     kind: str,
@@ -189,11 +200,11 @@ def _row(
     ties: NDArray[np.bool_],
     value: NDArray[np.float64],
     draws: NDArray[np.float64],
+    trials: float,
     tail: float,
 ) -> TableRow:
-    low, high = np.quantile(draws, (tail, 1 - tail), axis=0)
     text, image, group = (
-        Share(float(value[k]), float(low[k]), float(high[k]), CHANCE[metric])
+        share_of(float(value[k]), draws[:, k], CHANCE[metric], trials, tail)
         for k, metric in enumerate(("text", "image", "group"))
     )
     return TableRow(name, kind, len(members), int(ties[members].sum()), text, image, group)

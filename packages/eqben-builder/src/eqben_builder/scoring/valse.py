@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from eqben_builder.scoring.winoground import Share
+from eqben_builder.scoring.intervals import Share, share_of
 
 if TYPE_CHECKING:
     from jaxtyping import Bool
@@ -125,10 +125,7 @@ def valse_scores(
     values = {"accuracy": both.mean() / 2} | dict(
         zip(("pairwise", "caption", "foil"), outcomes.mean(axis=0), strict=True)
     )
-    share = {}
-    for name, value in values.items():
-        low, high = np.quantile(draws[name], (tail, 1 - tail)).tolist()
-        share[name] = Share(float(value), low, high, 0.5)
+    share = {name: share_of(float(value), draws[name], 0.5, n, tail) for name, value in values.items()}
     smaller = min(share["caption"].value, share["foil"].value)
     ties = int((s[:, 0] == s[:, 1]).sum())
     return ValseScores(

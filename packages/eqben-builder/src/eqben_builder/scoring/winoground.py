@@ -6,21 +6,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from eqben_builder.scoring.intervals import Share, share_of
+
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float64
     from numpy.typing import ArrayLike
 
 #: What scores drawn independently from one continuous distribution would get.
 CHANCE: dict[str, float] = {"text": 1 / 4, "image": 1 / 4, "group": 1 / 6}
-
-
-class Share(NamedTuple):
-    """A share of pairs, in [0, 1], with a bootstrap interval and what chance would give."""
-
-    value: float
-    low: float
-    high: float
-    chance: float
 
 
 class WinogroundScores(NamedTuple):
@@ -62,7 +55,7 @@ def winoground_scores(
 
     Numerics:
         Comparisons are made in float64 on the values as given. The bootstrap of a share is drawn from its exact
-        distribution, Binomial(n, share) / n.
+        distribution, Binomial(n, share) / n; where fewer than ten pairs are right, or wrong, the interval is Wilson's.
 
     Example:
         >>> result = winoground_scores([[[0.9, 0.1], [0.2, 0.8]], [[0.9, 0.9], [0.2, 0.8]]])
@@ -85,8 +78,7 @@ def winoground_scores(
     shares = []
     for k, name in enumerate(("text", "image", "group")):
         value = float(outcomes[:, k].mean())
-        low, high = np.quantile(rng.binomial(len(s), value, resamples) / len(s), (tail, 1 - tail)).tolist()
-        shares.append(Share(value, low, high, CHANCE[name]))
+        shares.append(share_of(value, rng.binomial(len(s), value, resamples) / len(s), CHANCE[name], len(s), tail))
     return WinogroundScores(shares[0], shares[1], shares[2], ties, outcomes)
 
 

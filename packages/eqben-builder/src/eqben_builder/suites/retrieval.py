@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from eqben_builder.formats.json_files import load_json
-from eqben_builder.scoring.winoground import Share
+from eqben_builder.scoring.intervals import Share, share_of
 from eqben_builder.suites.files import Files, field_of, text_of
-from eqben_builder.suites.intervals import share_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from eqben_builder.scoring.winoground import Share
+from eqben_builder.scoring.intervals import Share, share_of
 from eqben_builder.suites.blind import Difference, blind_outcomes, paired_difference
-from eqben_builder.suites.intervals import share_of
 from eqben_builder.suites.outcomes import Outcome, main_outcome, outcomes_of
 from eqben_builder.suites.published import published_scores
 from eqben_builder.suites.suite import Average, Part, Pooled, Without, fitting

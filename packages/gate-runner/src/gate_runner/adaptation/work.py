@@ -14,6 +14,7 @@ from torch import Tensor
 
 from gate_runner.adaptation.adapted import Adapted
 from gate_runner.adaptation.images import OwnImages, Samples
+from gate_runner.benchmarks.shared import pixels_key
 from gate_runner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Work:
     seed: int
     batch_size: int
     progress: Progress
-    seen: dict[str, dict[str, str]] = field(default_factory=dict)
+    seen: dict[str, dict[bytes, str]] = field(default_factory=dict)
 
     def features(self, samples: Samples, name: str, *, before: bool = False) -> Float[Tensor, "n d"]:
         """Pooled features, each image read and encoded once.
@@ -93,7 +94,7 @@ class Work:
         for start in range(0, len(samples), self.batch_size):
             batch = pictures[start : start + self.batch_size]
             for file, image in zip(samples.files[start : start + self.batch_size], batch, strict=True):
-                seen.setdefault(hashlib.blake2b(image.numpy().tobytes(), digest_size=16).hexdigest(), file)
+                seen.setdefault(pixels_key(image), file)
             parts.append(compute(batch))
             self.progress(f"encode {name}", min(start + self.batch_size, len(samples)), len(samples))
         return torch.cat(parts)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +16,13 @@ from jaxtyping import UInt8
 from PIL import Image
 from torch import Tensor
 
+from gate_runner.errors import DataError
 from gate_runner.readers.clips import read_clip
 from gate_runner.readers.decode import Fit, decode, square
-from gate_runner.readers.source import Clip, Source, file_of, stamp
+from gate_runner.readers.source import Clip, Cut, Member, Source, Stored, file_of, read_bytes, stamp
 
 _THREADS = min(8, os.cpu_count() or 1)
-_WHOLE, _PIECE = 1_000_000, 65_536
+_WHOLE, _PIECE = 64_000_000, 65_536
 """Bytes up to which a file is read whole for a digest, and how much is read at three places of a larger one."""
 
 
@@ -86,9 +87,20 @@ class Pictures:
 
     def note_in(self, digest: hashlib._Hash) -> None:
         """Add every file's folder, name, size and content to a digest; of a large file, parts of its content."""
-        for frames in self.files:
-            for source in frames:
-                digest.update(f"{stamp(source)} {content_digest(file_of(source))}\n".encode())
+        for frames, content in zip(self.files, self.contents, strict=True):
+            digest.update(" ".join(map(stamp, frames)).encode() + b" " + content + b"\n")
+
+    @cached_property
+    def contents(self) -> tuple[bytes, ...]:
+        """A digest of what each sample's files hold, with the box where it is a part of a picture; read once.
+
+        Raises:
+            DataError: a file is missing or damaged; the message names it.
+        """
+        if len(self.files) < 2:
+            return tuple(map(_of_frames, self.files))
+        with ThreadPoolExecutor(_THREADS) as pool:
+            return tuple(pool.map(_of_frames, self.files, chunksize=64))
 
     def _read(self, source: Source) -> UInt8[np.ndarray, "f 3 s s"]:
         shown = read_clip(source) if isinstance(source, Clip) else [decode(source, self.side)]
@@ -118,14 +130,43 @@ def _frames(source: Source) -> int:
 
 
 def content_digest(file: str) -> str:
-    """A digest of what a file holds, made once while it does not change."""
-    about = Path(file).stat()
-    return _digest_of(file, about.st_size, about.st_mtime_ns, about.st_ino)
+    """A digest of what a file holds, made once while it does not change.
+
+    Raises:
+        DataError: it cannot be read; the message names it.
+    """
+    return _of_file(file).hex()
 
 
-@lru_cache(maxsize=4096)  # archives, of which every member asks
-def _digest_of(file: str, size: int, time: int, inode: int) -> str:
+def _of_file(file: str) -> bytes:
+    try:
+        about = Path(file).stat()
+        return _digest_of(file, about.st_size, about.st_mtime_ns, about.st_ino)
+    except OSError as error:
+        raise DataError(f"{file} cannot be read: {error.strerror or error}") from error
+
+
+def _of_frames(frames: Sequence[Source]) -> bytes:
     digest = hashlib.blake2b(digest_size=16)
+    for source in frames:
+        digest.update(_content(source))
+    return digest.digest()
+
+
+def _content(source: Source) -> bytes:
+    if isinstance(source, Cut):
+        return _content(source.source) + str(source.box).encode()
+    if isinstance(source, Clip):
+        return _content(source.source)
+    if isinstance(source, Member):
+        return hashlib.blake2b(read_bytes(source), digest_size=16).digest()
+    held = _of_file(file_of(source))
+    return held + str(source[1:]).encode() if isinstance(source, Stored) else held
+
+
+@lru_cache(maxsize=4096)  # arrays, of which every row asks
+def _digest_of(file: str, size: int, time: int, inode: int) -> bytes:
+    digest = hashlib.blake2b(str(size).encode(), digest_size=16)
     with Path(file).open("rb") as opened:
         if size <= _WHOLE:
             digest.update(opened.read())
@@ -133,4 +174,4 @@ def _digest_of(file: str, size: int, time: int, inode: int) -> str:
             for place in (0, size // 2, size - _PIECE):
                 opened.seek(place)
                 digest.update(opened.read(_PIECE))
-    return digest.hexdigest()
+    return digest.digest()

@@ -59,6 +59,7 @@ class Encoder:
         mean: channel means of the model's training data, on a 0 to 1 scale.
         std: channel standard deviations likewise.
         logit_scale: factor on cosines that the model was trained with, or None.
+        outputs: what it gave on fixed probes, from when it was checked; see `gate_runner.encoders.outputs`.
 
     Example:
         >>> means = Encoder("channel means", image_size=32, image=lambda images: images.mean(dim=(2, 3)))
@@ -81,6 +82,7 @@ class Encoder:
     std: tuple[float, float, float] = CLIP_STD
     logit_scale: float | None = None
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    outputs: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def to(self, device: str) -> None:
         """Move the weights, and from now on also the images, to a device."""

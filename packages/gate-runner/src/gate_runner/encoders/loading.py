@@ -39,7 +39,7 @@ def load_encoder(text: str, *, device: str = "cpu") -> Encoder:
         encoder.to(device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:  # as torch's parts say it, each its own way
         raise EncoderError(f"encoder {text!r} cannot be moved to {device}: {str(error).splitlines()[0]}") from error
-    probe(encoder)
+    encoder.outputs = probe(encoder)
     return encoder
 
 

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from gate_runner.runs.results import SCHEMA
 
 if TYPE_CHECKING:
     from gate_runner.runs.observers import Observer
     from gate_runner.runs.part import Part
     from gate_runner.runs.results import Result
+    from gate_runner.settings import Settings
 
 
 class Opening(NamedTuple):
-    """What an executor knows once the encoder was loaded: its description, and the circumstances for the manifest.
+    """What an executor knows once the encoder was loaded.
+
+    Args:
+        description: what `Encoder.describe` says.
+        circumstances: for the manifest.
+        outputs: what the encoder gave on fixed probes, see `gate_runner.encoders.outputs`.
 
     Example:
         >>> Opening({"spec": "micro-clip"}, {"host": "here"}).description["spec"]
@@ -21,6 +30,11 @@ class Opening(NamedTuple):
 
     description: Mapping[str, Any]
     circumstances: Mapping[str, Any]
+    outputs: Mapping[str, Any] = MappingProxyType({})
+
+    def identity(self, settings: Settings) -> dict[str, Any]:
+        """What must not differ between runs that share a folder."""
+        return {"encoder": self.description, "outputs": self.outputs, "schema": SCHEMA, **settings.identity()}
 
 
 class Postponed(NamedTuple):

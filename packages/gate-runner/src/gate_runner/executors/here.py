@@ -39,10 +39,10 @@ class HereExecutor:
             self.encoder: Encoder = load_encoder(given, device=device)
         else:
             given.to(device)
-            probe(given)
+            given.outputs = probe(given)
             self.encoder = given
         self.description = self.encoder.describe()
-        return Opening(self.description, circumstances())
+        return Opening(self.description, circumstances(), self.encoder.outputs)
 
     def run(self, parts: Sequence[Part], observer: Observer) -> Iterator[Result | Postponed]:
         """Compute one part after another."""

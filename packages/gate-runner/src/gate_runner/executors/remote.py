@@ -14,7 +14,7 @@ from gate_runner.executors.slot import Slot
 from gate_runner.runs.observers import Observer
 from gate_runner.runs.part import Part
 from gate_runner.runs.request import RunRequest
-from gate_runner.runs.results import SCHEMA, Result
+from gate_runner.runs.results import Result
 
 _SLOTS: dict[str, Slot] = {}
 """The slot of this process, kept for the next part where the same encoder and device are asked for."""
@@ -45,6 +45,7 @@ def order(part: Part, opening: Opening) -> dict[str, Any]:
     return {
         "part": part.to_mapping(),
         "description": dict(opening.description),
+        "outputs": dict(opening.outputs),
         "directory": os.getcwd(),  # noqa: PTH109 - text, for a module of the user's beside which the run was started
     }
 
@@ -68,14 +69,15 @@ def compute(values: Mapping[str, Any]) -> dict[str, Any]:
             f"{part.output} holds no manifest.json on {platform.node()}: "
             "the run folder must lie on a file system that all nodes share"
         )
-    part.folder.check({"encoder": values["description"], "schema": SCHEMA, **part.settings.identity()})
+    opening = Opening(values["description"], {}, values["outputs"])
+    part.folder.check(opening.identity(part.settings))
     device = part.settings.device
     key = json.dumps([part.encoder, device, values["directory"], os.environ.get("CUDA_VISIBLE_DEVICES")])
     for other in [name for name in _SLOTS if name != key]:
         _SLOTS.pop(other).close()
     if key not in _SLOTS:
         _SLOTS[key] = Slot(part.encoder, device, directory=values["directory"])
-        _SLOTS[key].opening = Opening(values["description"], {})
+        _SLOTS[key].opening = opening
     outcome = _SLOTS[key].run(part, lambda: None, lambda phase, done, total: None)
     if isinstance(outcome, Postponed):
         return {"busy": outcome.owner}

@@ -14,7 +14,7 @@ from gate_runner.runs.lock import BusyError
 from gate_runner.runs.observers import Audience, Observer, Planned
 from gate_runner.runs.part import Part
 from gate_runner.runs.request import RunRequest, parts_of
-from gate_runner.runs.results import SCHEMA, Result
+from gate_runner.runs.results import Result
 
 _LOOK_AGAIN = 0.5
 """Seconds between two looks at a part that another process computes."""
@@ -53,7 +53,7 @@ def run(request: RunRequest, display: Observer | None = None, observers: Sequenc
     try:
         opening = executor.open()
         folder = RunFolder(request.output)
-        identity = {"encoder": opening.description, "schema": SCHEMA, **request.settings.identity()}
+        identity = opening.identity(request.settings)
         folder.check(identity)
         found: dict[tuple[str, int], Result] = {}
         for part in parts:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
+from gate_runner.encoders.outputs import agree
 from gate_runner.errors import EncoderError, StorageError
 from gate_runner.executors.executor import Opening, Postponed
 from gate_runner.executors.worker import COMMAND
@@ -89,12 +90,18 @@ class Slot:
         if event["event"] == "refused":
             self._stop()
             raise EncoderError(str(event["reason"]))
-        opening = Opening(event["description"], event["circumstances"])
+        opening = Opening(event["description"], event["circumstances"], event["outputs"])
         if self.opening is not None and opening.description != self.opening.description:
             self._stop()
             raise EncoderError(
                 f"encoder {self.encoder!r} has other weights each time it is loaded (fingerprints "
                 f"{self.opening.description['fingerprint']} and {opening.description['fingerprint']}): seed them"
+            )
+        if self.opening is not None and not agree(self.opening.outputs, opening.outputs):
+            self._stop()
+            raise EncoderError(
+                f"encoder {self.encoder!r} gives other features each time it is loaded, with the same weights: it "
+                "draws at random, or its code was changed"
             )
         self.opening = opening
         return opening

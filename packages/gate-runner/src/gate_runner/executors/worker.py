@@ -92,7 +92,12 @@ class Worker:
             logging.getLogger(__name__).debug("the encoder cannot be loaded", exc_info=True)
             said = " ".join(str(error).split())
             return {"event": "refused", "reason": f"encoder {encoder!r}: {type(error).__name__}: {said}".rstrip(": ")}
-        return {"event": "opened", "description": self.description, "circumstances": circumstances()}
+        return {
+            "event": "opened",
+            "description": self.description,
+            "circumstances": circumstances(),
+            "outputs": self.encoder.outputs,
+        }
 
     def compute(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Compute a part."""

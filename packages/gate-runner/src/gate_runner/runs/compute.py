@@ -95,6 +95,7 @@ def _compute(
     phases: Phases,
     start: float,
 ) -> tuple[Result, Outcomes]:
+    from gate_runner.benchmarks.shared import shared_pictures
     from gate_runner.tasks import Job, run_task
     from gate_runner.tasks.stored import FeatureStore
     from gate_runner.tasks.tuned import untouched
@@ -106,6 +107,7 @@ def _compute(
         digest = whole.digest()
         chosen = chosen_of(part)
         data = whole if chosen is None else narrowed(whole, digest, chosen)
+        shared = shared_pictures(data)
     progress("encode train", 0, 1)  # who watches must know it, should the first batch be too large
     checkpoint = part.folder.unfinished_file(part.name, part.seed)
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
@@ -130,7 +132,7 @@ def _compute(
     result = replace(
         part.blank(description),
         status="ok",
-        note="; ".join(filter(None, [data.note, said])),
+        note="; ".join(filter(None, [data.note, said, shared.said])),
         scores=outcome.scores,
         data={
             "train": len(data.train),
@@ -139,6 +141,7 @@ def _compute(
             "classes": len(data.classes),
             "sha256": digest,
             **told,
+            **({"shared": shared.count} if shared.count else {}),
         },
         training={**outcome.training, **_sizes(part)},
         seconds={**phases.seconds, "total": time.perf_counter() - start},

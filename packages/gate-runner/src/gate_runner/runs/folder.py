@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from gate_runner.encoders.outputs import agree
 from gate_runner.errors import DataError, StorageError, UsageError
 from gate_runner.ragged import Outcomes, Ragged
 from gate_runner.runs.lock import held
@@ -166,42 +167,52 @@ class RunFolder:
             DataError: the manifest cannot be read.
         """
         with held(self.path / ".manifest.lock", wait=30):
-            runs = self.check(identity)
+            self.check(identity)
+            theirs, runs = self._manifest()
             for left in self.path.glob(".manifest.json.*"):
                 left.unlink(missing_ok=True)
-            manifest = {"schema": MANIFEST_SCHEMA, "identity": dict(identity), "runs": [*runs, dict(circumstances)]}
+            kept = theirs or dict(identity)  # the outputs of the first run stay: later ones must not drift
+            manifest = {"schema": MANIFEST_SCHEMA, "identity": kept, "runs": [*runs, dict(circumstances)]}
             write(self.path / "manifest.json", (json.dumps(manifest, indent=2, sort_keys=True) + "\n").encode())
 
-    def check(self, identity: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    def check(self, identity: Mapping[str, Any]) -> None:
         """See whether a run may use the folder, and change nothing.
 
         Args:
             identity: as in `claim`.
 
-        Returns:
-            The runs that used it so far.
-
         Raises:
             UsageError: the folder belongs to another run.
             DataError: the manifest cannot be read.
         """
-        path = self.path / "manifest.json"
-        if not path.exists():
-            if (self.path / "results").exists():
-                raise UsageError(f"{self.path} holds results but no manifest.json; choose another --output")
-            return []
-        try:
-            found = json.loads(path.read_text())
-            theirs, runs = dict(found["identity"]), list(found["runs"])
-        except (json.JSONDecodeError, KeyError, TypeError, ValueError, UnicodeDecodeError) as error:
-            raise DataError(f"{path} is not a manifest: {error!r}; choose another --output") from error
-        for key in sorted({*theirs, *identity}):
+        theirs, runs = self._manifest()
+        if not runs:
+            return
+        before, now = theirs.get("outputs"), identity.get("outputs")
+        for key in sorted({*theirs, *identity} - {"outputs"}):
             if theirs.get(key) != identity.get(key):
                 raise UsageError(
                     f"{self.path} holds a run with {key} {theirs.get(key)!r}, not {identity.get(key)!r}; "
                     "choose another --output"
                 )
-        return runs
+        if before and now and not agree(before, now):
+            raise UsageError(
+                f"{self.path} holds a run of {identity['encoder']['spec']!r} when it gave other features for the same "
+                "two pictures: its code or its weights were changed, or it draws at random; choose another --output"
+            )
+
+    def _manifest(self) -> tuple[dict[str, Any], list[Mapping[str, Any]]]:
+        """Whose the folder is, and the runs that used it so far; empty where there are none."""
+        path = self.path / "manifest.json"
+        if not path.exists():
+            if (self.path / "results").exists():
+                raise UsageError(f"{self.path} holds results but no manifest.json; choose another --output")
+            return {}, []
+        try:
+            found = json.loads(path.read_text())
+            return dict(found["identity"]), list(found["runs"])
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            raise DataError(f"{path} is not a manifest: {error!r}; choose another --output") from error
 
 
 def stored_plan(output: Path) -> dict[tuple[str, int], float]:

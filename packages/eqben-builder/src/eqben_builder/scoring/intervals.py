@@ -1,0 +1,66 @@
+"""Intervals of shares that keep a width where everything, or nothing, was right."""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from jaxtyping import Float64
+
+#: Rights or wrongs below which resampling says too little: what was hardly seen is hardly drawn.
+FEW = 10
+
+
+class Share(NamedTuple):
+    """A share of pairs, in [0, 1], with an interval and what chance would give."""
+
+    value: float
+    low: float
+    high: float
+    chance: float
+
+
+def share_of(value: float, draws: Float64[np.ndarray, " r"], chance: float, trials: float, tail: float) -> Share:
+    """A share with the quantiles of its resampled values, or with Wilson's interval where few were right, or wrong.
+
+    (p + z^2/2n -+ z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n) where n p < 10 or n (1 - p) < 10. At p = 0 and 1, where
+    resampling has nothing to vary, it is [0, w] and [1 - w, 1] with w = z^2/n / (1 + z^2/n).
+
+    Args:
+        value: The share itself.
+        draws: Resampled values.
+        chance: What chance gives.
+        trials: How many independent things were sampled, at least 1; need not be whole.
+        tail: Share of the draws beyond each end, in (0, 1/2).
+
+    Example:
+        >>> found = share_of(1.0, np.ones(10), 0.5, 6, 0.025)
+        >>> round(found.low, 2), found.high
+        (0.61, 1.0)
+
+    Source:
+        Wilson (1927); Brown, Cai and DasGupta (2001) on its coverage.
+    """
+    if trials * min(value, 1 - value) >= FEW:
+        low, high = np.quantile(draws, (tail, 1 - tail)).tolist()
+        return Share(value, low, high, chance)
+    z = NormalDist().inv_cdf(1 - tail)
+    p = min(1.0, max(0.0, value))
+    centre, wider = p + z * z / (2 * trials), 1 + z * z / trials
+    half = z * float(np.sqrt(p * (1 - p) / trials + z * z / (4 * trials * trials)))
+    low = 0.0 if value == 0 else (centre - half) / wider
+    high = 1.0 if value == 1 else (centre + half) / wider
+    return Share(value, low, high, chance)
+
+
+def effective(weights: Float64[np.ndarray, " c"], trials: list[float]) -> float:
+    """How many equal trials a weighted mean of cells varies as much as: 1 / sum of w^2 / n.
+
+    Example:
+        >>> effective(np.array([0.5, 0.5]), [10, 30])
+        30.0
+    """
+    return float(1 / sum(w * w / n for w, n in zip(weights.tolist(), trials, strict=True)))

@@ -1,0 +1,85 @@
+"""Pictures that are tested on and trained on: found by their content, so that a score says what it is worth."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from torch import Tensor
+
+from gate_runner.readers import described
+
+if TYPE_CHECKING:
+    from gate_runner.benchmarks.data import Data, Split
+
+
+class Shared(NamedTuple):
+    """How many test samples have pictures that are trained or validated on, and one such pair.
+
+    Example:
+        >>> Shared(2, "b.png", "a.png").said
+        '2 test pictures are trained on, too, such as b.png (a.png)'
+    """
+
+    count: int
+    test: str = ""
+    train: str = ""
+
+    @property
+    def said(self) -> str:
+        """In words; empty where there are none."""
+        if not self.count:
+            return ""
+        picture = "picture is" if self.count == 1 else "pictures are"
+        return f"{self.count} test {picture} trained on, too, such as {self.test} ({self.train})"
+
+
+def pixels_key(image: Tensor) -> bytes:
+    """A digest of a picture's pixels.
+
+    Args:
+        image: ``uint8``, of any shape.
+
+    Example:
+        >>> import torch
+        >>> pixels_key(torch.zeros(2, 2, dtype=torch.uint8)) == pixels_key(torch.ones(2, 2, dtype=torch.uint8))
+        False
+    """
+    return hashlib.blake2b(image.contiguous().numpy().data, digest_size=16).digest()
+
+
+def shared_pictures(data: Data[Any]) -> Shared:
+    """Test samples whose pictures are among those that train or validate.
+
+    Pictures in memory are compared by their pixels, those in files by what the files hold.
+
+    Args:
+        data: three splits.
+
+    Returns:
+        Their number, and the first.
+    """
+    seen: dict[bytes, str] = {}
+    for name, split in (("train", data.train), ("validation", data.validation)):
+        for key, at in _keys(split):
+            seen.setdefault(key, _name(split, name, at))
+    count, first = 0, Shared(0)
+    for key, at in _keys(data.test):
+        if key in seen:
+            first = first if count else Shared(0, _name(data.test, "test", at), seen[key])
+            count += 1
+    return first._replace(count=count)
+
+
+def _keys(split: Split[Any]) -> Iterator[tuple[bytes, int]]:
+    if isinstance(split.images, Tensor):
+        yield from ((pixels_key(image), at) for at, image in enumerate(split.images))
+    else:
+        yield from ((key, at) for at, key in enumerate(split.images.contents))
+
+
+def _name(split: Split[Any], name: str, at: int) -> str:
+    if isinstance(split.images, Tensor):
+        return f"{name} {at}"
+    return described(split.images.files[at][0])
