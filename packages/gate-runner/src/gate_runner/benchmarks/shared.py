@@ -64,6 +64,8 @@ def shared_pictures(data: Data[Any]) -> Shared:
     for name, split in (("train", data.train), ("validation", data.validation)):
         for key, at in _keys(split):
             seen.setdefault(key, _name(split, name, at))
+    if not seen:  # nothing is trained
+        return Shared(0)
     count, first = 0, Shared(0)
     for key, at in _keys(data.test):
         if key in seen:
@@ -75,7 +77,7 @@ def shared_pictures(data: Data[Any]) -> Shared:
 def _keys(split: Split[Any]) -> Iterator[tuple[bytes, int]]:
     if isinstance(split.images, Tensor):
         yield from ((pixels_key(image), at) for at, image in enumerate(split.images))
-    else:
+    elif len(split):
         yield from ((key, at) for at, key in enumerate(split.images.contents))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from PIL import Image
 
 from gate_runner.errors import DataError, MissingCapabilityError
+from gate_runner.readers.matlab import check
 from gate_runner.readers.source import File, Stored, described, read_bytes
 
 _LOCK = threading.Lock()
@@ -34,6 +35,7 @@ def read_matlab(file: File, key: str, content: bytes | None = None) -> Any:
     import scipy.io
 
     raw = read_bytes(file) if content is None else content
+    check(raw, described(file))
     try:
         found = scipy.io.loadmat(io.BytesIO(raw), variable_names=[key])
     except Exception as error:  # scipy raises errors of many unrelated types for a damaged file

@@ -1,0 +1,602 @@
+"""A million mutated files for all readers of strangers' files: an answer or a ValueError, within time and memory.
+
+    python experiments/trust/fuzz.py [--inputs 1000000] [--seed 0] [--only pictures]
+
+Whole files are mutated (bytes replaced, cut, doubled, inserted, or spliced from another, one to eight times) and read
+in a child process for each reader that may take at most 1 GB of address space more than it starts with. Anything but an
+answer or an error that a caller can be expected to catch (ValueError, or FileNotFoundError), two seconds of processor
+time for one input, or the child's death is a finding: it is printed with its number, kept, and makes
+the exit status 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import io
+import json
+import multiprocessing
+import os
+import pickle
+import platform
+import random
+import resource
+import shutil
+import sys
+import tarfile
+import tempfile
+import time
+import warnings
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+RESULTS = Path(__file__).parents[1] / "results"
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
+PLACE = Path(MEMORY) / f"fuzz-{os.environ.setdefault('FUZZ', str(os.getpid()))}"
+"""In memory where there is such a place; the children's name for it is their parent's."""
+SLOW, ROOM = 2.0, 1 << 30
+
+Read = Callable[[bytes], object]
+Made = Callable[[], tuple[list[bytes], Read]]
+
+
+def in_file(name: str, read: Callable[[Path], object]) -> Read:
+    def parse(content: bytes) -> object:
+        path = PLACE / name
+        path.write_bytes(content)
+        return read(path)
+
+    return parse
+
+
+def drained(read: Callable[[Path], Any]) -> Callable[[Path], object]:
+    return lambda path: list(read(path))
+
+
+def picture(form: str, mode: str, size: tuple[int, int] = (9, 7)) -> bytes:
+    noise = np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3)).astype(np.uint8)
+    file = io.BytesIO()
+    if mode == "I;16":
+        Image.fromarray(noise[..., 0].astype(np.uint16) * 257).save(file, form)
+    else:
+        Image.fromarray(noise).convert(mode).save(file, form)
+    return file.getvalue()
+
+
+def pictures() -> list[bytes]:
+    kinds = "PNG RGB, PNG RGBA, PNG P, PNG I;16, JPEG RGB, JPEG CMYK, TIFF RGB, TIFF I;16, GIF P, WEBP RGB, BMP RGB"
+    return [picture(*kind.split()) for kind in kinds.split(", ")]
+
+
+def pickled() -> list[bytes]:
+    held = {
+        "data": np.arange(96, dtype=np.uint8).reshape(2, 48),
+        "fine_labels": list(range(20)),
+        "v/1.png": {"bbox": np.arange(8, dtype=np.float32).reshape(2, 4), "size": (480, 270), "visible": True},
+        "other": {"big": np.arange(3, dtype=">i4"), "one": np.float32(1), "none": None, "bytes": b"\xff"},
+    }
+    return [pickle.dumps(held, protocol) for protocol in range(6)]
+
+
+def lines(*rows: Any) -> bytes:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+
+
+def table(*rows: list[object]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text).writerows(rows)
+    return text.getvalue().encode()
+
+
+def zipped() -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a/b.png", pictures()[0])
+        archive.writestr("c.txt", b"text" * 50)
+    return file.getvalue()
+
+
+def tarred(*members: tuple[str, bytes]) -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as archive:
+        for name, content in members:
+            one = tarfile.TarInfo(name)
+            one.size = len(content)
+            archive.addfile(one, io.BytesIO(content))
+    return file.getvalue()
+
+
+def saved(**arrays: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    np.savez_compressed(file, **arrays)
+    return file.getvalue()
+
+
+def runner_pickles() -> tuple[list[bytes], Read]:
+    from gate_runner.readers import pickles
+
+    return pickled(), lambda content: pickles.load(content, "fuzz")
+
+
+def eqben_pickles() -> tuple[list[bytes], Read]:
+    from eqben_builder.video import pickles
+
+    return pickled(), lambda content: pickles.load(content, "fuzz")
+
+
+def runner_pictures() -> tuple[list[bytes], Read]:
+    from gate_runner.readers.decode import decode
+
+    return pictures(), in_file("a.picture", lambda path: decode(str(path), 8))
+
+
+def eqben_pictures() -> tuple[list[bytes], Read]:
+    from eqben_builder.pictures import decode
+
+    return pictures(), lambda content: decode(content, "fuzz")
+
+
+def adapter_pictures() -> tuple[list[bytes], Read]:
+    from vision_adapters.folder import Listing, load_split
+
+    def read(path: Path) -> object:
+        return load_split(Listing([path], [0], ["train"], ["a", "b"]), "train", 8)
+
+    return pictures(), in_file("a.picture", read)
+
+
+def oven_pictures() -> tuple[list[bytes], Read]:
+    from oven_retrieval.generation.answers import _open
+
+    return pictures(), in_file("a.picture", _open)
+
+
+def class_maps() -> tuple[list[bytes], Read]:
+    from gate_runner.readers import ClassMap
+    from gate_runner.readers.maps import read_maps
+
+    kind = ClassMap({value: value for value in range(256)})
+    return [picture("PNG", "L"), picture("PNG", "P")], in_file("a.png", lambda path: read_maps(kind, [str(path)], 8))
+
+
+def runner_csv() -> tuple[list[bytes], Read]:
+    from gate_runner.readers import table as rows
+
+    def read(path: Path) -> object:
+        return [(row.text("image"), row.integer("level", 0, 9)) for row in rows(path, ("image", "level"))]
+
+    wholes = [table(["image", "level"], ["a.png", 1], ["b ä.png", 2]), b"image\tlevel\na\t1\nb\t2\n"]
+    return wholes, in_file("a.csv", read)
+
+
+def runner_jsonl() -> tuple[list[bytes], Read]:
+    from gate_runner.readers import table as rows
+
+    def read(path: Path) -> object:
+        return [(row.text("path"), row.number("value")) for row in rows(path, ("path", "value"))]
+
+    return [lines({"path": "a", "value": 1.5}, {"path": "ä", "value": 2})], in_file("a.jsonl", read)
+
+
+def runner_parquet() -> tuple[list[bytes], Read]:
+    import pyarrow
+    import pyarrow.parquet
+
+    from gate_runner.readers import table as rows
+
+    file = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.table({"path": ["a", "b"], "label": ["x", "y"]}), file)
+
+    def read(path: Path) -> object:
+        return [row.text("label") for row in rows(path, ("path", "label"))]
+
+    return [file.getvalue()], in_file("a.parquet", read)
+
+
+def runner_boxes() -> tuple[list[bytes], Read]:
+    from gate_runner.readers.boxes import coco
+
+    whole = {
+        "images": [{"id": 1, "file_name": "a.jpg", "width": 9, "height": 7}],
+        "categories": [{"id": 3, "name": "cat"}],
+        "annotations": [{"id": 1, "image_id": 1, "category_id": 3, "bbox": [1, 2, 3, 4], "iscrowd": 0, "area": 12}],
+    }
+    return [json.dumps(whole).encode()], in_file("a.json", coco)
+
+
+def runner_voc() -> tuple[list[bytes], Read]:
+    from gate_runner.readers.boxes import voc
+
+    whole = (
+        b"<annotation><filename>a.jpg</filename><size><width>9</width><height>7</height><depth>3</depth></size>"
+        b"<object><name>cat</name><difficult>0</difficult><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>4</xmax>"
+        b"<ymax>5</ymax></bndbox></object></annotation>"
+    )
+    return [whole], in_file("a.xml", lambda path: voc(path, {"cat": 0}))
+
+
+def runner_matlab() -> tuple[list[bytes], Read]:
+    import scipy.io
+
+    from gate_runner.readers.arrays import read_matlab
+
+    wholes = []
+    cell = np.empty((1, 2), dtype=object)
+    cell[0, 0], cell[0, 1] = np.arange(3), "abc"
+    for packed in (False, True):
+        file = io.BytesIO()
+        scipy.io.savemat(file, {"m": np.arange(12).reshape(3, 4)}, do_compression=packed)
+        wholes.append(file.getvalue())
+        file = io.BytesIO()
+        scipy.io.savemat(file, {"m": {"a": cell, "t": "text", "z": np.array([1 + 2j])}}, do_compression=packed)
+        wholes.append(file.getvalue())
+    return wholes, in_file("a.mat", lambda path: read_matlab(str(path), "m"))
+
+
+def runner_toml() -> tuple[list[bytes], Read]:
+    from gate_runner.own_data.reading import read_benchmark
+
+    whole = b'[benchmark]\nid = "birds"\ntask = "image-classification"\n[data]\nkind = "table"\ntable = "a.csv"\n'
+    return [whole], in_file("mine.toml", read_benchmark)
+
+
+def runner_zip() -> tuple[list[bytes], Read]:
+    from gate_runner.readers import archives
+
+    number = iter(range(10**9))
+
+    def parse(content: bytes) -> object:
+        path = PLACE / f"{next(number) % 100}.zip"
+        path.write_bytes(content)
+        os.utime(path, ns=(0, next(number)))
+        return [archives.read(path, name) for name in archives.members(path)]
+
+    return [zipped()], parse
+
+
+def runner_tar() -> tuple[list[bytes], Read]:
+    from gate_runner.readers import archives
+
+    number = iter(range(10**9))
+
+    def parse(content: bytes) -> object:
+        path = PLACE / f"{next(number) % 100}.tar"
+        path.write_bytes(content)
+        os.utime(path, ns=(0, next(number)))
+        return [archives.read(path, name) for name in archives.members(path)]
+
+    return [tarred(("a.png", pictures()[0]), ("b/c.txt", b"text"))], parse
+
+
+def runner_results() -> tuple[list[bytes], Read]:
+    from gate_runner.runs.results import Result
+    from gate_runner.tasks.score import Score
+
+    scores = (Score("acc@1", "higher", 0.5, 0.4, 0.6, 0.1),)
+    whole = Result("digits", "digits", "image-classification", "built-in", 0, "ok", scores=scores)
+    return [whole.to_json().encode()], in_file("a.json", Result.from_file)
+
+
+def runner_samples() -> tuple[list[bytes], Read]:
+    from gate_runner.runs.folder import read_samples
+
+    return [saved(outcomes=np.linspace(0, 1, 50))], in_file("a.npz", read_samples)
+
+
+def runner_manifest() -> tuple[list[bytes], Read]:
+    from gate_runner.runs.folder import RunFolder
+
+    identity = {"encoder": {"spec": "micro-clip"}, "outputs": {"device": "cpu", "image": [1.0, 2.0]}, "limit": None}
+    whole = {"schema": "gate-runner/manifest/3", "identity": identity, "runs": [{"command": []}]}
+    return [json.dumps(whole).encode()], in_file("manifest.json", lambda path: RunFolder(path.parent).check(identity))
+
+
+def runner_predictions() -> tuple[list[bytes], Read]:
+    from gate_runner.prediction import predict_file
+
+    names = ["model", "cifar100", "ade20k", "mini", "acdc"]
+    return [table(names, ["a", 75.0, 40.0, 93.0, 50.0])], in_file("a.csv", predict_file)
+
+
+def adapter_table() -> tuple[list[bytes], Read]:
+    from gate_runner.adaptation import find_images
+
+    for name in "abcd":
+        (PLACE / f"{name}.png").write_bytes(b"")
+    rows = [["path", "label"], ["a.png", "x"], ["b.png", "y"], ["c.png", "x"], ["d.png", "y"]]
+    return [table(*rows)], in_file("t.csv", find_images)
+
+
+def oven_jsonl() -> tuple[list[bytes], Read]:
+    from oven_retrieval.readers import read_jsonl, read_wiki6m
+
+    wiki = {"wikidata_id": "Q31", "wikipedia_title": "Belgium", "wikipedia_summary": "A country", "x": None}
+    own = {"id": "Q1", "name": "Wood", "aliases": ["ä", "b"], "popularity": 2.5}
+
+    def read(path: Path) -> object:
+        return [list((read_wiki6m if b"wikidata" in path.read_bytes() else read_jsonl)(path))]
+
+    return [lines(wiki, wiki), lines(own, {**own, "aliases": "a|b"})], in_file("a.jsonl", read)
+
+
+def oven_packed() -> tuple[list[bytes], Read]:
+    from oven_retrieval.readers import read_jsonl
+
+    return [gzip.compress(lines({"id": "Q1", "name": "Wood"}))], in_file("a.jsonl.gz", drained(read_jsonl))
+
+
+def oven_csv() -> tuple[list[bytes], Read]:
+    from oven_retrieval.readers import read_csv
+
+    return [table(["id", "name", "aliases"], ["Q1", "Wood", "a|b"], ["Q2", "ä, b", ""])], in_file(
+        "a.csv", drained(read_csv)
+    )
+
+
+def oven_wikidata() -> tuple[list[bytes], Read]:
+    from oven_retrieval.wikidata import WikidataDump
+
+    label = {"en": {"language": "en", "value": "Belgium"}}
+    one = {"id": "Q31", "labels": label, "aliases": {"en": [{"language": "en", "value": "BE"}]}, "descriptions": label,
+           "claims": {"P31": [{"mainsnak": {"datavalue": {"value": {"id": "Q6256"}}}}]}, "sitelinks": {}}  # fmt: skip
+    whole = b"[\n" + json.dumps(one).encode() + b",\n" + json.dumps({**one, "id": "Q32"}).encode() + b"\n]\n"
+    return [whole], in_file("a.json", drained(WikidataDump))
+
+
+def oven_questions() -> tuple[list[bytes], Read]:
+    from oven_retrieval.evaluation.files import read_predictions, read_references
+
+    reference = {"data_id": "1", "image_id": "i", "question": "what?", "entity_id": "Q1", "entity_text": "a",
+                 "data_split": "val_seen"}  # fmt: skip
+    answer = {"data_id": "1", "pred_entity_id": "Q1", "score": 0.5}
+
+    def read(path: Path) -> object:
+        return (read_predictions if b"pred_entity_id" in path.read_bytes() else read_references)(path)
+
+    return [lines(reference), lines(answer)], in_file("a.jsonl", read)
+
+
+def oven_base() -> tuple[list[bytes], Read]:
+    from oven_retrieval import Entity, KnowledgeBase, build_kb
+
+    kb = build_kb([Entity("Q1", "Wood", aliases=("a",)), Entity("Q2", "Duck")], PLACE / "kb")
+    manifest = kb.path / "manifest.json"
+    whole = manifest.read_bytes()
+
+    def parse(content: bytes) -> object:
+        manifest.write_bytes(content)
+        return list(KnowledgeBase(kb.path))
+
+    return [whole], parse
+
+
+def eevee_table() -> tuple[list[bytes], Read]:
+    from eevee.tables.loading import load_table
+
+    rows = [["model", "a", "b", "c", "d"], *[[f"m{i}", i, i * 2.5, 3 - i, i * i] for i in range(6)]]
+    return [table(*rows)], in_file("t.csv", lambda path: load_table(path, direction="higher"))
+
+
+def eevee_outcomes() -> tuple[list[bytes], Read]:
+    from eevee.items.outcomes import read_outcomes
+
+    values = (np.random.default_rng(0).random((6, 12)) < 0.5).astype(float)
+    whole = saved(digits=values, models=np.array(list("abcdef")))
+    return [whole], in_file("o.npz", lambda path: read_outcomes([path]))
+
+
+def eevee_journal() -> tuple[list[bytes], Read]:
+    from eevee.searching.journal import open_journal
+
+    whole = json.dumps({"eevee": "journal", "key": "k"}) + "\n" + json.dumps([[[1, 2], 0.5, 0.1]]) + "\n"
+    return [whole.encode()], in_file("j.jsonl", lambda path: open_journal(path, "k"))
+
+
+def knowledge_external() -> tuple[list[bytes], Read]:
+    from knowledge_prompts.sources.elevater_files import read_external, read_gpt3
+
+    external = [{"classname": "owl", "def_wiki": "A bird.", "path_wn": ["owl", "bird"], "def_wn": "x", "gpt3": []}]
+    gpt3 = [{"classname": "owl", "gpt3": ["A bird.", "It flies."]}]
+
+    def read(path: Path) -> object:
+        return (read_external if b"def_wiki" in path.read_bytes() else read_gpt3)(path)
+
+    return [json.dumps(external).encode(), json.dumps(gpt3).encode()], in_file("k.json", read)
+
+
+def knowledge_texts() -> tuple[list[bytes], Read]:
+    from knowledge_prompts.sources.named_texts import read_named_texts
+
+    return [json.dumps({"owl": ["A bird.", "ä"], "hen": ["b"]}).encode()], in_file("t.json", read_named_texts)
+
+
+def eqben_json() -> tuple[list[bytes], Read]:
+    from eqben_builder.formats.json_files import json_lines, load_json
+
+    def read(path: Path) -> object:
+        return load_json(path), list(json_lines(path))
+
+    return [json.dumps({"0": {"filename": "1.jpg", "caption": "ä", "n": [1, 2.5, None]}}).encode()], in_file(
+        "a.json", read
+    )
+
+
+def eqben_scores() -> tuple[list[bytes], Read]:
+    from eqben_builder.scoring import read_scores
+
+    return [b"id,c0_i0,c0_i1,c1_i0,c1_i1\na,1,2,3,4\nb,1,2,3,4\n"], in_file("s.csv", read_scores)
+
+
+def eqben_tar() -> tuple[list[bytes], Read]:
+    from eqben_builder.formats import read_any
+
+    image = picture("PNG", "RGB")
+    about = json.dumps({"id": "a", "caption_0": "x", "caption_1": "y"}).encode()
+    whole = tarred(("0.image_0.png", image), ("0.image_1.png", image), ("0.json", about))
+    return [whole], in_file("a.tar", drained(read_any))
+
+
+def eqben_arrays() -> tuple[list[bytes], Read]:
+    from eqben_builder.pictures import decode_array
+
+    file = io.BytesIO()
+    np.save(file, np.zeros((4, 5, 3), np.uint8))
+    return [file.getvalue()], lambda content: decode_array(content, "fuzz")
+
+
+READERS: dict[str, tuple[Made, float]] = {
+    "gate-runner: pickles": (runner_pickles, 150),
+    "eqben-builder: pickles": (eqben_pickles, 150),
+    "gate-runner: pictures": (runner_pictures, 60),
+    "eqben-builder: pictures": (eqben_pictures, 60),
+    "vision-adapters: pictures": (adapter_pictures, 30),
+    "oven-retrieval: pictures": (oven_pictures, 30),
+    "gate-runner: class maps": (class_maps, 15),
+    "gate-runner: CSV and TSV": (runner_csv, 50),
+    "gate-runner: JSONL": (runner_jsonl, 50),
+    "gate-runner: Parquet": (runner_parquet, 10),
+    "gate-runner: COCO boxes": (runner_boxes, 20),
+    "gate-runner: VOC boxes": (runner_voc, 20),
+    "gate-runner: MATLAB": (runner_matlab, 10),
+    "gate-runner: TOML": (runner_toml, 20),
+    "gate-runner: zip": (runner_zip, 10),
+    "gate-runner: tar": (runner_tar, 10),
+    "gate-runner: results": (runner_results, 30),
+    "gate-runner: outcomes": (runner_samples, 10),
+    "gate-runner: manifest": (runner_manifest, 30),
+    "gate-runner: tables to predict from": (runner_predictions, 5),
+    "gate-runner: own images": (adapter_table, 10),
+    "oven-retrieval: JSONL": (oven_jsonl, 40),
+    "oven-retrieval: packed JSONL": (oven_packed, 10),
+    "oven-retrieval: CSV": (oven_csv, 30),
+    "oven-retrieval: Wikidata": (oven_wikidata, 30),
+    "oven-retrieval: questions and answers": (oven_questions, 20),
+    "oven-retrieval: manifest": (oven_base, 10),
+    "eevee: tables": (eevee_table, 15),
+    "eevee: outcomes": (eevee_outcomes, 5),
+    "eevee: journal": (eevee_journal, 15),
+    "knowledge-prompts: knowledge files": (knowledge_external, 15),
+    "knowledge-prompts: named texts": (knowledge_texts, 10),
+    "eqben-builder: JSON": (eqben_json, 10),
+    "eqben-builder: scores": (eqben_scores, 5),
+    "eqben-builder: tar": (eqben_tar, 2),
+    "eqben-builder: arrays": (eqben_arrays, 13),
+}
+"""Reader -> how it is made, and its share of the inputs."""
+
+
+def mutated(rng: random.Random, wholes: list[bytes]) -> bytes:
+    content = bytearray(rng.choice(wholes))
+    for _ in range(rng.randint(1, 8)):
+        at = rng.randrange(len(content) + 1)
+        match rng.randrange(5):
+            case 0 if at < len(content):
+                content[at] = rng.randrange(256)
+            case 1:
+                del content[at : at + rng.randint(1, 16)]
+            case 2:
+                content[at:at] = content[at : at + rng.randint(1, 16)]
+            case 3:
+                content[at:at] = rng.randbytes(rng.randint(1, 6))
+            case _:
+                other = rng.choice(wholes)
+                start = rng.randrange(len(other))
+                content[at:at] = other[start : start + rng.randint(1, 40)]
+    return bytes(content)
+
+
+def held() -> int:
+    """Bytes of address space."""
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+
+
+def work(name: str, inputs: int, seed: int, told: Any) -> None:
+    warnings.simplefilter("ignore")
+    PLACE.mkdir(exist_ok=True)
+    make, _ = READERS[name]
+    wholes, read = make()
+    for whole in wholes:
+        read(whole)  # what is whole is read
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    resource.setrlimit(resource.RLIMIT_AS, (held() + ROOM, held() + ROOM))
+    rng = random.Random(f"{name} {seed}")
+    refused, slowest, findings = 0, 0.0, []
+    begun = time.process_time()
+    for number in range(inputs):
+        content = mutated(rng, wholes)
+        (PLACE / "now").write_bytes(content)  # of a child that dies
+        start = time.process_time()
+        try:
+            read(content)
+        except (ValueError, FileNotFoundError):
+            refused += 1
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it is the finding
+            findings.append((number, f"{type(error).__name__}: {error}"[:300], content))
+            if len(findings) == 5:
+                break
+        took = time.process_time() - start
+        slowest = max(slowest, took)
+        if took > SLOW:
+            findings.append((number, f"took {took:.1f} s", content))
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024
+    told.put((number + 1, refused, slowest, time.process_time() - begun, grown, findings))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--inputs", type=int, default=1_000_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default="", help="readers whose name holds this")
+    parser.add_argument("--output", type=Path, default=RESULTS / "trust_fuzz.json")
+    options = parser.parse_args()
+    total = sum(share for _, share in READERS.values())
+    found: dict[str, dict[str, Any]] = {}
+    bad = 0
+    for name, (_, share) in READERS.items():
+        if options.only not in name:
+            continue
+        told = multiprocessing.get_context("spawn").SimpleQueue()
+        count = max(1, round(options.inputs * share / total))
+        process = multiprocessing.get_context("spawn").Process(target=work, args=(name, count, options.seed, told))
+        process.start()
+        process.join()
+        if told.empty():
+            bad += 1
+            kept = Path(tempfile.gettempdir()) / f"finding-{bad}"
+            shutil.copy(PLACE / "now", kept)
+            print(f"{name}: the child ended with {process.exitcode}; its input is {kept}", flush=True)
+            continue
+        done, refused, slowest, seconds, grown, findings = told.get()
+        for number, what, content in findings:
+            bad += 1
+            print(f"{name}, input {number}: {what}\n  {content[:200]!r}", flush=True)
+        found[name] = {"inputs": done, "refused": refused, "slowest_cpu_seconds": round(slowest, 3),
+                       "cpu_seconds": round(seconds, 1), "grown_megabytes": grown}  # fmt: skip
+        print(f"{name}: {found[name]}", flush=True)
+    result = {
+        "inputs": sum(one["inputs"] for one in found.values()),
+        "refused": sum(one["refused"] for one in found.values()),
+        "findings": bad,
+        "seed": options.seed,
+        "readers": found,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+    }
+    print(json.dumps({key: value for key, value in result.items() if key != "readers"}))
+    if not options.only:
+        options.output.parent.mkdir(exist_ok=True)
+        options.output.write_text(json.dumps(result, indent=1) + "\n")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    finally:
+        shutil.rmtree(PLACE, ignore_errors=True)

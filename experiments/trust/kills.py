@@ -1,0 +1,194 @@
+"""A hundred kills, at start, in encoding, training and writing of every task type: each run ends with the same results.
+
+    python experiments/trust/kills.py [--kills 100] [--limit 40]
+
+For each task type one benchmark is run undisturbed. Then the same command runs in another folder, and is killed with
+SIGKILL at its start, while it encodes, while it trains, before and after a file is put in its place, in turn; then it
+runs to its end. Fails where a result or its outcomes differ in anything but seconds, energy and memory, or where
+anything is left over.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import signal
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import gate_runner
+from gate_runner.benchmarks import BENCHMARKS, Benchmark
+from gate_runner.executors import run
+from gate_runner.runs import RunRequest
+from gate_runner.runs.folder import read_samples
+from gate_runner.runs.observers import Observer
+from gate_runner.settings import Settings
+
+RESULTS = Path(__file__).parents[1] / "results"
+MOMENTS = ("start", "encode", "train", "before writing", "after writing")
+VARYING = ("seconds", "energy", "memory", "digest")
+
+
+class Killer(Observer):
+    """Ends this process at a moment; some moments never come in some task types."""
+
+    def __init__(self, moment: str, after: int) -> None:
+        self.moment, self.left = moment, after
+
+    def _die(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def started(self, name: str, seed: int) -> None:
+        """A part begins."""
+        if self.moment == "start":
+            self._die()
+
+    def progress(self, name: str, seed: int, phase: str, done: int, total: int) -> None:
+        """A step is over."""
+        if self.moment in ("encode", "train") and phase.startswith(self.moment):
+            self._die()
+
+    def around_writing(self) -> None:
+        """Put itself before or after every rename of a file."""
+        real = os.replace
+
+        def call(*arguments: Any, **options: Any) -> None:
+            if self.moment == "before writing":
+                self._die()
+            real(*arguments, **options)
+            if self.moment == "after writing":
+                self._die()
+
+        os.replace = call
+
+
+def one_of_each(limit: int) -> list[Benchmark]:
+    """The first benchmark of each task type that can be made without files."""
+    found: dict[str, Benchmark] = {}
+    for benchmark in BENCHMARKS.values():
+        if any(source != "local" for source in benchmark.sources):
+            numbers = {**benchmark.training}
+            for key, most in (("steps", 8), ("validate_every", 3), ("episodes", 6), ("test_episodes", 6)):
+                if key in numbers:
+                    numbers[key] = min(int(numbers[key]), most)
+            found.setdefault(benchmark.task, replace(benchmark, training=numbers))
+    return list(found.values())
+
+
+def child(benchmark: Benchmark, folder: Path, limit: int, killer: Killer | None) -> int:
+    """Run a benchmark in a process of its own; how that ended."""
+    pid = os.fork()
+    if pid == 0:
+        warnings.simplefilter("ignore")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        watching = killer or Observer()
+        if killer is not None:
+            killer.around_writing()
+        try:
+            results = run(RunRequest([benchmark], "micro-clip/random", folder, Settings(limit=limit)), watching)
+        except BaseException:  # noqa: BLE001 - the parent sees the status
+            os._exit(3)
+        os._exit(0 if all(one.status == "ok" for one in results) else 4)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def content(folder: Path) -> dict[str, Any]:
+    """Results without what varies, outcomes, and the names of everything that lies there."""
+    found: dict[str, Any] = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if path.is_dir():
+            continue
+        if name.startswith("results/"):
+            raw = json.loads(path.read_text())
+            found[name] = {key: value for key, value in raw.items() if key not in VARYING}
+        elif name.startswith("samples/"):
+            samples = read_samples(path)
+            arrays = samples.to_arrays() if hasattr(samples, "to_arrays") else {"": samples}
+            found[name] = {key: np.asarray(value).tolist() for key, value in arrays.items()}
+        else:
+            found[name] = None
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--limit", type=int, default=40)
+    parser.add_argument("--only", default="", help="task types whose name holds this")
+    parser.add_argument("--output", type=Path, default=RESULTS / "trust_kills.json")
+    options = parser.parse_args()
+    benchmarks = [one for one in one_of_each(options.limit) if options.only in one.task]
+    with tempfile.TemporaryDirectory() as place:  # what this process has imported, its children need not
+        gate_runner.run("digits", encoder="micro-clip/random", output=Path(place) / "run", limit=20, show=False)
+    rng = np.random.default_rng(0)
+    kills: Counter[str] = Counter()
+    tasks: dict[str, int] = {}
+    bad, begun = 0, time.process_time()
+    turns = -(-options.kills // max(1, len(benchmarks)))
+    with tempfile.TemporaryDirectory() as place:
+        for benchmark in benchmarks:
+            undisturbed, folder = Path(place) / f"{benchmark.id}-whole", Path(place) / f"{benchmark.id}-killed"
+            status = child(benchmark, undisturbed, options.limit, None)
+            if status:
+                bad += 1
+                print(f"{benchmark.task} ({benchmark.id}): undisturbed, it ended with {status}", flush=True)
+                continue
+            killed = 0
+            for turn in range(4 * turns):
+                if killed == turns:
+                    break
+                moment = MOMENTS[turn % len(MOMENTS)]
+                most = {"start": 1, "encode": 3, "train": 6}.get(moment, 2)
+                status = child(benchmark, folder, options.limit, Killer(moment, int(rng.integers(most))))
+                if status == -signal.SIGKILL:
+                    kills[moment] += 1
+                    killed += 1
+                elif status:
+                    bad += 1
+                    print(f"{benchmark.task}: after a kill it ended with {status}", flush=True)
+                else:  # it was through before the moment came: begin again elsewhere
+                    if content(folder) != content(undisturbed):
+                        bad += 1
+                        print(f"{benchmark.task}: a run that had been killed ended with another result", flush=True)
+                    folder = folder.with_name(f"{folder.name}-")
+            status = child(benchmark, folder, options.limit, None)
+            same = status == 0 and content(folder) == content(undisturbed)
+            if not same:
+                bad += 1
+                ours, theirs = (content(one) if one.exists() else {} for one in (folder, undisturbed))
+                names = sorted({*ours} ^ {*theirs}) or [name for name in ours if ours[name] != theirs[name]]
+                print(f"{benchmark.task}: ended with {status}; differs in {names}", flush=True)
+            tasks[benchmark.task] = killed
+            print(f"{benchmark.task}: {killed} kills, {'the same result' if same else 'ANOTHER RESULT'}", flush=True)
+    result = {
+        "kills": sum(kills.values()),
+        "moments": dict(kills),
+        "task_types": tasks,
+        "other_results": bad,
+        "limit": options.limit,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+    }
+    print(json.dumps(result, indent=1))
+    print(f"{time.process_time() - begun:.0f} s of this process", file=sys.stderr)
+    if not options.only:
+        options.output.parent.mkdir(exist_ok=True)
+        options.output.write_text(json.dumps(result, indent=1) + "\n")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
