@@ -6,6 +6,7 @@ import io
 import json
 import multiprocessing
 import os
+import struct
 import subprocess
 import sys
 import tarfile
@@ -294,6 +295,39 @@ def test_deep_pictures_are_scaled_and_unknown_scales_refused():
         decode(stored(Image.fromarray(np.array([[np.nan, 1.0]], np.float32)), "TIFF"), "x")
 
 
+def deep_tiff(values, together=True):
+    """An unpacked TIFF of 16-bit colours, pixel by pixel or each colour by itself."""
+    height, width, _ = values.shape
+    planes = [values] if together else [values[..., colour] for colour in range(3)]
+    strips = [np.ascontiguousarray(plane).astype("<u2").tobytes() for plane in planes]
+    tags = [(256, width), (257, height), (258, (16, 16, 16)), (259, 1), (262, 2), (273, None), (277, 3), (278, height),
+            (279, tuple(map(len, strips))), (284, 1 if together else 2)]  # fmt: skip
+    after = 10 + 12 * len(tags) + 4
+    pool, entries = b"", b""
+    start = after + 6 + (8 * len(strips) if len(strips) > 1 else 0)
+    for tag, value in tags:
+        if tag == 273:
+            value = tuple(start + sum(map(len, strips[:at])) for at in range(len(strips)))
+        listed = value if isinstance(value, tuple) else (value,)
+        kind = "I" if tag in (273, 279) else "H"
+        packed = struct.pack(f"<{len(listed)}{kind}", *listed)
+        entries += struct.pack("<HHI", tag, 4 if kind == "I" else 3, len(listed))
+        if len(packed) > 4:
+            entries += struct.pack("<I", after + len(pool))
+            pool += packed
+        else:
+            entries += packed.ljust(4, b"\0")
+    start_of_file = b"II" + struct.pack("<HIH", 42, 8, len(tags))
+    return start_of_file + entries + bytes(4) + pool + b"".join(strips)
+
+
+def test_deep_colours_are_read_or_refused():
+    values = 1000 * np.arange(60, dtype=np.uint16).reshape(4, 5, 3)
+    assert decode(deep_tiff(values))[2, 3].tolist() == (values[2, 3] // 256).tolist()
+    with pytest.raises(ValueError, match="x is a TIFF of 16 bits that holds each colour by itself"):
+        decode(deep_tiff(values, together=False), "x")
+
+
 def test_transparency_lies_over_white():
     assert decode(stored(Image.new("RGBA", (1, 1), (0, 0, 0, 0))))[0, 0].tolist() == [255] * 3
     assert decode(stored(Image.new("LA", (1, 1), (0, 128))))[0, 0, 0] == pytest.approx(127, abs=1)
@@ -303,11 +337,37 @@ def test_transparency_lies_over_white():
     assert decode(stored(palette, transparency=0))[0, 0].tolist() == [255] * 3
 
 
+def ink_profile(inks):
+    """A colour profile of CMYK by a table of its 16 corners: each is white but those said, as Lab in bytes."""
+    corners = b"".join(bytes(inks.get(corner, (255, 128, 128))) for corner in range(16))
+    straight = bytes(range(256))
+    table = struct.pack(
+        ">4s4xBBBx9i", b"mft1", 4, 3, 2, *(65536 * (row == column) for row in range(3) for column in range(3))
+    )
+    table += straight * 4 + corners + straight * 3
+    white = struct.pack(">4s4x3i", b"XYZ ", 63190, 65536, 54061)
+    about = struct.pack(">4s4xI5s", b"desc", 5, b"inks\0") + bytes(4 + 4 + 2 + 1 + 67)
+    parts = {b"desc": about, b"cprt": struct.pack(">4s4x5s", b"text", b"none\0"), b"wtpt": white, b"A2B0": table}
+    place, head, body = 132 + 12 * len(parts), struct.pack(">I", len(parts)), b""
+    for name, part in parts.items():
+        part += bytes(-len(part) % 4)
+        head += struct.pack(">4sII", name, place + len(body), len(part))
+        body += part
+    size = 128 + len(head) + len(body)
+    start = struct.pack(">I4sI4s4s4s12x4s", size, bytes(4), 0x02400000, b"prtr", b"CMYK", b"Lab ", b"acsp")
+    return start.ljust(68, b"\0") + struct.pack(">3i", 63190, 65536, 54061) + bytes(48) + head + body
+
+
 def test_cmyk_goes_through_its_profile_where_it_has_one():
     ink = Image.new("CMYK", (8, 8), (0, 255, 255, 0))
     red = decode(stored(ink, "JPEG", quality=100))[4, 4]
     assert red[0] > 240
     assert max(red[1:]) < 15
+    # Magenta and yellow together are a middle grey in this printer's view: Lab (50, 0, 0), which is 119 in sRGB.
+    profile = ink_profile({6: (128, 128, 128), 9: (0, 128, 128)})
+    for form, options in (("JPEG", {"quality": 100}), ("TIFF", {})):
+        grey = decode(stored(ink, form, icc_profile=profile, **options))[4, 4]
+        assert grey.tolist() == pytest.approx([119] * 3, abs=3)
     srgb = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
     with pytest.raises(ValueError, match="cannot be decoded"):
         decode(stored(ink, "JPEG", icc_profile=srgb), "wrong profile")
@@ -340,3 +400,15 @@ def test_eqbens_forms_keep_ids_masks_and_certificates_in_a_file_beside_them(tmp_
     (tmp_path / "out" / "pairs.extra.jsonl").write_text(json.dumps(lines[0]) + "\n")
     with pytest.raises(ValueError, match="has no line for pair"):
         list(read_any(tmp_path / "out"))
+
+
+def test_a_parquet_file_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    import pyarrow
+
+    columns = {"image_0": [b"x" * 1_000_000], "image_1": [b"x"], "caption_0": ["a"], "caption_1": ["b"]}
+    parquet.write_table(pyarrow.table(columns), tmp_path / "a.parquet", compression="zstd")
+    assert (tmp_path / "a.parquet").stat().st_size < 100_000
+    monkeypatch.setenv("EQBEN_MAX_MEMBER_BYTES", "100000")
+    with pytest.raises(ValueError, match=r"a.parquet, row group 0 has [\d,]+ bytes, more than 100,000"):
+        list(read_any(tmp_path / "a.parquet"))

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import io
 import json
 import os
 import stat
 import subprocess
 import sys
+import tarfile
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -22,9 +26,13 @@ from gate_runner.benchmarks.pictures import Pictures
 from gate_runner.benchmarks.shared import shared_pictures
 from gate_runner.encoders import load_encoder
 from gate_runner.encoders.outputs import agree
-from gate_runner.errors import EncoderError, UsageError
+from gate_runner.errors import DataError, EncoderError, UsageError
 from gate_runner.executors.slot import Slot
 from gate_runner.executors.worker import COMMAND
+from gate_runner.readers import archives, table
+from gate_runner.readers.arrays import read_matlab
+from gate_runner.readers.decode import decode
+from gate_runner.readers.tables import read_json
 from gate_runner.reports import as_markdown, gather
 from gate_runner.runs.folder import write
 from gate_runner.runs.stored import read_runs
@@ -296,3 +304,77 @@ def test_every_pixel_is_in_the_mark_of_stored_features() -> None:
     changed = images.clone()
     changed[1, 2, 17, 23] = 1
     assert mark_of(images) != mark_of(changed)
+
+
+def test_limits_are_named_and_can_be_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    monkeypatch.setenv("GATE_RUNNER_MAX_BYTES", "1000")
+    over = r"more than 1,000; GATE_RUNNER_MAX_BYTES sets another limit"
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("zeros", bytes(5000))
+    with pytest.raises(DataError, match=rf"a.zip: zeros has 5,000 bytes, {over}"):
+        archives.read(tmp_path / "a.zip", "zeros")
+    with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as packed:
+        member = tarfile.TarInfo("zeros")
+        member.size = 5000
+        packed.addfile(member, io.BytesIO(bytes(5000)))
+    with pytest.raises(DataError, match=rf"a.tar.gz: zeros has 5,000 bytes, {over}"):
+        archives.read_packed(tmp_path / "a.tar.gz", ["zeros"])
+    (tmp_path / "a.json").write_text("[" + "1," * 1000 + "1]")
+    with pytest.raises(DataError, match=rf"a.json has 2,003 bytes, {over}"):
+        read_json(tmp_path / "a.json")
+    parquet.write_table(pyarrow.table({"path": ["x" * 5000] * 3}), tmp_path / "a.parquet", compression="zstd")
+    with pytest.raises(DataError, match=rf"a.parquet, row group 0 has [\d,]+ bytes, {over}"):
+        list(table(tmp_path / "a.parquet", ["path"]))
+    monkeypatch.setenv("GATE_RUNNER_MAX_BYTES", "100000")
+    assert len(list(table(tmp_path / "a.parquet", ["path"]))) == 3
+    assert len(archives.read(tmp_path / "a.zip", "zeros")) == 5000
+    monkeypatch.setenv("GATE_RUNNER_MAX_PIXELS", "15")
+    Image.new("RGB", (4, 4)).save(tmp_path / "a.png")
+    with pytest.raises(DataError, match=r"a.png has 16 pixels, more than 15; GATE_RUNNER_MAX_PIXELS"):
+        decode(str(tmp_path / "a.png"))
+    monkeypatch.setenv("GATE_RUNNER_MAX_BYTES", "many")
+    with pytest.raises(DataError, match="GATE_RUNNER_MAX_BYTES is 'many', expected a positive whole number"):
+        archives.read(tmp_path / "a.zip", "zeros")
+
+
+def matlab(value: object, *, packed: bool = False) -> bytearray:
+    import scipy.io
+
+    file = io.BytesIO()
+    scipy.io.savemat(file, {"m": value}, do_compression=packed)
+    return bytearray(file.getvalue())
+
+
+def test_a_matlab_file_is_checked_before_its_library_reads_it(tmp_path: Path) -> None:
+    cell = np.empty((1, 2), dtype=object)
+    cell[0, 0], cell[0, 1] = np.arange(3), {"a": "text", "b": np.array([1 + 2j])}
+    for packed in (False, True):
+        (tmp_path / "a.mat").write_bytes(matlab(cell, packed=packed))
+        assert read_matlab(str(tmp_path / "a.mat"), "m")[0, 0].tolist() == [[0, 1, 2]]
+    whole = matlab(np.arange(12, dtype=np.int32).reshape(3, 4))
+    data = whole.index(bytes([5, 0, 0, 0, 48, 0, 0, 0]))  # the type and the size of the values
+    for place, value, message in (
+        (data, 0x60, "an element of type 96 and 48 bytes"),  # scipy looks this up in a table of 20: the process ends
+        (data, 0, "an element of type 0"),
+        (data + 4, 200, "an element of 200 bytes where"),
+        (data + 4, 44, "11 values of an array of 12"),
+        (144, 17, "an array of class 17"),
+        (124, 0, "Unknown mat file type|cannot be read as MATLAB 5"),
+    ):
+        broken = bytearray(whole)
+        broken[place] = value
+        if place == 124:
+            broken[125] = 9
+        (tmp_path / "b.mat").write_bytes(broken)
+        with pytest.raises(DataError, match=message):
+            read_matlab(str(tmp_path / "b.mat"), "m")
+    deep = np.arange(2)
+    for _ in range(40):
+        holder = np.empty((1, 1), dtype=object)
+        holder[0, 0] = deep
+        deep = holder
+    with pytest.raises(DataError, match="more than 32 deep"):
+        read_matlab("deep", "m", bytes(matlab(deep)))

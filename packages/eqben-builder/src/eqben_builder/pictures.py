@@ -57,6 +57,7 @@ def decode(source: bytes | Path, name: str | None = None) -> UInt8[np.ndarray, "
     try:
         with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source) as opened:
             _check_size(opened.width * opened.height, called)
+            _refuse_planar(opened, called)
             if getattr(opened, "is_animated", False) and opened.format != "MPO":
                 frames = getattr(opened, "n_frames", 2)
                 warnings.warn(AnimatedPictureWarning(f"{called} has {frames} frames: the first is used"), stacklevel=2)
@@ -66,6 +67,13 @@ def decode(source: bytes | Path, name: str | None = None) -> UInt8[np.ndarray, "
         raise
     except Exception as error:  # Pillow's readers raise errors of every kind over broken files
         raise ValueError(f"{called} cannot be decoded: {error}") from error
+
+
+def _refuse_planar(image: Image.Image, name: str) -> None:
+    """Refuse the one kind of TIFF that Pillow opens and reads wrongly: 16 bits, each colour by itself, not packed."""
+    tags = getattr(image, "tag_v2", {})
+    if tags.get(284) == 2 and tags.get(259, 1) == 1 and 16 in tags.get(258, ()):
+        raise PictureRefusedError(f"{name} is a TIFF of 16 bits that holds each colour by itself: convert it first")
 
 
 def _check_size(pixels: int, name: str) -> None:

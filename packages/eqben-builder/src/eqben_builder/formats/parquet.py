@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from eqben_builder.formats.json_files import object_of, parse_json
 from eqben_builder.formats.row import PairRow, Picture, text
+from eqben_builder.limits import within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -170,6 +171,8 @@ def read_parquet(paths: list[Path]) -> Iterator[PairRow]:
             missing = [name for name in ("image_0", "image_1", "caption_0", "caption_1") if name not in names]
             if missing:
                 raise ValueError(f"{path}: no column {', '.join(missing)}; there are {', '.join(sorted(names))}")
+            for group in range(file.metadata.num_row_groups):
+                within(file.metadata.row_group(group).total_byte_size, "member_bytes", f"{path}, row group {group}")
             at = 0
             for batch in file.iter_batches(batch_size=_ROWS):
                 for row in batch.to_pylist():

@@ -34,7 +34,7 @@ class Opening(NamedTuple):
 
     def identity(self, settings: Settings) -> dict[str, Any]:
         """What must not differ between runs that share a folder."""
-        return {"encoder": self.description, "outputs": self.outputs, "schema": SCHEMA, **settings.identity()}
+        return {"encoder": self.description, "outputs": dict(self.outputs), "schema": SCHEMA, **settings.identity()}
 
 
 class Postponed(NamedTuple):

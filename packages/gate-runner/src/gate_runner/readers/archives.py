@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gate_runner.errors import DataError
+from gate_runner.readers.limits import within
 
-LARGEST_MEMBER = 4 * 2**30
-"""Bytes: a member that says it is larger is refused before it is read."""
 _LOCK = threading.Lock()
 
 
@@ -68,14 +67,13 @@ def read(archive: str | Path, name: str) -> bytes:
     """The bytes of one member.
 
     Raises:
-        DataError: there is no such member, it is larger than `LARGEST_MEMBER`, or its checksum is wrong.
+        DataError: there is no such member, it is larger than `limits` allow, or its checksum is wrong.
     """
     path = Path(archive)
     entry = members(path).get(name)
     if entry is None:
         raise DataError(f"{path} has no member {name}")
-    if entry.size > LARGEST_MEMBER:
-        raise DataError(f"{path}: {name} has {entry.size} bytes, at most {LARGEST_MEMBER} are read")
+    within(entry.size, "bytes", f"{path}: {name}")
     with _reading(path, name):
         if path.suffix == ".zip":
             stat = path.stat()
@@ -105,7 +103,8 @@ def read_packed(archive: Path, names: list[str]) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     with _reading(archive, ", ".join(names)), tarfile.open(archive) as file:
         for info in file:
-            if info.name in names and info.isfile() and info.size <= LARGEST_MEMBER:
+            if info.name in names and info.isfile():
+                within(info.size, "bytes", f"{archive}: {info.name}")
                 member = file.extractfile(info)
                 assert member is not None
                 found[info.name] = member.read()

@@ -4,38 +4,19 @@ from __future__ import annotations
 
 import io
 import logging
-import os
 from typing import Any, Literal
 
 import numpy as np
 from PIL import Image, ImageCms, ImageOps, UnidentifiedImageError
 
 from gate_runner.errors import DataError
+from gate_runner.readers.limits import within
 from gate_runner.readers.source import Cut, File, Member, Source, Stored, described, read_bytes
 
 _LOG = logging.getLogger(__name__)
 
-MOST_PIXELS = 89_478_485
-"""A picture with more is refused (Pillow's own limit); the environment's ``GATE_RUNNER_MAX_PIXELS`` sets another."""
-
 Fit = Literal["crop", "whole"]
 _animated: set[str] = set()
-
-
-def most_pixels() -> int:
-    """The limit in force.
-
-    Raises:
-        DataError: ``GATE_RUNNER_MAX_PIXELS`` is no positive whole number.
-    """
-    given = os.environ.get("GATE_RUNNER_MAX_PIXELS", "")
-    if not given:
-        return MOST_PIXELS
-    if not given.isdecimal() or int(given) < 1:
-        raise DataError(f"GATE_RUNNER_MAX_PIXELS is {given!r}, expected a positive whole number")
-    limit = int(given)
-    Image.MAX_IMAGE_PIXELS = max(limit, MOST_PIXELS)  # otherwise Pillow refuses what the user allows
-    return limit
 
 
 def decode(source: Source, side: int | None = None) -> Image.Image:
@@ -53,7 +34,7 @@ def decode(source: Source, side: int | None = None) -> Image.Image:
         The picture.
 
     Raises:
-        DataError: no picture, a damaged one, one with more than `most_pixels`, or values with no known scale.
+        DataError: no picture, a damaged one, one with more pixels than `limits` allow, or values with no known scale.
 
     Example:
         >>> import tempfile
@@ -68,22 +49,17 @@ def decode(source: Source, side: int | None = None) -> Image.Image:
         return stored_picture(source)
     file = source.source if isinstance(source, Cut) else source
     assert isinstance(file, str | Member)
-    limit = most_pixels()
+    Image.MAX_IMAGE_PIXELS = None  # Pillow's own limit is a warning first: ours stands before the decoding
     try:
         with Image.open(io.BytesIO(read_bytes(file)) if isinstance(file, Member) else file) as opened:
-            if opened.width * opened.height > limit:
-                raise DataError(
-                    f"{described(file)} has {opened.width} x {opened.height} pixels, more than {limit}; "
-                    "GATE_RUNNER_MAX_PIXELS sets another limit"
-                )
+            within(opened.width * opened.height, "pixels", described(file))
+            refuse_planar(opened, described(file))
             if side is not None and not isinstance(source, Cut):
                 opened.draft("RGB", (2 * side, 2 * side))
             _note_frames(opened, file)
             image = _to_rgb(ImageOps.exif_transpose(opened), file)
     except DataError:
         raise
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise DataError(f"{described(file)}: {error} (GATE_RUNNER_MAX_PIXELS sets another)") from error
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError, ImageCms.PyCMSError) as error:
         raise DataError(f"{described(file)} cannot be read as an image: {error}") from error
     return _inside(image, source) if isinstance(source, Cut) else image
@@ -111,6 +87,17 @@ def square(image: Image.Image, side: int, fit: Fit = "crop") -> Image.Image:
         left, top = (width - edge) / 2, (height - edge) / 2
         box = (left, top, left + edge, top + edge)
     return image.resize((side, side), Image.Resampling.BICUBIC, box=box)
+
+
+def refuse_planar(image: Image.Image, name: str) -> None:
+    """Refuse the one kind of TIFF that Pillow opens and reads wrongly: 16 bits, each colour by itself, not packed.
+
+    Raises:
+        DataError: the picture is of that kind.
+    """
+    tags = getattr(image, "tag_v2", {})
+    if tags.get(284) == 2 and tags.get(259, 1) == 1 and 16 in tags.get(258, ()):
+        raise DataError(f"{name} is a TIFF of 16 bits that holds each colour by itself, unpacked: convert it first")
 
 
 def _note_frames(image: Image.Image, file: File) -> None:

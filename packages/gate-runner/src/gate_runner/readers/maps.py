@@ -11,6 +11,7 @@ from jaxtyping import Int16, Shaped
 from PIL import Image, UnidentifiedImageError
 
 from gate_runner.errors import DataError
+from gate_runner.readers.limits import within
 from gate_runner.readers.source import File, Member, Source, Stored, described, read_bytes
 
 IGNORED = -100
@@ -104,7 +105,10 @@ class ClassMap:
 
         try:
             with Image.open(io.BytesIO(read_bytes(source))) as image:
+                within(image.width * image.height, "pixels", described(source))
                 values = np.asarray(image.convert("RGB") if self.colours is not None else image)
+        except DataError:
+            raise
         except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
             raise DataError(f"{described(source)} cannot be read as an annotation: {error}") from error
         if self.colours is not None:

@@ -8,6 +8,7 @@ import zlib
 from typing import Any, NamedTuple
 
 from gate_runner.errors import DataError
+from gate_runner.readers.limits import most, variable
 
 _PLAIN = {1: 1, 2: 1, 3: 2, 4: 2, 5: 4, 6: 4, 7: 4, 9: 8, 12: 8, 13: 8, 16: 1, 17: 2, 18: 4}
 """Types of plain values, and the bytes of one."""
@@ -15,8 +16,6 @@ _MATRIX, _COMPRESSED = 14, 15
 _CELL, _STRUCT, _OBJECT, _CHAR, _SPARSE, _LAST_NUMBERS = 1, 2, 3, 4, 5, 15
 DEEPEST = 32
 """Cells and structs within one another."""
-LARGEST = 2**30
-"""Bytes of one variable, unpacked."""
 
 
 class _Element(NamedTuple):
@@ -44,9 +43,10 @@ def check(raw: bytes, name: str) -> None:
             element, view = _next(view, order, padded=False)
             if element.kind == _COMPRESSED:
                 unpacker = zlib.decompressobj()
-                held = unpacker.decompress(element.data, LARGEST)
+                limit = most("bytes")
+                held = unpacker.decompress(element.data, limit)
                 if unpacker.unconsumed_tail:
-                    raise ValueError(f"a variable of more than {LARGEST} bytes")
+                    raise ValueError(f"a variable of more than {limit:,} bytes; {variable('bytes')} sets another limit")
                 if not unpacker.eof:
                     raise ValueError("a packed variable that is cut short")
                 element, _ = _next(memoryview(held), order)

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gate_runner.errors import DataError, MissingCapabilityError
+from gate_runner.readers.limits import within
 
-MOST_JSON = 4 * 2**30
-"""Bytes: a larger JSON file is refused."""
 csv.field_size_limit(2**24)
+_AT_ONCE = 256
+"""Rows of Parquet: a long text that the file holds once may stand in each of them."""
 
 
 class Row(NamedTuple):
@@ -206,8 +207,7 @@ def read_json(path: Path) -> Any:
         [1, 2]
     """
     try:
-        if path.stat().st_size > MOST_JSON:
-            raise DataError(f"{path} has {path.stat().st_size} bytes, at most {MOST_JSON} are read")
+        within(path.stat().st_size, "bytes", str(path))
         return json.loads(path.read_bytes())
     except FileNotFoundError as error:
         raise DataError(f"{path} is not there") from error
@@ -287,8 +287,10 @@ def _parquet(path: Path) -> Iterator[Row]:
         raise MissingCapabilityError(f"{path} needs pyarrow: pip install 'gate-runner[hub]'") from error
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
+            for group in range(file.metadata.num_row_groups):
+                within(file.metadata.row_group(group).total_byte_size, "bytes", f"{path}, row group {group}")
             number = 0
-            for batch in file.iter_batches(1024):
+            for batch in file.iter_batches(_AT_ONCE):
                 for values in batch.to_pylist():
                     yield Row(path, number, values)
                     number += 1

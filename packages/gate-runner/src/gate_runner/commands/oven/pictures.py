@@ -29,17 +29,10 @@ def read_pictures(paths: Sequence[Path], size: int) -> UInt8[Tensor, "n 3 s s"]:
     """
     import numpy as np
     import torch
-    from PIL import Image, ImageOps, UnidentifiedImageError
 
-    from gate_runner.errors import UsageError
+    from gate_runner.readers.decode import decode, square
 
-    squares = []
-    for path in paths:
-        try:
-            with Image.open(path) as picture:
-                squares.append(np.asarray(ImageOps.fit(picture.convert("RGB"), (size, size))))
-        except (UnidentifiedImageError, Image.DecompressionBombError, OSError) as error:
-            raise UsageError(f"{path}: expected a picture: {error}") from None
+    squares = [np.asarray(square(decode(str(path), size), size)) for path in paths]
     return torch.from_numpy(np.stack(squares)).permute(0, 3, 1, 2)
 
 
