@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gate_runner.encoders import load_encoder
     from gate_runner.encoders.encoder import Encoder
     from gate_runner.encoders.tuned import load_tuned
+    from gate_runner.monitoring import Monitor
     from gate_runner.planning import Plan
     from gate_runner.prediction import FullPrediction
     from gate_runner.runs import Result
@@ -29,6 +30,7 @@ _HOMES = {
     "Encoder": "gate_runner.encoders.encoder",
     "Finetune": "gate_runner.adaptation",
     "FullPrediction": "gate_runner.prediction",
+    "Monitor": "gate_runner.monitoring",
     "Plan": "gate_runner.planning",
     "Probe": "gate_runner.adaptation",
     "Result": "gate_runner.runs",
@@ -55,6 +57,7 @@ __all__ = [
     "Encoder",
     "Finetune",
     "FullPrediction",
+    "Monitor",
     "Plan",
     "Probe",
     "Result",

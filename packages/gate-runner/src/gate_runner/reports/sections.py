@@ -77,7 +77,23 @@ def curves(contents: Contents) -> str:
         "The headline metric on validation data while the head is trained; one line per seed. The weights that "
         "validate best are the ones tested."
     )
-    return note(said) + key(entries) + f'<div class="grid">{figures}</div>' + folded("The last points as a table", ends)
+    watched = [
+        [run.label, f"{row['step']:g}", *(f"{row[name]:.3f}" for name in ("rank", "alignment", "uniformity"))]
+        for run in contents.runs
+        for row in next((one.training["geometry"] for one in run.results if one.training.get("monitored")), ())
+    ]
+    more = ""
+    if watched:
+        said += " Of a monitored training, the points are scores on test samples, of heads on the encoder as it was."
+        names = ["Run", "step", "effective rank", "alignment ↓", "uniformity ↓"]
+        more = folded("Features without labels, step by step", table(names, watched))
+    return (
+        note(said)
+        + key(entries)
+        + f'<div class="grid">{figures}</div>'
+        + folded("The last points as a table", ends)
+        + more
+    )
 
 
 def costs(contents: Contents) -> str:

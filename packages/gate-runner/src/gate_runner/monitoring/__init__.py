@@ -1,0 +1,7 @@
+"""Scores of an encoder while somebody else's loop trains it."""
+
+from __future__ import annotations
+
+from gate_runner.monitoring.monitor import Monitor, Reading
+
+__all__ = ["Monitor", "Reading"]
