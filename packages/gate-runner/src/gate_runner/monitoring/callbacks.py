@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from gate_runner.monitoring.monitor import Monitor
+from typing import Any, Protocol
 
 
-def lightning_callback(monitor: Monitor) -> Any:
+class Reads(Protocol):
+    """A `Monitor`, as a callback sees it.
+
+    Attributes:
+        seen: the latest step that it was called with.
+    """
+
+    seen: int
+
+    def __call__(self, model: Any, step: int | None = None) -> Any:
+        """Take a reading, if one is due."""
+
+
+def lightning_callback(monitor: Reads) -> Any:
     """See `Monitor.lightning`."""
     try:
         from lightning.pytorch import Callback
@@ -33,7 +43,7 @@ def lightning_callback(monitor: Monitor) -> Any:
     return MonitorCallback()
 
 
-def transformers_callback(monitor: Monitor) -> Any:
+def transformers_callback(monitor: Reads) -> Any:
     """See `Monitor.transformers`."""
     try:
         from transformers import TrainerCallback
