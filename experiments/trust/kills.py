@@ -74,7 +74,11 @@ class Killer(Observer):
         os.replace = call
 
 
-def one_of_each(limit: int) -> list[Benchmark]:
+FEW_SHOT = 130
+"""Samples that a few-shot episode needs at least."""
+
+
+def one_of_each() -> list[Benchmark]:
     """The first benchmark of each task type that can be made without files."""
     found: dict[str, Benchmark] = {}
     for benchmark in BENCHMARKS.values():
@@ -89,6 +93,7 @@ def one_of_each(limit: int) -> list[Benchmark]:
 
 def child(benchmark: Benchmark, folder: Path, limit: int, killer: Killer | None) -> int:
     """Run a benchmark in a process of its own; how that ended."""
+    most = max(limit, FEW_SHOT) if benchmark.task.startswith("few-shot") else limit
     pid = os.fork()
     if pid == 0:
         warnings.simplefilter("ignore")
@@ -97,7 +102,7 @@ def child(benchmark: Benchmark, folder: Path, limit: int, killer: Killer | None)
         if killer is not None:
             killer.around_writing()
         try:
-            results = run(RunRequest([benchmark], "micro-clip/random", folder, Settings(limit=limit)), watching)
+            results = run(RunRequest([benchmark], "micro-clip/random", folder, Settings(limit=most)), watching)
         except BaseException:  # noqa: BLE001 - the parent sees the status
             os._exit(3)
         os._exit(0 if all(one.status == "ok" for one in results) else 4)
@@ -130,7 +135,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="task types whose name holds this")
     parser.add_argument("--output", type=Path, default=RESULTS / "trust_kills.json")
     options = parser.parse_args()
-    benchmarks = [one for one in one_of_each(options.limit) if options.only in one.task]
+    benchmarks = [one for one in one_of_each() if options.only in one.task]
     with tempfile.TemporaryDirectory() as place:  # what this process has imported, its children need not
         gate_runner.run("digits", encoder="micro-clip/random", output=Path(place) / "run", limit=20, show=False)
     rng = np.random.default_rng(0)

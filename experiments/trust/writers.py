@@ -29,7 +29,7 @@ from eevee import load_table, select
 from eqben_builder.build import build, read_records, verify
 from eqben_builder.formats import PairRow, Picture, encode_png, read_any, write_as
 from eqben_builder.micro.builder import MicroBuilder
-from knowledge_prompts import ClassPrompts, GeneratedKnowledge, build_files
+from knowledge_prompts import ClassPrompts, GeneratedKnowledge, StoredKnowledge, build_files
 from oven_retrieval import Entity, KnowledgeBase, build_kb
 from oven_retrieval.workspace import (
     add_to_workspace,
@@ -153,13 +153,13 @@ def answers_whole(folder: Path, done: list[tuple[str, str, bool]]) -> None:
 
 def knowledge(folder: Path, tag: str) -> None:
     del tag
-    build_files(ClassPrompts("own", ["a {}."], ["owl", "great dane"]), folder, model=Model())
+    known = StoredKnowledge({"owl": ["A bird."], "great dane": ["A dog."]}, name="wiktionary")
+    build_files(ClassPrompts("own", ["a {}."], ["owl", "great dane"]), folder, wiktionary=known, model=Model())
 
 
 def knowledge_whole(folder: Path, done: list[tuple[str, str, bool]]) -> None:
     assert any(ok for *_, ok in done), done
-    for path in folder.rglob("*.json"):
-        json.loads(path.read_text())
+    assert [path.name for path in folder.rglob("*.tsv")], list(folder.rglob("*"))
     assert not [path for path in folder.rglob("*") if "partial" in path.name]
 
 

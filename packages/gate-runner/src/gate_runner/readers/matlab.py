@@ -35,7 +35,7 @@ def check(raw: bytes, name: str) -> None:
             there are bytes, sparse matrices, functions, or what is nested too deeply or too large when unpacked.
     """
     if len(raw) < 128 or raw[126:128] not in (b"IM", b"MI"):
-        raise DataError(f"{name} is no MATLAB file of version 5 to 7")
+        raise DataError(f"{name} cannot be read as MATLAB 5: it has no header of version 5 to 7")
     order = "<" if raw[126:128] == b"IM" else ">"
     view = memoryview(raw)[128:]
     try:
