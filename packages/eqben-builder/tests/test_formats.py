@@ -338,3 +338,18 @@ def test_pictures_are_checked_when_they_are_looked_at(tmp_path):
         read_pictures([])
     with pytest.raises(ValueError, match="'b' has 1 pictures, the first pair 2"):
         read_pictures([PairRow("a", "x", "", small, small, "a", "b"), PairRow("b", "x", "", small, None, "a", "b")])
+
+
+@pytest.mark.parametrize("form", sorted(WRITERS))
+def test_every_form_keeps_every_field_and_the_mask(form, tmp_path):
+    rng = np.random.default_rng(0)
+    pictures = [Picture(content=encode_png(rng.integers(0, 255, (8, 8, 3)).astype(np.uint8))) for _ in range(3)]
+    extra = {"licence": "CC0", "source": {"video": "v"}, "certificate": {"kind": "count"}, "own": [1, {"z": 2}]}
+    row = PairRow("x/1", "kubric", "counting", *pictures[:2], "one cup", "two cups", extra, pictures[2])
+    write_as([row], tmp_path / "out", form)
+    (back,) = read_any(tmp_path / "out")
+    for name in ("id", "subset", "aspect", "caption0", "caption1", "extra"):
+        assert getattr(back, name) == getattr(row, name), name
+    np.testing.assert_array_equal(back.mask.load(), row.mask.load())
+    for own, other in zip(back.pictures(), row.pictures(), strict=True):
+        np.testing.assert_array_equal(own.load(), other.load())

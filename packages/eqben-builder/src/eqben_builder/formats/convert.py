@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from eqben_builder.building.folder import PAIRS, read_records
 from eqben_builder.formats.eqben import read_eqben, write_eqben
-from eqben_builder.formats.folder import write_folder
+from eqben_builder.formats.folder import FIELDS, write_folder
 from eqben_builder.formats.json_files import load_json, parse_json
 from eqben_builder.formats.new_folder import new_folder
 from eqben_builder.formats.parquet import read_parquet, write_parquet
@@ -157,7 +157,10 @@ def _from_folder(path: Path, root: Path) -> Iterator[PairRow]:
         certificate = dict(record.certificate)
         place = certificate.pop("mask", None)
         mask = None if place is None else picture_at(root, place, where, "mask")
-        extra = {"source": dict(record.source), "certificate": certificate, "licence": record.licence}
+        source = dict(record.source)
+        others = source.pop(FIELDS, {})
+        extra = {"source": source, "certificate": certificate, "licence": record.licence}
+        extra |= others if isinstance(others, dict) else {FIELDS: others}
         captions = (record.caption0, record.caption1)
         yield PairRow(record.id, record.subset, record.aspect, pictures[0], pictures[1], *captions, extra, mask)
 

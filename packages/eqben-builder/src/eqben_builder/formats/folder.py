@@ -24,6 +24,9 @@ from eqben_builder.records import PairRecord
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+#: Within a record's source: fields of the form that a pair came from, for which a build's records have no place.
+FIELDS = "fields"
+
 
 def write_folder(rows: Iterable[PairRow], folder: Path) -> Path:
     """Write pairs of one of EqBen's subsets as records, with PNG pictures and a manifest.
@@ -60,7 +63,8 @@ def write_folder(rows: Iterable[PairRow], folder: Path) -> Path:
 
 def _record(row: PairRow, names: list[str], mask: str | None) -> PairRecord:
     source = dict(row.extra.get("source") or {})
-    source |= {key: value for key, value in row.extra.items() if key not in ("source", "certificate", "licence")}
+    others = {key: value for key, value in row.extra.items() if key not in ("source", "certificate", "licence")}
+    source |= {FIELDS: others} if others else {}
     certificate = dict(row.extra.get("certificate") or {}) | ({} if mask is None else {"mask": mask})
     return PairRecord(
         row.id, row.subset, row.aspect or row.subset, names[0], names[1], row.caption0, row.caption1, source,
