@@ -102,7 +102,7 @@ def draw_orders(root: str | Path, name: str, tag: Tagger, *, seed: int = 1) -> P
         >>> path.name, len(json.loads(path.read_text())[0]["captions"])
         ('coco_order.json', 5)
     """
-    rows = []
+    rows: list[dict[str, object]] = []
     for place, captions in karpathy_entries(Path(root), name):
         for caption in captions:
             rng = np.random.default_rng([seed, len(rows)])

@@ -118,17 +118,15 @@ def main_outcome(rows: Sequence[SuiteRow], outcomes: Mapping[str, Outcome]) -> O
         >>> main_outcome([row], outcomes_of([row], Similarities([np.array([[0.3], [0.1]])], [None]))).right.tolist()
         [1.0]
     """
-    taken = [
-        np.flatnonzero([MAIN[rows[place].shape] == measure for place in outcome.rows])
-        if measure in MAIN.values()
-        else np.empty(0, np.intp)
-        for measure, outcome in outcomes.items()
-    ]
-    parts = [Outcome(*(column[at] for column in one)) for one, at in zip(outcomes.values(), taken, strict=True)]
-    made = Outcome(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-    if sorted(made.rows.tolist()) != list(range(len(rows))):
-        raise ValueError(f"{len(made.rows)} outcomes of the main measures for {len(rows)} questions")
-    return Outcome(*(column[np.argsort(made.rows)] for column in made))
+    found: dict[int, tuple[int, float, bool, float]] = {}
+    for measure in dict.fromkeys(MAIN.values()):
+        if measure in outcomes:
+            for place, *entry in zip(*(column.tolist() for column in outcomes[measure]), strict=True):
+                if MAIN[rows[place].shape] == measure:
+                    found[place] = (place, *entry)
+    if sorted(found) != list(range(len(rows))):
+        raise ValueError(f"{len(found)} outcomes of the main measures for {len(rows)} questions")
+    return _joined([found[place] for place in range(len(rows))])
 
 
 def _choice(place: int, s: NDArray[np.floating], recalls: bool, add: _Add) -> None:
