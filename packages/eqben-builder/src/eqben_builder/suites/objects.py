@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from eqben_builder.formats.json_files import load_json
+from eqben_builder.scoring.intervals import share_of
 from eqben_builder.suites.files import Files
 from eqben_builder.suites.gallery_table import GalleryLine, GalleryTable
-from eqben_builder.suites.intervals import share_of
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Float64
