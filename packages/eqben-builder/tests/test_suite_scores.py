@@ -97,6 +97,14 @@ def test_macro_averages_and_their_least_number_of_questions():
     assert table.line("vg_attribution").score.value == 1.0  # the group of ten does not count
 
 
+def test_a_mean_rank_has_an_interval_around_it():
+    rows = [question(f"r{k}", "s", captions=tuple("abcdef")) for k in range(60)]
+    scores = [column(0.5, *(1.0 if j < k % 4 else 0.0 for j in range(5))) for k in range(60)]
+    line = suite_table(data_of("aro", rows), Similarities(scores, [None] * 60)).line("s", "mean rank")
+    assert line.score.value == pytest.approx(2.5)
+    assert 2.0 < line.score.low < 2.5 < line.score.high < 3.0
+
+
 def test_the_papers_vg_relation_leaves_symmetric_relations_out():
     groups = ["on"] * 10 + ["near"] * 20 + ["under"] * 10
     rows = [question(f"r{k}", "vg_relation", group=group) for k, group in enumerate(groups)]

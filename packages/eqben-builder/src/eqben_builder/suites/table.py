@@ -290,7 +290,11 @@ class _Cells:
         chance = float(self.value(measure, subset, self.chances, self.totals))
         columns = self.columns(measure, subset)
         held = int(np.count_nonzero(self.counts[:, columns].sum(1)))
-        return share_of(value, self.value(measure, subset, *sample), chance, held, tail)
+        draws = self.value(measure, subset, *sample)
+        if measure == "mean rank":  # no share: its interval is the quantiles alone
+            low, high = np.quantile(draws, (tail, 1 - tail)).tolist()
+            return Share(value, low, high, chance)
+        return share_of(value, draws, chance, held, tail)
 
 
 def _with_ties(
