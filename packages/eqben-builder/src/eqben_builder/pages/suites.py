@@ -49,7 +49,7 @@ def write_suites_page(
 
     Example:
         >>> import tempfile
-        >>> from eqben_builder.scoring.winoground import Share
+        >>> from eqben_builder.scoring import Share
         >>> from eqben_builder.suites import SuiteLine, SuiteTable
         >>> line = SuiteLine("all questions", "right", 1, 0, Share(0, 0, 0, 0), None, {}, None, {})
         >>> table = SuiteTable("aro", line, (), (), ("note",), {})

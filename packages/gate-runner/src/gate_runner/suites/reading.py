@@ -48,7 +48,7 @@ def originals_of(suite: Suite) -> Originals[Path]:
         except (ValueError, OSError, ImportError) as error:
             raise DataError(str(error)) from error
 
-    def load(root: Path, request: DataRequest) -> Data[Questions]:
+    def load(root: Path, request: DataRequest) -> Data[Any]:
         data = read(root, request.limit)
         return as_data(data, request.size, "; ".join(data.notes))
 

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from eqben_builder.scoring.winoground import Share
+from eqben_builder.scoring import Share
 from eqben_builder.suites import Features, SuiteLine, SuiteTable, similarities, suite_table
 from gate_runner.benchmarks.data import Data, Split
 from gate_runner.ragged import Ragged
@@ -37,6 +37,7 @@ def run(job: Job) -> Outcome:
     """
     test: Split[Any] = job.data.test
     questions: Questions = test.targets
+    assert isinstance(test.images, QuestionPictures)
     features = _features(job, test.images, [text for row in questions.rows for text in row.captions])
     with job.timed("test"):
         found = similarities(questions.rows, features)
