@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
     from eqben_builder.formats import Picture
     from eqben_builder.progress import Progress
-    from eqben_builder.scoring import DualEncoder
-    from eqben_builder.scoring import Share
+    from eqben_builder.scoring import DualEncoder, Share
     from eqben_builder.suites.retrieval import Gallery, RetrievalScores
 
 
