@@ -558,12 +558,16 @@ def main() -> int:
     total = sum(share for _, share in READERS.values())
     found: dict[str, dict[str, Any]] = {}
     bad = 0
+    forked = multiprocessing.get_context("fork")
+    PLACE.mkdir(exist_ok=True)
+    for make, _ in READERS.values():
+        make()  # what this process has imported, its children need not
     for name, (_, share) in READERS.items():
         if options.only not in name:
             continue
-        told = multiprocessing.get_context("spawn").SimpleQueue()
+        told = forked.SimpleQueue()
         count = max(1, round(options.inputs * share / total))
-        process = multiprocessing.get_context("spawn").Process(target=work, args=(name, count, options.seed, told))
+        process = forked.Process(target=work, args=(name, count, options.seed, told))
         process.start()
         process.join()
         if told.empty():

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from vision_adapters.folder import list_images, load_split
+from vision_adapters.pictures import read_rgb
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,3 +85,27 @@ def test_unreadable_images_are_named_and_skipped_only_on_request(tmp_path: Path)
         list_images(tmp_path / "nowhere")
     with pytest.raises(ValueError, match="'val'"):
         load_split(listing, "val", 4)
+
+
+def written(path, image, **options):
+    image.save(path, **options)
+    return path
+
+
+def test_pictures_are_read_as_cameras_and_programs_make_them(tmp_path):
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    assert read_rgb(written(tmp_path / "a.jpg", Image.new("RGB", (6, 4)), exif=turned)).size == (4, 6)
+    for mode, colour in (("RGBA", (0, 0, 0, 0)), ("LA", (0, 0))):
+        assert read_rgb(written(tmp_path / "b.png", Image.new(mode, (1, 1), colour))).getpixel((0, 0)) == (255,) * 3
+    deep = Image.fromarray(np.array([[0, 25700, 65535]], np.uint16))
+    light = Image.fromarray(np.array([[0.0, 0.5, 1.0]], np.float32))
+    for name, image, middle in (("c.png", deep, 100), ("d.tif", deep, 100), ("e.tif", light, 128)):
+        assert np.asarray(read_rgb(written(tmp_path / name, image)))[0, :, 0].tolist() == [0, middle, 255]
+    with pytest.raises(ValueError, match="values from -1 to 2, expected 0 to 1 or 0 to 255"):
+        read_rgb(written(tmp_path / "f.tif", Image.fromarray(np.array([[-1.0, 2.0]], np.float32))))
+    frames = [Image.new("RGB", (2, 2), (value, 0, 0)) for value in (250, 10)]
+    path = written(tmp_path / "g.gif", frames[0], save_all=True, append_images=frames[1:])
+    assert read_rgb(path).getpixel((0, 0))[0] == 250
+    with pytest.raises(ValueError, match="more than 89,478,485"):
+        read_rgb(written(tmp_path / "h.png", Image.new("1", (16_000, 16_000))))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import subprocess
+import sys
 from collections import Counter
 
 import pytest
 
-from eevee import Constraints, EeveeError, RidgeScorer, Space, load_table
+from eevee import Constraints, EeveeError, RidgeScorer, Space, load_table, select
 from eevee.searching.evaluation import Evaluator
 from eevee.searching.search import draw, exhaust, greedy, search
 from eevee.tables.standard import standardise
@@ -248,3 +250,67 @@ def test_journal_of_another_search(tmp_path):
     path.write_text(path.read_text() + "[[1, 2]]\n")
     with pytest.raises(EeveeError, match="line 2: not a journal line"):
         evaluator(made_up(), journal=path, key="one")
+
+
+HOLDER = """
+import sys
+from pathlib import Path
+from eevee.searching.lock import sole_search
+with sole_search(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def holder(tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path / "journal.jsonl")],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout.readline() == "held\n"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_a_second_search_on_a_journal_is_refused_and_told_who_is_there(tmp_path, holder):
+    journal = tmp_path / "journal.jsonl"
+    with pytest.raises(EeveeError, match=rf"another search works on it, process {holder.pid} on "):
+        select(made_up(), 2, journal=journal, nested=False)
+    assert not journal.exists()
+    holder.stdin.write("\n")
+    holder.stdin.flush()
+    holder.wait(timeout=60)
+    select(made_up(), 2, journal=journal, nested=False, generations=1, randoms=20)
+    assert [path.name for path in tmp_path.iterdir()] == ["journal.jsonl"]
+
+
+def test_a_killed_searchs_lock_stands_in_nobodys_way(tmp_path, holder):
+    holder.kill()
+    holder.wait()
+    assert (tmp_path / "journal.jsonl.lock").exists()
+    select(made_up(), 2, journal=tmp_path / "journal.jsonl", nested=False, generations=1, randoms=20)
+
+
+def test_a_full_disk_keeps_what_the_journal_holds(tmp_path):
+    """As a limit on the size of files, which is what a full disk looks like to a process."""
+    code = """
+import resource, signal, sys
+from pathlib import Path
+from eevee import load_table, select
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+select(load_table("gate"), 3, nested=False, journal=Path(sys.argv[1]))
+"""
+    journal = tmp_path / "journal.jsonl"
+    done = subprocess.run([sys.executable, "-c", code, str(journal)], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("eevee.errors.EeveeError: ")
+    assert "journal.jsonl: cannot be written (File too large); what it holds is kept" in last
+    held = journal.stat().st_size
+    assert 0 < held <= 20_000
+    found = select(load_table("gate"), 3, nested=False, journal=journal)
+    assert journal.stat().st_size > held
+    assert found.benchmarks == select(load_table("gate"), 3, nested=False).benchmarks

@@ -87,6 +87,52 @@ def test_entities_come_and_go(project: Path) -> None:
     assert records[0]["entities"][0]["id"] == "Q4"
 
 
+def test_links_are_refused_as_calibration_has_learnt(tmp_path: Path) -> None:
+    """Half the names are in the knowledge base; the others share a word with one that is."""
+    write(tmp_path / "kb.jsonl", *({"id": f"Q{at}", "name": f"grey bird number{at}"} for at in range(60)))
+    assert call("build", "kb.jsonl", "--output", "kb", cwd=tmp_path).returncode == 0
+    refused = call("link", "--kb", "kb", "--refuse", cwd=tmp_path, text=b"grey bird number1\n")
+    assert refused.returncode == 2
+    assert b"link --refuse: kb has no calibration.json; expected `oven calibrate` before" in refused.stderr
+    known = [{"name": f"grey bird number{at}", "entity_id": f"Q{at}"} for at in range(60)]
+    strangers = [{"name": f"grey fish of kind{at}", "entity_id": None} for at in range(60)]
+    write(tmp_path / "labelled.jsonl", *known, *strangers)
+    done = call("calibrate", "labelled.jsonl", "--kb", "kb", "--precision", "0.9", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.decode().startswith("on 60 other names: ")
+    assert "AUROC 1.000 for being in here" in done.stdout.decode()
+    asked = b"grey bird number7\ngrey fish of kind99\n"
+    plain = call("link", "--kb", "kb", "--json", cwd=tmp_path, text=asked).stdout.decode().splitlines()
+    assert [len(json.loads(line)["entities"]) for line in plain] == [1, 1]
+    sure = call("link", "--kb", "kb", "--refuse", "--json", cwd=tmp_path, text=asked).stdout.decode().splitlines()
+    right, wrong = map(json.loads, sure)
+    assert [entity["id"] for entity in right["entities"]] == ["Q7"]
+    assert wrong["entities"] == []
+    assert wrong["problem"]
+    assert right["probability"] > wrong["probability"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        ([{"name": 5, "entity_id": None}], (), "labelled.jsonl:1: expected a name and an entity_id"),
+        ([{"name": "Wood", "entity_id": "Q3"}], (), "expected"),
+        (
+            [{"name": "Wood", "entity_id": "Q3"}] * 40,
+            ("--precision", "0.9"),
+            "right and wrong ones, got 20 with 20 right",
+        ),
+    ],
+)
+def test_labels_that_teach_nothing_are_one_line(project: Path, rows, options, message) -> None:
+    write(project / "labelled.jsonl", *rows)
+    done = call("calibrate", "labelled.jsonl", "--kb", "kb", *options, cwd=project)
+    assert done.returncode == 2, done.stdout
+    assert message in done.stderr.decode()
+    assert len(done.stderr.decode().splitlines()) == 1
+    assert not (project / "kb" / "calibration.json").exists()
+
+
 def test_a_benchmark_is_made_and_evaluated(project: Path) -> None:
     names = ["mandarin duck", "wood", "🦆"]
     labels = [{"image_id": f"{name}{i}", "label": name} for name in names for i in range(12)]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -163,3 +166,30 @@ def test_targets_that_cannot_be():
     pytest.importorskip("pymilvus")
     with pytest.raises(ExportError, match=r"expected http://…, https://… or a path that ends in .db, got 'folder'"):
         open_collection("milvus", "folder", "e")
+
+
+LISTENING = """
+import sys, tempfile
+from pathlib import Path
+import numpy as np
+import psutil
+from oven_retrieval.export import open_collection
+
+def listening():
+    family = [psutil.Process(), *psutil.Process().children(recursive=True)]
+    return [one.laddr for process in family for one in process.net_connections("inet") if one.status == "LISTEN"]
+
+collection = open_collection(sys.argv[1], str(Path(tempfile.mkdtemp()) / "db.db"), "entities")
+collection.prepare(4)
+print(collection.count(), [place for place in listening() if place.ip not in ("127.0.0.1", "::1", "::ffff:127.0.0.1")])
+"""
+
+
+@pytest.mark.parametrize("kind", ["qdrant", "milvus"])
+def test_the_embedded_modes_listen_to_nobody_else(kind):
+    pytest.importorskip("psutil")
+    pytest.importorskip("qdrant_client" if kind == "qdrant" else "milvus_lite")
+    command = [sys.executable, "-W", "ignore", "-c", LISTENING, kind]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "0 []"

@@ -35,6 +35,7 @@ from oven_retrieval.evaluation import (
     write_page,
 )
 from oven_retrieval.evaluation.pictures import find_picture, picture_data
+from oven_retrieval.pictures import read_rgb
 from oven_retrieval.vectors import ArrayRows
 
 PIXEL = base64.b64decode(
@@ -276,3 +277,18 @@ def test_a_score_that_is_no_number_is_refused(tmp_path, score):
     file.write_text(json.dumps({"data_id": "1", "pred_entity_id": "Q1", "score": score}) + "\n")
     with pytest.raises(ValueError, match=r"answers.jsonl:1: score: expected a number"):
         read_predictions(file)
+
+
+def test_pictures_are_shown_as_cameras_and_programs_make_them(tmp_path):
+    pil = pytest.importorskip("PIL.Image")
+    turned = pil.Exif()
+    turned[0x0112] = 6
+    pil.new("RGB", (6, 4)).save(tmp_path / "a.jpg", exif=turned)
+    assert read_rgb(tmp_path / "a.jpg").size == (4, 6)
+    pil.new("RGBA", (1, 1), (0, 0, 0, 0)).save(tmp_path / "b.png")
+    assert read_rgb(tmp_path / "b.png").getpixel((0, 0)) == (255, 255, 255)
+    pil.fromarray(np.array([[0, 25700, 65535]], np.uint16)).save(tmp_path / "c.png")
+    assert np.asarray(read_rgb(tmp_path / "c.png"))[0, :, 0].tolist() == [0, 100, 255]
+    pil.fromarray(np.array([[-1.0, 2.0]], np.float32)).save(tmp_path / "d.tif")
+    with pytest.raises(ValueError, match="values from -1 to 2"):
+        read_rgb(tmp_path / "d.tif")

@@ -8,8 +8,16 @@ import json
 
 import pytest
 
-from oven_retrieval import STEPS, EntityFileError, WikidataDump, build_kb_from_file, find_wordnet, read_wordnet_nouns
-from oven_retrieval.readers import guess_format
+from oven_retrieval import (
+    STEPS,
+    EntityFileError,
+    WikidataDump,
+    build_kb_from_file,
+    find_wordnet,
+    read_wordnet_nouns,
+    text_files,
+)
+from oven_retrieval.readers import guess_format, read_jsonl
 from oven_retrieval.workspace import build_workspace
 
 
@@ -121,3 +129,29 @@ def test_wordnet_s_own_files(tmp_path, monkeypatch):
     (tmp_path / "data.noun").write_text("01846331 05 n zz duck\n")
     with pytest.raises(EntityFileError, match=r"data.noun:1: expected a synset"):
         list(read_wordnet_nouns(tmp_path))
+
+
+def test_lines_and_what_is_packed_have_limits(tmp_path, monkeypatch):
+    row = '{"id": "Q1", "name": "Wood"}\n'
+    (tmp_path / "a.jsonl").write_text(row + "x" * 500 + "\n")
+    monkeypatch.setenv("OVEN_MAX_LINE", "100")
+    with pytest.raises(EntityFileError, match=r"a.jsonl:2: a line of more than 100 characters; OVEN_MAX_LINE sets"):
+        list(read_jsonl(tmp_path / "a.jsonl"))
+    monkeypatch.setenv("OVEN_MAX_LINE", "none")
+    with pytest.raises(ValueError, match="OVEN_MAX_LINE is 'none', expected a positive whole number"):
+        list(read_jsonl(tmp_path / "a.jsonl"))
+    monkeypatch.delenv("OVEN_MAX_LINE")
+    monkeypatch.setattr(text_files, "_FREE", 10_000)
+    monkeypatch.setenv("OVEN_MAX_UNPACKED", "3")
+    for name, pack in (("b.jsonl.gz", gzip.compress), ("b.jsonl.bz2", bz2.compress)):
+        (tmp_path / name).write_bytes(pack(b"\n" * 50_000))
+        with pytest.raises(EntityFileError, match=r"unpacks to more than 10,000 characters; OVEN_MAX_UNPACKED"):
+            list(read_jsonl(tmp_path / name))
+
+
+def test_a_damaged_packed_file_is_told_with_its_line(tmp_path):
+    whole = bytearray(gzip.compress(b"".join(b'{"id": "Q%d", "name": "n%d"}\n' % (at, at * at) for at in range(99))))
+    whole[30:40] = bytes(10)  # zlib's own error, which is no OSError
+    (tmp_path / "a.jsonl.gz").write_bytes(whole)
+    with pytest.raises(EntityFileError, match=r"a.jsonl.gz:\d+: "):
+        list(read_jsonl(tmp_path / "a.jsonl.gz"))

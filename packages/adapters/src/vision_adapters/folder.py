@@ -12,6 +12,8 @@ import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
+from vision_adapters.pictures import read_rgb
+
 ENDINGS = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 SPLITS = ("train", "test")
 
@@ -120,8 +122,7 @@ def load_split(listing: Listing, split: str, size: int, *, skip_unreadable: bool
     for place in chosen:
         path = listing.paths[place]
         try:
-            with Image.open(path) as image:
-                fitted = ImageOps.fit(image.convert("RGB"), (size, size), Image.Resampling.BICUBIC)
+            fitted = ImageOps.fit(read_rgb(path), (size, size), Image.Resampling.BICUBIC)
         except (OSError, UnidentifiedImageError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
             if not skip_unreadable:
                 raise ValueError(f"{path} cannot be read as an image ({error}); skip such files on request") from error

@@ -38,11 +38,11 @@ def open_text(path: str | Path) -> TextIO:
         ['one\n', 'two\n']
     """
     path = Path(path)
-    if path.suffix == ".gz":
-        return _Lines(gzip.open(path, "rb"), path, packed=True)
-    if path.suffix == ".bz2":
-        return _Lines(bz2.open(path, "rb"), path, packed=True)
-    return _Lines(path.open("rb"), path, packed=False)
+    line, times = _limit("OVEN_MAX_LINE", LINE), _limit("OVEN_MAX_UNPACKED", UNPACKED)
+    if path.suffix not in (".gz", ".bz2"):
+        return _Lines(path.open("rb"), path, line, None)
+    most = max(_FREE, times * path.stat().st_size)
+    return _Lines(gzip.open(path, "rb") if path.suffix == ".gz" else bz2.open(path, "rb"), path, line, most)
 
 
 def _limit(variable: str, otherwise: int) -> int:
@@ -53,14 +53,11 @@ def _limit(variable: str, otherwise: int) -> int:
 
 
 class _Lines(io.TextIOWrapper):
-    def __init__(self, file: IO[bytes], path: Path, *, packed: bool) -> None:
+    def __init__(self, file: IO[bytes], path: Path, line: int, most: int | None) -> None:
         super().__init__(file, encoding="utf-8", newline="")
-        self._path, self._number, self._read = path, 0, 0
-        self._line = _limit("OVEN_MAX_LINE", LINE)
-        times = _limit("OVEN_MAX_UNPACKED", UNPACKED)
-        self._most = max(_FREE, times * path.stat().st_size) if packed else None
+        self._path, self._line, self._most, self._number, self._read = path, line, most, 0, 0
 
-    def readline(self, size: int = -1, /) -> str:  # type: ignore[override]  # as TextIO has it
+    def readline(self, size: int = -1, /) -> str:
         try:
             line = super().readline(self._line + 1 if size < 0 else size)
         except zlib.error as error:  # the others say OSError over a damaged file

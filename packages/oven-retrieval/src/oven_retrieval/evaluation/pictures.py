@@ -6,6 +6,8 @@ import io
 from base64 import b64encode
 from pathlib import Path
 
+from oven_retrieval.pictures import read_rgb
+
 ENDINGS = ("", ".jpg", ".jpeg", ".JPEG", ".JPG", ".png", ".PNG", ".webp", ".gif")
 _SIDE = 256
 _MOST_BYTES = 100_000
@@ -42,11 +44,10 @@ def picture_data(file: Path) -> str | None:
         kind = next((kind for magic, kind in _MAGIC if data.startswith(magic)), None)
         return None if kind is None else _address(kind, data)
     try:
-        with Image.open(file) as picture:
-            small = picture.convert("RGB")
-            small.thumbnail((_SIDE, _SIDE))
-            written = io.BytesIO()
-            small.save(written, "JPEG", quality=82)
+        small = read_rgb(file)
+        small.thumbnail((_SIDE, _SIDE))
+        written = io.BytesIO()
+        small.save(written, "JPEG", quality=82)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
         return None
     return _address("jpeg", written.getvalue())

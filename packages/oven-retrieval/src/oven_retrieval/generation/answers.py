@@ -14,6 +14,7 @@ from oven_retrieval.generation.names import Generated, NameGenerator
 from oven_retrieval.locking import locks
 from oven_retrieval.models.questions import ImageFolder, read_questions
 from oven_retrieval.names import NameLinker
+from oven_retrieval.pictures import read_rgb
 from oven_retrieval.progress import Progress
 from oven_retrieval.readers import json_objects
 
@@ -215,10 +216,9 @@ def _records(
 
 def _open(file: Path) -> Any:
     """A picture in RGB."""
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image
 
     try:
-        with Image.open(file) as picture:
-            return picture.convert("RGB")
-    except (UnidentifiedImageError, Image.DecompressionBombError, OSError) as error:
+        return read_rgb(file)
+    except (Image.DecompressionBombError, OSError, SyntaxError, ValueError) as error:
         raise ValueError(f"{file}: expected a picture: {error}") from None

@@ -1,0 +1,84 @@
+"""From a picture's file to RGB, upright: what cannot be converted rightly is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from PIL import Image
+
+MOST_PIXELS = 89_478_485
+"""A picture with more is refused; Pillow's own limit."""
+
+
+def read_rgb(path: Path) -> Image.Image:
+    """One picture in RGB.
+
+    EXIF's orientation is applied; transparency lies over white; 16-bit grey is scaled to 8, and floats where they lie
+    in 0 to 1 or 0 to 255; CMYK goes through its colour profile where it has one; of an animation it is the first frame.
+
+    Args:
+        path: of the file.
+
+    Returns:
+        The picture.
+
+    Raises:
+        ValueError: too many pixels, or values with no known form in RGB.
+        OSError: no picture, or a damaged one.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from PIL import Image
+        >>> path = Path(tempfile.mkdtemp()) / "a.png"
+        >>> Image.new("RGBA", (2, 1), (255, 0, 0, 0)).save(path)
+        >>> read_rgb(path).getpixel((0, 0))
+        (255, 255, 255)
+    """
+    import io
+
+    from PIL import Image, ImageCms, ImageOps
+
+    try:
+        file = Image.open(path)
+    except Image.DecompressionBombError as error:  # Pillow's own limit, at twice as many
+        raise ValueError(f"more than {MOST_PIXELS:,} pixels: {error}") from error
+    with file as opened:
+        if opened.width * opened.height > MOST_PIXELS:
+            raise ValueError(f"{opened.width} x {opened.height} pixels, more than {MOST_PIXELS:,}")
+        tags = getattr(opened, "tag_v2", {})
+        if tags.get(284) == 2 and tags.get(259, 1) == 1 and 16 in tags.get(258, ()):  # Pillow reads these wrongly
+            raise ValueError("a TIFF of 16 bits that holds each colour by itself, unpacked")
+        image = ImageOps.exif_transpose(opened)
+        if image.mode.startswith("I;16") or image.mode in ("I", "F"):
+            return _scaled(np.asarray(image, dtype=np.float64), image.mode == "F").convert("RGB")
+        if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
+            solid = image.convert("RGBA")
+            return Image.alpha_composite(Image.new("RGBA", solid.size, (255, 255, 255, 255)), solid).convert("RGB")
+        if image.mode == "CMYK" and (profile := image.info.get("icc_profile")):
+            try:
+                own = ImageCms.ImageCmsProfile(io.BytesIO(profile))
+                made = ImageCms.profileToProfile(image, own, ImageCms.createProfile("sRGB"), outputMode="RGB")
+            except ImageCms.PyCMSError as error:
+                raise ValueError(f"a colour profile that does not fit: {error}") from error
+            assert made is not None
+            return made
+        if image.mode not in ("RGB", "L", "1", "P", "CMYK", "YCbCr", "HSV"):
+            raise ValueError(f"pixels of the kind {image.mode}, which have no known form in RGB")
+        return image.convert("RGB")
+
+
+def _scaled(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]], floats: bool) -> Image.Image:
+    from PIL import Image
+
+    low, high = float(values.min()), float(values.max())  # NaN makes both NaN
+    if not (low >= 0 and high <= (255 if floats else 65535)):
+        expected = "0 to 1 or 0 to 255" if floats else "0 to 65535"
+        raise ValueError(f"values from {low:g} to {high:g}, expected {expected}")
+    factor = 1 / 257 if not floats else 255.0 if high <= 1 else 1.0
+    return Image.fromarray(np.rint(values * factor).astype(np.uint8))
