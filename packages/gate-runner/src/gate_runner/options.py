@@ -13,7 +13,7 @@ Isolation = Literal["none", "worker", "benchmark"]
 Tune = Literal["frozen", "bias", "norm", "last-block", "lora", "full", "linear", "prompt"]
 Head = Literal["dense", "detr"]
 SplitScored = Literal["test", "valid"]
-Prompts = Literal["overrides", "names", "path", "definition", "wiktionary", "gpt3"]
+Prompts = Literal["overrides", "names"]
 
 
 class Options(TypedDict, total=False):
@@ -73,11 +73,7 @@ class Options(TypedDict, total=False):
     ]
     split: Annotated[SplitScored, typer.Option(help="Which split of a detection set is scored: test or valid."), str]
     prompts: Annotated[
-        Prompts,
-        typer.Option(
-            help="What a detector reads: overrides, names, or names with path, definition, wiktionary or gpt3."
-        ),
-        str,
+        Prompts, typer.Option(help="What a detector reads: overrides (a set's own captions) or class names."), str
     ]
     decode_workers: Annotated[int, typer.Option(help="Processes that read and augment training images.")]
     save_encoders: Annotated[bool, typer.Option("--save-encoders", help="Keep trained encoders, for tuned:FOLDER.")]

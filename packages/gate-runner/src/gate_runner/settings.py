@@ -21,7 +21,7 @@ TUNES = ("frozen", "bias", "norm", "last-block", "lora", "full", "linear", "prom
 """Which weights of an encoder can learn with a head; ``linear`` and ``prompt`` are of detectors."""
 HEADS = ("dense", "detr")
 SPLITS = ("test", "valid")
-PROMPTS = ("overrides", "names", "path", "definition", "wiktionary", "gpt3")
+PROMPTS = ("overrides", "names")
 
 
 def seconds_in(said: float | str | None) -> float | None:
@@ -196,8 +196,8 @@ class Settings:
         head: on frozen patches, where a task has several: ``"dense"`` or ``"detr"``.
         shots: training pictures of each class, one result for each number: ``"0,5,full"``; all of them by default.
         split: which split is scored: ``"test"``, or ``"valid"`` where published numbers are of that one.
-        prompts: what a detector reads for class names: ``"overrides"`` (the data set's captions where there are some),
-            ``"names"``, or names with knowledge: ``"path"``, ``"definition"``, ``"wiktionary"``, ``"gpt3"``.
+        prompts: what a detector reads for class names: ``"overrides"``, the set's own captions where there are some, or
+            ``"names"``.
         decode_workers: processes that read and augment training images; 0 does it in the training's own.
         save_encoders: keep each trained encoder in the run folder, to be loaded again as ``tuned:FOLDER``.
         keep_zero_shot: benchmarks of one class per image on which an encoder with a text side is scored by class

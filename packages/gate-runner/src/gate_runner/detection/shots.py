@@ -47,6 +47,8 @@ def shown_of(job: Job) -> Shown:
     """
     shots = str(job.training.get("shots", "full"))
     said = {"split": job.training.get("split", "test"), "shots": shots}
+    if "odinw" in job.training:
+        said["odinw"] = job.training["odinw"]
     if shots in ("full", "0"):
         return Shown(job.data, shots, said)
     data = job.data

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +13,9 @@ from jaxtyping import Bool, Float, UInt8
 from torch import Tensor, nn
 
 from gate_runner.errors import EncoderError, MissingCapabilityError
+
+if TYPE_CHECKING:
+    from gate_runner.detection.detectors import Detector
 
 CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
@@ -60,6 +63,7 @@ class Encoder:
         std: channel standard deviations likewise.
         logit_scale: factor on cosines that the model was trained with, or None.
         outputs: what it gave on fixed probes, from when it was checked; see `gate_runner.encoders.outputs`.
+        detector: what finds boxes in whole pictures, where the model is a detector; it then gives no features.
 
     Example:
         >>> means = Encoder("channel means", image_size=32, image=lambda images: images.mean(dim=(2, 3)))
@@ -81,6 +85,7 @@ class Encoder:
     mean: tuple[float, float, float] = CLIP_MEAN
     std: tuple[float, float, float] = CLIP_STD
     logit_scale: float | None = None
+    detector: Detector | None = field(default=None, kw_only=True)
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     outputs: dict[str, Any] = field(default_factory=dict, repr=False)
 
@@ -175,9 +180,10 @@ class Encoder:
         """What the model gives besides pooled image features.
 
         Returns:
-            Any of ``"backbone"``, ``"patches"``, ``"text"``, ``"text_tokens"``.
+            Any of ``"backbone"``, ``"patches"``, ``"text"``, ``"text_tokens"``, ``"detector"``.
         """
-        return [name for name in ("backbone", "patches", "text", "text_tokens") if getattr(self, name) is not None]
+        names = ("backbone", "patches", "text", "text_tokens", "detector")
+        return [name for name in names if getattr(self, name) is not None]
 
     def parameters(self) -> int | None:
         """Number of weights, or None where they cannot be seen."""

@@ -65,6 +65,10 @@ def _made(spec: EncoderSpec) -> Encoder:
         from gate_runner.encoders import hugging_face
 
         return hugging_face.load(spec)
+    if spec.source == "hf-detector":
+        from gate_runner.encoders import detector
+
+        return detector.load(spec)
     if spec.source in ("hf-text", "hf-audio"):
         from gate_runner.encoders import shifted
 

@@ -19,11 +19,14 @@ def probe(encoder: Encoder) -> dict[str, Any]:
         encoder: the encoder, already on its device.
 
     Returns:
-        The kind of device, and values of each output; see `gate_runner.encoders.outputs`.
+        The kind of device, and values of each output; see `gate_runner.encoders.outputs`. Nothing of a detector, which
+        gives no features.
 
     Raises:
         EncoderError: with the shape that came and the one that was expected, or where NaN or infinity stands.
     """
+    if encoder.detector is not None:
+        return {}
     generator = torch.Generator().manual_seed(0)
     size = encoder.image_size
     images = torch.randint(0, 256, (2, 3, size, size), generator=generator, dtype=torch.uint8)

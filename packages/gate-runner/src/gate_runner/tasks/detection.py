@@ -13,10 +13,14 @@ from torch import Tensor, nn
 from gate_runner.benchmarks.request import SplitName
 from gate_runner.detection.average_precision import mean_average_precision
 from gate_runner.detection.coco_map import needed
+from gate_runner.detection.detecting import detect
+from gate_runner.detection.detectors import Detector
 from gate_runner.detection.matching import match
 from gate_runner.detection.objects import Objects
+from gate_runner.detection.prompts import phrases
 from gate_runner.detection.scoring import guessed, in_pixels, judge
 from gate_runner.detection.shots import Shown, shown_of
+from gate_runner.detection.tuning import tune_detector, unchanged
 from gate_runner.errors import UsageError
 from gate_runner.ragged import Ragged
 from gate_runner.tasks.backbone import make_backbone
@@ -40,6 +44,8 @@ def run(job: Job) -> Outcome:
     needed()
     shown = shown_of(job)
     job = replace(job, data=shown.data)
+    if job.encoder.detector is not None:
+        return _with_detector(job, shown, job.encoder.detector)
     if job.settings.tune in ("linear", "prompt"):
         raise UsageError(
             f"--tune {job.settings.tune} trains a part of a detector (hf-detector:…); an encoder with a --head has "
@@ -86,6 +92,37 @@ def _with_head(job: Job, shown: Shown) -> Outcome:
         "head": job.settings.head,
         "head_parameters": sum(p.numel() for p in head.parameters() if p.requires_grad),
         **fitted.about("map"),
+        **shown.about,
+        **judged.more,
+    }
+    return Outcome(judged.scores, judged.outcomes, training)
+
+
+def _with_detector(job: Job, shown: Shown, detector: Detector) -> Outcome:
+    data, tune = job.data, job.settings.tune
+    captions = job.training.get("captions") if job.settings.prompts == "overrides" else None
+    asked = phrases(data.classes, captions)
+    about: dict[str, Any] = {}
+    if tune == "frozen":
+        if shown.shots not in ("0", "full"):
+            raise UsageError(f"--shots {shown.shots} trains a detector: say how with --tune linear, prompt or full")
+        shown.about["shots"] = "0"
+    elif tune not in ("linear", "prompt", "full"):
+        raise UsageError(f"--tune {tune} is for encoders; a detector has frozen, linear, prompt or full")
+    with unchanged(detector):
+        if tune != "frozen" and shown.shots != "0":
+            with job.timed("train"):
+                about = tune_detector(job, detector, asked)
+        with job.timed("test"):
+            found = detect(detector, data.test.images, data.test.targets.sizes, asked, partial(job.progress, "test"))
+    with job.timed("test"):
+        blind = guessed(data.train.targets, data.test.targets, len(data.classes))
+        judged = judge(data.test.targets, found, blind, data.classes, job.benchmark.metrics, job.seed)
+    training = {
+        "detector": detector.family,
+        "prompts": {"kind": job.settings.prompts, "read": [one.text for one in asked] if detector.reads else []},
+        "steps": 0,
+        **about,
         **shown.about,
         **judged.more,
     }

@@ -1,0 +1,68 @@
+"""A detector over a split's pictures, each in its own size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Int, UInt8
+from torch import Tensor
+
+from gate_runner.detection.detectors import MOST, Detector
+from gate_runner.detection.prompts import Phrase
+from gate_runner.detection.scoring import in_pixels
+from gate_runner.ragged import Ragged
+from gate_runner.readers.decode import decode
+from vision_adapters.detection.found import best_of
+
+if TYPE_CHECKING:
+    from gate_runner.benchmarks.pictures import Pictures
+
+
+def whole_picture(images: Tensor | Pictures, row: int) -> UInt8[np.ndarray, "h w 3"]:
+    """One picture as it lies in its file, neither cut nor scaled.
+
+    Example:
+        >>> import torch
+        >>> whole_picture(torch.zeros(2, 3, 4, 6, dtype=torch.uint8), 1).shape
+        (4, 6, 3)
+    """
+    if isinstance(images, Tensor):
+        return np.ascontiguousarray(images[row].permute(1, 2, 0).numpy())
+    return np.asarray(decode(images.files[row][0]))
+
+
+def detect(
+    detector: Detector,
+    images: Tensor | Pictures,
+    sizes: Int[np.ndarray, "n 2"],
+    asked: Sequence[Phrase],
+    progress: Callable[[int, int], None],
+) -> Ragged:
+    """The 300 best pairs of a query and a class of each picture; no threshold, and nothing is suppressed.
+
+    Args:
+        detector: one that is there.
+        images: of a split.
+        sizes: width and height of each, in whose pixels boxes are given.
+        asked: the classes.
+        progress: told how many pictures are done.
+
+    Returns:
+        For each picture a row per detection: ``box``, ``label``, ``score``.
+
+    Source:
+        Grounding DINO's own evaluation; COCO's then counts the 100 best of each class.
+    """
+    found: list[Ragged] = []
+    detector.model.eval()
+    for row in range(len(images)):
+        spotted = detector.spot(whole_picture(images, row), asked)
+        best = best_of(spotted.scores[None], spotted.boxes[None], MOST)
+        corners = best.boxes[0].numpy().astype(np.float64)
+        boxes = np.concatenate([(corners[:, :2] + corners[:, 2:]) / 2, corners[:, 2:] - corners[:, :2]], axis=1)
+        found.append(in_pixels(boxes[None], best.scores.numpy(), best.labels.numpy(), sizes[row : row + 1]))
+        progress(row + 1, len(images))
+    columns = {name: np.concatenate([one.columns[name] for one in found]) for name in ("box", "label", "score")}
+    return Ragged(columns, np.concatenate([one.lengths for one in found]))

@@ -1,0 +1,61 @@
+"""What a detector reads for a list of classes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from gate_runner.detection.files import UNNAMED
+
+
+class Phrase(NamedTuple):
+    """A class as a detector reads it: the words that count, and what stands around them.
+
+    Example:
+        >>> Phrase("puffin", suffix=" with orange beaks").text
+        'puffin with orange beaks'
+    """
+
+    name: str
+    prefix: str = ""
+    suffix: str = ""
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return f"{self.prefix}{self.name}{self.suffix}"
+
+
+def phrases(classes: Sequence[str], captions: Mapping[str, Mapping[str, str]] | None = None) -> list[Phrase]:
+    """Class names as queries.
+
+    What stands in parentheses is dropped, ``_`` becomes a space, and one double space a single one. A class without a
+    name gets an empty phrase, of which nothing can be found.
+
+    Args:
+        classes: names.
+        captions: by name, ``prefix``, ``name`` and ``suffix`` to read instead.
+
+    Example:
+        >>> [one.text for one in phrases(["small_fish", "penguin"], {"penguin": {"suffix": " , black and white"}})]
+        ['small fish', 'penguin , black and white']
+
+    Source:
+        GLIP's ``create_queries_and_maps`` and ``clean_name``.
+    """
+    found = []
+    for name in classes:
+        said = (captions or {}).get(name, {})
+        shown = "" if name == UNNAMED else said.get("name", _clean(name))
+        found.append(Phrase(shown, said.get("prefix", ""), said.get("suffix", "")) if shown else Phrase(""))
+    return found
+
+
+def _clean(name: str) -> str:
+    kept, depth = "", 0
+    for sign in name:
+        depth += sign == "("
+        if not depth:
+            kept += sign
+        depth -= sign == ")" and depth > 0
+    return kept.replace("_", " ").replace("  ", " ", 1).strip() or name.strip()

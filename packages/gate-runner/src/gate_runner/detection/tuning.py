@@ -1,0 +1,365 @@
+"""Detectors trained on few or many pictures by GLIP's recipe: whole, by linear probing, or by prompt tuning."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gate_runner.detection.average_precision import mean_average_precision
+from gate_runner.detection.detecting import detect, whole_picture
+from gate_runner.detection.detectors import GROUNDING, Detector
+from gate_runner.detection.matching import match
+from gate_runner.detection.prompts import Phrase
+from gate_runner.errors import UsageError
+from vision_adapters.training.checkpoint import changing_state, load, save
+from vision_adapters.training.step import batch_indices
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gate_runner.tasks.job import Job
+
+_TOKENS = 1000
+_REFUSED = {
+    "owlv2": "transformers has no loss for it, and its labels go nowhere",
+    "owlvit": "transformers has no loss for it, and its labels go nowhere",
+}
+_HEADS = (
+    "class_embed", "bbox_embed", "class_labels_classifier", "bbox_predictor", "enc_score_head", "enc_bbox_head",
+    "enc_output", "text_projection",
+)  # fmt: skip
+_LOW = ("stem", "embeddings", "embedder", "layers.0", "layers.1", "stages.0", "stages.1")
+"""The two lowest stages of a backbone, and what lies below them."""
+
+
+@dataclass(frozen=True)
+class TuneRecipe:
+    """GLIP's numbers.
+
+    Args:
+        lr: of all that learns.
+        text_lr: of the text encoder.
+        weight_decay: of matrices; biases have none, and twice the rate.
+        batch_size: pictures a step.
+        epochs: at most.
+        patience: epochs without gain on validation until the rate falls to a tenth.
+        stop: epochs without gain until the end.
+        clip_norm: largest norm of the gradient.
+        floor: the lowest rate.
+
+    Source:
+        GLIP's configurations and trainer as ELEVATER's detection suite uses them: at most 200 epochs of a training list
+        that is repeated 8, 4, 2 and 1 times for 1, 3, 5 and 10 shots; with all pictures patience 2 and 4 epochs to the
+        end.
+    """
+
+    lr: float = 1e-4
+    text_lr: float = 1e-5
+    weight_decay: float = 0.05
+    batch_size: int = 4
+    epochs: int = 200
+    patience: int = 3
+    stop: int = 8
+    clip_norm: float = 1.0
+    floor: float = 1e-6
+
+
+_COPIES = {"1": 8, "3": 4, "5": 2}
+
+
+def recipe_for(tune: str, shots: str, said: dict[str, Any]) -> TuneRecipe:
+    """The recipe of a way of tuning.
+
+    Args:
+        tune: ``"linear"``, ``"prompt"`` or ``"full"``.
+        shots: a number, or ``"full"``.
+        said: fields that differ.
+
+    Raises:
+        UsageError: a field that there is not, or a value that is no number.
+
+    Example:
+        >>> recipe_for("prompt", "full", {"epochs": "3"})  # doctest: +ELLIPSIS
+        TuneRecipe(lr=0.05, text_lr=1e-05, weight_decay=0.25, batch_size=4, epochs=3, patience=2, stop=4, ...)
+    """
+    recipe = TuneRecipe(lr=0.05, weight_decay=0.25) if tune == "prompt" else TuneRecipe()
+    recipe = replace(recipe, patience=2, stop=4) if shots == "full" else recipe
+    for name, value in said.items():
+        if name not in vars(recipe):
+            raise UsageError(f"recipe: a detector's has {', '.join(vars(recipe))}, not {name!r}")
+        try:
+            number = float(value)
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"recipe: {name} is {value!r}, expected a number") from error
+        recipe = replace(recipe, **{name: int(number) if isinstance(getattr(recipe, name), int) else number})
+    return recipe
+
+
+def tune_detector(job: Job, detector: Detector, asked: Sequence[Phrase]) -> dict[str, Any]:
+    """Train a detector in place on a job's training pictures; the epoch that validates best stays.
+
+    Args:
+        job: data, settings, seed, checkpoint.
+        detector: left with the best weights.
+        asked: the classes.
+
+    Returns:
+        What the result file says of it.
+
+    Raises:
+        UsageError: what cannot be trained, with the reason.
+    """
+    if detector.family in _REFUSED:
+        raise UsageError(
+            f"--tune {job.settings.tune}: {detector.family} cannot be trained: {_REFUSED[detector.family]}"
+        )
+    if job.settings.tune == "prompt" and detector.family not in GROUNDING:
+        raise UsageError(f"--tune prompt learns a table on text tokens, but {detector.family} reads none")
+    shots = str(job.training.get("shots", "full"))
+    recipe = recipe_for(job.settings.tune, shots, dict(job.settings.recipe_fields))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(job.seed)
+        if not detector.reads:
+            with_classes(detector, len(asked))
+        trained = choose(detector, job.settings.tune)
+        return _Tuning(job, detector, asked, recipe, trained, _COPIES.get(shots, 1)).run()
+
+
+def with_classes(detector: Detector, classes: int) -> None:
+    """Give a closed-set detector so many classes, with new class layers where it has another number.
+
+    Args:
+        detector: changed in place.
+        classes: how many.
+    """
+    model = detector.model
+    if model.config.num_labels == classes:
+        return
+    config = type(model.config).from_dict({**model.config.to_dict(), "num_labels": classes})
+    fresh = type(model)(config)
+    own, old = fresh.state_dict(), model.state_dict()
+    fresh.load_state_dict({**own, **{name: old[name] for name in old if own[name].shape == old[name].shape}})
+    detector.model = fresh.to(detector.device)
+
+
+def choose(detector: Detector, tune: str) -> list[str]:
+    """Leave gradients to what a way of tuning trains.
+
+    Args:
+        detector: changed in place; prompt tuning adds a table of zeros to the text encoder's tokens.
+        tune: ``"linear"``: the layers that say classes and boxes, and the projection of the text; ``"prompt"``: the
+            table alone; ``"full"``: all but the two lowest stages of the backbone.
+
+    Returns:
+        Names of the weights that learn.
+
+    Raises:
+        UsageError: there are none.
+    """
+    model = detector.model
+    model.requires_grad_(False)
+    if tune == "prompt":
+        wide = model.config.text_config.hidden_size
+        text = model.model.text_backbone
+        if not hasattr(text, "prompt_table"):
+            text.prompt_table = nn.Parameter(torch.zeros(_TOKENS, wide, device=detector.device))
+            text.register_forward_hook(_with_table)
+        text.prompt_table.requires_grad_(True)
+    else:
+        for name, weight in model.named_parameters():
+            visual = "backbone" in name and "text_backbone" not in name
+            low = visual and any(f"{stage}." in name for stage in _LOW)
+            head = any(part in name for part in _HEADS)
+            weight.requires_grad_(head if tune == "linear" else not low)
+    names = [name for name, weight in model.named_parameters() if weight.requires_grad]
+    if not names:
+        raise UsageError(f"--tune {tune}: {detector.family} has no weights of that kind")
+    return names
+
+
+def _with_table(module: Any, inputs: Any, output: Any) -> Any:
+    """Add the learned table to the tokens that the text encoder gives."""
+    tokens = output.last_hidden_state
+    output["last_hidden_state"] = tokens + module.prompt_table[: tokens.shape[1]]
+    return output
+
+
+def batch_loss(
+    detector: Detector, pictures: Sequence[np.ndarray], truths: Sequence[Tensor], asked: Sequence[Phrase]
+) -> Tensor:
+    """The loss of some pictures that all are asked for the same classes.
+
+    transformers' loss takes wrong classes from the third picture on where prompts differ; here all pictures of a call
+    share one prompt, and a list that is too long for one is asked for prompt by prompt.
+
+    Args:
+        detector: in training mode.
+        pictures: ``uint8 [h, w, 3]``.
+        truths: of each, rows of class index, centre, width and height as shares.
+        asked: the classes.
+
+    Returns:
+        A number with a gradient.
+    """
+    model, device = detector.model, detector.device
+    chunks = detector.chunks(asked) if detector.reads else [list(range(len(asked)))]
+    total: Any = 0.0
+    for chunk in chunks:
+        place = {label: row for row, label in enumerate(chunk)}
+        labels = []
+        for truth in truths:
+            mine = [row for row in truth.tolist() if int(row[0]) in place]
+            labels.append(
+                {
+                    "class_labels": torch.tensor([place[int(row[0])] for row in mine], dtype=torch.long, device=device),
+                    "boxes": torch.tensor([row[1:] for row in mine], device=device).view(-1, 4),
+                }
+            )
+        if detector.reads:
+            text = detector.caption([asked[each] for each in chunk])[0]
+            inputs = detector.processor(images=list(pictures), text=[text] * len(pictures), return_tensors="pt")
+        else:
+            inputs = detector.processor(images=list(pictures), return_tensors="pt")
+        total = total + model(**inputs.to(device), labels=labels).loss / len(chunks)
+    found: Tensor = total
+    return found
+
+
+class _Tuning:
+    """Epochs, the falling rate, the early end, and the file from which a training goes on to the same bits."""
+
+    def __init__(
+        self,
+        job: Job,
+        detector: Detector,
+        asked: Sequence[Phrase],
+        recipe: TuneRecipe,
+        trained: list[str],
+        copies: int,
+    ) -> None:
+        self.job, self.detector, self.asked, self.recipe, self.trained = job, detector, asked, recipe, trained
+        self.truth = job.data.train.targets.padded()
+        self.steps = max(1, math.ceil(copies * len(job.data.train) / recipe.batch_size))
+        self.optimiser = torch.optim.AdamW(_groups(detector.model, recipe))
+        self.rates = [float(group["lr"]) for group in self.optimiser.param_groups]
+        self.epoch, self.waited, self.since_best, self.scale = 0, 0, 0, 1.0
+        self.best, self.best_epoch = self._validated(), 0
+        self.kept = changing_state(detector.model)
+        self.history = [[0, self.best, math.nan]]
+        self.marks = {
+            "recipe": repr(recipe),
+            "seed": str(job.seed),
+            "trained": repr(trained),
+            "data": job.data.digest(),
+        }
+
+    def run(self) -> dict[str, Any]:
+        """Train to the end, and leave the best weights."""
+        recipe, path = self.recipe, self.job.checkpoint
+        if path is not None and path.exists():
+            self._load(load(path, self.marks, self.detector.device))
+        while self.epoch < recipe.epochs and self.since_best < recipe.stop:
+            self.epoch += 1
+            loss = self._one_epoch()
+            score = self._validated()
+            self.history.append([self.epoch, score, loss])
+            if score > self.best:
+                self.best, self.best_epoch, self.kept = score, self.epoch, changing_state(self.detector.model)
+                self.waited = self.since_best = 0
+            else:
+                self.waited, self.since_best = self.waited + 1, self.since_best + 1
+            if self.waited >= recipe.patience:
+                self.scale, self.waited = max(0.1 * self.scale, recipe.floor / recipe.lr), 0
+            if path is not None:
+                save(path, self._state())
+        self.detector.model.load_state_dict(self.kept, strict=False)
+        self.detector.model.eval()
+        return {
+            "steps": self.epoch * self.steps,
+            "lr": recipe.lr,
+            "recipe": vars(recipe),
+            "trained_parameters": sum(w.numel() for w in self.detector.model.parameters() if w.requires_grad),
+            "chosen_step": self.best_epoch * self.steps,
+            "validation": [{"step": int(row[0]) * self.steps, "map": row[1]} for row in self.history],
+        }
+
+    def _one_epoch(self) -> float:
+        model, total = self.detector.model, 0.0
+        for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
+            group["lr"] = rate * self.scale
+        weights = [weight for weight in model.parameters() if weight.requires_grad]
+        for step in range(self.steps):
+            number = (self.epoch - 1) * self.steps + step + 1
+            rows = batch_indices(len(self.truth), self.recipe.batch_size, number, self.job.seed).tolist()
+            torch.manual_seed((self.job.seed * 1_000_003 + number) % 2**63)
+            model.train()
+            pictures = [whole_picture(self.job.data.train.images, row) for row in rows]
+            truths = [self.truth[row][self.truth[row, :, 0] >= 0] for row in rows]
+            loss = batch_loss(self.detector, pictures, truths, self.asked)
+            if not bool(torch.isfinite(loss.detach())):
+                raise FloatingPointError(f"step {number}: the loss is {float(loss.detach())}, expected a finite number")
+            self.optimiser.zero_grad(set_to_none=True)
+            torch.autograd.backward(loss)
+            torch.nn.utils.clip_grad_norm_(weights, self.recipe.clip_norm)
+            self.optimiser.step()
+            total += float(loss.detach())
+            self.job.progress("train", number, self.recipe.epochs * self.steps)
+        return total / self.steps
+
+    def _validated(self) -> float:
+        part = self.job.data.validation
+        found = detect(self.detector, part.images, part.targets.sizes, self.asked, lambda done, total: None)
+        value = mean_average_precision(match(part.targets, found), np.ones((1, len(part))))[0]
+        return 0.0 if np.isnan(value) else float(value)
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "fingerprint": self.marks,
+            "module": changing_state(self.detector.model),
+            "kept": self.kept,
+            "optimiser": self.optimiser.state_dict(),
+            "numbers": [self.epoch, self.waited, self.since_best, self.scale, self.best, self.best_epoch],
+            "history": self.history,
+        }
+
+    def _load(self, state: dict[str, Any]) -> None:
+        self.detector.model.load_state_dict(state["module"], strict=False)
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.kept, self.history = state["kept"], state["history"]
+        self.epoch, self.waited, self.since_best, self.scale, self.best, self.best_epoch = state["numbers"]
+
+
+def _groups(model: nn.Module, recipe: TuneRecipe) -> list[dict[str, Any]]:
+    """Text encoder slower; biases and norms without decay, biases at twice the rate."""
+    groups: dict[tuple[float, float], list[Tensor]] = {}
+    for name, weight in model.named_parameters():
+        if weight.requires_grad:
+            rate = recipe.text_lr if "text_backbone" in name and "prompt_table" not in name else recipe.lr
+            bias = name.endswith("bias")
+            decay = 0.0 if bias or weight.ndim < 2 else recipe.weight_decay
+            groups.setdefault((rate * (2 if bias else 1), decay), []).append(weight)
+    return [{"params": weights, "lr": rate, "weight_decay": decay} for (rate, decay), weights in groups.items()]
+
+
+@contextmanager
+def unchanged(detector: Detector) -> Iterator[None]:
+    """Put a detector back as it was after a training: the next part begins with the same weights."""
+    model = detector.model
+    before = {name: value.detach().clone() for name, value in model.state_dict().items()}
+    try:
+        yield
+    finally:
+        text = getattr(model.model, "text_backbone", None)
+        if text is not None and hasattr(text, "prompt_table"):
+            del text.prompt_table
+            text._forward_hooks.clear()
+        model.load_state_dict(before)
+        model.requires_grad_(False)
+        detector.model = model

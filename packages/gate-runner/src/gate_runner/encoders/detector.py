@@ -1,0 +1,50 @@
+"""``hf-detector:``: a whole detector of transformers where an encoder is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from torch import Tensor
+
+from gate_runner.detection.detectors import CLOSED, Detector
+from gate_runner.encoders.encoder import Encoder
+from gate_runner.encoders.spec import EncoderSpec
+from gate_runner.errors import EncoderError, MissingCapabilityError
+
+_SIDE = 224
+
+
+def load(spec: EncoderSpec) -> Encoder:
+    """A detector with its processor, from a local directory or the hub.
+
+    Raises:
+        EncoderError: transformers is missing (names the extra), or the directory or id holds no detector.
+    """
+    try:
+        import transformers
+    except ImportError as error:
+        raise EncoderError("hf-detector: needs transformers: pip install 'gate-runner[hf]'") from error
+    path = Path(spec.name).expanduser()
+    if spec.name.startswith((".", "/", "~")) and not path.is_dir():
+        raise EncoderError(f"encoder {spec.text!r}: no directory {path}")
+    where = str(path) if path.is_dir() else spec.name
+    try:
+        config = transformers.AutoConfig.from_pretrained(where)
+        if config.model_type in CLOSED:
+            model = transformers.AutoModelForObjectDetection.from_pretrained(where)
+            processor = transformers.AutoImageProcessor.from_pretrained(where)
+        else:
+            model = transformers.AutoModelForZeroShotObjectDetection.from_pretrained(where)
+            processor = transformers.AutoProcessor.from_pretrained(where)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        said = str(error).strip().splitlines()
+        raise EncoderError(
+            f"encoder {spec.text!r} cannot be loaded as a detector: {said[0] if said else error}"
+        ) from error
+
+    def image(images: Tensor) -> Tensor:
+        raise MissingCapabilityError(
+            f"encoder {spec.text!r} is a detector: it gives boxes, no features; run detection sets"
+        )
+
+    return Encoder(spec.text, _SIDE, image, module=model, detector=Detector(model, processor))

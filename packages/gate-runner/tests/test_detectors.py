@@ -1,0 +1,205 @@
+"""Detectors of transformers, tiny and random: what they read, how they are scored, and how they are trained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import gate_runner
+from gate_runner.detection.detectors import Detector
+from gate_runner.detection.prompts import phrases
+from gate_runner.detection.tuning import batch_loss, choose, recipe_for, unchanged
+from gate_runner.encoders import load_encoder
+from gate_runner.errors import DataError, EncoderError, MissingCapabilityError, UsageError
+from gate_runner.runs.observers import Observer
+
+from ._tiny_detectors import grounding, owl, rt_detr
+
+pytest.importorskip("transformers")
+PICTURE = np.random.default_rng(0).integers(0, 255, (48, 64, 3)).astype(np.uint8)
+QUICK = {"epochs": "2", "batch_size": "2", "lr": "1e-3"}
+
+
+@pytest.fixture(scope="module")
+def grounding_dino(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return grounding(tmp_path_factory.mktemp("grounding"))
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return rt_detr(tmp_path_factory.mktemp("rt"), classes=5)
+
+
+def detector(path: Path) -> Detector:
+    found = load_encoder(f"hf-detector:{path}").detector
+    assert found is not None
+    return found
+
+
+def test_names_become_phrases_as_glip_writes_them() -> None:
+    captions = {"puffin": {"suffix": " with orange beaks"}, "pothole": {"prefix": "some ", "name": "holes"}}
+    names = ["small_fish", "cup (large)", "puffin", "pothole", "(unlabelled)", "a  b"]
+    assert [one.text for one in phrases(names, captions)] == [
+        "small fish", "cup", "puffin with orange beaks", "some holes", "", "a b",
+    ]  # fmt: skip
+
+
+def test_class_scores_are_means_over_a_classs_own_tokens(grounding_dino: Path) -> None:
+    made = detector(grounding_dino)
+    asked = phrases(["square", "small fish", "puffin"], {"puffin": {"suffix": " with orange beaks"}})
+    text, spans = made.caption(asked)
+    assert text == "square. small fish. puffin with orange beaks."
+    assert [text[start:stop] for start, stop in spans] == ["square", "small fish", "puffin"]
+    assert made.token_map(asked).gt(0).sum(dim=1).tolist() == [1, 2, 1]
+    spotted = made.spot(PICTURE, asked)
+    inputs = made.processor(images=PICTURE, text=text, return_tensors="pt")
+    with torch.inference_mode():
+        chance = made.model(**inputs).logits[0].sigmoid()
+    words = made.processor.tokenizer.convert_ids_to_tokens(inputs["input_ids"][0].tolist())
+    own = [words.index("small"), words.index("fish")]
+    torch.testing.assert_close(spotted.scores[:, 1], chance[:, own].mean(dim=1))
+
+
+def test_long_lists_are_asked_in_chunks_and_nameless_classes_never(grounding_dino: Path) -> None:
+    made = detector(grounding_dino)
+    asked = phrases(["square", "circle", "(unlabelled)", "fish", "dog", "person", "puffin", "a", "b"])
+    chunks = made.chunks(asked)
+    assert len(chunks) > 1
+    assert [place for chunk in chunks for place in chunk] == [0, 1, 3, 4, 5, 6, 7, 8]
+    spotted = made.spot(PICTURE, asked)
+    assert spotted.scores.shape == (12 * len(chunks), 9)
+    assert float(spotted.scores[:, 2].sum()) == 0
+    alone = made.spot(PICTURE, [asked[place] for place in chunks[-1]])
+    torch.testing.assert_close(spotted.scores[-12:, chunks[-1]], alone.scores)
+    with pytest.raises(DataError, match="at most 16 fit"):
+        made.spot(PICTURE, phrases(["fish " * 20]))
+
+
+def test_owl_boxes_lie_in_the_picture_not_in_its_square(tmp_path: Path) -> None:
+    made = Detector(*owl(tmp_path))
+    spotted = made.spot(PICTURE, phrases(["square", "small fish"]))
+    assert spotted.scores.shape == (16, 2)
+    inputs = made.processor(images=PICTURE, text=[["square", "small fish"]])
+    with torch.inference_mode():
+        said = made.model(**inputs)
+    low = (said.pred_boxes[0, :, 1] + said.pred_boxes[0, :, 3] / 2) * 64  # pixels of the square, 64 on each side
+    torch.testing.assert_close(spotted.boxes[:, 3] * 48, low)
+    job: Any = SimpleNamespace(settings=SimpleNamespace(tune="full"))
+    from gate_runner.detection.tuning import tune_detector
+
+    with pytest.raises(UsageError, match="owlv2 cannot be trained: transformers has no loss for it"):
+        tune_detector(job, made, phrases(["square"]))
+
+
+def test_what_is_no_detector_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(EncoderError, match="no directory"):
+        load_encoder(f"hf-detector:{tmp_path / 'gone'}")
+    with pytest.raises(EncoderError, match="'bert' is no detector that is known here"):
+        Detector(SimpleNamespace(config=SimpleNamespace(model_type="bert")), None)
+
+
+def test_zero_shot_in_the_runner_names_its_prompts(grounding_dino: Path, tmp_path: Path) -> None:
+    done = gate_runner.run(
+        ["micro/odinw-lot", "digits"], encoder=f"hf-detector:{grounding_dino}", output=tmp_path / "run", limit=4,
+        show=False, device="cpu", prompts="names",
+    )  # fmt: skip
+    found, refused = done.results
+    assert found.status == "ok", found.reason
+    assert found.training["prompts"] == {"kind": "names", "read": ["square", "circle"]}
+    assert (found.training["shots"], found.training["steps"]) == ("0", 0)
+    assert "is a detector: it gives boxes, no features" in refused.reason
+
+
+def truths() -> list[torch.Tensor]:
+    return [torch.tensor([[1.0, 0.5, 0.5, 0.4, 0.4]]), torch.zeros(0, 5), torch.tensor([[0.0, 0.3, 0.6, 0.2, 0.3]])]
+
+
+def test_mixed_prompts_would_teach_wrong_classes_and_ours_do_not(grounding_dino: Path) -> None:
+    """transformers adds one earlier picture's number of classes, not all of them, where it joins label maps."""
+    from transformers.loss.loss_grounding_dino import GroundingDinoImageLoss
+
+    maps = tuple(torch.eye(4)[:rows] for rows in (2, 3, 2))
+    outputs = {"logits": torch.zeros(3, 5, 4), "label_maps": maps, "text_mask": torch.ones(3, 4, dtype=torch.bool)}
+    targets = [{"class_labels": torch.tensor([1])} for _ in range(3)]
+    indices = [(torch.tensor([0]), torch.tensor([0]))] * 3
+    loss = GroundingDinoImageLoss(matcher=None, focal_alpha=0.25, losses=[])
+    wrong = loss._get_target_classes_one_hot(outputs, targets, indices)
+    assert [wrong[row, 0].argmax().item() for row in range(2)] == [1, 0 if wrong[1, 0].argmax() == 0 else 1]
+    right = [maps[row][1].argmax().item() for row in range(3)]
+    assert [wrong[row, 0].argmax().item() for row in range(3)] != right
+    made = detector(grounding_dino)
+    made.model.eval()
+    asked = phrases(["square", "circle"])
+    with torch.no_grad():
+        whole = batch_loss(made, [PICTURE] * 3, truths(), asked)
+        each = [batch_loss(made, [PICTURE], [one], asked) for one in truths()]
+    weights = [max(1, len(one)) for one in truths()]
+    total = sum(float(one) * weight for one, weight in zip(each, weights, strict=True))
+    assert float(whole) == pytest.approx(total / max(1, sum(len(one) for one in truths())), rel=0.02)
+
+
+@pytest.mark.parametrize("tune", ["full", "prompt", "linear"])
+def test_training_lowers_the_loss_and_leaves_no_trace(grounding_dino: Path, tune: str) -> None:
+    made = detector(grounding_dino)
+    before = {name: value.clone() for name, value in made.model.state_dict().items()}
+    asked = phrases(["square", "circle"])
+    with unchanged(made):
+        choose(made, tune)
+        learned = [weight for weight in made.model.parameters() if weight.requires_grad]
+        optimiser = torch.optim.AdamW(learned, lr=0.05 if tune == "prompt" else 3e-3)
+        losses = []
+        for _ in range(8):
+            torch.manual_seed(0)
+            loss = batch_loss(made, [PICTURE] * 3, truths(), asked)
+            optimiser.zero_grad()
+            torch.autograd.backward(loss)
+            optimiser.step()
+            losses.append(float(loss.detach()))
+        assert min(losses[4:]) < losses[0]
+    after = made.model.state_dict()
+    assert set(before) == set(after)
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_a_closed_set_learns_its_own_classes_and_resumes_to_the_bit(closed: Path, tmp_path: Path) -> None:
+    plain: dict[str, Any] = {
+        "encoder": f"hf-detector:{closed}", "limit": 4, "show": False, "device": "cpu", "recipe_fields": QUICK,
+    }  # fmt: skip
+    refused = gate_runner.run("micro/odinw-lot", output=tmp_path / "zero", **plain).results[0]
+    assert "knows 5 classes of its own, the data set has 2: train it" in refused.reason
+    whole = gate_runner.run("micro/odinw-lot", output=tmp_path / "whole", tune="full", **plain).results[0]
+    assert whole.status == "ok", whole.reason
+    assert whole.training["steps"] == 4
+    assert whole.training["recipe"]["weight_decay"] == 0.05
+
+    class Stops(Observer):
+        def progress(self, name: str, seed: int, phase: str, done: int, total: int) -> None:
+            if phase == "train" and done == 3:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        gate_runner.run("micro/odinw-lot", output=tmp_path / "broken", tune="full", observers=[Stops()], **plain)
+    again = gate_runner.run("micro/odinw-lot", output=tmp_path / "broken", tune="full", **plain).results[0]
+    assert again.samples_sha256 == whole.samples_sha256
+    assert again.training["validation"] == whole.training["validation"]
+
+
+def test_recipes_are_glips_and_say_what_they_do_not_know() -> None:
+    assert (recipe_for("full", "5", {}).patience, recipe_for("full", "5", {}).stop) == (3, 8)
+    assert (recipe_for("prompt", "full", {}).lr, recipe_for("prompt", "full", {}).weight_decay) == (0.05, 0.25)
+    with pytest.raises(UsageError, match="a detector's has lr, text_lr"):
+        recipe_for("full", "full", {"momentum": "0.9"})
+    with pytest.raises(UsageError, match="lr is 'high', expected a number"):
+        recipe_for("full", "full", {"lr": "high"})
+
+
+def test_features_of_a_detector_are_refused(grounding_dino: Path) -> None:
+    encoder = load_encoder(f"hf-detector:{grounding_dino}")
+    assert encoder.provides() == ["detector"]
+    with pytest.raises(MissingCapabilityError, match="it gives boxes, no features"):
+        encoder.encode_image(torch.zeros(1, 3, 8, 8, dtype=torch.uint8))
