@@ -140,8 +140,8 @@ def examples(contents: Contents, count: int, data_root: Path | None) -> str:
         return ""
     parts = [
         note(
-            "The test samples with the worst outcome, averaged over runs and seeds, and for detection the best. They were "
-            "made again from their source and are shown only where they are the same data, by digest, as the runs saw."
+            "The worst test samples over runs and seeds, and boxes' best. They were made again from their "
+            "source and are shown only where they are the same data, by digest, as the runs saw."
         )
     ]
     for row in contents.rows:
