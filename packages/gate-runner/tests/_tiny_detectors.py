@@ -45,7 +45,7 @@ def grounding(folder: Path, kind: str = "GroundingDino", seed: int = 0) -> Path:
     torch.manual_seed(seed)
     model = getattr(transformers, f"{kind}ForObjectDetection")(config)
     model.save_pretrained(folder)
-    image = transformers.GroundingDinoImageProcessor(size={"shortest_edge": 64, "longest_edge": 96})
+    image = transformers.GroundingDinoImageProcessor(size={"shortest_edge": 96, "longest_edge": 128})
     transformers.GroundingDinoProcessor(image, tokenizer(folder / "words")).save_pretrained(folder)
     return folder
 

@@ -142,7 +142,9 @@ def with_classes(detector: Detector, classes: int) -> None:
     model = detector.model
     if model.config.num_labels == classes:
         return
-    config = type(model.config).from_dict({**model.config.to_dict(), "num_labels": classes})
+    names = {number: str(number) for number in range(classes)}
+    labels = {"id2label": names, "label2id": {name: number for number, name in names.items()}}
+    config = type(model.config).from_dict({**model.config.to_dict(), **labels})
     fresh = type(model)(config)
     own, old = fresh.state_dict(), model.state_dict()
     fresh.load_state_dict({**own, **{name: old[name] for name in old if own[name].shape == old[name].shape}})
