@@ -8,7 +8,7 @@ import io
 import os
 import zlib
 from pathlib import Path
-from typing import IO, TextIO
+from typing import Any, TextIO
 
 from oven_retrieval.entity import EntityFileError
 
@@ -53,11 +53,11 @@ def _limit(variable: str, otherwise: int) -> int:
 
 
 class _Lines(io.TextIOWrapper):
-    def __init__(self, file: IO[bytes], path: Path, line: int, most: int | None) -> None:
+    def __init__(self, file: Any, path: Path, line: int, most: int | None) -> None:
         super().__init__(file, encoding="utf-8", newline="")
         self._path, self._line, self._most, self._number, self._read = path, line, most, 0, 0
 
-    def readline(self, size: int = -1, /) -> str:
+    def readline(self, size: int = -1, /) -> str:  # type: ignore[override]  # a base of typeshed's gives bytes
         try:
             line = super().readline(self._line + 1 if size < 0 else size)
         except zlib.error as error:  # the others say OSError over a damaged file
@@ -73,7 +73,7 @@ class _Lines(io.TextIOWrapper):
             )
         return line
 
-    def __next__(self) -> str:
+    def __next__(self) -> str:  # type: ignore[override]  # likewise
         line = self.readline()
         if not line:
             raise StopIteration
