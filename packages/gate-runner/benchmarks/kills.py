@@ -6,6 +6,7 @@ result differs in anything but seconds, energy and memory. Prints how much work 
 a run repeated, and batches that it encoded again.
 
     python packages/gate-runner/benchmarks/kills.py [--kills 20] [--limit 130] [--steps 60] [--encoder micro-clip]
+    python packages/gate-runner/benchmarks/kills.py digits --tune full --kills 10   # inside the training of an encoder
 """
 
 from __future__ import annotations
@@ -40,27 +41,33 @@ class Log(Observer):
     def progress(self, name, seed, phase, done, total): print(json.dumps([name, phase, done]), flush=True)
     def finished(self, result): print(json.dumps([result.name, result.status, 0]), flush=True)
 
-limit, most = int(sys.argv[3]) or None, int(sys.argv[4])
-small = resolve(["small"])
+limit, most, tune = int(sys.argv[3]) or None, int(sys.argv[4]), sys.argv[5]
+small = resolve(sys.argv[6:])
+fields = {"steps": most, "validate_every": max(1, most // 6), "batch_size": 8} if tune != "frozen" else {}
 if most:
     shorter = {"steps": most, "validate_every": max(1, most // 6)}
     numbers = [{key: shorter.get(key, value) for key, value in one.training.items()} for one in small]
     small = [replace(one, training=training) for one, training in zip(small, numbers)]
-run(RunRequest(small, sys.argv[1], Path(sys.argv[2]), Settings(limit=limit, isolate="worker")), Log())
+run(RunRequest(small, sys.argv[1], Path(sys.argv[2]), Settings(limit=limit, isolate="worker", tune=tune,
+    recipe_fields=fields)), Log())
 """
 VARYING = ("seconds", "energy", "memory", "digest")
 
 
-def start(encoder: str, folder: Path, limit: int, steps: int) -> subprocess.Popen[str]:
+def start(encoder: str, folder: Path, limit: int, steps: int, how: list[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", RUN, encoder, str(folder), str(limit), str(steps)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", RUN, encoder, str(folder), str(limit), str(steps), *how],
+        stdout=subprocess.PIPE,
+        text=True,
     )
 
 
-def whole(encoder: str, folder: Path, limit: int, steps: int) -> tuple[float, list[tuple[str, str, int]]]:
+def whole(
+    encoder: str, folder: Path, limit: int, steps: int, how: list[str]
+) -> tuple[float, list[tuple[str, str, int]]]:
     """Run to the end: seconds, and what was said."""
     begin = time.monotonic()
-    process = start(encoder, folder, limit, steps)
+    process = start(encoder, folder, limit, steps, how)
     said, _ = process.communicate()
     if process.returncode:
         raise SystemExit(f"a run that nobody killed ended with {process.returncode}")
@@ -93,6 +100,8 @@ def repeated(runs: list[list[tuple[str, str, int]]]) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", default=["small"], help="packs or benchmarks")
+    parser.add_argument("--tune", default="frozen", help="kill inside the training of an encoder")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--limit", type=int, default=130, help="0 for the whole pack")
     parser.add_argument("--steps", type=int, default=60, help="of each training, 0 for the pack's own")
@@ -100,21 +109,23 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "kills.json")
     options = parser.parse_args()
-    rng = random.Random(options.seed)
+    rng, how = random.Random(options.seed), [options.tune, *options.names]
     with tempfile.TemporaryDirectory() as place:
         undisturbed, cut = Path(place) / "undisturbed", Path(place) / "killed"
-        seconds, _ = whole(options.encoder, undisturbed, options.limit, options.steps)
+        seconds, _ = whole(options.encoder, undisturbed, options.limit, options.steps, how)
         print(f"undisturbed: {seconds:.0f} s", flush=True)
         runs: list[list[tuple[str, str, int]]] = []
         in_this_folder = 0
         again = 0
         moments: dict[str, int] = {}
         while len(runs) < options.kills:
-            process = start(options.encoder, cut, options.limit, options.steps)
+            process = start(options.encoder, cut, options.limit, options.steps, how)
             assert process.stdout is not None
             lines = [process.stdout.readline()]  # it has started computing
             listener = threading.Thread(target=lines.extend, args=(process.stdout,))
             listener.start()
+            while options.tune != "frozen" and process.poll() is None and not any('"train"' in one for one in lines):
+                time.sleep(0.01)
             timer = time.monotonic() + rng.uniform(0, 2 * seconds / options.kills)
             while time.monotonic() < timer and process.poll() is None:
                 time.sleep(0.01)
@@ -133,7 +144,7 @@ def main() -> None:
             phase = said[-1][1].partition(" ")[0]
             moments[phase] = moments.get(phase, 0) + 1
             time.sleep(0.5)  # its worker notices, and goes too
-        _, said = whole(options.encoder, cut, options.limit, options.steps)
+        _, said = whole(options.encoder, cut, options.limit, options.steps, how)
         runs.append(said)
         if results(cut) != results(undisturbed):
             raise SystemExit("the results differ")
@@ -149,7 +160,8 @@ def main() -> None:
         "steps_between_validations": max(1, options.steps // 6) if options.steps else "the pack's own",
         "kills": options.kills,
         "killed_in": moments,
-        "benchmarks": 8,
+        "names": options.names,
+        "tune": options.tune,
         "differing_results": 0,
         "undisturbed_seconds": seconds,
         "most_steps_repeated": max(again, repeated(runs[in_this_folder:])),

@@ -59,7 +59,11 @@ def test_many_images_are_trained_on_in_batches(own: str, tmp_path: Path, monkeyp
     )
     benchmark = BENCHMARKS["digits"]
     (found,) = run(RunRequest([benchmark], f"{own}:grid", tmp_path / "run", Settings(limit=60, device="cpu")))
-    assert (found.training["steps"], found.training["lr"]) == (10, 1e-3)
+    assert found.training["steps"] == 10
+    tried = {row["lr"]: row["acc@1"] for row in found.training["tried"]}
+    assert list(tried) == pytest.approx([1e-3, 3e-4, 3e-3])
+    assert tried[found.training["lr"]] == max(tried.values())
     told = Settings(limit=60, device="cpu", recipe_fields={"lr": 0.5})
     (said,) = run(RunRequest([benchmark], f"{own}:grid", tmp_path / "said", told))
     assert said.training["lr"] == 0.5
+    assert "tried" not in said.training  # a rate that was said is the only one

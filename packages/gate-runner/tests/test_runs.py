@@ -166,7 +166,7 @@ def test_a_half_written_result_is_named(request_for: RunRequest) -> None:
     with pytest.raises(UsageError, match=f"{path.name} is not a result file"):
         run(request_for)
     path.write_text('{"schema": "gate-runner/result/0"}')
-    with pytest.raises(UsageError, match="schema is 'gate-runner/result/0', expected 'gate-runner/result/3'"):
+    with pytest.raises(UsageError, match="schema is 'gate-runner/result/0', expected 'gate-runner/result/4'"):
         run(request_for)
 
 

@@ -132,8 +132,8 @@ class Benchmark:
 
         Example:
             >>> from gate_runner.benchmarks import BENCHMARKS
-            >>> [BENCHMARKS["cifar100"].trained_for(source).training["steps"] for source in ("micro", "local")]
-            [600, 10000]
+            >>> [BENCHMARKS["ade20k"].trained_for(source).training["steps"] for source in ("micro", "local")]
+            [300, 10000]
         """
         return replace(self, training={**self.training, **self.original_training}) if source == "local" else self
 

@@ -18,7 +18,7 @@ from gate_runner.errors import DataError
 from gate_runner.ragged import Outcomes, Ragged
 from gate_runner.tasks.score import Score
 
-SCHEMA = "gate-runner/result/3"
+SCHEMA = "gate-runner/result/4"
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ Loss = Callable[[Any, Any], Tensor]
 
 _DEFAULT = {"lr": 1e-3, "steps": 10_000, "batch_size": 1024, "validate_every": 500}
 """Of a linear head on more features than a solved probe takes."""
-RATES = (1.0,)
+RATES = (1.0, 0.3, 3.0)
 """Factors of the learning rate at which a frozen encoder's head is trained; validation chooses."""
 _RECIPE = {"lr", "steps", "batch_size", "validate_every", "weight_decay", "schedule"}
 
