@@ -59,11 +59,15 @@ def test_many_images_are_trained_on_in_batches(own: str, tmp_path: Path, monkeyp
     )
     benchmark = BENCHMARKS["digits"]
     (found,) = run(RunRequest([benchmark], f"{own}:grid", tmp_path / "run", Settings(limit=60, device="cpu")))
-    assert found.training["steps"] == 10
-    tried = {row["lr"]: row["acc@1"] for row in found.training["tried"]}
-    assert list(tried) == pytest.approx([1e-3, 3e-4, 3e-3])
-    assert tried[found.training["lr"]] == max(tried.values())
+    assert (found.training["steps"], found.training["lr"]) == (10, 1e-3)
+    several = replace(benchmark, training={"rates": (1.0, 0.3, 30.0)})
+    (chosen,) = run(RunRequest([several], f"{own}:grid", tmp_path / "rates", Settings(limit=60, device="cpu")))
+    tried = {row["lr"]: row["acc@1"] for row in chosen.training["tried"]}
+    assert list(tried) == pytest.approx([1e-3, 3e-4, 3e-2])
+    assert tried[chosen.training["lr"]] == max(tried.values())
+    assert max(tried.values()) >= found.training["validation"][-1]["acc@1"]
+    assert not list((tmp_path / "rates" / "unfinished").glob("*.pt*"))
     told = Settings(limit=60, device="cpu", recipe_fields={"lr": 0.5})
-    (said,) = run(RunRequest([benchmark], f"{own}:grid", tmp_path / "said", told))
+    (said,) = run(RunRequest([several], f"{own}:grid", tmp_path / "said", told))
     assert said.training["lr"] == 0.5
     assert "tried" not in said.training  # a rate that was said is the only one

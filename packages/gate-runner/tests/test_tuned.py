@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import gate_runner
 from gate_runner.benchmarks import BENCHMARKS
 from gate_runner.comparison import compare_runs
 from gate_runner.encoders import load_encoder
@@ -320,6 +321,10 @@ def test_gain_and_loss_and_the_mix_between(mode: str, tmp_path: Path) -> None:
         if share == 0.0:  # the head starts at the prompts: nothing is gained, and nothing lost
             assert found.training["gained"]["change"] == 0
             assert [row["change"] for row in found.training["zero_shot"]] == [0, 0]
+    page = gate_runner.report(tmp_path / "best", pictures=0)
+    assert "Gained and forgotten" in page
+    assert "by share of the trained weights" in page
+    assert f"{found.training['zero_shot'][0]['before']:.3f}" in page
     tried = {row["share"]: row["validation"] for row in curves["best"]}
     assert len(tried) == 11
     assert tried[found.training["wise_ft"]["share"]] == max(tried.values())
@@ -333,7 +338,7 @@ def test_gain_and_loss_needs_texts_and_classes(tmp_path: Path) -> None:
     assert "has no text side; --keep-zero-shot needs one" in found.reason
     with pytest.raises(UsageError, match="ade20k: segmentation has no class prompts"):
         make_request("digits", settings=Settings(tune="full", keep_zero_shot=("ade20k",)))
-    for option in ({"wise_ft": 0.5}, {"save_encoders": True}, {"keep_zero_shot": ("digits",)}, {"ranks": 2}):
+    for option in ({"wise_ft": 0.5}, {"save_encoders": True}, {"keep_zero_shot": ("digits",)}):
         with pytest.raises(UsageError, match="--tune other than frozen"):
             Settings(**option)  # type: ignore[arg-type]
     for share in (1.5, "some", "nan"):

@@ -90,7 +90,6 @@ class Options(TypedDict, total=False):
     checkpoint_blocks: Annotated[
         bool, typer.Option("--checkpoint-blocks", help="Train with less memory: blocks are computed twice.")
     ]
-    ranks: Annotated[int, typer.Option(help="Processes that share each training batch of an encoder.")]
     feature_cache: Annotated[
         int | str,
         typer.Option(

@@ -206,7 +206,6 @@ class Settings:
             share that validates best; None does not mix.
         checkpoint_blocks: compute an encoder's blocks again in the backward pass instead of keeping what they gave:
             less memory, the same gradient, about a third more time.
-        ranks: processes that share each training batch of an encoder; its gradient stays the whole batch's.
         feature_cache: bytes, or a text like ``"20GB"``, that the features of one benchmark under way may take on disk;
             what does not fit is encoded again whenever it is needed.
         encode_again: do so, too, where the disk has no room for features, instead of failing.
@@ -250,7 +249,6 @@ class Settings:
     keep_zero_shot: tuple[str, ...] = field(default=(), metadata={"read": _names_in, "identity": True, "mode": True})
     wise_ft: float | str | None = field(default=None, metadata={"read": _share_in, "identity": True, "mode": True})
     checkpoint_blocks: bool = False
-    ranks: int = 1
     feature_cache: int = field(default=20_000_000_000, metadata={"read": bytes_in})
     encode_again: bool = False
     executor: str = "local"
@@ -262,7 +260,7 @@ class Settings:
             read = one.metadata.get("read")
             if read is not None:
                 object.__setattr__(self, one.name, read(getattr(self, one.name)))
-        for name in ("limit", "batch_size", "micro_batches", "workers", "ranks"):
+        for name in ("limit", "batch_size", "micro_batches", "workers"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UsageError(f"--{name.replace('_', '-')} must be at least 1, not {value}")
@@ -295,8 +293,6 @@ class Settings:
             if getattr(self, name) not in (False, (), None) and self.tune == "frozen":
                 flag = f"--{name.replace('_', '-')}"
                 raise UsageError(f"{flag} is for an encoder that is trained: it goes with --tune other than frozen")
-        if self.ranks > 1 and self.tune == "frozen":
-            raise UsageError(f"--ranks {self.ranks} share the training of an encoder: with --tune other than frozen")
 
     def _check_one_process(self) -> None:
         for said, needs in (

@@ -15,11 +15,13 @@ from gate_runner.benchmarks.tables import read_table
 from gate_runner.errors import unknown
 from gate_runner.plugins import with_plugins
 
-_EPISODES = {"ways": 5, "shots": 1, "queries": 5, "episodes": 400, "steps": 150}
+_RATES = (1.0, 0.3, 3.0)
+"""Factors of the learning rate at which a frozen encoder's head is trained; validation chooses."""
+_EPISODES = {"ways": 5, "shots": 1, "queries": 5, "episodes": 400, "steps": 150, "rates": _RATES}
 _LONG = {"steps": 10_000, "validate_every": 500}
-_HEAD = {"lr": 1e-2, "steps": 600, "batch_size": 128, "validate_every": 50}
-_MAPS = {"lr": 1e-3, "steps": 300, "batch_size": 8, "validate_every": 50}
-_TOKENS = {"lr": 1e-3, "steps": 400, "batch_size": 32, "validate_every": 50}
+_HEAD = {"lr": 1e-2, "steps": 600, "batch_size": 128, "validate_every": 50, "rates": _RATES}
+_MAPS = {"lr": 1e-3, "steps": 300, "batch_size": 8, "validate_every": 50, "rates": _RATES}
+_TOKENS = {"lr": 1e-3, "steps": 400, "batch_size": 32, "validate_every": 50, "rates": _RATES}
 
 _TRAINING: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "image-classification": ({}, {}),  # solved; what is too large for that has steps of its own
@@ -76,7 +78,7 @@ _WAYS = {"aircraft": (5, 9), "omniglot": (2, 49)}
 def _as_gate(name: str) -> Benchmark:
     """A few-shot data set with GATE's own episodes: ways and shots are drawn for each."""
     low, high = _WAYS.get(name, (5, 49))
-    training = {"least_ways": low, "most_ways": high, "episodes": 60, "steps": 40}
+    training = {"least_ways": low, "most_ways": high, "episodes": 60, "steps": 40, "rates": _RATES}
     return replace(
         _of_sheet(SHEETS[name]),
         id=f"{name}-gate",

@@ -13,6 +13,7 @@ from gate_runner.reports.contents import Contents, gather
 from gate_runner.reports.findings import banner, findings, title
 from gate_runner.reports.markup import folded, note, scroll
 from gate_runner.reports.scores import scores_table
+from gate_runner.reports.trade import gain_and_loss
 from gate_runner.runs.stored import StoredRun
 
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
@@ -51,6 +52,7 @@ def build_page(
         ("details", "In detail", sections.details(contents)),
         ("ranks", "Ranks", sections.ranks(contents)),
         ("curves", "Learning curves", sections.curves(contents)),
+        ("trade", "Gained and forgotten", gain_and_loss(contents)),
         ("cost", "Time, memory, energy", sections.costs(contents)),
         ("hardest", "Hardest examples", sections.examples(contents, pictures, data_root)),
         ("failures", "What failed", sections.failures(contents)),

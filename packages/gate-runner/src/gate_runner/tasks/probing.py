@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -67,7 +66,7 @@ def solve_and_test(job: Job, blind: Tensor) -> Outcome:
             data = _tuning_data(job, features["train"], features["validation"], present)
             found.append(_Solved(kind, tune(data), features["test"]))
             job.progress("train", number + 1, len(ways))
-    best = _likelier(found, len(job.data.validation))
+    best = max(found, key=lambda one: one.tuned.validation or 0.0)
     with job.timed("test"):
         known = best.tuned.scores(best.test)
         scores = known.new_full((len(known), len(job.data.classes)), float(known.min()) - 1.0)
@@ -85,18 +84,6 @@ def solve_and_test(job: Job, blind: Tensor) -> Outcome:
         ],
     }
     return Outcome(tuple(one for one, _ in judged), judged[0][1].outcomes, training)
-
-
-def _likelier(found: list[_Solved], samples: int) -> _Solved:
-    """Of features within half a standard error of the best on validation, those with the least log-loss."""
-    top = max(one.tuned.validation or 0.0 for one in found)
-    slack = 0.5 * math.sqrt(max(0.0, top * (1 - top)) / samples)
-
-    def loss(one: _Solved) -> float:
-        same = [row["loss"] for row in one.tuned.tried if row["strength"] == one.tuned.chosen["strength"]]
-        return min(same, default=math.inf)
-
-    return min((one for one in found if (one.tuned.validation or 0.0) >= top - slack), key=loss)
 
 
 def _splits(job: Job) -> list[tuple[str, Split]]:

@@ -35,8 +35,6 @@ Loss = Callable[[Any, Any], Tensor]
 
 _DEFAULT = {"lr": 1e-3, "steps": 10_000, "batch_size": 1024, "validate_every": 500}
 """Of a linear head on more features than a solved probe takes."""
-RATES = (1.0, 0.3, 3.0)
-"""Factors of the learning rate at which a frozen encoder's head is trained; validation chooses."""
 _RECIPE = {"lr", "steps", "batch_size", "validate_every", "weight_decay", "schedule"}
 
 
@@ -136,9 +134,9 @@ def fit_head(
 ) -> Trained:
     """Train a module in place, from where an interrupted training of the same job stopped.
 
-    The head of a frozen encoder is trained at three learning rates, unless the settings name one, and stays as the one
-    that validates best leaves it. A checkpoint that is damaged, or of a job with other numbers, is warned about and the
-    training starts anew.
+    The head of a frozen encoder is trained at each of the learning rates that the benchmark's ``rates`` are factors
+    for, unless the settings name one, and stays as the one that validates best leaves it. A checkpoint that is damaged,
+    or of a job with other numbers, is warned about and the training starts anew.
 
     Args:
         job: seed, checkpoint, device, and into how many micro-batches to cut a batch.
@@ -156,7 +154,8 @@ def fit_head(
     in_micro_batches(module, min(job.settings.micro_batches, recipe.batch_size))
     tuned = job.settings.tune != "frozen"
     more: dict[str, Any] = {"keep": 5, "layers": True} if tuned else {}
-    factors = (1.0,) if tuned or "lr" in job.settings.recipe_fields or recipe.steps == 0 else RATES
+    said = tuned or "lr" in job.settings.recipe_fields or recipe.steps == 0
+    factors = (1.0,) if said else tuple(job.training.get("rates", (1.0,)))
 
     def train(number: int) -> Fit:
         def progress(phase: str, done: int, total: int) -> None:
