@@ -16,6 +16,7 @@ from gate_runner.benchmarks.originals.odinw import SETS, prepared
 from gate_runner.benchmarks.tables import read_table
 from gate_runner.data_check import check_data
 from gate_runner.detection.files import read_coco, read_voc
+from gate_runner.detection.published import details
 from gate_runner.errors import DataError
 
 Content = dict[str, Any]
@@ -209,3 +210,21 @@ def test_published_means_are_computed_again() -> None:
     assert wrong == {"glip-t-a", "glip-t-b", "glip-t-c", "mm-gdino-t", "gdino-l-13"}
     assert means["mm-gdino-t"] == pytest.approx(23.2, abs=0.05)
     assert {len(one["map"]) for one in tables["models"]} == {35, 13}
+
+
+def test_published_scores_stand_beside_a_run_marked_where_they_differ() -> None:
+    said = {
+        "odinw": "raccoon", "split": "valid", "shots": "0", "coco": {"map": 0.512},
+        "classes": {"raccoon": 0.512, "x": None},
+        "without_truth": ["x"], "prompts": {"kind": "names", "read": ["raccoon"]},
+    }  # fmt: skip
+    table = details(said, "hf-detector:x")
+    rows = {row[0]: row[1:] for row in table.rows}
+    assert rows["this run"] == ["51.2", "valid", "zero-shot", "names"]
+    assert rows["Grounding DINO-T"][:2] == ["54.9", "valid"]
+    assert rows["Grounding DINO-L"][:2] == ["65.8", "test (other)"]
+    assert rows["class x"][0] == "no object"
+    assert any("counted nowhere: x" in note for note in table.notes)
+    own = details({"head": "dense", "shots": "full", "classes": {"a": 0.1}, "coco": {"map": 0.1}}, "micro-clip")
+    assert [row[0] for row in own.rows] == ["this run", "class a"]
+    assert own.rows[0][3] == "dense head, all pictures"
