@@ -5,7 +5,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from vision_adapters.metrics import evaluate, score_outcomes, wilson
+from vision_adapters.metrics import RunningScores, evaluate, score_outcomes, wilson
 
 
 @pytest.mark.parametrize("n", [5, 6, 10, 20, 50, 200])
@@ -63,7 +63,7 @@ def test_classes_of_equal_scores_share_what_random_order_gives() -> None:
 
 def test_masks_that_define_no_value_are_refused() -> None:
     ignored = np.full((2, 3, 3), -100)
-    with pytest.raises(ValueError, match="every one of the 18 target pixels is -100"):
+    with pytest.raises(ValueError, match="every target pixel of 2 maps is -100"):
         evaluate("miou", np.zeros((2, 3, 3), dtype=int), ignored)
     with pytest.raises(ValueError, match="dice has no value: no class but 0"):
         evaluate("dice", np.zeros((2, 3, 3), dtype=int), np.zeros((2, 3, 3), dtype=int))
@@ -102,3 +102,33 @@ def test_a_perfect_brier_score_leaves_room() -> None:
     score = evaluate("brier", np.array([1.0, 0.0, 1.0, 0.0, 1.0]), np.array([1, 0, 1, 0, 1]))
     assert (score.value, score.low) == (0.0, 0.0)
     assert score.high == pytest.approx(wilson(0.0, 5)[1])
+
+
+@pytest.mark.parametrize("name", ["miou", "overall_acc", "dice"])
+def test_scores_of_batches_are_those_of_all_samples(name: str) -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 5, (12, 6, 6))
+    truth[3] = -100  # a whole map that counts nowhere
+    truth[0][truth[0] == 4] = 0
+    guess = np.where(rng.random(truth.shape) < 0.5, truth.clip(0), rng.integers(0, 5, truth.shape))
+    running = RunningScores([name, "mean_acc"])
+    for size in (1, 2, 1, 1, 7):
+        rows = slice(running.samples, running.samples + size)
+        running.update(guess[rows], truth[rows])
+    found, whole = running.scores(seed=3), evaluate(name, guess, truth, seed=3)
+    assert (found[name].value, found[name].low, found[name].high) == (whole.value, whole.low, whole.high)
+    np.testing.assert_array_equal(found[name].outcomes, whole.outcomes)
+    assert found["mean_acc"].value == evaluate("mean_acc", guess, truth, resamples=0).value
+
+
+def test_running_scores_refuse_what_evaluate_refuses() -> None:
+    running = RunningScores(["roc_auc"])
+    running.update([0.1, 0.2], [1, 1])  # one class only, so far
+    with pytest.raises(ValueError, match="label 0 has 2 positives among 2 samples"):
+        running.scores()
+    running.update([0.3], [0])
+    assert running.scores()["roc_auc"].value == 0.0
+    with pytest.raises(ValueError, match="predictions: sample 4 holds NaN"):
+        running.update([0.5, np.nan], [1, 0])
+    with pytest.raises(ValueError, match="no samples"):
+        RunningScores(["accuracy"]).scores()

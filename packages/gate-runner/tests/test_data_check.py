@@ -6,7 +6,9 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from gate_runner.benchmarks import BENCHMARKS, resolve
 from gate_runner.cli import main
@@ -47,6 +49,15 @@ def test_counts_overlaps_and_broken_pictures(tmp_path: Path) -> None:
     table = tmp_path / "nih" / "Data_Entry_2017_v2020.csv"
     table.write_text(table.read_text().replace("00000029_000.png,Mass,0,29", "00000029_000.png,Mass,0,0"))
     assert "1 groups are in train and in test, such as 0" in states(tmp_path, "chestxray14")["chestxray14"][1]
+
+
+def test_maps_with_values_that_are_no_class_are_found(tmp_path: Path) -> None:
+    write.cityscapes(tmp_path)
+    assert "value" not in states(tmp_path, "cityscapes")["cityscapes"][1]
+    wrong = next(tmp_path.rglob("*_gtFine_labelIds.png"))
+    Image.fromarray(np.full((4, 4), 40, dtype=np.uint8)).save(wrong)
+    state, said = states(tmp_path, "cityscapes")["cityscapes"]
+    assert (state, f"{wrong} has the value 40, expected 0 to 33" in said) == ("wrong", True)
 
 
 def test_the_command_prints_json_and_fails_on_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

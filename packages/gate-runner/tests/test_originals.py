@@ -303,7 +303,7 @@ def test_ade20k_maps(tmp_path: Path) -> None:
     write_ade(tmp_path)
     data = load("ade20k", tmp_path, limit=4, size=16)
     assert (len(data.train), len(data.validation), len(data.test)) == (4, 1, 4)
-    row = data.test.targets[0, 0]
+    row = data.test.targets[0][0]
     assert row.shape == (256,)
     assert row.tolist() == [-100] * 64 + [2] * 128 + [149] * 64  # quarters of the width, nearest pixels
     assert data.classes[0] == "thing1"

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import pickle
 import random
+import re
 import tarfile
+import tempfile
 import zipfile
 from itertools import pairwise
 from pathlib import Path
@@ -32,6 +35,7 @@ from gate_runner.readers import (
     captions,
     dealt,
     files_of_classes,
+    json_lists,
     pickles,
     spread,
     table,
@@ -214,6 +218,53 @@ def test_tables_name_file_line_and_field(tmp_path: Path) -> None:
     (tmp_path / "deep.json").write_text("[" * 200_000)
     with pytest.raises(DataError, match=r"deep\.json is no JSON"):
         list(records(tmp_path / "deep.json", "images"))
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(
+    before=st.dictionaries(st.text(max_size=3).map("x".__add__), VALUES, max_size=3),
+    listed=st.lists(VALUES),
+    after=st.dictionaries(st.text(max_size=3).map("y".__add__), VALUES, max_size=2),
+    indent=st.sampled_from([None, 1]),
+    piece=st.integers(1, 40),
+)
+def test_a_json_list_is_read_entry_by_entry_as_json_reads_it(
+    before: dict[str, Any], listed: list[Any], after: dict[str, Any], indent: int | None, piece: int
+) -> None:
+    text = json.dumps({**before, "questions": listed, **after}, indent=indent)
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_lists, "_PIECE", piece)
+        path = Path(folder) / "a.json"
+        path.write_text(text, encoding="utf-8")
+        assert list(json_lists.entries(path, "questions")) == list(enumerate(listed))
+        path.write_text(text[:-1], encoding="utf-8")
+        with pytest.raises(ValueError, match="at character"):
+            list(json_lists.entries(path, "questions"))
+
+
+def test_records_of_wrong_json_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    wrong = {
+        '{"images": [{"id": 1}, 3]}': "images, entry 1 is a int, expected an object",
+        '{"images": []}': "'images' is missing or empty",
+        '{"image": [{}]}': "'images' is missing or empty",
+        '{"images": 5}': "'images' is int, expected a list",
+        '{"images": [{}]} x': "something follows the object",
+        '{"images": [{} {}]}': "expected ',' at character 15, found '{'",
+        '[{"id": 1}]': "expected '{' at character 0",
+    }
+    for text, message in wrong.items():
+        path.write_text(text)
+        with pytest.raises(DataError, match=re.escape(message)):
+            list(records(path, "images"))
+    with pytest.raises(DataError, match="is not there"):
+        list(records(tmp_path / "b.json", "images"))
 
 
 def test_parquet_rows(tmp_path: Path) -> None:

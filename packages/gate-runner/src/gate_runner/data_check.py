@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from gate_runner.benchmarks.benchmark import Benchmark
-from gate_runner.benchmarks.original_files import Sample
+from gate_runner.benchmarks.original_files import MAP_SIDE, Sample
 from gate_runner.benchmarks.sheets import SHEETS
 from gate_runner.errors import DataError
 from gate_runner.readers import Source, Stored, spread
@@ -78,7 +79,12 @@ def _checked(benchmark: Benchmark, root: Path, deep: bool) -> Found:
         return Found(benchmark.id, "whole", expected=expected, problems=("its files are in one piece",))
     splits = {"train": [*parts.train, *(parts.validation or ())], "test": list(parts.test)}
     sides = {"train": list(parts.train), "validation": list(parts.validation or ()), "test": list(parts.test)}
-    problems = [*_overlaps(sides), *_same_contents(sides, deep), *_broken(splits, deep)]
+    problems = [
+        *_overlaps(sides),
+        *_same_contents(sides, deep),
+        *_broken(splits, deep),
+        *_wrong_maps(splits, originals.read_map, deep),
+    ]
     counts = (len(splits["train"]), len(splits["test"]))
     right = "incomplete" if parts.missing or (expected is not None and counts != expected) else "whole"
     state = "wrong" if problems else right
@@ -137,6 +143,22 @@ def _broken(splits: Mapping[str, Sequence[Sample]], deep: bool) -> list[str]:
                     continue
                 else:
                     decode(source)
+            except DataError as error:
+                found.append(str(error))
+    return found
+
+
+def _wrong_maps(
+    splits: Mapping[str, Sequence[Sample]], read: Callable[[Any, int], Any] | None, deep: bool
+) -> list[str]:
+    """Class maps and depths that cannot be read, or hold a value that is none."""
+    if read is None:
+        return []
+    found = []
+    for samples in splits.values():
+        for row in range(len(samples)) if deep else spread([0] * len(samples), _SAMPLED):
+            try:
+                read(samples[row].target, MAP_SIDE)
             except DataError as error:
                 found.append(str(error))
     return found

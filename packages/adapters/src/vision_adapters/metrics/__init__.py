@@ -3,6 +3,7 @@
 from vision_adapters.metrics.definitions import METRICS, Metric
 from vision_adapters.metrics.score import (
     Difference,
+    RunningScores,
     Score,
     evaluate,
     metric_named,
@@ -15,6 +16,7 @@ __all__ = [
     "METRICS",
     "Difference",
     "Metric",
+    "RunningScores",
     "Score",
     "evaluate",
     "metric_named",

@@ -29,12 +29,13 @@ def as_array(values: Any) -> Array:
     return np.asarray(values)
 
 
-def refuse_nan(name: str, values: Array) -> None:
+def refuse_nan(name: str, values: Array, before: int = 0) -> None:
     """Raise for the first sample that holds NaN or infinity.
 
     Args:
         name: what the array is called in the message.
         values: samples along the first dimension.
+        before: samples that came before the first of these.
 
     Raises:
         ValueError: with the sample's index.
@@ -42,7 +43,7 @@ def refuse_nan(name: str, values: Array) -> None:
     if np.issubdtype(values.dtype, np.floating):
         bad = ~np.isfinite(values).reshape(len(values), -1).all(1)
         if bad.any():
-            raise ValueError(f"{name}: sample {int(bad.argmax())} holds NaN or infinity")
+            raise ValueError(f"{name}: sample {before + int(bad.argmax())} holds NaN or infinity")
 
 
 def ratio(upper: Floats, lower: Floats, otherwise: float = np.nan) -> Floats:

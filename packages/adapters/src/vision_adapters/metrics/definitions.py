@@ -28,6 +28,7 @@ class Metric:
         trials: outcomes -> of how many independent trials the metric is the share that succeeded, or as good as that at
             0 and 1, where resampling has nothing to vary; None where it has no such ends.
         undefined: what is wrong with the samples where the metric has no value.
+        check: refuses outcomes of all samples that define no value, by a ValueError that says why.
 
     Example:
         >>> from vision_adapters.metrics import METRICS
@@ -42,6 +43,7 @@ class Metric:
     aggregate: Callable[[Floats, Floats], Floats]
     trials: Callable[[Floats], float] | None = None
     undefined: str = "these samples do not define it"
+    check: Callable[[Floats], None] | None = None
 
 
 def weighted_mean(outcomes: Floats, weights: Floats) -> Floats:
@@ -106,8 +108,13 @@ def _balanced_trials(outcomes: Floats) -> float:
 
 
 def _ranked(predictions: Array, targets: Array) -> Floats:
-    """Scores and truths [n, 2, labels]; every label must have a positive and a negative."""
-    scores, truths = score_columns(predictions, targets)
+    """Scores and truths [n, 2, labels]."""
+    return np.stack(score_columns(predictions, targets), axis=1)
+
+
+def _refuse_lonely(outcomes: Floats) -> None:
+    """Every label must have a positive and a negative."""
+    truths = outcomes[:, 1]
     positives = truths.sum(0)
     lonely = (positives == 0) | (positives == len(truths))
     if lonely.any():
@@ -115,7 +122,6 @@ def _ranked(predictions: Array, targets: Array) -> Floats:
         raise ValueError(
             f"label {label} has {int(positives[label])} positives among {len(truths)} samples, expected both classes"
         )
-    return np.stack([scores, truths], axis=1)
 
 
 def _ranked_trials(outcomes: Floats) -> float:
@@ -170,8 +176,6 @@ def _mask_counts(predictions: Array, targets: Array) -> Floats:
     if labels.shape != targets.shape or targets.ndim < 2:
         raise ValueError(f"masks have shape {predictions.shape}, targets {targets.shape}; expected [n, (k,) h, w]")
     valid = targets != IGNORED
-    if not valid.any():
-        raise ValueError(f"every one of the {targets.size} target pixels is {IGNORED} (ignored); nothing can be scored")
     classes = predictions.shape[1] if scored else int(max(labels.max(), targets.max())) + 1
     for name, values in (("predictions", labels), ("targets", targets)):
         wrong = valid & ((values < 0) | (values >= classes))
@@ -179,13 +183,19 @@ def _mask_counts(predictions: Array, targets: Array) -> Floats:
             raise ValueError(
                 f"{name}: class {values[wrong][0]} is out of range, expected 0..{classes - 1} or {IGNORED}"
             )
-    counts = np.zeros((len(targets), 3, classes))
+    counts = np.zeros((len(targets), 3, max(classes, 1)))
     for each in range(len(targets)):
         predicted, true = labels[each][valid[each]].astype(np.int64), targets[each][valid[each]].astype(np.int64)
         counts[each, 0] = np.bincount(true[predicted == true], minlength=classes)
         counts[each, 1] = np.bincount(predicted, minlength=classes)
         counts[each, 2] = np.bincount(true, minlength=classes)
     return counts
+
+
+def _refuse_unlabelled(outcomes: Floats) -> None:
+    """Some pixel must count."""
+    if not outcomes.any():
+        raise ValueError(f"every target pixel of {len(outcomes)} maps is {IGNORED} (ignored); nothing can be scored")
 
 
 def _overlap(form: Literal["iou", "dice"]) -> Callable[[Floats, Floats], Floats]:
@@ -245,13 +255,33 @@ METRICS: dict[str, Metric] = {
         Metric("acc@1", "higher", lambda _, k: 1 / k, _hits(1), weighted_mean, len),
         Metric("acc@5", "higher", lambda _, k: min(5, k) / k, _hits(5), weighted_mean, len),
         Metric("mean_per_class", "higher", lambda _, k: 1 / k, _hits_and_class, _per_class_accuracy, _balanced_trials),
-        Metric("map_11point", "higher", _prevalence, _ranked, _macro(weighted_11point), _ranked_trials),
-        Metric("roc_auc", "higher", lambda _t, _k: 0.5, _ranked, _macro(weighted_auc), _ranked_trials),
-        Metric("average_precision", "higher", _prevalence, _ranked, _macro(weighted_average_precision), _ranked_trials),
+        Metric(
+            "map_11point",
+            "higher",
+            _prevalence,
+            _ranked,
+            _macro(weighted_11point),
+            _ranked_trials,
+            check=_refuse_lonely,
+        ),
+        Metric(
+            "roc_auc", "higher", lambda _t, _k: 0.5, _ranked, _macro(weighted_auc), _ranked_trials, check=_refuse_lonely
+        ),
+        Metric(
+            "average_precision",
+            "higher",
+            _prevalence,
+            _ranked,
+            _macro(weighted_average_precision),
+            _ranked_trials,
+            check=_refuse_lonely,
+        ),
         Metric("brier", "lower", _uniform_brier, _brier, weighted_mean, len),
-        Metric("miou", "higher", None, _mask_counts, _overlap("iou"), len),
-        Metric("mean_acc", "higher", None, _mask_counts, _pixel_accuracy(by_class=True), len),
-        Metric("overall_acc", "higher", None, _mask_counts, _pixel_accuracy(by_class=False), len),
+        Metric("miou", "higher", None, _mask_counts, _overlap("iou"), len, check=_refuse_unlabelled),
+        Metric("mean_acc", "higher", None, _mask_counts, _pixel_accuracy(by_class=True), len, check=_refuse_unlabelled),
+        Metric(
+            "overall_acc", "higher", None, _mask_counts, _pixel_accuracy(by_class=False), len, check=_refuse_unlabelled
+        ),
         Metric(
             "dice",
             "higher",
@@ -260,6 +290,7 @@ METRICS: dict[str, Metric] = {
             _overlap("dice"),
             len,
             undefined="no class but 0, the background, is predicted or true",
+            check=_refuse_unlabelled,
         ),
         Metric("mae", "lower", _best_constant(1), _errors(1), weighted_mean),
         Metric("mse", "lower", _best_constant(2), _errors(2), weighted_mean),

@@ -13,7 +13,9 @@ from vision_adapters.metrics.arrays import Floats, as_array, refuse_nan
 from vision_adapters.metrics.definitions import METRICS, Metric
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
+
+    from vision_adapters.metrics.arrays import Array
 
 CHUNK = 4_000_000  # weights held at a time: 32 MB
 
@@ -135,17 +137,95 @@ def evaluate(
     Source:
         ELEVATER, table 2 (which metric for which data set); GATE, table 3. Wilson (1927) for shares.
     """
-    metric = metric_named(name)
+    running = RunningScores([name])
     if not 0 < level < 1 or resamples < 0:
         raise ValueError(f"expected 0 < level < 1 and resamples >= 0, got {level=}, {resamples=}")
-    predicted, true = as_array(predictions), as_array(targets)
-    if predicted.ndim == 0 or true.ndim == 0 or len(predicted) != len(true):
-        raise ValueError(f"predictions have shape {predicted.shape}, targets {true.shape}; expected the same length")
-    if len(true) == 0:
-        raise ValueError("there are no samples to score")
-    refuse_nan("predictions", predicted)
-    refuse_nan("targets", true)
-    return score_outcomes(name, metric.outcomes(predicted, true), seed=seed, resamples=resamples, level=level)
+    running.update(predictions, targets)
+    return running.scores(seed=seed, resamples=resamples, level=level)[name]
+
+
+class RunningScores:
+    """Metrics of samples that come batch by batch: only what a metric keeps per sample is held.
+
+    Args:
+        names: keys of `METRICS`.
+
+    Raises:
+        ValueError: an unknown metric.
+
+    Numerics:
+        The scores are those of `evaluate` on all samples together, to the last bit.
+
+    Example:
+        >>> running = RunningScores(["accuracy"])
+        >>> running.update([0, 1], [0, 1])
+        >>> running.update([1, 0], [1, 1])
+        >>> running.scores()["accuracy"].value
+        0.75
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.metrics = [metric_named(name) for name in names]
+        self.samples = 0
+        self._parts: dict[Callable[[Array, Array], Floats], list[Floats]] = {m.outcomes: [] for m in self.metrics}
+
+    def update(self, predictions: Any, targets: Any) -> None:
+        """Add samples.
+
+        Args:
+            predictions: as in `evaluate`.
+            targets: as in `evaluate`.
+
+        Raises:
+            ValueError: as `evaluate`, with the place among all samples so far for NaN, and in the batch for others.
+        """
+        predicted, true = as_array(predictions), as_array(targets)
+        if predicted.ndim == 0 or true.ndim == 0 or len(predicted) != len(true):
+            raise ValueError(
+                f"predictions have shape {predicted.shape}, targets {true.shape}; expected the same length"
+            )
+        if len(true) == 0:
+            return
+        refuse_nan("predictions", predicted, self.samples)
+        refuse_nan("targets", true, self.samples)
+        for outcomes, parts in self._parts.items():
+            parts.append(outcomes(predicted, true))
+        self.samples += len(true)
+
+    def scores(self, *, seed: int = 0, resamples: int = 1000, level: float = 0.95) -> dict[str, Score]:
+        """Each metric on all samples so far.
+
+        Args:
+            seed: of the resamples.
+            resamples: 0 gives intervals of the values alone.
+            level: of the intervals.
+
+        Returns:
+            By name.
+
+        Raises:
+            ValueError: no samples, or samples that define no value.
+        """
+        if self.samples == 0:
+            raise ValueError("there are no samples to score")
+        whole = {outcomes: _joined(parts) for outcomes, parts in self._parts.items()}
+        found = {}
+        for metric in self.metrics:
+            outcomes = whole[metric.outcomes]
+            if metric.check is not None:
+                metric.check(outcomes)
+            found[metric.name] = score_outcomes(metric.name, outcomes, seed=seed, resamples=resamples, level=level)
+        return found
+
+
+def _joined(parts: list[Floats]) -> Floats:
+    """One after another; a batch of label maps counts only the classes up to its highest, and gets 0 of the others."""
+    if len(parts) == 1:
+        return parts[0]
+    if parts[0].ndim == 3:
+        width = max(part.shape[2] for part in parts)
+        parts = [np.pad(part, ((0, 0), (0, 0), (0, width - part.shape[2]))) for part in parts]
+    return np.concatenate(parts)
 
 
 def score_outcomes(name: str, outcomes: Floats, *, seed: int = 0, resamples: int = 1000, level: float = 0.95) -> Score:

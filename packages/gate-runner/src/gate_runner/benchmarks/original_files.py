@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
 from gate_runner.benchmarks.data import Data, Split
+from gate_runner.benchmarks.maps import Maps
 from gate_runner.benchmarks.pictures import Pictures
 from gate_runner.benchmarks.request import DataRequest
 from gate_runner.errors import DataError
@@ -20,7 +22,6 @@ from gate_runner.readers import ClassMap, Clip, Source, Stored, dealt, described
 from gate_runner.readers.arrays import stored_array
 from gate_runner.readers.clips import undecodable
 from gate_runner.readers.decode import Fit
-from gate_runner.readers.maps import read_maps
 
 Place = TypeVar("Place")
 
@@ -38,6 +39,7 @@ class Originals(Generic[Place]):
         check: looks at all that can be seen without reading a picture; raises DataError.
         load: place and request to three splits.
         parts: place to lists of samples, for whoever counts or compares them; None where there are no lists.
+        read_map: from a sample's target and a side to a map, where targets are maps.
 
     Example:
         >>> from gate_runner.benchmarks import BENCHMARKS
@@ -50,6 +52,7 @@ class Originals(Generic[Place]):
     check: Callable[[Place], None]
     load: Callable[[Place, DataRequest], Data]
     parts: Callable[[Place], Parts] | None = None
+    read_map: Callable[[Any, int], np.ndarray] | None = None
 
 
 class Sample(NamedTuple):
@@ -114,7 +117,6 @@ class Form:
         maps: how annotations are read.
         probed: whether videos that cannot be decoded are looked for, counted and left out.
         trained: whether training and validation samples are needed at all.
-        most: samples of each split that are used without a limit, drawn once and for all; None uses all.
     """
 
     target: Literal["class", "labels", "heads", "value", "map", "depth"] = "class"
@@ -125,7 +127,11 @@ class Form:
     maps: ClassMap | None = None
     probed: bool = False
     trained: bool = True
-    most: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def read_map(self) -> Callable[[Any, int], np.ndarray] | None:
+        """From a sample's target and a side to a map, where targets are maps."""
+        return read_depth if self.target == "depth" else self.maps.read if self.maps is not None else None
 
 
 def from_lists(
@@ -150,7 +156,7 @@ def from_lists(
     def load(place: Place, request: DataRequest) -> Data:
         return to_data(parts(place), made, request, str(place))
 
-    return Originals(expected, find, check, load, parts)
+    return Originals(expected, find, check, load, parts, made.read_map)
 
 
 def to_data(parts: Parts, form: Form, request: DataRequest, place: str) -> Data:
@@ -172,9 +178,7 @@ def to_data(parts: Parts, form: Form, request: DataRequest, place: str) -> Data:
     note = parts.note
     splits = []
     for name, samples in lists.items():
-        chosen = _chosen(samples, form, request.limit, form.most.get(name))
-        if request.limit is None and len(chosen) < len(samples):
-            note = f"{note}; " * bool(note) + f"{len(chosen)} of {len(samples)} samples in {name}"
+        chosen = _chosen(samples, form, request.limit)
         clips = [sample.source[0] for sample in chosen if isinstance(sample.source[0], Clip)] if form.probed else []
         if broken := undecodable(clips):
             listed = ", ".join(described(clips[row]) for row in broken[:3])
@@ -198,8 +202,7 @@ def _splits(parts: Parts, form: Form, place: str) -> dict[str, Sequence[Sample]]
     return lists
 
 
-def _chosen(samples: Sequence[Sample], form: Form, limit: int | None, most: int | None) -> Sequence[Sample]:
-    limit = limit if limit is not None else most
+def _chosen(samples: Sequence[Sample], form: Form, limit: int | None) -> Sequence[Sample]:
     if limit is None or limit >= len(samples):
         return samples
     if form.few_shot:
@@ -230,25 +233,27 @@ def _is_clip(source: Any) -> bool:
     return type(source) is tuple
 
 
-def _targets(samples: Sequence[Sample], form: Form) -> Tensor:
+def _targets(samples: Sequence[Sample], form: Form) -> Tensor | Maps:
     values = [sample.target for sample in samples]
-    if form.target == "map":
-        assert form.maps is not None
-        return torch.from_numpy(read_maps(form.maps, values, MAP_SIDE))
-    if form.target == "depth":
-        return torch.stack([_depth(source) for source in values])
+    if form.target in ("map", "depth"):
+        assert form.read_map is not None
+        return Maps(tuple(values), MAP_SIDE, form.read_map)
     if form.few_shot:
         rank = {label: place for place, label in enumerate(sorted(set(values)))}
         values = [rank[label] for label in values]
     return torch.tensor(values, dtype=torch.float32 if form.target in ("labels", "value") else torch.long)
 
 
-def _depth(source: Stored) -> Tensor:
-    """A map of metres, scaled by the nearest pixel; what was not measured is 0."""
+def read_depth(source: Stored, side: int) -> Float[np.ndarray, "s s"]:
+    """A map of metres, scaled by the nearest pixel; what was not measured is 0.
+
+    Raises:
+        DataError: depths that are negative, infinite or no numbers.
+    """
     metres = torch.from_numpy(stored_array(source).astype(np.float32))
     if not bool(torch.isfinite(metres).all()) or float(metres.min()) < 0:
         raise DataError(f"{described(source)} holds depths that are negative, infinite or no numbers")
-    return F.interpolate(metres[None, None], (MAP_SIDE, MAP_SIDE), mode="nearest-exact")[0, 0]
+    return F.interpolate(metres[None, None], (side, side), mode="nearest-exact")[0, 0].numpy()
 
 
 def few_classes(samples: Sequence[Sample], limit: int | None) -> Sequence[Sample]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -130,17 +129,6 @@ class ClassMap:
             raise DataError(f"{described(source)} has the colour {colour} in row {row}, column {column}: no class")
         chosen: np.ndarray = np.array(list(self.colours.values()))[found]
         return chosen
-
-
-def read_maps(kind: ClassMap, sources: list[Source], side: int) -> Int16[np.ndarray, "n h w"]:
-    """Several annotations, each scaled to a square by the nearest pixel.
-
-    Raises:
-        DataError: as `ClassMap.read`.
-    """
-    with ThreadPoolExecutor() as pool:
-        maps = list(pool.map(lambda source: kind.read(source, side), sources))
-    return np.stack(maps) if maps else np.empty((0, side, side), dtype=np.int16)
 
 
 def ranked(values: Iterable[int]) -> dict[int, int]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gate_runner.errors import DataError, MissingCapabilityError
+from gate_runner.readers.json_lists import entries
 from gate_runner.readers.limits import within
 
 csv.field_size_limit(2**24)
@@ -216,7 +217,7 @@ def read_json(path: Path) -> Any:
 
 
 def records(path: Path, field: str) -> Iterator[Row]:
-    """The objects in a list of a JSON file, as rows numbered from 0.
+    """The objects in a list of a JSON file, as rows numbered from 0; only one of them is in memory at a time.
 
     Args:
         path: of the file.
@@ -232,14 +233,21 @@ def records(path: Path, field: str) -> Iterator[Row]:
         >>> [row.integer("id") for row in records(path, "images")]
         [5]
     """
-    value = read_json(path)
-    found = value.get(field) if isinstance(value, dict) else None
-    if not isinstance(found, list) or not found:
-        raise DataError(f"{path}: {field!r} is {type(found).__name__}, expected a list that is not empty")
-    for number, one in enumerate(found):
-        if not isinstance(one, dict):
-            raise DataError(f"{path}: {field}, entry {number} is a {type(one).__name__}, expected an object")
-        yield Row(path, number, one, "entry")
+    empty = True
+    try:
+        for number, one in entries(path, field):
+            if not isinstance(one, dict):
+                raise DataError(f"{path}: {field}, entry {number} is a {type(one).__name__}, expected an object")
+            empty = False
+            yield Row(path, number, one, "entry")
+    except FileNotFoundError as error:
+        raise DataError(f"{path} is not there") from error
+    except DataError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is no JSON of objects: {error}") from error
+    if empty:
+        raise DataError(f"{path}: {field!r} is missing or empty, expected a list that is not empty")
 
 
 def _rows(path: Path, delimiter: str | None) -> Iterator[Row]:

@@ -6,7 +6,8 @@ from gate_runner.tasks.after_training import text_head
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.probing import solvable, solve_and_test
-from gate_runner.tasks.training import frequencies, train_and_test
+from gate_runner.tasks.targets import frequencies
+from gate_runner.tasks.training import train_and_test
 from vision_adapters.heads import LinearHead, seeded
 from vision_adapters.losses import cross_entropy
 

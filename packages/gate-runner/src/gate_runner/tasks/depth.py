@@ -14,6 +14,7 @@ from gate_runner.errors import DataError
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.measured import train_and_measure
+from gate_runner.tasks.targets import middle, targets_of
 from vision_adapters.heads import SegmentationHead, seeded
 
 _WIDTH, _DEPTH = 128, 2
@@ -49,10 +50,11 @@ def run(job: Job) -> Outcome:
     Raises:
         DataError: an image without a measured depth.
     """
-    truths = job.data.train.targets
+    shape = job.data.test.targets.shape
+    size = (int(shape[1]), int(shape[2]))
+    targets = targets_of(job)
+    typical = middle(targets["train"])
     backbone = make_backbone(job, "patches")
-    size = (int(truths.shape[1]), int(truths.shape[2]))
-    typical = float(truths[truths > 0].median())
 
     def metres(output: Tensor) -> Tensor:
         # The head starts at the training median and learns differences from it.
@@ -66,7 +68,9 @@ def run(job: Job) -> Outcome:
 
     def measure(predicted: Tensor, split: Split) -> dict[str, np.ndarray]:
         found: dict[str, list[float]] = {"rmse": [], "abs_rel": [], "delta_1.25": []}
-        for place, (guess, truth) in enumerate(zip(predicted.double(), split.targets.double(), strict=True)):
+        truths = targets["test" if split is job.data.test else "validation"]
+        for place, guess in enumerate(predicted):
+            guess, truth = guess.double(), truths[place : place + 1][0].double()
             known = truth > 0
             if not bool(known.any()):
                 raise DataError(f"{job.benchmark.id}: no depth was measured in sample {place}")
@@ -76,11 +80,13 @@ def run(job: Job) -> Outcome:
             found["delta_1.25"].append(float((torch.maximum(guess / truth, truth / guess) < 1.25).double().mean()))
         return {name: np.array(values) for name, values in found.items()}
 
-    blind = measure(torch.full_like(job.data.test.targets, typical), job.data.test)
+    blind = measure(torch.tensor(typical).expand(shape), job.data.test)
     if job.training.get("head", "transformer") == "linear":
         head: nn.Module = seeded(lambda: LinearDepth(backbone.width, backbone.grid, size), job.seed)
     else:
         form = partial(SegmentationHead, backbone.width, 1, grid=backbone.grid, size=size, width=_WIDTH, depth=_DEPTH)
         head = seeded(form, job.seed)
     chance = {name: float(values.mean()) for name, values in blind.items()}
-    return train_and_measure(job, backbone, head, loss, measure, chance, lower=("rmse", "abs_rel"), read=metres)
+    return train_and_measure(
+        job, backbone, head, loss, measure, chance, targets=targets["train"], lower=("rmse", "abs_rel"), read=metres
+    )

@@ -133,9 +133,12 @@ def _text_features(job: Job, split: Split) -> Float[Tensor, "n t e"]:
         found = embedded(job, unique)
         index = torch.tensor([place[text] for text in texts])
     except MissingCapabilityError:
-        said = words(job, split)
-        mask = said.mask[..., None]
-        found, index = (said.tokens * mask).sum(dim=1) / mask.sum(dim=1).clamp_min(1), said.sample
+        said = words(job, split, "")
+        means = []
+        for numbers in torch.split(torch.arange(len(unique)), 4096):
+            mask = said.mask[numbers][..., None]
+            means.append((said.tokens[numbers] * mask).sum(dim=1) / mask.sum(dim=1).clamp_min(1))
+        found, index = torch.cat(means), said.sample
     return found[index].reshape(len(split), -1, found.shape[-1])
 
 

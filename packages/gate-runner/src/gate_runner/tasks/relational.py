@@ -12,7 +12,8 @@ from gate_runner.tasks.features import Words, words
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.scaling import Scale
 from gate_runner.tasks.stored import IndexedRows
-from gate_runner.tasks.training import Extra, frequencies, train_and_test
+from gate_runner.tasks.targets import frequencies
+from gate_runner.tasks.training import Extra, train_and_test
 from vision_adapters.heads import RelationalHead, seeded
 from vision_adapters.losses import cross_entropy
 
@@ -38,19 +39,19 @@ def question_inputs(job: Job) -> tuple[Backbone, tuple[Extra, Extra], int]:
     data = job.data
     backbone = make_backbone(job, "pooled" if job.encoder.patches is None else "patches")
     asked: dict[SplitName, Words] = {
-        "train": words(job, data.train),
-        "validation": words(job, data.validation),
-        "test": words(job, data.test),
+        "train": words(job, data.train, "train"),
+        "validation": words(job, data.validation, "validation"),
+        "test": words(job, data.test, "test"),
     }
     train = IndexedRows(asked["train"].tokens, asked["train"].sample)
     mask = asked["train"].mask[asked["train"].sample]
-    at_once = len(train) * asked["train"].tokens[0].numel() <= _AT_ONCE
+    at_once = len(train) * asked["train"].tokens[:1].numel() <= _AT_ONCE
     scale = Scale.of(train[:] if at_once else train, mask)
-    longest = max(one.tokens.shape[1] for one in asked.values())
+    longest = max(one.mask.shape[1] for one in asked.values())
     padded = {name: one.padded(longest) for name, one in asked.items()}
     tokens = Extra({name: IndexedRows(one.tokens, one.sample) for name, one in padded.items()}, scale)
     masks = Extra({name: IndexedRows(one.mask, one.sample) for name, one in padded.items()})
-    return backbone, (tokens, masks), asked["train"].tokens.shape[-1]
+    return backbone, (tokens, masks), asked["train"].tokens[:1].shape[-1]
 
 
 def run(job: Job) -> Outcome:

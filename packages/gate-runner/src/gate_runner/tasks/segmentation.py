@@ -11,7 +11,8 @@ from torch import Tensor
 from gate_runner.benchmarks.data import Split
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.job import Job, Outcome
-from gate_runner.tasks.training import frequencies, train_and_test
+from gate_runner.tasks.targets import frequencies, targets_of
+from gate_runner.tasks.training import train_and_test
 from vision_adapters.heads import SegmentationHead, seeded
 from vision_adapters.losses import IGNORED, acdc_loss, segmentation_loss
 
@@ -30,10 +31,11 @@ def run_medical(job: Job) -> Outcome:
 
 def _segment(job: Job, *, medical: bool) -> Outcome:
     data = job.data
-    backbone = make_backbone(job, "patches")
     high, wide = data.train.targets.shape[1:]
     classes = len(data.classes)
-    blind = frequencies(data.train.targets, classes).argmax(dim=0).expand(len(data.test), -1, -1)
+    targets = targets_of(job)
+    blind = frequencies(targets["train"], classes).argmax(dim=0).expand(len(data.test), -1, -1)
+    backbone = make_backbone(job, "patches")
     size = (high, wide)
     head = seeded(
         partial(SegmentationHead, backbone.width, classes, grid=backbone.grid, size=size, width=_WIDTH, depth=_DEPTH),
@@ -45,8 +47,9 @@ def _segment(job: Job, *, medical: bool) -> Outcome:
         head,
         acdc_loss if medical else segmentation_loss,
         blind,
+        targets=targets,
         read=lambda logits: logits.argmax(dim=1).to(torch.int16),
-        gather=to_volumes if medical else lambda maps, _: maps,
+        gather=to_volumes if medical else None,
     )
 
 

@@ -17,6 +17,7 @@ from gate_runner.errors import DataError
 from vision_adapters.rows import DiskFullError, Rows, RowWriter
 
 if TYPE_CHECKING:
+    from gate_runner.benchmarks.maps import Maps
     from gate_runner.benchmarks.pictures import Pictures
 
 _LOG = logging.getLogger(__name__)
@@ -157,7 +158,7 @@ class FeatureStore:
         return EncodedRows(encode, count, size)
 
 
-def mark_of(images: Tensor | Pictures) -> str:
+def mark_of(images: Tensor | Pictures | Maps) -> str:
     """A digest that tells images apart: of all pixels, or of the files' names, sizes and contents.
 
     Example:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from gate_runner.tasks.scaling import Scale
 from gate_runner.tasks.score import Score
 from gate_runner.tasks.trained import Trained
 from vision_adapters.finetune import recomputed
-from vision_adapters.metrics import METRICS, evaluate
+from vision_adapters.metrics import METRICS, RunningScores, evaluate
 from vision_adapters.metrics import Score as Estimate
 from vision_adapters.rows import Rows
 from vision_adapters.training import Direction, Fit, Recipe, fit
@@ -54,10 +54,13 @@ def train_and_test(
     blind: Shaped[Tensor, "n ..."],
     *,
     extras: Sequence[Extra] = (),
+    targets: Mapping[SplitName, Rows] | None = None,
     read: Callable[[Tensor], Tensor] = lambda output: output,
-    gather: Callable[[Tensor, Split], Tensor] = lambda predictions, split: predictions,
+    gather: Callable[[Tensor, Split], Tensor] | None = None,
 ) -> Outcome:
     """Train a head on a backbone, with the targets of the job's data.
+
+    Predictions are scored batch by batch, so that memory holds what a metric keeps per sample, and no predictions.
 
     Args:
         job: benchmark, encoder and seed.
@@ -66,12 +69,16 @@ def train_and_test(
         loss: of its output and targets.
         blind: predictions for the test split made without its images, for the chance level.
         extras: further inputs of the head.
+        targets: of each split, as `targets_of` gives them; the data's, which are then tensors, where None.
         read: output to predictions, e.g. scores to class maps, batch by batch.
-        gather: predictions or targets of a split's samples to those of units, e.g. slices to volumes.
+        gather: predictions or targets of a split's samples to those of units, e.g. slices to volumes; those of a split
+            are then all in memory.
 
     Returns:
         Scores on the test split with the weights that validated best.
     """
+    data, metrics = job.data, job.benchmark.metrics
+    truths = targets or {"train": data.train.targets, "validation": data.validation.targets, "test": data.test.targets}
     headline = METRICS[job.benchmark.metrics[0]]
     recipe = recipe_of(job, **{key: value for key, value in job.training.items() if key in _RECIPE})
     module = backbone.attach(head, *(extra.scale for extra in extras))
@@ -79,28 +86,66 @@ def train_and_test(
     def inputs(name: SplitName) -> Inputs:
         return (backbone.rows(name), *(extra.rows[name] for extra in extras))
 
-    held = inputs("validation")
-    expected = gather(job.data.validation.targets, job.data.validation)
+    held, test = inputs("validation"), inputs("test")
+
+    def judge(name: SplitName, metrics: Sequence[str]) -> _Judge:
+        return _Judge(metrics, truths[name], getattr(data, name), gather)
 
     def validate(module: nn.Module) -> float:
-        found = gather(predict(module, held, read, job.predict_size), job.data.validation)
-        return evaluate(headline.name, found, expected, resamples=0).value
+        judged = judge("validation", [headline.name])
+        for found in _outputs(module, held, job.predict_size):
+            judged.add(read(found).cpu())
+        return judged.scores(resamples=0)[headline.name].value
 
-    test = inputs("test")
-    fitted = fit_head(job, module, inputs("train"), job.data.train.targets, loss, recipe, validate, headline.direction)
+    fitted = fit_head(job, module, inputs("train"), truths["train"], loss, recipe, validate, headline.direction)
     with job.timed("test"):
-        predictions = gather(predict(module, test, read, job.predict_size), job.data.test)
-        truth = gather(job.data.test.targets, job.data.test)
-        scores = score(job, predictions, truth, gather(blind, job.data.test))
-        rows: dict[str, Any] = _ensembles(job, module, fitted, test, read, gather, truth, headline.name)
+        judged, guessed = judge("test", metrics), judge("test", metrics)
+        for found, guess in zip(_outputs(module, test, job.predict_size), blind.split(job.predict_size), strict=True):
+            judged.add(read(found).cpu())
+            guessed.add(guess)
+        estimates, chance = judged.scores(seed=job.seed), guessed.scores(resamples=0)
+        rows: dict[str, Any] = _ensembles(job, module, fitted, test, read, lambda: judge("test", [headline.name]))
+        outcomes = estimates[headline.name].outcomes
         if fitted.zero_shot is not None:
-            rows["gained"] = gained(headline.name, fitted.zero_shot, np.asarray(scores[0][1].outcomes), job.seed)
+            rows["gained"] = gained(headline.name, fitted.zero_shot, np.asarray(outcomes), job.seed)
     training = {
         "head_parameters": sum(p.numel() for p in head.parameters() if p.requires_grad),
         **fitted.about(headline.name),
         **rows,
     }
-    return Outcome(tuple(one for one, _ in scores), scores[0][1].outcomes, training)
+    return Outcome(tuple(_score(estimates[name], chance[name].value) for name in metrics), outcomes, training)
+
+
+class _Judge:
+    """Scores predictions for a split's samples that come in batches, in order.
+
+    Args:
+        metrics: names of ``vision_adapters.metrics``.
+        targets: of the split.
+        split: its samples.
+        gather: see `train_and_test`.
+    """
+
+    def __init__(
+        self, metrics: Sequence[str], targets: Rows, split: Split, gather: Callable[[Tensor, Split], Tensor] | None
+    ) -> None:
+        self.running, self.targets, self.split, self.gather = RunningScores(metrics), targets, split, gather
+        self.parts: list[Tensor] = []
+
+    def add(self, predictions: Tensor) -> None:
+        """Score the next samples, or keep them where units are gathered of several."""
+        if self.gather is None:
+            start = self.running.samples
+            self.running.update(predictions, self.targets[start : start + len(predictions)])
+        else:
+            self.parts.append(predictions)
+
+    def scores(self, *, seed: int = 0, resamples: int = 1000) -> dict[str, Estimate]:
+        """Each metric on all samples, by name."""
+        if self.gather is not None:
+            truth = self.gather(self.targets[:], self.split)
+            self.running.update(self.gather(torch.cat(self.parts), self.split), truth)
+        return self.running.scores(seed=seed, resamples=resamples)
 
 
 def recipe_of(job: Job, **own: Any) -> Recipe:
@@ -214,28 +259,26 @@ def _ensembles(
     fitted: Fit,
     inputs: Inputs,
     read: Callable[[Tensor], Tensor],
-    gather: Callable[[Tensor, Split], Tensor],
-    truth: Tensor,
-    metric: str,
+    judge: Callable[[], _Judge],
 ) -> dict[str, Any]:
     """Of a trained encoder: the test scores of the best 1, 3 and 5 checkpoints' mean outputs."""
     if job.settings.tune == "frozen":
         return {}
     device, best = next(module.parameters()).device, changing_state(module)
     sizes = sorted({min(size, len(fitted.kept)) for size in (1, 3, 5)})
-    parts: dict[int, list[Tensor]] = {size: [] for size in sizes}
+    judged = {size: judge() for size in sizes}
     for start in range(0, len(inputs[0]), job.predict_size):
         batch = [each[start : start + job.predict_size].to(device) for each in inputs]
         total: Any = 0.0
         for number, kept in enumerate(fitted.kept[: sizes[-1]], start=1):
             module.load_state_dict(kept.state, strict=False)
             total = total + module(*batch).float()
-            if number in parts:
-                parts[number].append(read(total / number).cpu())
+            if number in judged:
+                judged[number].add(read(total / number).cpu())
     module.load_state_dict(best, strict=False)
     rows = []
-    for size, found in parts.items():
-        value = evaluate(metric, gather(torch.cat(found), job.data.test), truth, seed=job.seed)
+    for size, one in judged.items():
+        ((metric, value),) = one.scores(seed=job.seed).items()
         rows.append({"checkpoints": size, metric: value.value, "low": value.low, "high": value.high})
     return {"ensembles": rows}
 
@@ -270,24 +313,23 @@ def score(job: Job, predictions: Tensor, truth: Tensor, blind: Tensor) -> list[t
     found = []
     for name in job.benchmark.metrics:
         value = evaluate(name, predictions, truth, seed=job.seed)
-        chance = evaluate(name, blind, truth, resamples=0).value
-        found.append((Score(name, value.direction, value.value, value.low, value.high, chance), value))
+        found.append((_score(value, evaluate(name, blind, truth, resamples=0).value), value))
     return found
 
 
-@torch.inference_mode()
+def _score(found: Estimate, chance: float) -> Score:
+    return Score(found.metric, found.direction, found.value, found.low, found.high, chance)
+
+
 def predict(module: nn.Module, inputs: Inputs, read: Callable[[Tensor], Tensor], batch_size: int) -> Tensor:
     """Predictions for every sample, on the CPU."""
+    return torch.cat([read(found).cpu() for found in _outputs(module, inputs, batch_size)])
+
+
+def _outputs(module: nn.Module, inputs: Inputs, batch_size: int) -> Iterator[Any]:
+    """What a module gives for the samples, in order and in batches."""
     device = next(module.parameters()).device
-    count = len(inputs[0])
-    parts = [
-        read(module(*(each[start : start + batch_size].to(device) for each in inputs))).cpu()
-        for start in range(0, count, batch_size)
-    ]
-    return torch.cat(parts)
-
-
-def frequencies(targets: Tensor, classes: int) -> Tensor:
-    """Log-frequencies of classes ``[k]``, or for each place of class maps ``[k, h, w]``."""
-    counts = torch.stack([(targets == index).float().mean(dim=0) for index in range(classes)])
-    return counts.clamp_min(1e-6).log()
+    for start in range(0, len(inputs[0]), batch_size):
+        with torch.inference_mode():
+            found = module(*(each[start : start + batch_size].to(device) for each in inputs))
+        yield found

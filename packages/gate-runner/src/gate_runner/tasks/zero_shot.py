@@ -7,7 +7,8 @@ import torch.nn.functional as F
 
 from gate_runner.tasks.features import pooled
 from gate_runner.tasks.job import Job, Outcome
-from gate_runner.tasks.training import frequencies, score
+from gate_runner.tasks.targets import frequencies
+from gate_runner.tasks.training import score
 from knowledge_prompts import ClassPrompts, build_prompts, class_embeddings
 
 

@@ -57,5 +57,4 @@ ORIGINALS = from_lists(
     target="map",
     fit="whole",
     maps=ClassMap({value: value - 1 for value in range(1, _CLASSES + 1)}, ignored=(0,)),
-    most={"train": 2000, "validation": 200},
 )

@@ -46,5 +46,4 @@ ORIGINALS = from_lists(
     parts,
     grouped=True,
     fit="whole",
-    most={"train": 6000, "validation": 600, "test": 3000},
 )

@@ -63,4 +63,4 @@ def _asked(path: Path, images: Path) -> list[Sample]:
     return found
 
 
-ORIGINALS = from_lists(_EXPECTED, find, parts, fit="whole", most={"train": 4000, "validation": 500, "test": 2000})
+ORIGINALS = from_lists(_EXPECTED, find, parts, fit="whole")

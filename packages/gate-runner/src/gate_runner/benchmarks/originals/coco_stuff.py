@@ -48,7 +48,6 @@ TEN = from_lists(
     target="map",
     fit="whole",
     maps=ClassMap(_RANKS, ignored=(0,), key="S"),
-    most={"train": 2000, "validation": 200},
 )
 ALL = from_lists(
     _EXPECTED_164K,
@@ -57,5 +56,4 @@ ALL = from_lists(
     target="map",
     fit="whole",
     maps=ClassMap({number - 1: rank for number, rank in _RANKS.items()}, ignored=(255,)),
-    most={"train": 2000, "validation": 200, "test": 2000},
 )

@@ -57,5 +57,4 @@ ORIGINALS = from_lists(
     maps=ClassMap(
         {number: rank for rank, number in enumerate(_TABLE["ids"])}, ignored=(0,), others=IGNORED, key="LabelMap"
     ),
-    most={"train": 2000, "validation": 200, "test": 2000},
 )

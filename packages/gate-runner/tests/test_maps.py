@@ -1,0 +1,169 @@
+"""Class maps and depths that stay in their files: the same results as in memory, and memory that does not grow."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from gate_runner.benchmarks import BENCHMARKS, DataRequest
+from gate_runner.benchmarks.data import Data, Split
+from gate_runner.benchmarks.maps import Maps
+from gate_runner.encoders import load_encoder
+from gate_runner.encoders.encoder import Encoder, PatchFeatures
+from gate_runner.errors import DataError
+from gate_runner.readers import ClassMap
+from gate_runner.tasks import Job, features, run_task
+from gate_runner.tasks.stored import FeatureStore
+from gate_runner.tasks.targets import middle
+
+KIND = ClassMap({7: 0, 8: 1, 9: 2}, ignored=(0,))
+
+
+@pytest.fixture
+def scenes(tmp_path: Path) -> Data[Maps]:
+    """Three splits of pictures of 16 px and their maps; one map of the test split counts nowhere."""
+    rng = np.random.default_rng(0)
+    places = torch.arange(16).expand(3, 16, 16)
+
+    def split(name: str, count: int) -> Split[Maps]:
+        files = []
+        for number in range(count):
+            values = rng.integers(7, 10, (4, 4)).repeat(4, 0).repeat(4, 1).astype(np.uint8)
+            values[0] = 0
+            if name == "test" and number == 1:
+                values[:] = 0
+            files.append(str(tmp_path / f"{name}{number}.png"))
+            Image.fromarray(values).save(files[-1])
+        maps = Maps(tuple(files), 16, KIND.read)
+        pixels = [(maps[number].clamp_min(0) * 80)[None] + places for number in range(count)]
+        return Split(torch.stack(pixels).byte(), maps)
+
+    return Data(split("train", 12), split("validation", 5), split("test", 5), ("a", "b", "c"))
+
+
+def job(data: Data[Maps], encoder: Encoder, task: str = "segmentation", store: FeatureStore | None = None) -> Job:
+    own = next(one for one in BENCHMARKS.values() if one.task == task)
+    training = {**own.training, "steps": 4, "validate_every": 2, "batch_size": 4}
+    return Job(encoder, replace(own, training=training), data, features=store or FeatureStore())
+
+
+def encoder() -> Encoder:
+    def places(pixels: torch.Tensor) -> PatchFeatures:
+        return PatchFeatures(torch.nn.functional.avg_pool2d(pixels.float(), 4).flatten(2).transpose(1, 2), (4, 4))
+
+    return Encoder("made-up", 16, lambda pixels: places(pixels).tokens.mean(1), patches=places)
+
+
+def test_maps_in_files_give_what_maps_in_memory_give(scenes: Data[Maps], tmp_path: Path) -> None:
+    held = Data(
+        *(replace(one, targets=one.targets[:]) for one in (scenes.train, scenes.validation, scenes.test)),
+        scenes.classes,
+    )
+    expected = run_task(job(held, encoder()))
+    stores = {
+        "memory": FeatureStore(tmp_path / "a"),
+        "disk": FeatureStore(tmp_path / "b", in_memory=0),
+        "encoded again": FeatureStore(tmp_path / "c", cap=0),
+    }
+    for where, store in stores.items():
+        found = run_task(job(scenes, encoder(), store=store))
+        assert store.kept["maps-train"] == where
+        assert found.scores == expected.scores
+        np.testing.assert_array_equal(found.samples, expected.samples)
+    assert expected.samples.shape[0] == 5  # also the map that counts nowhere
+
+
+def test_a_wrong_map_is_named_before_anything_is_encoded(scenes: Data[Maps]) -> None:
+    wrong = scenes.test.targets.files[4]
+    Image.fromarray(np.full((16, 16), 99, dtype=np.uint8)).save(str(wrong))
+
+    def encode(pixels: torch.Tensor) -> torch.Tensor:
+        raise AssertionError("encoded")
+
+    with pytest.raises(DataError, match=r"test4.png has the value 99"):
+        run_task(job(scenes, Encoder("made-up", 16, encode)))
+
+
+def test_taken_maps_and_their_digest(scenes: Data[Maps]) -> None:
+    few = scenes.train.take(torch.tensor([3, 1]))
+    assert torch.equal(few.targets[:], scenes.train.targets[:][[3, 1]])
+    assert torch.equal(few.targets.collate([1]), scenes.train.targets[1:2])
+    before = scenes.digest()
+    Image.fromarray(np.full((16, 16), 7, dtype=np.uint8)).save(str(scenes.train.targets.files[0]))
+    assert scenes.digest() != before
+
+
+@pytest.mark.parametrize("make", [lambda n: torch.rand(n, 3), lambda n: torch.arange(n).expand(3, n).T.float()])
+def test_the_middle_is_torchs_lower_median(make: Callable[[int], torch.Tensor]) -> None:
+    for count in (2, 5, 1000):
+        values = make(count)
+        values[0, 0] = 0.0
+        assert middle(values) == float(values[values > 0].median())
+
+
+MEMORY = """
+import json, resource, sys
+from pathlib import Path
+import torch
+from test_maps import KIND, encoder, job
+from gate_runner.benchmarks.data import Data, Split
+from gate_runner.benchmarks.maps import Maps
+from gate_runner.tasks.stored import FeatureStore
+from gate_runner.tasks.targets import frequencies, targets_of
+
+path, folder = sys.argv[1:]
+peaks = []
+for count in (200, 1400):
+    maps = [Maps((path,) * n, 256, KIND.read) for n in (count, 2, 2)]
+    parts = [Split(torch.zeros(len(one), 3, 16, 16, dtype=torch.uint8), one) for one in maps]
+    store = FeatureStore(Path(folder) / str(count), in_memory=0)
+    rows = targets_of(job(Data(*parts, ("a", "b", "c")), encoder(), store=store))["train"]
+    assert len(rows) == count and frequencies(rows, 3).shape == (3, 256, 256)
+    for start in range(0, count, 8):
+        rows[torch.arange(start, start + 8)]
+    peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+print(json.dumps(peaks))
+"""
+
+
+def test_memory_does_not_grow_with_the_number_of_maps(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).integers(7, 10, (16, 16)).repeat(32, 0).repeat(32, 1).astype(np.uint8)
+    Image.fromarray(values).save(tmp_path / "map.png")  # 512 px
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", MEMORY, str(tmp_path / "map.png"), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parent,
+    )
+    assert done.returncode == 0, done.stderr
+    few, many = json.loads(done.stdout.splitlines()[-1])
+    assert many - few < 80e6  # in memory, 1,200 more maps of 256 px are 157 MB
+
+
+@pytest.mark.parametrize("sees_texts", [True, False])
+def test_stored_questions_give_what_those_in_memory_give(
+    sees_texts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    micro = load_encoder("micro-clip/random:0")
+    if not sees_texts:
+        micro = replace(micro, text=None, text_tokens=None)
+    clevr = BENCHMARKS["clevr-math"]
+    data = clevr.load("micro", DataRequest(limit=24))
+    short = replace(clevr, training={**clevr.training, "steps": 2, "validate_every": 1, "batch_size": 4})
+    expected = run_task(Job(micro, short, data))
+    monkeypatch.setattr(features, "_WORDS_IN_MEMORY", 0)
+    for store in (FeatureStore(tmp_path / "a", in_memory=0), FeatureStore(tmp_path / "b", cap=0)):
+        found = run_task(Job(micro, short, data, features=store))
+        assert ("texts-train" in store.kept) is sees_texts
+        assert found.scores == expected.scores
+        np.testing.assert_array_equal(found.samples, expected.samples)
