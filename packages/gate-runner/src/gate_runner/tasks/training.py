@@ -93,15 +93,17 @@ def train_and_test(
 
     def validate(module: nn.Module) -> float:
         judged = judge("validation", [headline.name])
-        for found in _outputs(module, held, job.predict_size):
-            judged.add(read(found).cpu())
+        for found in _predictions(module, held, read, job.predict_size):
+            judged.add(found)
         return judged.scores(resamples=0)[headline.name].value
 
     fitted = fit_head(job, module, inputs("train"), truths["train"], loss, recipe, validate, headline.direction)
     with job.timed("test"):
         judged, guessed = judge("test", metrics), judge("test", metrics)
-        for found, guess in zip(_outputs(module, test, job.predict_size), blind.split(job.predict_size), strict=True):
-            judged.add(read(found).cpu())
+        for found, guess in zip(
+            _predictions(module, test, read, job.predict_size), blind.split(job.predict_size), strict=True
+        ):
+            judged.add(found)
             guessed.add(guess)
         estimates, chance = judged.scores(seed=job.seed), guessed.scores(resamples=0)
         rows: dict[str, Any] = _ensembles(job, module, fitted, test, read, lambda: judge("test", [headline.name]))
@@ -323,13 +325,15 @@ def _score(found: Estimate, chance: float) -> Score:
 
 def predict(module: nn.Module, inputs: Inputs, read: Callable[[Tensor], Tensor], batch_size: int) -> Tensor:
     """Predictions for every sample, on the CPU."""
-    return torch.cat([read(found).cpu() for found in _outputs(module, inputs, batch_size)])
+    return torch.cat(list(_predictions(module, inputs, read, batch_size)))
 
 
-def _outputs(module: nn.Module, inputs: Inputs, batch_size: int) -> Iterator[Any]:
-    """What a module gives for the samples, in order and in batches."""
+def _predictions(
+    module: nn.Module, inputs: Inputs, read: Callable[[Tensor], Tensor], batch_size: int
+) -> Iterator[Tensor]:
+    """The same batch by batch."""
     device = next(module.parameters()).device
     for start in range(0, len(inputs[0]), batch_size):
         with torch.inference_mode():
-            found = module(*(each[start : start + batch_size].to(device) for each in inputs))
+            found = read(module(*(each[start : start + batch_size].to(device) for each in inputs))).cpu()
         yield found
