@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
+from gate_runner.readers.limits import within
+
 _PIECE = 1 << 20
 _BLANK = " \t\n\r"
 
@@ -25,6 +27,7 @@ def entries(path: Path, field: str) -> Iterator[tuple[int, Any]]:
 
     Raises:
         ValueError: no JSON, or the field holds something else; the message says what.
+        DataError: one value is larger than the limit of bytes.
         RecursionError: nested too deeply.
         OSError: it cannot be read.
 
@@ -36,7 +39,7 @@ def entries(path: Path, field: str) -> Iterator[tuple[int, Any]]:
         [(0, {'id': 7}), (1, {'id': 9})]
     """
     with path.open(encoding="utf-8-sig") as file:
-        text = _Text(file)
+        text = _Text(file, f"one value in {path}")
         text.expect("{")
         if text.skipped("}"):
             return
@@ -72,8 +75,8 @@ def _listed(text: _Text) -> Iterator[Any]:
 class _Text:
     """A text that is read piece by piece, from which values are taken one by one."""
 
-    def __init__(self, file: TextIO) -> None:
-        self.file, self.held, self.at, self.before, self.over = file, "", 0, 0, False
+    def __init__(self, file: TextIO, name: str) -> None:
+        self.file, self.name, self.held, self.at, self.before, self.over = file, name, "", 0, 0, False
         self.decoder = json.JSONDecoder()
 
     def peek(self) -> str:
@@ -119,4 +122,5 @@ class _Text:
         self.over = not piece
         self.before += self.at
         self.held, self.at = self.held[self.at :] + piece, 0
+        within(len(self.held), "bytes", self.name)
         return not self.over
