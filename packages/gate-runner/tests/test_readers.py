@@ -227,6 +227,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(
     before=st.dictionaries(st.text(max_size=3).map("x".__add__), VALUES, max_size=3),
     listed=st.lists(VALUES),

@@ -11,6 +11,7 @@ from gate_runner.readers.limits import within
 
 _PIECE = 1 << 20
 _BLANK = " \t\n\r"
+_AFTER = {*_BLANK, ",", "]", "}", ":"}
 
 
 def entries(path: Path, field: str) -> Iterator[tuple[int, Any]]:
@@ -110,7 +111,7 @@ class _Text:
                 if not self._more():
                     raise ValueError(f"{error.msg} at character {self.before + error.pos}") from error
                 continue
-            if end < len(self.held) or not self._more():  # a number may go on
+            if self.held[end : end + 1] in _AFTER or not self._more():  # a number may go on
                 self.at = end
                 return found
 
