@@ -1,7 +1,8 @@
-"""CLIP, CLIP2CLIP and CLIP Fusion on a micro knowledge base of rendered entities, over several seeds.
+"""CLIP, CLIP2CLIP, CLIP Fusion and the patch adaptor on a micro knowledge base of rendered entities, over seeds.
 
     python experiments/micro_kb.py --unseen colours --seeds 5
     python experiments/micro_kb.py --unseen combinations --seeds 5
+    python experiments/micro_kb.py --unseen colours --seeds 3 --train 6 --test 4 --tune 0 --output …
 
 An entity is a colour, a material and a shape (320 in all); a third have a picture. A question shows two things and asks
 for one by its shape, so that the picture alone does not decide. Half the entities are seen in training, as answers and
@@ -33,12 +34,15 @@ from gate_runner.encoders import load_encoder
 from gate_runner.encoders.micro_clip import load_micro_clip
 from oven_retrieval.evaluation import harmonic_mean
 from oven_retrieval.models import Clip2Clip, Weights, grid_search
+from oven_retrieval.models.adaptor import PatchAdaptor, fit_patch_map, pack
 from oven_retrieval.models.contrastive import seen_unseen, train_dual
 from oven_retrieval.models.dual import Clip2ClipModule, ClipFusion
 from oven_retrieval.models.recipe import Entities, Questions, Recipe
 
 RESULTS = Path(__file__).parent / "results"
 ENTITIES = list(itertools.product(COLOURS, MATERIALS, SHAPES))
+WIDTH = 192
+"""Of micro-clip's patch features."""
 T95 = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31, 10: 2.26}
 
 
@@ -65,6 +69,7 @@ class Eyes:
         self.encoder = load_encoder("micro-clip")
         self.visual = load_micro_clip()[0].visual.requires_grad_(False)
         self.last = LastBlock(self.visual)
+        self.blank = self.tokens(np.zeros((1, self.encoder.image_size, self.encoder.image_size, 3), np.uint8))
 
     @torch.no_grad()
     def tokens(self, images: np.ndarray) -> torch.Tensor:
@@ -77,6 +82,16 @@ class Eyes:
     def draw(self, scenes: list[Scene]) -> torch.Tensor:
         """Tokens of rendered scenes."""
         return torch.cat([self.tokens(render(scenes[i : i + 256]).images) for i in range(0, len(scenes), 256)])
+
+    @torch.no_grad()
+    def packed(self, tokens: torch.Tensor, block: int = 512) -> torch.Tensor:
+        """Pooled features and the 64 places behind them, as the adaptor takes them, float16; nothing of a black one."""
+        rows = []
+        for part in (tokens[i : i + block].float() for i in range(0, len(tokens), block)):
+            places = self.last.norm(self.visual.transformer.resblocks[-1](part))[:, 1:]
+            places[(part == self.blank.float()).flatten(1).all(dim=1)] = 0
+            rows.append(pack(self.last(part), places).half())
+        return torch.cat(rows)
 
     @torch.no_grad()
     def features(self, tokens: torch.Tensor) -> torch.Tensor:
@@ -140,11 +155,15 @@ def one_seed(seed: int, options: argparse.Namespace, eyes: Eyes, entities: Entit
     old, new, every = np.flatnonzero(known), rng.permutation(np.flatnonzero(~known)), np.arange(len(ENTITIES))
     ahead, later = new[: len(new) // 2], new[len(new) // 2 :]
     train = make_questions(old, options.train, old, rng, eyes)
-    validation, seen_val = join(make_questions(old, 2, old, rng, eyes), make_questions(ahead, 4, every, rng, eyes))
-    test, seen_test = join(make_questions(old, 4, old, rng, eyes), make_questions(later, 8, every, rng, eyes))
+    half, most = options.test // 2, options.test
+    validation, seen_val = join(
+        make_questions(old, max(1, half // 2), old, rng, eyes), make_questions(ahead, half, every, rng, eyes)
+    )
+    test, seen_test = join(make_questions(old, half, old, rng, eyes), make_questions(later, most, every, rng, eyes))
     pooled_entities = Entities(eyes.features(entities.image), entities.text)
     pooled, pooled_val, pooled_test = (eyes.pooled(part) for part in (train, validation, test))
     result: dict[str, dict] = {}
+    dim = entities.text.shape[1]
 
     def record(name: str, model: nn.Module, **more) -> None:
         tuned = "fine-tuned" in name
@@ -164,7 +183,8 @@ def one_seed(seed: int, options: argparse.Namespace, eyes: Eyes, entities: Entit
     grid = grid_search(search, pooled.image[some].numpy(), pooled.text[some].numpy(), pooled.truth[some].numpy())
     record("CLIP2CLIP, grid search", Clip2ClipModule(grid.weights), weights=list(grid.weights))
     few = Questions(*(part[:: options.train // 3] for part in (pooled.image, pooled.text, pooled.truth)))
-    for label, data in ((f"{options.train} questions an entity", pooled), ("3 questions an entity", few)):
+    sets = [(f"{options.train} questions an entity", pooled), ("3 questions an entity", few)]
+    for label, data in sets if options.tune else sets[:1]:
         model = Clip2ClipModule(grid.weights)
         recipe = Recipe(steps=300, batch_size=256, lr=1e-2, warmup=20, validate_every=20, patience=5, seed=seed)
         trained = fit(model, data, recipe)
@@ -174,6 +194,29 @@ def one_seed(seed: int, options: argparse.Namespace, eyes: Eyes, entities: Entit
         recipe = Recipe(steps=300, batch_size=256, lr=2e-3, warmup=30, validate_every=15, patience=5, seed=seed)
         trained = fit(model, data, recipe)
         record(f"CLIP Fusion, {label}", model, step=trained.step)
+    packed = Entities(eyes.packed(entities.image), entities.text)
+    asked, checked, tested = (
+        Questions(eyes.packed(part.image), part.text, part.truth) for part in (train, validation, test)
+    )
+    begin = fit_patch_map(
+        *(
+            torch.cat([part.float() for part in pair])
+            for pair in zip(
+                *((p[:, :dim], p[:, dim:].unflatten(1, (-1, WIDTH))) for p in (asked.image, packed.image)), strict=True
+            )
+        )
+    )
+    torch.manual_seed(seed)
+    model = PatchAdaptor(dim, (packed.image.shape[1] - dim) // WIDTH, begin, grid.weights)
+    recipe = Recipe(steps=100, batch_size=128, lr=5e-3, warmup=10, validate_every=20, patience=4, seed=seed)
+    trained = train_dual(model, asked, packed, checked, seen_val, recipe)
+    seen, unseen = seen_unseen(model, tested, packed, seen_test)
+    result["adaptor"] = {
+        "seen": seen, "unseen": unseen, "harmonic": harmonic_mean(seen, unseen), "step": trained.step,
+        "gates": model.gates.tolist(),
+    }  # fmt: skip
+    if not options.tune:
+        return result
     looks: list[tuple[int, float, float, float]] = []
     model = Clip2ClipModule(grid.weights, query_image=LastBlock(eyes.visual), entity_image=LastBlock(eyes.visual))
     model.requires_grad_(True)
@@ -214,12 +257,19 @@ def summary(runs: list[dict], options: argparse.Namespace, eyes: Eyes) -> dict:
             "CLIP2CLIP minus CLIP, unseen": gap(best, "CLIP", "unseen"),
             "CLIP2CLIP minus Fusion, unseen": gap(best, fusion, "unseen"),
             "Fusion minus CLIP2CLIP, seen": gap(fusion, best, "seen"),
-            "fine-tuned minus four weights, seen": gap(tuned, best, "seen"),
-            "fine-tuned minus four weights, unseen": gap(tuned, best, "unseen"),
-        },
+            "adaptor minus CLIP2CLIP, seen": gap("adaptor", best, "seen"),
+            "adaptor minus CLIP2CLIP, unseen": gap("adaptor", best, "unseen"),
+            "adaptor minus Fusion, unseen": gap("adaptor", fusion, "unseen"),
+        }
+        | (
+            {f"fine-tuned minus four weights, {kind}": gap(tuned, best, kind) for kind in ("seen", "unseen")}
+            if options.tune
+            else {}
+        ),
+        "questions": {"training, per entity": options.train, "test, per unseen entity": options.test},
         "fine-tuning on the validation questions: step, seen, unseen, harmonic (mean over seeds)": [
             [round(float(np.mean(column)), 2) for column in zip(*step, strict=True)]
-            for step in zip(*(run[tuned]["looks"] for run in runs), strict=True)
+            for step in zip(*(run[tuned]["looks"] for run in runs if options.tune), strict=True)
         ],
         "weights": [[round(w, 3) for w in run[best]["weights"]] for run in runs],
         "steps kept": {name: [run[name]["step"] for run in runs] for name in runs[0] if "step" in runs[0][name]},
@@ -232,7 +282,10 @@ def main() -> int:
     parser.add_argument("--unseen", choices=["colours", "combinations"], default="colours")
     parser.add_argument("--seeds", type=int, default=5, choices=range(2, 11))
     parser.add_argument("--train", type=int, default=12, help="training questions per entity, a multiple of 3")
-    parser.add_argument("--tune", type=int, default=50, help="steps of fine-tuning")
+    parser.add_argument("--test", type=int, default=8, help="test questions per unseen entity; half per seen one")
+    parser.add_argument(
+        "--tune", type=int, default=50, help="steps of fine-tuning; 0 leaves out all but one training set"
+    )
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -240,7 +293,7 @@ def main() -> int:
     eyes = Eyes()
     has_image = np.arange(len(ENTITIES)) % 3 == 0
     alone = eyes.draw([Scene((thing(e, 0.5, 0.5),)) for e in range(len(ENTITIES))])
-    blank = eyes.tokens(np.zeros((1, eyes.encoder.image_size, eyes.encoder.image_size, 3), np.uint8))
+    blank = eyes.blank
     image = torch.where(torch.from_numpy(has_image)[:, None, None], alone, blank)
     entities = Entities(image, eyes.encoder.encode_text([words(e) for e in range(len(ENTITIES))]).clone())
     black = eyes.features(blank)[0]

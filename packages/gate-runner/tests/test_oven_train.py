@@ -94,7 +94,7 @@ def test_train_answer_eval_search(world, tmp_path):
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
-        (["--model", "blip"], "kind: expected one of ['clip2clip', 'fusion'], got 'blip'"),
+        (["--model", "blip"], "kind: expected one of ['clip2clip', 'fusion', 'adaptor'], got 'blip'"),
         (["--fine-tune", "layer77"], "no weight's name matches 'layer77'"),
         (["--fine-tune", "["], "expected a regular expression, got '['"),
         (["--batch-size", "0"], "batch_size: expected above 0, got 0"),

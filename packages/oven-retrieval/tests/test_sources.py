@@ -71,6 +71,7 @@ def test_a_dump_by_language(tmp_path, ending):
     found = [entity for _, entity, _ in dump]
     assert [entity.name for entity in found] == ["Belgien", "Tokyo"]
     assert found[0].aliases == ("Belgium", "Königreich Belgien", "BE")
+    assert (found[0].language, found[0].alias_languages) == ("de", ("en", "de", "en"))
     assert (found[0].popularity, found[0].category, found[0].description) == (3.0, "Q6256", "thing 31")
     assert (dump.without_label, dump.cut, dump.found) == (1, None, {"de": 1, "en": 2})
     kb = build_kb_from_file(file, tmp_path / "kb", languages=["ja"])
@@ -78,6 +79,15 @@ def test_a_dump_by_language(tmp_path, ending):
     assert kb.meta["left_out"] == {"without a label": 1}
     with pytest.raises(ValueError, match=r"no entity has a label in xx"):
         build_kb_from_file(file, tmp_path / "other", languages=["xx"])
+
+
+def test_what_belongs_to_all_languages_stands_for_each(tmp_path):
+    records = [item(1, {"mul": "Ada", "de": "Ada L."}, {"mul": ["A. L."]}), item(2, {"en": "Ada", "de": "Ada"})]
+    file = write(tmp_path / "dump.json", "[\n" + ",\n".join(map(json.dumps, records)) + "\n]\n")
+    first, second = (entity for _, entity, _ in WikidataDump(file, ["en", "de", "fr"]))
+    assert (first.name, first.language) == ("Ada", "en fr")
+    assert dict(zip(first.aliases, first.alias_languages, strict=True)) == {"Ada L.": "de", "A. L.": "mul"}
+    assert (second.name, second.aliases, second.language) == ("Ada", (), "de en")
 
 
 def test_mixed_scripts_link(tmp_path):

@@ -240,6 +240,8 @@ class _Columns:
         self._aliases = folder.texts("alias")
         self._alias_ends, self._codes, self._popularity = array("q"), array("i"), array("d")
         self._categories: dict[str, int] = {}
+        self._languages: dict[str, int] = {"": 0}
+        self._spoken, self._alias_spoken = array("i"), array("i")
         self._lines, self._hashes = array("q"), array("Q")
         self._alias_count = 0
 
@@ -252,12 +254,23 @@ class _Columns:
             column.append(getattr(entity, name) or "")
         for alias in entity.aliases:
             self._aliases.append(alias)
+        if entity.language or entity.alias_languages or len(self._languages) > 1:
+            self._note_languages(entity)
         self._alias_count += len(entity.aliases)
         self._alias_ends.append(self._alias_count)
         self._codes.append(self._categories.setdefault(entity.category, len(self._categories)))
         self._popularity.append(entity.popularity)
         self._lines.append(line)
         self._hashes.append(int(hash64([entity.id])[0]))
+
+    def _note_languages(self, entity: Entity) -> None:
+        """Keep the names' languages; those of names that came before the first with a tag are unknown."""
+        self._spoken.extend([0] * (len(self) - len(self._spoken)))
+        self._alias_spoken.extend([0] * (self._alias_count - len(self._alias_spoken)))
+        number = self._languages
+        self._spoken.append(number.setdefault(entity.language, len(number)))
+        given = entity.alias_languages or ("",) * len(entity.aliases)
+        self._alias_spoken.extend([number.setdefault(tags, len(number)) for tags in given])
 
     def line(self, row: int) -> int:
         """Line of the source that an entity came from."""
@@ -280,6 +293,12 @@ class _Columns:
         categories = self._folder.texts("categories")
         for category in self._categories:
             categories.append(category)
+        if len(self._languages) > 1:
+            languages = self._folder.texts("languages")
+            for tags in self._languages:
+                languages.append(tags)
+            self._folder.array("language", np.asarray(self._spoken, dtype=np.int32))
+            self._folder.array("alias_language", np.asarray(self._alias_spoken, dtype=np.int32))
         self._folder.array("alias_ends", np.asarray(self._alias_ends, dtype=np.int64))
         self._folder.array("category", np.asarray(self._codes, dtype=np.int32))
         self._folder.array("popularity", np.asarray(self._popularity, dtype=np.float64))

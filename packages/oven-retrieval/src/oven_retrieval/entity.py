@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+_LANGUAGES = re.compile(r"(?:[a-z]{2,12}(?:-[a-z0-9]{1,8})*(?: (?!$)|$))*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +22,9 @@ class Entity:
         category: super-category; may be empty.
         image: address or path of the entity's picture, or None.
         popularity: any finite number, greater is more popular (page views); 0 where unknown.
+        language: tags of the languages that the name belongs to, in lower case with blanks between them (`en`,
+            `de zh-hans`); empty where unknown.
+        alias_languages: the same of each alias; empty where all are unknown.
 
     Raises:
         ValueError: shows the field that is wrong and its value.
@@ -38,6 +45,8 @@ class Entity:
     category: str = ""
     image: str | None = None
     popularity: float = 0.0
+    language: str = ""
+    alias_languages: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what no index could hold."""
@@ -49,6 +58,39 @@ class Entity:
             raise ValueError(f"aliases: expected texts that are not blank, got {self.aliases!r}")
         if not math.isfinite(self.popularity):
             raise ValueError(f"popularity: expected a finite number, got {self.popularity!r}")
+        if self.alias_languages and len(self.alias_languages) != len(self.aliases):
+            raise ValueError(
+                f"alias_languages: expected one per alias, {len(self.aliases)}, got {self.alias_languages!r}"
+            )
+        if (self.language or self.alias_languages) and not all(
+            _LANGUAGES.fullmatch(tags) for tags in (self.language, *self.alias_languages)
+        ):
+            raise ValueError(
+                f"language: expected tags such as 'en' or 'de zh-hans', got {(self.language, *self.alias_languages)!r}"
+            )
+
+
+def tagged(texts: Iterable[tuple[str, str]], name: str, language: str) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """One entry per text with all its languages.
+
+    Args:
+        texts: (text, tag) of aliases, tags empty where unknown; texts may occur with several tags.
+        name: what is no alias of itself.
+        language: its tag.
+
+    Returns:
+        The name's tags, the aliases, and their tags; none where none is known.
+
+    Example:
+        >>> tagged([("Berlin", "de"), ("Spree-Athen", "de"), ("Berlin", "fr")], "Berlin", "en")
+        ('de en fr', ('Spree-Athen',), ('de',))
+    """
+    tags: dict[str, set[str]] = {name: {language}}
+    for text, tag in texts:
+        tags.setdefault(text, set()).add(tag)
+    joined = {text: " ".join(sorted(own - {""})) for text, own in tags.items()}
+    of_name = joined.pop(name)
+    return of_name, tuple(joined), tuple(joined.values()) if any(joined.values()) else ()
 
 
 class EntityFileError(ValueError):

@@ -105,6 +105,44 @@ class KnowledgeBase(Sequence[Entity]):
         """Category of each row, as its place in `categories`."""
         return self._categories[1]
 
+    @cached_property
+    def _languages(self) -> tuple[list[str], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """What `language_sets`, `language_codes` and `alias_language_codes` give."""
+        numbers: dict[str, int] = {"": 0}
+        columns: tuple[list[npt.NDArray[np.int32]], list[npt.NDArray[np.int32]]] = ([], [])
+        for part in self._parts:
+            if "languages.ends" not in part:  # no name has a tag, or written by an earlier version
+                counts = (part.meta["count"], len(part.texts("alias")))
+                for column, count in zip(columns, counts, strict=True):
+                    column.append(np.zeros(count, np.int32))
+                continue
+            own = np.array([numbers.setdefault(tags, len(numbers)) for tags in part.texts("languages")], np.int32)
+            for column, name in zip(columns, ("language", "alias_language"), strict=True):
+                column.append(own[part.array(name)])
+        return list(numbers), self._numbers(columns[0]), self._numbers(columns[1])
+
+    @cached_property
+    def languages(self) -> list[str]:
+        """Tags of the languages that names and aliases belong to, in the order of the alphabet."""
+        if not any("languages.ends" in part for part in self._parts):
+            return []
+        return sorted({tag for tags in self._languages[0] for tag in tags.split()})
+
+    @property
+    def language_sets(self) -> list[str]:
+        """The sets of languages that names belong to, each as in `Entity.language`; the first is empty."""
+        return self._languages[0]
+
+    @property
+    def language_codes(self) -> Int32[np.ndarray, " rows"]:
+        """Languages of each row's name, as a place in `language_sets`."""
+        return self._languages[1]
+
+    @property
+    def alias_language_codes(self) -> Int32[np.ndarray, " aliases"]:
+        """Languages of each of `aliases`, as a place in `language_sets`."""
+        return self._languages[2]
+
     @property
     def removed(self) -> Bool[np.ndarray, " rows"]:
         """Whether each row is empty because its entity was removed, [rows]; a new array each time."""
@@ -128,10 +166,18 @@ class KnowledgeBase(Sequence[Entity]):
         row = range(len(self))[index]
         if self._is_removed(row):
             raise LookupError(f"row {row}: its entity {self.ids[row]!r} was removed")
+        language, alias_languages = "", ()
+        if self.languages:
+            sets = self.language_sets
+            language = sets[self.language_codes[row]]
+            spoken = tuple(sets[self.alias_language_codes[i]] for i in self.alias_rows(row))
+            alias_languages = spoken if any(spoken) else ()
         return Entity(
             id=self.ids[row],
             name=self.names[row],
             aliases=tuple(self.aliases[i] for i in self.alias_rows(row)),
+            language=language,
+            alias_languages=alias_languages,
             description=self.descriptions[row],
             category=self.categories[self.category_codes[row]],
             image=self.images[row] or None,

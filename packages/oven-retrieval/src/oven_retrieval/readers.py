@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oven_retrieval.entity import Entity, EntityFileError
+from oven_retrieval.entity import Entity, EntityFileError, tagged
 from oven_retrieval.text_files import open_text
 from oven_retrieval.wikidata import WikidataDump
 from oven_retrieval.wordnet import read_wordnet_nouns
@@ -22,7 +22,7 @@ WIKI6M_FIELDS = {
     "image": "wikipedia_image_url",
     "content": "wikipedia_content",
 }
-_OWN_FIELDS = ("id", "name", "aliases", "description", "category", "image", "popularity", "content")
+_OWN_FIELDS = ("id", "name", "aliases", "description", "category", "image", "popularity", "language", "content")
 ALIAS_SEPARATOR = "|"
 
 Row = tuple[int, Entity, str]
@@ -74,6 +74,14 @@ def _text(record: Mapping[str, Any], field: str) -> str:
     raise ValueError(f"{field}: expected a text, got {value!r:.80}")
 
 
+def _languages_of(value: Any, name: str, language: str, field: str) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """Aliases that are given as one list, or as an object with a list by language; see `tagged`."""
+    if not isinstance(value, dict):
+        return language, _aliases(value, field), ()
+    pairs = [(text, tag.lower()) for tag, listed in value.items() for text in _aliases(listed, f"{field}.{tag}")]
+    return tagged(pairs, name, language)
+
+
 def _aliases(value: Any, field: str) -> tuple[str, ...]:
     if value is None or value == "":
         return ()
@@ -98,10 +106,16 @@ def _entity(record: Mapping[str, Any], names: Mapping[str, str]) -> Entity:
         if record.get(names[required]) is None:
             raise ValueError(f"{names[required]}: missing; the fields are {', '.join(map(repr, list(record)[:12]))}")
     try:
+        name = _text(record, names["name"])
+        language, aliases, alias_languages = _languages_of(
+            record.get(names["aliases"]), name, _text(record, names["language"]).lower(), names["aliases"]
+        )
         return Entity(
             id=_text(record, names["id"]),
-            name=_text(record, names["name"]),
-            aliases=_aliases(record.get(names["aliases"]), names["aliases"]),
+            name=name,
+            aliases=aliases,
+            language=language,
+            alias_languages=alias_languages,
             description=_text(record, names["description"]),
             category=_text(record, names["category"]),
             image=_text(record, names["image"]) or None,
@@ -130,8 +144,8 @@ def read_jsonl(path: str | Path, *, fields: Mapping[str, str] | None = None) -> 
 
     Args:
         path: file of one object per line, `.jsonl` or `.jsonl.gz`.
-        fields: our field name -> the file's field name, for those that differ; `aliases` may be a list or one text
-            with `|` between the names.
+        fields: our field name -> the file's field name, for those that differ; `aliases` may be a list, one text
+            with `|` between the names, or an object with either by language tag.
 
     Returns:
         An iterator of (line number, entity, start of the page's text).

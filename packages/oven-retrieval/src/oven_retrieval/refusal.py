@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -13,61 +15,148 @@ import numpy.typing as npt
 
 from oven_retrieval.durable import replace_file
 from oven_retrieval.names import STEPS, Links, NameLinker
-from oven_retrieval.tokens import words
+from oven_retrieval.tokens import fold
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float64
+    from jaxtyping import Bool, Float64, Int64
 
     from oven_retrieval.vectors import Neighbours
 
-NAME_FEATURES = (*STEPS, "shared words of all", "score over the second's", "known words of the query", "words")
+_KINDS = ("spelled", "typo", "bm25")
+_OF_EACH = (
+    "there", "an alias", "folded", "inflected", "rivals", "popularity", "share of the rivals' popularity",
+    "idf of the query that the name has", "idf of the name that the query has", "common trigrams",
+    "rarest word that the name lacks", "unknown words", "lead over the second", "edits", "words", "characters",
+)  # fmt: skip
+NAME_FEATURES = tuple(f"{kind}: {name}" for kind in _KINDS for name in _OF_EACH)
 VECTOR_FEATURES = ("score", "score over the second's", "score over the others' mean")
 _FEWEST = 20
+_RIVALS = 8
+"""So many links of a name are looked at."""
+_TYPO, _BM25 = STEPS.index("typo"), STEPS.index("bm25")
 
 
 def name_features(linker: NameLinker, names: Sequence[str]) -> tuple[Links, Float64[np.ndarray, "q f"]]:
     """Link names, and say of each best link what tells whether it is right.
+
+    Three kinds of links have weights of their own: those whose name is as asked (exact, folded, inflected), typos, and
+    BM25's. Of each: how many others are as good and how popular they are, what part of the query's and of the name's
+    words agree (weighted by idf), how alike they are written, the rarest word that the name lacks, the lead over the
+    second. All are scaled by the knowledge base, so that a model that was fitted on one can serve another.
 
     Args:
         linker: of the knowledge base.
         names: any texts.
 
     Returns:
-        The two best links of each name, and the features named in `NAME_FEATURES`; NaN where there is no link.
+        The best links of each name, at most eight, and the features named in `NAME_FEATURES`; NaN where there is no
+        link.
 
     Example:
         >>> import tempfile
         >>> from oven_retrieval import Entity, build_kb, build_linker
         >>> kb = build_kb([Entity("Q1", "Wood duck"), Entity("Q2", "Goose")], Path(tempfile.mkdtemp()) / "kb")
         >>> links, features = name_features(build_linker(kb), ["goose", "duck pond", "moon"])
-        >>> dict(zip(NAME_FEATURES, features[1].round(2).tolist(), strict=True))["shared words of all"]
-        0.33
+        >>> dict(zip(NAME_FEATURES, features[1].round(2).tolist(), strict=True))["bm25: unknown words"]
+        1.0
     """
-    links = linker.link(names, min(2, linker.kb.entity_count))
-    features = np.zeros((len(names), len(NAME_FEATURES)))
-    for number, (name, row) in enumerate(zip(names, links.rows[:, 0].tolist(), strict=True)):
-        if row < 0:
-            features[number] = np.nan
-            continue
-        step = int(links.steps[number, 0])
-        features[number, step] = 1.0
-        asked = set(words(name))
-        held = [
-            set(words(linker.kb.names[row])),
-            *(set(words(linker.kb.aliases[i])) for i in linker.kb.alias_rows(row)),
+    links = _links_with_rivals(linker, names)
+    features = np.full((len(names), len(_KINDS), len(_OF_EACH)), np.nan)
+    evidence = _Evidence(linker)
+    for number, (name, rows, steps, scores) in enumerate(
+        zip(names, links.rows, links.steps, links.scores, strict=True)
+    ):
+        found = int((rows >= 0).sum())
+        if found:
+            kind = 2 if steps[0] == _BM25 else 1 if steps[0] == _TYPO else 0
+            features[number] = 0.0
+            features[number, kind] = evidence.of(name, rows[:found], steps[:found], scores[:found])
+    return links, features.reshape(len(names), -1)
+
+
+def _links_with_rivals(linker: NameLinker, names: Sequence[str]) -> Links:
+    """The best links, [q, 8]; behind a name as asked come only others of that kind, which spares the slower steps."""
+    count = min(_RIVALS, linker.kb.entity_count)
+    links = linker.link(names, count, guesses=False)
+    guessed = np.flatnonzero(links.rows[:, 0] < 0)
+    if len(guessed):
+        found = linker.link([names[i] for i in guessed.tolist()], count)
+        for column, part in zip(links, found, strict=True):
+            column[guessed] = part
+    return links
+
+
+class _Evidence:
+    """What speaks for and against the best link of a name."""
+
+    def __init__(self, linker: NameLinker) -> None:
+        self._linker, self._kb = linker, linker.kb
+        self._names = len(linker.kb) + len(linker.kb.aliases)
+        self._usual = float(linker.kb.popularity.mean()) or 1.0
+
+    def of(
+        self,
+        name: str,
+        rows: Int64[np.ndarray, " k"],
+        steps: Int64[np.ndarray, " k"],
+        scores: Float64[np.ndarray, " k"],
+    ) -> list[float]:
+        """One number for each of `_OF_EACH`."""
+        step, score = int(steps[0]), float(scores[0])
+        if step == _BM25:
+            near = int((scores >= 0.9 * score).sum())
+        elif step == _TYPO:
+            near = int(((steps == _TYPO) & (scores == score)).sum())
+        else:
+            near = int((steps < _TYPO).sum())
+        second = float(scores[1]) if step == _BM25 and len(scores) > 1 else 0.0
+        popularity = self._kb.popularity[rows[:near]] / self._usual
+        asked = list(dict.fromkeys(self._linker.tokenize(name)))
+        weight, known = self._idf(asked)
+        alike, held = self._nearest_name(name, int(rows[0]))
+        shared = np.array([token in held for token in asked], np.bool_)
+        common = float(weight[shared].sum())
+        return [
+            1.0,
+            float(step in (1, 3, 5)),
+            float(step in (2, 3)),
+            float(step in (4, 5)),
+            math.log1p(near - 1),
+            math.log1p(float(popularity[0])),
+            float((popularity[0] + 1) / (popularity + 1).sum()),
+            common / max(float(weight.sum()), 1e-9),
+            common / max(float(self._idf(list(held))[0].sum()), 1e-9),
+            alike,
+            float(weight[~shared].max(initial=0.0)),
+            float((~known).sum()),
+            (score - second) / score if step == _BM25 and score > 0 else 0.0,
+            -score if step == _TYPO else 0.0,
+            math.log1p(len(asked)),
+            math.log1p(len(name)),
         ]
-        best = max(held, key=lambda own: len(asked & own) / max(len(asked | own), 1))
-        scores = links.scores[number]
-        ratio = 1.0
-        if step == len(STEPS) - 1 and len(scores) > 1 and links.rows[number, 1] >= 0 and scores[0] > 0:
-            ratio = float(scores[1] / scores[0])
-        features[number, len(STEPS) :] = (
-            len(asked & best) / max(len(asked | best), 1),
-            1.0 - ratio,
-            len(asked & best) / max(len(asked), 1),
-            min(len(asked), 8) / 8,
-        )
-    return links, features
+
+    def _idf(self, tokens: Sequence[str]) -> tuple[Float64[np.ndarray, " t"], Bool[np.ndarray, " t"]]:
+        """Inverse document frequency, 1 for a token of no name and 0 for one of all; and whether it is known."""
+        count = self._linker.engine.document_frequency(tokens)
+        return 1 - np.log1p(count) / math.log1p(self._names), count > 0
+
+    def _nearest_name(self, name: str, row: int) -> tuple[float, set[str]]:
+        """Of the entity's names the one most like a text: how alike, and its tokens."""
+        own = [self._kb.names[row], *(self._kb.aliases[i] for i in self._kb.alias_rows(row)[:_RIVALS])]
+        wanted = _trigrams(name)
+        alike = [_dice(wanted, _trigrams(text)) for text in own]
+        best = max(range(len(own)), key=alike.__getitem__)
+        return alike[best], set(self._linker.tokenize(own[best]))
+
+
+def _trigrams(text: str) -> Counter[str]:
+    padded = f" {fold(text)} "
+    return Counter(padded[i : i + 3] for i in range(len(padded) - 2))
+
+
+def _dice(one: Counter[str], other: Counter[str]) -> float:
+    """Twice what both have, of what they have together."""
+    return 2 * (one & other).total() / max(one.total() + other.total(), 1)
 
 
 def vector_features(found: Neighbours) -> Float64[np.ndarray, "q f"]:
@@ -92,15 +181,18 @@ def vector_features(found: Neighbours) -> Float64[np.ndarray, "q f"]:
 
 @dataclass(frozen=True)
 class Calibration:
-    """A logistic model of "the best link is right", and the probability from which on it is given.
+    """Logistic models of "the best link is right" and of "it is in here", and from when on a link is given.
 
-    p = 1 / (1 + exp(-(w . (x - mean) / scale + bias)));  the probability of "not in here, or another" is 1 - p.
+    p = 1 / (1 + exp(-(w . (x - mean) / scale + bias)))
+
+    They differ where a name has several holders: then one of them may be missing, or the wrong one come first.
 
     Args:
         weights: of the scaled features.
         bias: added to them.
         mean, scale: of the features it was fitted on.
-        threshold: least probability of an answer that is given; 0 gives all.
+        threshold: least probability of a link that is given; 0 gives all.
+        there: weights for being in here, the bias last; empty where it was not fitted.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -115,12 +207,33 @@ class Calibration:
     mean: tuple[float, ...]
     scale: tuple[float, ...]
     threshold: float = 0.0
+    there: tuple[float, ...] = ()
 
     def probability(self, features: Float64[np.ndarray, "q f"]) -> Float64[np.ndarray, " q"]:
         """Probability that the best link is right, [q]; 0 where the features are NaN: there is no link."""
-        if features.ndim != 2 or features.shape[1] != len(self.weights):
-            raise ValueError(f"features: expected [q, {len(self.weights)}], got {list(features.shape)}")
-        z = (features - np.array(self.mean)) / np.array(self.scale) @ np.array(self.weights) + self.bias
+        return self._logistic(features, self.weights, self.bias)
+
+    def presence(self, features: Float64[np.ndarray, "q f"]) -> Float64[np.ndarray, " q"]:
+        """Probability that the entity is in here, whether or not the best link is the right one, [q].
+
+        1 minus it is the probability of "not in here". 0 where there is no link.
+
+        Raises:
+            ValueError: it was not fitted for that.
+        """
+        if not self.there:
+            raise ValueError("there: this calibration was fitted without queries that are not in here")
+        return np.maximum(self._logistic(features, self.there[:-1], self.there[-1]), self.probability(features))
+
+    def _logistic(
+        self, features: Float64[np.ndarray, "q f"], weights: tuple[float, ...], bias: float
+    ) -> Float64[np.ndarray, " q"]:
+        if features.ndim != 2 or features.shape[1] != len(weights):
+            raise ValueError(
+                f"features: expected [q, {len(weights)}], got {list(features.shape)}; a calibration of an earlier "
+                "version is fitted anew (`gate-runner oven calibrate`)"
+            )
+        z = (features - np.array(self.mean)) / np.array(self.scale) @ np.array(weights) + bias
         p = 1 / (1 + np.exp(-np.clip(z, -50, 50)))
         return np.where(np.isnan(features).any(axis=1), 0.0, p)
 
@@ -138,27 +251,40 @@ class Calibration:
         try:
             given = json.loads(Path(path).read_text(encoding="utf-8"))
             lists = {name: tuple(map(float, given[name])) for name in ("weights", "mean", "scale")}
+            lists["there"] = tuple(map(float, given.get("there", ())))
             return cls(**lists, bias=float(given["bias"]), threshold=float(given["threshold"]))
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"{path}: not a calibration: {error!r:.200}") from None
 
 
 def fit_calibration(
-    features: Float64[np.ndarray, "q f"], right: Bool[np.ndarray, " q"], *, penalty: float = 1.0
+    features: Float64[np.ndarray, "q f"],
+    right: Bool[np.ndarray, " q"],
+    there: Bool[np.ndarray, " q"] | None = None,
+    *,
+    penalty: float = 1.0,
 ) -> Calibration:
-    """Fit a logistic model by Newton's method, with a ridge on the scaled weights.
+    """Fit logistic models by Newton's method, with a ridge on the scaled weights.
 
     Args:
         features: of `name_features` or `vector_features`; rows with NaN are left out.
         right: whether each best link is the right one; both must occur.
+        there: whether each asked entity is in here, right or not; left out where all or none are.
         penalty: of the squared weights; with none, a feature that decides alone would get an infinite one.
 
     Raises:
         ValueError: fewer than 20 queries, or answers that are all right or all wrong.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.normal(size=(500, 1))
+        >>> model = fit_calibration(x, x[:, 0] + rng.normal(size=500) > 1, x[:, 0] + rng.normal(size=500) > 0)
+        >>> bool((model.presence(x) >= model.probability(x)).all())
+        True
     """
     x, y = np.asarray(features, np.float64), np.asarray(right, np.float64)
+    linked = ~np.isnan(x).any(axis=1)
     if len(x) == len(y):
-        linked = ~np.isnan(x).any(axis=1)
         x, y = x[linked], y[linked]
     if len(x) != len(y) or len(x) < _FEWEST or y.min() == y.max():
         raise ValueError(
@@ -168,7 +294,19 @@ def fit_calibration(
     mean, scale = x.mean(axis=0), x.std(axis=0)
     scale[scale < 1e-9] = 1.0
     design = np.concatenate([(x - mean) / scale, np.ones((len(x), 1))], axis=1)
-    ridge = np.diag([penalty] * x.shape[1] + [0.0])
+    w = _newton(design, y, penalty)
+    known = np.zeros(0) if there is None else np.asarray(there, np.float64)[linked]
+    present = _newton(design, known, penalty).tolist() if len(known) and known.min() < known.max() else []
+    return Calibration(
+        tuple(w[:-1].tolist()), float(w[-1]), tuple(mean.tolist()), tuple(scale.tolist()), there=tuple(present)
+    )
+
+
+def _newton(
+    design: Float64[np.ndarray, "q f+1"], y: Float64[np.ndarray, " q"], penalty: float
+) -> Float64[np.ndarray, " f+1"]:
+    """Weights of a logistic regression whose last column is the bias, which goes without a penalty."""
+    ridge = np.diag([penalty] * (design.shape[1] - 1) + [0.0])
     w = np.zeros(design.shape[1])
     for _ in range(50):
         p = 1 / (1 + np.exp(-np.clip(design @ w, -50, 50)))
@@ -177,7 +315,7 @@ def fit_calibration(
         w += step
         if np.abs(step).max() < 1e-8:
             break
-    return Calibration(tuple(w[:-1].tolist()), float(w[-1]), tuple(mean.tolist()), tuple(scale.tolist()))
+    return w
 
 
 def threshold_for(probability: Float64[np.ndarray, " q"], right: Bool[np.ndarray, " q"], precision: float) -> float:
@@ -261,7 +399,7 @@ def auroc(score: npt.ArrayLike, there: npt.ArrayLike) -> float:
 class CalibrationReport(NamedTuple):
     """What a threshold did on queries that the model was not fitted on.
 
-    `precision` of the answers that are given, `coverage` their share, `auroc` of the probability for whether the
+    `precision` of the answers that are given, `coverage` their share, `auroc` of the presence for whether the
     asked entity is there (NaN where all or none are), `queries` how many.
     """
 
@@ -298,7 +436,7 @@ def calibrate_names(
     right = (links.rows[:, 0] == truth) & (truth >= 0)
     order = np.random.default_rng(seed).permutation(len(names))
     fit, check = order[: len(order) // 2], order[len(order) // 2 :]
-    model = fit_calibration(features[fit], right[fit])
+    model = fit_calibration(features[fit], right[fit], truth[fit] >= 0)
     probability = model.probability(features[check])
     chosen = threshold_for(probability, right[check], precision)
     given = probability >= chosen
@@ -306,7 +444,9 @@ def calibrate_names(
     report = CalibrationReport(
         float(right[check][given].mean()),
         float(given.mean()),
-        auroc(probability, there) if there.any() and not there.all() else float("nan"),
+        auroc(model.presence(features[check]), there)
+        if model.there and len(set(there.tolist())) == 2
+        else float("nan"),
         len(check),
     )
     return replace(model, threshold=chosen), report

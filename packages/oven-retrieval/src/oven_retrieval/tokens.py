@@ -7,6 +7,7 @@ import sys
 import unicodedata
 from functools import cache
 from hashlib import blake2b
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,10 +26,21 @@ _UNSPACED = (
 
 
 @cache
+def _marks() -> str:
+    """All combining marks, for a class of characters: regular expressions do not count them as letters."""
+    return "".join(re.escape(chr(c)) for c in range(0x300, 0x20000) if unicodedata.category(chr(c))[0] == "M")
+
+
+@cache
 def _word_pattern() -> re.Pattern[str]:
-    r"""Words of any script; combining marks belong to words, which `\w` alone would split."""
-    marks = "".join(re.escape(chr(c)) for c in range(0x300, 0x20000) if unicodedata.category(chr(c))[0] == "M")
-    return re.compile(rf"[{_UNSPACED}][{marks}]*|(?:[^\W_{_UNSPACED}]|[{marks}])+")
+    """Words of any script, and single characters of a script without spaces."""
+    return re.compile(rf"[{_UNSPACED}][{_marks()}]*|(?:[^\W_{_UNSPACED}]|[{_marks()}])+")
+
+
+@cache
+def _run_pattern() -> re.Pattern[str]:
+    """Words of any script; the first group is a whole run of a script without spaces."""
+    return re.compile(rf"((?:[{_UNSPACED}][{_marks()}]*)+)|(?:[^\W_{_UNSPACED}]|[{_marks()}])+")
 
 
 def fold(text: str) -> str:
@@ -64,12 +76,68 @@ def words(text: str) -> list[str]:
     return _word_pattern().findall(folded) or [c for c in folded if not c.isspace()]
 
 
+def _by_run(text: str, cut: Callable[[str], list[str]]) -> list[str]:
+    """`words`, but with a run of characters without spaces cut by a function."""
+    if text.isascii():
+        return words(text)
+    folded = fold(text)
+    found: list[str] = []
+    for match in _run_pattern().finditer(folded):
+        found += cut(match[0]) if match[1] else [match[0]]
+    return found or [c for c in folded if not c.isspace()]
+
+
+def bigrams(text: str) -> list[str]:
+    """As `words`, but two neighbouring characters are one token where a script has no spaces; one alone is one.
+
+    Example:
+        >>> bigrams("東京都 tower"), bigrams("鴨")
+        (['東京', '京都', 'tower'], ['鴨'])
+
+    Source: what Lucene's CJKBigramFilter does, here also for Thai, Lao, Burmese and Khmer.
+    """
+    return _by_run(text, _pairs)
+
+
+def _pairs(run: str) -> list[str]:
+    single = _word_pattern().findall(run)
+    return [a + b for a, b in pairwise(single)] or single
+
+
+def icu(text: str) -> list[str]:
+    """As `words`, but with ICU's dictionaries where a script has no spaces; needs the extra `icu`.
+
+    Raises:
+        ImportError: icu4py is missing; the extra is named.
+
+    Example:
+        >>> icu("สวัสดีชาวโลก hello")
+        ['สวัสดี', 'ชาว', 'โลก', 'hello']
+
+    Source: Unicode Standard Annex 29 and ICU's dictionary-based break iterator, through icu4py.
+    """
+    return _by_run(text, _segments)
+
+
+def _segments(run: str) -> list[str]:
+    try:
+        from icu4py.breakers import WordBreaker
+    except ModuleNotFoundError as error:
+        raise ImportError("tokenizer icu needs icu4py: pip install 'oven-retrieval[icu]'") from error
+    return list(WordBreaker(run, "en"))
+
+
 def whitespace(text: str) -> list[str]:
     """Tokens between white space, folded: what most published BM25 runs on names use."""
     return fold(text).split()
 
 
-TOKENIZERS: dict[str, Callable[[str], list[str]]] = {"words": words, "whitespace": whitespace}
+TOKENIZERS: dict[str, Callable[[str], list[str]]] = {
+    "words": words,
+    "bigrams": bigrams,
+    "icu": icu,
+    "whitespace": whitespace,
+}
 
 
 def hash64(texts: Iterable[str]) -> UInt64[np.ndarray, " t"]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from oven_retrieval.entity import Entity, EntityFileError
+from oven_retrieval.entity import Entity, EntityFileError, tagged
 from oven_retrieval.text_files import open_text
 
 _TAG = re.compile(r"[a-z]{2,12}(?:-[a-z0-9]{1,8})*")
@@ -19,8 +19,9 @@ class WikidataDump:
     r"""Entities of a dump: an array with one entity per line, `.json`, also `.gz` and `.bz2`.
 
     The label in the first of the wanted languages that has one is the name; all other labels and aliases in these
-    languages are aliases. The number of sitelinks is the popularity, the first `P31` the category, its description
-    that of the first language that has one.
+    languages are aliases, each kept once with the tags of all its languages. What the dump has under `mul`, for all
+    languages, stands for the label of a wanted language that has none of its own. The number of sitelinks is the
+    popularity, the first `P31` the category, its description that of the first language that has one.
 
     Args:
         path: the dump.
@@ -95,6 +96,9 @@ class WikidataDump:
         if not isinstance(record, dict) or not isinstance(record.get("id"), str):
             raise ValueError("no object with an id")
         labels = _values(record, "labels")
+        shared = labels.get("mul")
+        if shared:
+            labels = {**dict.fromkeys(self.languages, shared), **labels}
         named = [tag for tag in self.languages if labels.get(tag)]
         self.found.update(named)
         if not named:
@@ -102,16 +106,20 @@ class WikidataDump:
             return None
         name = labels[named[0]][0]
         aliases = _values(record, "aliases")
-        others = [*(labels[tag][0] for tag in named[1:]), *(a for tag in self.languages for a in aliases.get(tag, []))]
+        others = [(labels[tag][0], tag) for tag in named[1:]]
+        others += [(a, tag) for tag in dict.fromkeys((*self.languages, "mul")) for a in aliases.get(tag, [])]
+        language, texts, alias_languages = tagged(others, name, named[0])
         descriptions = _values(record, "descriptions")
         links = record.get("sitelinks")
         return Entity(
             record["id"],
             name,
-            tuple(dict.fromkeys(alias for alias in others if alias != name)),
+            texts,
             description=next((descriptions[tag][0] for tag in self.languages if descriptions.get(tag)), ""),
             category=_instance_of(record),
             popularity=float(len(links)) if isinstance(links, dict) else 0.0,
+            language=language,
+            alias_languages=alias_languages,
         )
 
 

@@ -60,7 +60,7 @@ def build_workspace(
         folder: where `kb/` and `names/` are written.
         file_format: as in `read_entities`; None finds out.
         filters: pages to leave out, of `disambiguation`, `redirects`, `media`.
-        tokenizer: `words` or `whitespace`.
+        tokenizer: one of `TOKENIZERS`: `words`, `bigrams`, `icu` or `whitespace`.
         typos: also write `typos/`, for names that are misspelt.
         languages: of a Wikidata dump, the most wanted first.
         overwrite: replace what is there.
@@ -231,6 +231,7 @@ def link_lines(
     k: int = 1,
     *,
     exact_first: bool = True,
+    languages: Sequence[str] | None = None,
     calibration: Calibration | None = None,
 ) -> Iterator[dict[str, Any]]:
     r"""Link a stream of names, one per line, in blocks of 8,192.
@@ -240,7 +241,9 @@ def link_lines(
         lines: of any length; blank ones, and those above `LONGEST_NAME` characters, are answered without an entity.
         k: entities per name, at most as many as there are.
         exact_first: False for BM25 alone.
-        calibration: says how probable the best link is, in `probability`; below its threshold there is none.
+        languages: only names with one of these tags count (see `NameLinker.link`).
+        calibration: says how probable the best link is, in `probability`, and that the entity is missing, in
+            `not in here`; below its threshold there is no link.
 
     Returns:
         One record per line, as `describe_links` makes them; one without an entity says why in `problem`. The query of
@@ -264,14 +267,20 @@ def link_lines(
     stream = iter(lines)
     while block := [line.rstrip("\r\n") for line in islice(stream, BLOCK)]:
         asked = [line if len(line) <= LONGEST_NAME else "" for line in block]
-        sure = None if calibration is None else calibration.probability(name_features(linker, asked)[1]).tolist()
-        links = linker.link(asked, k, exact_first=exact_first)
+        sure, absent = None, None
+        if calibration is not None:
+            features = name_features(linker, asked)[1]
+            sure = calibration.probability(features).tolist()
+            absent = (1 - calibration.presence(features)).tolist() if calibration.there else None
+        links = linker.link(asked, k, exact_first=exact_first, languages=languages)
         for number, (line, record) in enumerate(zip(block, describe_links(linker.kb.label, asked, links), strict=True)):
             if sure is not None and calibration is not None and record["entities"]:
                 record["probability"] = round(sure[number], 4)
                 if sure[number] < calibration.threshold:
                     record["entities"] = []
                     record["problem"] = f"not in here: the best is right with a probability of {sure[number]:.2f}"
+                if absent is not None:
+                    record["not in here"] = round(absent[number], 4)
             if not record["entities"] and "problem" not in record:
                 record["problem"] = "no name shares a word with it"
                 if len(line) > LONGEST_NAME:

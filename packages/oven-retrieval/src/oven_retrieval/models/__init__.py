@@ -24,6 +24,7 @@ from oven_retrieval.models.questions import (
 )
 
 if TYPE_CHECKING:
+    from oven_retrieval.models.adaptor import PatchAdaptor, PatchAttention, fit_patch_map, pack
     from oven_retrieval.models.contrastive import contrastive_loss, seen_unseen, train_dual
     from oven_retrieval.models.dual import Clip2ClipModule, ClipFusion
     from oven_retrieval.models.recipe import Entities, Questions, Recipe, Trained
@@ -35,6 +36,8 @@ _TORCH = {
     "Clip2ClipModule": "dual",
     "ClipFusion": "dual",
     "Entities": "recipe",
+    "PatchAdaptor": "adaptor",
+    "PatchAttention": "adaptor",
     "Questions": "recipe",
     "Recipe": "recipe",
     "Trained": "recipe",
@@ -42,7 +45,9 @@ _TORCH = {
     "TrainedModel": "trained",
     "TrainingOptions": "run",
     "contrastive_loss": "contrastive",
+    "fit_patch_map": "adaptor",
     "open_model": "trained",
+    "pack": "adaptor",
     "paper_recipe": "run",
     "read_config": "trained",
     "seen_unseen": "contrastive",
@@ -59,6 +64,8 @@ __all__ = [
     "Entities",
     "GridSearch",
     "ImageFolder",
+    "PatchAdaptor",
+    "PatchAttention",
     "Question",
     "Questions",
     "Recipe",
@@ -69,11 +76,13 @@ __all__ = [
     "Weights",
     "contrastive_loss",
     "entity_images",
+    "fit_patch_map",
     "grid_search",
     "hold_out",
     "known_questions",
     "normalise",
     "open_model",
+    "pack",
     "paper_recipe",
     "query_vectors",
     "read_config",

@@ -15,7 +15,7 @@ from oven_retrieval.models.training_state import Log, TrainingState, device_of
 
 
 class DualEncoder(Protocol):
-    """What is trained: `Clip2ClipModule` or `ClipFusion`."""
+    """What is trained: `Clip2ClipModule`, `ClipFusion` or `PatchAdaptor`."""
 
     def query(self, image: Any, text: Any, /) -> Tensor:
         """Vectors of questions."""
@@ -97,7 +97,8 @@ def train_dual(
     """Train in place; the parameters with the best harmonic mean of seen and unseen accuracy are kept.
 
     Args:
-        model: `Clip2ClipModule` or `ClipFusion`; all parameters that require a gradient are trained.
+        model: `Clip2ClipModule`, `ClipFusion` or `PatchAdaptor`; all parameters that require a gradient are trained, by
+            its `loss` where it has one, else by `contrastive_loss`.
         train: questions of seen entities.
         entities: all entities.
         validation: questions of seen and unseen entities.
@@ -134,7 +135,9 @@ def train_dual(
         truth = train.truth[chosen]
         model.train()
         inputs = (train.image[chosen], train.text[chosen], entities.image[truth], entities.text[truth])
-        loss = contrastive_loss(model(*(_to(part, device) for part in inputs)), truth.to(device))
+        on_device = tuple(_to(part, device) for part in inputs)
+        own = getattr(model, "loss", None)
+        loss = own(*on_device, truth.to(device)) if own else contrastive_loss(model(*on_device), truth.to(device))
         if not bool(torch.isfinite(loss)):
             raise ValueError(
                 f"loss: {loss.item()} at step {run.step}; expected a finite number (a lower lr than {recipe.lr}?)"

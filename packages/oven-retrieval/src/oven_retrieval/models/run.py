@@ -16,8 +16,10 @@ from torch import Tensor
 from oven_retrieval.encoding import entity_text
 from oven_retrieval.kb import KnowledgeBase
 from oven_retrieval.locking import locks
+from oven_retrieval.models.adaptor import fit_patch_map
 from oven_retrieval.models.clip2clip import Clip2Clip, Weights, grid_search
 from oven_retrieval.models.contrastive import train_dual
+from oven_retrieval.models.dual import Clip2ClipModule
 from oven_retrieval.models.questions import Question, answer_rows
 from oven_retrieval.models.recipe import Entities, Questions, Recipe
 from oven_retrieval.models.towers import FeatureRows, PictureRows, ReadPictures, TextRows, Tower
@@ -27,7 +29,9 @@ from oven_retrieval.models.trained import (
     MakeTowers,
     ModelConfig,
     TrainedModel,
+    check_fine_tune,
     open_model,
+    packed,
     safetensors_torch,
 )
 from oven_retrieval.models.work import TrainingWork
@@ -42,7 +46,8 @@ def paper_recipe(kind: str, *, fine_tune: bool) -> Recipe:
 
     CLIP2CLIP: 2,000 steps at 1e-4. Fusion: 10,000 at 1e-3 with 1,000 of warm-up. Batches of 4,096, decay with the
     square root of the step to 1e-6. Where the encoder stays as it is, CLIP2CLIP's four weights take 1e-2: the paper's
-    rate is for encoders, and would move them by a few hundredths.
+    rate is for encoders, and would move them by a few hundredths. The adaptor, which the paper does not have, takes
+    2,000 steps at 5e-3.
 
     Example:
         >>> paper_recipe("fusion", fine_tune=False).warmup, paper_recipe("clip2clip", fine_tune=True).lr
@@ -54,6 +59,8 @@ def paper_recipe(kind: str, *, fine_tune: bool) -> Recipe:
         raise ValueError(f"kind: expected one of {list(KINDS)}, got {kind!r}")
     if kind == "fusion":
         return Recipe(steps=10_000, lr=1e-3, warmup=1000, validate_every=250)
+    if kind == "adaptor":
+        return Recipe(steps=2000, lr=5e-3)
     return Recipe(steps=2000, lr=1e-4 if fine_tune else 1e-2)
 
 
@@ -61,10 +68,11 @@ def paper_recipe(kind: str, *, fine_tune: bool) -> Recipe:
 class TrainingOptions:
     """How `train_model` trains.
 
-    `kind` `clip2clip` or `fusion`; `recipe` None for the paper's; `fine_tune` a regular expression over the encoder's
-    weights, `all`, or None; `template` of the entities' texts; `candidates` entities that validation chooses among,
-    besides those that are asked for (the whole knowledge base would cost too much at each look); `batch` pictures per
-    call of the encoder; `width`, `heads`, `layers` of Fusion; `memory_mb`, `recall` of the index of entities.
+    `kind` `clip2clip`, `fusion` or `adaptor`; `recipe` None for the paper's; `fine_tune` a regular expression over
+    the encoder's weights, `all`, or None; `template` of the entities' texts; `candidates` entities that validation
+    chooses among, besides those that are asked for (the whole knowledge base would cost too much at each look);
+    `batch` pictures per call of the encoder; `width`, `heads`, `layers` of Fusion; `memory_mb`, `recall` of the index
+    of entities.
     """
 
     kind: str = "clip2clip"
@@ -97,8 +105,9 @@ def train_model(
     say: Say | None = None,
     progress: Progress | None = None,
 ) -> TrainedModel:
-    """Train CLIP2CLIP or CLIP Fusion and write a folder that answers questions; the same call after a kill continues.
+    """Train CLIP2CLIP, CLIP Fusion or the patch adaptor, and write a folder that answers questions.
 
+    The same call after a kill continues.
     `<output>.work` holds what is done so far: features, the training's checkpoint, entities' vectors.
 
     Args:
@@ -124,8 +133,7 @@ def train_model(
     """
     safetensors_torch()
     given = options or TrainingOptions()
-    if given.kind == "fusion" and given.fine_tune is not None:
-        raise ValueError("fine_tune: CLIP Fusion trains its own layers only; expected none")
+    check_fine_tune(given.kind, given.fine_tune)
     recipe = given.recipe or paper_recipe(given.kind, fine_tune=given.fine_tune is not None)
     talk = say or (lambda line: None)
     target = Path(output)
@@ -144,15 +152,17 @@ def train_model(
     image, text = make_towers()
     features = _encode(work, data, image, text, read, image_size, given)
     weights = Weights(1.0, 1.0, 1.0, 1.0)
-    if given.kind == "clip2clip":
+    if given.kind != "fusion":
         weights = _start(data, features, talk)
     shape = (given.width, given.heads, given.layers) if given.kind == "fusion" else (0, 0, 0)
-    dim = features.entity_images.shape[1]
     torch.manual_seed(recipe.seed)
     dual = EncodedDual(
-        ModelConfig(given.kind, kb.hash, encoder_name, given.template, given.fine_tune, dim, *shape),
+        ModelConfig(
+            given.kind, kb.hash, encoder_name, given.template, given.fine_tune, features.dim, *shape, *features.places
+        ),
         make_towers,
         weights,
+        features.patch_map() if given.kind == "adaptor" else None,
     )
     dual.module.to(device)
     entities, asked, checked = _inputs(data, features, read, image_size, frozen=given.fine_tune is None)
@@ -172,8 +182,8 @@ def train_model(
         "validation candidates": len(data.rows),
         "recipe": asdict(recipe),
     }
-    if given.kind == "clip2clip":
-        report["weights"] = dual.module.weights._asdict()  # type: ignore[union-attr, operator]  # of this kind it has them
+    if isinstance(dual.module, Clip2ClipModule):
+        report["weights"] = dual.module.weights._asdict()
     work.finish(dual, report)
     return open_model(target, kb, make_towers, encoder_name=encoder_name)
 
@@ -233,7 +243,8 @@ class _Data(NamedTuple):
 class _Features(NamedTuple):
     """What the untrained encoder gives: of the questions that were encoded, and of the entities of `_Data.rows`.
 
-    Those of questions stay on disk: there may be millions.
+    Those of questions stay on disk: there may be millions. Pictures' rows are pooled features, for the adaptor with
+    their patches behind (see `pack`); `places` how many there are and how wide, zeros where there are none.
     """
 
     question_images: VectorStore
@@ -242,6 +253,18 @@ class _Features(NamedTuple):
     entity_texts: Tensor
     black: Tensor
     sample: npt.NDArray[np.int64]
+    places: tuple[int, int]
+
+    @property
+    def dim(self) -> int:
+        """Width of pooled features."""
+        return self.entity_images.shape[1] - self.places[0] * self.places[1]
+
+    def patch_map(self) -> Tensor:
+        """Where the adaptor starts, from the pictures of the sampled questions and of the entities."""
+        asked = torch.from_numpy(np.asarray(self.question_images.array[self.sample], dtype=np.float32))
+        pictures = torch.cat([asked, self.entity_images])
+        return fit_patch_map(pictures[:, : self.dim], pictures[:, self.dim :].unflatten(1, self.places))
 
 
 def _encode(
@@ -255,24 +278,35 @@ def _encode(
 ) -> _Features:
     """Encode all questions, or the sample alone where the encoder will change; and the entities."""
     frozen, batch = options.fine_tune is None, options.batch
+    blank = torch.zeros(1, 3, size, size, dtype=torch.uint8)
+    places = (0, 0)
+    if options.kind == "adaptor":
+        with torch.no_grad():
+            count, width = image.patches(blank).shape[1:]
+        places = (int(count), int(width))
+
+    def look(pictures: Any) -> Tensor:
+        return packed(image, pictures) if options.kind == "adaptor" else image(pictures)
+
     asked = [*data.train, *data.validation] if frozen else [data.train[i] for i in data.sample.tolist()]
     with torch.no_grad():
-        black = image(torch.zeros(1, 3, size, size, dtype=torch.uint8)).float().cpu()
+        black = look(blank).float().cpu()
     entity_images = black.repeat(len(data.rows), 1)
-    places = list(data.files)
-    if places:
+    pictured = list(data.files)
+    if pictured:
         pictures = work.features(
-            "entity-images", len(places), lambda a, b: image(read([data.files[i] for i in places[a:b]])), batch
+            "entity-images", len(pictured), lambda a, b: look(read([data.files[i] for i in pictured[a:b]])), batch
         )
-        entity_images[places] = torch.from_numpy(pictures.rows(0, len(places)).copy())
+        entity_images[pictured] = torch.from_numpy(pictures.rows(0, len(pictured)).copy())
     texts = work.features("entity-texts", len(data.texts), lambda a, b: text(data.texts[a:b]), batch)
     return _Features(
-        work.features("question-images", len(asked), lambda a, b: image(read([q.image for q in asked[a:b]])), batch),
+        work.features("question-images", len(asked), lambda a, b: look(read([q.image for q in asked[a:b]])), batch),
         work.features("question-texts", len(asked), lambda a, b: text([q.text for q in asked[a:b]]), batch),
         entity_images,
         torch.from_numpy(texts.rows(0, len(texts)).copy()),
         black[0],
         data.sample if frozen else np.arange(len(data.sample)),
+        places,
     )
 
 
@@ -281,13 +315,13 @@ def _start(data: _Data, features: _Features, say: Say) -> Weights:
     has_image = np.isin(np.arange(len(data.rows)), list(data.files))
     model = Clip2Clip(
         features.entity_texts.numpy(),
-        features.entity_images[torch.from_numpy(has_image)].numpy(),
+        features.entity_images[torch.from_numpy(has_image)][:, : features.dim].numpy(),
         has_image,
-        features.black.numpy(),
+        features.black[: features.dim].numpy(),
     )
     found = grid_search(
         model,
-        features.question_images.array[features.sample],
+        features.question_images.array[features.sample][:, : features.dim],
         features.question_texts.array[features.sample],
         data.truth[data.sample],
     )

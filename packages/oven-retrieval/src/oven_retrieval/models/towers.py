@@ -80,11 +80,23 @@ class Tower(nn.Module):
     Args:
         module: holds the weights.
         encode: a batch to features [n, d], through these weights.
+        patches: a batch to features of its places [n, p, w], where the encoder shows them; an adaptor needs them.
+
+    Example:
+        >>> weights = nn.Linear(2, 3)
+        >>> tower = Tower(weights, lambda batch: weights(batch.float()))
+        >>> tower(torch.zeros(5, 2)).shape, tower.train().training
+        (torch.Size([5, 3]), False)
     """
 
-    def __init__(self, module: nn.Module, encode: Callable[[Any], Tensor]) -> None:
+    def __init__(
+        self,
+        module: nn.Module,
+        encode: Callable[[Any], Tensor],
+        patches: Callable[[Any], Tensor] | None = None,
+    ) -> None:
         super().__init__()
-        self.module, self._encode = module, encode
+        self.module, self._encode, self._patches = module, encode, patches
 
     def train(self, mode: bool = True) -> Tower:
         """Stay in evaluation mode: statistics of normalisation layers stay those of the pre-training."""
@@ -94,6 +106,18 @@ class Tower(nn.Module):
     def forward(self, batch: Any) -> Tensor:
         """Features of a batch."""
         return self._encode(batch)
+
+    def patches(self, batch: Tensor) -> Tensor:
+        """Features of the places of each picture [n, p, w]; zeros for an all-black one, which stands for none.
+
+        Raises:
+            ValueError: the encoder shows no places.
+        """
+        if self._patches is None:
+            raise ValueError("model: an adaptor needs an encoder that shows patch features; this one does not")
+        there = batch.flatten(1).any(dim=1)
+        found = self._patches(batch)
+        return found * there.to(found.device)[:, None, None]
 
 
 def train_only(model: nn.Module, towers: Sequence[Tower], pattern: str) -> int:

@@ -17,6 +17,7 @@ from oven_retrieval.encoding import as_array
 from oven_retrieval.folder import FolderError
 from oven_retrieval.kb import KnowledgeBase
 from oven_retrieval.locking import locks
+from oven_retrieval.models.adaptor import PatchAdaptor, pack
 from oven_retrieval.models.clip2clip import Weights
 from oven_retrieval.models.dual import Clip2ClipModule, ClipFusion
 from oven_retrieval.models.questions import Question
@@ -26,7 +27,7 @@ from oven_retrieval.vectors import Neighbours, VectorIndex, VectorStore, open_in
 from oven_retrieval.vectors.store import Float32
 
 KIND = "oven-model"
-KINDS = ("clip2clip", "fusion")
+KINDS = ("clip2clip", "fusion", "adaptor")
 MODEL, WEIGHTS = "model.json", "model.safetensors"
 
 MakeTowers = Callable[[], tuple[Tower, Tower]]
@@ -37,9 +38,9 @@ MakeTowers = Callable[[], tuple[Tower, Tower]]
 class ModelConfig:
     """What a trained model is made from.
 
-    `kind` `clip2clip` or `fusion`; `kb` hash of the knowledge base; `encoder` name with fingerprint; `template` of the
+    `kind` one of `KINDS`; `kb` hash of the knowledge base; `encoder` name with fingerprint; `template` of the
     entities' texts; `fine_tune` which of the encoder's weights were trained, None for none; `dim` width of the
-    encoder's features; `width`, `heads`, `layers` of Fusion.
+    encoder's features; `width`, `heads`, `layers` of Fusion; `places`, `place_width` of the adaptor's patches.
     """
 
     kind: str
@@ -51,6 +52,8 @@ class ModelConfig:
     width: int = 0
     heads: int = 0
     layers: int = 0
+    places: int = 0
+    place_width: int = 0
 
 
 def safetensors_torch() -> Any:
@@ -63,31 +66,54 @@ def safetensors_torch() -> Any:
         raise ImportError("trained models need safetensors: pip install 'oven-retrieval[torch]'") from error
 
 
+def check_fine_tune(kind: str, fine_tune: str | None) -> None:
+    """Say that only CLIP2CLIP fine-tunes the encoder."""
+    if kind != "clip2clip" and fine_tune is not None:
+        name = "CLIP Fusion trains its" if kind == "fusion" else "the adaptor trains its"
+        raise ValueError(f"fine_tune: {name} own layers only; expected none")
+
+
+def packed(image: Tower, pictures: Tensor) -> Tensor:
+    """Pooled features and patches of pictures, as `PatchAdaptor` takes them."""
+    return pack(image(pictures), image.patches(pictures))
+
+
+def _module(config: ModelConfig, weights: Weights, start: Tensor | None) -> Clip2ClipModule | ClipFusion:
+    """What is trained where the encoder stays as it is."""
+    if config.kind == "clip2clip":
+        return Clip2ClipModule(weights)
+    if config.kind == "fusion":
+        return ClipFusion(config.dim, width=config.width, heads=config.heads, layers=config.layers)
+    at = torch.zeros(config.place_width, config.dim) if start is None else start
+    return PatchAdaptor(config.dim, config.places, at, weights)
+
+
 class EncodedDual:
     """A dual encoder over pictures and texts: the module, and the towers in front of it.
 
     Args:
         config: what it is.
         make_towers: loads the encoder; called once where it stays frozen, twice where each side is fine-tuned.
-        weights: of CLIP2CLIP, where training starts.
+        weights: of CLIP2CLIP and of the adaptor, where training starts.
+        start: of the adaptor, where its maps start (see `PatchAttention`).
     """
 
-    def __init__(self, config: ModelConfig, make_towers: MakeTowers, weights: Weights | None = None) -> None:
+    def __init__(
+        self,
+        config: ModelConfig,
+        make_towers: MakeTowers,
+        weights: Weights | None = None,
+        start: Tensor | None = None,
+    ) -> None:
         if config.kind not in KINDS:
             raise ValueError(f"kind: expected one of {list(KINDS)}, got {config.kind!r}")
         self.config = config
         self.image, self.text = make_towers()
         self.module: Clip2ClipModule | ClipFusion
         if config.fine_tune is None:
-            start = weights or Weights(1.0, 1.0, 1.0, 1.0)
-            self.module = (
-                Clip2ClipModule(start)
-                if config.kind == "clip2clip"
-                else ClipFusion(config.dim, width=config.width, heads=config.heads, layers=config.layers)
-            )
+            self.module = _module(config, weights or Weights(1.0, 1.0, 1.0, 1.0), start)
             return
-        if config.kind == "fusion":
-            raise ValueError("fine_tune: CLIP Fusion trains its own layers only; expected none")
+        check_fine_tune(config.kind, config.fine_tune)
         image, text = make_towers()
         self.module = Clip2ClipModule(
             weights or Weights(1.0, 1.0, 1.0, 1.0),
@@ -105,7 +131,8 @@ class EncodedDual:
     def _inputs(self, pictures: Tensor, texts: Sequence[str]) -> tuple[Any, Any]:
         if self.config.fine_tune is not None:
             return pictures, list(texts)
-        return self.image(pictures).to(self._device), self.text(list(texts)).to(self._device)
+        image = packed(self.image, pictures) if self.config.kind == "adaptor" else self.image(pictures)
+        return image.to(self._device), self.text(list(texts)).to(self._device)
 
     @torch.no_grad()
     def queries(self, pictures: Tensor, texts: Sequence[str]) -> Float32:

@@ -53,7 +53,7 @@ class ExactTable(NamedTuple):
 
     `key` hash of the folded name; `spelling` hash of the name as spelled; `form` see `form_of`;
     `row` the entity; `alias` whether it is an alias;
-    `shouted` whether it has a capital after its first character.
+    `shouted` whether it has a capital after its first character; `language` as in `NamePlaces`.
 
     Example:
         >>> places = NamePlaces(np.array([0, 1, 2]), np.zeros(3, bool), np.array([False, True, False]))
@@ -69,9 +69,15 @@ class ExactTable(NamedTuple):
     row: Int32[np.ndarray, " n"]
     alias: Bool[np.ndarray, " n"]
     shouted: Bool[np.ndarray, " n"]
+    language: UInt32[np.ndarray, " n"] | None = None
 
-    def find(self, names: Sequence[str]) -> ExactMatches:
-        """All entities of each name, best first: exact before folded, names before aliases, then by their order."""
+    def find(self, names: Sequence[str], wanted: UInt32[np.ndarray, " w"] | None = None) -> ExactMatches:
+        """All entities of each name, best first: exact before folded, names before aliases, then by their order.
+
+        Args:
+            names: any texts.
+            wanted: only names of these languages (see `wanted_languages`); None for all.
+        """
         keys = hash64([fold(name) for name in names])
         first = np.searchsorted(self.key, keys, side="left")
         size = np.zeros(len(keys), dtype=np.int64)
@@ -80,6 +86,9 @@ class ExactTable(NamedTuple):
         size[maybe] = np.searchsorted(self.key, keys[maybe], side="right") - first[maybe]
         query = np.repeat(np.arange(len(keys)), size)
         at = np.arange(len(query)) + np.repeat(first - (np.cumsum(size) - size), size)
+        if wanted is not None:
+            spoken = is_wanted(self.language, at, wanted)
+            query, at = query[spoken], at[spoken]
         spellings = np.zeros(len(keys), dtype=np.uint64)
         spellings[maybe] = hash64([spelled(names[i]) for i in maybe.tolist()])
         step = 2 * (self.spelling[at] != spellings[query]) + self.alias[at]
@@ -91,7 +100,7 @@ class ExactTable(NamedTuple):
         once.sort()
         return ExactMatches(query[once], row[once], step[once].astype(np.int64))
 
-    def find_one(self, name: str) -> list[tuple[int, int]]:
+    def find_one(self, name: str, wanted: UInt32[np.ndarray, " w"] | None = None) -> list[tuple[int, int]]:
         """Entity and step of all that have this name, as `find` orders them."""
         key = hash64([fold(name)])[0]
         first = int(self.key.searchsorted(key))
@@ -103,6 +112,8 @@ class ExactTable(NamedTuple):
         spelling, form = hash64([spelled(name)])[0], form_of(name)
         found = []
         for place in range(first, last):
+            if wanted is not None and not (self.language is not None and self.language[place] in wanted):
+                continue
             step = 2 * int(self.spelling[place] != spelling) + int(self.alias[place])
             found.append((step, step < 2 and int(self.form[place]) != form, place, int(self.row[place])))
         rows: dict[int, int] = {}
@@ -113,7 +124,8 @@ class ExactTable(NamedTuple):
     def write(self, folder: FolderWriter) -> None:
         """Write the arrays as columns of a folder."""
         for name, values in self._asdict().items():
-            folder.array(f"exact_{name}", values)
+            if values is not None:
+                folder.array(f"exact_{name}", values)
 
     @classmethod
     def read(cls, folder: Folder) -> ExactTable:
@@ -122,7 +134,14 @@ class ExactTable(NamedTuple):
             raise FolderError(
                 f"{folder.path}: of an earlier version; build it anew (`gate-runner oven update --rebuild`)"
             )
-        return cls(**{name: folder.array(f"exact_{name}") for name in cls._fields})
+        return cls(**{name: folder.array(f"exact_{name}") for name in cls._fields if f"exact_{name}" in folder})
+
+
+def is_wanted(
+    language: UInt32[np.ndarray, " n"] | None, at: Int64[np.ndarray, " m"], wanted: UInt32[np.ndarray, " w"]
+) -> Bool[np.ndarray, " m"]:
+    """Whether the names in some places belong to one of the wanted languages."""
+    return np.zeros(len(at), np.bool_) if language is None else np.isin(language[at], wanted)
 
 
 def build_exact(
@@ -154,11 +173,16 @@ def build_exact(
         keys.append(np.asarray(base.key))
         spellings.append(np.asarray(base.spelling))
         forms.append(np.asarray(base.form))
-        before = NamePlaces(base.row.astype(np.int64), base.alias, base.shouted)
-        places = NamePlaces(*(np.concatenate(columns) for columns in zip(places, before, strict=True)))
+        places = places.followed_by(NamePlaces(base.row.astype(np.int64), base.alias, base.shouted, base.language))
     key, spelling, form = np.concatenate(keys), np.concatenate(spellings), np.concatenate(forms)
     order = places.order(popularity, key)
     placed = places.take(order)
     return ExactTable(
-        key[order], spelling[order], form[order], placed.row.astype(np.int32), placed.alias, placed.shouted
+        key[order],
+        spelling[order],
+        form[order],
+        placed.row.astype(np.int32),
+        placed.alias,
+        placed.shouted,
+        placed.language,
     )

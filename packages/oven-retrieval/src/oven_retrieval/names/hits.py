@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Float64, Int64
+    from jaxtyping import Bool, Float64, Int64
 
 K1, B, EPSILON = 1.2, 0.75, 0.25
 """The usual k1 and b; epsilon is rank_bm25's share of the mean idf for tokens in over half the names."""
@@ -50,9 +51,25 @@ class NameEngine(Protocol):
     name; equal scores are ordered by `preference`. Only names that share a token with the query are returned.
     """
 
-    def search(self, queries: Sequence[Sequence[str]], k: int = 1) -> Hits:
-        """The k best entities for each query, given as tokens."""
+    def search(
+        self, queries: Sequence[Sequence[str]], k: int = 1, allowed: Bool[np.ndarray, " n"] | None = None
+    ) -> Hits:
+        """The k best entities for each query, given as tokens; only names that are `allowed`, or all."""
         ...
+
+    def document_frequency(self, tokens: Sequence[str]) -> Int64[np.ndarray, " t"]:
+        """How many names hold each token."""
+        ...
+
+
+def documents_of(names: Sequence[Sequence[str]]) -> Counter[str]:
+    """How many of the names hold each token.
+
+    Example:
+        >>> documents_of([["wood", "wood"], ["wood", "duck"]])
+        Counter({'wood': 2, 'duck': 1})
+    """
+    return Counter(token for name in names for token in set(name))
 
 
 def check_k(k: int) -> int:

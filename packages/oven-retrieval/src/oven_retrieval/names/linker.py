@@ -15,7 +15,7 @@ from oven_retrieval.names.impacts import Impacts, build_impacts, score_occurrenc
 from oven_retrieval.names.inflection import Exceptions
 from oven_retrieval.names.loose import Inflections, LooseTable, build_loose
 from oven_retrieval.names.occurrences import Occurrences, count_tokens
-from oven_retrieval.names.places import NamePlaces, name_places, name_texts
+from oven_retrieval.names.places import NamePlaces, name_places, name_texts, wanted_languages
 from oven_retrieval.names.pruned import PrunedIndex
 from oven_retrieval.names.typos import TypoIndex
 from oven_retrieval.progress import Progress, told
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from jaxtyping import Float64, Int64
+    from jaxtyping import Bool, Float64, Int64, UInt32
 
     from oven_retrieval.kb import KnowledgeBase
 
@@ -52,6 +52,15 @@ class Links(NamedTuple):
     scores: Float64[np.ndarray, "q k"]
 
 
+class _Wanted(NamedTuple):
+    """Which names count, `keys` of their languages and `names` of the engine, None for all; which steps are taken."""
+
+    keys: UInt32[np.ndarray, " w"] | None = None
+    names: Bool[np.ndarray, " n"] | None = None
+    exact_first: bool = True
+    guesses: bool = True
+
+
 class NameLinker:
     """Map names to the entities of a knowledge base.
 
@@ -74,6 +83,7 @@ class NameLinker:
         tokenizer: name in `TOKENIZERS` that the engine was built with.
         typos: its typo index; None leaves that step out.
         inflections: that step; None leaves it out.
+        name_language: `language_key` of each name of the engine; None where no name has one.
 
     Example:
         >>> import tempfile, pathlib
@@ -95,30 +105,48 @@ class NameLinker:
         tokenizer: str,
         typos: TypoIndex | None = None,
         inflections: Inflections | None = None,
+        name_language: UInt32[np.ndarray, " n"] | None = None,
     ) -> None:
+        self._name_language = name_language
+        self._spoken: tuple[tuple[str, ...], _Wanted] | None = None
         self.kb, self.exact, self.engine, self.tokenizer, self.typos = kb, exact, engine, tokenizer, typos
         self.inflections = inflections
-        self._tokenize: Callable[[str], list[str]] = TOKENIZERS[tokenizer]
+        self.tokenize: Callable[[str], list[str]] = TOKENIZERS[tokenizer]
 
-    def link(self, names: Sequence[str], k: int = 1, *, exact_first: bool = True) -> Links:
+    def link(
+        self,
+        names: Sequence[str],
+        k: int = 1,
+        *,
+        exact_first: bool = True,
+        guesses: bool = True,
+        languages: Sequence[str] | None = None,
+    ) -> Links:
         """The k best entities for each name.
 
         Args:
             names: any texts; an empty one, or one without a known token, gets no entity.
             k: how many per name, at least 1; places beyond what is found are -1.
             exact_first: False for BM25 alone, as in the paper: no exact steps and no typos.
+            guesses: False to stop before typos and BM25: only names as they are asked, folded or inflected.
+            languages: only names and aliases with one of these tags, or with `mul`, count; BM25's statistics stay those
+                of all names.
 
         Returns:
             Rows, steps and scores, each [q, k].
+
+        Raises:
+            ValueError: a language that no name belongs to.
         """
         if isinstance(names, str):
             raise TypeError(f"names: expected a list of texts, got one text {names[:40]!r}")
+        wanted = self._wanted(languages)._replace(exact_first=exact_first, guesses=guesses)
         if len(names) <= _ONE_BY_ONE:
             links = _no_links(len(names), check_k(k))
             for number, name in enumerate(names):
-                self._link_one(name, k, exact_first, links, number)
+                self._link_one(name, k, wanted, links, number)
             return links
-        parts = [self._link_block(names[i : i + _BLOCK], check_k(k), exact_first) for i in range(0, len(names), _BLOCK)]
+        parts = [self._link_block(names[i : i + _BLOCK], check_k(k), wanted) for i in range(0, len(names), _BLOCK)]
         if not parts:
             return _no_links(0, k)
         return Links(*(np.concatenate(column) for column in zip(*parts, strict=True)))
@@ -127,22 +155,38 @@ class NameLinker:
         """Rows of all entities that have this name or alias, exact or folded, in the order of the class."""
         return self.exact.find([name]).row
 
-    def _link_one(self, name: str, k: int, exact_first: bool, links: Links, number: int) -> None:
-        found = self.exact.find_one(name)[:k] if exact_first else []
+    def _wanted(self, languages: Sequence[str] | None) -> _Wanted:
+        """Which names count; what was asked for last is kept."""
+        if languages is None:
+            return _Wanted()
+        given = tuple(languages)
+        if self._spoken is None or self._spoken[0] != given:
+            keys = wanted_languages(self.kb, languages)
+            assert keys is not None
+            allowed = np.isin(np.zeros(0, np.uint32) if self._name_language is None else self._name_language, keys)
+            self._spoken = given, _Wanted(keys, allowed)
+        return self._spoken[1]
+
+    def _link_one(self, name: str, k: int, wanted: _Wanted, links: Links, number: int) -> None:
+        found = self.exact.find_one(name, wanted.keys)[:k] if wanted.exact_first else []
         for place, (row, step) in enumerate(found):
             links.rows[number, place], links.steps[number, place] = row, step
         if len(found) == k:
             return
-        if exact_first and (self.typos is not None or (self.inflections is not None and self.inflections.has(name))):
-            block = self._link_block([name], k, exact_first)
+        if wanted.exact_first and (
+            self.typos is not None or (self.inflections is not None and self.inflections.has(name))
+        ):
+            block = self._link_block([name], k, wanted)
             for column, whole in zip(links, block, strict=True):
                 column[number] = whole[0]
             return
-        tokens, there = self._tokenize(name), {row for row, _ in found}
+        if not wanted.guesses:
+            return
+        tokens, there = self.tokenize(name), {row for row, _ in found}
         if isinstance(self.engine, PrunedIndex):
-            rows, scores = self.engine.search_one(tokens, k)
+            rows, scores = self.engine.search_one(tokens, k, wanted.names)
         else:
-            hits = self.engine.search([tokens], k)
+            hits = self.engine.search([tokens], k, wanted.names)
             rows, scores = hits.rows[0].tolist(), hits.scores[0].tolist()
         place = len(found)
         for row, score in zip(rows, scores, strict=True):
@@ -151,11 +195,11 @@ class NameLinker:
                 links.steps[number, place] = len(STEPS) - 1
                 place += 1
 
-    def _link_block(self, names: Sequence[str], k: int, exact_first: bool) -> Links:
+    def _link_block(self, names: Sequence[str], k: int, wanted: _Wanted) -> Links:
         links = _no_links(len(names), k)
         filled = np.zeros(len(names), dtype=np.int64)
-        if exact_first:
-            found = self.exact.find(names)
+        if wanted.exact_first:
+            found = self.exact.find(names, wanted.keys)
             place = np.arange(len(found.query)) - np.searchsorted(found.query, found.query)
             kept = place < k
             links.rows[found.query[kept], place[kept]] = found.row[kept]
@@ -163,22 +207,24 @@ class NameLinker:
             filled = np.bincount(found.query[kept], minlength=len(names))
             open_ = np.flatnonzero(filled < k)
             if self.inflections is not None and len(open_):
-                loose = self.inflections.find([names[i] for i in open_.tolist()])
+                loose = self.inflections.find([names[i] for i in open_.tolist()], wanted.keys)
                 rows, steps = _beside(loose.query, loose.row, loose.alias + _INFLECTED, len(open_))
                 _append(links, open_, filled[open_], rows, np.full(rows.shape, np.nan), steps)
                 filled = np.count_nonzero(links.rows >= 0, axis=1)
-            if self.typos is not None:
+            if self.typos is not None and wanted.guesses:
                 open_ = np.flatnonzero(filled < k)
-                rows, edits = self._typos([names[i] for i in open_.tolist()], k)
+                rows, edits = self._typos([names[i] for i in open_.tolist()], k, wanted)
                 _append(links, open_, filled[open_], rows, -edits, np.full(rows.shape, STEPS.index("typo")))
                 filled = np.count_nonzero(links.rows >= 0, axis=1)
         open_ = np.flatnonzero(filled < k)
-        if len(open_):
-            hits = self.engine.search([self._tokenize(names[i]) for i in open_.tolist()], k)
+        if len(open_) and wanted.guesses:
+            hits = self.engine.search([self.tokenize(names[i]) for i in open_.tolist()], k, wanted.names)
             _append(links, open_, filled[open_], hits.rows, hits.scores, np.full(hits.rows.shape, len(STEPS) - 1))
         return links
 
-    def _typos(self, names: Sequence[str], k: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    def _typos(
+        self, names: Sequence[str], k: int, wanted: _Wanted
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
         """The k entities with the nearest names, [q, k], and the edits; -1 and infinity where there are fewer."""
         rows, edits = np.full((len(names), k), -1, np.int64), np.full((len(names), k), np.inf)
         if self.typos is None or not len(names):
@@ -186,7 +232,9 @@ class NameLinker:
         near = self.typos.find(names)
         folded = [fold(name) for name in names]
         is_typo = [self.typos.is_typo(folded[i], text) for i, text in zip(near.query.tolist(), near.text, strict=True)]
-        found = self.exact.find([text if meant else "" for text, meant in zip(near.text, is_typo, strict=True)])
+        found = self.exact.find(
+            [text if meant else "" for text, meant in zip(near.text, is_typo, strict=True)], wanted.keys
+        )
         query, distance = near.query[found.query], near.edits[found.query]
         order = np.lexsort((found.row, -self.kb.popularity[found.row], found.step % 2, distance, query))
         query, row, distance = query[order], found.row[order], distance[order]
@@ -255,7 +303,7 @@ def build_linker(
     Args:
         kb: the knowledge base.
         engine: `pruned` (ours), `rank_bm25` (the definition) or `bm25s`.
-        tokenizer: `words` or `whitespace`.
+        tokenizer: one of `TOKENIZERS`: `words`, `bigrams`, `icu` or `whitespace`.
         k1: at least 0.
         b: 0 to 1.
         inflections: with the step of English inflections.
@@ -276,15 +324,15 @@ def build_linker(
     if engine == "pruned":
         tokens = (tokenize(name) for name in name_texts(kb))
         pruned = PrunedIndex(build_impacts(tokens, owners, preference, k1=k1, b=b))
-        return NameLinker(kb, exact, pruned, tokenizer, inflections=loose)
+        return NameLinker(kb, exact, pruned, tokenizer, inflections=loose, name_language=places.language)
     surfaces = Surfaces([tokenize(name) for name in name_texts(kb)], owners, preference)
     if engine == "rank_bm25":
         from oven_retrieval.names.okapi import RankBm25
 
-        return NameLinker(kb, exact, RankBm25(surfaces, k1=k1, b=b), tokenizer, inflections=loose)
+        return NameLinker(kb, exact, RankBm25(surfaces, k1=k1, b=b), tokenizer, None, loose, places.language)
     from oven_retrieval.names.sparse import Bm25s
 
-    return NameLinker(kb, exact, Bm25s(surfaces, k1=k1, b=b), tokenizer, inflections=loose)
+    return NameLinker(kb, exact, Bm25s(surfaces, k1=k1, b=b), tokenizer, None, loose, places.language)
 
 
 def build_name_index(
@@ -354,6 +402,8 @@ def write_bm25(
     names.write(folder)
     folder.array("name_alias", places.alias)
     folder.array("name_shouted", places.shouted)
+    if places.language is not None:
+        folder.array("name_language", places.language)
 
 
 def open_name_index(path: str | Path, kb: KnowledgeBase, *, verify: bool = False) -> NameLinker:
@@ -375,4 +425,6 @@ def open_name_index(path: str | Path, kb: KnowledgeBase, *, verify: bool = False
         )
     exact = ExactTable.read(folder)
     inflections = read_inflections(folder, exact, kb)
-    return NameLinker(kb, exact, PrunedIndex(Impacts.read(folder)), folder.meta["tokenizer"], inflections=inflections)
+    spoken = folder.array("name_language") if "name_language" in folder else None
+    engine = PrunedIndex(Impacts.read(folder))
+    return NameLinker(kb, exact, engine, folder.meta["tokenizer"], inflections=inflections, name_language=spoken)

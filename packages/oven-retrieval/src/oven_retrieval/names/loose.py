@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from oven_retrieval.names.exact import ExactTable
+from oven_retrieval.names.exact import ExactTable, is_wanted
 from oven_retrieval.names.inflection import DIACRITICS, Exceptions, forms
-from oven_retrieval.names.places import NamePlaces
+from oven_retrieval.names.places import NamePlaces, joined_languages
 from oven_retrieval.tokens import fold, hash64
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float64, Int32, Int64, UInt8, UInt64
+    from jaxtyping import Bool, Float64, Int32, Int64, UInt8, UInt32, UInt64
 
     from oven_retrieval.folder import Folder
     from oven_retrieval.folder_writer import FolderWriter
@@ -31,7 +31,8 @@ class LooseMatches(NamedTuple):
 class LooseTable(NamedTuple):
     """One value per form of a name, sorted by key.
 
-    `key` hash of the form; `row` the entity; `alias`, `shouted` as in `ExactTable`; `changes` as `forms` counts them.
+    `key` hash of the form; `row` the entity; `alias`, `shouted`, `language` as in `NamePlaces`; `changes` as `forms`
+    counts them.
     """
 
     key: UInt64[np.ndarray, " n"]
@@ -39,18 +40,24 @@ class LooseTable(NamedTuple):
     alias: Bool[np.ndarray, " n"]
     shouted: Bool[np.ndarray, " n"]
     changes: UInt8[np.ndarray, " n"]
+    language: UInt32[np.ndarray, " n"] | None = None
 
     def write(self, folder: FolderWriter) -> None:
         """Write the arrays as columns of a folder."""
         for name, values in self._asdict().items():
-            folder.array(f"loose_{name}", values)
+            if values is not None:
+                folder.array(f"loose_{name}", values)
+
+    def take(self, chosen: Bool[np.ndarray, " n"] | Int64[np.ndarray, " m"]) -> LooseTable:
+        """Some of the forms."""
+        return LooseTable(*(None if column is None else column[chosen] for column in self))  # type: ignore[arg-type]  # in order
 
     @classmethod
     def read(cls, folder: Folder) -> LooseTable | None:
         """Map the arrays of a folder; None where it was built without."""
         if "loose_key" not in folder:
             return None
-        return cls(**{name: folder.array(f"loose_{name}") for name in cls._fields})
+        return cls(**{name: folder.array(f"loose_{name}") for name in cls._fields if f"loose_{name}" in folder})
 
 
 class Inflections:
@@ -95,8 +102,8 @@ class Inflections:
         keys = hash64([folded, *forms(folded, self.exceptions)])
         return _holds(self._loose.key, keys) or (len(keys) > 1 and _holds(self._exact.key, keys[1:]))
 
-    def find(self, names: Sequence[str]) -> LooseMatches:
-        """All entities of which each text is an inflection."""
+    def find(self, names: Sequence[str], wanted: UInt32[np.ndarray, " w"] | None = None) -> LooseMatches:
+        """All entities of which each text is an inflection; `wanted` as in `ExactTable.find`."""
         query, texts, changes = [], [], []
         for number, name in enumerate(names):
             folded = fold(name)
@@ -110,6 +117,11 @@ class Inflections:
         # The text itself has been looked for among the names as they are.
         first = _Found.of(exact.key, keys, np.flatnonzero(cost > 0))
         second = _Found.of(loose.key, keys, np.arange(len(keys)))
+        if wanted is not None:
+            first, second = (
+                _Found(*(column[is_wanted(table.language, found.at, wanted)] for column in found))
+                for found, table in ((first, exact), (second, loose))
+            )
         more = np.concatenate([np.zeros(len(first.at), np.int64), loose.changes[second.at].astype(np.int64)])
         asked = np.concatenate([first.asked, second.asked])
         total = cost[asked] + more
@@ -184,9 +196,15 @@ def build_loose(
     flush()
     place = places.take(np.concatenate(owners))
     table = LooseTable(
-        np.concatenate(keys), place.row.astype(np.int32), place.alias, place.shouted, np.concatenate(counts)
+        np.concatenate(keys),
+        place.row.astype(np.int32),
+        place.alias,
+        place.shouted,
+        np.concatenate(counts),
+        place.language,
     )
     if base is not None:
-        table = LooseTable(*(np.concatenate(pair) for pair in zip(table, base, strict=True)))
-    order = np.lexsort((table.alias, table.row, table.key))
-    return LooseTable(*(column[order] for column in table))
+        both = [np.concatenate(pair) for pair in zip(table[:5], base[:5], strict=True)]
+        language = joined_languages((table.language, len(table.key)), (base.language, len(base.key)))
+        table = LooseTable(*both, language=language)
+    return table.take(np.lexsort((table.alias, table.row, table.key)))

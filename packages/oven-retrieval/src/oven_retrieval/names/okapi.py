@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from rank_bm25 import BM25Okapi
 
-from oven_retrieval.names.hits import EPSILON, K1, B, Hits, Surfaces, best_entities, check_k, no_hits
+from oven_retrieval.names.hits import EPSILON, K1, B, Hits, Surfaces, best_entities, check_k, documents_of, no_hits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from jaxtyping import Bool, Int64
 
 
 class RankBm25:
@@ -39,15 +43,29 @@ class RankBm25:
         self._surfaces = surfaces
         self._bm25 = BM25Okapi(surfaces.tokens, k1=k1, b=b, epsilon=epsilon)
 
-    def search(self, queries: Sequence[Sequence[str]], k: int = 1) -> Hits:
-        """The k best entities for each query, given as tokens."""
+    def search(
+        self, queries: Sequence[Sequence[str]], k: int = 1, allowed: Bool[np.ndarray, " n"] | None = None
+    ) -> Hits:
+        """The k best entities for each query, given as tokens; only names that are `allowed`, or all."""
         hits = no_hits(len(queries), check_k(k))
         for i, query in enumerate(queries):
             known = {token for token in query if token in self._bm25.idf}
-            sharing = [n for n, frequencies in enumerate(self._bm25.doc_freqs) if not known.isdisjoint(frequencies)]
+            sharing = [
+                n
+                for n, frequencies in enumerate(self._bm25.doc_freqs)
+                if not known.isdisjoint(frequencies) and (allowed is None or allowed[n])
+            ]
             if not sharing:
                 continue
             scores = np.round(self._bm25.get_scores(query)[sharing], 9)
             rows, best = best_entities(scores, self._surfaces.owners[sharing], self._surfaces.preference[sharing], k)
             hits.rows[i, : len(rows)], hits.scores[i, : len(rows)] = rows, best
         return hits
+
+    def document_frequency(self, tokens: Sequence[str]) -> Int64[np.ndarray, " t"]:
+        """How many names hold each token, [t]; they are counted at the first call."""
+        return np.array([self._documents[token] for token in tokens], dtype=np.int64)
+
+    @cached_property
+    def _documents(self) -> Counter[str]:
+        return documents_of(self._surfaces.tokens)

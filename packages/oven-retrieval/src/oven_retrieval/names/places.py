@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from itertools import compress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from oven_retrieval.tokens import hash64
 
-    from jaxtyping import Bool, Float64, Int64, UInt64
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from jaxtyping import Bool, Float64, Int64, UInt32, UInt64
 
     from oven_retrieval.kb import KnowledgeBase
 
@@ -19,12 +21,18 @@ class NamePlaces(NamedTuple):
     """One value per name, [n]; an entity's aliases follow one another.
 
     `row` int64, the entity; `alias` whether the name is an alias; `shouted` whether it has a capital after its first
-    character.
+    character; `language` uint32, `language_key` of the languages that it belongs to, None where no name has any.
+
+    Example:
+        >>> places = NamePlaces(np.array([0, 1, 1]), np.array([False, False, True]), np.zeros(3, bool))
+        >>> places.order(popularity=np.array([0.0, 5.0])).tolist()
+        [1, 0, 2]
     """
 
     row: Int64[np.ndarray, " n"]
     alias: Bool[np.ndarray, " n"]
     shouted: Bool[np.ndarray, " n"]
+    language: UInt32[np.ndarray, " n"] | None = None
 
     def order(
         self, popularity: Float64[np.ndarray, " rows"], *first: UInt64[np.ndarray, " n"]
@@ -45,7 +53,54 @@ class NamePlaces(NamedTuple):
 
     def take(self, chosen: Bool[np.ndarray, " n"] | Int64[np.ndarray, " m"]) -> NamePlaces:
         """Some of the names."""
-        return NamePlaces(self.row[chosen], self.alias[chosen], self.shouted[chosen])
+        language = None if self.language is None else self.language[chosen]
+        return NamePlaces(self.row[chosen], self.alias[chosen], self.shouted[chosen], language)
+
+    def followed_by(self, other: NamePlaces) -> NamePlaces:
+        """These and then the others."""
+        row, alias, shouted = (np.concatenate(pair) for pair in zip(self[:3], other[:3], strict=True))
+        return NamePlaces(
+            row, alias, shouted, joined_languages((self.language, len(self.row)), (other.language, len(other.row)))
+        )
+
+
+Languages: TypeAlias = "UInt32[np.ndarray, ' n'] | None"
+
+
+def joined_languages(*parts: tuple[Languages, int]) -> Languages:
+    """Columns of `language_key`, each with its length, one after another; None where all are."""
+    if all(column is None for column, _ in parts):
+        return None
+    return np.concatenate([np.zeros(count, np.uint32) if column is None else column for column, count in parts])
+
+
+def language_key(tags: str) -> int:
+    """What stands for a name's languages in an index: 0 for none, else 32 bits of their tags' hash.
+
+    Example:
+        >>> language_key(""), language_key("de") == language_key("de"), language_key("de") == language_key("de en")
+        (0, True, False)
+    """
+    return int(hash64([tags])[0]) >> 32 | 1 if tags else 0
+
+
+def wanted_languages(kb: KnowledgeBase, languages: Sequence[str] | None) -> UInt32[np.ndarray, " w"] | None:
+    """The `language_key`s of names that belong to one of these languages, or to all (`mul`); None for all names.
+
+    Raises:
+        ValueError: a language that no name belongs to; some that they do are shown.
+    """
+    if languages is None:
+        return None
+    if isinstance(languages, str) or not languages:
+        raise ValueError(f"languages: expected a list of tags such as 'en', got {languages!r}")
+    there = kb.languages
+    unknown = [tag for tag in languages if tag not in there]
+    if unknown:
+        shown = f"they have {', '.join(there[:20])}" if there else "they have no language at all"
+        raise ValueError(f"languages: no name of {kb.path} belongs to {', '.join(unknown)}; {shown}")
+    wanted = {*languages, "mul"}
+    return np.array([language_key(tags) for tags in kb.language_sets if wanted & set(tags.split())], np.uint32)
 
 
 def is_shouted(name: str) -> bool:
@@ -79,4 +134,13 @@ def name_places(kb: KnowledgeBase, first: int = 0) -> NamePlaces:
     owners = np.repeat(rows, np.diff(kb.alias_ends, prepend=0)[rows])
     row = np.concatenate([rows, owners])
     shouted = np.fromiter((is_shouted(name) for name in name_texts(kb, first)), bool, len(row))
-    return NamePlaces(row, np.arange(len(row)) >= len(rows), shouted)
+    return NamePlaces(row, np.arange(len(row)) >= len(rows), shouted, _languages(kb, rows, live))
+
+
+def _languages(kb: KnowledgeBase, rows: Int64[np.ndarray, " m"], live: Bool[np.ndarray, " rows"]) -> Languages:
+    """Language of each name of `name_places`."""
+    if not kb.languages:
+        return None
+    key = np.array([language_key(tags) for tags in kb.language_sets], np.uint32)
+    owner_live = np.repeat(live, np.diff(kb.alias_ends, prepend=0))
+    return np.concatenate([key[kb.language_codes[rows]], key[kb.alias_language_codes[owner_live]]])

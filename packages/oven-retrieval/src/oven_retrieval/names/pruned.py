@@ -15,6 +15,8 @@ from oven_retrieval.tokens import hash64
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jaxtyping import Bool
+
 _BATCH = 4096
 _FEW = 8
 """So many queries are quicker one by one."""
@@ -24,6 +26,8 @@ _MOST_TOKENS = 16
 
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
+Allowed = npt.NDArray[np.bool_] | None
+"""Which names count, [N]; None for all."""
 
 
 class _Batch(NamedTuple):
@@ -77,29 +81,42 @@ class PrunedIndex:
         """Build the index in memory."""
         return cls(build_impacts(surfaces.tokens, surfaces.owners, surfaces.preference, k1=k1, b=b, epsilon=epsilon))
 
-    def search(self, queries: Sequence[Sequence[str]], k: int = 1) -> Hits:
-        """The k best entities for each query, given as tokens."""
+    def search(
+        self, queries: Sequence[Sequence[str]], k: int = 1, allowed: Bool[np.ndarray, " n"] | None = None
+    ) -> Hits:
+        """The k best entities for each query, given as tokens; only names that are `allowed`, or all."""
         hits = no_hits(len(queries), check_k(k))
         if len(queries) <= _FEW:
             for number, query in enumerate(queries):
-                rows, scores = self.search_one(query, k)
+                rows, scores = self.search_one(query, k, allowed)
                 hits.rows[number, : len(rows)], hits.scores[number, : len(rows)] = rows, scores
             return hits
         for first in range(0, len(queries), _BATCH):
-            self._search_batch(queries[first : first + _BATCH], k, hits, first)
+            self._search_batch(queries[first : first + _BATCH], k, hits, first, allowed)
         return hits
 
-    def search_one(self, query: Sequence[str], k: int = 1) -> tuple[list[int], list[float]]:
+    def search_one(
+        self, query: Sequence[str], k: int = 1, allowed: Bool[np.ndarray, " n"] | None = None
+    ) -> tuple[list[int], list[float]]:
         """The k best entities for one query and their scores, best first: what a batch would answer, in less time."""
         token, weight = self._single.known(query)
         if not token:
             return [], []
         if self._exhaustive or len(token) > _MOST_TOKENS:
-            rows, scores = self._score_all(np.array(token), np.array(weight), k)
+            rows, scores = self._score_all(np.array(token), np.array(weight), k, allowed)
             return rows.tolist(), scores.tolist()
-        return self._single.search(token, weight, k)
+        return self._single.search(token, weight, k, allowed)
 
-    def _search_batch(self, queries: Sequence[Sequence[str]], k: int, hits: Hits, first: int) -> None:
+    def document_frequency(self, tokens: Sequence[str]) -> Int:
+        """How many names hold each token, [t]."""
+        index = self._impacts
+        if not len(index.token_hash) or not tokens:
+            return np.zeros(len(tokens), np.int64)
+        hashes = hash64(tokens)
+        at = np.minimum(index.token_hash.searchsorted(hashes), len(index.token_hash) - 1)
+        return np.where(index.token_hash[at] == hashes, index.start[at + 1] - index.start[at], 0)
+
+    def _search_batch(self, queries: Sequence[Sequence[str]], k: int, hits: Hits, first: int, allowed: Allowed) -> None:
         query, token, weight = self._known_tokens(queries)
         counts = np.bincount(query, minlength=len(queries))
         starts = np.concatenate([[0], np.cumsum(counts)])
@@ -110,10 +127,11 @@ class PrunedIndex:
             if self._exhaustive or not len(chosen):
                 continue
             batch = self._order_tokens(chosen, starts, counts, token, weight)
-            found = _Search(self._impacts, batch, k, self._one_name_each, self._entities).run()
+            found = _Search(self._impacts, batch, k, self._one_name_each, self._entities, allowed).run()
             hits.rows[first + chosen], hits.scores[first + chosen] = found
         for i in np.flatnonzero((counts > 0) if self._exhaustive else (counts > _MOST_TOKENS)):
-            rows, scores = self._score_all(token[starts[i] : starts[i + 1]], weight[starts[i] : starts[i + 1]], k)
+            known = slice(starts[i], starts[i + 1])
+            rows, scores = self._score_all(token[known], weight[known], k, allowed)
             hits.rows[first + i, : len(rows)], hits.scores[first + i, : len(rows)] = rows, scores
 
     def _known_tokens(self, queries: Sequence[Sequence[str]]) -> tuple[Int, Int, Float]:
@@ -146,13 +164,13 @@ class PrunedIndex:
             rest_with[:, t] = _most_of_sets(bound[:, t:], 1)
         return _Batch(tokens, weights, counts[chosen].astype(np.int64), rest, rest_with)
 
-    def _score_all(self, token: Int, weight: Float, k: int) -> tuple[Int, Float]:
+    def _score_all(self, token: Int, weight: Float, k: int, allowed: Allowed) -> tuple[Int, Float]:
         """Score every name that shares a token with one query."""
         index = self._impacts
         at, of = _ranges(index.start[token], index.start[token + 1] - index.start[token])
         docs = unpack(index.records[index.post_record[at]])[0]
         sums: Float = np.bincount(docs, weights=index.post_impact[at] * weight[of]).astype(np.float64)
-        sharing = np.unique(docs)
+        sharing = np.unique(docs if allowed is None else docs[allowed[docs]])
         return best_entities(
             sums[sharing], index.owner[sharing].astype(np.int64), index.preference[sharing].astype(np.int64), k
         )
@@ -186,7 +204,10 @@ def _slack(floor: Float) -> Float:
 class _Search:
     """State of one batch: how far each query has read, and its best names so far."""
 
-    def __init__(self, impacts: Impacts, batch: _Batch, k: int, one_name_each: bool, entities: int) -> None:
+    def __init__(
+        self, impacts: Impacts, batch: _Batch, k: int, one_name_each: bool, entities: int, allowed: Allowed
+    ) -> None:
+        self._allowed = allowed
         self._index, self._batch, self._k, self._entities = impacts, batch, k, entities
         n = len(batch.tokens)
         self._token = np.ascontiguousarray(batch.token.T, dtype=np.int32)
@@ -194,7 +215,8 @@ class _Search:
         self._rank = np.zeros(n, dtype=np.int64)
         self._offset = np.zeros(n, dtype=np.int64)
         self._chunk = np.full(n, _CHUNK, dtype=np.int64)
-        self._floor = self._first_floor() if one_name_each or k == 1 else np.full(n, -np.inf)
+        reached = allowed is None and (one_name_each or k == 1)
+        self._floor = self._first_floor() if reached else np.full(n, -np.inf)
         self._owner = np.full((n, k), -1, dtype=np.int64)
         self._doc = np.full((n, k), -1, dtype=np.int64)
         self._score = np.full((n, k), -np.inf)
@@ -270,7 +292,8 @@ class _Search:
             gain += found * np.repeat(batch.weight[query, t], length) if self._repeated else found
         gain *= impact.view(np.float32)
         score: Float = np.add.reduceat(gain, begins)
-        kept = np.flatnonzero(score >= self._floor[query])
+        enough = score >= self._floor[query]
+        kept = np.flatnonzero(enough if self._allowed is None else enough & self._allowed[docs])
         if len(kept):
             self._merge(query[kept], docs[kept].astype(np.int64), score[kept])
 

@@ -45,15 +45,17 @@ class SingleSearch:
         found = [(token, float(count)) for token, count, is_known in pairs if is_known]
         return [token for token, _ in found], [count for _, count in found]
 
-    def search(self, token: list[int], weight: list[float], k: int) -> Answers:
-        """The k best entities for the known tokens of a query."""
+    def search(
+        self, token: list[int], weight: list[float], k: int, allowed: npt.NDArray[np.bool_] | None = None
+    ) -> Answers:
+        """The k best entities for the known tokens of a query; only names that are `allowed`, or all."""
         index = self._index
         bound = [[b * w for b in row] for row, w in zip(index.bound[token].tolist(), weight, strict=True)]
         order = sorted(range(len(token)), key=lambda i: -bound[i][0])
         bound = [bound[i] for i in order]
         tokens, weights = np.array(token, np.int32)[order], np.array(weight)[order]
         spans = [(int(index.start[t]), int(index.start[t + 1])) for t in tokens.tolist()]
-        best = _Best(index, k, self._first_floor(spans, weights, k))
+        best = _Best(index, k, self._first_floor(spans, weights, k) if allowed is None else -np.inf)
         for place, (first, end) in enumerate(spans):
             if _most_of_sets(bound[place:], 0) < best.slack():
                 break
@@ -67,7 +69,11 @@ class SingleSearch:
                     end = last = first + int(np.count_nonzero(impact >= least))
                     if first == last:
                         break
-                best.add(*self._score(first, last, tokens, weights))
+                docs, scores = self._score(first, last, tokens, weights)
+                if allowed is not None:
+                    docs, scores = docs[allowed[docs]], scores[allowed[docs]]
+                if len(docs):
+                    best.add(docs, scores)
                 first, chunk = last, chunk * 4
         return best.answers()
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from rapidfuzz.distance import OSA
 
 from oven_retrieval.folder import Folder, FolderError, Texts
 from oven_retrieval.folder_writer import FolderWriter
@@ -65,30 +66,9 @@ def edit_distance(first: str, second: str, most: int) -> int:
         >>> edit_distance("mandarin", "mandrain", 2), edit_distance("duck", "goose", 2)
         (1, 3)
 
-    Source: the restricted distance of Damerau 1964 (no part of a swapped pair is edited again).
+    Source: the restricted distance of Damerau 1964 (no part of a swapped pair is edited again), by rapidfuzz.
     """
-    if abs(len(first) - len(second)) > most:
-        return most + 1
-    start = 0
-    shorter = min(len(first), len(second))
-    while start < shorter and first[start] == second[start]:
-        start += 1
-    stop = 0
-    while stop < shorter - start and first[-1 - stop] == second[-1 - stop]:
-        stop += 1
-    first, second = first[start : len(first) - stop], second[start : len(second) - stop]
-    before: list[int] = []
-    row = list(range(len(second) + 1))
-    for i, a in enumerate(first, start=1):
-        before, last, row = row, before, [i]
-        for j, b in enumerate(second, start=1):
-            best = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (a != b))
-            if i > 1 and j > 1 and a == second[j - 2] and first[i - 2] == b:
-                best = min(best, last[j - 2] + 1)
-            row.append(best)
-        if min(row) > most and min(before) > most:
-            return most + 1
-    return min(row[-1], most + 1)
+    return OSA.distance(first, second, score_cutoff=most)
 
 
 class TypoIndex:

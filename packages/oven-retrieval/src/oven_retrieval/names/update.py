@@ -67,9 +67,10 @@ def update_name_index(path: str | Path, kb: KnowledgeBase) -> NameLinker:
     tokenize = check_tokenizer(folder.meta["tokenizer"])
     owner = _moved(row_now, impacts.owner)
     kept = owner >= 0
-    stayed = NamePlaces(owner[kept], folder.array("name_alias")[kept], folder.array("name_shouted")[kept])
+    spoken = folder.array("name_language")[kept] if "name_language" in folder else None
+    stayed = NamePlaces(owner[kept], folder.array("name_alias")[kept], folder.array("name_shouted")[kept], spoken)
     new = name_places(kb, first_new)
-    places = NamePlaces(*(np.concatenate(columns) for columns in zip(stayed, new, strict=True)))
+    places = stayed.followed_by(new)
     old_names = occurrences_of(impacts, folder)
     names = join(keep(old_names, kept), count_tokens(tokenize(name) for name in name_texts(kb, first_new)))
 
@@ -82,6 +83,7 @@ def update_name_index(path: str | Path, kb: KnowledgeBase) -> NameLinker:
         exact_row[there].astype(np.int32),
         exact.alias[there],
         exact.shouted[there],
+        None if exact.language is None else exact.language[there],
     )
     inflections = read_inflections(folder, exact, kb)
     with FolderWriter(path, KIND, overwrite=True) as writer:
@@ -110,8 +112,7 @@ def _moved_loose(loose: LooseTable | None, row_now: npt.NDArray[np.int64]) -> Lo
         return None
     row = _moved(row_now, loose.row)
     there = row >= 0
-    kept = LooseTable(*(column[there] for column in loose))
-    return kept._replace(row=row[there].astype(np.int32))
+    return loose.take(there)._replace(row=row[there].astype(np.int32))
 
 
 def _moved(row_now: npt.NDArray[np.int64], rows: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:

@@ -40,7 +40,7 @@ def build_shards(
         kb: the knowledge base, without empty rows (`compact` it first).
         path: the new folder.
         shards: how many, at most the number of entities.
-        tokenizer: `words` or `whitespace`.
+        tokenizer: one of `TOKENIZERS`: `words`, `bigrams`, `icu` or `whitespace`.
         k1: at least 0.
         b: 0 to 1.
         vectors: of the knowledge base; None for names alone.

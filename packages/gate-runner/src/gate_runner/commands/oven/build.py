@@ -28,7 +28,9 @@ def build(
     ] = None,
     file_format: FileFormat = None,
     leave_out: LeaveOut = None,
-    tokenizer: Annotated[str, typer.Option(help="words or whitespace.")] = "words",
+    tokenizer: Annotated[
+        str, typer.Option(help="words, bigrams or icu (for scripts without spaces), whitespace.")
+    ] = "words",
     typos: Annotated[bool, typer.Option("--typos", help="Also index misspelt names, for `link --typos`.")] = False,
     encoder: Annotated[
         str | None, typer.Option(help="Also encode the entities' texts, for `search`: micro-clip, open_clip:…, hf:…")

@@ -28,6 +28,9 @@ def link(
     refuse: Annotated[
         bool, typer.Option("--refuse", help="Say `not in here` as `oven calibrate` has learnt to.")
     ] = False,
+    language: Annotated[
+        list[str] | None, typer.Option(help="Only names and aliases of this language: en, de, ja… Repeatable.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Map names to entities: exact names and aliases, then case-folded ones, inflections, then BM25."""
@@ -38,7 +41,9 @@ def link(
         raise UsageError("link: --bm25-only skips every other step, also --typos; expected one of them")
     linker = open_workspace(kb, engine=engine, typos=typos)
     calibration = _calibration(kb) if refuse else None
-    for record in link_lines(linker, _lines(source), k, exact_first=not bm25_only, calibration=calibration):
+    for record in link_lines(
+        linker, _lines(source), k, exact_first=not bm25_only, languages=language, calibration=calibration
+    ):
         if as_json:
             typer.echo(json.dumps(record, ensure_ascii=False))
             continue

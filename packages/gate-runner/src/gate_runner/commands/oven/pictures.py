@@ -55,9 +55,12 @@ def towers_of(spec: str, device: str) -> Callable[[], tuple[Tower, Tower]]:
 
         model = load_encoder(spec, device=device)
         weights = nn.Module() if model.module is None else model.module
-        return Tower(weights, lambda pictures: model.image(model.prepare(pictures)).float()), Tower(
-            weights, lambda texts: _text(model, texts)
+        image = Tower(
+            weights,
+            lambda pictures: model.image(model.prepare(pictures)).float(),
+            None if model.patches is None else lambda pictures: model.encode_patches(pictures).tokens.clone(),
         )
+        return image, Tower(weights, lambda texts: _text(model, texts))
 
     return make
 

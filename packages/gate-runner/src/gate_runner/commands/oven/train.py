@@ -38,7 +38,7 @@ def train(
     entity_images: Annotated[
         Path | None, typer.Option(help="Folder with the entities' images, named by id or as in the knowledge base.")
     ] = None,
-    model: Annotated[str, typer.Option(help="clip2clip or fusion.")] = "clip2clip",
+    model: Annotated[str, typer.Option(help="clip2clip, fusion or adaptor.")] = "clip2clip",
     fine_tune: Annotated[
         str | None,
         typer.Option(help="Encoder weights to train, as a regular expression over their names, or `all`."),
@@ -59,7 +59,7 @@ def train(
     device: Device = "cpu",
     skip_missing: SkipMissing = False,
 ) -> None:
-    """Train CLIP2CLIP or CLIP Fusion on questions; the same command continues after a kill."""
+    """Train CLIP2CLIP, CLIP Fusion or the patch adaptor on questions; the same command continues after a kill."""
     from gate_runner.encoders import load_encoder
     from gate_runner.errors import UsageError
     from oven_retrieval import KnowledgeBase

@@ -1,0 +1,162 @@
+"""Languages: tags that are kept and asked for, and words of scripts that put no spaces between them."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oven_retrieval import (
+    STEPS,
+    Entity,
+    KnowledgeBase,
+    add_entities,
+    build_kb,
+    build_linker,
+    build_name_index,
+    compact,
+    remove_entities,
+    update_name_index,
+)
+from oven_retrieval.names import PrunedIndex, Surfaces, write_typo_index
+from oven_retrieval.readers import read_jsonl
+from oven_retrieval.tokens import TOKENIZERS, bigrams, words
+from oven_retrieval.workspace import link_lines
+
+ENTITIES = [
+    Entity("Q1", "Gift", aliases=("Poison", "Venom"), language="de", alias_languages=("en", "en fr")),
+    Entity("Q2", "Gift", aliases=("Geschenk", "Present"), popularity=9, language="en", alias_languages=("de", "en")),
+    Entity("Q3", "Rat", language="de en", aliases=("Ratte",), alias_languages=("de",)),
+    Entity("Q4", "Rat Race"),
+]
+
+
+def first(linker, name, **options):
+    links = linker.link([name], **options)
+    row = int(links.rows[0, 0])
+    return None if row < 0 else (linker.kb.ids[row], STEPS[int(links.steps[0, 0])])
+
+
+@pytest.fixture
+def kb(tmp_path):
+    return build_kb(ENTITIES, tmp_path / "kb")
+
+
+def test_tags_are_kept_and_come_back(kb):
+    assert list(kb) == ENTITIES
+    assert kb.languages == ["de", "en", "fr"]
+    more = add_entities(kb, [Entity("Q5", "Chat", language="fr"), Entity("Q6", "Cat")])
+    assert [entity.language for entity in more] == ["de", "en", "de en", "", "fr", ""]
+    assert next(iter(compact(remove_entities(more, ["Q1"])))) == ENTITIES[1]
+    plain = build_kb(ENTITIES[3:], kb.path.parent / "plain")
+    assert (plain.languages, plain[0].alias_languages) == ([], ())
+    assert not (plain.path / "language.bin").exists()
+
+
+@pytest.mark.parametrize("engine", ["pruned", "rank_bm25", "bm25s"])
+def test_only_names_of_a_language_count(kb, engine):
+    linker = build_linker(kb, engine=engine)
+    linker.typos = write_typo_index(kb, kb.path.parent / "typos")
+    assert first(linker, "Gift") == ("Q2", "exact name")
+    assert first(linker, "Gift", languages=["de"]) == ("Q1", "exact name")
+    assert first(linker, "gifts", languages=["de"]) == ("Q1", "inflected name")
+    assert first(linker, "Geschenk", languages=["en"]) is None
+    assert first(linker, "geschemk", languages=["de"]) == ("Q2", "typo")
+    assert first(linker, "geschemk", languages=["en"]) is None
+    assert first(linker, "rat poison", languages=["de"]) == ("Q3", "bm25")
+    assert first(linker, "rat race", languages=["de"]) == ("Q3", "bm25")
+    assert first(linker, "rat race", languages=["en", "fr"]) == ("Q3", "bm25")
+    assert first(linker, "rat race") == ("Q4", "folded name")
+    many = linker.link(["Gift", "gifts", "rat race", "Geschenk"] * 5, 2, languages=["de"])
+    alone = linker.link(["Gift", "gifts", "rat race", "Geschenk"], 2, languages=["de"])
+    for column, one in zip(many, alone, strict=True):
+        np.testing.assert_array_equal(column[:4], one)
+    with pytest.raises(ValueError, match=r"languages: no name of .* belongs to xx; they have de, en, fr"):
+        linker.link(["Gift"], languages=["xx"])
+    with pytest.raises(ValueError, match="languages: expected a list of tags"):
+        linker.link(["Gift"], languages="de")
+
+
+def test_an_index_on_disk_and_its_updates_know_languages(kb, tmp_path):
+    build_name_index(kb, tmp_path / "names")
+    kb = add_entities(remove_entities(kb, ["Q2"]), [Entity("Q9", "Poison", language="fr", popularity=99)])
+    updated, scratch = update_name_index(tmp_path / "names", kb), build_name_index(kb, tmp_path / "again")
+    asked = ["poison", "Gift", "poisons", "venom snake", "rat"]
+    for languages in (["fr"], ["de"], ["en", "fr"], None):
+        for mine, other in zip(
+            updated.link(asked, 3, languages=languages), scratch.link(asked, 3, languages=languages), strict=True
+        ):
+            np.testing.assert_array_equal(mine, other)
+    assert first(updated, "poison", languages=["en"]) == ("Q1", "folded alias")
+    assert first(updated, "poison", languages=["fr"]) == ("Q9", "folded name")
+    record = next(link_lines(updated, ["poison"], languages=["en"]))
+    assert record["entities"][0]["id"] == "Q1"
+
+
+def test_files_say_languages(tmp_path):
+    lines = [
+        {"id": "a", "name": "Berlin", "language": "DE", "aliases": {"en": ["Berlin", "City"], "de": "Spree|Stadt"}},
+        {"id": "b", "name": "Oslo", "aliases": ["Kristiania"]},
+    ]
+    file = tmp_path / "kb.jsonl"
+    file.write_text("\n".join(map(json.dumps, lines)) + "\n", encoding="utf-8")
+    one, other = (entity for _, entity, _ in read_jsonl(file))
+    assert (one.language, one.aliases, one.alias_languages) == (
+        "de en",
+        ("City", "Spree", "Stadt"),
+        ("en", "de", "de"),
+    )
+    assert (other.language, other.aliases, other.alias_languages) == ("", ("Kristiania",), ())
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"language": "German"}, "language: expected tags such as 'en'"),
+        ({"language": "de  en"}, "language: expected tags"),
+        ({"aliases": ("x",), "alias_languages": ("de", "en")}, "alias_languages: expected one per alias, 1"),
+    ],
+)
+def test_tags_that_are_none_are_refused(more, message):
+    with pytest.raises(ValueError, match=message):
+        Entity("Q1", "Gift", **more)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 5))
+def test_what_is_allowed_is_searched_as_if_it_were_alone(seed, k):
+    """The scores of all names, of which only some may win: equal to a search for all, filtered."""
+    rng = np.random.default_rng(seed)
+    tokens = [f"w{i}" for i in range(25)]
+    names = [list(rng.choice(tokens, rng.integers(1, 5))) for _ in range(300)]
+    owners = np.sort(rng.integers(0, 220, 300)) if seed % 2 else np.arange(300)
+    engine = PrunedIndex.of(Surfaces(names, owners.astype(np.int64), rng.permutation(300).astype(np.int64)))
+    allowed = np.isin(owners, rng.choice(220, 80))
+    asked = [list(rng.choice([*tokens, "?"], rng.integers(0, 5))) for _ in range(12)]
+    everything = engine.search(asked, 300)
+    kept = [[row for row in rows.tolist() if row >= 0 and allowed[owners == row].any()] for rows in everything.rows]
+    for found in (engine.search(asked, k, allowed), *(engine.search([query], k, allowed) for query in asked[:1])):
+        for rows, expected in zip(found.rows.tolist(), kept, strict=False):
+            assert [row for row in rows if row >= 0] == expected[:k]
+
+
+def test_scripts_without_spaces():
+    assert bigrams("東京都庁 Tower") == ["東京", "京都", "都庁", "tower"]
+    assert bigrams("ไทย") == ["ไท", "ทย"]
+    assert bigrams("かﾞ") == words("が") == ["が"]
+    assert bigrams("O'Brien 2") == words("O'Brien 2")
+    assert bigrams("!!") == ["!", "!"]
+
+
+def test_icu_knows_words_of_scripts_without_spaces(tmp_path):
+    pytest.importorskip("icu4py")
+    icu = TOKENIZERS["icu"]
+    assert icu("สวัสดีชาวโลก") == ["สวัสดี", "ชาว", "โลก"]
+    assert icu("Wood-Duck 東京へ行く") == ["wood", "duck", "東京", "へ", "行く"]
+    kb = build_kb([Entity("a", "ชาวโลก"), Entity("b", "สวัสดี"), Entity("c", "โลโก้")], tmp_path / "kb")
+    linker = build_name_index(kb, tmp_path / "names", tokenizer="icu")
+    assert first(linker, "สวัสดีตอนเช้า") == ("b", "bm25")
+    assert KnowledgeBase(kb.path)[0].name == "ชาวโลก"
