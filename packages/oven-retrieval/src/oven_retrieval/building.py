@@ -137,6 +137,14 @@ def remove_entities(kb: KnowledgeBase, ids: Sequence[str]) -> KnowledgeBase:
     Raises:
         ValueError: an id that no entity has; nothing is removed then.
         FolderError: another process is writing; it is named.
+
+    Example:
+        >>> import tempfile, pathlib
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> kb = build_kb([Entity("Q1", "Wood duck", aliases=("Aix",)), Entity("Q2", "Goose")], folder / "kb")
+        >>> fewer = remove_entities(kb, ["Q1"])
+        >>> len(fewer), fewer.entity_count, [entity.id for entity in fewer]
+        (2, 1, ['Q2'])
     """
     if isinstance(ids, str):
         raise TypeError(f"ids: expected a list of texts, got one text {ids[:40]!r}")
@@ -159,6 +167,14 @@ def compact(kb: KnowledgeBase, *, progress: Progress | None = None) -> Knowledge
     """Write a knowledge base anew without empty rows and separate parts, in the same place, and open it.
 
     The rows that its entities had are kept with it, so that indexes can follow without being built again.
+
+    Example:
+        >>> import tempfile, pathlib
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> kb = build_kb([Entity("Q1", "Wood duck", aliases=("Aix",)), Entity("Q2", "Goose")], folder / "kb")
+        >>> closed = compact(remove_entities(kb, ["Q1"]))
+        >>> len(closed), closed[0].id
+        (1, 'Q2')
     """
     with one_writer(kb.path):
         kb = _cleared(kb)
@@ -219,7 +235,15 @@ def build_kb_from_file(
     languages: Sequence[str] | None = None,
     **options: Any,
 ) -> KnowledgeBase:
-    """Build a knowledge base from an entity file: arguments as in `read_entities` and `build_kb`."""
+    r"""Build a knowledge base from an entity file: arguments as in `read_entities` and `build_kb`.
+
+    Example:
+        >>> import tempfile, pathlib
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (folder / "kb.csv").write_text("id,name\nQ31,Belgium\n", encoding="utf-8")
+        >>> build_kb_from_file(folder / "kb.csv", folder / "kb")[0].name
+        'Belgium'
+    """
     return build_kb(read_entities(source, file_format, languages=languages), path, source=str(source), **options)
 
 

@@ -94,7 +94,13 @@ def tagged(texts: Iterable[tuple[str, str]], name: str, language: str) -> tuple[
 
 
 class EntityFileError(ValueError):
-    """A row of an entity file that cannot be read; the message names the file, the line and the field."""
+    """A row of an entity file that cannot be read; the message names the file, the line and the field.
+
+    Example:
+        >>> error = EntityFileError("kb.jsonl", 7, "id: missing")
+        >>> str(error), error.line
+        ('kb.jsonl:7: id: missing', 7)
+    """
 
     def __init__(self, path: object, line: int, problem: str) -> None:
         super().__init__(f"{path}:{line}: {problem}")

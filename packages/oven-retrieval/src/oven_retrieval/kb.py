@@ -43,6 +43,15 @@ class KnowledgeBase(Sequence[Entity]):
         Opening costs a manifest and no data: columns are mapped, and pages that nobody reads are not loaded. What was
         opened stays as it was, whatever takes its place on disk. With added entities, the columns of numbers are read
         into memory when they are first used.
+
+    Example:
+        >>> import tempfile, pathlib
+        >>> from oven_retrieval import build_kb
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "kb"
+        >>> _ = build_kb([Entity("Q1", "Gift", language="de"), Entity("Q2", "Goose", popularity=7)], path)
+        >>> kb = KnowledgeBase(path, verify=True)
+        >>> len(kb), kb[1].name, kb.rows(["Q2", "Q9"]).tolist(), kb.languages
+        (2, 'Goose', [1, -1], ['de'])
     """
 
     def __init__(self, path: str | Path, *, verify: bool = False) -> None:

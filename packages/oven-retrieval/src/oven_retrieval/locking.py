@@ -19,7 +19,17 @@ T = TypeVar("T")
 
 
 class FolderError(ValueError):
-    """A folder that is not what its manifest says, not of the kind that was asked for, or being written by another."""
+    """A folder that is not what its manifest says, not of the kind that was asked for, or being written by another.
+
+    Example:
+        >>> import tempfile
+        >>> from oven_retrieval import KnowledgeBase
+        >>> try:
+        ...     KnowledgeBase(tempfile.mkdtemp())
+        ... except FolderError as error:
+        ...     print(str(error).rpartition(": ")[2])
+        expected a folder with manifest.json; there is none
+    """
 
 
 _held: dict[str, tuple[int, int]] = {}

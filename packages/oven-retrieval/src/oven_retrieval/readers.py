@@ -164,17 +164,41 @@ def read_jsonl(path: str | Path, *, fields: Mapping[str, str] | None = None) -> 
 
 
 def read_wiki6m(path: str | Path) -> Iterator[Row]:
-    """Stream OVEN's `Wiki6M_ver_1_0.jsonl` or its title-only form; only the id and the title are required."""
+    r"""Stream OVEN's `Wiki6M_ver_1_0.jsonl` or its title-only form; only the id and the title are required.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "wiki.jsonl"
+        >>> _ = path.write_text('{"wikidata_id": "Q31", "wikipedia_title": "Belgium"}\n', encoding="utf-8")
+        >>> [entity.name for _, entity, _ in read_wiki6m(path)]
+        ['Belgium']
+    """
     return _rows(path, json_objects(path), WIKI6M_FIELDS)
 
 
 def read_wordnet(path: str | Path) -> Iterator[Row]:
-    """Stream WordNet nouns as JSON lines (`id name aliases description category`); other fields are left out."""
+    r"""Stream WordNet nouns as JSON lines (`id name aliases description category`); other fields are left out.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "nouns.jsonl"
+        >>> _ = path.write_text('{"id": "1-n", "name": "duck", "aliases": []}\n', encoding="utf-8")
+        >>> [entity.id for _, entity, _ in read_wordnet(path)]
+        ['1-n']
+    """
     return _rows(path, json_objects(path), {})
 
 
 def read_csv(path: str | Path, *, fields: Mapping[str, str] | None = None) -> Iterator[Row]:
-    """Stream a CSV file with a header; aliases are one cell with `|` between them. Errors as in `read_jsonl`."""
+    r"""Stream a CSV file with a header; aliases are one cell with `|` between them. Errors as in `read_jsonl`.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "kb.csv"
+        >>> _ = path.write_text("id,name,aliases\nQ31,Belgium,Belgie|Belgique\n", encoding="utf-8")
+        >>> [entity.aliases for _, entity, _ in read_csv(path)]
+        [('Belgie', 'Belgique')]
+    """
 
     def records() -> Iterator[tuple[int, dict[str, Any]]]:
         reader = csv.DictReader((line for _, line in numbered_lines(path)), strict=True)
@@ -224,7 +248,7 @@ def guess_format(path: str | Path) -> str:
 def read_entities(
     path: str | Path, file_format: str | None = None, *, languages: Sequence[str] | None = None
 ) -> Iterable[Row]:
-    """Stream an entity file of any of the known formats.
+    r"""Stream an entity file of any of the known formats.
 
     Args:
         path: the file; for `wordnet-files` WordNet's folder.
@@ -233,6 +257,13 @@ def read_entities(
 
     Raises:
         ValueError: a format that does not exist, or languages where the format has none.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "kb.csv"
+        >>> _ = path.write_text("id,name\nQ31,Belgium\n", encoding="utf-8")
+        >>> [entity.name for _, entity, _ in read_entities(path)]
+        ['Belgium']
     """
     chosen = guess_format(path) if file_format is None else file_format
     if chosen not in READERS:

@@ -26,6 +26,16 @@ def find_wordnet() -> Path:
 
     Raises:
         FileNotFoundError: says which were looked at, and what to install.
+
+    Example:
+        >>> import tempfile
+        >>> place = Path(tempfile.mkdtemp())
+        >>> _ = (place / "data.noun").write_text("")
+        >>> before = os.environ.get("WNSEARCHDIR")
+        >>> os.environ["WNSEARCHDIR"] = str(place)
+        >>> find_wordnet() == place
+        True
+        >>> _ = os.environ.pop("WNSEARCHDIR") if before is None else os.environ.update(WNSEARCHDIR=before)
     """
     asked = os.environ.get("WNSEARCHDIR")
     for place in ([asked] if asked else []) + list(PLACES):
@@ -39,7 +49,7 @@ def find_wordnet() -> Path:
 
 
 def read_wordnet_nouns(folder: str | Path) -> Iterator[tuple[int, Entity, str]]:
-    """Stream the synsets of `data.noun`: the first word is the name, the others are aliases.
+    r"""Stream the synsets of `data.noun`: the first word is the name, the others are aliases.
 
     The id is the offset with `-n`, the category the lexicographer's file, the popularity how often the words occur in
     WordNet's tagged texts (`cntlist.rev`, where it is there).
@@ -52,6 +62,13 @@ def read_wordnet_nouns(folder: str | Path) -> Iterator[tuple[int, Entity, str]]:
 
     Raises:
         EntityFileError: file and line of a record that is not WordNet's.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> _ = (folder / "data.noun").write_text("01846331 05 n 02 duck 0 Anas 0 000 | a bird\n")
+        >>> [(entity.name, entity.aliases, entity.category) for _, entity, _ in read_wordnet_nouns(folder)]
+        [('duck', ('Anas',), 'animal')]
 
     Source: WordNet's wndb(5WN) and cntlist(5WN).
     """

@@ -28,6 +28,10 @@ class LabelledImage:
 
     Raises:
         ValueError: the field that is blank.
+
+    Example:
+        >>> LabelledImage("img1", "Wood duck", category="Aves").question
+        ''
     """
 
     image_id: str

@@ -25,6 +25,10 @@ class LabelLink(NamedTuple):
 
     `row` the entity, -1 for none; `step` how it was found; `rivals` how many other entities have the very name, at the
     same step; `problem` why there is none.
+
+    Example:
+        >>> LabelLink(3, "exact name", 0, None).problem is None
+        True
     """
 
     row: int
@@ -78,6 +82,16 @@ def link_labels(
 
     Raises:
         ValueError: an option out of its range.
+
+    Example:
+        >>> from oven_retrieval import Entity, build_kb
+        >>> from oven_retrieval import build_linker
+        >>> import tempfile, pathlib
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> kb = build_kb([Entity("Q1", "Wood duck", aliases=("Aix",)), Entity("Q2", "Goose")], folder / "kb")
+        >>> links = link_labels(build_linker(kb), [("wood duck", ""), ("a goose", ""), ("car", "")])
+        >>> [(link.row, link.step) for link in links]
+        [(0, 'folded name'), (1, 'inflected name'), (-1, '')]
 
     Source: OVEN's appendix 10.1. Its first stage is Wikipedia's search interface without suggestions, its second is
     GENRE; whether a label whose exact match is a disambiguation page goes on to the second stage it does not say, here

@@ -93,6 +93,18 @@ def make_benchmark(
         The same labels give the same files, whatever their order, except for numbers in the files that count lines.
         Memory: all labelled images. The folder appears when all is written.
 
+    Example:
+        >>> from oven_retrieval import Entity, build_kb
+        >>> from oven_retrieval import build_linker
+        >>> from oven_retrieval.construction import LabelledImage
+        >>> import tempfile, pathlib
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> kb = build_kb([Entity("Q1", "Wood duck", aliases=("Aix",)), Entity("Q2", "Goose")], folder / "kb")
+        >>> labels = [LabelledImage(f"i{n}", name) for name in ("wood duck", "goose", "42") for n in range(20)]
+        >>> report = make_benchmark(labels, build_linker(kb), folder / "made", rules=SplitRules(unseen=0.5))
+        >>> sorted(file.name for file in (folder / "made").iterdir())[:3]
+        ['dropped.jsonl', 'links.jsonl', 'report.json']
+
     Source: OVEN section 3 and appendix 10.1.
     """
     output = Path(output)

@@ -69,6 +69,13 @@ def read_templates(path: str | Path) -> dict[str, str]:
 
     Raises:
         ValueError: file, and the entry that is not a text.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp()) / "questions.json"
+        >>> _ = file.write_text('{"Bird": "which bird is this?"}', encoding="utf-8")
+        >>> make_question("bird", read_templates(file))
+        'which bird is this?'
     """
     try:
         given = json.loads(Path(path).read_text(encoding="utf-8"))

@@ -135,13 +135,27 @@ class Blocklist:
 
 
 def read_blocklist(path: str | Path, categories: Iterable[str] = ()) -> Blocklist:
-    """A blocklist from a file with one label per line; blank lines and those that start with # are passed over."""
+    r"""A blocklist from a file with one label per line; blank lines and those that start with # are passed over.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp()) / "blocked.txt"
+        >>> _ = file.write_text("Weapon\n", encoding="utf-8")
+        >>> read_blocklist(file, categories=["people"])
+        Blocklist(labels=frozenset({'weapon'}), categories=frozenset({'people'}))
+    """
     lines = (line.strip() for _, line in numbered_lines(path))
     return Blocklist.of((line for line in lines if line and not line.startswith("#")), categories)
 
 
 def screen(item: LabelledImage, blocked: Blocklist) -> str | None:
-    """Why a labelled image is left out, or None: blocked, then its question, then its label."""
+    """Why a labelled image is left out, or None: blocked, then its question, then its label.
+
+    Example:
+        >>> from oven_retrieval.construction import LabelledImage
+        >>> screen(LabelledImage("img1", "42"), Blocklist()), screen(LabelledImage("img2", "Goose"), Blocklist())
+        ('number', None)
+    """
     if blocked.label(item.label) or blocked.category(item.category):
         return "blocklist"
     return (question_problem(item.question) if item.question else None) or label_problem(item.label)

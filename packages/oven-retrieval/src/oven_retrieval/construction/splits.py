@@ -11,7 +11,12 @@ SPLITS = ("train", "val", "test")
 
 
 class Example(NamedTuple):
-    """What a split is decided by: the image, the entity, and its stratum (source and super-category)."""
+    """What a split is decided by: the image, the entity, and its stratum (source and super-category).
+
+    Example:
+        >>> Example("img1", "Q1", "iNaturalist Aves").stratum
+        'iNaturalist Aves'
+    """
 
     image_id: str
     entity_id: str
@@ -31,6 +36,10 @@ class SplitRules:
 
     Raises:
         ValueError: a share out of its range.
+
+    Example:
+        >>> SplitRules(unseen=0.5, seed=3).val
+        0.05
 
     Source: OVEN has 2,004 unseen entities for validation and 10,156 for the test beside 7,943 seen ones (figure 3),
     whence the two defaults: .6 and 1/6. Of its seen examples 1.2 % are for validation and 6.8 % for the test; ours
@@ -75,6 +84,13 @@ def split_examples(examples: Sequence[Example], rules: SplitRules) -> list[str]:
     Args:
         examples: in any order; the answer for each does not depend on it.
         rules: shares and seed.
+
+    Example:
+        >>> examples = [Example(f"i{e}-{n}", f"Q{e}", "birds") for e in range(4) for n in range(20)]
+        >>> splits = split_examples(examples, SplitRules(unseen=0.5, unseen_val=0.5))
+        >>> pairs = zip(examples, splits, strict=True)
+        >>> sorted({(example.entity_id, split) for example, split in pairs if "unseen" in split})
+        [('Q0', 'test_unseen'), ('Q3', 'val_unseen')]
 
     Source: OVEN sections 2 and 3 ask for unseen entities without training examples; that validation and test do not
     share them, and that no image is in two splits, is ours.

@@ -18,7 +18,12 @@ POPULARITY_EDGES = (0.0, 100.0, 1000.0, 5000.0)
 
 
 class Bin(NamedTuple):
-    """Accuracy in percent of the questions whose entity lies in low <= popularity < high."""
+    """Accuracy in percent of the questions whose entity lies in low <= popularity < high.
+
+    Example:
+        >>> Bin(0.0, 100.0, 10, wilson(5, 10)).accuracy.value
+        50.0
+    """
 
     low: float
     high: float
@@ -27,7 +32,12 @@ class Bin(NamedTuple):
 
 
 class SizePoint(NamedTuple):
-    """Accuracy in percent among `size` entities, mean over draws of the distractors, with its range over them."""
+    """Accuracy in percent among `size` entities, mean over draws of the distractors, with its range over them.
+
+    Example:
+        >>> SizePoint(1000, wilson(5, 10)).size
+        1000
+    """
 
     size: int
     accuracy: Estimate
@@ -132,6 +142,13 @@ def accuracy_by_size(
         the `depth` entities before it
         is counted as wrong, which can only lower the accuracy at small sizes; raise `depth` to the number of entities
         to be exact.
+
+    Example:
+        >>> from oven_retrieval.vectors import ArrayRows
+        >>> vectors = np.eye(8, dtype=np.float32)
+        >>> points = accuracy_by_size(vectors[:2] + 0.1 * vectors[2:4], [0, 1], ArrayRows(vectors), [2, 8])
+        >>> [(point.size, point.accuracy.value) for point in points]
+        [(2, 100.0), (8, 100.0)]
 
     Source: OVEN figure 5, which does not say how often the distractors were drawn.
     """

@@ -39,7 +39,12 @@ _SENTENCE = re.compile(r"[.;](?:\s|$)")
 
 
 class KindShare(NamedTuple):
-    """How many questions are of a kind, and their share of all in percent with Wilson's interval."""
+    """How many questions are of a kind, and their share of all in percent with Wilson's interval.
+
+    Example:
+        >>> KindShare("correct", 5, wilson(5, 10)).share.value
+        50.0
+    """
 
     kind: str
     questions: int
@@ -58,6 +63,13 @@ def is_kind_of(kb: KnowledgeBase, row: int, other: int, hypernyms: Mapping[str, 
         row: the entity.
         other: the more generic one.
         hypernyms: id -> ids of everything that it is a kind of, where that is known.
+
+    Example:
+        >>> import tempfile, pathlib
+        >>> from oven_retrieval import Entity, build_kb
+        >>> kb = build_kb([Entity("a", "Hoary comma"), Entity("b", "Comma")], pathlib.Path(tempfile.mkdtemp()) / "kb")
+        >>> is_kind_of(kb, 0, 1), is_kind_of(kb, 1, 0)
+        (True, False)
     """
     if hypernyms is not None and kb.ids[other] in hypernyms.get(kb.ids[row], ()):
         return True
@@ -156,7 +168,19 @@ def error_kinds(
     hypernyms: Mapping[str, frozenset[str]] | None = None,
     near: Callable[[int, int], bool] | None = None,
 ) -> list[str]:
-    """The kind of each question's outcome, in the order of the references. Arguments as in `error_kind`."""
+    """The kind of each question's outcome, in the order of the references. Arguments as in `error_kind`.
+
+    Example:
+        >>> from oven_retrieval import Entity, build_kb
+        >>> from oven_retrieval.evaluation import Prediction, Reference, outcomes
+        >>> import tempfile, pathlib
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> kb = build_kb([Entity("Q1", "Wood duck", aliases=("Aix",)), Entity("Q2", "Goose")], folder / "kb")
+        >>> references = [Reference("a", "Q1", "val_seen"), Reference("b", "Q2", "val_unseen")]
+        >>> marked = outcomes(references, [Prediction("a", "Q1"), Prediction("b", "Q9")])
+        >>> error_kinds(marked, kb)
+        ['correct', 'outside']
+    """
     truths = [reference.entity_id for reference in marked.references]
     rows = kb.rows([answers[0] if answers else "" for answers in marked.answers]).tolist()
     return [
@@ -166,6 +190,11 @@ def error_kinds(
 
 
 def kind_shares(kinds: list[str]) -> list[KindShare]:
-    """How often each kind occurs, in the order of `KINDS`, those that do not left out."""
+    """How often each kind occurs, in the order of `KINDS`, those that do not left out.
+
+    Example:
+        >>> [(share.kind, share.questions) for share in kind_shares(["correct", "correct", "confusable name"])]
+        [('correct', 2), ('confusable name', 1)]
+    """
     counts = Counter(kinds)
     return [KindShare(kind, counts[kind], wilson(counts[kind], len(kinds))) for kind in KINDS if counts[kind] and kinds]

@@ -102,6 +102,11 @@ def size_figure(points: Sequence[SizePoint]) -> str:
 
     Raises:
         ValueError: there is no point.
+
+    Example:
+        >>> from oven_retrieval.evaluation.curves import SizePoint, wilson
+        >>> size_figure([SizePoint(10, wilson(9, 10)), SizePoint(1000, wilson(5, 10))]).startswith("<svg")
+        True
     """
     if not points:
         raise ValueError("points: expected at least one, got none")

@@ -15,7 +15,12 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """One question of OVEN: `data_split` is for example `val_seen` or `val_unseen`."""
+    """One question of OVEN: `data_split` is for example `val_seen` or `val_unseen`.
+
+    Example:
+        >>> Reference("a", "Q1", "val_seen").data_split
+        'val_seen'
+    """
 
     data_id: str
     entity_id: str
@@ -27,7 +32,12 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """One answer; an empty `entity_id` is an answer that names no entity; `score` how sure the model was, if known."""
+    """One answer; an empty `entity_id` is an answer that names no entity; `score` how sure the model was, if known.
+
+    Example:
+        >>> Prediction("a", "Q1", score=0.7).entity_id
+        'Q1'
+    """
 
     data_id: str
     entity_id: str
@@ -55,10 +65,17 @@ def _read(path: str | Path, make: Callable[[dict[str, Any]], Item]) -> list[Item
 
 
 def read_references(path: str | Path) -> list[Reference]:
-    """Read a reference file (`data_id image_id question entity_id entity_text data_split`).
+    r"""Read a reference file (`data_id image_id question entity_id entity_text data_split`).
 
     Raises:
         EntityFileError: file, line and field of the first row that cannot be read.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp()) / "val.jsonl"
+        >>> _ = file.write_text('{"data_id": "a", "entity_id": "Q1", "data_split": "val_seen"}\n', encoding="utf-8")
+        >>> [reference.entity_id for reference in read_references(file)]
+        ['Q1']
     """
 
     def make(record: dict[str, Any]) -> Reference:
@@ -79,10 +96,17 @@ def read_references(path: str | Path) -> list[Reference]:
 
 
 def read_predictions(path: str | Path) -> list[Prediction]:
-    """Read a prediction file (`data_id pred_entity_id`, `score` if any); null is an answer without an entity.
+    r"""Read a prediction file (`data_id pred_entity_id`, `score` if any); null is an answer without an entity.
 
     Raises:
         EntityFileError: file, line and field of the first row that cannot be read.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp()) / "answers.jsonl"
+        >>> _ = file.write_text('{"data_id": "a", "pred_entity_id": "Q1", "score": 0.5}\n', encoding="utf-8")
+        >>> read_predictions(file)
+        [Prediction(data_id='a', entity_id='Q1', score=0.5)]
     """
 
     def make(record: dict[str, Any]) -> Prediction:

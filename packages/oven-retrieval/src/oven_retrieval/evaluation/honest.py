@@ -19,7 +19,13 @@ Correct = npt.NDArray[np.bool_]
 
 
 class Estimate(NamedTuple):
-    """A value in percent with its bootstrap interval."""
+    """A value in percent with its bootstrap interval.
+
+    Example:
+        >>> estimate = Estimate(50.0, 40.0, 60.0)
+        >>> estimate.low < estimate.value < estimate.high
+        True
+    """
 
     value: float
     low: float
@@ -31,6 +37,12 @@ class SplitScores:
     """Scores of one split in percent.
 
     And how the answers were: `questions` in all, `missing` answers, `duplicates`, `unknown` answers to no question.
+
+    Example:
+        >>> references = [Reference("a", "Q1", "val_seen"), Reference("b", "Q2", "val_unseen")]
+        >>> found = split_scores(outcomes(references, [Prediction("a", "Q1")]), resamples=100)
+        >>> found.seen.value, found.unseen.value, found.missing
+        (100.0, 0.0, 1)
     """
 
     seen: Estimate
@@ -44,7 +56,14 @@ class SplitScores:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Both splits and the harmonic mean between them."""
+    """Both splits and the harmonic mean between them.
+
+    Example:
+        >>> references = [Reference("a", "Q1", "val_seen"), Reference("b", "Q2", "val_unseen")]
+        >>> marked = outcomes(references, [Prediction("a", "Q1"), Prediction("b", "Q2")])
+        >>> isinstance(scores(marked, marked, resamples=100), Scores)
+        True
+    """
 
     query: SplitScores
     entity: SplitScores
@@ -57,6 +76,12 @@ class Outcomes:
 
     `references` in the order of `correct`; `answers` the different entities that each question was answered with,
     none where there was no answer; `scores` the greatest score of each question's answers, NaN where there is none.
+
+    Example:
+        >>> references = [Reference("a", "Q1", "val_seen"), Reference("b", "Q2", "val_unseen")]
+        >>> marked = outcomes(references, [Prediction("a", "Q1", 0.9)])
+        >>> marked.correct.tolist(), marked.missing, marked.answers
+        ([True, False], 1, (('Q1',), ()))
     """
 
     references: tuple[Reference, ...]
@@ -165,6 +190,12 @@ def split_scores(
 
     Raises:
         ValueError: no seen or no unseen question, or an option out of its range.
+
+    Example:
+        >>> references = [Reference("a", "Q1", "val_seen"), Reference("b", "Q2", "val_unseen")]
+        >>> found = split_scores(outcomes(references, [Prediction("a", "Q1"), Prediction("b", "Q2")]), resamples=100)
+        >>> found.harmonic.value
+        100.0
     """
     _check(confidence, resamples)
     return _split(marked, _groups(marked, label), confidence, resamples, np.random.default_rng(seed))[0]

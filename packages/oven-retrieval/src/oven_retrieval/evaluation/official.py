@@ -11,14 +11,25 @@ _ZERO = 1e-12
 
 
 class OfficialSplit(NamedTuple):
-    """Accuracies of one of the two splits in percent, rounded to 2 decimals."""
+    """Accuracies of one of the two splits in percent, rounded to 2 decimals.
+
+    Example:
+        >>> OfficialSplit(seen=20.0, unseen=10.0).unseen
+        10.0
+    """
 
     seen: float
     unseen: float
 
 
 class OfficialScores(NamedTuple):
-    """What OVEN's evaluation reports; harmonic means in percent, rounded to 2 decimals."""
+    """What OVEN's evaluation reports; harmonic means in percent, rounded to 2 decimals.
+
+    Example:
+        >>> split = OfficialSplit(50.0, 50.0)
+        >>> OfficialScores(50.0, 50.0, 50.0, split, split).entity.unseen
+        50.0
+    """
 
     query_score: float
     entity_score: float

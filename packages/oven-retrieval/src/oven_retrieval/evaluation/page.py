@@ -31,6 +31,15 @@ class PageSource(NamedTuple):
     which there are no kinds of errors and no popularity; `images` folder of the questions' pictures and of entities'
     pictures with relative paths; `sizes` points of `accuracy_by_size`; `kinds` what `error_kinds` gives for each split,
     computed where it is None and there is a knowledge base.
+
+    Example:
+        >>> from oven_retrieval.evaluation import Prediction, Reference, evaluate_splits, outcomes
+        >>> references = [Reference("a", "Q1", "val_seen"), Reference("b", "Q2", "val_unseen")]
+        >>> split = references, [Prediction("a", "Q1"), Prediction("b", "Q1")]
+        >>> result = evaluate_splits({"entity": split}, resamples=100)
+        >>> source = PageSource({"entity": outcomes(*split)}, result)
+        >>> source.result["official"]["entity"]
+        {'seen': 100.0, 'unseen': 0.0}
     """
 
     marked: Mapping[str, Outcomes]
@@ -53,6 +62,17 @@ def write_page(path: str | Path, source: PageSource, *, title: str = "OVEN resul
 
     Raises:
         ValueError: fewer than 0 examples.
+
+    Example:
+        >>> import tempfile
+        >>> from oven_retrieval.evaluation import Prediction, Reference, evaluate_splits, outcomes
+        >>> references = [Reference("a", "Q1", "val_seen"), Reference("b", "Q2", "val_unseen")]
+        >>> split = references, [Prediction("a", "Q1"), Prediction("b", "Q1")]
+        >>> file = Path(tempfile.mkdtemp()) / "results.html"
+        >>> result = evaluate_splits({"entity": split}, resamples=100)
+        >>> write_page(file, PageSource({"entity": outcomes(*split)}, result))
+        >>> file.stat().st_size > 1000
+        True
     """
     if examples < 0:
         raise ValueError(f"examples: expected at least 0, got {examples!r}")
@@ -67,7 +87,17 @@ def write_page(path: str | Path, source: PageSource, *, title: str = "OVEN resul
 
 
 def results_page(source: PageSource, *, title: str = "OVEN results", examples: int = 24) -> str:
-    """The page of `write_page` as a text; every name in it is escaped."""
+    """The page of `write_page` as a text; every name in it is escaped.
+
+    Example:
+        >>> from oven_retrieval.evaluation import Prediction, Reference, evaluate_splits, outcomes
+        >>> references = [Reference("a", "Q1", "val_seen"), Reference("b", "Q2", "val_unseen")]
+        >>> split = references, [Prediction("a", "Q1"), Prediction("b", "Q1")]
+        >>> result = evaluate_splits({"entity": split}, resamples=100)
+        >>> source = PageSource({"entity": outcomes(*split)}, result)
+        >>> "<title>Mine</title>" in results_page(source, title="Mine")
+        True
+    """
     kinds = source.kinds
     if kinds is None:
         kb = source.kb
@@ -282,6 +312,13 @@ def read_sizes(path: str | Path) -> list[SizePoint]:
 
     Raises:
         ValueError: the file, and the entry that is not a point.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp()) / "sizes.json"
+        >>> _ = file.write_text('[{"size": 100, "accuracy": [50, 40, 60]}]', encoding="utf-8")
+        >>> read_sizes(file)[0].accuracy.low
+        40.0
     """
     try:
         given = json.loads(Path(path).read_text(encoding="utf-8"))

@@ -22,7 +22,7 @@ def evaluate_files(
     resamples: int = 2000,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Score prediction files of the query split, the entity split or both.
+    r"""Score prediction files of the query split, the entity split or both.
 
     Args:
         query: (reference file, prediction file) of the query split.
@@ -38,6 +38,17 @@ def evaluate_files(
     Raises:
         EntityFileError: file, line and field of a row that cannot be read.
         ValueError: no split is given, or one without seen or unseen questions.
+
+    Example:
+        >>> import json, pathlib, tempfile
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> kinds = enumerate(["seen", "unseen"])
+        >>> rows = [{"data_id": str(i), "entity_id": "Q1", "data_split": f"val_{kind}"} for i, kind in kinds]
+        >>> answers = [{"data_id": str(i), "pred_entity_id": "Q1"} for i in range(2)]
+        >>> for name, lines in (("ref", rows), ("pred", answers)):
+        ...     _ = (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+        >>> evaluate_files(entity=(folder / "ref.jsonl", folder / "pred.jsonl"), resamples=100)["official"]
+        {'entity': {'seen': 100.0, 'unseen': 100.0}}
     """
     splits = read_splits(query=query, entity=entity)
     return evaluate_splits(splits, confidence=confidence, resamples=resamples, seed=seed)
@@ -46,7 +57,15 @@ def evaluate_files(
 def read_splits(
     *, query: tuple[str | Path, str | Path] | None = None, entity: tuple[str | Path, str | Path] | None = None
 ) -> dict[str, Split]:
-    """References and predictions of the splits that are given; arguments and errors as in `evaluate_files`."""
+    """References and predictions of the splits that are given; arguments and errors as in `evaluate_files`.
+
+    Example:
+        >>> try:
+        ...     read_splits()
+        ... except ValueError as error:
+        ...     print(error)
+        query, entity: expected the files of at least one split, got none
+    """
     given = {"query": query, "entity": entity}
     splits = {name: _read(files) for name, files in given.items() if files is not None}
     if not splits:
@@ -57,7 +76,16 @@ def read_splits(
 def evaluate_splits(
     splits: Mapping[str, Split], *, confidence: float = 0.95, resamples: int = 2000, seed: int = 0
 ) -> dict[str, Any]:
-    """What `evaluate_files` does, for splits that were read."""
+    """What `evaluate_files` does, for splits that were read.
+
+    Example:
+        >>> from oven_retrieval.evaluation import Prediction, Reference
+        >>> references = [Reference("a", "Q1", "val_seen"), Reference("b", "Q2", "val_unseen")]
+        >>> answers = [Prediction("a", "Q1"), Prediction("b", "Q1")]
+        >>> result = evaluate_splits({"entity": (references, answers)}, resamples=100)
+        >>> result["official"]["entity"]
+        {'seen': 100.0, 'unseen': 0.0}
+    """
     options = {"confidence": confidence, "resamples": resamples, "seed": seed}
     marked = {name: outcomes(*split) for name, split in splits.items()}
     honest: dict[str, Any] = {

@@ -16,7 +16,12 @@ TARGETS = ("qdrant", "milvus")
 
 
 class Exported(NamedTuple):
-    """What an export found and did: `total` vectors are there now, `written` of them by this call."""
+    """What an export found and did: `total` vectors are there now, `written` of them by this call.
+
+    Example:
+        >>> Exported(total=10, written=4).written
+        4
+    """
 
     total: int
     written: int
@@ -34,6 +39,13 @@ def open_collection(kind: str, target: str, name: str) -> Collection:
         ValueError: another kind.
         ImportError: the extra that is missing.
         ExportError: a target that cannot be.
+
+    Example:
+        >>> try:
+        ...     open_collection("sqlite", "here.db", "entities")
+        ... except ValueError as error:
+        ...     print(error)
+        to: expected one of ['qdrant', 'milvus'], got 'sqlite'
     """
     if kind == "qdrant":
         from oven_retrieval.export.qdrant import QdrantCollection
@@ -71,6 +83,28 @@ def export_kb(
     Raises:
         ValueError: vectors that do not belong to the entities.
         ExportError: the collection holds something else, or in the end another number of vectors than entities.
+
+    Example:
+        >>> import numpy as np
+        >>> class InMemory:
+        ...     name, errors, held = "entities", (), {}
+        ...     def prepare(self, dim): ...
+        ...     def count(self): return len(self.held)
+        ...     def source(self, row): return self.held[row][0].source if row in self.held else None
+        ...     def write(self, records, vectors): self.held.update({r.row: (r, v) for r, v in zip(records, vectors)})
+        ...     def finish(self): ...
+        ...     def search(self, queries, k):
+        ...         return exact_search(queries, ArrayRows([v for _, v in self.held.values()]), k)
+        ...     def close(self): ...
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from oven_retrieval import Entity, build_kb
+        >>> from oven_retrieval.vectors import ArrayRows, build_vectors, exact_search
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> kb = build_kb([Entity("Q1", "Duck"), Entity("Q2", "Goose")], folder / "kb")
+        >>> store = build_vectors(lambda a, b: np.eye(2)[a:b], 2, folder / "vectors", kb=kb.hash, encoder="one-hot")
+        >>> export_kb(kb, store, InMemory())
+        Exported(total=2, written=2)
     """
     if batch < 1:
         raise ValueError(f"batch: expected at least 1, got {batch}")
@@ -134,6 +168,30 @@ def check_export(
     """Share of our exact k nearest that the collection finds too, for stored vectors as queries.
 
     1 where the collection searches exactly; equal scores at the end of the list may differ.
+
+    Example:
+        >>> import numpy as np
+        >>> class InMemory:
+        ...     name, errors, held = "entities", (), {}
+        ...     def prepare(self, dim): ...
+        ...     def count(self): return len(self.held)
+        ...     def source(self, row): return self.held[row][0].source if row in self.held else None
+        ...     def write(self, records, vectors): self.held.update({r.row: (r, v) for r, v in zip(records, vectors)})
+        ...     def finish(self): ...
+        ...     def search(self, queries, k):
+        ...         return exact_search(queries, ArrayRows([v for _, v in self.held.values()]), k)
+        ...     def close(self): ...
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from oven_retrieval import Entity, build_kb
+        >>> from oven_retrieval.vectors import ArrayRows, build_vectors, exact_search
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> kb = build_kb([Entity("Q1", "Duck"), Entity("Q2", "Goose")], folder / "kb")
+        >>> store = build_vectors(lambda a, b: np.eye(2)[a:b], 2, folder / "vectors", kb=kb.hash, encoder="one-hot")
+        >>> target = InMemory()
+        >>> _ = export_kb(kb, store, target)
+        >>> check_export(kb, store, target, k=1)
+        1.0
     """
     live = kb.live_rows()
     k = min(k, len(live))

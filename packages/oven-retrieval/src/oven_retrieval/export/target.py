@@ -10,11 +10,21 @@ from oven_retrieval.vectors.store import Float32
 
 
 class ExportError(RuntimeError):
-    """A collection that is not what was exported, or a database that does not take what it is given."""
+    """A collection that is not what was exported, or a database that does not take what it is given.
+
+    Example:
+        >>> str(ExportError("entities: holds 3 vectors, expected 4"))
+        'entities: holds 3 vectors, expected 4'
+    """
 
 
 class Record(NamedTuple):
-    """What is stored with a vector, under the entity's row; `source` says which knowledge base and encoder."""
+    """What is stored with a vector, under the entity's row; `source` says which knowledge base and encoder.
+
+    Example:
+        >>> Record(0, "Q1", "Wood duck", "", "bird", "kb@encoder").entity_id
+        'Q1'
+    """
 
     row: int
     entity_id: str
@@ -25,7 +35,12 @@ class Record(NamedTuple):
 
 
 class Collection(Protocol):
-    """A named set of vectors with records, compared by inner product."""
+    """A named set of vectors with records, compared by inner product.
+
+    Example:
+        >>> sorted(name for name in vars(Collection) if not name.startswith("_"))
+        ['close', 'count', 'finish', 'prepare', 'search', 'source', 'write']
+    """
 
     name: str
     errors: tuple[type[Exception], ...]

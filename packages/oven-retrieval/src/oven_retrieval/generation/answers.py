@@ -20,7 +20,12 @@ from oven_retrieval.readers import json_objects
 
 
 class Asked(NamedTuple):
-    """A question; `image` a file, or None for text models."""
+    """A question; `image` a file, or None for text models.
+
+    Example:
+        >>> Asked("d1", "what is this?").image is None
+        True
+    """
 
     data_id: str
     question: str
@@ -28,7 +33,7 @@ class Asked(NamedTuple):
 
 
 def read_asked(path: str | Path, images: str | Path | None = None) -> list[Asked]:
-    """Read OVEN's question jsonl: data_id, question, and image_id where there are images.
+    r"""Read OVEN's question jsonl: data_id, question, and image_id where there are images.
 
     Args:
         path: the file; `.gz` too.
@@ -36,6 +41,13 @@ def read_asked(path: str | Path, images: str | Path | None = None) -> list[Asked
 
     Raises:
         EntityFileError: file, line and field of the first row that cannot be used.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp()) / "questions.jsonl"
+        >>> _ = file.write_text('{"data_id": "d1", "question": "what is this?"}\n', encoding="utf-8")
+        >>> read_asked(file)
+        [Asked(data_id='d1', question='what is this?', image=None)]
     """
     if images is not None:
         found, _ = read_questions(path, ImageFolder(images), answered=False)
@@ -68,6 +80,16 @@ def load_generator(
     Raises:
         ImportError: names the extra to install.
         ValueError: a model that does not generate text.
+
+    Example:
+        >>> import tempfile, transformers
+        >>> folder = tempfile.mkdtemp()
+        >>> transformers.ViTConfig().save_pretrained(folder)
+        >>> try:
+        ...     load_generator(folder, None)
+        ... except ValueError as error:
+        ...     print(str(error).rpartition(": ")[2])
+        expected a model that generates text, got a 'vit'
     """
     try:
         transformers: Any = importlib.import_module("transformers")
@@ -154,6 +176,16 @@ def write_answers(
     Raises:
         FileExistsError: the output is there.
         ValueError: what is there so far belongs to other questions.
+
+    Example:
+        >>> import tempfile, numpy as np
+        >>> from types import SimpleNamespace
+        >>> found = Generated(np.array([[0]]), np.array([[-0.5]]), [["Duck"]])
+        >>> linker = SimpleNamespace(kb=SimpleNamespace(ids=["Q1"]))
+        >>> generator = SimpleNamespace(batch=1, processor=None, linker=linker, constrained=lambda *given, beams: found)
+        >>> file = Path(tempfile.mkdtemp()) / "answers.jsonl"
+        >>> write_answers(generator, [Asked("d1", "what?")], file), json.loads(file.read_text())["pred_entity_id"]
+        (1, 'Q1')
     """
     output = Path(output)
     if output.exists():

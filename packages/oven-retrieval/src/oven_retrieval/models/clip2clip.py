@@ -17,6 +17,10 @@ class Weights(NamedTuple):
 
     `image_text` <question image, entity text>, `text_image` <question text, entity image>, `image_image` and
     `text_text` likewise. Plain CLIP zero-shot retrieval is (1, 0, 0, 0).
+
+    Example:
+        >>> Weights(image_image=0.5)
+        Weights(image_text=1.0, text_image=0.0, image_image=0.5, text_text=0.0)
     """
 
     image_text: float = 1.0
@@ -188,7 +192,12 @@ def _renumber(found: Neighbours, rows: npt.NDArray[np.int64]) -> Neighbours:
 
 
 class GridSearch(NamedTuple):
-    """Best weights, their accuracy, and the accuracy of every combination that was tried."""
+    """Best weights, their accuracy, and the accuracy of every combination that was tried.
+
+    Example:
+        >>> GridSearch(Weights(), 0.5, {Weights(): 0.5}).weights.image_text
+        1.0
+    """
 
     weights: Weights
     accuracy: float
@@ -220,6 +229,14 @@ def grid_search(
     Numerics:
         The four similarities are computed once, [q, n] each: meant for at most a few thousand entities and questions
         at a time.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> text = rng.normal(size=(6, 8))
+        >>> model = Clip2Clip(text, text, has_image=[True] * 6)
+        >>> found = grid_search(model, text, text, np.arange(6), values=(0.0, 1.0))
+        >>> found.weights, found.accuracy, len(found.tried)
+        (Weights(image_text=1.0, text_image=0.0, image_image=0.0, text_text=0.0), 1.0, 8)
 
     Source: OVEN section 11.2 starts CLIP2CLIP from such a search, without naming the grid; this one is ours.
     """

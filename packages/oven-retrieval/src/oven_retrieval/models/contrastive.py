@@ -79,7 +79,16 @@ def _to(inputs: Any, device: torch.device) -> Any:
 def seen_unseen(
     model: nn.Module, questions: Questions, entities: Entities, seen: Bool[Tensor, " q"]
 ) -> tuple[float, float]:
-    """Accuracy in percent on the questions of seen and of unseen entities, among all entities."""
+    """Accuracy in percent on the questions of seen and of unseen entities, among all entities.
+
+    Example:
+        >>> from oven_retrieval.models.dual import Clip2ClipModule
+        >>> from oven_retrieval.models.clip2clip import Weights
+        >>> unit = torch.eye(4)
+        >>> asked, entities = Questions(unit, unit, torch.arange(4)), Entities(unit, unit)
+        >>> seen_unseen(Clip2ClipModule(Weights()), asked, entities, torch.tensor([True, True, False, False]))
+        (100.0, 100.0)
+    """
     right = (answers(model, questions, entities) == questions.truth).double() * 100
     return float(right[seen].mean()), float(right[~seen].mean())
 
@@ -115,6 +124,15 @@ def train_dual(
         ValueError: no seen or no unseen validation question, fewer than two training questions, a loss that is not
             finite (with its step), or a checkpoint of another training (what differs is shown).
         OSError: the checkpoint cannot be written; the last one is kept.
+
+    Example:
+        >>> from oven_retrieval.models.dual import Clip2ClipModule
+        >>> from oven_retrieval.models.clip2clip import Weights
+        >>> unit = torch.eye(4)
+        >>> asked, entities = Questions(unit, unit, torch.arange(4)), Entities(unit, unit)
+        >>> seen, recipe = torch.tensor([True, True, False, False]), Recipe(steps=2, batch_size=4, validate_every=1)
+        >>> train_dual(Clip2ClipModule(Weights()), asked, entities, asked, seen, recipe).harmonic
+        100.0
 
     Source: OVEN section 11.2 and figure 4: accuracy on unseen entities falls within an epoch, hence the early stop.
     """

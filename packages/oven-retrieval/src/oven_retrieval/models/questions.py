@@ -25,6 +25,10 @@ class Question:
     """A question about an image: where it stands, what is asked, and the entity that answers it (if known).
 
     `seen` is what `data_split` says (None where it does not say).
+
+    Example:
+        >>> Question("d1", Path("images/1.jpg"), "what bird is this?", "Q1").seen is None
+        True
     """
 
     data_id: str
@@ -97,6 +101,16 @@ def read_questions(
 
     Raises:
         EntityFileError: file, line and field of the first row that cannot be used.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> (folder / "oven_1.jpg").touch()
+        >>> row = '{"data_id": "a", "image_id": "oven_1", "question": "?", "entity_id": "Q1", "data_split": "val_seen"}'
+        >>> _ = (folder / "val.jsonl").write_text(row, encoding="utf-8")
+        >>> questions, left_out = read_questions(folder / "val.jsonl", ImageFolder(folder))
+        >>> questions[0].seen, left_out
+        (True, 0)
     """
     questions, ids, left_out = [], set[str](), 0
     for line, record in json_objects(path):
@@ -148,7 +162,16 @@ def answer_rows(kb: KnowledgeBase, questions: Sequence[Question]) -> Int64[np.nd
 
 
 def known_questions(kb: KnowledgeBase, questions: Sequence[Question]) -> list[Question]:
-    """The questions whose entity the knowledge base has."""
+    """The questions whose entity the knowledge base has.
+
+    Example:
+        >>> import tempfile
+        >>> from oven_retrieval import Entity, build_kb
+        >>> kb = build_kb([Entity("Q1", "Wood duck")], Path(tempfile.mkdtemp()) / "kb")
+        >>> asked = [Question("a", Path("1.jpg"), "what?", "Q1"), Question("b", Path("2.jpg"), "what?", "Q9")]
+        >>> [question.data_id for question in known_questions(kb, asked)]
+        ['a']
+    """
     rows = kb.rows([question.entity_id for question in questions])
     return [question for question, row in zip(questions, rows.tolist(), strict=True) if row >= 0]
 
@@ -169,6 +192,12 @@ def hold_out(questions: Sequence[Question], share: float = 0.1, seed: int = 0) -
 
     Raises:
         ValueError: fewer than four entities, or no question is left for one of the sides.
+
+    Example:
+        >>> asked = [Question(f"d{e}{n}", Path("i.jpg"), "what?", f"Q{e}") for e in range(10) for n in range(3)]
+        >>> train, validation = hold_out(asked, share=0.2)
+        >>> len(train), [sum(question.seen is kind for question in validation) for kind in (True, False)]
+        (19, [5, 6])
     """
     if not 0 < share < 0.5:
         raise ValueError(f"share: expected above 0 and below 0.5, got {share!r}")
@@ -205,7 +234,18 @@ def _counts(names: Iterable[str]) -> dict[str, int]:
 
 
 def entity_images(kb: KnowledgeBase, images: ImageFolder | None) -> dict[int, Path]:
-    """Image file of each row that has one: a file named by the entity's id, else by the last part of its `image`."""
+    """Image file of each row that has one: a file named by the entity's id, else by the last part of its `image`.
+
+    Example:
+        >>> import tempfile
+        >>> from oven_retrieval import Entity, build_kb
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> kb = build_kb([Entity("Q1", "Wood duck"), Entity("Q2", "Goose", image="http://h/goose.png")], folder / "kb")
+        >>> for name in ("Q1.jpg", "goose.png"):
+        ...     (folder / name).touch()
+        >>> {row: file.name for row, file in entity_images(kb, ImageFolder(folder)).items()}
+        {0: 'Q1.jpg', 1: 'goose.png'}
+    """
     if images is None:
         return {}
     found = {}

@@ -36,7 +36,13 @@ class Entities:
 
 @dataclass(frozen=True)
 class Questions:
-    """Questions and the row of the entity that answers each: `image`, `text` [q, …], `truth` [q]."""
+    """Questions and the row of the entity that answers each: `image`, `text` [q, …], `truth` [q].
+
+    Example:
+        >>> import torch
+        >>> Questions(torch.zeros(2, 4), torch.zeros(2, 4), torch.tensor([0, 1])).truth.tolist()
+        [0, 1]
+    """
 
     image: Inputs
     text: Inputs
@@ -80,7 +86,12 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Trained:
-    """The step whose parameters were kept (0: as it came), its accuracies in percent, and the steps that were taken."""
+    """The step whose parameters were kept (0: as it came), its accuracies in percent, and the steps that were taken.
+
+    Example:
+        >>> Trained(step=40, seen=30.0, unseen=20.0, harmonic=24.0, steps=100).step
+        40
+    """
 
     step: int
     seen: float

@@ -130,6 +130,23 @@ def train_model(
         FolderError: unfinished work of another training is there.
         ImportError: safetensors is missing; the extra is named.
         ValueError: questions of unknown entities, no validation question of one kind, options that do not fit.
+
+    Example:
+        >>> import tempfile
+        >>> from oven_retrieval import Entity, build_kb
+        >>> folder, weights = Path(tempfile.mkdtemp()), torch.nn.Linear(1, 1)
+        >>> kb = build_kb([Entity(f"Q{i}", f"thing {i}") for i in range(6)], folder / "kb")
+        >>> asked = [Question(f"d{i}-{n}", Path(f"{i}.png"), "?", f"Q{i}", i < 4) for i in range(6) for n in range(2)]
+        >>> def read(files): return torch.stack([torch.full((3, 1, 1), int(file.stem)) for file in files])
+        >>> def see(pictures): return torch.eye(7)[pictures[:, 0, 0, 0].long()]
+        >>> def say(texts): return torch.eye(7)[[int(text[6:] or 6) for text in texts]]
+        >>> model = train_model(
+        ...     kb, asked[:8], asked, folder / "model", lambda: (Tower(weights, see), Tower(weights, say)),
+        ...     encoder_name="toy@1", read=read, image_size=1,
+        ...     options=TrainingOptions(recipe=Recipe(steps=2, batch_size=4, validate_every=1)),
+        ... )
+        >>> model.search(read([Path("3.png"), Path("5.png")]), ["?", "?"]).rows.tolist()
+        [[3], [5]]
     """
     safetensors_torch()
     given = options or TrainingOptions()

@@ -153,6 +153,14 @@ class TrainedModel:
         index: vectors of all entities.
         kb: the knowledge base.
         report: what training found.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> from oven_retrieval.vectors import ArrayRows, plan_index
+        >>> dual = SimpleNamespace(queries=lambda pictures, texts: np.eye(2)[: len(texts)])
+        >>> model = TrainedModel(dual, VectorIndex(ArrayRows(np.eye(2)), plan_index(2, 2)), None, {})
+        >>> model.search(torch.zeros(2, 3, 4, 4), ["what?", "who?"]).rows.tolist()
+        [[0], [1]]
     """
 
     def __init__(self, dual: EncodedDual, index: VectorIndex, kb: KnowledgeBase, report: dict[str, Any]) -> None:
@@ -184,6 +192,14 @@ def read_config(folder: str | Path) -> tuple[ModelConfig, dict[str, Any]]:
 
     Raises:
         FolderError: no model is there.
+
+    Example:
+        >>> import tempfile
+        >>> try:
+        ...     read_config(tempfile.mkdtemp())
+        ... except FolderError as error:
+        ...     print(str(error).partition(": ")[2])
+        expected a folder of `train` with model.json; there is none
     """
     file = Path(folder) / MODEL
     try:
@@ -208,6 +224,15 @@ def open_model(folder: str | Path, kb: KnowledgeBase, make_towers: MakeTowers, *
 
     Raises:
         FolderError: damaged, or made for other entities or with another encoder (both are shown).
+
+    Example:
+        >>> import tempfile
+        >>> from types import SimpleNamespace
+        >>> try:
+        ...     open_model(tempfile.mkdtemp(), SimpleNamespace(hash="k"), lambda: None, encoder_name="toy@1")
+        ... except FolderError as error:
+        ...     print(str(error).partition(": ")[2])
+        expected a folder of `train` with model.json; there is none
     """
     config, report = read_config(folder)
     for label, expected, found in (("kb", kb.hash, config.kb), ("encoder", encoder_name, config.encoder)):
@@ -238,6 +263,18 @@ def write_predictions(
     """Answer questions and write OVEN's prediction jsonl: data_id, pred_entity_id, and the name and the score.
 
     The file appears when it is whole.
+
+    Example:
+        >>> import tempfile
+        >>> from types import SimpleNamespace
+        >>> first = Neighbours(np.array([[0]]), np.array([[0.9]], np.float32))
+        >>> kb = SimpleNamespace(ids=["Q1"], names=["Duck"])
+        >>> model = SimpleNamespace(search=lambda pictures, texts: first, kb=kb)
+        >>> file = Path(tempfile.mkdtemp()) / "answers.jsonl"
+        >>> asked = [Question("d1", Path("1.png"), "what?")]
+        >>> file = write_predictions(model, asked, file, lambda files: torch.zeros(1))
+        >>> json.loads(file.read_text())["pred_entity_id"]
+        'Q1'
     """
     target = Path(path)
     partial = target.with_name(target.name + ".partial")

@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 
 
 def spelled(text: str) -> str:
-    """A name as it is spelled: composed characters (NFC), single blanks; case kept."""
+    r"""A name as it is spelled: composed characters (NFC), single blanks; case kept.
+
+    Example:
+        >>> spelled("  Wood\tDuck "), spelled("Cafe\u0301") == "Caf\u00e9"
+        ('Wood Duck', True)
+    """
     return " ".join((text if text.isascii() else unicodedata.normalize("NFC", text)).split())
 
 
@@ -41,6 +46,10 @@ class ExactMatches(NamedTuple):
     """All entities that have a queried name; ragged, [m] in order of query, then best first.
 
     `query` the query's number, `row` the entity, `step` 0 exact name, 1 exact alias, 2 folded name, 3 folded alias.
+
+    Example:
+        >>> ExactMatches(np.array([0, 0]), np.array([4, 2]), np.array([0, 2])).row.tolist()
+        [4, 2]
     """
 
     query: Int64[np.ndarray, " m"]
@@ -154,6 +163,11 @@ def build_exact(
         places: where they belong.
         popularity: of each row of the knowledge base.
         base: a table whose names are to be in the new one too.
+
+    Example:
+        >>> places = NamePlaces(np.array([0, 1]), np.zeros(2, bool), np.zeros(2, bool))
+        >>> build_exact(["Duck", "duck"], places, np.array([0.0, 9.0])).find(["DUCK"]).row.tolist()
+        [1, 0]
     """
     keys, spellings, forms = [], [], []
     block: list[str] = []

@@ -20,6 +20,10 @@ class Hits(NamedTuple):
     """The best entities of each query, best first.
 
     `rows` [q, k] int64, -1 where fewer than k share a token with the query; `scores` [q, k] float64, -inf there.
+
+    Example:
+        >>> no_hits(1, 2).rows.tolist()
+        [[-1, -1]]
     """
 
     rows: Int64[np.ndarray, "q k"]
@@ -31,6 +35,10 @@ class Surfaces(NamedTuple):
 
     `tokens` token lists; `owners` [n] int64, the entity that has the name; `preference` [n] int64, smaller first
     among equal scores (each value once, so that the order is total).
+
+    Example:
+        >>> Surfaces.of([["wood", "duck"], ["goose"]]).owners.tolist()
+        [0, 1]
     """
 
     tokens: Sequence[Sequence[str]]
@@ -49,6 +57,12 @@ class NameEngine(Protocol):
 
     All engines score with BM25Okapi as rank_bm25 defines it and return, for each query, the k entities with the best
     name; equal scores are ordered by `preference`. Only names that share a token with the query are returned.
+
+    Example:
+        >>> from oven_retrieval.names import PrunedIndex
+        >>> engine: NameEngine = PrunedIndex.of(Surfaces.of([["wood", "duck"], ["duck"], ["tea"]]))
+        >>> engine.search([["duck"]]).rows.tolist(), engine.document_frequency(["duck", "?"]).tolist()
+        ([[1]], [2, 0])
     """
 
     def search(

@@ -40,6 +40,11 @@ class Impacts(NamedTuple):
 
     A cell of `records` holds two 32-bit numbers, see `unpack`: (number of the name, number of its tokens) in a head,
     (token, impact) after it. All that a name needs to be scored thus lies in one line of the processor's cache.
+
+    Example:
+        >>> impacts = build_impacts([["wood", "duck"], ["wood"]])
+        >>> len(impacts.token_hash), impacts.owner.tolist()
+        (2, [0, 1])
     """
 
     token_hash: UInt64[np.ndarray, " V"]
@@ -124,7 +129,13 @@ class Statistics(NamedTuple):
 
 
 def merge_statistics(parts: Sequence[Statistics]) -> Statistics:
-    """The statistics of all names, from those of shards that share no name."""
+    """The statistics of all names, from those of shards that share no name.
+
+    Example:
+        >>> one = Statistics.of(count_tokens([["wood"]]))
+        >>> merge_statistics([one, one]).documents
+        2
+    """
     hashes = np.concatenate([part.token_hash for part in parts])
     token_hash, number = np.unique(hashes, return_inverse=True)
     frequency = np.zeros(len(token_hash), dtype=np.int64)
@@ -145,6 +156,11 @@ def build_impacts(
 
     Numerics:
         Memory while building: the vocabulary as Python texts, and about 60 bytes per (token, name) pair.
+
+    Example:
+        >>> impacts = build_impacts([["wood", "duck"], ["wood"], ["tea"]])
+        >>> impacts.start.tolist()
+        [0, 1, 2, 4]
     """
     return score_occurrences(count_tokens(tokens), owners, preference, k1=k1, b=b, epsilon=epsilon)
 
@@ -180,6 +196,12 @@ def score_occurrences(
     Numerics:
         Impacts are computed in float64 and kept as float32 (relative error 6e-8). The same names give the same
         impacts to the bit, in whatever order and steps they were put together.
+
+    Example:
+        >>> names = count_tokens([["wood", "duck"], ["wood"], ["tea"]])
+        >>> impacts = score_occurrences(names, b=0.0)
+        >>> len(impacts.post_impact), bool((impacts.post_impact > 0).all())
+        (4, True)
     """
     if not k1 >= 0 or not 0 <= b <= 1:
         raise ValueError(f"k1, b: expected k1 >= 0 and 0 <= b <= 1, got {k1!r}, {b!r}")

@@ -87,11 +87,18 @@ def singulars(word: str, exceptions: Exceptions | None = None) -> list[str]:
 
 
 def read_exceptions(folder: str | Path) -> dict[str, tuple[str, ...]]:
-    """The irregular plurals of a WordNet folder (`noun.exc`): plural -> singulars, underscores as blanks.
+    r"""The irregular plurals of a WordNet folder (`noun.exc`): plural -> singulars, underscores as blanks.
 
     Raises:
         FileNotFoundError: names the file that is missing.
         ValueError: a line without two words.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> _ = (folder / "noun.exc").write_text("corpora corpus\n", encoding="utf-8")
+        >>> read_exceptions(folder)
+        {'corpora': ('corpus',)}
     """
     file = Path(folder) / "noun.exc"
     found: dict[str, tuple[str, ...]] = {}

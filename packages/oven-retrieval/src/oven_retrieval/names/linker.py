@@ -45,6 +45,11 @@ class Links(NamedTuple):
 
     `rows` -1 where there is none; `steps` index into `STEPS`, -1 where there is none; `scores` BM25's, minus the
     number of edits for a typo, NaN for the exact steps.
+
+    Example:
+        >>> links = Links(np.array([[4, -1]]), np.array([[2, -1]]), np.full((1, 2), np.nan))
+        >>> [STEPS[step] for step in links.steps[0] if step >= 0]
+        ['folded name']
     """
 
     rows: Int64[np.ndarray, "q k"]
@@ -311,6 +316,15 @@ def build_linker(
 
     Raises:
         ValueError: an engine or tokenizer that does not exist.
+
+    Example:
+        >>> from oven_retrieval import Entity, build_kb
+        >>> import tempfile, pathlib
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> kb = build_kb([Entity("Q1", "Wood duck", aliases=("Aix",)), Entity("Q2", "Goose")], folder / "kb")
+        >>> linker = build_linker(kb, tokenizer="bigrams")
+        >>> [kb.ids[row] for row in linker.link(["the wood ducks", "goose"]).rows[:, 0]]
+        ['Q1', 'Q2']
     """
     if engine not in ENGINES:
         raise ValueError(f"engine: expected one of {list(ENGINES)}, got {engine!r}")
@@ -351,6 +365,16 @@ def build_name_index(
 
     The folder holds memory-mapped arrays and the knowledge base's hash. Arguments and errors as in `build_linker`;
     the engine is `pruned`.
+
+    Example:
+        >>> from oven_retrieval import Entity, build_kb
+        >>> import tempfile, pathlib
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> kb = build_kb([Entity("Q1", "Wood duck", aliases=("Aix",)), Entity("Q2", "Goose")], folder / "kb")
+        >>> linker = build_name_index(kb, folder / "names")
+        >>> links = linker.link(["aix"])
+        >>> kb.ids[links.rows[0, 0]], STEPS[links.steps[0, 0]]
+        ('Q1', 'folded alias')
     """
     tokenize = check_tokenizer(tokenizer)
     with FolderWriter(path, KIND, overwrite=overwrite) as folder:
@@ -411,6 +435,16 @@ def open_name_index(path: str | Path, kb: KnowledgeBase, *, verify: bool = False
 
     Raises:
         FolderError: the folder is damaged, or it was built from other entities (both hashes are shown).
+
+    Example:
+        >>> from oven_retrieval import Entity, build_kb
+        >>> import tempfile, pathlib
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> kb = build_kb([Entity("Q1", "Wood duck", aliases=("Aix",)), Entity("Q2", "Goose")], folder / "kb")
+        >>> _ = build_name_index(kb, folder / "names")
+        >>> linker = open_name_index(folder / "names", kb, verify=True)
+        >>> kb.ids[linker.link(["geese"]).rows[0, 0]]
+        'Q2'
     """
     folder = Folder(path, KIND, verify=verify)
     if folder.meta["kb"] != kb.hash:

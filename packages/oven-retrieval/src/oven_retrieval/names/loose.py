@@ -33,6 +33,12 @@ class LooseTable(NamedTuple):
 
     `key` hash of the form; `row` the entity; `alias`, `shouted`, `language` as in `NamePlaces`; `changes` as `forms`
     counts them.
+
+    Example:
+        >>> places = NamePlaces(np.arange(2), np.zeros(2, bool), np.zeros(2, bool))
+        >>> table = build_loose(["The ducks", "Goose"], places)
+        >>> table.row.tolist(), sorted(table.changes.tolist())
+        ([0, 0, 0], [1, 1, 2])
     """
 
     key: UInt64[np.ndarray, " n"]
@@ -171,6 +177,11 @@ def build_loose(
         places: where they belong.
         exceptions: irregular plurals.
         base: a table whose names are to be in the new one too.
+
+    Example:
+        >>> places = NamePlaces(np.arange(1), np.zeros(1, bool), np.zeros(1, bool))
+        >>> bool((build_loose(["Wolves"], places).key == hash64(["wolf"])).any())
+        True
     """
     keys: list[npt.NDArray[np.uint64]] = []
     owners: list[npt.NDArray[np.int64]] = []

@@ -114,7 +114,16 @@ def is_shouted(name: str) -> bool:
 
 
 def name_texts(kb: KnowledgeBase, first: int = 0) -> Iterator[str]:
-    """Names, then aliases, of the entities from row `first` on that were not removed."""
+    """Names, then aliases, of the entities from row `first` on that were not removed.
+
+    Example:
+        >>> from oven_retrieval import Entity, build_kb
+        >>> import tempfile, pathlib
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> kb = build_kb([Entity("Q1", "Wood duck", aliases=("Aix",)), Entity("Q2", "Goose")], folder / "kb")
+        >>> list(name_texts(kb))
+        ['Wood duck', 'Goose', 'Aix']
+    """
     live = ~kb.removed
     live[:first] = False
     start = int(kb.alias_ends[first - 1]) if first else 0
@@ -127,7 +136,16 @@ def name_texts(kb: KnowledgeBase, first: int = 0) -> Iterator[str]:
 
 
 def name_places(kb: KnowledgeBase, first: int = 0) -> NamePlaces:
-    """Where the names of `name_texts` belong, in its order."""
+    """Where the names of `name_texts` belong, in its order.
+
+    Example:
+        >>> from oven_retrieval import Entity, build_kb
+        >>> import tempfile, pathlib
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> kb = build_kb([Entity("Q1", "Wood duck", aliases=("Aix",)), Entity("Q2", "Goose")], folder / "kb")
+        >>> name_places(kb).alias.tolist()
+        [False, False, True]
+    """
     live = ~kb.removed
     live[:first] = False
     rows = np.flatnonzero(live)

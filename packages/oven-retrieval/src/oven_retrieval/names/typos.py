@@ -205,6 +205,11 @@ def build_typos(names: Iterable[str]) -> TypoIndex:
     """Index names in memory; they are folded, and equal ones kept once.
 
     Numerics: memory: the distinct names as Python texts, 4 bytes per trigram (about 20 per name), and a chunk.
+
+    Example:
+        >>> found = build_typos(["Mandarin duck", "Goose"]).find(["mandarn duck", "moose"])
+        >>> list(zip(found.query.tolist(), found.text, found.edits.tolist(), strict=True))
+        [(0, 'mandarin duck', 1), (1, 'goose', 1)]
     """
     texts = sorted({folded for name in names if (folded := fold(name))}, key=lambda text: (len(text), text))
     key, count = np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -228,6 +233,14 @@ def write_typo_index(kb: KnowledgeBase, path: str | Path, *, overwrite: bool = F
 
     Raises:
         FileExistsError: names the folder that is in the way.
+
+    Example:
+        >>> from oven_retrieval import Entity, build_kb
+        >>> import tempfile, pathlib
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> kb = build_kb([Entity("Q1", "Wood duck", aliases=("Aix",)), Entity("Q2", "Goose")], folder / "kb")
+        >>> write_typo_index(kb, folder / "typos").find(["wod duck"]).text
+        ['wood duck']
     """
     with FolderWriter(path, KIND, overwrite=overwrite) as folder:
         index = build_typos(name_texts(kb))
@@ -245,6 +258,15 @@ def open_typo_index(path: str | Path, kb: KnowledgeBase, *, verify: bool = False
 
     Raises:
         FolderError: there is none, it is damaged, or it was built from other entities.
+
+    Example:
+        >>> from oven_retrieval import Entity, build_kb
+        >>> import tempfile, pathlib
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> kb = build_kb([Entity("Q1", "Wood duck", aliases=("Aix",)), Entity("Q2", "Goose")], folder / "kb")
+        >>> _ = write_typo_index(kb, folder / "typos")
+        >>> open_typo_index(folder / "typos", kb).find(["gooze"]).text
+        ['goose']
     """
     folder = Folder(path, KIND, verify=verify)
     if folder.meta["kb"] != kb.hash:

@@ -48,6 +48,17 @@ def update_name_index(path: str | Path, kb: KnowledgeBase) -> NameLinker:
     Numerics:
         One pass over the arrays, which are written anew beside the old ones and then take their place; a kill leaves
         the old ones. `benchmarks/edits.py` measures it against building.
+
+    Example:
+        >>> from oven_retrieval import Entity, build_kb
+        >>> from oven_retrieval import add_entities, build_name_index
+        >>> import tempfile, pathlib
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> kb = build_kb([Entity("Q1", "Wood duck", aliases=("Aix",)), Entity("Q2", "Goose")], folder / "kb")
+        >>> _ = build_name_index(kb, folder / "names")
+        >>> kb = add_entities(kb, [Entity("Q3", "Teal")])
+        >>> kb.ids[update_name_index(folder / "names", kb).link(["teals"]).rows[0, 0]]
+        'Q3'
     """
     folder = Folder(path, KIND)
     if folder.meta["kb"] == kb.hash:
@@ -98,7 +109,19 @@ def update_name_index(path: str | Path, kb: KnowledgeBase) -> NameLinker:
 
 
 def occurrences_of(impacts: Impacts, folder: Folder) -> Occurrences:
-    """What a name index was built from: its names' tokens, read back from its records."""
+    """What a name index was built from: its names' tokens, read back from its records.
+
+    Example:
+        >>> from oven_retrieval import Entity, build_kb
+        >>> from oven_retrieval import build_name_index
+        >>> import tempfile, pathlib
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> kb = build_kb([Entity("Q1", "Wood duck", aliases=("Aix",)), Entity("Q2", "Goose")], folder / "kb")
+        >>> _ = build_name_index(kb, folder / "names")
+        >>> stored = Folder(folder / "names", KIND)
+        >>> occurrences_of(Impacts.read(stored), stored).length.tolist()
+        [2, 1, 1]
+    """
     length, repeated, times = (folder.array(f"occurrences_{name}") for name in ("length", "repeated", "times"))
     heads = np.cumsum(length + 1, dtype=np.int64) - length - 1
     pairs = np.ones(len(impacts.records), dtype=np.bool_)

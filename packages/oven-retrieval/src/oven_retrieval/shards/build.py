@@ -50,6 +50,14 @@ def build_shards(
     Raises:
         ValueError: empty rows, or more shards than entities.
         ShardError: shards of something else are there.
+
+    Example:
+        >>> import tempfile
+        >>> from oven_retrieval import Entity
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> kb = build_kb([Entity("Q1", "Duck"), Entity("Q2", "Goose")], folder / "kb")
+        >>> build_shards(kb, folder / "shards", 2).firsts
+        (0, 1, 2)
     """
     talk = say or (lambda line: None)
     if kb.entity_count != len(kb):

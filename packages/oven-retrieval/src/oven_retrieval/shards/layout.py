@@ -11,7 +11,16 @@ KIND, MANIFEST = "oven-shards", "shards.json"
 
 
 class ShardError(RuntimeError):
-    """A shard that cannot be opened or does not answer."""
+    """A shard that cannot be opened or does not answer.
+
+    Example:
+        >>> import tempfile
+        >>> try:
+        ...     ShardLayout.read(tempfile.mkdtemp())
+        ... except ShardError as error:
+        ...     print(str(error).partition(": ")[2])
+        expected a folder of `build_shards` with shards.json; there is none
+    """
 
 
 @dataclass(frozen=True)
@@ -20,6 +29,11 @@ class ShardLayout:
 
     `path` of the folder; `kb` hash of the whole knowledge base; `firsts` first row of each shard, and at the end the
     number of rows; `hashes` of the shards' own knowledge bases; `encoder` of the vectors, None without any.
+
+    Example:
+        >>> layout = ShardLayout(Path("shards"), "k", (0, 3, 6), ("a", "b"), None)
+        >>> len(layout), layout.folder(1).name
+        (2, 'shard-00001')
     """
 
     path: Path

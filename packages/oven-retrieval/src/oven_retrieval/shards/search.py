@@ -71,7 +71,13 @@ class ShardWorker:
 
 
 class Workers(Protocol):
-    """Something that asks every shard."""
+    """Something that asks every shard.
+
+    Example:
+        >>> from oven_retrieval.shards.search import LocalWorkers
+        >>> all(hasattr(LocalWorkers, name) for name in ("ask", "ask_one", "close"))
+        True
+    """
 
     def ask(self, method: str, *arguments: Any) -> list[Any]:
         """Call a method of every `ShardWorker`; answers in the order of the shards."""

@@ -25,6 +25,11 @@ class Neighbours(NamedTuple):
     """The best rows of each query, best first.
 
     `rows` [q, k] int64, -1 beyond what there is; `scores` [q, k] float32, -inf there.
+
+    Example:
+        >>> found = Neighbours(np.array([[4, 2]]), np.array([[0.9, 0.5]], np.float32))
+        >>> found.rows[:, 0].tolist()
+        [4]
     """
 
     rows: Int64[np.ndarray, "q k"]
@@ -32,7 +37,13 @@ class Neighbours(NamedTuple):
 
 
 class Rows(Protocol):
-    """Anything that gives rows of vectors as float32, such as `VectorStore`."""
+    """Anything that gives rows of vectors as float32, such as `VectorStore`.
+
+    Example:
+        >>> rows: Rows = ArrayRows([[1.0, 0.0]])
+        >>> rows.dim
+        2
+    """
 
     @property
     def dim(self) -> int:
@@ -47,7 +58,13 @@ class Rows(Protocol):
 
 
 class ArrayRows:
-    """An array in memory as `Rows`."""
+    """An array in memory as `Rows`.
+
+    Example:
+        >>> rows = ArrayRows([[1.0, 0.0], [0.0, 1.0]])
+        >>> len(rows), rows.dim, rows.rows(1, 2).tolist()
+        (2, 2, [[0.0, 1.0]])
+    """
 
     def __init__(self, array: npt.ArrayLike) -> None:
         self._array = check_vectors(array, None, "vectors")

@@ -37,6 +37,10 @@ class IndexReport:
     `milliseconds` of processor time per
     query in one batch, `exact_milliseconds` of exact search; `megabytes` of the index; `queries` how many;
     `cross_modal` whether they were given (else stored vectors were asked for themselves, which is easier).
+
+    Example:
+        >>> str(IndexReport(0.97, 0.95, 0.96, 16, 0.01, 0.5, 12.0, 1000, True)).partition(" against")[0]
+        'recall@1 0.970, recall@10 0.950'
     """
 
     recall_1: float
@@ -67,6 +71,12 @@ class VectorIndex:
         plan: what was built.
         index: the FAISS index; None for exact search.
         report: what was measured; None before.
+
+    Example:
+        >>> from oven_retrieval.vectors import ArrayRows
+        >>> index = VectorIndex(ArrayRows(np.eye(3)), plan_index(3, 3))
+        >>> index.search([[0.0, 1.0, 0.0]]).rows.tolist(), index.probes
+        ([[1]], 0)
     """
 
     def __init__(self, vectors: Rows, plan: IndexPlan, index: Any = None, report: IndexReport | None = None) -> None:
@@ -145,6 +155,15 @@ def build_index(
     Raises:
         FolderError: the parts that are there belong to other vectors or another plan.
         ValueError: no index fits the memory; bad queries.
+
+    Example:
+        >>> import tempfile
+        >>> from oven_retrieval.vectors import build_vectors
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> store = build_vectors(lambda a, b: np.eye(8)[a:b], 8, folder / "vectors", kb="k", encoder="one-hot")
+        >>> index = build_index(store, folder / "index")
+        >>> index.plan.factory, index.search(np.eye(8)[:2]).rows.tolist()
+        ('exact', [[0], [1]])
     """
     chosen = plan or plan_index(len(vectors), vectors.dim, memory_mb=memory_mb, recall=recall)
     talk = say or (lambda line: None)
@@ -176,6 +195,15 @@ def open_index(path: str | Path, vectors: VectorStore, *, verify: bool = True) -
 
     Raises:
         FolderError: damaged, or built from other vectors (both hashes are shown).
+
+    Example:
+        >>> import tempfile
+        >>> from oven_retrieval.vectors import build_vectors
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> store = build_vectors(lambda a, b: np.eye(8)[a:b], 8, folder / "vectors", kb="k", encoder="one-hot")
+        >>> _ = build_index(store, folder / "index")
+        >>> open_index(folder / "index", store).search(np.eye(8)[3:4]).rows.tolist()
+        [[3]]
     """
     folder = Folder(path, KIND, verify=verify)
     if folder.meta["vectors"] != vectors.hash:

@@ -15,6 +15,10 @@ class IndexPlan:
 
     `factory` FAISS's name of the index, or `exact` for no index at all; `lists` number of inverted lists, 0 for
     `exact`; `megabytes` expected memory of the index; `reason` one sentence.
+
+    Example:
+        >>> plan_index(1000, 64)
+        IndexPlan(factory='exact', lists=0, megabytes=0.0, reason='1,000 vectors are searched exactly in little time')
     """
 
     factory: str

@@ -51,6 +51,14 @@ class VectorStore:
 
     Raises:
         FolderError: damaged, or from other entities or another encoder; both are shown.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "vectors"
+        >>> _ = build_vectors(lambda a, b: np.eye(4)[a:b], 4, path, kb="k", encoder="one-hot")
+        >>> store = VectorStore(path, kb="k", encoder="one-hot", verify=True)
+        >>> len(store), store.dim
+        (4, 4)
     """
 
     def __init__(

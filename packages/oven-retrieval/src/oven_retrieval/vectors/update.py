@@ -60,6 +60,15 @@ def update_index(
 
     Numerics:
         One pass over the ids. The new index is written beside the old one and then takes its place.
+
+    Example:
+        >>> import tempfile
+        >>> from oven_retrieval.vectors import build_vectors
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> store = build_vectors(lambda a, b: np.eye(8)[a:b], 8, folder / "vectors", kb="k", encoder="one-hot")
+        >>> _ = build_index(store, folder / "index")
+        >>> update_index(folder / "index", store, lambda version: np.arange(8)).search(np.eye(8)[5:6]).rows.tolist()
+        [[5]]
     """
     talk = say or (lambda line: None)
     folder = Folder(path, KIND, verify=True)
