@@ -53,6 +53,21 @@ def test_names_in_any_script_and_lines_without_an_answer(project: Path) -> None:
     ]
 
 
+def test_names_of_one_language(tmp_path: Path) -> None:
+    write(
+        tmp_path / "kb.jsonl",
+        {"id": "Q1", "name": "Gift", "language": "de", "aliases": {"en": ["Poison"]}},
+        {"id": "Q2", "name": "Gift", "language": "en", "popularity": 9},
+    )
+    assert call("build", "kb.jsonl", "--output", "kb", "--tokenizer", "bigrams", cwd=tmp_path).returncode == 0
+    for more, expected in ((("--language", "de"), "Q1"), (("--language", "en"), "Q2"), ((), "Q2")):
+        done = call("link", "--kb", "kb", *more, cwd=tmp_path, text=b"gift\n")
+        assert done.stdout.decode().split("\t")[1] == expected, done.stderr
+    done = call("link", "--kb", "kb", "--language", "xx", cwd=tmp_path, text=b"gift\n")
+    assert done.returncode == 2
+    assert "languages: no name of kb/kb belongs to xx; they have de, en" in done.stderr.decode()
+
+
 @pytest.mark.parametrize(
     ("arguments", "text", "message"),
     [

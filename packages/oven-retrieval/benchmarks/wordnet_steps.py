@@ -6,7 +6,8 @@ Needs WordNet's files (Debian's wordnet-base). Inflections: names in the plural 
 backwards and regular endings), with an article, or with a possessive; where the spoiled name is itself a name, it is
 left out and counted. Neighbours: names that are one edit away from another name, with the typo step on. "Not in here":
 a fifth of the entities is taken out; names of all are asked as they are, in the plural, with a typo, or with another
-word, and a threshold for a precision of .9 is chosen on one draw and tried on four others.
+word, and a threshold for a precision of .9 is chosen on one draw and tried on four others. Last, the model is fitted
+on a knowledge base of common things and tried on one of persons, places and groups.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import re
 import sys
 import tempfile
 import time
+from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
 
@@ -29,6 +31,7 @@ from oven_retrieval.refusal import auroc, calibrate_names, name_features
 from oven_retrieval.tokens import fold
 
 RESULTS = Path(__file__).parent / "results"
+PARTS = ["inflections", "names with another one edit away", "not in here", "not in another knowledge base"]
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -107,39 +110,76 @@ def inflections(kb: KnowledgeBase, exceptions, count: int, rng: np.random.Genera
     return result
 
 
-def not_here(exceptions, rows, precision: float, rng: np.random.Generator, folder: Path) -> dict:
-    """Take a fifth of the entities out; AUROC, and the precision of the threshold on other draws."""
-    irregular = {singular: plural for plural, singulars in exceptions.items() for singular in singulars}
-    entities = [entity for _, entity, _ in rows]
-    out = rng.random(len(entities)) < 0.2
-    linker = build_linker(
-        build_kb((e for e, gone in zip(entities, out, strict=True) if not gone), folder / "kept"), exceptions=exceptions
-    )
-    linker.typos = build_typos(name_texts(linker.kb))
+def neighbours(kb: KnowledgeBase, exceptions, count: int, rng: np.random.Generator) -> dict:
+    """How many names with another one edit away are taken from their holder."""
+    linker = build_linker(kb, exceptions=exceptions)
+    linker.typos = build_typos(name_texts(kb))
+    near = one_edit_apart(sorted({fold(name) for name in kb.names}), count, rng)
+    links = linker.link(near)
+    kept = [
+        row >= 0 and any(fold(o) == name for o in (kb.names[row], *(kb.aliases[a] for a in kb.alias_rows(row))))
+        for row, name in zip(links.rows[:, 0].tolist(), near, strict=True)
+    ]
+    return {"asked": len(near), "taken from their holder": kept.count(False)}
 
-    def draw(count: int) -> tuple[list[str], list[str | None]]:
-        chosen = rng.choice(len(entities), count, replace=False)
-        names = [spoil(entities[i].name, int(rng.integers(5)), irregular, rng) for i in chosen]
-        return names, [None if out[i] else entities[i].id for i in chosen]
 
-    model, report = calibrate_names(linker, *draw(6000), precision)
-    tried = []
-    for _ in range(4):
-        names, ids = draw(3000)
-        links, features = name_features(linker, names)
-        truth = linker.kb.rows([i or "" for i in ids])
+class World:
+    """Entities of which a fifth is not in the knowledge base, and names of all as somebody may write them."""
+
+    def __init__(self, entities, exceptions, rng: np.random.Generator, folder: Path) -> None:
+        self.entities, self._rng = entities, rng
+        self._irregular = {singular: plural for plural, singulars in exceptions.items() for singular in singulars}
+        self._out = rng.random(len(entities)) < 0.2
+        kept = (e for e, gone in zip(entities, self._out, strict=True) if not gone)
+        self.linker = build_linker(build_kb(kept, folder), exceptions=exceptions)
+        self.linker.typos = build_typos(name_texts(self.linker.kb))
+        holders = Counter(fold(name) for entity in entities for name in {entity.name, *entity.aliases})
+        self._alone = np.array([holders[fold(entity.name)] == 1 for entity in entities])
+
+    def draw(self, count: int) -> tuple[list[str], list[str | None], np.ndarray]:
+        """Names, the id of each where it is in here, and whether no other entity has the name that was meant."""
+        chosen = self._rng.choice(len(self.entities), count, replace=False)
+        names = [spoil(self.entities[i].name, int(self._rng.integers(5)), self._irregular, self._rng) for i in chosen]
+        return names, [None if self._out[i] else self.entities[i].id for i in chosen], self._alone[chosen]
+
+    def tried(self, model, count: int) -> dict:
+        """What a calibration does on a new draw."""
+        names, ids, alone = self.draw(count)
+        links, features = name_features(self.linker, names)
+        truth = self.linker.kb.rows([i or "" for i in ids])
         right = (links.rows[:, 0] == truth) & (truth >= 0)
-        p = model.probability(features)
+        p, there = model.probability(features), model.presence(features)
         given = p >= model.threshold
-        tried.append(
-            {
-                "precision": round(float(right[given].mean()), 4),
-                "coverage": round(float(given.mean()), 4),
-                "AUROC of being in here": round(auroc(p, truth >= 0), 4),
-                "mean |p - right| by tenths of p": round(_calibration_error(p, right), 4),
-            }
-        )
+        return {
+            "precision": round(float(right[given].mean()), 4),
+            "coverage": round(float(given.mean()), 4),
+            "AUROC of being in here": round(auroc(there, truth >= 0), 4),
+            "the same of names that no other entity has": round(auroc(there[alone], truth[alone] >= 0), 4),
+            "AUROC of the best link being right": round(auroc(p, right), 4),
+            "mean |p - right| by tenths of p": round(_calibration_error(p, right), 4),
+            "mean |p - in here| by tenths of p": round(_calibration_error(there, truth >= 0), 4),
+        }
+
+
+def not_here(exceptions, entities, precision: float, rng: np.random.Generator, folder: Path) -> dict:
+    """Take a fifth of the entities out; AUROC, and the precision of the threshold on other draws."""
+    world = World(entities, exceptions, rng, folder / "kept")
+    model, report = calibrate_names(world.linker, *world.draw(6000)[:2], precision, seed=1)
+    tried = [world.tried(model, 3000) for _ in range(4)]
     return {"asked precision": precision, "chosen on": report._asdict(), "other draws": tried}
+
+
+def elsewhere(exceptions, entities, precision: float, rng: np.random.Generator, folder: Path) -> dict:
+    """Fit on a knowledge base of common things, and try the model on one of persons, places and groups."""
+    named = ("person", "location", "group")
+    things = World([e for e in entities if e.category not in named], exceptions, rng, folder / "things")
+    others = World([e for e in entities if e.category in named], exceptions, rng, folder / "others")
+    model, _ = calibrate_names(things.linker, *things.draw(6000)[:2], precision, seed=1)
+    return {
+        "fitted on": len(things.entities),
+        "tried on": len(others.entities),
+        "draws": [others.tried(model, 3000) for _ in range(2)],
+    }
 
 
 def _calibration_error(p: np.ndarray, right: np.ndarray) -> float:
@@ -149,35 +189,37 @@ def _calibration_error(p: np.ndarray, right: np.ndarray) -> float:
 
 
 def main() -> int:
-    """Run all three, print, write."""
+    """Run the parts, print, write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=5000)
     parser.add_argument("--precision", type=float, default=0.9)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="the other parts' results stay")
     options = parser.parse_args()
-    rng, start = np.random.default_rng(0), time.process_time()
     source = find_wordnet()
-    exceptions = read_exceptions(source)
-    with tempfile.TemporaryDirectory() as place:
-        kb = build_kb(read_wordnet_nouns(source), Path(place) / "kb", source=str(source))
-        result: dict = {"entities": len(kb), "inflections": inflections(kb, exceptions, options.count, rng)}
-        linker = build_linker(kb, exceptions=exceptions)
-        linker.typos = build_typos(name_texts(kb))
-        near = one_edit_apart(sorted({fold(name) for name in kb.names}), options.count, rng)
-        links = linker.link(near)
-        kept = [
-            row >= 0 and any(fold(o) == name for o in (kb.names[row], *(kb.aliases[a] for a in kb.alias_rows(row))))
-            for row, name in zip(links.rows[:, 0].tolist(), near, strict=True)
-        ]
-        result["names with another one edit away"] = {"asked": len(near), "taken from their holder": kept.count(False)}
-        rows = list(read_wordnet_nouns(source))
-        result["not in here"] = not_here(exceptions, rows, options.precision, rng, Path(place))
+    exceptions, entities = read_exceptions(source), [entity for _, entity, _ in read_wordnet_nouns(source)]
+    output = RESULTS / "wordnet_steps.json"
+    result: dict = json.loads(output.read_text(encoding="utf-8")) if output.is_file() else {}
+    result = {name: result[name] for name in (*PARTS, "cpu seconds") if name in result} | {"entities": len(entities)}
+    result.setdefault("cpu seconds", {})
+    for part in options.parts:
+        rng, start = np.random.default_rng(0), time.process_time()
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place)
+            if part == "not in here":
+                result[part] = not_here(exceptions, entities, options.precision, rng, folder)
+            elif part == "not in another knowledge base":
+                result[part] = elsewhere(exceptions, entities, options.precision, rng, folder)
+            else:
+                kb = build_kb(entities, folder / "kb", source=str(source))
+                run = inflections if part == "inflections" else neighbours
+                result[part] = run(kb, exceptions, options.count, rng)
+        result["cpu seconds"][part] = round(time.process_time() - start)
     result |= {
-        "cpu seconds": round(time.process_time() - start),
         "machine": platform.machine(),
         "versions": {name: version(name) for name in ("oven-retrieval", "numpy")},
     }
     print(json.dumps(result, indent=1))
-    (RESULTS / "wordnet_steps.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    output.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     return 0
 
 
