@@ -307,7 +307,7 @@ def _newton(
 ) -> Float64[np.ndarray, " f+1"]:
     """Weights of a logistic regression whose last column is the bias, which goes without a penalty."""
     ridge = np.diag([penalty] * (design.shape[1] - 1) + [0.0])
-    w = np.zeros(design.shape[1])
+    w: npt.NDArray[np.float64] = np.zeros(design.shape[1])
     for _ in range(50):
         p = 1 / (1 + np.exp(-np.clip(design @ w, -50, 50)))
         gradient = design.T @ (y - p) - ridge @ w

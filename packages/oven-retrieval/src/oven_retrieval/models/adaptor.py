@@ -27,6 +27,16 @@ def pack(pooled: Float[Tensor, "n d"], patches: Float[Tensor, "n p w"]) -> Float
     return torch.cat([pooled, patches.flatten(1)], dim=1)
 
 
+def unpacked(rows: Float[Tensor, "n d+p*w"], dim: int, places: int) -> Float[Tensor, "n p w"]:
+    """The patches of what `pack` has made.
+
+    Example:
+        >>> unpacked(pack(torch.zeros(2, 3), torch.ones(2, 4, 5)), 3, 4).shape
+        torch.Size([2, 4, 5])
+    """
+    return rows[:, dim:].reshape(len(rows), places, (rows.shape[1] - dim) // places)
+
+
 def fit_patch_map(
     pooled: Float[Tensor, "n d"], patches: Float[Tensor, "n p w"], penalty: float = 1e-2
 ) -> Float[Tensor, "w d"]:
@@ -53,7 +63,8 @@ def fit_patch_map(
     x, y = patches[there].double().mean(dim=1), pooled[there].double()
     gram = x.T @ x
     ridge = penalty * float(gram.diagonal().mean().clamp_min(1e-12)) * torch.eye(len(gram), dtype=gram.dtype)
-    return torch.linalg.solve(gram + ridge, x.T @ y).float()
+    found: Tensor = torch.linalg.solve(gram + ridge, x.T @ y)
+    return found.float()
 
 
 class PatchAttention(nn.Module):
@@ -131,7 +142,7 @@ class PatchAdaptor(Clip2ClipModule):
 
     def _unpack(self, image: Tensor) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n p w"]]:
         packed = image.float()
-        return packed[:, : self._dim], packed[:, self._dim :].unflatten(1, (self._places, -1))
+        return packed[:, : self._dim], unpacked(packed, self._dim, self._places)
 
     def query(self, image: Tensor, text: Tensor) -> Float[Tensor, "q 2d"]:
         """The question's side of the inner product, weights included."""

@@ -155,7 +155,9 @@ def train_dual(
         inputs = (train.image[chosen], train.text[chosen], entities.image[truth], entities.text[truth])
         on_device = tuple(_to(part, device) for part in inputs)
         own = getattr(model, "loss", None)
-        loss = own(*on_device, truth.to(device)) if own else contrastive_loss(model(*on_device), truth.to(device))
+        loss: Tensor = (
+            own(*on_device, truth.to(device)) if own else contrastive_loss(model(*on_device), truth.to(device))
+        )
         if not bool(torch.isfinite(loss)):
             raise ValueError(
                 f"loss: {loss.item()} at step {run.step}; expected a finite number (a lower lr than {recipe.lr}?)"

@@ -16,7 +16,7 @@ from torch import Tensor
 from oven_retrieval.encoding import entity_text
 from oven_retrieval.kb import KnowledgeBase
 from oven_retrieval.locking import locks
-from oven_retrieval.models.adaptor import fit_patch_map
+from oven_retrieval.models.adaptor import fit_patch_map, unpacked
 from oven_retrieval.models.clip2clip import Clip2Clip, Weights, grid_search
 from oven_retrieval.models.contrastive import train_dual
 from oven_retrieval.models.dual import Clip2ClipModule
@@ -281,7 +281,7 @@ class _Features(NamedTuple):
         """Where the adaptor starts, from the pictures of the sampled questions and of the entities."""
         asked = torch.from_numpy(np.asarray(self.question_images.array[self.sample], dtype=np.float32))
         pictures = torch.cat([asked, self.entity_images])
-        return fit_patch_map(pictures[:, : self.dim], pictures[:, self.dim :].unflatten(1, self.places))
+        return fit_patch_map(pictures[:, : self.dim], unpacked(pictures, self.dim, self.places[0]))
 
 
 def _encode(

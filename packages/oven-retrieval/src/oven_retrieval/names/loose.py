@@ -217,5 +217,5 @@ def build_loose(
     if base is not None:
         both = [np.concatenate(pair) for pair in zip(table[:5], base[:5], strict=True)]
         language = joined_languages((table.language, len(table.key)), (base.language, len(base.key)))
-        table = LooseTable(*both, language=language)
+        table = LooseTable(both[0], both[1], both[2], both[3], both[4], language)
     return table.take(np.lexsort((table.alias, table.row, table.key)))
