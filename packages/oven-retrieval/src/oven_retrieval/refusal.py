@@ -223,7 +223,9 @@ class Calibration:
         """
         if not self.there:
             raise ValueError("there: this calibration was fitted without queries that are not in here")
-        return np.maximum(self._logistic(features, self.there[:-1], self.there[-1]), self.probability(features))
+        own = self._logistic(features, self.there[:-1], self.there[-1])
+        surely: npt.NDArray[np.float64] = np.maximum(own, self.probability(features))
+        return surely
 
     def _logistic(
         self, features: Float64[np.ndarray, "q f"], weights: tuple[float, ...], bias: float
