@@ -19,6 +19,10 @@ class Found(NamedTuple):
     boxes: centre, width and height as shares of the picture ``[n, q, 4]``.
     scores: in [0, 1] ``[n, q]``.
     labels: class indices ``[n, q]``.
+
+    Example:
+        >>> Found(torch.zeros(1, 2, 4), torch.tensor([[0.9, 0.1]]), torch.tensor([[3, 1]])).labels.tolist()
+        [[3, 1]]
     """
 
     boxes: Float[Tensor, "n q 4"]

@@ -173,6 +173,11 @@ def set_loss(
 
     Returns:
         A number: all of it over the number of objects.
+
+    Example:
+        >>> truth = torch.tensor([[[0.0, 0.5, 0.5, 0.2, 0.2]]])
+        >>> round(float(set_loss(torch.full((1, 1, 1), 20.0), truth[..., 1:], truth)), 4)
+        0.0
     """
     weight = weights or Weights()
     picture, query, which = match_sets(logits, boxes, truth, weight)
@@ -206,6 +211,12 @@ def match_sets(
 
     Raises:
         ValueError: more objects in a picture than queries; the message says how many.
+
+    Example:
+        >>> truth = torch.tensor([[[0.0, 0.8, 0.8, 0.1, 0.1]]])
+        >>> boxes = torch.tensor([[[0.2, 0.2, 0.1, 0.1], [0.8, 0.8, 0.1, 0.1]]])
+        >>> match_sets(torch.zeros(1, 2, 1), boxes, truth, Weights())[1].tolist()
+        [1]
     """
     from scipy.optimize import linear_sum_assignment
 

@@ -34,6 +34,12 @@ def average_precisions(
     Numerics:
         With weights of one, pycocotools' values to the last bits of a mean. With larger ones, detections of a picture
         that share a score stay together, where copies of the picture would lie in turns.
+
+    Example:
+        >>> columns = {"label": [0, 0], "score": [0.9, 0.0], "hits": [1, 0], "ignored": [0, 0], "truth": [False, True]}
+        >>> outcomes = Ragged.of([{name: np.array(column) for name, column in columns.items()}])
+        >>> average_precisions(outcomes, np.ones((1, 1)), [0, 1]).round(3).tolist()
+        [[[1.0, 0.0]]]
     """
     weights = np.asarray(weights, dtype=np.float64)
     columns = outcomes.columns

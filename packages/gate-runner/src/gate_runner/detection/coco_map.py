@@ -29,6 +29,10 @@ class CocoMetrics:
             ``ar_large``; None where there is no such object.
         classes: average precision (.50 to .95) of each class by its name; None where it has no object.
         without_truth: names of classes that have no object: they count nowhere.
+
+    Example:
+        >>> CocoMetrics({"map": 0.5}, {"cat": 0.5, "dog": None}, ("dog",)).classes["cat"]
+        0.5
     """
 
     values: dict[str, float | None]

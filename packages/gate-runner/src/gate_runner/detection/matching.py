@@ -31,6 +31,12 @@ def match(truth: Objects, found: Ragged) -> Ragged:
         float64 throughout, in the order of pycocotools' operations, so that no overlap falls on another side of a
         threshold.
 
+    Example:
+        >>> truth = Objects.of([{"box": [(0, 0, 4, 4)], "label": [0]}], [(8, 8)])
+        >>> found = Ragged.of([{"box": np.array([[0.0, 0, 4, 3]]), "label": np.array([0]), "score": np.array([0.9])}])
+        >>> [bin(int(hits)) for hits in match(truth, found).columns["hits"]]
+        ['0b111111', '0b0']
+
     Source:
         pycocotools' ``evaluateImg``: detections by falling score, each takes the free object that it overlaps most; of
         equal overlaps the last; crowds only where nothing else fits, and as often as they are needed.
