@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
-import resource
+import subprocess
+import sys
+import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 import torch
 from _setting import record
 
-from eevee import Benchmark, Constraints, GpScorer, Metric, ResultTable, Space, check, group_twins, standardise
+from eevee import Benchmark, Constraints, GpScorer, Metric, ResultTable, Space, standardise
 
 
 def made(models, metrics, missing, seed=0):
@@ -30,19 +33,27 @@ def made(models, metrics, missing, seed=0):
     )
 
 
+def checked(table):
+    """Processor seconds and highest memory of the command, in a process of its own, reading included."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "table.csv"
+        rows = [
+            ["model", *table.metric_ids],
+            *([m, *v] for m, v in zip(table.models, table.values.tolist(), strict=True)),
+        ]
+        path.write_text("\n".join(",".join("" if c != c else str(c) for c in row) for row in rows) + "\n")
+        command = "import sys, time; from pathlib import Path; from eevee.cli import main; main(sys.argv[1:]); "
+        command += "print(time.process_time(), Path('/proc/self/status').read_text().split('VmHWM:')[1].split()[0])"
+        words = [sys.executable, "-c", command, "check", "--table", str(path), "--direction", "higher"]
+        said = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()[-1].split()
+    return {"processor_seconds": round(float(said[0]), 2), "peak_megabytes": round(int(said[1]) / 1024)}
+
+
 def main() -> None:
     torch.set_num_threads(1)
     result: dict[str, object] = {}
     for missing in (0.0, 0.1):
-        table = made(10_000, 50, missing)
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        clock = time.process_time()
-        check(group_twins(table))
-        result[f"check of 10,000 x 50, {missing:.0%} missing"] = {
-            "processor_seconds": round(time.process_time() - clock, 2),
-            "peak_megabytes": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
-            "megabytes_before": round(before / 1024),
-        }
+        result[f"eevee check of a file of 10,000 x 50, {missing:.0%} missing"] = checked(made(10_000, 50, missing))
     table = made(121, 38, 0.0)
     space, generator = Space(table, Constraints(k=8)), random.Random(0)
     candidates = [space.draw(generator) for _ in range(1000)]

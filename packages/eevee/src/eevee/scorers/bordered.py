@@ -177,8 +177,9 @@ def _inverse_root(matrix: Float[Tensor, "p c m m"]) -> Float[Tensor, "p c m m"]:
     """The inverse of the lower triangular root of positive definite matrices."""
     if matrix.shape[-1] == 1:
         return matrix.rsqrt()
-    root = torch.linalg.cholesky(matrix)
-    return torch.linalg.solve_triangular(root, torch.eye(matrix.shape[-1], dtype=matrix.dtype), upper=False)
+    eye = torch.eye(matrix.shape[-1], dtype=matrix.dtype)
+    root: Tensor = torch.linalg.solve_triangular(torch.linalg.cholesky(matrix), eye, upper=False)
+    return root
 
 
 def in_threads(tasks: Sequence[Callable[[], None]]) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from gate_runner.errors import UsageError
 from gate_runner.items import place_of
 from gate_runner.ragged import Ragged
@@ -73,11 +71,11 @@ def whole_score(outcome: Outcome, chosen: BenchmarkItems) -> Score:
     from eevee import EeveeError, estimate
 
     score, samples = outcome.scores[0], outcome.samples
-    flat = not isinstance(samples, Ragged) and samples.ndim == 1 and len(samples) == len(chosen.items)
-    if not flat or abs(float(np.mean(samples)) * chosen.unit - score.value) > _ROUNDING * chosen.unit:
+    mean = float("nan") if isinstance(samples, Ragged) or samples.ndim > 1 else float(samples.mean()) * chosen.unit
+    if isinstance(samples, Ragged) or not abs(mean - score.value) <= _ROUNDING * chosen.unit:
         raise UsageError(f"--items: {score.metric} is not the mean of one outcome for each test sample here")
     try:
-        found = estimate(chosen, dict(zip(chosen.items, map(float, samples), strict=True)))
+        found = estimate(chosen, dict(zip(chosen.items, samples.tolist(), strict=True)))
     except EeveeError as error:
         raise UsageError(f"--items: {error}") from None
     return replace(score, value=found.value, low=found.low, high=found.high)

@@ -110,7 +110,9 @@ def make_request(
             raise UsageError(f"--keep-zero-shot {kept.id}: {kept.task} has no class prompts; name image classification")
     spec = given if isinstance(given, str) else given.spec
     folder = (
-        Path("runs") / folder_name(spec, how.limit, how.items and how.items.digest) if output is None else Path(output)
+        Path("runs") / folder_name(spec, how.limit, None if how.items is None else how.items.digest)
+        if output is None
+        else Path(output)
     )
     return RunRequest(list(benchmarks.values()), given, folder, how)
 
