@@ -159,10 +159,9 @@ def oven_pictures() -> tuple[list[bytes], Read]:
 
 def class_maps() -> tuple[list[bytes], Read]:
     from gate_runner.readers import ClassMap
-    from gate_runner.readers.maps import read_maps
 
     kind = ClassMap({value: value for value in range(256)})
-    return [picture("PNG", "L"), picture("PNG", "P")], in_file("a.png", lambda path: read_maps(kind, [str(path)], 8))
+    return [picture("PNG", "L"), picture("PNG", "P")], in_file("a.png", lambda path: kind.read(str(path), 8))
 
 
 def runner_csv() -> tuple[list[bytes], Read]:

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from jaxtyping import Int, UInt8
 
-from gate_runner.benchmarks.benchmark import DataRequest
 from gate_runner.benchmarks.data import Data, Split, as_targets
 from gate_runner.benchmarks.original_files import Form, Originals, Parts, to_data
 from gate_runner.benchmarks.originals.icinw import elevater
+from gate_runner.benchmarks.request import DataRequest
 from gate_runner.benchmarks.sheets.icinw import ICINW
 from gate_runner.errors import DataError
 from gate_runner.readers import held_out, spread
