@@ -338,7 +338,7 @@ class Settings:
 
         Example:
             >>> sorted(Settings.modes())
-            ['recipe', 'recipe_fields', 'tune']
+            ['head', 'keep_zero_shot', 'prompts', 'recipe', 'recipe_fields', 'save_encoders', 'split', 'tune', 'wise_ft']
         """
         return {one.name for one in fields(cls) if one.metadata.get("mode")}
 
