@@ -93,7 +93,9 @@ def folder(tmp_path: Path) -> Path:
     for one in RECORDS:
         save(tmp_path, one)
     identity = {"kind": "grid", "probe": "anchored", "encoder": {"spec": "<own>", "parameters": 1000, "provides": []}}
-    (tmp_path / "manifest.json").write_text(json.dumps({"identity": identity, "runs": [{}]}))
+    (tmp_path / "manifest.json").write_text(
+        json.dumps({"identity": identity, "runs": [{"taxonomy": {"track": "academic"}}]})
+    )
     return tmp_path
 
 
@@ -104,6 +106,7 @@ def test_the_report_holds_every_table_and_figure_and_no_script(folder: Path) -> 
     for heading in ("table 3", "tables 12 and 13", "table 16", "table 17", "figures 6 and 7", "Cells without a value"):
         assert heading in page
     assert page.count("<svg") >= 2
+    assert "<dt>Track</dt><dd>academic</dd>" in page
     assert "RuntimeError: no memory left" in page
     assert re.search(r"<polyline points=\"[\d., ]+\"", page)
 

@@ -10,8 +10,11 @@ import torch.nn.functional as F
 
 from vision_adapters.heads import LinearHead, language_head
 from vision_adapters.tuning.data import Tuned, TuningData
+from vision_adapters.tuning.discriminant import BLENDS as DISCRIMINANT_BLENDS
+from vision_adapters.tuning.discriminant import TEMPERATURES, discriminant_head, discriminant_scores
 from vision_adapters.tuning.folds import Fold
 from vision_adapters.tuning.logistic import RidgeLogistic
+from vision_adapters.tuning.safeguard import worth_moving
 from vision_adapters.tuning.unit_features import Standardisation, cosines, linear_head, standardisation
 
 if TYPE_CHECKING:
@@ -42,9 +45,13 @@ def tune_anchored(data: TuningData) -> Tuned:
     below zero-shot's, the least log-loss is chosen, for a few hundred images cannot tell so many candidates apart by
     their hits; it is solved again on training and validation together.
 
+    Shrinkage discriminant analysis, softened and blended with the texts, is a further candidate.
+
     A validation image whose class has no image left to train on says nothing about the fit, and is left out. Where that
-    is more than half of them (one image per class), nothing is validated: the fit around the texts is taken, at
-    one fixed penalty, so that the texts count by how well they do on the images, and the images by a fixed prior.
+    is more than half of them (one image per class), nothing is validated. The texts have not seen these images, so that
+    their hits on them are a fair test: where moving images and texts to a common mean makes hits more frequent by more
+    than a standard error, or the texts are near chance, the fit around the texts is taken at one fixed penalty; else
+    zero-shot stays, for a single image per class then harms more often than it helps.
 
     Args:
         data: with one fold, or several for pooled cross-validation. Without texts, only the penalty is chosen; with
@@ -66,6 +73,10 @@ def tune_anchored(data: TuningData) -> Tuned:
     unit = F.normalize(data.features, dim=1)
     anchored = data.class_embeddings is not None and not data.several
     if not data.validates:
+        if anchored and not worth_moving(data, unit):
+            assert data.class_embeddings is not None
+            head = language_head(data.class_embeddings, data.logit_scale).eval()
+            return Tuned("anchored", _chosen(math.inf, data.logit_scale, 0.0), None, head, (), data.metric)
         head, blend = _refit(data, unit, UNVALIDATED, around=anchored)
         return Tuned("anchored", _chosen(UNVALIDATED, blend, float(anchored)), None, head, (), data.metric)
     counted = data.counted()
@@ -82,10 +93,34 @@ def tune_anchored(data: TuningData) -> Tuned:
     tried += blended
     if anchored:
         tried += _descend(data, [fold.around(data) for fold in folds], counted, (), behind=blended)
+    tried += _discriminants(data, unit, counted)
     best = _choose(tried, len(rows), floor)
+    if "lda" in best:
+        head, chosen = discriminant_head(data, unit, best["lda"], best["blend"]), {k: best[k] for k in ("lda", "blend")}
+        return Tuned("anchored", chosen, best["validation"], head, tuple(tried), data.metric)
     head, blend = _refit(data, unit, best["strength"], around=best["around"] == 1.0, blend=best["blend"])
     chosen = _chosen(best["strength"], blend, best["around"])
     return Tuned("anchored", chosen, best["validation"], head, tuple(tried), data.metric)
+
+
+def _discriminants(data: TuningData, unit: Tensor, counted: Tensor) -> list[dict[str, float]]:
+    """Shrinkage discriminant analysis, softened and blended with the texts, judged on the counted rows."""
+    found = discriminant_scores(data, unit, data.folds)
+    if found is None:
+        return []
+    rows = data.validation_rows()[counted]
+    scores, texts = found[counted], cosines(data, unit[rows])
+    return [
+        {
+            "lda": part,
+            "blend": blend,
+            "strength": math.inf,
+            "around": 0.0,
+            **_judged(data, part * scores + blend * texts, rows),
+        }
+        for part in TEMPERATURES
+        for blend in (DISCRIMINANT_BLENDS if data.class_embeddings is not None else (0.0,))
+    ]
 
 
 def _chosen(strength: float, blend: float, around: float) -> dict[str, float]:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from vision_adapters.tuning.anchored import tune_anchored
 from vision_adapters.tuning.baselines import tune_gda, tune_logistic, tune_tip, tune_zero_shot
 from vision_adapters.tuning.data import HeldOut, Tuned, TuningData
+from vision_adapters.tuning.discriminant import tune_lda
 from vision_adapters.tuning.elevater import tune_elevater
 from vision_adapters.tuning.probes import tune_clap, tune_lpp
+from vision_adapters.tuning.projection import tune_prolip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,9 +22,11 @@ METHODS: dict[str, Callable[[TuningData], Tuned]] = {
     "elevater": tune_elevater,
     "logistic": tune_logistic,
     "gda": tune_gda,
+    "lda": tune_lda,
     "lp++": tune_lpp,
     "clap": tune_clap,
     "tip_adapter": tune_tip,
+    "prolip": tune_prolip,
 }
 
 
@@ -50,7 +54,8 @@ def tune(data: TuningData, method: str = "anchored") -> Tuned:
 
     Args:
         data: from `tuning_data`; test data cannot be in it.
-        method: "anchored" (the default), "zero_shot", "elevater", "logistic", "gda", "lp++", "clap" or "tip_adapter".
+        method: "anchored" (the default), "zero_shot", "elevater", "logistic", "gda", "lda",
+            "lp++", "clap", "tip_adapter" or "prolip".
 
     Returns:
         The finished choice, which `HeldOut.score` takes.

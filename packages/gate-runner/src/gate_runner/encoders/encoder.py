@@ -61,6 +61,8 @@ class Encoder:
         module: the torch module that holds the weights, or None where there is none to see.
         mean: channel means of the model's training data, on a 0 to 1 scale.
         std: channel standard deviations likewise.
+        taxonomy: what ELEVATER's table of models says: ``language`` and ``knowledge`` (whether pre-training used them),
+            ``pretraining_data`` and ``track`` (industry or academic); what is not known is absent.
         logit_scale: factor on cosines that the model was trained with, or None.
         outputs: what it gave on fixed probes, from when it was checked; see `gate_runner.encoders.outputs`.
         detector: what finds boxes in whole pictures, where the model is a detector; it then gives no features.
@@ -86,6 +88,7 @@ class Encoder:
     std: tuple[float, float, float] = CLIP_STD
     logit_scale: float | None = None
     detector: Detector | None = field(default=None, kw_only=True)
+    taxonomy: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     outputs: dict[str, Any] = field(default_factory=dict, repr=False)
 

@@ -58,13 +58,24 @@ def run_grid(request: GridRequest, *, say: Say = lambda line: None, progress: Pr
         for line in plan.lines(settings.workers):
             say(line)
         if plan.left:
-            folder.claim(identity, {"command": command(), "axes": request.axes.to_mapping(), **circumstances()})
+            about = {"command": command(), "axes": request.axes.to_mapping(), "taxonomy": taxonomy_of(encoder)}
+            folder.claim(identity, {**about, **circumstances()})
             fill = _in_processes if settings.workers > 1 and len(plan.units) > 1 else _in_this_process
             fill(request, encoder, plan, _Told(plan, say, settings.workers), progress)
             for cell in plan.auto:
                 choose(request.output, cell, request.axes.candidates())
             _count(request)
     return [Record.from_file(cell_file(request.output, cell)) for cell in plan.cells]
+
+
+def taxonomy_of(encoder: Encoder) -> dict[str, str]:
+    """An encoder's place in ELEVATER's taxonomy: what its card says, and whether it has a text side.
+
+    Example:
+        >>> taxonomy_of(load_encoder("micro-clip", device="cpu"))["language"]
+        'yes'
+    """
+    return {"language": "no" if encoder.text is None else "yes", **encoder.taxonomy}
 
 
 class _Told:

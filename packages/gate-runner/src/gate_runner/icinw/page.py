@@ -90,7 +90,7 @@ def _section(one: Table) -> str:
 
 def _about(folder: Path, manifest: dict[str, Any]) -> str:
     encoder, last = manifest["identity"]["encoder"], (manifest["runs"] or [{}])[-1]
-    taxonomy = encoder.get("taxonomy") or {}
+    taxonomy = last.get("taxonomy", {})
     counted = last.get("features", {})
     entries = [
         ("Folder", str(folder)),

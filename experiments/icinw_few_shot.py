@@ -1,0 +1,197 @@
+"""Published few-shot methods side by side on micro/icinw, from features that are encoded once.
+
+    python experiments/icinw_few_shot.py --output FOLDER
+    python experiments/icinw_few_shot.py --output FOLDER --methods anchored clap prolip --seeds 3
+
+Seven data sets (six of the micro world, and scikit-learn's digits), micro-clip, class texts without knowledge; 1, 2, 5
+and 20 images per class by ELEVATER's rule, ten draws. Each method keeps to its paper's protocol as its docstring in
+`vision_adapters.tuning` says; `random` is our default without texts. Methods that take one label per image leave the
+set of several labels out. The interval is Student's for the mean over draws. Ours counts as first or level where its
+mean is not below the lower end of the best published method's interval.
+
+Base to new: half of the classes train, all are tested in their own half. A method that moves the features (ProLIP)
+takes them to new classes; all others leave those to the texts, so that their new classes are zero-shot.
+
+FOLDER holds features and one line per cell, so that a run that was broken off goes on. Writes
+results/icinw_few_shot.json and results/icinw_few_shot.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import statistics
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import torch
+import torch.nn.functional as F
+from scipy.stats import t as student
+
+from gate_runner.encoders import load_encoder
+from gate_runner.icinw.filling import Filler
+from gate_runner.icinw.request import make_grid_request
+from vision_adapters.fewshot import elevater_indices
+from vision_adapters.metrics import evaluate
+from vision_adapters.tuning import HeldOut, tune, tuning_data
+
+RESULTS = Path(__file__).parent / "results"
+OURS = "anchored"
+METHODS = (
+    "zero_shot", "anchored", "random", "clap", "lp++", "tip_adapter", "gda", "lda", "prolip", "logistic", "elevater",
+)  # fmt: skip
+SHOTS = (1, 2, 5, 20)
+
+
+def cells(folder: Path, methods: list[str], seeds: int, shots: list[int]) -> dict[str, float | None]:
+    """Fill what is missing, a line for each cell."""
+    path = folder / "cells.jsonl"
+    found: dict[str, float | None] = {}
+    if path.exists():
+        found = dict(json.loads(line) for line in path.read_text().splitlines())
+    encoder = load_encoder("micro-clip", device="cpu")
+    filler = Filler(make_grid_request("micro/icinw", encoder, output=folder), encoder)
+    for one in filler.request.sets():
+        _, seen = filler.data(one.id)
+        train, test = seen.seen("2p", anchored=True)
+        texts = filler.texts(one.id, "none").weights
+        assert texts is not None
+        scale = encoder.logit_scale or 100.0
+        for number in shots:
+            for seed in range(seeds):
+                rows = elevater_indices(seen.train_labels, number, seed).indices
+                for method in methods:
+                    key = f"{one.id} {number} {seed} {method}"
+                    if key in found:
+                        continue
+                    data = tuning_data(
+                        train[rows], seen.train_labels[rows], classes=len(texts), logit_scale=scale, metric=one.metric,
+                        class_embeddings=None if method == "random" else texts, seed=seed,
+                    )  # fmt: skip
+                    try:
+                        tuned = tune(data, "anchored" if method == "random" else method)
+                        value = HeldOut(test, seen.test_labels).score(tuned, resamples=0).value
+                    except ValueError:  # it takes one label per image, or needs more images
+                        value = None
+                    found[key] = value
+                    with path.open("a") as file:
+                        file.write(json.dumps([key, value]) + "\n")
+        if "prolip" in methods and seen.train_labels.ndim == 1:
+            _base_to_new(found, path, one.id, (train, test), (seen.train_labels, seen.test_labels), texts, scale, seeds)
+    return found
+
+
+def _base_to_new(
+    found: dict[str, float | None],
+    path: Path,
+    name: str,
+    features: tuple[torch.Tensor, torch.Tensor],
+    labels: tuple[torch.Tensor, torch.Tensor],
+    texts: torch.Tensor,
+    scale: float,
+    seeds: int,
+) -> None:
+    half = (len(texts) + 1) // 2
+    if half < 2 or len(texts) - half < 2:
+        return
+    base, new = labels[1] < half, labels[1] >= half
+    for seed in range(min(3, seeds)):
+        own = (labels[0] < half).nonzero().flatten()
+        rows = own[torch.from_numpy(elevater_indices(labels[0][own], 5, seed).indices)]
+        data = tuning_data(
+            features[0][rows], labels[0][rows], classes=half, class_embeddings=texts[:half], logit_scale=scale
+        )
+        for method in ("zero_shot", OURS, "clap", "prolip"):
+            key = f"{name} base-to-new {seed} {method}"
+            if key in found:
+                continue
+            tuned = tune(data, method)
+            moved = features[1][new]
+            if method == "prolip":
+                moved = F.normalize(moved, dim=1) @ tuned.head.mapping.detach()
+            values = [
+                evaluate("accuracy", tuned.scores(features[1][base]), labels[1][base], resamples=0).value,
+                evaluate(
+                    "accuracy", F.normalize(moved, dim=1) @ texts[half:].T, labels[1][new] - half, resamples=0
+                ).value,
+            ]
+            found[key] = 2 * values[0] * values[1] / max(sum(values), 1e-9)
+            with path.open("a") as file:
+                file.write(json.dumps([key, found[key]]) + "\n")
+
+
+def interval(values: list[float]) -> tuple[float, float]:
+    """Mean and half the width of its 95 % interval over draws."""
+    if len(values) < 2:
+        return values[0], math.nan
+    width = student.ppf(0.975, len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
+    return statistics.fmean(values), float(width)
+
+
+def tabulate(found: dict[str, float | None]) -> tuple[dict[str, Any], str]:
+    """Means and intervals of each data set and number of images, and how often ours is first or level."""
+    groups: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for key, value in found.items():
+        name, shots, _, method = key.split()
+        if value is not None:
+            groups.setdefault((name, shots), {}).setdefault(method, []).append(value)
+    known = [one for one in METHODS if any(one in group for group in groups.values())]
+    lines = [f"| data set | shots | {' | '.join(known)} | ours |", "|---|---|" + "---|" * (len(known) + 1)]
+    level, counted, table = 0, 0, {}
+    for (name, shots), group in sorted(groups.items(), key=lambda one: (one[0][0], len(one[0][1]), one[0][1])):
+        means = {method: interval(values) for method, values in group.items()}
+        others = {m: v for m, v in means.items() if m not in (OURS, "random")}
+        said = ""
+        if OURS in means and others and shots != "base-to-new":
+            best = max(others, key=lambda method: others[method][0])
+            width = 0.0 if math.isnan(others[best][1]) else others[best][1]
+            first = means[OURS][0] >= others[best][0] - width
+            level, counted, said = level + first, counted + 1, "yes" if first else f"no ({best})"
+        row = [f"{100 * means[m][0]:.1f} ± {100 * means[m][1]:.1f}" if m in means else "–" for m in known]
+        lines.append(f"| {name} | {shots} | {' | '.join(row)} | {said} |")
+        table[f"{name} {shots}"] = {method: list(value) for method, value in means.items()}
+    averages = []
+    for shots in map(str, SHOTS):
+        gaps: dict[str, list[float]] = {"zero_shot": [], "random": []}
+        for other, listed in gaps.items():
+            for seed in range(100):
+                pairs = [
+                    (found.get(f"{name} {shots} {seed} {OURS}"), found.get(f"{name} {shots} {seed} {other}"))
+                    for name, number in groups
+                    if number == shots
+                ]
+                if pairs and all(a is not None and b is not None for a, b in pairs):
+                    listed.append(statistics.fmean((a or 0.0) - (b or 0.0) for a, b in pairs))
+            if listed:
+                mean, width = interval(listed)
+                averages.append(
+                    f"- {shots} per class, mean over data sets: ours {100 * mean:+.2f} ± {100 * width:.2f} points "
+                    f"against {other}, {len(listed)} draws"
+                )
+    share = f"Ours is first or level in {level} of {counted} cells." if counted else ""
+    return {"cells": table, "level": level, "counted": counted}, "\n".join([*lines, "", share, "", *averages, ""])
+
+
+def main() -> None:
+    """Fill, and write both files."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--output", type=Path, required=True, help="folder of features and cells")
+    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--shots", nargs="+", type=int, default=list(SHOTS))
+    asked = parser.parse_args()
+    asked.output.mkdir(parents=True, exist_ok=True)
+    found = cells(asked.output, asked.methods, asked.seeds, asked.shots)
+    table, text = tabulate(found)
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "icinw_few_shot.json").write_text(json.dumps(table, indent=1) + "\n")
+    (RESULTS / "icinw_few_shot.md").write_text(text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+"""Linear discriminant analysis with Ledoit-Wolf shrinkage: alone, and as a candidate of the default."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from vision_adapters.tuning.data import Tuned, TuningData
+from vision_adapters.tuning.unit_features import cosines, linear_head
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+    from torch import Tensor
+
+    from vision_adapters.tuning.folds import Fold
+
+TEMPERATURES = (1.0, 0.3, 0.1)
+"""Factors of the discriminant's scores, whose own are too sure of themselves where images are few."""
+BLENDS = (0.0, 4.0, 12.0, 35.0, 100.0)
+"""The texts' part in the scores: cosines times these."""
+
+
+class Discriminant(NamedTuple):
+    """Weights and biases of one row per class, on features of length 1."""
+
+    weight: Float[Tensor, "k d"]
+    bias: Float[Tensor, " k"]
+
+    def __call__(self, unit: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
+        """Log-likelihoods of the classes, up to what they share."""
+        return unit @ self.weight.T + self.bias
+
+
+def can_discriminate(member: Float[Tensor, "n k"]) -> bool:
+    """Whether there is scatter within classes to estimate: two images more than there are classes with any.
+
+    Example:
+        >>> can_discriminate(torch.eye(3)), can_discriminate(torch.eye(3).repeat(2, 1))
+        (False, True)
+    """
+    return len(member) >= int((member.sum(0) > 0).sum()) + 2
+
+
+def fit_discriminant(unit: Float[Tensor, "n d"], member: Float[Tensor, "n k"]) -> Discriminant:
+    r"""$w_c = \Sigma^{-1}\mu_c$ and $b_c = -\mu_c^\top\Sigma^{-1}\mu_c / 2$, equal priors.
+
+    $\Sigma$ is the covariance within classes, drawn towards a multiple of the identity as far as Ledoit and Wolf's
+    formula says. A class without images gets the mean of all.
+
+    Args:
+        unit: features of length 1.
+        member: 0/1, one 1 per row.
+
+    Returns:
+        Weights and biases.
+
+    Source:
+        Ledoit and Wolf, A well-conditioned estimator for large-dimensional covariance matrices (2004), as scikit-learn
+        computes it.
+    """
+    from sklearn.covariance import ledoit_wolf
+
+    counts = member.sum(0)
+    means = (member.T @ unit) / counts.clamp_min(1)[:, None]
+    means[counts == 0] = unit.mean(0)
+    inside = (unit - member @ means).double().cpu().numpy()
+    covariance, _ = ledoit_wolf(inside, assume_centered=True)
+    # one degree of freedom is lost for each class
+    covariance = covariance * (len(unit) / max(1, len(unit) - int((counts > 0).sum())))
+    covariance[np.diag_indices_from(covariance)] += 1e-9 + 1e-6 * np.trace(covariance) / len(covariance)
+    weight = torch.linalg.solve(torch.from_numpy(covariance), means.double().T).T
+    bias = -0.5 * (weight * means.double()).sum(1)
+    return Discriminant(weight.to(unit.dtype), bias.to(unit.dtype))
+
+
+def discriminant_scores(
+    data: TuningData, unit: Float[Tensor, "n d"], folds: tuple[Fold, ...]
+) -> Float[Tensor, "v k"] | None:
+    """Scores of every validation row by the discriminant of its fold, or None where one cannot be fitted.
+
+    Args:
+        data: one label per sample.
+        unit: its features at length 1.
+        folds: of the data.
+
+    Returns:
+        One row for each of `TuningData.validation_rows`.
+    """
+    if data.several or not all(can_discriminate(data.targets(fold.train)) for fold in folds):
+        return None
+    parts = [fit_discriminant(unit[fold.train], data.targets(fold.train))(unit[fold.validation]) for fold in folds]
+    return torch.cat(parts)
+
+
+def discriminant_head(
+    data: TuningData, unit: Float[Tensor, "n d"], temperature: float, blend: float
+) -> torch.nn.Module:
+    """The head fitted on all rows.
+
+    Args:
+        data: one label per sample.
+        unit: its features at length 1.
+        temperature: factor of the discriminant.
+        blend: factor of the cosines with the texts.
+
+    Returns:
+        A `LinearHead` on features.
+    """
+    found = fit_discriminant(unit, data.targets())
+    weight = temperature * found.weight
+    if data.class_embeddings is not None:
+        weight = weight + blend * F.normalize(data.class_embeddings, dim=1)
+    return linear_head(weight, temperature * found.bias)
+
+
+def tune_lda(data: TuningData) -> Tuned:
+    """Shrinkage discriminant analysis, blended with the texts where there are some.
+
+    Args:
+        data: one label per sample, with at least two images more than classes.
+
+    Returns:
+        The choice: "lda", the factor of the discriminant, and "blend", that of the cosines with the texts.
+
+    Raises:
+        ValueError: several labels per sample, or no scatter within classes.
+    """
+    unit = F.normalize(data.features, dim=1)
+    if data.several:
+        raise ValueError(f"lda takes one label per sample, got labels of shape {tuple(data.labels.shape)}")
+    if not can_discriminate(data.targets()):
+        raise ValueError(
+            f"lda needs scatter within classes; {len(unit)} images of {data.classes} classes have too little"
+        )
+    scores = discriminant_scores(data, unit, data.folds)
+    if scores is None or not data.validates:
+        blend = 0.0 if data.class_embeddings is None else data.logit_scale
+        return Tuned(
+            "lda", {"lda": 1.0, "blend": blend}, None, discriminant_head(data, unit, 1.0, blend), (), data.metric
+        )
+    counted, rows = data.counted(), data.validation_rows()
+    texts = cosines(data, unit[rows])
+    tried = [
+        {
+            "lda": temperature,
+            "blend": blend,
+            "validation": data.score((temperature * scores + blend * texts)[counted], rows[counted]),
+        }
+        for blend in (BLENDS if data.class_embeddings is not None else (0.0,))
+        for temperature in (TEMPERATURES if data.class_embeddings is not None else (1.0,))
+    ]
+    best = max(tried, key=lambda each: each["validation"])
+    head = discriminant_head(data, unit, best["lda"], best["blend"])
+    return Tuned(
+        "lda", {"lda": best["lda"], "blend": best["blend"]}, best["validation"], head, tuple(tried), data.metric
+    )

@@ -1,0 +1,110 @@
+"""Shrinkage discriminant analysis, ProLIP, and the rule for one image per class."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+from vision_adapters.tuning import HeldOut, tune, tuning_data
+from vision_adapters.tuning.discriminant import can_discriminate, fit_discriminant
+from vision_adapters.tuning.safeguard import Evidence, evidence
+
+
+def world(n: int, k: int = 12, d: int = 24, noise: float = 0.5, shift: float = 0.0, seed: int = 0):  # type: ignore[no-untyped-def]  # tensors
+    """Images around their class texts, all moved by the same shift."""
+    generator = torch.Generator().manual_seed(seed)
+    texts = F.normalize(torch.randn(k, d, generator=generator), dim=1)
+    away = shift * torch.randn(d, generator=generator) / math.sqrt(d)
+    # the shift leans towards one text, which then draws images of all classes
+    away = away + shift * texts[0]
+    labels = torch.arange(n) % k
+    return texts[labels] + away + noise * torch.randn(n, d, generator=generator) / math.sqrt(d), labels, texts
+
+
+def test_a_discriminant_is_scikit_learns_at_the_same_covariance() -> None:
+    x, y, _ = world(120, noise=1.5)
+    unit = F.normalize(x, dim=1)
+    ours = fit_discriminant(unit, F.one_hot(y, 12).float())
+    inside = unit - F.one_hot(y, 12).float() @ torch.stack([unit[y == at].mean(0) for at in range(12)])
+    from sklearn.covariance import ledoit_wolf_shrinkage
+
+    share = ledoit_wolf_shrinkage(inside.double().numpy(), assume_centered=True)
+    theirs = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=share, priors=[1 / 12] * 12).fit(
+        unit.numpy(), y.numpy()
+    )
+    more = F.normalize(world(600, noise=1.5, seed=1)[0], dim=1)
+    agree = ours(more).argmax(1).numpy() == theirs.predict(more.numpy())
+    assert agree.mean() > 0.97  # theirs scales each dimension first
+
+
+def test_a_discriminant_needs_scatter_within_classes() -> None:
+    member = F.one_hot(torch.arange(4), 4).float()
+    assert not can_discriminate(member)
+    assert not can_discriminate(torch.cat([member, member[:1]]))
+    assert can_discriminate(torch.cat([member, member[:2]]))
+    x, y, _ = world(12)
+    with pytest.raises(ValueError, match="12 images of 12 classes have too little"):
+        tune(tuning_data(x, y), "lda")
+
+
+def test_the_default_weighs_a_discriminant_where_noise_has_directions() -> None:
+    generator = torch.Generator().manual_seed(0)
+    means, y = torch.randn(6, 30, generator=generator), torch.arange(240) % 6
+    loud = torch.linspace(0.2, 6.0, 30) @ torch.eye(30) * torch.randn(240, 30, generator=generator)
+    turn = torch.linalg.qr(torch.randn(30, 30, generator=generator))[0]
+    tuned = tune(tuning_data((means[y] + loud) @ turn, y))
+    tried = [each for each in tuned.tried if "lda" in each]
+    assert tried
+    assert max(each["validation"] for each in tried) > max(e["validation"] for e in tuned.tried if "lda" not in e) - 0.1
+
+
+@pytest.mark.parametrize(("method", "key"), [("lda", "lda"), ("prolip", "penalty")])
+def test_new_methods_learn_from_images_and_texts(method: str, key: str) -> None:
+    x, y, texts = world(60, noise=1.5, shift=1.0)
+    many, truth, _ = world(600, noise=1.5, shift=1.0, seed=0)
+    held = HeldOut(many[60:], truth[60:])
+    data = tuning_data(x, y, class_embeddings=texts)
+    tuned = tune(data, method)
+    assert key in tuned.chosen
+    assert held.score(tuned, resamples=0).value > held.score(tune(data, "zero_shot"), resamples=0).value
+
+
+def test_prolip_without_room_is_zero_shot() -> None:
+    x, y, texts = world(12)
+    head = tune(tuning_data(x, y, class_embeddings=texts), "prolip").head
+    with torch.no_grad():
+        head.get_parameter("mapping").copy_(torch.eye(24))
+        cosines = F.normalize(x, dim=1) @ texts.T
+        torch.testing.assert_close(head(x), 100 * cosines, rtol=1e-5, atol=1e-4)
+
+
+def test_evidence_for_moving() -> None:
+    assert not Evidence(0.5, 0.55, 40, 40).may_move  # within a standard error
+    assert Evidence(0.5, 0.7, 40, 40).may_move
+    assert Evidence(1 / 16, 0.0, 16, 16).worthless
+    assert not Evidence(0.25, 0.2, 80, 80).worthless  # poor, and far above chance
+    assert not Evidence(0.0, 0.0, 2, 2).worthless  # two images say nothing
+
+
+def test_texts_that_are_right_stay_where_nothing_can_be_validated() -> None:
+    x, y, texts = world(12, noise=0.1)
+    tuned = tune(tuning_data(x, y, class_embeddings=texts))
+    assert tuned.chosen["strength"] == math.inf
+    right = F.normalize(x, dim=1) @ texts.T
+    np.testing.assert_array_equal(tuned.scores(x).argmax(1), right.argmax(1))
+
+
+def test_a_shift_that_all_classes_share_is_seen_and_taken_back() -> None:
+    gains = []
+    for seed in range(4):
+        x, y, texts = world(1200, noise=0.5, shift=2.0, seed=seed)
+        data = tuning_data(x[:12], y[:12], class_embeddings=texts)
+        assert evidence(data, F.normalize(data.features, dim=1)).gap
+        held = HeldOut(x[12:], y[12:])
+        gains.append(held.score(tune(data), resamples=0).value - held.score(tune(data, "zero_shot"), resamples=0).value)
+    assert min(gains) > 0.1
