@@ -146,7 +146,7 @@ def tabulate(found: dict[str, float | None]) -> tuple[dict[str, Any], str]:
         means = {method: interval(values) for method, values in group.items()}
         others = {m: v for m, v in means.items() if m not in (OURS, "random")}
         said = ""
-        if OURS in means and others and shots != "base-to-new":
+        if OURS in means and set(others) - {"zero_shot"} and shots != "base-to-new":
             best = max(others, key=lambda method: others[method][0])
             width = 0.0 if math.isnan(others[best][1]) else others[best][1]
             first = means[OURS][0] >= others[best][0] - width
@@ -170,7 +170,7 @@ def tabulate(found: dict[str, float | None]) -> tuple[dict[str, Any], str]:
                 mean, width = interval(listed)
                 averages.append(
                     f"- {shots} per class, mean over data sets: ours {100 * mean:+.2f} ± {100 * width:.2f} points "
-                    f"against {other}, {len(listed)} draws"
+                    f"against {other}; {sum(number == shots for _, number in groups)} data sets, {len(listed)} draws"
                 )
     share = f"Ours is first or level in {level} of {counted} cells." if counted else ""
     return {"cells": table, "level": level, "counted": counted}, "\n".join([*lines, "", share, "", *averages, ""])
