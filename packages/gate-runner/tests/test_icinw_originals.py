@@ -18,6 +18,7 @@ from gate_runner.benchmarks import BENCHMARKS, PACKS, DataRequest
 from gate_runner.benchmarks.originals.icinw.form import Arrays, IcinwOriginals, class_names, places_by_name
 from gate_runner.benchmarks.originals.icinw.lists import nearest_vehicle
 from gate_runner.benchmarks.sheets.icinw import ICINW
+from gate_runner.data_check import check_data
 from gate_runner.errors import DataError
 from gate_runner.readers import Cut, Stored
 from gate_runner.readers.decode import decode
@@ -325,6 +326,14 @@ def _alphabetical(name: str) -> list[str]:
     from knowledge_prompts import load_class_prompts
 
     return list(load_class_prompts(name).classes)
+
+
+def test_check_data_knows_the_sizes(tmp_path: Path) -> None:
+    dtd(tmp_path)
+    [found, missing] = check_data([BENCHMARKS["dtd"], BENCHMARKS["mnist"]], tmp_path)
+    assert (found.counts, found.expected) == ((2, 2), (1880, 1880))
+    assert found.state != "whole"
+    assert missing.state == "missing"
 
 
 def test_details_of_the_authors_formats(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from gate_runner.benchmarks.benchmark import Benchmark
 from gate_runner.benchmarks.original_files import MAP_SIDE, Sample
 from gate_runner.benchmarks.sheets import SHEETS
+from gate_runner.benchmarks.sheets.icinw import ICINW
 from gate_runner.errors import DataError
 from gate_runner.readers import Source, Stored, spread
 from gate_runner.readers.clips import read_clip
@@ -63,7 +64,7 @@ def check_data(benchmarks: Iterable[Benchmark], root: Path, deep: bool = False) 
 
 
 def _checked(benchmark: Benchmark, root: Path, deep: bool) -> Found:
-    originals, sheet = benchmark.originals, SHEETS.get(benchmark.id)
+    originals, sheet = benchmark.originals, SHEETS.get(benchmark.id) or ICINW.get(benchmark.id)
     try:
         place = originals.find(root)
     except DataError as error:

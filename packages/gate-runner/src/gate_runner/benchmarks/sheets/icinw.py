@@ -25,6 +25,7 @@ class IcinwSheet:
         hub: repository on the Hugging Face hub, or empty where no copy has the same splits.
         note: what differs from ELEVATER where its index files are not at hand.
         fit: how pictures become square.
+        gigabytes: on disk, about; 0 where that is not known.
     """
 
     id: str
@@ -41,6 +42,7 @@ class IcinwSheet:
     hub: str = ""
     note: str = ""
     fit: Literal["crop", "whole"] = "crop"
+    gigabytes: float = 0.0
 
 
 _TEXT = ("train.txt", "test.txt")
