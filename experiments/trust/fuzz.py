@@ -364,7 +364,7 @@ def oven_questions() -> tuple[list[bytes], Read]:
 def oven_base() -> tuple[list[bytes], Read]:
     from oven_retrieval import Entity, KnowledgeBase, build_kb
 
-    kb = build_kb([Entity("Q1", "Wood", aliases=("a",)), Entity("Q2", "Duck")], PLACE / "kb")
+    kb = build_kb([Entity("Q1", "Wood", aliases=("a",)), Entity("Q2", "Duck")], PLACE / "kb", overwrite=True)
     manifest = kb.path / "manifest.json"
     whole = manifest.read_bytes()
 
@@ -385,7 +385,7 @@ def eevee_table() -> tuple[list[bytes], Read]:
 def eevee_outcomes() -> tuple[list[bytes], Read]:
     from eevee.items.outcomes import read_outcomes
 
-    values = (np.random.default_rng(0).random((6, 12)) < 0.5).astype(float)
+    values = (np.random.default_rng(0).random((6, 24)) < 0.5).astype(float)
     whole = saved(digits=values, models=np.array(list("abcdef")))
     return [whole], in_file("o.npz", lambda path: read_outcomes([path]))
 

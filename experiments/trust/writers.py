@@ -262,6 +262,7 @@ def pair(place: Place, names: tuple[str, str], folder: Path) -> list[str]:
         read, write = os.pipe()
         pid = os.fork()
         if pid == 0:
+            os.close(say_go)  # else a child whose parent is gone waits for itself
             child(place.writers[name], folder, str(tag), tells_ready, go, write)
         os.close(write)
         pipes.append(read)

@@ -280,7 +280,7 @@ def test_test_pictures_that_are_trained_on_are_named(tmp_path: Path) -> None:
         return Split(Pictures.of([tmp_path / f"{name}.png" for name in names], 4), torch.zeros(len(names)))
 
     found = shared_pictures(Data(files("a", "b"), files("d"), files("c", "d"), ()))
-    assert (found.count, found.test, found.train) == (2, str(tmp_path / "c.png"), str(tmp_path / "a.png"))
+    assert (found.number, found.test, found.train) == (2, str(tmp_path / "c.png"), str(tmp_path / "a.png"))
 
 
 def test_a_result_says_which_test_pictures_train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

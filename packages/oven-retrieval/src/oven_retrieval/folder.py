@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -132,14 +133,20 @@ class Folder:
         if Path(name).name != name:
             raise FolderError(f"{self.path / MANIFEST}: column {name!r} is not a plain file name")
         file = self.place / f"{name}.bin"
-        size = int(np.prod(entry["shape"], dtype=np.int64)) * np.dtype(entry["dtype"]).itemsize
+        try:
+            sides, dtype = [int(side) for side in entry["shape"]], np.dtype(entry["dtype"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise FolderError(f"{self.path / MANIFEST}: column {name!r} has no shape and type: {error!r:.99}") from None
+        if min(sides, default=0) < 0 or dtype.kind not in "biuf":
+            raise FolderError(f"{self.path / MANIFEST}: column {name!r} is {dtype} {sides}, expected numbers")
+        size = math.prod(sides) * dtype.itemsize
         found = file.stat().st_size if file.is_file() else -1
         if found != size:
             raise FolderError(f"{file}: expected {size} bytes, found {found if found >= 0 else 'no file'}")
         if verify:
             with file.open("rb") as handle:
                 digest = hashlib.file_digest(handle, "sha256").hexdigest()
-            if digest != entry["sha256"]:
+            if digest != entry.get("sha256"):
                 raise FolderError(f"{file}: its bytes have changed since it was written (sha256 {digest[:12]}…)")
 
     def __contains__(self, name: str) -> bool:

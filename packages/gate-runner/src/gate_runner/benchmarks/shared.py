@@ -22,17 +22,17 @@ class Shared(NamedTuple):
         '2 test pictures are trained on, too, such as b.png (a.png)'
     """
 
-    count: int
+    number: int
     test: str = ""
     train: str = ""
 
     @property
     def said(self) -> str:
         """In words; empty where there are none."""
-        if not self.count:
+        if not self.number:
             return ""
-        picture = "picture is" if self.count == 1 else "pictures are"
-        return f"{self.count} test {picture} trained on, too, such as {self.test} ({self.train})"
+        picture = "picture is" if self.number == 1 else "pictures are"
+        return f"{self.number} test {picture} trained on, too, such as {self.test} ({self.train})"
 
 
 def pixels_key(image: Tensor) -> bytes:
@@ -71,7 +71,7 @@ def shared_pictures(data: Data[Any]) -> Shared:
         if key in seen:
             first = first if count else Shared(0, _name(data.test, "test", at), seen[key])
             count += 1
-    return first._replace(count=count)
+    return first._replace(number=count)
 
 
 def _keys(split: Split[Any]) -> Iterator[tuple[bytes, int]]:

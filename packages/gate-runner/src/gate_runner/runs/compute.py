@@ -141,7 +141,7 @@ def _compute(
             "classes": len(data.classes),
             "sha256": digest,
             **told,
-            **({"shared": shared.count} if shared.count else {}),
+            **({"shared": shared.number} if shared.number else {}),
         },
         training={**outcome.training, **_sizes(part)},
         seconds={**phases.seconds, "total": time.perf_counter() - start},
