@@ -70,8 +70,8 @@ def fit_patch_map(
 class PatchAttention(nn.Module):
     """What a text sees in a picture: the places that resemble it, in the texts' space.
 
-    out = sum over places of softmax(s cos(text, K place)) V place, brought to length 1;  0 where all places are zero,
-    which means that there is no picture
+    out = sum over places of softmax(s cos(text, K place)) V place;  0 where all places are zero, which means that there
+    is no picture
 
     Args:
         start: [w, d] where K and V start, as `fit_patch_map` gives it.
@@ -93,7 +93,7 @@ class PatchAttention(nn.Module):
         keys = F.normalize(patches @ self.key, dim=-1)
         near = torch.einsum("npd,nd->np", keys, F.normalize(text, dim=-1))
         share = (self.log_sharpness.exp() * near).softmax(dim=-1)
-        return F.normalize(torch.einsum("np,npd->nd", share, patches @ self.value), dim=-1)
+        return torch.einsum("np,npd->nd", share, patches @ self.value)
 
 
 class PatchAdaptor(Clip2ClipModule):
