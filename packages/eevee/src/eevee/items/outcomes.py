@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -151,7 +152,7 @@ def _from_archive(path: Path) -> dict[str, Outcomes]:
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {key: file[key] for key in file.files}
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
+    except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise EeveeError(f"{path}: not an archive of arrays ({error})") from None
     names = [key for key in arrays if key != "models" and not key.endswith(".items")]
     if "models" not in arrays or not names:

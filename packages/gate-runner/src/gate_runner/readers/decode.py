@@ -60,7 +60,7 @@ def decode(source: Source, side: int | None = None) -> Image.Image:
             image = _to_rgb(ImageOps.exif_transpose(opened), file)
     except DataError:
         raise
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, ImageCms.PyCMSError) as error:
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, MemoryError, ImageCms.PyCMSError) as error:
         raise DataError(f"{described(file)} cannot be read as an image: {error}") from error
     return _inside(image, source) if isinstance(source, Cut) else image
 

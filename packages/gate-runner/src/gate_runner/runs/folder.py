@@ -262,7 +262,7 @@ def read_samples(path: Path) -> Outcomes:
                 found: np.ndarray = file["outcomes"]
                 return found
             return Ragged.from_arrays(dict(file))
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except (OSError, ValueError, KeyError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(
             f"{path} does not hold per-sample outcomes: {type(error).__name__}: {error}; run again with --recompute"
         ) from error
