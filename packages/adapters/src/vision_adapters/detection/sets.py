@@ -113,7 +113,7 @@ class SetHead(nn.Module):
     def _at(self, seen: Tensor, box: Tensor) -> Tensor:
         """What the tokens say at the centres of boxes, between four of them."""
         rows, columns = self.grid
-        field = seen.transpose(1, 2).unflatten(2, (rows, columns))
+        field = seen.transpose(1, 2).reshape(len(seen), -1, rows, columns)
         centre = 2 * box[..., :2].sigmoid() - 1
         found = F.grid_sample(field, centre[:, None], padding_mode="border", align_corners=False)
         return found[:, :, 0].transpose(1, 2)

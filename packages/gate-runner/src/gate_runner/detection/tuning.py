@@ -98,7 +98,8 @@ def recipe_for(tune: str, shots: str, said: dict[str, Any]) -> TuneRecipe:
             number = float(value)
         except (TypeError, ValueError) as error:
             raise UsageError(f"recipe: {name} is {value!r}, expected a number") from error
-        recipe = replace(recipe, **{name: int(number) if isinstance(getattr(recipe, name), int) else number})
+        changed: dict[str, Any] = {name: int(number) if isinstance(getattr(recipe, name), int) else number}
+        recipe = replace(recipe, **changed)
     return recipe
 
 
