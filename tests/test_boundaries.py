@@ -100,7 +100,12 @@ def test_importing_all_of_a_library_loads_no_other_and_no_extra(folder: str) -> 
     # What a required dependency of the package drags in is not the package's own doing.
     own = loaded_by(modules_of(folder))
     innocent = {"numba"} if folder == "oven-retrieval" else set()  # bm25s imports it where it is installed
-    required = {"eqsim": ["torch"], "adapters": ["torch", "sklearn"], "eevee": ["torch", "deap"]}.get(folder, [])
+    required = {
+        "eqsim": ["torch"],
+        "adapters": ["torch", "sklearn"],
+        "eevee": ["torch", "deap"],
+        "oven-retrieval": ["rapidfuzz"],
+    }.get(folder, [])
     dragged = loaded_by(required) if required else set()
     others = set(IMPORT_NAMES.values()) - {IMPORT_NAMES[folder]}
     assert not own & others

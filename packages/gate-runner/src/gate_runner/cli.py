@@ -11,12 +11,12 @@ from typing import Annotated
 import typer
 
 from gate_runner.__about__ import __version__
-from gate_runner.commands import adapt, eevee, eqben, oven, prompts, submission
+from gate_runner.commands import eevee
 from gate_runner.commands.check_data import check_data
 from gate_runner.commands.compare import compare
 from gate_runner.commands.env import env
 from gate_runner.commands.export import export
-from gate_runner.commands.listing import app as listing
+from gate_runner.commands.lazy import lazy
 from gate_runner.commands.new import new
 from gate_runner.commands.plan import plan
 from gate_runner.commands.power import power
@@ -42,12 +42,16 @@ app.command("predict")(predict)
 app.command("export")(export)
 app.command("power")(power)
 app.command("env")(env)
-app.add_typer(listing, name="ls", help="List packs, benchmarks or encoders.")
-app.add_typer(prompts.app, name="prompts", help="Class prompts with and without external knowledge.")
-app.add_typer(eqben.app, name="eqben", help="Pairs of images and captions that differ in one thing: build, score.")
-app.add_typer(oven.app, name="oven", help="Link names, images and questions to the entities of a knowledge base.")
-app.add_typer(adapt.app, name="adapt", help="Adapt an encoder to your own labelled images: zeroshot, probe, finetune.")
-app.add_typer(submission.app, name="submission", help="ELEVATER's zips of predictions: write, check, score.")
+for name, where, about in (
+    ("ls", "listing", "List packs, benchmarks or encoders."),
+    ("prompts", "prompts", "Class prompts with and without external knowledge."),
+    ("eqben", "eqben", "Pairs of images and captions that differ in one thing: build, score."),
+    ("oven", "oven", "Link names, images and questions to the entities of a knowledge base."),
+    ("adapt", "adapt", "Adapt an encoder to your own labelled images: zeroshot, probe, finetune."),
+    ("submission", "submission", "ELEVATER's zips of predictions: write, check, score."),
+):
+    group = typer.Typer(cls=lazy(f"gate_runner.commands.{where}:app"), no_args_is_help=True, rich_markup_mode=None)
+    app.add_typer(group, name=name, help=about)
 app.command("eevee", context_settings=eevee.CONTEXT, help=eevee.HELP)(eevee.eevee)
 
 

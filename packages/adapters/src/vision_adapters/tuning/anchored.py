@@ -96,8 +96,9 @@ def tune_anchored(data: TuningData) -> Tuned:
     tried += _discriminants(data, unit, counted)
     best = _choose(tried, len(rows), floor)
     if "lda" in best:
-        head, chosen = discriminant_head(data, unit, best["lda"], best["blend"]), {k: best[k] for k in ("lda", "blend")}
-        return Tuned("anchored", chosen, best["validation"], head, tuple(tried), data.metric)
+        discriminant = discriminant_head(data, unit, best["lda"], best["blend"])
+        chosen = {name: best[name] for name in ("lda", "blend")}
+        return Tuned("anchored", chosen, best["validation"], discriminant, tuple(tried), data.metric)
     head, blend = _refit(data, unit, best["strength"], around=best["around"] == 1.0, blend=best["blend"])
     chosen = _chosen(best["strength"], blend, best["around"])
     return Tuned("anchored", chosen, best["validation"], head, tuple(tried), data.metric)

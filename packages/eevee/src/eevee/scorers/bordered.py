@@ -57,8 +57,8 @@ class Fits(NamedTuple):
 def twins_of(data: Standardised, inputs: Float[Tensor, "n q"], inverse: Float[Tensor, "p q q"]) -> list[Twins]:
     """The groups of a table by their size, with what leaving one out needs of the fits of every target."""
     by_size: dict[int, list[Tensor]] = defaultdict(list)
-    for members in data.twins:
-        by_size[len(members)].append(torch.from_numpy(members))
+    for group in data.twins:
+        by_size[len(group)].append(torch.from_numpy(group))
     mask = torch.from_numpy(data.measured)
     found = []
     for size, groups in by_size.items():

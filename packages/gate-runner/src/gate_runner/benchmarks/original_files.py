@@ -50,7 +50,7 @@ class Originals(Generic[Place]):
     expected: str
     find: Callable[[Path], Place]
     check: Callable[[Place], None]
-    load: Callable[[Place, DataRequest], Data]
+    load: Callable[[Place, DataRequest], Data[Any]]
     parts: Callable[[Place], Parts] | None = None
     read_map: Callable[[Any, int], np.ndarray] | None = None
 
@@ -221,7 +221,7 @@ def _strata(samples: Sequence[Sample]) -> list[int] | None:
     return [number[labels] for labels in first]
 
 
-def _split(samples: Sequence[Sample], form: Form, size: int) -> Split:
+def _split(samples: Sequence[Sample], form: Form, size: int) -> Split[Any]:
     video = bool(samples) and isinstance(samples[0].source, tuple) and _is_clip(samples[0].source)
     files: tuple[Any, ...] = tuple(sample.source if _is_clip(sample.source) else (sample.source,) for sample in samples)
     texts = [sample.text for sample in samples]

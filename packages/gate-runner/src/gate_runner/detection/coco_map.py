@@ -47,7 +47,7 @@ def needed() -> None:
         MissingCapabilityError: names the extra.
     """
     try:
-        import faster_coco_eval  # type: ignore[import-untyped]  # noqa: F401 - it has no types
+        import faster_coco_eval  # noqa: F401
     except ImportError as error:
         raise MissingCapabilityError(
             "detection is scored by faster-coco-eval: pip install 'gate-runner[detection]'"

@@ -28,14 +28,15 @@ def load(spec: EncoderSpec) -> Encoder:
     if spec.name.startswith((".", "/", "~")) and not path.is_dir():
         raise EncoderError(f"encoder {spec.text!r}: no directory {path}")
     where = str(path) if path.is_dir() else spec.name
+    library: Any = transformers  # parts of it have types, parts have none
     try:
-        config = transformers.AutoConfig.from_pretrained(where)
+        config = library.AutoConfig.from_pretrained(where)
         if config.model_type in CLOSED:
-            model = transformers.AutoModelForObjectDetection.from_pretrained(where)
-            processor = transformers.AutoImageProcessor.from_pretrained(where)
+            model = library.AutoModelForObjectDetection.from_pretrained(where)
+            processor = library.AutoImageProcessor.from_pretrained(where)
         else:
-            model = transformers.AutoModelForZeroShotObjectDetection.from_pretrained(where)
-            processor = transformers.AutoProcessor.from_pretrained(where)
+            model = library.AutoModelForZeroShotObjectDetection.from_pretrained(where)
+            processor = library.AutoProcessor.from_pretrained(where)
     except (OSError, ValueError, KeyError, ImportError) as error:
         said = str(error).strip().splitlines()
         raise EncoderError(

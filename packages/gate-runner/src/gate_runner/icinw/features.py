@@ -86,7 +86,8 @@ def _complement(projection: Float[Tensor, "b d"]) -> Float[Tensor, "b r"]:
     """An orthonormal basis of what a projection does not see."""
     u, sizes, _ = torch.linalg.svd(projection.double(), full_matrices=True)
     rank = int((sizes > sizes.max() * 1e-6).sum())
-    return u[:, rank:].to(projection)
+    rest: Tensor = u[:, rank:].to(projection)
+    return rest
 
 
 def projection_of(encoder: Encoder) -> Tensor | None:
@@ -127,8 +128,8 @@ def encode(
         rows = store.encoded(side, len(split), batch, encoded, mark_of(split.images), tell)
         found[side] = rows[:].clone()  # out of inference mode
         counted.write()
-    targets = [split.targets.long() for split in (pair.train, pair.test)]
-    return Features(found["train"], found["test"], *targets, projection, pair.classes, pair.note)
+    targets, asked = pair.train.targets.long(), pair.test.targets.long()
+    return Features(found["train"], found["test"], targets, asked, projection, pair.classes, pair.note)
 
 
 def _checked(

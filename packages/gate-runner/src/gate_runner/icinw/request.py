@@ -81,7 +81,9 @@ class GridRequest:
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> GridRequest:
         """The request again."""
-        axes = {name: tuple(said) if isinstance(said, list) else said for name, said in values["axes"].items()}
+        axes: dict[str, Any] = {
+            name: tuple(said) if isinstance(said, list) else said for name, said in values["axes"].items()
+        }
         folder = values["knowledge_folder"]
         return cls(
             **{

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gate_runner.benchmarks import BENCHMARKS, PACKS, Benchmark, DataRequest
 from gate_runner.benchmarks.sheets.icinw import ICINW
@@ -83,7 +83,8 @@ def _split(samples: Sequence[Sample], size: int, fit: Fit) -> Split:
     from gate_runner.benchmarks.pictures import Pictures
 
     targets = torch.tensor([sample.target for sample in samples])
-    return Split(Pictures.of([sample.source for sample in samples], size, fit), targets)  # type: ignore[arg-type]  # stills
+    sources: list[Any] = [sample.source for sample in samples]  # stills
+    return Split(Pictures.of(sources, size, fit), targets)
 
 
 @dataclass(frozen=True)

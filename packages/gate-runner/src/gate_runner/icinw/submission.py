@@ -300,7 +300,7 @@ def score_entry(entry: Entry, labels: Int[np.ndarray, n * k], classes: Sequence[
 
 def _other_orders(classes: Sequence[str]) -> dict[str, list[int]]:
     """Where our columns lie in other orders: class i's place among the names sorted as they are, or without case."""
-    orders = {}
+    orders: dict[str, list[int]] = {}
     for name, key in (("alphabetical order", str), ("alphabetical order regardless of case", str.casefold)):
         names = sorted(classes, key=key)
         order = [names.index(one) for one in classes]

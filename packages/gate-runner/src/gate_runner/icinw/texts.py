@@ -166,7 +166,7 @@ def _real(dataset: str, prompts: ClassPrompts, folder: Path | None) -> dict[str,
     if folder is None:
         return "no folder of knowledge was given (--knowledge-folder)"
     stored = {source.name: source for source in stored_sources(folder, dataset)}
-    found = {
+    found: dict[str, list[KnowledgeSource]] = {
         ours: [stored[one] for one in theirs if one in stored and any(stored[one].items(c) for c in prompts.classes)]
         for ours, theirs in _FILES.items()
     }

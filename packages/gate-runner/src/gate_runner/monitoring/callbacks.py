@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any, Protocol
 
 
@@ -20,15 +21,16 @@ class Reads(Protocol):
 
 def lightning_callback(monitor: Reads) -> Any:
     """See `Monitor.lightning`."""
+    base: Any
     try:
-        from lightning.pytorch import Callback
+        base = import_module("lightning.pytorch").Callback
     except ImportError:
         try:
-            from pytorch_lightning import Callback
+            base = import_module("pytorch_lightning").Callback
         except ImportError as error:
             raise ImportError("a Lightning callback needs Lightning: pip install lightning") from error
 
-    class MonitorCallback(Callback):  # type: ignore[misc, unused-ignore]  # Lightning may come untyped
+    class MonitorCallback(base):  # type: ignore[misc]  # Lightning may come untyped, or not at all
         """Reads before the first batch, and after batches."""
 
         def on_train_start(self, trainer: Any, pl_module: Any) -> None:

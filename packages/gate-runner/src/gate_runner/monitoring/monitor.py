@@ -324,8 +324,9 @@ def untraced(model: nn.Module) -> Iterator[None]:
     modes = [(part, part.training) for part in model.modules()]
     wanted = [(weight, weight.requires_grad) for weight in model.parameters()]
     buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
+    cuda: Any = torch.cuda
     states = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002 - loops draw from it
-    cards = torch.cuda.get_rng_state_all() if torch.cuda.is_available() and torch.cuda.is_initialized() else []
+    cards = torch.cuda.get_rng_state_all() if torch.cuda.is_available() and cuda.is_initialized() else []
     grad = torch.is_grad_enabled()
     try:
         yield

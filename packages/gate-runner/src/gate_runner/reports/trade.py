@@ -85,12 +85,12 @@ def _curve(result: Result, mixed: Mapping[str, Any]) -> str:
     body.append(label("zero-shot on the others", middle, _BOTTOM + 32, text_anchor="middle", class_="axis"))
     body.append(element("polyline", points=points([place(a, b) for a, b, _ in found]), class_="line c0"))
     for kept, value, share in found:
-        at = place(kept, value)
+        across, down = place(kept, value)
         tested = share == float(mixed["share"])
         hint = element("title", f"share {share:g}: {value:.3f}, others {kept:.3f}")
         inside = None if share == 0 and not tested else "fill:currentColor"
         size = 5.0 if tested else 3.0
-        body.append(element("circle", hint, cx=at[0], cy=at[1], r=size, class_="line c0", style=inside))
+        body.append(element("circle", hint, cx=across, cy=down, r=size, class_="line c0", style=inside))
     said = ", ".join(f"share {share:g}: {value:.3f} and {kept:.3f}" for kept, value, share in found)
     title = f"{result.name}: validation over zero-shot on other benchmarks, by share of the trained weights"
     return chart(title, said, _WIDTH, _HEIGHT, body, class_="curve")

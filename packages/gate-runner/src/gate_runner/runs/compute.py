@@ -7,7 +7,7 @@ import logging
 import time
 import traceback
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -125,7 +125,9 @@ def _compute(
         phases=phases,
         features=features,
     )
-    with nullcontext({}) if part.settings.tune == "frozen" else untouched(encoder) as before:
+    frozen = part.settings.tune == "frozen"
+    kept: AbstractContextManager[dict[str, Any]] = nullcontext({}) if frozen else untouched(encoder)
+    with kept as before:
         outcome, said, told = in_full(part, run_task(job), whole)
         if part.settings.save_encoders:
             _keep_encoder(part, encoder, before, outcome, digest)

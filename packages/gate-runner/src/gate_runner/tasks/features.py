@@ -92,8 +92,11 @@ class Words(NamedTuple):
     def padded(self, longest: int) -> Words:
         """With as many places as the longest text of all splits."""
         missing = longest - self.mask.shape[1]
-        held = isinstance(self.tokens, Tensor)
-        tokens = F.pad(self.tokens, (0, 0, 0, missing)) if held else _Places(self.tokens, longest)
+        tokens: Rows
+        if isinstance(self.tokens, Tensor):
+            tokens = F.pad(self.tokens, (0, 0, 0, missing))
+        else:
+            tokens = _Places(self.tokens, longest)
         return Words(tokens, F.pad(self.mask, (0, missing)), self.sample)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -76,14 +77,17 @@ def solve_and_test(job: Job, blind: Tensor) -> Outcome:
         "head_parameters": best.tuned.trained_parameters(),
         "steps": 0,
         "features": best.kind,
-        "strength": best.tuned.chosen["strength"],
+        **_way(best.tuned.chosen),
         "tried": [
-            {"features": one.kind, "strength": row["strength"], metric: row["validation"]}
-            for one in found
-            for row in one.tuned.tried
+            {"features": one.kind, **_way(row), metric: row["validation"]} for one in found for row in one.tuned.tried
         ],
     }
     return Outcome(tuple(one for one, _ in judged), judged[0][1].outcomes, training)
+
+
+def _way(row: Mapping[str, float]) -> dict[str, float]:
+    """The kind of head, in one number: a regression's penalty, or the factor of a discriminant's scores."""
+    return {"lda": row["lda"]} if "lda" in row else {"strength": row["strength"]}
 
 
 def _splits(job: Job) -> list[tuple[str, Split]]:

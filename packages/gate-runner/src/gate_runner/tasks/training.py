@@ -101,7 +101,7 @@ def train_and_test(
     with job.timed("test"):
         judged, guessed = judge("test", metrics), judge("test", metrics)
         for found, guess in zip(
-            _predictions(module, test, read, job.predict_size), blind.split(job.predict_size), strict=True
+            _predictions(module, test, read, job.predict_size), torch.split(blind, job.predict_size), strict=True
         ):
             judged.add(found)
             guessed.add(guess)

@@ -156,7 +156,7 @@ def originals(
         test = _rows(found.test, list(range(len(found.test.labels))), request)
         return Data(splits[0], splits[1], test, class_names(name), sheet.note)
 
-    return IcinwOriginals(said, located, check, load, lists, sides)
+    return IcinwOriginals(said, located, check, load, parts=lists, sides=sides)
 
 
 def _rows(side: Side, rows: list[int], request: DataRequest) -> Split:

@@ -47,7 +47,7 @@ def _food(folder: Path) -> Parts:
         sides.append(
             [Sample(files.get(f"{one}.jpg", str(path)), places[food]) for food in sorted(each) for one in each[food]]
         )
-    return Parts(*sides)
+    return Parts(sides[0], sides[1])
 
 
 def _aircraft(folder: Path) -> Parts:

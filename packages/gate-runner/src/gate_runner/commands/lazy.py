@@ -1,0 +1,44 @@
+"""Groups of commands that are made when one of them is asked for: ``gate-runner --help`` only names them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from typer.core import TyperGroup
+
+from gate_runner.imports import named
+
+if TYPE_CHECKING:
+    import click
+
+
+def lazy(where: str) -> type[TyperGroup]:
+    """A kind of group whose commands are those of a Typer application elsewhere.
+
+    Args:
+        where: ``"module:name"`` of the application.
+
+    Returns:
+        To be given as ``cls`` to a `typer.Typer` without commands of its own.
+    """
+
+    class Lazy(TyperGroup):
+        """Imports the application when a command, or the list of them, is asked for."""
+
+        def _filled(self) -> None:
+            if not self.commands:
+                from typer.main import get_group
+
+                self.commands = get_group(named(where)).commands
+
+        def list_commands(self, ctx: click.Context) -> list[str]:
+            """Their names."""
+            self._filled()
+            return super().list_commands(ctx)
+
+        def get_command(self, ctx: click.Context, cmd_name: str) -> Any:
+            """One of them."""
+            self._filled()
+            return super().get_command(ctx, cmd_name)
+
+    return Lazy
