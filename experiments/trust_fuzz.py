@@ -1,6 +1,6 @@
 """A million mutated files for all readers of strangers' files: an answer or a ValueError, within time and memory.
 
-    python experiments/trust/fuzz.py [--inputs 1000000] [--seed 0] [--only pictures]
+    python experiments/trust_fuzz.py [--inputs 1000000] [--seed 0] [--only pictures]
 
 Whole files are mutated (bytes replaced, cut, doubled, inserted, or spliced from another, one to eight times) and read
 in a child process for each reader that may take at most 1 GB of address space more than it starts with. Anything but an
@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-RESULTS = Path(__file__).parents[1] / "results"
+RESULTS = Path(__file__).parent / "results"
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
 PLACE = Path(MEMORY) / f"fuzz-{os.environ.setdefault('FUZZ', str(os.getpid()))}"
 """In memory where there is such a place; the children's name for it is their parent's."""

@@ -1,6 +1,6 @@
 """A hundred kills, at start, in encoding, training and writing of every task type: each run ends with the same results.
 
-    python experiments/trust/kills.py [--kills 100] [--limit 40]
+    python experiments/trust_kills.py [--kills 100] [--limit 40]
 
 For each task type one benchmark is run undisturbed. Then the same command runs in another folder, and is killed with
 SIGKILL at its start, while it encodes, while it trains, before and after a file is put in its place, in turn; then it
@@ -34,7 +34,7 @@ from gate_runner.runs.folder import read_samples
 from gate_runner.runs.observers import Observer
 from gate_runner.settings import Settings
 
-RESULTS = Path(__file__).parents[1] / "results"
+RESULTS = Path(__file__).parent / "results"
 MOMENTS = ("start", "encode", "train", "before writing", "after writing")
 VARYING = ("seconds", "energy", "memory", "digest")
 

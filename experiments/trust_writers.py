@@ -1,6 +1,6 @@
 """Two hundred pairs of writers that start together, over all that writes to a place of the user's in every package.
 
-    python experiments/trust/writers.py [--pairs 200]
+    python experiments/trust_writers.py [--pairs 200]
 
 Each pair is two processes that wait for one signal. A writer may be done, or be refused with a message that names who
 is there. Afterwards the place must open, whole, and hold what those who were done were asked for: nothing is lost,
@@ -40,7 +40,7 @@ from oven_retrieval.workspace import (
     update_workspace,
 )
 
-RESULTS = Path(__file__).parents[1] / "results"
+RESULTS = Path(__file__).parent / "results"
 THERE = re.compile(
     r"(process|thread|search).*(writ|works|held)|(held|written|writing|works on it).*(process|thread)", re.S
 )
