@@ -109,3 +109,17 @@ def test_pictures_are_read_as_cameras_and_programs_make_them(tmp_path):
     assert read_rgb(path).getpixel((0, 0))[0] == 250
     with pytest.raises(ValueError, match="more than 89,478,485"):
         read_rgb(written(tmp_path / "h.png", Image.new("1", (16_000, 16_000))))
+
+
+def test_a_picture_that_asks_for_too_much_memory_is_an_error_of_that_picture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = pytest.importorskip("PIL.Image")
+
+    def greedy(*_: object) -> None:
+        raise MemoryError
+
+    image.new("RGB", (4, 4)).save(tmp_path / "a.png")
+    monkeypatch.setattr("PIL.ImageOps.exif_transpose", greedy)
+    with pytest.raises(ValueError, match="more memory than there is"):
+        read_rgb(tmp_path / "a.png")

@@ -292,3 +292,15 @@ def test_pictures_are_shown_as_cameras_and_programs_make_them(tmp_path):
     pil.fromarray(np.array([[-1.0, 2.0]], np.float32)).save(tmp_path / "d.tif")
     with pytest.raises(ValueError, match="values from -1 to 2"):
         read_rgb(tmp_path / "d.tif")
+
+
+def test_a_picture_that_asks_for_too_much_memory_is_an_error_of_that_picture(tmp_path, monkeypatch):
+    image = pytest.importorskip("PIL.Image")
+
+    def greedy(*_):
+        raise MemoryError
+
+    image.new("RGB", (4, 4)).save(tmp_path / "a.png")
+    monkeypatch.setattr("PIL.ImageOps.exif_transpose", greedy)
+    with pytest.raises(ValueError, match="more memory than there is"):
+        read_rgb(tmp_path / "a.png")

@@ -28,7 +28,7 @@ def read_rgb(path: Path) -> Image.Image:
         The picture.
 
     Raises:
-        ValueError: too many pixels, or values with no known form in RGB.
+        ValueError: too many pixels, more memory than there is, or values with no known form in RGB.
         OSError: no picture, or a damaged one.
 
     Example:
@@ -40,6 +40,13 @@ def read_rgb(path: Path) -> Image.Image:
         >>> read_rgb(path).getpixel((0, 0))
         (255, 255, 255)
     """
+    try:
+        return _decoded(path)
+    except MemoryError as error:  # a broken header can ask for any amount
+        raise ValueError("it asks for more memory than there is") from error
+
+
+def _decoded(path: Path) -> Image.Image:
     import io
 
     from PIL import Image, ImageCms, ImageOps
