@@ -49,7 +49,7 @@ def made(kind: str) -> DenseHead | SetHead:
     return seeded(lambda: SetHead(6, 2, grid=(8, 8), queries=25, width=16, depth=2), 0)
 
 
-@pytest.mark.parametrize(("kind", "steps", "gain"), [("dense", 120, 0.2), ("sets", 60, 0.02)])
+@pytest.mark.parametrize(("kind", "steps", "gain"), [("dense", 160, 0.2), ("sets", 60, 0.02)])
 def test_a_head_learns_where_things_are_and_resumes_to_the_bit(
     kind: str, steps: int, gain: float, tmp_path: Path
 ) -> None:
