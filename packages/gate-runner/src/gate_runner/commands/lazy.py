@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from typer.core import TyperGroup
 
 from gate_runner.imports import named
-
-if TYPE_CHECKING:
-    import click
 
 
 def lazy(where: str) -> type[TyperGroup]:
@@ -31,12 +28,12 @@ def lazy(where: str) -> type[TyperGroup]:
 
                 self.commands = get_group(named(where)).commands
 
-        def list_commands(self, ctx: click.Context) -> list[str]:
+        def list_commands(self, ctx: Any) -> list[str]:
             """Their names."""
             self._filled()
             return super().list_commands(ctx)
 
-        def get_command(self, ctx: click.Context, cmd_name: str) -> Any:
+        def get_command(self, ctx: Any, cmd_name: str) -> Any:
             """One of them."""
             self._filled()
             return super().get_command(ctx, cmd_name)
