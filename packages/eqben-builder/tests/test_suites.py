@@ -491,7 +491,7 @@ def test_cocos_folds_follow_the_caption_ids(tmp_path, monkeypatch):
     dump(tmp_path, "coco/dataset_coco.json", content)
     image(tmp_path, "coco/val2014/x.jpg")
     assert read_gallery(tmp_path, "coco").folds == ()
-    monkeypatch.setattr("eqben_builder.suites.retrieval.FOLD", 2)
+    monkeypatch.setattr("eqben_builder.suites.galleries.FOLD", 2)
     assert read_gallery(tmp_path, "coco").folds == ((0, 1), (2, 3))
     np.save(tmp_path / "coco/coco_test_ids.npy", np.array([91, 10, 12, 20, 0, 3]))
     assert read_gallery(tmp_path, "coco").folds == ((3, 1), (2, 0))

@@ -26,8 +26,9 @@ from pathlib import Path
 import numpy as np
 
 from oven_retrieval import STEPS, KnowledgeBase, build_kb, build_linker, find_wordnet, read_wordnet_nouns
+from oven_retrieval.evidence import name_features
 from oven_retrieval.names import build_typos, name_texts, read_exceptions
-from oven_retrieval.refusal import auroc, calibrate_names, name_features
+from oven_retrieval.refusal import auroc, calibrate_names
 from oven_retrieval.tokens import fold
 
 RESULTS = Path(__file__).parent / "results"

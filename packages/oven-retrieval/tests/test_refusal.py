@@ -10,15 +10,14 @@ import pytest
 from oven_retrieval import Entity, build_kb, build_linker
 from oven_retrieval.evaluation import Prediction, Reference, outcomes
 from oven_retrieval.evaluation.figures import coverage_figure
+from oven_retrieval.evidence import name_features, vector_features
 from oven_retrieval.refusal import (
     Calibration,
     auroc,
     calibrate_names,
     fit_calibration,
-    name_features,
     risk_coverage,
     threshold_for,
-    vector_features,
 )
 from oven_retrieval.vectors import ArrayRows, Neighbours, exact_search, rerank
 from oven_retrieval.workspace import link_lines

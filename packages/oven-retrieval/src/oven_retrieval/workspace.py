@@ -13,6 +13,7 @@ import numpy as np
 
 from oven_retrieval.building import add_entities, build_kb_from_file, compact, remove_entities
 from oven_retrieval.durable import restore, write_file
+from oven_retrieval.evidence import name_features
 from oven_retrieval.folder import MANIFEST, FolderError
 from oven_retrieval.kb import KnowledgeBase, Label
 from oven_retrieval.locking import is_held, one_writer
@@ -30,7 +31,7 @@ from oven_retrieval.names import (
 )
 from oven_retrieval.progress import Progress
 from oven_retrieval.readers import read_entities
-from oven_retrieval.refusal import Calibration, name_features
+from oven_retrieval.refusal import Calibration
 from oven_retrieval.tokens import TOKENIZERS
 
 BLOCK = 8192

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from eqben_builder.formats import Picture
     from eqben_builder.progress import Progress
     from eqben_builder.scoring import DualEncoder, Share
-    from eqben_builder.suites.retrieval import Gallery, RetrievalScores
+    from eqben_builder.suites.galleries import Gallery
+    from eqben_builder.suites.retrieval import RetrievalScores
 
 
 class Searched(Protocol):

@@ -12,7 +12,7 @@ import numpy as np
 
 from eqben_builder.suites.columns import column_picture, tables_of
 from eqben_builder.suites.files import Files, field_of, text_of
-from eqben_builder.suites.retrieval import karpathy_entries
+from eqben_builder.suites.galleries import karpathy_entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

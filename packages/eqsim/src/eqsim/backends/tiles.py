@@ -7,6 +7,9 @@ into the feature gradients at once.
 
 These are plain functions on tensors without autograd (`eqsim.backends.tiled` adds it), registered as operators
 (`eqsim.operators`).
+
+One file of more than 400 lines: the statistics, the soft sums and the gradients walk over the same tiles in the same
+order, and are read beside one another; a helper of one that moves away is a helper of all.
 """
 
 from __future__ import annotations

@@ -12,16 +12,9 @@ from oven_retrieval.names.impacts import (
     okapi_idf,
     score_occurrences,
 )
+from oven_retrieval.names.index import ENGINES, build_linker, build_name_index, open_name_index
 from oven_retrieval.names.inflection import forms, read_exceptions, singulars
-from oven_retrieval.names.linker import (
-    ENGINES,
-    STEPS,
-    Links,
-    NameLinker,
-    build_linker,
-    build_name_index,
-    open_name_index,
-)
+from oven_retrieval.names.linker import STEPS, Links, NameLinker
 from oven_retrieval.names.loose import Inflections, LooseTable, build_loose
 from oven_retrieval.names.occurrences import Occurrences, count_tokens
 from oven_retrieval.names.okapi import RankBm25

@@ -7,36 +7,27 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from oven_retrieval.folder import Folder, FolderError
-from oven_retrieval.folder_writer import FolderWriter
-from oven_retrieval.names.exact import ExactTable, build_exact
-from oven_retrieval.names.hits import EPSILON, K1, B, NameEngine, Surfaces, check_k
-from oven_retrieval.names.impacts import Impacts, build_impacts, score_occurrences
-from oven_retrieval.names.inflection import Exceptions
-from oven_retrieval.names.loose import Inflections, LooseTable, build_loose
-from oven_retrieval.names.occurrences import Occurrences, count_tokens
-from oven_retrieval.names.places import NamePlaces, name_places, name_texts, wanted_languages
+from oven_retrieval.names.exact import ExactTable
+from oven_retrieval.names.hits import NameEngine, check_k
+from oven_retrieval.names.loose import Inflections
+from oven_retrieval.names.places import wanted_languages
 from oven_retrieval.names.pruned import PrunedIndex
 from oven_retrieval.names.typos import TypoIndex
-from oven_retrieval.progress import Progress, told
 from oven_retrieval.tokens import TOKENIZERS, fold
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Sequence
 
     from jaxtyping import Bool, Float64, Int64, UInt32
 
     from oven_retrieval.kb import KnowledgeBase
 
-KIND = "oven-name-index"
 STEPS = (
     "exact name", "exact alias", "folded name", "folded alias", "inflected name", "inflected alias", "typo", "bm25",
 )  # fmt: skip
 _INFLECTED = STEPS.index("inflected name")
 _ONE_BY_ONE = 8
 """So many names are linked one by one, which is quicker."""
-ENGINES = ("pruned", "rank_bm25", "bm25s")
 _BLOCK = 65536
 
 
@@ -92,7 +83,7 @@ class NameLinker:
 
     Example:
         >>> import tempfile, pathlib
-        >>> from oven_retrieval import Entity, build_kb
+        >>> from oven_retrieval import Entity, build_kb, build_linker
         >>> entities = [Entity("Q1", "Wood Wood"), Entity("Q2", "WOOD"), Entity("Q3", "Wood"), Entity("Q4", "Duck")]
         >>> kb = build_kb(entities, pathlib.Path(tempfile.mkdtemp()) / "kb")
         >>> links = build_linker(kb).link(["wood", "a fine DUCK.", "?"], k=2)
@@ -291,174 +282,3 @@ def check_tokenizer(tokenizer: str) -> Callable[[str], list[str]]:
     if tokenizer not in TOKENIZERS:
         raise ValueError(f"tokenizer: expected one of {sorted(TOKENIZERS)}, got {tokenizer!r}")
     return TOKENIZERS[tokenizer]
-
-
-def build_linker(
-    kb: KnowledgeBase,
-    *,
-    engine: str = "pruned",
-    tokenizer: str = "words",
-    k1: float = K1,
-    b: float = B,
-    inflections: bool = True,
-    exceptions: Exceptions | None = None,
-) -> NameLinker:
-    """Index the names and aliases of a knowledge base in memory.
-
-    Args:
-        kb: the knowledge base.
-        engine: `pruned` (ours), `rank_bm25` (the definition) or `bm25s`.
-        tokenizer: one of `TOKENIZERS`: `words`, `bigrams`, `icu` or `whitespace`.
-        k1: at least 0.
-        b: 0 to 1.
-        inflections: with the step of English inflections.
-        exceptions: irregular plurals beside its rules (see `read_exceptions`).
-
-    Raises:
-        ValueError: an engine or tokenizer that does not exist.
-
-    Example:
-        >>> from oven_retrieval import Entity, build_kb
-        >>> import tempfile, pathlib
-        >>> folder = pathlib.Path(tempfile.mkdtemp())
-        >>> kb = build_kb([Entity("Q1", "Wood duck", aliases=("Aix",)), Entity("Q2", "Goose")], folder / "kb")
-        >>> linker = build_linker(kb, tokenizer="bigrams")
-        >>> [kb.ids[row] for row in linker.link(["the wood ducks", "goose"]).rows[:, 0]]
-        ['Q1', 'Q2']
-    """
-    if engine not in ENGINES:
-        raise ValueError(f"engine: expected one of {list(ENGINES)}, got {engine!r}")
-    tokenize = check_tokenizer(tokenizer)
-    places = name_places(kb)
-    exact = build_exact(name_texts(kb), places, kb.popularity)
-    owners, preference = places.row, places.preference(kb.popularity)
-    loose = None
-    if inflections:
-        loose = Inflections(exact, build_loose(name_texts(kb), places, exceptions), kb.popularity, exceptions)
-    if engine == "pruned":
-        tokens = (tokenize(name) for name in name_texts(kb))
-        pruned = PrunedIndex(build_impacts(tokens, owners, preference, k1=k1, b=b))
-        return NameLinker(kb, exact, pruned, tokenizer, inflections=loose, name_language=places.language)
-    surfaces = Surfaces([tokenize(name) for name in name_texts(kb)], owners, preference)
-    if engine == "rank_bm25":
-        from oven_retrieval.names.okapi import RankBm25
-
-        return NameLinker(kb, exact, RankBm25(surfaces, k1=k1, b=b), tokenizer, None, loose, places.language)
-    from oven_retrieval.names.sparse import Bm25s
-
-    return NameLinker(kb, exact, Bm25s(surfaces, k1=k1, b=b), tokenizer, None, loose, places.language)
-
-
-def build_name_index(
-    kb: KnowledgeBase,
-    path: str | Path,
-    *,
-    tokenizer: str = "words",
-    k1: float = K1,
-    b: float = B,
-    inflections: bool = True,
-    exceptions: Exceptions | None = None,
-    overwrite: bool = False,
-    progress: Progress | None = None,
-) -> NameLinker:
-    """Index the names and aliases of a knowledge base into a folder, and open it.
-
-    The folder holds memory-mapped arrays and the knowledge base's hash. Arguments and errors as in `build_linker`;
-    the engine is `pruned`.
-
-    Example:
-        >>> from oven_retrieval import Entity, build_kb
-        >>> import tempfile, pathlib
-        >>> folder = pathlib.Path(tempfile.mkdtemp())
-        >>> kb = build_kb([Entity("Q1", "Wood duck", aliases=("Aix",)), Entity("Q2", "Goose")], folder / "kb")
-        >>> linker = build_name_index(kb, folder / "names")
-        >>> links = linker.link(["aix"])
-        >>> kb.ids[links.rows[0, 0]], STEPS[links.steps[0, 0]]
-        ('Q1', 'folded alias')
-    """
-    tokenize = check_tokenizer(tokenizer)
-    with FolderWriter(path, KIND, overwrite=overwrite) as folder:
-        places = name_places(kb)
-
-        def names(phase: str) -> Iterator[str]:
-            return told(name_texts(kb), phase, len(places.row), progress)
-
-        build_exact(names("names"), places, kb.popularity).write(folder)
-        if inflections:
-            write_loose(folder, build_loose(names("inflections"), places, exceptions), exceptions or {})
-        counted = count_tokens(tokenize(name) for name in names("words"))
-        if progress is not None:
-            progress("postings", 0, len(places.row))
-        write_bm25(folder, kb, places, counted, k1=k1, b=b)
-        if progress is not None:
-            progress("postings", len(places.row), len(places.row))
-        folder.meta = {"kb": kb.hash, "tokenizer": tokenizer, "k1": k1, "b": b, "epsilon": EPSILON}
-    return open_name_index(path, kb)
-
-
-def write_loose(folder: FolderWriter, table: LooseTable, exceptions: Exceptions) -> None:
-    """Write the names' other forms, and the irregular plurals that were used."""
-    table.write(folder)
-    plurals, singular = folder.texts("plural"), folder.texts("singular")
-    for plural, words in exceptions.items():
-        for word in words:
-            plurals.append(plural)
-            singular.append(word)
-
-
-def read_inflections(folder: Folder, exact: ExactTable, kb: KnowledgeBase) -> Inflections | None:
-    """The step of inflections, if the index has it."""
-    loose = LooseTable.read(folder)
-    if loose is None:
-        return None
-    exceptions: dict[str, tuple[str, ...]] = {}
-    for plural, word in zip(folder.texts("plural"), folder.texts("singular"), strict=True):
-        exceptions[plural] = (*exceptions.get(plural, ()), word)
-    return Inflections(exact, loose, kb.popularity, exceptions)
-
-
-def write_bm25(
-    folder: FolderWriter, kb: KnowledgeBase, places: NamePlaces, names: Occurrences, *, k1: float, b: float
-) -> None:
-    """Score names and write their index, with what `update_name_index` needs to change it later."""
-    preference = places.preference(kb.popularity)
-    score_occurrences(names, places.row, preference, k1=k1, b=b, scratch=folder.scratch).write(folder)
-    names.write(folder)
-    folder.array("name_alias", places.alias)
-    folder.array("name_shouted", places.shouted)
-    if places.language is not None:
-        folder.array("name_language", places.language)
-
-
-def open_name_index(path: str | Path, kb: KnowledgeBase, *, verify: bool = False) -> NameLinker:
-    """Open an index of `build_name_index`.
-
-    Raises:
-        FolderError: the folder is damaged, or it was built from other entities (both hashes are shown).
-
-    Example:
-        >>> from oven_retrieval import Entity, build_kb
-        >>> import tempfile, pathlib
-        >>> folder = pathlib.Path(tempfile.mkdtemp())
-        >>> kb = build_kb([Entity("Q1", "Wood duck", aliases=("Aix",)), Entity("Q2", "Goose")], folder / "kb")
-        >>> _ = build_name_index(kb, folder / "names")
-        >>> linker = open_name_index(folder / "names", kb, verify=True)
-        >>> kb.ids[linker.link(["geese"]).rows[0, 0]]
-        'Q2'
-    """
-    folder = Folder(path, KIND, verify=verify)
-    if folder.meta["kb"] != kb.hash:
-        then = (
-            "bring it up to date (update_name_index, or `gate-runner oven update`)"
-            if kb.former_rows(folder.meta["kb"]) is not None
-            else "build it anew (`gate-runner oven update --rebuild`)"
-        )
-        raise FolderError(
-            f"{folder.path}: built from the entities {folder.meta['kb'][:12]}…, "
-            f"expected those of {kb.path}, {kb.hash[:12]}…; {then}"
-        )
-    exact = ExactTable.read(folder)
-    inflections = read_inflections(folder, exact, kb)
-    spoken = folder.array("name_language") if "name_language" in folder else None
-    engine = PrunedIndex(Impacts.read(folder))
-    return NameLinker(kb, exact, engine, folder.meta["tokenizer"], inflections=inflections, name_language=spoken)

@@ -11,15 +11,8 @@ from oven_retrieval.folder import Folder, FolderError
 from oven_retrieval.folder_writer import FolderWriter
 from oven_retrieval.names.exact import ExactTable, build_exact
 from oven_retrieval.names.impacts import Impacts, unpack
-from oven_retrieval.names.linker import (
-    KIND,
-    NameLinker,
-    check_tokenizer,
-    open_name_index,
-    read_inflections,
-    write_bm25,
-    write_loose,
-)
+from oven_retrieval.names.index import KIND, open_name_index, read_inflections, write_bm25, write_loose
+from oven_retrieval.names.linker import NameLinker, check_tokenizer
 from oven_retrieval.names.loose import LooseTable, build_loose
 from oven_retrieval.names.occurrences import Occurrences, count_tokens, join, keep
 from oven_retrieval.names.places import NamePlaces, name_places, name_texts

@@ -16,7 +16,8 @@ from oven_retrieval.names import STEPS, Impacts, Links, NameLinker, PrunedIndex,
 from oven_retrieval.names.exact import ExactTable, spelled
 from oven_retrieval.names.hits import EPSILON
 from oven_retrieval.names.impacts import Statistics, score_occurrences, unpack
-from oven_retrieval.names.linker import KIND, check_tokenizer
+from oven_retrieval.names.index import KIND
+from oven_retrieval.names.linker import check_tokenizer
 from oven_retrieval.names.occurrences import count_tokens
 from oven_retrieval.names.places import is_shouted, name_places, name_texts
 from oven_retrieval.tokens import fold

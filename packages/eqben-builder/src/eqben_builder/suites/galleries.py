@@ -1,0 +1,222 @@
+"""Galleries of pictures and captions with several right answers to a query: COCO and Flickr30k by Karpathy's split."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from eqben_builder.formats.json_files import load_json
+from eqben_builder.suites.files import Files, field_of, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from eqben_builder.formats import Picture
+
+#: So many captions of an image are kept: some of COCO's have six or more, and the positives of ECCV count on five.
+CAPTIONS = 5
+#: Pictures of one of COCO's folds.
+FOLD = 1000
+
+
+class Positives(NamedTuple):
+    """Which answers are right, by place: of each picture its captions, of each caption its pictures.
+
+    Queries without an entry are not asked.
+
+    Example:
+        >>> Positives({0: [0, 1]}, {0: [0], 1: [0]}).captions_of[0]
+        [0, 1]
+    """
+
+    captions_of: Mapping[int, Sequence[int]]
+    images_of: Mapping[int, Sequence[int]]
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Pictures and captions that are searched as a whole.
+
+    Args:
+        name: "coco" or "flickr30k".
+        images: The pictures.
+        captions: All captions.
+        positives: Name of a set of judgements ("original", "eccv", "cxc") -> what is right.
+        notes: What a reader of the scores should know.
+        folds: Places of pictures that are also searched apart, such as COCO's five times 1,000.
+
+    Example:
+        >>> right = {"original": Positives({0: [0], 1: [1]}, {0: [0], 1: [1]})}
+        >>> Gallery("pets", (), ("a cat", "a dog"), right).folds
+        ()
+    """
+
+    name: str
+    images: tuple[Picture, ...]
+    captions: tuple[str, ...]
+    positives: Mapping[str, Positives]
+    notes: tuple[str, ...] = ()
+    folds: tuple[tuple[int, ...], ...] = ()
+
+
+def read_gallery(root: str | Path, name: str) -> Gallery:
+    """Karpathy's test split with its pictures, and the extended positives of ECCV Caption where their files lie there.
+
+    COCO: `dataset_coco.json` or BLIP's `coco_karpathy_test.json`, pictures under `val2014/`; ECCV's
+    `{eccv,cxc}_{image_to_caption,caption_to_image}.json` beside it need `dataset_coco.json`, which holds the ids.
+    COCO's 5,000 pictures come with five folds of 1,000, in the order of ECCV Caption's `coco_test_ids.npy` where that
+    lies there, else in the annotations' order.
+    Flickr30k: `dataset_flickr30k.json`, BLIP's `flickr30k_test.json`, or `flickr30k_test_karpathy.txt`.
+
+    Args:
+        root: The data root.
+        name: "coco" or "flickr30k".
+
+    Raises:
+        ValueError: Another name; file, row and field; a picture that is missing: a smaller gallery is an easier one.
+        FileNotFoundError: None of the annotation files.
+
+    Example:
+        >>> import json, tempfile
+        >>> from PIL import Image
+        >>> root = Path(tempfile.mkdtemp())
+        >>> for number in range(2):
+        ...     Image.new("RGB", (2, 2)).save(root / f"{number}.jpg")
+        >>> lines = ["image,caption", "0.jpg,a dog", "0.jpg,a pet", "1.jpg,a cat"]
+        >>> _ = (root / "flickr30k_test_karpathy.txt").write_text(chr(10).join(lines))
+        >>> read_gallery(root, "flickr30k").positives["original"].captions_of
+        {0: [0, 1], 1: [2]}
+    """
+    if name not in ("coco", "flickr30k"):
+        raise ValueError(f"gallery {name!r} is neither 'coco' nor 'flickr30k'")
+    files = Files(Path(root), name)
+    entries, ids = _entries(files, name)
+    images: list[Picture] = []
+    captions: list[str] = []
+    owners: list[int] = []
+    for place, texts in entries:
+        base = PurePosixPath(place).name
+        found = files.picture(place, f"val2014/{base}", f"flickr30k-images/{base}", f"images/{base}", base)
+        if isinstance(found, str):
+            files.missing[found] += 1
+            continue
+        images.append(found)
+        captions += texts
+        owners += [len(images) - 1] * len(texts)
+    if files.missing:
+        raise FileNotFoundError(
+            f"{len(files.missing)} of {len(entries)} pictures of {name} are missing, such as "
+            f"{next(iter(files.missing))}: a smaller gallery is an easier one"
+        )
+    own: dict[int, list[int]] = {}
+    for caption, image in enumerate(owners):
+        own.setdefault(image, []).append(caption)
+    positives = {"original": Positives(own, {caption: [image] for caption, image in enumerate(owners)})}
+    positives |= _extended(files, ids)
+    notes = (
+        [] if len(positives) > 1 else ["no extended positives: a right answer that nobody wrote down counts as wrong"]
+    )
+    folds = _folds(files, owners, ids) if name == "coco" else ()
+    return Gallery(name, tuple(images), tuple(captions), positives, tuple(notes), folds)
+
+
+def _folds(files: Files, owners: Sequence[int], ids: tuple[list[int], list[int]] | None) -> tuple[tuple[int, ...], ...]:
+    """Places of COCO's pictures, 1,000 a fold; none where there are fewer than two folds."""
+    order = list(dict.fromkeys(owners))
+    if files.there("coco_test_ids.npy") and ids is not None:
+        path = files.find("coco_test_ids.npy")
+        listed = np.load(path, allow_pickle=False).ravel().tolist()
+        owner = dict(zip(ids[1], owners, strict=True))
+        unknown = [one for one in listed if int(one) not in owner]
+        if unknown:
+            raise ValueError(f"{path}: the caption id {unknown[0]!r} is not in the test split")
+        order = list(dict.fromkeys(owner[int(one)] for one in listed))
+    if len(order) < 2 * FOLD or len(order) % FOLD:
+        return ()
+    return tuple(tuple(order[start : start + FOLD]) for start in range(0, len(order), FOLD))
+
+
+def karpathy_entries(root: Path, name: str) -> list[tuple[str, list[str]]]:
+    """The pictures of Karpathy's test split with their captions, by name: no picture has to be there.
+
+    Raises:
+        ValueError: Another name than "coco" and "flickr30k"; file, row and field.
+        FileNotFoundError: None of the annotation files.
+    """
+    if name not in ("coco", "flickr30k"):
+        raise ValueError(f"gallery {name!r} is neither 'coco' nor 'flickr30k'")
+    return _entries(Files(root, name), name)[0]
+
+
+def _entries(files: Files, name: str) -> tuple[list[tuple[str, list[str]]], tuple[list[int], list[int]] | None]:
+    """(picture, captions) of the test split, and COCO's ids of pictures and captions where the file has them."""
+    whole = f"dataset_{name}.json"
+    if files.there(whole):
+        return _karpathy(files.find(whole))
+    if name == "flickr30k" and not files.there("flickr30k_test.json"):
+        path = files.find("flickr30k_test_karpathy.txt", "flickr30k_test.json")
+        grouped: dict[str, list[str]] = {}
+        for number, line in enumerate(path.read_text("utf-8").splitlines()[1:], 2):
+            picture, cut, caption = line.partition(".jpg,")
+            if not cut:
+                raise ValueError(f"{path}, line {number}: expected NAME.jpg,CAPTION, found {line[:60]!r}")
+            grouped.setdefault(f"{picture}.jpg", []).append(caption.strip().strip('"').strip())
+        return [(picture, texts[:CAPTIONS]) for picture, texts in grouped.items()], None
+    entries = []
+    for where, _, row in files.json("coco_karpathy_test.json" if name == "coco" else "flickr30k_test.json", kind=list):
+        texts = field_of(row, "caption", where)
+        if not isinstance(texts, list) or not texts:
+            raise ValueError(f"{where}: field 'caption' should be a list of texts, found {texts!r}")
+        entries.append((text_of(row, "image", where), [str(text) for text in texts[:CAPTIONS]]))
+    return entries, None
+
+
+def _karpathy(path: Path) -> tuple[list[tuple[str, list[str]]], tuple[list[int], list[int]] | None]:
+    content = load_json(path)
+    entries, image_ids, caption_ids = [], [], []
+    for number, row in enumerate(field_of(content, "images", str(path))):
+        where = f"{path}, image {number}"
+        if field_of(row, "split", where) != "test":
+            continue
+        sentences = field_of(row, "sentences", where)[:CAPTIONS]
+        folder = row.get("filepath")
+        name = text_of(row, "filename", where)
+        entries.append((f"{folder}/{name}" if folder else name, [text_of(one, "raw", where) for one in sentences]))
+        image_ids.append(int(row.get("cocoid", row.get("imgid", number))))
+        caption_ids += [int(one.get("sentid", -1)) for one in sentences]
+    if not entries:
+        raise ValueError(f"{path} holds no image of the split 'test'")
+    return entries, (image_ids, caption_ids)
+
+
+def _extended(files: Files, ids: tuple[list[int], list[int]] | None) -> dict[str, Positives]:
+    found = {}
+    for name in ("eccv", "cxc"):
+        both = [f"{name}_image_to_caption.json", f"{name}_caption_to_image.json"]
+        if not all(files.there(one) for one in both):
+            continue
+        if ids is None:
+            files.notes.append(f"{name}: needs dataset_coco.json, which holds the ids")
+            continue
+        at_image = {value: k for k, value in enumerate(ids[0])}
+        at_caption = {value: k for k, value in enumerate(ids[1])}
+        places = [(at_image, at_caption), (at_caption, at_image)]
+        tables = [_judged(files.find(one), *at) for one, at in zip(both, places, strict=True)]
+        found[name] = Positives(tables[0], tables[1])
+    return found
+
+
+def _judged(path: Path, queries: dict[int, int], answers: dict[int, int]) -> dict[int, list[int]]:
+    table: dict[int, list[int]] = {}
+    content: Any = load_json(path)
+    for key, right in content.items():
+        if int(key) not in queries:
+            raise ValueError(f"{path}: the query {key!r} is not in the test split")
+        unknown = [one for one in right if int(one) not in answers]
+        if unknown:
+            raise ValueError(f"{path}, query {key!r}: the answer {unknown[0]!r} is not in the test split")
+        table[queries[int(key)]] = [answers[int(one)] for one in right]
+    return table

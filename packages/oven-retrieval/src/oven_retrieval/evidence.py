@@ -1,0 +1,173 @@
+"""What speaks for and against an answer: numbers that a calibration turns into probabilities."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from oven_retrieval.names import STEPS, Links, NameLinker
+from oven_retrieval.tokens import fold
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float64, Int64
+
+    from oven_retrieval.vectors import Neighbours
+
+_KINDS = ("spelled", "typo", "bm25")
+_OF_EACH = (
+    "there", "an alias", "folded", "inflected", "rivals", "popularity", "share of the rivals' popularity",
+    "idf of the query that the name has", "idf of the name that the query has", "common trigrams",
+    "rarest word that the name lacks", "unknown words", "lead over the second", "edits", "words", "characters",
+)  # fmt: skip
+NAME_FEATURES = tuple(f"{kind}: {name}" for kind in _KINDS for name in _OF_EACH)
+VECTOR_FEATURES = ("score", "score over the second's", "score over the others' mean")
+_RIVALS = 8
+"""So many links of a name are looked at."""
+_TYPO, _BM25 = STEPS.index("typo"), STEPS.index("bm25")
+
+
+def name_features(linker: NameLinker, names: Sequence[str]) -> tuple[Links, Float64[np.ndarray, "q f"]]:
+    """Link names, and say of each best link what tells whether it is right.
+
+    Three kinds of links have weights of their own: those whose name is as asked (exact, folded, inflected), typos, and
+    BM25's. Of each: how many others are as good and how popular they are, what part of the query's and of the name's
+    words agree (weighted by idf), how alike they are written, the rarest word that the name lacks, the lead over the
+    second. All are scaled by the knowledge base, so that a model that was fitted on one can serve another.
+
+    Args:
+        linker: of the knowledge base.
+        names: any texts.
+
+    Returns:
+        The best links of each name, at most eight, and the features named in `NAME_FEATURES`; NaN where there is no
+        link.
+
+    Example:
+        >>> import tempfile, pathlib
+        >>> from oven_retrieval import Entity, build_kb, build_linker
+        >>> kb = build_kb([Entity("Q1", "Wood duck"), Entity("Q2", "Goose")], pathlib.Path(tempfile.mkdtemp()) / "kb")
+        >>> links, features = name_features(build_linker(kb), ["goose", "duck pond", "moon"])
+        >>> dict(zip(NAME_FEATURES, features[1].round(2).tolist(), strict=True))["bm25: unknown words"]
+        1.0
+    """
+    links = _links_with_rivals(linker, names)
+    features = np.full((len(names), len(_KINDS), len(_OF_EACH)), np.nan)
+    evidence = _Evidence(linker)
+    for number, (name, rows, steps, scores) in enumerate(
+        zip(names, links.rows, links.steps, links.scores, strict=True)
+    ):
+        found = int((rows >= 0).sum())
+        if found:
+            kind = 2 if steps[0] == _BM25 else 1 if steps[0] == _TYPO else 0
+            features[number] = 0.0
+            features[number, kind] = evidence.of(name, rows[:found], steps[:found], scores[:found])
+    return links, features.reshape(len(names), -1)
+
+
+def _links_with_rivals(linker: NameLinker, names: Sequence[str]) -> Links:
+    """The best links, [q, 8]; behind a name as asked come only others of that kind, which spares the slower steps."""
+    count = min(_RIVALS, linker.kb.entity_count)
+    links = linker.link(names, count, guesses=False)
+    guessed = np.flatnonzero(links.rows[:, 0] < 0)
+    if len(guessed):
+        found = linker.link([names[i] for i in guessed.tolist()], count)
+        for column, part in zip(links, found, strict=True):
+            column[guessed] = part
+    return links
+
+
+class _Evidence:
+    """What speaks for and against the best link of a name."""
+
+    def __init__(self, linker: NameLinker) -> None:
+        self._linker, self._kb = linker, linker.kb
+        self._names = len(linker.kb) + len(linker.kb.aliases)
+        self._usual = float(linker.kb.popularity.mean()) or 1.0
+
+    def of(
+        self,
+        name: str,
+        rows: Int64[np.ndarray, " k"],
+        steps: Int64[np.ndarray, " k"],
+        scores: Float64[np.ndarray, " k"],
+    ) -> list[float]:
+        """One number for each of `_OF_EACH`."""
+        step, score = int(steps[0]), float(scores[0])
+        if step == _BM25:
+            near = int((scores >= 0.9 * score).sum())
+        elif step == _TYPO:
+            near = int(((steps == _TYPO) & (scores == score)).sum())
+        else:
+            near = int((steps < _TYPO).sum())
+        second = float(scores[1]) if step == _BM25 and len(scores) > 1 else 0.0
+        popularity = self._kb.popularity[rows[:near]] / self._usual
+        asked = list(dict.fromkeys(self._linker.tokenize(name)))
+        weight, known = self._idf(asked)
+        alike, held = self._nearest_name(name, int(rows[0]))
+        shared = np.array([token in held for token in asked], np.bool_)
+        common = float(weight[shared].sum())
+        return [
+            1.0,
+            float(step in (1, 3, 5)),
+            float(step in (2, 3)),
+            float(step in (4, 5)),
+            math.log1p(near - 1),
+            math.log1p(float(popularity[0])),
+            float((popularity[0] + 1) / (popularity + 1).sum()),
+            common / max(float(weight.sum()), 1e-9),
+            common / max(float(self._idf(list(held))[0].sum()), 1e-9),
+            alike,
+            float(weight[~shared].max(initial=0.0)),
+            float((~known).sum()),
+            (score - second) / score if step == _BM25 and score > 0 else 0.0,
+            -score if step == _TYPO else 0.0,
+            math.log1p(len(asked)),
+            math.log1p(len(name)),
+        ]
+
+    def _idf(self, tokens: Sequence[str]) -> tuple[Float64[np.ndarray, " t"], Bool[np.ndarray, " t"]]:
+        """Inverse document frequency, 1 for a token of no name and 0 for one of all; and whether it is known."""
+        count = self._linker.engine.document_frequency(tokens)
+        return 1 - np.log1p(count) / math.log1p(self._names), count > 0
+
+    def _nearest_name(self, name: str, row: int) -> tuple[float, set[str]]:
+        """Of the entity's names the one most like a text: how alike, and its tokens."""
+        own = [self._kb.names[row], *(self._kb.aliases[i] for i in self._kb.alias_rows(row)[:_RIVALS])]
+        wanted = _trigrams(name)
+        alike = [_dice(wanted, _trigrams(text)) for text in own]
+        best = max(range(len(own)), key=alike.__getitem__)
+        return alike[best], set(self._linker.tokenize(own[best]))
+
+
+def _trigrams(text: str) -> Counter[str]:
+    padded = f" {fold(text)} "
+    return Counter(padded[i : i + 3] for i in range(len(padded) - 2))
+
+
+def _dice(one: Counter[str], other: Counter[str]) -> float:
+    """Twice what both have, of what they have together."""
+    return 2 * (one & other).total() / max(one.total() + other.total(), 1)
+
+
+def vector_features(found: Neighbours) -> Float64[np.ndarray, "q f"]:
+    """What tells whether a nearest entity is right, named in `VECTOR_FEATURES`.
+
+    Args:
+        found: at least the two nearest of each query.
+
+    Example:
+        >>> from oven_retrieval.vectors import Neighbours
+        >>> found = Neighbours(np.array([[4, 2, 9]]), np.array([[0.75, 0.5, 0.25]], np.float32))
+        >>> vector_features(found).tolist()
+        [[0.75, 0.25, 0.375]]
+    """
+    if found.scores.ndim != 2 or found.scores.shape[1] < 2:
+        raise ValueError(f"found: expected the two nearest of each query at least, got {list(found.scores.shape)}")
+    scores = np.where(found.rows < 0, np.nan, found.scores).astype(np.float64)
+    rest = np.nan_to_num(np.nanmean(np.where(np.isnan(scores), 0.0, scores)[:, 1:], axis=1))
+    first, second = np.nan_to_num(scores[:, 0]), np.nan_to_num(scores[:, 1])
+    return np.stack([first, first - second, first - rest], axis=1)
