@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from website import drawings  # noqa: E402 - found by the line above
+from website.missing_examples import without_example  # noqa: E402
 from website.public import documented_at, public_modules  # noqa: E402
 from website.reference import page_of, reference_pages  # noqa: E402
 from website.release import package_of  # noqa: E402
@@ -34,6 +35,10 @@ def test_the_reference_lists_every_public_name() -> None:
 def test_every_object_is_shown_once() -> None:
     shown = [line[4:] for page in reference_pages().values() for line in page.splitlines() if line.startswith("::: ")]
     assert len(shown) == len(set(shown)) == len(set(documented_at().values()))
+
+
+def test_every_public_function_and_class_shows_its_use() -> None:
+    assert without_example() == []
 
 
 def test_every_result_has_a_script_and_a_place_on_a_page() -> None:

@@ -1,4 +1,4 @@
-"""Public names whose docstring has no example yet: `hatch run test:python website/missing_examples.py` prints them."""
+"""Public names whose docstring has no example: `hatch run test:python website/missing_examples.py` prints them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def without_example() -> list[str]:
     found = []
     for path in sorted(set(documented_at().values())):
         module, name = path.rsplit(".", 1)
-        thing = getattr(importlib.import_module(module), name)
+        thing = inspect.unwrap(getattr(importlib.import_module(module), name))  # a cached function is one too
         if not inspect.isclass(thing) and not inspect.isfunction(thing):
             continue
         texts = [thing.__doc__ or ""]

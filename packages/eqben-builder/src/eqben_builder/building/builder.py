@@ -24,6 +24,12 @@ class Made:
         certificate: JSON-ready; what was checked.
         mask: Where the change may show, bool [height, width]; stored beside the pictures as `masks/...png`.
         licence: Where it is not the builder's.
+
+    Example:
+        >>> dark, light = (np.full((2, 2, 3), tone, np.uint8) for tone in (40, 200))
+        >>> made = Made((dark, light), ("a dark square", "a light square"), "tone", licence="CC0-1.0")
+        >>> made.images[1].shape, made.captions[1], made.mask is None
+        ((2, 2, 3), 'a light square', True)
     """
 
     images: tuple[UInt8[np.ndarray, "h w 3"], UInt8[np.ndarray, "h w 3"]]
@@ -37,7 +43,12 @@ class Made:
 
 @dataclass(frozen=True)
 class Dropped:
-    """A job, or a pair of it, that gives nothing; `reason` is counted, so it names the rule and not the case."""
+    """A job, or a pair of it, that gives nothing; `reason` is counted, so it names the rule and not the case.
+
+    Example:
+        >>> Dropped("no such video", "ag").reason
+        'no such video'
+    """
 
     reason: str
     aspect: str | None = None
@@ -49,6 +60,24 @@ class Builder(Protocol):
     `make` must depend on nothing but the builder's own parameters (the seed among them) and the index, so that the same
     build gives the same bytes whatever the number of worker processes. A builder is pickled once for each worker: it
     opens files and loads engines at the first `make`, and keeps them.
+
+    Example:
+        A builder of its own needs this much. Worker processes import its class, so it stands in a module.
+
+        >>> import tempfile
+        >>> from eqben_builder.build import Made, build
+        >>> class Greys:
+        ...     subset, licence, aspects, count, duplicate_bits = "own", "CC0-1.0", ("tone",), 1, None
+        ...     def parameters(self):
+        ...         return {"tones": [40, 200]}
+        ...     def versions(self):
+        ...         return {"numpy": np.__version__}
+        ...     def make(self, index):
+        ...         dark, light = (np.full((16, 16, 3), tone, np.uint8) for tone in (40, 200))
+        ...         return Made((dark, light), ("a dark square", "a light square"), "tone")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     build(Greys(), folder)["counts"]
+        {'tone': 1}
     """
 
     @property

@@ -89,6 +89,15 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
 
     Raises:
         ValueError: A manifest that is not JSON, or of another schema.
+
+    Example:
+        >>> import tempfile
+        >>> from eqben_builder.build import build
+        >>> from eqben_builder.micro.builder import MicroBuilder
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = build(MicroBuilder(aspects=["count"], size=32, seed=5), folder, pairs=1)
+        ...     read_manifest(Path(folder))["parameters"]
+        {'aspects': ['count'], 'seed': 5, 'size': 32}
     """
     path = folder / MANIFEST
     if not path.exists():
@@ -115,6 +124,15 @@ def read_records(folder: str | os.PathLike[str]) -> Iterator[PairRecord]:
     Raises:
         FileNotFoundError: The folder holds no `pairs.jsonl`.
         ValueError: The file, line and field that is wrong.
+
+    Example:
+        >>> import tempfile
+        >>> from eqben_builder.build import build
+        >>> from eqben_builder.micro.builder import MicroBuilder
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = build(MicroBuilder(aspects=["count"], size=32), folder, pairs=2)
+        ...     [(record.id, record.image0) for record in read_records(folder)]
+        [('micro-000000', 'images/000/000000_0.png'), ('micro-000001', 'images/000/000001_0.png')]
     """
     path = Path(folder) / PAIRS
     if not path.is_file():

@@ -47,7 +47,13 @@ _DUPLICATE, _SAME = "near-duplicate of another pair", "both pictures are the sam
 
 
 class DiskFullError(OSError):
-    """The disk is full, or would be; what is finished is kept, and the same build continues."""
+    """The disk is full, or would be; what is finished is kept, and the same build continues.
+
+    Example:
+        >>> import errno
+        >>> DiskFullError(errno.ENOSPC, "3 MB are missing").errno == errno.ENOSPC
+        True
+    """
 
     def __str__(self) -> str:
         return str(self.strerror)
@@ -82,6 +88,14 @@ def build(
             parameters that make too few different pairs possible.
         FolderBusyError: Another process builds into this folder; with its number.
         DiskFullError: How much is free and how much is missing.
+
+    Example:
+        >>> import tempfile
+        >>> from eqben_builder.micro.builder import MicroBuilder
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     manifest = build(MicroBuilder(aspects=["count", "relation"], size=32), folder, pairs=2)
+        >>> manifest["counts"], manifest["complete"], len(manifest["files"])
+        ({'count': 2, 'relation': 2}, True, 9)
 
     Source:
         Section 5 and appendix B of the EqBen paper give the subsets; how they are built at scale is not described.

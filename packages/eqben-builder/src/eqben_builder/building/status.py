@@ -25,6 +25,16 @@ class BuildStatus:
         seconds: Time spent by this process.
         seconds_left: Estimate, or None before the first few jobs are timed.
         bytes_total: Estimate of the size at the end, or None.
+
+    Example:
+        >>> import tempfile
+        >>> from eqben_builder.build import build
+        >>> from eqben_builder.micro.builder import MicroBuilder
+        >>> seen = []
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = build(MicroBuilder(aspects=["count"], size=32), folder, pairs=3, observe=seen.append)
+        >>> seen[-1].pairs, seen[-1].total, seen[-1].seconds > 0
+        (3, 3, True)
     """
 
     done: int

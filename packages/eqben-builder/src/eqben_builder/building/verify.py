@@ -30,7 +30,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Failure:
-    """One thing that does not hold: where (a pair's id, a file or "manifest.json"), which check, and what was found."""
+    """One thing that does not hold: where (a pair's id, a file or "manifest.json"), which check, and what was found.
+
+    Example:
+        >>> import tempfile
+        >>> from eqben_builder.build import build, verify
+        >>> from eqben_builder.micro.builder import MicroBuilder
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = build(MicroBuilder(aspects=["count"], size=32), folder, pairs=1)
+        ...     Path(folder, "images", "000", "000000_1.png").unlink()
+        ...     [(one.where, one.check, one.found) for one in verify(folder).failures][0]
+        ('images/000/000000_1.png', 'files', 'is missing')
+    """
 
     where: str
     check: str
@@ -45,6 +56,15 @@ class Verification:
         pairs: Rows read.
         certified: Pairs whose certificate was made again and is the same; of subsets whose source is on the disk.
         failures: Everything that does not hold, in the order in which it was found.
+
+    Example:
+        >>> import tempfile
+        >>> from eqben_builder.build import build
+        >>> from eqben_builder.micro.builder import MicroBuilder
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = build(MicroBuilder(aspects=["count"], size=32), folder, pairs=2)
+        ...     verify(folder)
+        Verification(pairs=2, certified=2, failures=())
     """
 
     pairs: int
@@ -80,6 +100,17 @@ def verify(
     Raises:
         FileNotFoundError: The folder holds no manifest.
         ValueError: A manifest that cannot be read; `render` below 0, or of a subset that cannot be made again.
+
+    Example:
+        >>> import tempfile
+        >>> from eqben_builder.build import build
+        >>> from eqben_builder.micro.builder import MicroBuilder
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = build(MicroBuilder(aspects=["count"], size=32), folder, pairs=2)
+        ...     _ = Path(folder, "notes.txt").write_text("left here")
+        ...     found = verify(folder, render=2)
+        >>> found.certified, [failure.found for failure in found.failures]
+        (2, ['is not in the manifest'])
     """
     root = Path(folder)
     if render < 0:

@@ -48,6 +48,13 @@ class DiffusionBuilder:
     Numerics:
         The same bytes on the same machine, device and versions; not between a CPU and a GPU.
 
+    Example:
+        Nothing is loaded, or downloaded, before the first `make`:
+
+        >>> builder = DiffusionBuilder("CompVis/stable-diffusion-v1-4", aspects=["scene"], size=512)
+        >>> builder.parameters()["steps"], builder.aspects
+        (50, ('scene',))
+
     Source:
         Section 5.3, appendix B.5: Stable Diffusion 1.4 with prompt-to-prompt. The paper's last step is a person who
         sorts out poor pictures: that is not done here, and a model's mistakes are in what it draws.

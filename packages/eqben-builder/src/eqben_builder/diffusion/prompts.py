@@ -67,6 +67,12 @@ class PromptPair(NamedTuple):
     kin: Key of `KINDRED`.
     prompts: Source and target; they are the captions too.
     values: What stands in the changed place in each.
+
+    Example:
+        >>> import numpy as np
+        >>> pair = prompt_pair(np.random.default_rng(1), "object")
+        >>> pair.prompts[0].replace(pair.values[0], pair.values[1]) == pair.prompts[1]
+        True
     """
 
     aspect: str

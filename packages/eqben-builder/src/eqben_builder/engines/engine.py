@@ -21,6 +21,14 @@ class Drawn:
         images: Two uint8 [size, size, 3].
         seen: Two int16 [size, size]: the index of the object at each pixel's middle or near it, -1 for the floor.
         notes: JSON-ready figures about the drawing.
+
+    Example:
+        >>> from eqben_builder.engines.raster_engine import RasterEngine
+        >>> from eqben_builder.kubric import FloorScene, Thing
+        >>> scenes = [FloorScene((Thing("cube", colour, "large", "rubber", 0, 0),)) for colour in ("red", "blue")]
+        >>> drawn = RasterEngine().draw((scenes[0], scenes[1]), 64, seed=0)
+        >>> drawn.images[0].shape, int(drawn.seen[0][32, 32]), int(drawn.seen[0][0, 0])
+        ((64, 64, 3), 0, -1)
     """
 
     images: tuple[UInt8[np.ndarray, "h w 3"], UInt8[np.ndarray, "h w 3"]]
@@ -29,7 +37,15 @@ class Drawn:
 
 
 class Engine(Protocol):
-    """Draws pairs of floor scenes; equal arguments give equal bytes."""
+    """Draws pairs of floor scenes; equal arguments give equal bytes.
+
+    Example:
+        >>> from eqben_builder.engines.raster_engine import RasterEngine
+        >>> from eqben_builder.kubric import KubricBuilder
+        >>> engine: Engine = RasterEngine()
+        >>> KubricBuilder(engine=engine, aspects=["location"], size=64).make(0).aspect
+        'location'
+    """
 
     @property
     def name(self) -> str:

@@ -47,6 +47,10 @@ class Thing:
 
     Raises:
         ValueError: The value that is not one of its field's, or not finite.
+
+    Example:
+        >>> Thing("cube", "red", "small", "rubber", x=0.5, y=-1).radius
+        0.3
     """
 
     shape: str
@@ -76,7 +80,12 @@ class Thing:
 
 @dataclass(frozen=True)
 class Stage:
-    """What both pictures of a pair share: floor, light and camera; angles in radians, tones in [0, 1]."""
+    """What both pictures of a pair share: floor, light and camera; angles in radians, tones in [0, 1].
+
+    Example:
+        >>> Stage("planks", tone=(0.4, 0.3, 0.2)).floor
+        'planks'
+    """
 
     floor: str = "plain"
     tone: tuple[float, float, float] = (0.5, 0.5, 0.5)
@@ -207,6 +216,11 @@ class SceneChange(NamedTuple):
     kind: "attribute", "counting", "location", or "other" for what no minimal pair may change.
     field: The attribute; "added" or "removed"; the relation in the first scene.
     things: Indices of the objects concerned (into the larger scene, for a count).
+
+    Example:
+        >>> things = Thing("cube", "red", "small", "rubber", -1, 0), Thing("sphere", "blue", "small", "rubber", 1, 0)
+        >>> scene_changes(FloorScene(things), exchanged(FloorScene(things), 0, 1))[0]
+        SceneChange(kind='location', field='to the left of', things=(0, 1))
     """
 
     kind: str

@@ -36,7 +36,18 @@ _LOOKED_FOR = "pairs.jsonl, metadata.jsonl, *.parquet, data/*.parquet, *.tar, ex
 
 
 class Source(NamedTuple):
-    """What a path was found to hold: the name of its form, the files, and the JSON where it had to be parsed."""
+    """What a path was found to hold: the name of its form, the files, and the JSON where it had to be parsed.
+
+    Example:
+        >>> import tempfile
+        >>> from eqben_builder.build import build
+        >>> from eqben_builder.micro.builder import MicroBuilder
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = build(MicroBuilder(aspects=["count"], size=32), f"{folder}/pairs", pairs=2)
+        ...     found = detect(f"{folder}/pairs")
+        >>> found.form, found.paths[0].name, found.content
+        ('folder', 'pairs.jsonl', None)
+    """
 
     form: str
     paths: list[Path]
@@ -55,6 +66,16 @@ def detect(path: str | os.PathLike[str]) -> Source:
     Raises:
         FileNotFoundError: Nothing is there.
         ValueError: Nothing that is known; the message lists what was looked for.
+
+    Example:
+        >>> import tempfile
+        >>> from eqben_builder.build import build
+        >>> from eqben_builder.micro.builder import MicroBuilder
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = build(MicroBuilder(aspects=["count"], size=32), f"{folder}/pairs", pairs=2)
+        ...     _ = write_as(read_any(f"{folder}/pairs"), f"{folder}/tar", "webdataset")
+        ...     [detect(f"{folder}/{name}").form for name in ("pairs", "tar")]
+        ['folder', 'webdataset']
     """
     place = Path(path)
     if not place.exists():
@@ -181,6 +202,16 @@ def write_as(rows: Iterable[PairRow], output: str | os.PathLike[str], form: str,
         ValueError: An unknown form; no pairs at all; what the form cannot hold.
         FileExistsError: The folder is there already.
         FolderBusyError: Another process writes it.
+
+    Example:
+        >>> import tempfile
+        >>> from eqben_builder.build import build
+        >>> from eqben_builder.micro.builder import MicroBuilder
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = build(MicroBuilder(aspects=["count"], size=32), f"{folder}/pairs", pairs=2)
+        ...     place = write_as(read_any(f"{folder}/pairs"), f"{folder}/flat", "eqben-flat")
+        ...     sorted(path.name for path in place.iterdir())
+        ['images', 'pairs.extra.jsonl', 'pairs.json']
     """
     if form not in WRITERS:
         raise ValueError(f"form {form!r} is not one of {', '.join(WRITERS)}")

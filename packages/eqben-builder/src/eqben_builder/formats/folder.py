@@ -83,6 +83,17 @@ def keep_pairs(source: Path, folder: Path, ids: Collection[str], review: dict[st
 
     Returns:
         The manifest's path.
+
+    Example:
+        >>> import tempfile
+        >>> from eqben_builder.build import build
+        >>> from eqben_builder.micro.builder import MicroBuilder
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = build(MicroBuilder(aspects=["count"], size=32), f"{folder}/pairs", pairs=2)
+        ...     Path(folder, "kept").mkdir()
+        ...     _ = keep_pairs(Path(folder, "pairs"), Path(folder, "kept"), {"micro-000001"}, {"reviewers": 1})
+        ...     [record.id for record in read_records(f"{folder}/kept")]
+        ['micro-000001']
     """
     files: dict[str, str] = {}
     records = [record for record in read_records(source) if record.id in ids]

@@ -37,6 +37,11 @@ class Picture:
 
     A file that ends in `.npy` holds blue, green and red in this order, uint8 [height, width, 3], as EqBen's YouCook2
     part does.
+
+    Example:
+        >>> picture = Picture(content=encode_png(np.zeros((4, 6, 3), np.uint8)), box=(1, 0, 2, 3))
+        >>> picture.name, picture.load().shape, picture.encoded()[1]
+        ('a picture in memory', (3, 2, 3), '.png')
     """
 
     path: Path | None = None
@@ -109,6 +114,12 @@ class PairRow:
         caption1: True of the second, or the foil.
         extra: What else the source holds, such as `source`, `certificate`, `licence`.
         mask: Where the change is meant to be, white inside; None where the source has none.
+
+    Example:
+        >>> white = Picture(content=encode_png(np.full((2, 2, 3), 255, np.uint8)))
+        >>> row = PairRow("a", "valse", "", white, None, "a white square", "a black square")
+        >>> len(row.pictures()), row.image0.load()[0, 0].tolist()
+        (1, [255, 255, 255])
     """
 
     id: str
@@ -135,7 +146,12 @@ def _inside(picture: NDArray[np.uint8], box: tuple[int, int, int, int], name: st
 
 
 def encode_png(picture: UInt8[np.ndarray, "h w 3"]) -> bytes:
-    """PNG bytes of a uint8 picture [height, width, 3]; the same picture gives the same bytes."""
+    """PNG bytes of a uint8 picture [height, width, 3]; the same picture gives the same bytes.
+
+    Example:
+        >>> encode_png(np.zeros((2, 3, 3), np.uint8))[1:4]
+        b'PNG'
+    """
     file = io.BytesIO()
     Image.fromarray(picture).save(file, format="PNG")
     return file.getvalue()

@@ -28,7 +28,14 @@ _ADJECTIVES = {"size": tuple(SIZES), "colour": tuple(COLOURS), "material": MATER
 
 @dataclass(frozen=True)
 class Phrase:
-    """A noun phrase: (field, value) pairs in the order of `FIELDS`; the shape is always named."""
+    """A noun phrase: (field, value) pairs in the order of `FIELDS`; the shape is always named.
+
+    Example:
+        >>> from eqben_builder.kubric import Thing
+        >>> phrase = Phrase.of(Thing("cube", "red", "small", "rubber", 0, 0), ["colour"])
+        >>> phrase.text(), phrase.plural_text(), phrase.matches(Thing("cube", "red", "large", "metal", 1, 1))
+        ('red cube', 'red cubes', True)
+    """
 
     named: tuple[tuple[str, str], ...]
 
@@ -53,7 +60,16 @@ class Phrase:
 
 @dataclass(frozen=True)
 class Present:
-    """There are distinct objects, one for each phrase."""
+    """There are distinct objects, one for each phrase.
+
+    Example:
+        >>> from eqben_builder.kubric import FloorScene, Thing
+        >>> red, blue = (Thing("cube", colour, "small", "rubber", x, 0) for colour, x in (("red", -1), ("blue", 1)))
+        >>> scene = FloorScene((red, blue))
+        >>> present = Present((Phrase.of(red, ["colour"]), Phrase.of(blue, [])))
+        >>> present.text(), present.holds(scene), present.holds(FloorScene((red,)))
+        ('There is a red cube and a cube on the floor.', True, False)
+    """
 
     phrases: tuple[Phrase, ...]
 
@@ -71,7 +87,16 @@ class Present:
 
 @dataclass(frozen=True)
 class Counted:
-    """Exactly `number` objects match the phrase; 2 to 10."""
+    """Exactly `number` objects match the phrase; 2 to 10.
+
+    Example:
+        >>> from eqben_builder.kubric import FloorScene, Thing
+        >>> red, blue = (Thing("cube", colour, "small", "rubber", x, 0) for colour, x in (("red", -1), ("blue", 1)))
+        >>> scene = FloorScene((red, blue))
+        >>> two = Counted(2, Phrase((("shape", "cube"),)))
+        >>> two.text(), two.holds(scene)
+        ('There are two cubes on the floor.', True)
+    """
 
     number: int
     phrase: Phrase
@@ -87,7 +112,16 @@ class Counted:
 
 @dataclass(frozen=True)
 class Placed:
-    """Some object that matches `subject` stands in `relation` to some object that matches `object`."""
+    """Some object that matches `subject` stands in `relation` to some object that matches `object`.
+
+    Example:
+        >>> from eqben_builder.kubric import FloorScene, Thing
+        >>> red, blue = (Thing("cube", colour, "small", "rubber", x, 0) for colour, x in (("red", -1), ("blue", 1)))
+        >>> scene = FloorScene((red, blue))
+        >>> placed = Placed(Phrase.of(red, ["colour"]), "to the left of", Phrase.of(blue, ["colour"]))
+        >>> placed.text(), placed.holds(scene)
+        ('The red cube is to the left of the blue cube.', True)
+    """
 
     subject: Phrase
     relation: str

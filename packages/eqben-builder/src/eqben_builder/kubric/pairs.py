@@ -40,7 +40,15 @@ _TURN = 0.8
 
 @dataclass(frozen=True)
 class ScenePair:
-    """Two scenes and a caption for each, which differ in `aspect`."""
+    """Two scenes and a caption for each, which differ in `aspect`.
+
+    Example:
+        >>> from eqben_builder.kubric import Thing
+        >>> scenes = [FloorScene((Thing("cube", colour, "small", "rubber", 0, 0),)) for colour in ("red", "blue")]
+        >>> captions = [f"There is a {colour} cube on the floor." for colour in ("red", "blue")]
+        >>> check_pair(ScenePair(*scenes, *captions, "attribute")).field
+        'colour'
+    """
 
     scene0: FloorScene
     scene1: FloorScene
@@ -62,6 +70,11 @@ class Choices:
 
     Raises:
         ValueError: An empty or unknown choice.
+
+    Example:
+        >>> choices = Choices(("cube", "vase"), colours=("red", "blue"), fields=("colour",))
+        >>> len(choices.materials)
+        3
     """
 
     shapes: tuple[str, ...]
@@ -250,6 +263,15 @@ def check_pair(pair: ScenePair) -> SceneChange:
 
     Raises:
         ValueError: The first condition that fails.
+
+    Example:
+        >>> from eqben_builder.kubric import Thing
+        >>> scenes = [FloorScene((Thing("cube", colour, "small", "rubber", 0, 0),)) for colour in ("red", "blue")]
+        >>> captions = ("There is a cube on the floor.", "There is a blue cube on the floor.")
+        >>> check_pair(ScenePair(*scenes, *captions, "attribute"))
+        Traceback (most recent call last):
+        ...
+        ValueError: caption 'There is a cube on the floor.' is true of the other scene too
     """
     changes = scene_changes(pair.scene0, pair.scene1)
     if len(changes) != 1:

@@ -34,6 +34,12 @@ class Difference(NamedTuple):
     field: The attribute; "added" or "removed"; or the axis of the exchange: "horizontal",
         "vertical" or "depth".
     items: Indices of the items concerned (into the larger scene, for a count).
+
+    Example:
+        >>> star = Item("star", "red", "small", "plain", 0.2, 0.5)
+        >>> ring = Item("ring", "blue", "small", "plain", 0.8, 0.5)
+        >>> scene_difference(Scene((star, ring)), Scene((star,)))[0]
+        Difference(kind='count', field='removed', items=(1,))
     """
 
     kind: str
@@ -43,7 +49,13 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True)
 class Pair:
-    """Two scenes, a caption for each, and the one thing that differs: `kind` and, more exactly, `field`."""
+    """Two scenes, a caption for each, and the one thing that differs: `kind` and, more exactly, `field`.
+
+    Example:
+        >>> scenes = [Scene((Item("star", colour, "large", "plain", 0.5, 0.5),)) for colour in ("red", "blue")]
+        >>> certify(Pair(*scenes, "a red star", "a blue star", "attribute", "colour")).field
+        'colour'
+    """
 
     scene0: Scene
     scene1: Scene

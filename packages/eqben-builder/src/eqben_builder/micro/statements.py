@@ -31,7 +31,14 @@ _SINGULAR = {plural: noun for noun, plural in PLURALS.items()}
 
 @dataclass(frozen=True)
 class Phrase:
-    """A noun phrase: (field, value) pairs in the order of `FIELDS`; without a shape its noun is "object"."""
+    """A noun phrase: (field, value) pairs in the order of `FIELDS`; without a shape its noun is "object".
+
+    Example:
+        >>> from eqben_builder.micro import Item
+        >>> phrase = Phrase.of(Item("star", "red", "small", "plain", 0.2, 0.5), ["colour", "shape"])
+        >>> phrase.text(plural=True), phrase.with_article(), Phrase().with_article()
+        ('red stars', 'a red star', 'an object')
+    """
 
     named: tuple[tuple[str, str], ...] = ()
 
@@ -58,7 +65,16 @@ class Phrase:
 
 @dataclass(frozen=True)
 class Exists:
-    """There are distinct items, one for each phrase."""
+    """There are distinct items, one for each phrase.
+
+    Example:
+        >>> from eqben_builder.micro import Item, Scene
+        >>> star = Item("star", "red", "small", "plain", 0.2, 0.5)
+        >>> ring = Item("ring", "blue", "small", "plain", 0.8, 0.5)
+        >>> exists = Exists((Phrase.of(star, ["colour", "shape"]), Phrase.of(ring, ["shape"])))
+        >>> exists.text(), exists.holds(Scene((star, ring))), exists.holds(Scene((star, star)))
+        ('a red star and a ring', True, False)
+    """
 
     phrases: tuple[Phrase, ...]
 
@@ -77,7 +93,16 @@ class Exists:
 
 @dataclass(frozen=True)
 class Related:
-    """Some item that matches `subject` stands in `relation` to some item that matches `object`."""
+    """Some item that matches `subject` stands in `relation` to some item that matches `object`.
+
+    Example:
+        >>> from eqben_builder.micro import Item, Scene
+        >>> star = Item("star", "red", "small", "plain", 0.2, 0.5)
+        >>> ring = Item("ring", "blue", "small", "plain", 0.8, 0.5)
+        >>> related = Related(Phrase.of(star, ["shape"]), "left of", Phrase.of(ring, ["shape"]))
+        >>> related.text(), related.text("the"), related.holds(Scene((star, ring)))
+        ('a star left of a ring', 'the star is left of the ring', True)
+    """
 
     subject: Phrase
     relation: str
@@ -98,7 +123,16 @@ class Related:
 
 @dataclass(frozen=True)
 class Count:
-    """Exactly `number` items match the phrase; 0 to 10."""
+    """Exactly `number` items match the phrase; 0 to 10.
+
+    Example:
+        >>> from eqben_builder.micro import Item, Scene
+        >>> star = Item("star", "red", "small", "plain", 0.2, 0.5)
+        >>> ring = Item("ring", "blue", "small", "plain", 0.8, 0.5)
+        >>> count = Count(1, Phrase((("colour", "red"),)))
+        >>> count.text(), count.holds(Scene((star, ring)))
+        ('one red object', True)
+    """
 
     number: int
     phrase: Phrase

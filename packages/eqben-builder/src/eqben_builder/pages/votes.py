@@ -42,6 +42,19 @@ class Review(NamedTuple):
     errata: The list of what was not, in JSON.
     kept, rejected, undecided: Pairs; undecided ones are kept or not as was asked.
     disputed: Pairs that some accepted and some rejected.
+
+    Example:
+        >>> import tempfile
+        >>> from eqben_builder.build import build
+        >>> from eqben_builder.micro.builder import MicroBuilder
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = build(MicroBuilder(aspects=["count"], size=32), f"{folder}/pairs", pairs=3)
+        ...     shown = source_of((row.id, row.caption0, row.caption1) for row in read_any(f"{folder}/pairs"))
+        ...     given = {"schema": SCHEMA, "source": shown, "votes": {"micro-000001": {"vote": "reject"}}}
+        ...     _ = Path(folder, "votes.json").write_text(json.dumps(given))
+        ...     review = apply_votes(f"{folder}/pairs", [f"{folder}/votes.json"], f"{folder}/kept")
+        >>> review.kept, review.rejected, review.undecided, review.errata.name
+        (2, 1, 2, 'errata.json')
     """
 
     output: Path
@@ -117,6 +130,19 @@ def apply_votes(
     Raises:
         ValueError: Votes on other pairs than those of the source; no votes; nothing left to keep.
         FileExistsError: The output exists.
+
+    Example:
+        >>> import tempfile
+        >>> from eqben_builder.build import build
+        >>> from eqben_builder.micro.builder import MicroBuilder
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = build(MicroBuilder(aspects=["count"], size=32), f"{folder}/pairs", pairs=3)
+        ...     shown = source_of((row.id, row.caption0, row.caption1) for row in read_any(f"{folder}/pairs"))
+        ...     given = {"schema": SCHEMA, "source": shown, "votes": {"micro-000001": {"vote": "reject"}}}
+        ...     _ = Path(folder, "votes.json").write_text(json.dumps(given))
+        ...     review = apply_votes(f"{folder}/pairs", [f"{folder}/votes.json"], f"{folder}/kept")
+        ...     [row.id for row in read_any(review.output)]
+        ['micro-000000', 'micro-000002']
     """
     if rule not in ("any", "majority") or undecided not in ("keep", "drop") or form not in WRITERS:
         raise ValueError(

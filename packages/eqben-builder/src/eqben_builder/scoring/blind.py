@@ -23,7 +23,15 @@ _ENDS = ("<s>", "</s>")
 
 
 class TextScorer(Protocol):
-    """Anything that scores captions alone; a higher score is a likelier caption."""
+    """Anything that scores captions alone; a higher score is a likelier caption.
+
+    Example:
+        >>> def shorter_is_likelier(captions):
+        ...     return [-len(caption) for caption in captions]
+        >>> scorer: TextScorer = shorter_is_likelier
+        >>> blind_scores([("a cat", "a very small cat")], scorer).leak
+        0.5
+    """
 
     def __call__(self, captions: Sequence[str]) -> Sequence[float]:
         """One score a caption."""
@@ -38,6 +46,12 @@ class BlindScores(NamedTuple):
     ties: Pairs whose captions score the same.
     leak: The larger distance of the two shares from 1/2.
     outcomes: float64 [n]: 1, 0 or 1/2, of `likelier`.
+
+    Example:
+        >>> pairs = [("a cat", "a very small cat"), ("a dog", "a dog")]
+        >>> found = blind_scores(pairs, lambda captions: [-len(caption) for caption in captions])
+        >>> found.likelier.value, found.ties, found.learnt, found.outcomes.tolist()
+        (0.75, 1, None, [1.0, 0.5])
     """
 
     likelier: Share

@@ -36,7 +36,16 @@ _SIDE_THEN_NUMBER = re.compile(
 
 
 class Answerer(Protocol):
-    """Anything that looks at pictures and answers a prompt in words."""
+    """Anything that looks at pictures and answers a prompt in words.
+
+    Example:
+        >>> def first_caption_left(images, prompt):
+        ...     return "1;2"
+        >>> answer: Answerer = first_caption_left
+        >>> picture = np.zeros((2, 2, 3), np.uint8)
+        >>> caption_order_scores([(picture, picture, "a cat", "a dog")], answer).unparsed
+        0
+    """
 
     def __call__(self, images: list[Image], prompt: str) -> str:
         """Answer; `images` are uint8 [height, width, 3]: one, both side by side, or two where that was asked for."""
@@ -53,6 +62,13 @@ class CaptionOrder(NamedTuple):
     follows_order: Share of the read answers that are "1;2": 1/2 for a model that looks.
     answers: The model's own words, one pair of answers a pair.
     outcomes: bool [n, 2]: right in the first order, in the swapped one.
+
+    Example:
+        >>> picture = np.zeros((2, 2, 3), np.uint8)
+        >>> pairs = [(picture, picture, "a cat", "a dog")]
+        >>> found = caption_order_scores(pairs, lambda images, prompt: "both show a cat")
+        >>> found.unparsed, found.answers, found.outcomes.tolist()
+        (2, (('both show a cat', 'both show a cat'),), [[False, False]])
     """
 
     first: Share

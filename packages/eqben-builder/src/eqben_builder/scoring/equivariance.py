@@ -24,6 +24,11 @@ class Residuals(NamedTuple):
     text: (s00 - s10) - (s11 - s01), how unevenly the two images tell the captions apart.
     image: (s00 - s01) - (s11 - s10), how unevenly the two captions tell the images apart.
     v1: s01 - s10, which is half of text minus image.
+
+    Example:
+        >>> residuals = equivariance_residuals([[[0.75, 0.25], [0.25, 0.75]]])
+        >>> float(residuals.text[0]), float(residuals.image[0]), float(residuals.v1[0])
+        (0.0, 0.0, 0.0)
     """
 
     text: Float64[np.ndarray, " n"]
@@ -38,6 +43,11 @@ class Distribution(NamedTuple):
     quantiles: At 5, 25, 50, 75 and 95 %.
     edges: float64 [bins + 1], from 0 to the 99th percentile.
     density: float64 [bins]; its integral is the share of pairs within the edges.
+
+    Example:
+        >>> found = equivariance_distribution([[[0.9, 0.2], [0.2, 0.9]], [[0.9, 0.2], [0.4, 0.5]]], bins=2)
+        >>> round(found.mean, 2), [round(value, 2) for value in found.quantiles], found.edges.shape, found.density.shape
+        (0.4, [0.04, 0.2, 0.4, 0.6, 0.76], (3,), (2,))
     """
 
     mean: float

@@ -22,6 +22,11 @@ class Grounding(NamedTuple):
     time: Seconds, half way between the two frames.
     frame: Index of the frame before it.
     scores: float64 [frames - 1], one for each gap between frames.
+
+    Example:
+        >>> found = ground_boundary([[0.9, 0.9, 0.1, 0.1], [0.2, 0.2, 0.8, 0.8]], [0.0, 1.0, 2.0, 3.0])
+        >>> found.time, found.frame, len(found.scores)
+        (1.5, 1, 3)
     """
 
     time: float

@@ -15,7 +15,14 @@ FEW = 10
 
 
 class Share(NamedTuple):
-    """A share of pairs, in [0, 1], with an interval and what chance would give."""
+    """A share of pairs, in [0, 1], with an interval and what chance would give.
+
+    Example:
+        >>> from eqben_builder import winoground_scores
+        >>> share = winoground_scores([[[0.9, 0.1], [0.2, 0.8]]] * 20).group
+        >>> share.value, round(share.low, 2), share.high, round(share.chance, 3)
+        (1.0, 0.84, 1.0, 0.167)
+    """
 
     value: float
     low: float

@@ -30,6 +30,11 @@ class TableRow(NamedTuple):
     kind: "subset", "aspect", "macro" or "all".
     pairs: How many pairs it covers.
     ties: Pairs with at least one exact tie.
+
+    Example:
+        >>> row = score_table([[[1.0, 0.0], [0.0, 1.0]]] * 3, ["ag"] * 3).row("ag")
+        >>> row.kind, row.pairs, row.ties, row.image.value
+        ('subset', 3, 0, 1.0)
     """
 
     name: str
@@ -47,6 +52,11 @@ class ScoreTable(NamedTuple):
     rows: Subsets in the order of their names, each followed by its aspects; then "macro" and "all".
     average: The mean of every subset's text, image and group score, which is the paper's "Avg".
     outcomes: bool [n, 3]: text, image, group of each pair.
+
+    Example:
+        >>> table = score_table([[[1.0, 0.0], [0.0, 1.0]]] * 2, ["ag", "sd"])
+        >>> [row.name for row in table.rows], table.row("ag").group.value
+        (['ag', 'sd', 'macro', 'all'], 1.0)
     """
 
     rows: tuple[TableRow, ...]

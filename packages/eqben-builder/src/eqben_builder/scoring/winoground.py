@@ -24,6 +24,11 @@ class WinogroundScores(NamedTuple):
     group: Both.
     ties: Pairs in which at least one of the four comparisons is an exact tie; these cannot be right in "group".
     outcomes: bool [n, 3], one row a pair: text, image, group.
+
+    Example:
+        >>> found = winoground_scores([[[0.9, 0.1], [0.2, 0.8]], [[0.9, 0.3], [0.2, 0.1]]])
+        >>> found.text.value, found.ties, found.outcomes.tolist()
+        (0.5, 0, [[True, True, True], [False, False, False]])
     """
 
     text: Share

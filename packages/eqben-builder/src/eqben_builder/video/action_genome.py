@@ -193,6 +193,22 @@ class ActionGenomeBuilder:
         FileNotFoundError: The file or folder that is missing.
         ValueError: What `read_action_genome` refuses; a size below 8; no video in which a pair could be chosen.
 
+    Example:
+        >>> import pickle, tempfile
+        >>> person, objects = {}, {}
+        >>> for number, (looks, place) in enumerate([("looking_at", "in_front_of"), ("not_looking_at", "behind")], 1):
+        ...     frame = f"001YG.mp4/{number:06d}.png"
+        ...     person[frame] = {"bbox": np.array([[1.0, 2.0, 3.0, 4.0]])}
+        ...     relations = {"attention": looks, "spatial": place, "contacting": "sitting_on"}
+        ...     labels = {f"{name}_relationship": [label] for name, label in relations.items()}
+        ...     objects[frame] = [{"class": "bed", "visible": True, "bbox": (1.0, 2.0, 3.0, 4.0), **labels}]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for name, content in zip(_FILES, (objects, person), strict=True):
+        ...         _ = Path(folder, name).write_bytes(pickle.dumps(content))
+        ...     builder = ActionGenomeBuilder(annotations=Path(folder), videos=Path(folder))
+        ...     builder.count, builder.make(0)  # the video itself is not there
+        (1, [Dropped(reason='no such video', aspect='ag')])
+
     Source:
         EqBen appendix B.1. Where the paper is silent: a frame needs a person's box; an attention of "unsure" makes no
         caption; a pair is dropped where a caption would be true of the other frame too (an object may have several

@@ -22,11 +22,34 @@ JUMP_FRAMES, JUMP_FRAMES_REORDERED = 8, 30
 
 
 class VideoError(ValueError):
-    """A video that cannot be opened, breaks off, or has no frame where one was asked for."""
+    """A video that cannot be opened, breaks off, or has no frame where one was asked for.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = Path(folder, "clip.mp4").write_bytes(b"no video")
+        ...     try:
+        ...         frames_at(f"{folder}/clip.mp4", [0.0])
+        ...     except VideoError as error:
+        ...         "clip.mp4" in str(error)
+        True
+    """
 
 
 class VideoFrame(NamedTuple):
-    """One decoded frame: its time in seconds from the start of the video, and its picture, uint8 [height, width, 3]."""
+    """One decoded frame: its time in seconds from the start of the video, and its picture, uint8 [height, width, 3].
+
+    Example:
+        >>> import tempfile
+        >>> from PIL import Image
+        >>> first, *others = [Image.new("RGB", (16, 16), (level, level, level)) for level in (0, 120, 240)]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     first.save(f"{folder}/clip.gif", save_all=True, append_images=others, duration=1000)
+        ...     frame = frames_at(f"{folder}/clip.gif", [1.9])[0]
+        >>> frame.time, frame.image.shape
+        (1.0, (16, 16, 3))
+    """
 
     time: float
     image: UInt8[np.ndarray, "h w 3"]
@@ -52,6 +75,15 @@ def frames_at(path: str | os.PathLike[str], times: Sequence[float]) -> list[Vide
         Times are rational within: a time that equals a frame's own begins with that frame, to a microsecond. Where the
         next key frame lies ahead of the decoder and before the next time, it jumps there if that saves more frames than
         a jump costs, and reads on otherwise: so no more is decoded than in one pass, and few frames are sought.
+
+    Example:
+        >>> import tempfile
+        >>> from PIL import Image
+        >>> first, *others = [Image.new("RGB", (16, 16), (level, level, level)) for level in (0, 120, 240)]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     first.save(f"{folder}/clip.gif", save_all=True, append_images=others, duration=1000)
+        ...     [(frame.time, int(frame.image[0, 0, 0])) for frame in frames_at(f"{folder}/clip.gif", [2.5, 0.0])]
+        [(2.0, 240), (0.0, 0)]
     """
     wanted = []
     for time in times:
@@ -83,6 +115,15 @@ def frames_numbered(path: str | os.PathLike[str], numbers: Sequence[int]) -> lis
     Numerics:
         Packets are counted without decoding them, so a video with a variable frame rate is counted rightly too. Frames
         that a container's edit list hides are counted, as `ffmpeg -ignore_editlist 1` does.
+
+    Example:
+        >>> import tempfile
+        >>> from PIL import Image
+        >>> first, *others = [Image.new("RGB", (16, 16), (level, level, level)) for level in (0, 120, 240)]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     first.save(f"{folder}/clip.gif", save_all=True, append_images=others, duration=1000)
+        ...     [int(frame.image.mean()) for frame in frames_numbered(f"{folder}/clip.gif", [1, 2])]
+        [120, 240]
     """
     for number in numbers:
         if number < 0:

@@ -144,6 +144,18 @@ class GebcBuilder:
         FileNotFoundError: The file or folder that is missing.
         ValueError: What `read_gebc` refuses; a size below 8; no video with two boundaries.
 
+    Example:
+        >>> import json, tempfile
+        >>> states = [(2, 0, 4, "stands", "sits"), (4, 2, 6, "sits", "lies")]
+        >>> names = ("timestamp", "prev_timestamp", "next_timestamp", "status_before", "status_after")
+        >>> rows = [{"subject": "a man", **dict(zip(names, state, strict=True))} for state in states]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "boundaries.json")
+        ...     _ = path.write_text(json.dumps({"abcdefghijk": rows}))
+        ...     builder = GebcBuilder(annotations=path, videos=Path(folder))
+        ...     builder.count, builder.make(0)  # the video itself is not there
+        (1, [Dropped(reason='no such video', aspect='gebc')])
+
     Source:
         EqBen appendix B.2. Where the paper is silent: a state's frame is the middle of its segment; a caption is the
         subject followed by the state. The paper's manual screening is left to the review page.

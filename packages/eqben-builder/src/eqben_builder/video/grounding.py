@@ -30,6 +30,25 @@ class GroundingReport(NamedTuple):
     average: Mean over the thresholds, the paper's "Avg".
     predicted, true: Seconds, one for each boundary that was looked for.
     missing: Boundaries whose video is not there or cannot be decoded.
+
+    Example:
+        >>> import json, tempfile
+        >>> from PIL import Image
+        >>> class Brightness:
+        ...     def encode_image(self, images):
+        ...         return [[image.mean(), 255.0 - image.mean()] for image in images]
+        ...     def encode_text(self, captions):
+        ...         return [["white" in text, "black" in text] for text in captions]
+        >>> row = {"timestamp": 2, "prev_timestamp": 0, "next_timestamp": 4, "subject": "a wall"}
+        >>> row |= {"status_before": "is black", "status_after": "is white"}
+        >>> dark, light = (Image.new("RGB", (16, 16), colour) for colour in ("black", "white"))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = Path(folder, "boundaries.json").write_text(json.dumps({"abcdefghijk": [row]}))
+        ...     dark.save(f"{folder}/abcdefghijk.gif", save_all=True, append_images=[light], duration=2000)
+        ...     _ = Path(folder, "abcdefghijk.gif").rename(Path(folder, "abcdefghijk.mkv"))  # FFmpeg looks inside
+        ...     report = ground_gebc(f"{folder}/boundaries.json", folder, Brightness())
+        >>> report.missing, report.true, report.accuracy[0.1]
+        (0, (2.0,), 1.0)
     """
 
     accuracy: dict[float, float]
@@ -66,6 +85,25 @@ def ground_gebc(
         ValueError: What `read_gebc` refuses; a rate that is not positive; no boundary whose video can be decoded.
         FileNotFoundError: The file or folder that is missing.
         ImportError: PyAV is missing.
+
+    Example:
+        >>> import json, tempfile
+        >>> from PIL import Image
+        >>> class Brightness:
+        ...     def encode_image(self, images):
+        ...         return [[image.mean(), 255.0 - image.mean()] for image in images]
+        ...     def encode_text(self, captions):
+        ...         return [["white" in text, "black" in text] for text in captions]
+        >>> row = {"timestamp": 2, "prev_timestamp": 0, "next_timestamp": 4, "subject": "a wall"}
+        >>> row |= {"status_before": "is black", "status_after": "is white"}
+        >>> dark, light = (Image.new("RGB", (16, 16), colour) for colour in ("black", "white"))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = Path(folder, "boundaries.json").write_text(json.dumps({"abcdefghijk": [row]}))
+        ...     dark.save(f"{folder}/abcdefghijk.gif", save_all=True, append_images=[light], duration=2000)
+        ...     _ = Path(folder, "abcdefghijk.gif").rename(Path(folder, "abcdefghijk.mkv"))  # FFmpeg looks inside
+        ...     report = ground_gebc(f"{folder}/boundaries.json", folder, Brightness())
+        >>> round(report.predicted[0], 2), report.average
+        (1.9, 1.0)
 
     Source:
         EqBen appendix A.6: five frames a second, thresholds of 0.1 to 3 s (table 12). Captions are the subject followed

@@ -95,6 +95,17 @@ class YouCook2Builder:
         ValueError: What `read_youcook2` refuses; a size below 8; an unknown detector; no video with two steps.
         ImportError: The detector's library is missing.
 
+    Example:
+        >>> import json, tempfile
+        >>> said = ([1, 9], "cut the onion"), ([9, 20], "fry it")
+        >>> steps = [{"id": k, "segment": when, "sentence": text} for k, (when, text) in enumerate(said)]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "annotations.json")
+        ...     _ = path.write_text(json.dumps({"database": {"abcdefghijk": {"annotations": steps}}}))
+        ...     builder = YouCook2Builder(annotations=path, videos=Path(folder), faces="none")
+        ...     builder.count, builder.make(0)  # the video itself is not there
+        (1, [Dropped(reason='no such video', aspect='youcook2')])
+
     Source:
         EqBen appendix B.3. That any two steps of a video make a pair is not said; it is what their number of pairs
         (45,849 of 2,000 videos of 7.7 steps) needs. The paper's detector is "face-recognition".

@@ -43,6 +43,18 @@ def run_grid(request: GridRequest, *, say: Say = lambda line: None, progress: Pr
     Raises:
         UsageError: an encoder or run folder that cannot be used, or another process that fills this folder.
         StorageError: the run folder cannot be written.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from gate_runner.icinw import Axes, make_grid_request
+        >>> from gate_runner.settings import Settings
+        >>> axes = Axes.of(shots="0", init="language", seeds=[0])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     place, few = Path(folder), Settings(limit=20)
+        ...     cells = run_grid(make_grid_request("icinw-shapes", output=place, axes=axes, settings=few))
+        >>> [(one.cell.shots, one.status) for one in cells]
+        [(0, 'ok')]
     """
     settings = request.settings
     encoder = request.encoder

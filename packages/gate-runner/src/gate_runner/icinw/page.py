@@ -41,6 +41,16 @@ def grid_report(folder: Path, form: str = "html") -> str:
     Raises:
         UsageError: no cells, or another form.
         DataError: a file that is no cell.
+
+    Example:
+        >>> import tempfile
+        >>> from gate_runner.icinw import Cell
+        >>> from gate_runner.icinw.record import save
+        >>> cell = Cell("digits", 0, "frozen", "language", "2p", "none", 0)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = save(Path(folder), Record(cell, "ok", metric="accuracy", value=0.75))
+        ...     "75.00" in grid_report(Path(folder), "md")
+        True
     """
     records = read_cells(folder)
     if not records:

@@ -98,6 +98,14 @@ def read_cells(folder: Path) -> list[Record]:
 
     Raises:
         DataError: a file that is no cell.
+
+    Example:
+        >>> import tempfile
+        >>> cell = Cell("digits", 0, "frozen", "language", "2p", "none", 0)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = save(Path(folder), Record(cell, "ok", metric="accuracy", value=0.75))
+        ...     [(one.cell.dataset, one.value) for one in read_cells(Path(folder))]
+        [('digits', 0.75)]
     """
     return [Record.from_file(path) for path in sorted((folder / "cells").glob("*/*.json"))]
 

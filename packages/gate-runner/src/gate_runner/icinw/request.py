@@ -37,6 +37,11 @@ class GridRequest:
         probe: how heads on fixed features are fitted.
         knowledge_folder: of ELEVATER's knowledge files.
         keep_predictions: whether each cell's probabilities are kept, for submissions.
+
+    Example:
+        >>> request = GridRequest(("micro/icinw",), "micro-clip", Path("runs/grid"), axes=Axes.of(shots="0,5"))
+        >>> len(request.sets()), GridRequest.from_mapping(request.to_mapping()).axes.shots
+        (7, (0, 5))
     """
 
     names: tuple[str, ...]
@@ -123,6 +128,11 @@ def make_grid_request(
     Raises:
         UsageError: an unknown name, spec, probe or folder; the message shows it.
         DataError: original files that are not there or not whole.
+
+    Example:
+        >>> request = make_grid_request("micro/icinw", "micro-clip", axes=Axes.of(shots="0,5", seeds=[0]), probe="clap")
+        >>> request.identity()["probe"], request.axes.seeds
+        ('clap', (0,))
     """
     several = (names,) if isinstance(names, str) else tuple(names)
     how = settings or Settings()

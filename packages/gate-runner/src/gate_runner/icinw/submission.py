@@ -125,6 +125,14 @@ def write_submission(entries: Sequence[Entry], path: Path) -> None:
     Raises:
         DataError: an entry that ELEVATER's validator would refuse.
         StorageError: the file cannot be written.
+
+    Example:
+        >>> import tempfile
+        >>> entry = Entry("mnist", "a model", 0, (0,), np.full((1, 2, 10), 0.1))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     write_submission([entry], Path(folder, "all.zip"))
+        ...     [one.dataset for one in read_submission(Path(folder, "all.zip"), whole=False)]
+        ['mnist']
     """
     for one in entries:
         check(one, str(path))
@@ -147,6 +155,15 @@ def read_submission(path: Path, *, whole: bool = True) -> list[Entry]:
     Raises:
         DataError: no submission, a data set missing, unknown or twice, shapes, numbers or seeds that are wrong: the
             message names the data set and the place.
+
+    Example:
+        >>> import tempfile
+        >>> entry = Entry("mnist", "a model", 5, (0, 1), np.full((2, 3, 10), 0.1))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "mnist.json")
+        ...     _ = path.write_text(json.dumps(entry.to_mapping()))
+        ...     read_submission(path)[0].predictions.shape
+        (2, 3, 10)
     """
     raw = _content(path)
     listed = raw["data"] if isinstance(raw, dict) and isinstance(raw.get("data"), list) else [raw]
@@ -274,6 +291,11 @@ def score_entry(entry: Entry, labels: Int[np.ndarray, n * k], classes: Sequence[
 
     Raises:
         DataError: another number of images.
+
+    Example:
+        >>> entry = Entry("mnist", "a model", 0, (0,), np.eye(10)[None, [3, 7]])
+        >>> score_entry(entry, np.array([3, 8]), [str(digit) for digit in range(10)]).mean
+        0.5
     """
     import torch
 

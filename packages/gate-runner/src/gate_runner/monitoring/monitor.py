@@ -49,6 +49,14 @@ class Reading:
         geometry: ``rank``, ``alignment`` and ``uniformity`` of the features.
         seconds: that it took.
         failed: by benchmark, why there is no score.
+
+    Example:
+        >>> import tempfile
+        >>> from gate_runner.monitoring import Monitor
+        >>> monitor = Monitor("digits", output=tempfile.mkdtemp(), limit=40)
+        >>> reading = monitor(nn.Sequential(nn.AdaptiveAvgPool2d(4), nn.Flatten()), 0)
+        >>> reading.step, list(reading.scores), sorted(reading.geometry)
+        (0, ['digits'], ['alignment', 'rank', 'uniformity'])
     """
 
     step: int
