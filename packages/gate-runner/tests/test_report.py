@@ -229,20 +229,18 @@ def test_the_hardest_samples_are_drawn_from_the_same_data_only(tmp_path: Path) -
 @pytest.mark.parametrize("name", ["mini", "ade20k", "acdc", "clevr-math", "iwildcam", "pairs"])
 def test_every_kind_of_sample_can_be_drawn(name: str, tmp_path: Path) -> None:
     from gate_runner.imports import named
-    from gate_runner.reports.contents import Row
     from gate_runner.reports.pictures import _verdict
     from gate_runner.tasks import find_task_type
 
     benchmark = find_benchmark(name)
     data = benchmark.load("micro", DataRequest(limit=60 if name == "mini" else 8))
-    row = Row(name, name, "micro", benchmark.task, benchmark.metrics[0], "higher", "", 8, "", {})
     pixels, said = named(find_task_type(benchmark.task).draw)(data, {"ways": 2, "shots": 1, "queries": 5}, 0)
     assert pixels.dtype == "uint8"
     assert pixels.shape[2] == 3
     assert max(pixels.shape[:2]) <= 200
     assert pixels.std() > 0
     assert said
-    assert _verdict(row, [0.25, 0.75])
+    assert _verdict(benchmark.metrics[0], [0.25, 0.75])
 
 
 def test_svg_text_is_escaped_and_long_names_are_cut() -> None:

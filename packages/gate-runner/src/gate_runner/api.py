@@ -293,7 +293,7 @@ def report(
     *runs: Stored,
     output: str | PathLike[str] | None = None,
     form: Literal["html", "md", "csv", "latex"] = "html",
-    pictures: int = 4,
+    pictures: int | None = None,
     data_root: str | PathLike[str] | None = None,
     tests: bool = True,
 ) -> str:
@@ -303,7 +303,8 @@ def report(
         runs: at least one.
         output: file to write the text into, if any.
         form: ``"html"`` for the page, or a table as ``"md"``, ``"csv"`` or ``"latex"``.
-        pictures: hardest test samples to show for each benchmark, on the page.
+        pictures: hardest test samples to show for each benchmark; None for 4 on the page and none in a table. In
+            Markdown they are rows of a table: what they are, and what was predicted.
         data_root: folder of original files, for the pictures.
         tests: mark what a paired test does not tell from the best.
 
@@ -311,7 +312,7 @@ def report(
         The text.
 
     Raises:
-        UsageError: no runs, a folder that holds none, or a form that does not exist.
+        UsageError: no runs, a folder that holds none, a form that does not exist, or pictures in one that has no room.
 
     Example:
         >>> import tempfile
@@ -319,21 +320,13 @@ def report(
         >>> report(done, form="csv").splitlines()[0].split(",")[0]
         'run'
     """
-    from gate_runner.reports import as_csv, as_latex, as_markdown, build_page, gather
+    from gate_runner.reports import check_form, report_text
 
-    tables = {"md": as_markdown, "csv": as_csv, "latex": as_latex}
-    if form != "html" and form not in tables:
-        raise UsageError(f"a report is one of html, {', '.join(tables)}, not {form!r}")
+    check_form(form, pictures)
     if not runs:
         raise UsageError("no run to report; expected at least one")
-    if pictures < 0:
-        raise UsageError(f"pictures must be at least 0, not {pictures}")
-    found = _stored(runs)
-    if form == "html":
-        root = None if data_root is None else Path(data_root)
-        text = build_page(found, pictures=pictures, data_root=root, tests=tests)
-    else:
-        text = tables[form](gather(found, tests=tests))
+    root = None if data_root is None else Path(data_root)
+    text = report_text(_stored(runs), form, pictures=pictures, data_root=root, tests=tests)
     if output is not None:
         path = Path(output)
         path.parent.mkdir(parents=True, exist_ok=True)

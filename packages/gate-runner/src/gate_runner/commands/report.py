@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,7 +16,10 @@ def report(
     runs: Runs,
     output: Annotated[Path | None, typer.Option(help="File to write; report.html, or the terminal for tables.")] = None,
     format_: Annotated[str, typer.Option("--format", help="html (one page), or a table: md, csv, latex.")] = "html",
-    pictures: Annotated[int, typer.Option(help="Hardest test samples to show per benchmark; 0 for none.")] = 4,
+    pictures: Annotated[
+        int | None,
+        typer.Option(help="Hardest test samples to show per benchmark; 4 on a page, 0 in a table (md), by default."),
+    ] = None,
     data_root: Annotated[Path | None, typer.Option(help="Folder with data sets' original files, for pictures.")] = None,
     tests: Annotated[bool, typer.Option(help="Mark what a paired test does not tell from the best.")] = True,
 ) -> None:
@@ -25,8 +28,6 @@ def report(
 
     if format_ not in _FORMATS:
         raise UsageError(f"--format must be one of {', '.join(_FORMATS)}, not {format_!r}")
-    if pictures < 0:
-        raise UsageError(f"--pictures must be at least 0, not {pictures}")
     from gate_runner.icinw.record import is_grid_folder
 
     if any(map(is_grid_folder, runs)):
@@ -36,17 +37,11 @@ def report(
 
         _write(grid_report(runs[0], format_), output or (Path("report.html") if format_ == "html" else None))
         return
-    from gate_runner.reports import as_csv, as_latex, as_markdown, build_page, gather
-    from gate_runner.runs.stored import read_runs
+    from gate_runner import api
 
-    found = read_runs(runs)
-    if format_ == "html":
-        text = build_page(found, pictures=pictures, data_root=data_root, tests=tests)
-        output = output or Path("report.html")
-    else:
-        make = {"md": as_markdown, "csv": as_csv, "latex": as_latex}[format_]
-        text = make(gather(found, tests=tests))
-    _write(text, output)
+    form: Any = format_
+    text = api.report(*runs, form=form, pictures=pictures, data_root=data_root, tests=tests)
+    _write(text, output or (Path("report.html") if format_ == "html" else None))
 
 
 def _write(text: str, output: Path | None) -> None:

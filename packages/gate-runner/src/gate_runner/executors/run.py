@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from gate_runner.executors.executor import Postponed
 from gate_runner.executors.making import make_executor
-from gate_runner.runs.circumstances import command
+from gate_runner.runs.circumstances import command, own_files
 from gate_runner.runs.display import PlainDisplay
 from gate_runner.runs.folder import RunFolder, stored_plan
 from gate_runner.runs.lock import BusyError
@@ -63,7 +63,8 @@ def run(request: RunRequest, display: Observer | None = None, observers: Sequenc
                 found[part.name, part.seed] = there
         left = _missing(parts, found)
         if left:
-            folder.claim(identity, {"command": command(), **opening.circumstances})
+            own = own_files(request.benchmarks, request.output)
+            folder.claim(identity, {"command": command(), **own, **opening.circumstances})
         expected = stored_plan(request.output)
         audience.planned([_planned(part, expected, found) for part in parts])
         while left:

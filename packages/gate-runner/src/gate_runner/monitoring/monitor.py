@@ -20,7 +20,7 @@ from gate_runner.encoders.encoder import Encoder
 from gate_runner.encoders.own import adopt
 from gate_runner.errors import DataError, UsageError
 from gate_runner.monitoring.geometry import alignment, effective_rank, uniformity
-from gate_runner.runs.circumstances import circumstances, command
+from gate_runner.runs.circumstances import circumstances, command, own_files
 from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.request import Names, make_request, parts_of
 from gate_runner.runs.results import SCHEMA, Result
@@ -237,7 +237,7 @@ class Monitor:
             seconds={**job.phases.seconds, "total": time.monotonic() - start},
         )
         with self.folder.working(part.name, part.seed, wait=30):
-            self.folder.save(result, outcome.samples)
+            self.folder.save(result, outcome.samples, predicted=outcome.predicted)
         return outcome.scores
 
     def _loaded(self, part: Part, encoder: Encoder) -> Data[Any]:
@@ -285,7 +285,8 @@ class Monitor:
         if self._claimed:
             return
         identity = {"encoder": self._description(encoder), "schema": SCHEMA, **self.request.settings.identity()}
-        self.folder.claim(identity, {"command": command(), **circumstances()})
+        own = own_files(self.request.benchmarks, self.folder.path)
+        self.folder.claim(identity, {"command": command(), **own, **circumstances()})
         self._claimed = True
 
 

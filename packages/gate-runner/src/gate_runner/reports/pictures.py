@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import base64
 import io
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gate_runner.comparison.paired import Statistic, value_of
+from gate_runner.comparison.paired import value_of
 from gate_runner.errors import UsageError
 from gate_runner.imports import named
 from gate_runner.ragged import Outcomes, Ragged, taken
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from gate_runner.tasks.task import TaskType
 
 _SHOWN = 128
+_RANKS = ("roc_auc", "average_precision")
+"""Metrics of several labels whose outcomes are scores and truths ``[n, 2, k]``."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +36,29 @@ class Example:
         address: a ``data:`` address.
         width: at which it is shown; small pictures are shown larger.
         height: likewise.
-        caption: what it is, and how the encoders did.
+        index: of the tested unit.
+        truth: what it is.
+        predicted: what the encoders took it for; empty where that was not kept.
+        verdict: how they did.
+
+    Example:
+        >>> Example("data:", 96, 96, 7, "true: cat", "dog", "wrong").caption
+        'true: cat; predicted: dog; wrong'
     """
 
     address: str
     width: int
     height: int
-    caption: str
+    index: int
+    truth: str
+    predicted: str
+    verdict: str
+
+    @property
+    def caption(self) -> str:
+        """All of it in one line."""
+        said = [self.truth, f"predicted: {self.predicted}" if self.predicted else "", self.verdict]
+        return "; ".join(filter(None, said))
 
 
 def hardest(contents: Contents, row: Row, count: int, data_root: Path | None = None) -> tuple[list[Example], str]:
@@ -56,6 +76,7 @@ def hardest(contents: Contents, row: Row, count: int, data_root: Path | None = N
     import torch
 
     from gate_runner.benchmarks import DataRequest, find_benchmark
+    from gate_runner.own_data import own_benchmark
 
     runs = [run for run in contents.runs if row.name in {one.name for one in run.results if one.status == "ok"}]
     if not runs or row.mixed:
@@ -63,7 +84,8 @@ def hardest(contents: Contents, row: Row, count: int, data_root: Path | None = N
     results = [(run, result) for run in runs for result in run.named(row.name) if result.status == "ok"]
     limit, digest = results[0][1].settings.get("limit"), results[0][1].data.get("sha256")
     try:
-        benchmark = find_benchmark(row.benchmark)
+        own = results[0][0].own_file(row.benchmark)
+        benchmark = find_benchmark(row.benchmark) if own is None else own_benchmark(own)
         if row.source == "local" and data_root is None:
             return [], "its pictures are read from original files: give --data-root"
         data = benchmark.load(row.source, DataRequest(data_root, limit))
@@ -76,27 +98,34 @@ def hardest(contents: Contents, row: Row, count: int, data_root: Path | None = N
     if chosen is not None:
         data = replace(data, test=data.test.take(torch.tensor(chosen)))
     task = known_task_type(row.task)
-    measure = task.statistic(row.metric) or value_of(row.metric)
-    each = [_goodness(measure, run.outcomes(result), row.direction) for run, result in results]
+    measured = [_goodness(task, row, run.outcomes(result)) for run, result in results]
+    each, metric = [one for one, _ in measured], measured[0][1]
     mean = np.mean(each, axis=0)
+    kept = [(run.label, run.predicted(result)) for run, result in results]
     examples = []
     worst = _worst(mean, _kinds(data, task), count)
     for index in [*worst, *(one for one in _best(mean, min(task.best, count)) if one not in worst)]:
         try:
             picture, said = named(task.draw)(data, results[0][1].training, index)
+            answers = _answers(data, task, kept, index)
         except Exception as error:  # noqa: BLE001 - a plug-in draws these, and the report goes on without them
             return [], f"its pictures cannot be drawn: {type(error).__name__}: {error}"
-        examples.append(_example(picture, f"{said}; {_verdict(row, [one[index] for one in each])}"))
+        address, width, height = _shown(picture)
+        verdict = _verdict(metric, [one[index] for one in each])
+        examples.append(Example(address, width, height, index, said, answers, verdict))
     return examples, ""
 
 
-def _goodness(measure: Statistic, outcomes: Outcomes, direction: str) -> np.ndarray:
-    """One number per sample, larger for better."""
+def _goodness(task: TaskType, row: Row, outcomes: Outcomes) -> tuple[np.ndarray, str]:
+    """One number per sample, larger for better, and of which metric: ranks of labels say nothing of one sample."""
+    if row.metric in _RANKS and not isinstance(outcomes, Ragged):
+        return -np.square(outcomes[:, 0] - outcomes[:, 1]).mean(axis=1), "squared error"
+    measure = task.statistic(row.metric) or value_of(row.metric)
     if isinstance(outcomes, Ragged) or outcomes.ndim > 1:
         each = [taken(outcomes, np.array([index])) for index in range(len(outcomes))]
         outcomes = np.array([measure(one, np.ones((1, 1)))[0] for one in each])
-    signed: np.ndarray = np.nan_to_num(outcomes if direction == "higher" else -outcomes, nan=np.inf)
-    return signed
+    signed: np.ndarray = np.nan_to_num(outcomes if row.direction == "higher" else -outcomes, nan=np.inf)
+    return signed, row.metric
 
 
 def _kinds(data: Data[Any], task: TaskType) -> list[int]:
@@ -123,19 +152,37 @@ def _best(mean: np.ndarray, count: int) -> list[int]:
     return order[:count]
 
 
-def _verdict(row: Row, values: list[float]) -> str:
-    if row.metric in ("acc@1", "acc@5", "group", "text", "image"):
+def _answers(data: Data[Any], task: TaskType, kept: Sequence[tuple[str, np.ndarray | None]], index: int) -> str:
+    """What each run predicted, those of one mind together; empty where nothing was kept."""
+    if not task.say:
+        return ""
+    by_words: dict[str, list[str]] = {}
+    for label, predicted in kept:
+        if predicted is not None:
+            by_words.setdefault(named(task.say)(data, predicted[index], index), []).append(label)
+    if len(by_words) == 1 and all(predicted is not None for _, predicted in kept):
+        return next(iter(by_words))
+    listed = []
+    for words, labels in by_words.items():
+        who = [f"{label} ({count} seeds)" if count > 1 else label for label, count in Counter(labels).items()]
+        listed.append(f"{words} by {', '.join(who)}")
+    return ", ".join(listed)
+
+
+def _verdict(metric: str, values: list[float]) -> str:
+    if metric in ("acc@1", "acc@5", "group", "text", "image"):
         wrong = sum(value < 0.5 for value in values)
         return "wrong" if len(values) == 1 else f"wrong in {wrong} of {len(values)} runs"
     mean = abs(float(np.mean(values)))
-    return f"{row.metric} {mean:.2f}" + ("" if len(values) == 1 else f", mean of {len(values)} runs")
+    return f"{metric} {mean:.2f}" + ("" if len(values) == 1 else f", mean of {len(values)} runs")
 
 
-def _example(pixels: np.ndarray, caption: str) -> Example:
+def _shown(pixels: np.ndarray) -> tuple[str, int, int]:
+    """A ``data:`` address, width and height."""
     from PIL import Image
 
     buffer = io.BytesIO()
     Image.fromarray(np.ascontiguousarray(pixels)).save(buffer, "JPEG", quality=88, optimize=True)
     address = "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
     larger = max(1, _SHOWN // pixels.shape[0])
-    return Example(address, larger * pixels.shape[1], larger * pixels.shape[0], caption)
+    return address, larger * pixels.shape[1], larger * pixels.shape[0]

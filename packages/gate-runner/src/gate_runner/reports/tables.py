@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+from pathlib import Path
 
 from gate_runner.reports.contents import Cell, Contents, Row
+from gate_runner.reports.pictures import hardest
 from gate_runner.reports.scores import number, shown_metric
 
 _MARKDOWN = frozenset("\\`*_[]()~|!")
@@ -29,22 +31,59 @@ def as_markdown(contents: Contents) -> str:
         >>> print(as_markdown(gather(read_runs([Path("runs/a")]))))  # doctest: +SKIP
     """
 
-    def escaped(text: str) -> str:
-        marked = "".join(f"\\{sign}" if sign in _MARKDOWN else sign for sign in " ".join(text.split()))
-        return marked.replace("&", "&amp;").replace("<", "&lt;")
-
     def shown(cell: Cell | None) -> str:
         text = _text(cell, "–")
         return f"**{text}**" if _is_best(cell) else text
 
     lines = [
-        f"| benchmark | metric | chance | {' | '.join(escaped(name) for name in contents.labels)} |",
+        f"| benchmark | metric | chance | {' | '.join(markdown(name) for name in contents.labels)} |",
         f"|---|---|---|{'---|' * len(contents.runs)}",
     ]
     for row in contents.rows:
         cells = " | ".join(shown(row.cells.get(name)) for name in contents.labels)
-        lines.append(f"| {escaped(row.name)} | {escaped(shown_metric(row))} | {_chance(row)} | {cells} |")
+        lines.append(f"| {markdown(row.name)} | {markdown(shown_metric(row))} | {_chance(row)} | {cells} |")
     return "\n".join(lines) + "\n" + (f"\n{_remark(contents)}\n" if contents.stand_ins else "")
+
+
+def hardest_as_markdown(contents: Contents, count: int, data_root: Path | None = None) -> str:
+    """The samples on which the runs do worst, as a Markdown table: what they are, and what was predicted.
+
+    Args:
+        contents: of the report.
+        count: samples for each benchmark, at most.
+        data_root: folder of original files, for benchmarks that read them.
+
+    Returns:
+        A heading and a table, or why there is none, for each benchmark.
+
+    Example:
+        >>> hardest_as_markdown(Contents((), (), {}, {}), 4)
+        ''
+    """
+    parts = []
+    for row in contents.rows:
+        found, why_not = hardest(contents, row, count, data_root)
+        lines = [f"## Hardest of {markdown(row.name)}", ""]
+        if why_not:
+            lines.append(f"None shown: {markdown(why_not)}.")
+        else:
+            lines += ["| test sample | what it is | predicted | outcome |", "|---|---|---|---|"]
+            for one in found:
+                cells = " | ".join(markdown(text) for text in (one.truth, one.predicted or "not kept", one.verdict))
+                lines.append(f"| {one.index} | {cells} |")
+        parts.append("\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+def markdown(text: str) -> str:
+    r"""Text as a cell of a Markdown table.
+
+    Example:
+        >>> markdown("a|b <c>")
+        'a\\|b &lt;c>'
+    """
+    marked = "".join(f"\\{sign}" if sign in _MARKDOWN else sign for sign in " ".join(text.split()))
+    return marked.replace("&", "&amp;").replace("<", "&lt;")
 
 
 def as_csv(contents: Contents) -> str:

@@ -6,9 +6,13 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gate_runner.benchmarks.benchmark import Benchmark
 
 _PACKAGES = (
     "gate-runner", "vision-adapters", "eqben-builder", "eqsim", "eevee-search", "knowledge-prompts", "oven-retrieval",
@@ -49,6 +53,26 @@ def command() -> list[str]:
     if program in ("gate-runner", "-c"):
         return ["gate-runner", *sys.argv[1:]]
     return [program or "python"]
+
+
+def own_files(benchmarks: Iterable[Benchmark], output: Path) -> dict[str, dict[str, str]]:
+    """Where the files of benchmarks of one's own lie, as seen from the run folder: reports make their pictures again.
+
+    Args:
+        benchmarks: of the run.
+        output: the run folder.
+
+    Returns:
+        ``{"files": {id: path}}``; empty where none has a file.
+
+    Example:
+        >>> own_files([], Path("runs/micro-clip"))
+        {}
+    """
+    found = {
+        one.id: os.path.relpath(one.sources["file"], output.absolute()) for one in benchmarks if "file" in one.sources
+    }
+    return {"files": found} if found else {}
 
 
 def _version(name: str) -> str | None:

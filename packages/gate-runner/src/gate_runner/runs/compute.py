@@ -22,7 +22,6 @@ from gate_runner.tasks.job import Phases
 
 if TYPE_CHECKING:
     from gate_runner.encoders.encoder import Encoder
-    from gate_runner.ragged import Outcomes
     from gate_runner.tasks import Outcome, Progress
 
 _LOG = logging.getLogger(__name__)
@@ -68,8 +67,8 @@ def run_part(
         while True:
             phases = Phases(meter.around)
             try:
-                result, samples = _compute(part, encoder, description, progress, phases, start)
-                return folder.save(replace(result, energy=meter.read()), samples)
+                result, outcome = _compute(part, encoder, description, progress, phases, start)
+                return folder.save(replace(result, energy=meter.read()), outcome.samples, predicted=outcome.predicted)
             except StorageError:
                 raise
             except Exception as error:
@@ -94,7 +93,7 @@ def _compute(
     progress: Progress,
     phases: Phases,
     start: float,
-) -> tuple[Result, Outcomes]:
+) -> tuple[Result, Outcome]:
     from gate_runner.benchmarks.shared import shared_pictures
     from gate_runner.tasks import Job, run_task
     from gate_runner.tasks.stored import FeatureStore
@@ -149,7 +148,7 @@ def _compute(
         seconds={**phases.seconds, "total": time.perf_counter() - start},
         memory=memory.read(),
     )
-    return result, outcome.samples
+    return result, outcome
 
 
 def _keep_encoder(part: Part, encoder: Encoder, before: Mapping[str, Any], outcome: Outcome, digest: str) -> None:

@@ -22,6 +22,8 @@ from gate_runner.ragged import Outcomes, Ragged
 from gate_runner.runs.lock import held
 from gate_runner.runs.results import Result, samples_digest
 
+PREDICTED = "predicted_sha256"
+"""In a result's ``training``: the digest of what was predicted of each sample; not there where nothing was kept."""
 MANIFEST_SCHEMA = "gate-runner/manifest/3"
 
 
@@ -104,23 +106,28 @@ class RunFolder:
         if samples_digest(read_samples(path)) != result.samples_sha256:
             raise DataError(f"{path} does not belong to its result: its digest differs; --recompute computes it again")
 
-    def save(self, result: Result, samples: Outcomes | None, traceback: str = "") -> Result:
+    def save(
+        self, result: Result, samples: Outcomes | None, traceback: str = "", predicted: np.ndarray | None = None
+    ) -> Result:
         """Write a result, and its per-sample outcomes first, so that a result is never without them.
 
         Args:
             result: of a benchmark and seed; where it is ``"failed"``, a training under way keeps its state.
             samples: per-sample outcomes of the headline metric, or None.
             traceback: of what made it fail, if anything was raised.
+            predicted: what was predicted of each sample, if anything that words can say.
 
         Returns:
-            The result with the digest of the samples.
+            The result with the digests of the samples and of what was predicted.
 
         Raises:
             StorageError: a file cannot be written; the old ones are still there.
         """
         if samples is not None:
             result = replace(result, samples_sha256=samples_digest(samples))
-            write(self.samples_file(result.name, result.seed), _npz(samples))
+            if predicted is not None:
+                result = replace(result, training={**result.training, PREDICTED: samples_digest(predicted)})
+            write(self.samples_file(result.name, result.seed), _npz(samples, predicted))
         failure = self.failure_file(result.name, result.seed)
         if traceback:
             write(failure, traceback.encode())
@@ -235,11 +242,13 @@ def _stem(name: str, seed: int) -> str:
     return f"{name.replace('/', '-')}.seed{seed}"
 
 
-def _npz(samples: Outcomes) -> bytes:
+def _npz(samples: Outcomes, predicted: np.ndarray | None) -> bytes:
     import io
 
     buffer = io.BytesIO()
     arrays: dict[str, Any] = samples.to_arrays() if isinstance(samples, Ragged) else {"outcomes": samples}
+    if predicted is not None:
+        arrays["predicted"] = predicted
     np.savez_compressed(buffer, **arrays)
     return buffer.getvalue()
 
@@ -256,16 +265,39 @@ def read_samples(path: Path) -> Outcomes:
     Raises:
         DataError: the file is missing or is not one; the message names it.
     """
+    arrays = _arrays(path)
+    if "outcomes" in arrays:
+        return arrays["outcomes"]
+    try:
+        return Ragged.from_arrays(arrays)
+    except (KeyError, ValueError) as error:
+        raise _not_outcomes(path, error) from error
+
+
+def read_predicted(path: Path) -> np.ndarray | None:
+    """What was predicted of each sample, from the file of their outcomes; None where it holds none.
+
+    Args:
+        path: what `RunFolder.save` wrote.
+
+    Raises:
+        DataError: the file is missing or is not one; the message names it.
+    """
+    return _arrays(path).get("predicted")
+
+
+def _arrays(path: Path) -> dict[str, np.ndarray]:
     try:
         with np.load(path, allow_pickle=False) as file:
-            if "outcomes" in file:
-                found: np.ndarray = file["outcomes"]
-                return found
-            return Ragged.from_arrays(dict(file))
+            return dict(file)
     except (OSError, ValueError, KeyError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(
-            f"{path} does not hold per-sample outcomes: {type(error).__name__}: {error}; run again with --recompute"
-        ) from error
+        raise _not_outcomes(path, error) from error
+
+
+def _not_outcomes(path: Path, error: Exception) -> DataError:
+    return DataError(
+        f"{path} does not hold per-sample outcomes: {type(error).__name__}: {error}; run again with --recompute"
+    )
 
 
 def _umask() -> int:

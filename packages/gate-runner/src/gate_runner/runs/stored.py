@@ -12,7 +12,7 @@ import numpy as np
 
 from gate_runner.errors import DataError, UsageError
 from gate_runner.ragged import Outcomes, Ragged
-from gate_runner.runs.folder import RunFolder, read_samples
+from gate_runner.runs.folder import PREDICTED, RunFolder, read_predicted, read_samples
 from gate_runner.runs.results import Result, samples_digest
 
 
@@ -37,6 +37,13 @@ class StoredRun:
         """The spec that made the encoder."""
         return str(self.manifest["identity"]["encoder"]["spec"])
 
+    def own_file(self, benchmark: str) -> Path | None:
+        """The TOML file of a benchmark of one's own, where the manifest says where it was; None for any other."""
+        for one in reversed(self.manifest.get("runs", [])):
+            if benchmark in one.get("files", {}):
+                return self.path / str(one["files"][benchmark])
+        return None
+
     def named(self, name: str) -> tuple[Result, ...]:
         """Results of one benchmark, one per seed."""
         return tuple(result for result in self.results if result.name == name)
@@ -53,6 +60,25 @@ class StoredRun:
         if samples_digest(found) != result.samples_sha256:
             raise DataError(f"{path} was changed after its result was written; run again with --recompute")
         return found if isinstance(found, Ragged) else found.astype(np.float64)
+
+    def predicted(self, result: Result) -> np.ndarray | None:
+        """What was predicted of each test sample: a class index, labels, a value, see ``RESULTS.md``.
+
+        Returns:
+            Samples along the first axis; None where the task type predicts nothing that words can say, or the result
+            was written before predictions were kept.
+
+        Raises:
+            DataError: as `outcomes`.
+        """
+        expected = result.training.get(PREDICTED)
+        if expected is None:
+            return None
+        path = RunFolder(self.path).samples_file(result.name, result.seed)
+        found = read_predicted(path)
+        if found is None or samples_digest(found) != expected:
+            raise DataError(f"{path} was changed after its result was written; run again with --recompute")
+        return found
 
 
 def read_run(path: Path, label: str | None = None) -> StoredRun:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gate_runner.tasks.after_training import text_head
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.job import Job, Outcome
+from gate_runner.tasks.predicted import best
 from gate_runner.tasks.probing import solvable, solve_and_test
 from gate_runner.tasks.targets import frequencies
 from gate_runner.tasks.training import train_and_test
@@ -20,6 +21,6 @@ def run(job: Job) -> Outcome:
         return solve_and_test(job, blind)
     backbone = make_backbone(job, "pooled")
     if job.settings.wise_ft is not None and job.encoder.text is not None:
-        return train_and_test(job, backbone, text_head(job, backbone.scale), cross_entropy, blind)
+        return train_and_test(job, backbone, text_head(job, backbone.scale), cross_entropy, blind, answer=best)
     head = seeded(lambda: LinearHead(backbone.width, classes), job.seed)
-    return train_and_test(job, backbone, head, cross_entropy, blind)
+    return train_and_test(job, backbone, head, cross_entropy, blind, answer=best)

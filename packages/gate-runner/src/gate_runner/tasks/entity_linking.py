@@ -50,7 +50,7 @@ def run(job: Job) -> Outcome:
         plain = model.search(test.image, test.text, Weights(), 1).rows[:, 0]
         scores = _scores(job, found, seen)
     training = {"steps": 0, "weights": [float(w) for w in weights], "clip": float(np.mean(plain == test.truth))}
-    return Outcome(scores, (found == test.truth).astype(float), training)
+    return Outcome(scores, (found == test.truth).astype(float), training, found.astype(np.int32))
 
 
 class _Asked:

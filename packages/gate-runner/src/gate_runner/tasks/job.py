@@ -14,6 +14,8 @@ from gate_runner.settings import Settings
 from gate_runner.tasks.score import Score
 
 if TYPE_CHECKING:  # they import torch, which the process that only watches over others does without
+    import numpy as np
+
     from gate_runner.benchmarks.data import Data
     from gate_runner.encoders.encoder import Encoder
     from gate_runner.ragged import Outcomes
@@ -124,6 +126,7 @@ class Outcome:
         samples: per-sample outcomes of the headline metric, kept for paired comparisons; `Ragged` where a sample's are
             several rows, from which the task type's ``statistics`` compute the metric.
         training: steps, the step that validation chose, and its history.
+        predicted: what was predicted of each sample, see `gate_runner.tasks.predicted`; None where words cannot say it.
 
     Example:
         >>> import numpy as np
@@ -135,3 +138,4 @@ class Outcome:
     scores: tuple[Score, ...]
     samples: Outcomes
     training: Mapping[str, Any]
+    predicted: np.ndarray | None = None

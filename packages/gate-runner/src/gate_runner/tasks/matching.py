@@ -18,6 +18,7 @@ from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.features import embedded, words
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.measured import hits, train_and_measure
+from gate_runner.tasks.predicted import best
 from gate_runner.tasks.scaling import Scale
 from gate_runner.tasks.stored import IndexedRows
 from vision_adapters.heads import seeded
@@ -77,7 +78,7 @@ def run(job: Job) -> Outcome:
     chance = {"image_to_text": gallery, "text_to_image": gallery}
     for k in (1, 5, 10):
         chance |= {f"i2t_r@{k}": min(1.0, k / count), f"t2i_r@{k}": min(1.0, k / count)}
-    return _matched(job, inputs, loss, measure, chance, owners)
+    return _matched(job, inputs, loss, measure, chance, owners, lambda joint, _: _nearest(joint))
 
 
 def run_choice(job: Job) -> Outcome:
@@ -93,9 +94,13 @@ def run_choice(job: Job) -> Outcome:
         paired = torch.stack([joint[:, 0], right], dim=1)
         return {"accuracy": hits(scores, split.targets), **_galleries(paired, split)}
 
+    def answer(joint: Tensor, split: Split) -> np.ndarray:
+        return best(torch.einsum("nw,ntw->nt", joint[:, 0], joint[:, 1:]))
+
     gallery = 1 / min(GALLERY, len(job.data.test))
     chance = {"accuracy": 1 / choices, "image_to_text": gallery, "text_to_image": gallery}
-    return _matched(job, lambda _, images, texts: (images, texts), loss, measure, chance, job.data.train.targets)
+    targets = job.data.train.targets
+    return _matched(job, lambda _, images, texts: (images, texts), loss, measure, chance, targets, answer)
 
 
 def _matched(
@@ -105,6 +110,7 @@ def _matched(
     measure: Callable[[Tensor, Split], dict[str, np.ndarray]],
     chance: dict[str, float],
     targets: Tensor,
+    answer: Callable[[Tensor, Split], np.ndarray],
 ) -> Outcome:
     backbone = make_backbone(job, "pooled")
     texts = {name: _text_features(job, getattr(job.data, name)) for name in ("train", "validation", "test")}
@@ -121,6 +127,7 @@ def _matched(
         inputs=lambda name: inputs(name, backbone.rows(name), texts[name]),
         scales=(scale,),
         targets=targets,
+        answer=answer,
     )
 
 
@@ -168,6 +175,12 @@ def _first_of_each(split: Split) -> np.ndarray:
     for place, key in enumerate(keys):
         seen.setdefault(key, place)
     return np.array(list(seen.values()))
+
+
+def _nearest(joint: Tensor) -> np.ndarray:
+    """Of each image, the most similar of all captions."""
+    text = joint[:, 1:].reshape(-1, joint.shape[-1])
+    return np.concatenate([best(images @ text.T) for images in torch.split(joint[:, 0], 256)])
 
 
 def _recalls(joint: Tensor) -> dict[str, np.ndarray]:

@@ -36,6 +36,7 @@ def train_and_measure(
     targets: Rows | None = None,
     lower: Sequence[str] = (),
     read: Callable[[Tensor], Tensor] = lambda output: output,
+    answer: Callable[[Tensor, Split], np.ndarray] | None = None,
 ) -> Outcome:
     """Train a head on a backbone; as `train_and_test`, for metrics that the task itself defines.
 
@@ -52,6 +53,7 @@ def train_and_measure(
         targets: of training, instead of the data's.
         lower: metrics that are better when lower.
         read: output to predictions, batch by batch.
+        answer: predictions for a split's samples to what is kept of them beside the outcomes; None keeps nothing.
 
     Returns:
         Scores on the test split with the weights that validated best.
@@ -75,13 +77,14 @@ def train_and_measure(
     learnt = data.train.targets if targets is None else targets
     fitted = fit_head(job, module, rows("train"), learnt, loss, recipe, validate, directions[headline])
     with job.timed("test"):
-        found = measure(predict(module, tested, read, job.predict_size), data.test)
+        predictions = predict(module, tested, read, job.predict_size)
+        found = measure(predictions, data.test)
         scores = tuple(mean_score(name, found[name], directions[name], chance[name], job.seed) for name in directions)
     training = {
         "head_parameters": sum(p.numel() for p in head.parameters() if p.requires_grad),
         **fitted.about(headline),
     }
-    return Outcome(scores, found[headline], training)
+    return Outcome(scores, found[headline], training, answer(predictions, data.test) if answer else None)
 
 
 def mean_score(

@@ -10,6 +10,7 @@ from gate_runner.benchmarks.data import Split
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.measured import hits, train_and_measure
+from gate_runner.tasks.predicted import best
 from vision_adapters.heads import LinearHead, seeded
 from vision_adapters.losses import cross_entropy
 
@@ -50,8 +51,11 @@ def run(job: Job) -> Outcome:
         found["acc@1"] = np.mean([found[f"{name}_acc@1"] for name in heads], axis=0)
         return found
 
+    def answer(logits: Tensor, split: Split) -> np.ndarray:
+        return np.stack([best(each) for each in torch.split(logits, sizes, dim=1)], axis=1)
+
     often = [torch.bincount(column, minlength=size) for column, size in zip(learnt.unbind(dim=1), sizes, strict=True)]
     blind = torch.cat(often).double().expand(len(job.data.test), -1)
     chance = {name: float(values.mean()) for name, values in measure(blind, job.data.test).items()}
     head = seeded(lambda: LinearHead(backbone.width, sum(sizes)), job.seed)
-    return train_and_measure(job, backbone, head, loss, measure, chance)
+    return train_and_measure(job, backbone, head, loss, measure, chance, answer=answer)

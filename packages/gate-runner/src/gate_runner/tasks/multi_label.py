@@ -9,6 +9,7 @@ import torch
 
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.job import Job, Outcome
+from gate_runner.tasks.predicted import likely
 from gate_runner.tasks.training import train_and_test
 from vision_adapters.heads import LinearHead, seeded
 from vision_adapters.losses import binary_cross_entropy
@@ -24,7 +25,7 @@ def run(job: Job) -> Outcome:
     labels = job.data.train.targets
     blind = labels.mean(dim=0).expand(len(job.data.test), -1)
     head = seeded(lambda: LinearHead(backbone.width, labels.shape[1]), job.seed)
-    outcome = train_and_test(job, backbone, head, binary_cross_entropy, blind, read=torch.sigmoid)
+    outcome = train_and_test(job, backbone, head, binary_cross_entropy, blind, read=torch.sigmoid, answer=likely)
     return replace(outcome, training={**outcome.training, "per_class": _per_class(job, np.asarray(outcome.samples))})
 
 

@@ -30,7 +30,8 @@ def run(job: Job) -> Outcome:
         Score(name, "higher", share.value, share.low, share.high, share.chance)
         for name, share in (("group", found.group), ("text", found.text), ("image", found.image))
     ]
-    return Outcome(tuple(scores), found.outcomes[:, 2].astype(float), training)
+    chosen = similarities.argmax(dim=1).int().numpy()  # of each image, its caption
+    return Outcome(tuple(scores), found.outcomes[:, 2].astype(float), training, chosen)
 
 
 def _equivariance(similarities: Float[Tensor, "n 2 2"]) -> float:

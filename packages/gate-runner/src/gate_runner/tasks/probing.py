@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
+from gate_runner.tasks import predicted
 from gate_runner.tasks.features import before_projection, pooled
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.training import score
@@ -82,7 +83,7 @@ def solve_and_test(job: Job, blind: Tensor) -> Outcome:
             {"features": one.kind, **_way(row), metric: row["validation"]} for one in found for row in one.tuned.tried
         ],
     }
-    return Outcome(tuple(one for one, _ in judged), judged[0][1].outcomes, training)
+    return Outcome(tuple(one for one, _ in judged), judged[0][1].outcomes, training, predicted.best(scores))
 
 
 def _way(row: Mapping[str, float]) -> dict[str, float]:

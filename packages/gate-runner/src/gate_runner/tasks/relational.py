@@ -10,6 +10,7 @@ from gate_runner.benchmarks.request import SplitName
 from gate_runner.tasks.backbone import Backbone, make_backbone
 from gate_runner.tasks.features import Words, words
 from gate_runner.tasks.job import Job, Outcome
+from gate_runner.tasks.predicted import best
 from gate_runner.tasks.scaling import Scale
 from gate_runner.tasks.stored import IndexedRows
 from gate_runner.tasks.targets import frequencies
@@ -62,4 +63,4 @@ def run(job: Job) -> Outcome:
     blind = frequencies(data.train.targets, answers).expand(len(data.test), -1)
     form = PooledAsToken if job.encoder.patches is None else RelationalHead
     head = seeded(partial(form, backbone.width, width, answers, width=_WIDTH, depth=_DEPTH), job.seed)
-    return train_and_test(job, backbone, head, cross_entropy, blind, extras=extras)
+    return train_and_test(job, backbone, head, cross_entropy, blind, extras=extras, answer=best)

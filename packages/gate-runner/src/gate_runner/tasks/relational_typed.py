@@ -12,6 +12,7 @@ from torch import Tensor
 from gate_runner.benchmarks.data import Split
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.measured import hits, train_and_measure
+from gate_runner.tasks.predicted import best
 from gate_runner.tasks.relational import PooledAsToken, question_inputs
 from vision_adapters.heads import RelationalHead, seeded
 from vision_adapters.losses import cross_entropy
@@ -41,6 +42,9 @@ def run(job: Job) -> Outcome:
         # Each sample weighs as much as the mean over types gives it.
         return {**found, "acc@1": right * len(right) / ((asked > 0).sum() * asked[kind])}
 
+    def answer(logits: Tensor, split: Split) -> np.ndarray:
+        return best(within(logits, split.targets))
+
     loss: Callable[[Tensor, Tensor], Tensor] = lambda logits, truth: cross_entropy(within(logits, truth), truth)  # noqa: E731
     backbone, extras, width = question_inputs(job)
     often = torch.bincount(job.data.train.targets, minlength=len(classes)).double()
@@ -48,4 +52,4 @@ def run(job: Job) -> Outcome:
     chance = {name: float(np.nanmean(values)) if not np.isnan(values).all() else 0.0 for name, values in blind.items()}
     form = PooledAsToken if job.encoder.patches is None else RelationalHead
     head = seeded(partial(form, backbone.width, width, len(classes), width=_WIDTH, depth=_DEPTH), job.seed)
-    return train_and_measure(job, backbone, head, loss, measure, chance, extras=extras)
+    return train_and_measure(job, backbone, head, loss, measure, chance, extras=extras, answer=answer)

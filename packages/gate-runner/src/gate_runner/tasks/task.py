@@ -34,6 +34,7 @@ class Drawing(NamedTuple):
 
 Run = Callable[["Job"], "Outcome"]
 Draw = Callable[["Data[Any]", Mapping[str, Any], int], Drawing]
+Say = Callable[["Data[Any]", "np.ndarray", int], str]
 Statistic = Callable[["Outcomes", "np.ndarray"], "np.ndarray"]
 Caution = Callable[[Mapping[str, Any]], str]
 Cells = Callable[["Settings"], Sequence[str]]
@@ -71,6 +72,8 @@ class TaskType:
         run: encodes, fits the head, and scores the test split once.
         short: its name on the small axes of a chart; the id by default.
         draw: data, a result's ``training`` and the index of a tested unit to a `Drawing`.
+        say: data, what was predicted of a tested unit (a row of `Outcome.predicted`) and its index to words; empty
+            where nothing is predicted that words can say.
         by_class: whether targets are class indices, so that the hardest samples shown need not all be of one class.
         statistics: by metric, the function of per-sample outcomes and weights ``[r, n]`` to values ``[r]``, for metrics
             that are neither ``vision_adapters.metrics``' nor a mean of one number per sample: with it ``compare``
@@ -100,6 +103,7 @@ class TaskType:
     run: Run | str
     short: str = ""
     draw: Draw | str = "gate_runner.tasks.drawing:sample"
+    say: Say | str = ""
     by_class: bool = False
     statistics: Mapping[str, Statistic | str] = field(default_factory=dict)
     probe_samples: int = 64
@@ -117,7 +121,7 @@ class TaskType:
         for name in ("id", "summary", "run", "draw"):
             if not getattr(self, name):
                 raise UsageError(f"task type {self.id!r} lacks its {name}")
-        optional = [("details", self.details)] if self.details else []
+        optional = [(name, value) for name, value in (("details", self.details), ("say", self.say)) if value]
         for name, value in (("run", self.run), ("draw", self.draw), *optional, *self.statistics.items()):
             if not callable(value) and not (isinstance(value, str) and ":" in value):
                 raise UsageError(

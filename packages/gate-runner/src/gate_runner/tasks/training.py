@@ -57,6 +57,7 @@ def train_and_test(
     targets: Mapping[SplitName, Rows] | None = None,
     read: Callable[[Tensor], Tensor] = lambda output: output,
     gather: Callable[[Tensor, Split], Tensor] | None = None,
+    answer: Callable[[Tensor], np.ndarray] | None = None,
 ) -> Outcome:
     """Train a head on a backbone, with the targets of the job's data.
 
@@ -73,6 +74,7 @@ def train_and_test(
         read: output to predictions, e.g. scores to class maps, batch by batch.
         gather: predictions or targets of a split's samples to those of units, e.g. slices to volumes; those of a split
             are then all in memory.
+        answer: predictions to what is kept of them beside the outcomes, batch by batch; None keeps nothing.
 
     Returns:
         Scores on the test split with the weights that validated best.
@@ -99,12 +101,13 @@ def train_and_test(
 
     fitted = fit_head(job, module, inputs("train"), truths["train"], loss, recipe, validate, headline.direction)
     with job.timed("test"):
-        judged, guessed = judge("test", metrics), judge("test", metrics)
+        judged, guessed, answers = judge("test", metrics), judge("test", metrics), []
         for found, guess in zip(
             _predictions(module, test, read, job.predict_size), torch.split(blind, job.predict_size), strict=True
         ):
             judged.add(found)
             guessed.add(guess)
+            answers += [answer(found)] if answer else []
         estimates, chance = judged.scores(seed=job.seed), guessed.scores(resamples=0)
         rows: dict[str, Any] = _ensembles(job, module, fitted, test, read, lambda: judge("test", [headline.name]))
         outcomes = estimates[headline.name].outcomes
@@ -115,7 +118,8 @@ def train_and_test(
         **fitted.about(headline.name),
         **rows,
     }
-    return Outcome(tuple(_score(estimates[name], chance[name].value) for name in metrics), outcomes, training)
+    scores = tuple(_score(estimates[name], chance[name].value) for name in metrics)
+    return Outcome(scores, outcomes, training, np.concatenate(answers) if answers else None)
 
 
 class _Judge:

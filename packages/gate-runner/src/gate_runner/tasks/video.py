@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.job import Job, Outcome
+from gate_runner.tasks.predicted import values
 from gate_runner.tasks.training import train_and_test
 from vision_adapters.heads import TemporalHead, seeded
 from vision_adapters.losses import l1
@@ -36,4 +37,4 @@ def run(job: Job) -> Outcome:
     blind = data.train.targets.median().expand(len(data.test))
     frames = data.train.images.shape[1]
     head = seeded(partial(TemporalHead, backbone.width, 1, frames=frames, width=_WIDTH, depth=_DEPTH), job.seed)
-    return train_and_test(job, backbone, _Centred(head, data.train.targets.mean()), l1, blind)
+    return train_and_test(job, backbone, _Centred(head, data.train.targets.mean()), l1, blind, answer=values)

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 
 from gate_runner.tasks.features import pooled
 from gate_runner.tasks.job import Job, Outcome
+from gate_runner.tasks.predicted import best
 from gate_runner.tasks.targets import frequencies
 from gate_runner.tasks.training import score
 from knowledge_prompts import ClassPrompts, build_prompts, class_embeddings
@@ -23,6 +24,7 @@ def run(job: Job) -> Outcome:
     features = F.normalize(pooled(job, data.test, "test")[:], dim=-1)
     with job.timed("test"):
         blind = frequencies(data.test.targets[:0].new_zeros(1), len(data.classes)).expand(len(data.test), -1)
-        scores = score(job, features @ weights.T, data.test.targets, blind)
+        similar = features @ weights.T
+        scores = score(job, similar, data.test.targets, blind)
     training = {"steps": 0, "templates": templates, "prompts_encoded": made.encoded}
-    return Outcome(tuple(one for one, _ in scores), scores[0][1].outcomes, training)
+    return Outcome(tuple(one for one, _ in scores), scores[0][1].outcomes, training, best(similar))

@@ -1,0 +1,66 @@
+"""A report in the form that was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from gate_runner.errors import UsageError
+from gate_runner.reports.contents import gather
+from gate_runner.reports.page import build_page
+from gate_runner.reports.tables import as_csv, as_latex, as_markdown, hardest_as_markdown
+from gate_runner.runs.stored import StoredRun
+
+_TABLES = {"md": as_markdown, "csv": as_csv, "latex": as_latex}
+
+
+def report_text(
+    runs: Sequence[StoredRun],
+    form: str,
+    *,
+    pictures: int | None = None,
+    data_root: Path | None = None,
+    tests: bool = True,
+) -> str:
+    """The report of one or more runs.
+
+    Args:
+        runs: with distinct labels, at least one.
+        form: ``"html"`` for the page, or a table as ``"md"``, ``"csv"`` or ``"latex"``.
+        pictures: hardest test samples for each benchmark, on the page or as rows of Markdown; None for 4 on the page
+            and none in a table.
+        data_root: folder of original files, for these samples.
+        tests: mark what a paired test does not tell from the best.
+
+    Returns:
+        The text.
+
+    Raises:
+        UsageError: a form that there is not, or pictures in one that has no room.
+
+    Example:
+        >>> report_text([], "pdf")
+        Traceback (most recent call last):
+        ...
+        gate_runner.errors.UsageError: a report is one of html, md, csv, latex, not 'pdf'
+    """
+    check_form(form, pictures)
+    if form == "html":
+        return build_page(runs, pictures=4 if pictures is None else pictures, data_root=data_root, tests=tests)
+    contents = gather(runs, tests=tests)
+    text = _TABLES[form](contents)
+    return f"{text}\n{hardest_as_markdown(contents, pictures, data_root)}" if pictures else text
+
+
+def check_form(form: str, pictures: int | None) -> None:
+    """See whether there is such a form, before any run is read.
+
+    Raises:
+        UsageError: as `report_text`.
+    """
+    if form != "html" and form not in _TABLES:
+        raise UsageError(f"a report is one of html, {', '.join(_TABLES)}, not {form!r}")
+    if pictures is not None and pictures < 0:
+        raise UsageError(f"pictures must be at least 0, not {pictures}")
+    if pictures and form not in ("html", "md"):
+        raise UsageError(f"pictures go into html or md, not into {form}")

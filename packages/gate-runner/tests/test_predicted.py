@@ -1,0 +1,145 @@
+"""What was predicted of each sample: it agrees with the outcome, is kept beside it, and reports say it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import gate_runner
+from gate_runner.benchmarks import DataRequest, find_benchmark
+from gate_runner.errors import DataError, UsageError
+from gate_runner.imports import named
+from gate_runner.runs.folder import read_samples
+from gate_runner.runs.stored import StoredRun, read_run
+from gate_runner.tasks import find_task_type
+
+LIMIT = 40
+CLASSES = ("cifar100", "clevr-math", "ucf", "imagenet1k", "oven")
+OTHERS = ("clevr", "chexpert", "happy", "nycc", "flickr30k", "winoground", "iwildcam")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> StoredRun:
+    folder = tmp_path_factory.mktemp("runs") / "a"
+    names = [f"micro/{name}" for name in (*CLASSES, *OTHERS, "ade20k")]
+    done = gate_runner.run(names, output=folder, limit=LIMIT, recipe_fields={"steps": 3}, show=False)
+    assert not done.failed
+    return read_run(folder)
+
+
+def kept(run: StoredRun, name: str) -> tuple[np.ndarray, np.ndarray]:
+    (result,) = run.named(f"micro/{name}")
+    predicted = run.predicted(result)
+    assert predicted is not None
+    return predicted, np.asarray(run.outcomes(result))
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_right_class_is_a_right_outcome(run: StoredRun, name: str) -> None:
+    truth = find_benchmark(name).load("micro", DataRequest(limit=LIMIT)).test.targets.numpy()
+    predicted, outcomes = kept(run, name)
+    sure = np.isin(outcomes, (0.0, 1.0))  # ties share their places
+    assert sure.mean() > 0.9
+    np.testing.assert_array_equal((predicted == truth)[sure], outcomes[sure] == 1.0)
+
+
+def test_the_others_agree_with_their_outcomes_too(run: StoredRun) -> None:
+    def truth(name: str) -> np.ndarray:
+        found: np.ndarray = find_benchmark(name).load("micro", DataRequest(limit=LIMIT)).test.targets.numpy()
+        return found
+
+    typed, outcomes = kept(run, "clevr")
+    np.testing.assert_array_equal(typed == truth("clevr"), outcomes > 0)
+    labels, scores = kept(run, "chexpert")
+    np.testing.assert_array_equal(labels, scores[:, 0] > 0.5)
+    heads, outcomes = kept(run, "happy")
+    np.testing.assert_allclose((heads == truth("happy")).mean(axis=1), outcomes)
+    choice, outcomes = kept(run, "nycc")
+    np.testing.assert_array_equal(choice == truth("nycc"), outcomes == 1.0)
+    values, errors = kept(run, "iwildcam")
+    np.testing.assert_allclose(np.abs(values - truth("iwildcam")), errors, atol=1e-5)
+    pairs, outcomes = kept(run, "winoground")
+    assert outcomes[(pairs != [0, 1]).any(axis=1)].max() == 0.0  # a group is right only where both pictures are
+    (result,) = run.named("micro/flickr30k")
+    recall = next(one.value for one in result.scores if one.metric == "i2t_r@1")
+    captions, _ = kept(run, "flickr30k")
+    test = find_benchmark("flickr30k").load("micro", DataRequest(limit=LIMIT)).test
+    owner = captions // (len(test.texts or ()) // len(test))
+    assert np.mean(owner == np.arange(len(test))) == pytest.approx(recall)
+
+
+@pytest.mark.parametrize("name", [*CLASSES, *OTHERS])
+def test_every_prediction_has_words(run: StoredRun, name: str) -> None:
+    data = find_benchmark(name).load("micro", DataRequest(limit=LIMIT))
+    predicted, _ = kept(run, name)
+    say = named(find_task_type(find_benchmark(name).task).say)
+    assert all(say(data, predicted[index], index) for index in range(len(predicted)))
+
+
+def test_a_page_and_a_table_show_it(run: StoredRun) -> None:
+    page = gate_runner.report(run.path, pictures=2)
+    table = gate_runner.report(run.path, form="md", pictures=2)
+    for name in (*CLASSES, *OTHERS):
+        data = find_benchmark(name).load("micro", DataRequest(limit=LIMIT))
+        (result,) = run.named(f"micro/{name}")
+        outcomes, (predicted, _) = run.outcomes(result), kept(run, name)
+        rows = table.partition(f"## Hardest of micro/{name}\n")[2].partition("\n## ")[0].splitlines()
+        cells = [line.split(" | ") for line in rows if line.startswith("| ") and line[2].isdigit()]
+        assert len(cells) == 2, name
+        say = named(find_task_type(result.task).say)
+        for cell in cells:
+            index = int(cell[0].removeprefix("| "))
+            assert cell[2] == say(data, predicted[index], index)
+        assert len(outcomes) == LIMIT
+    assert page.count("; predicted: ") == 2 * 2 * len((*CLASSES, *OTHERS))  # in a caption and its picture's words
+    with pytest.raises(UsageError, match="into html or md, not into csv"):
+        gate_runner.report(run.path, form="csv", pictures=2)
+
+
+def test_maps_have_no_words(run: StoredRun) -> None:
+    (result,) = run.named("micro/ade20k")
+    assert run.predicted(result) is None
+
+
+def test_files_from_before_are_read_and_changed_ones_refused(run: StoredRun, tmp_path: Path) -> None:
+    folder = tmp_path / "b"
+    gate_runner.run("digits", output=folder, limit=40, show=False)
+    stored = read_run(folder)
+    (result,) = stored.results
+    path = next((folder / "samples").glob("*.npz"))
+    outcomes = read_samples(path)
+    assert isinstance(outcomes, np.ndarray)
+    np.savez_compressed(path, outcomes=outcomes, predicted=np.zeros(len(outcomes), np.int32))
+    np.testing.assert_array_equal(stored.outcomes(result), outcomes)
+    with pytest.raises(DataError, match="was changed after its result was written"):
+        stored.predicted(result)
+    np.savez_compressed(path, outcomes=outcomes)  # what is promised by the result is not there
+    with pytest.raises(DataError, match="was changed"):
+        stored.predicted(result)
+
+
+def test_runs_that_disagree_are_named(tmp_path: Path) -> None:
+    for spec in ("micro-clip", "micro-clip/random"):
+        gate_runner.run("digits", encoder=spec, output=tmp_path / spec, limit=40, seeds=(0, 1), show=False)
+    table = gate_runner.report(tmp_path / "micro-clip", tmp_path / "micro-clip/random", form="md", pictures=8)
+    said = table.partition("## Hardest")[2]
+    assert r"by micro-clip \(2 seeds\)" in said
+    assert "micro-clip/random" in said
+
+
+def test_pictures_of_ones_own_data_are_drawn(tmp_path: Path) -> None:
+    draw = torch.Generator().manual_seed(0)
+    for name, colour in (("red", 0), ("blue", 2)):
+        (tmp_path / "mine" / name).mkdir(parents=True)
+        for number in range(12):
+            pixels = torch.randint(0, 120, (32, 32, 3), generator=draw)
+            pixels[..., colour] += 60
+            Image.fromarray(pixels.to(torch.uint8).numpy()).save(tmp_path / "mine" / name / f"{number}.png")
+    file = tmp_path / "mine.toml"
+    file.write_text('[benchmark]\nid = "mine"\n[data]\nkind = "folders"\nroot = "mine"\n')
+    gate_runner.run(str(file), output=tmp_path / "run", show=False)
+    assert "; predicted: " in gate_runner.report(tmp_path / "run", pictures=1)
