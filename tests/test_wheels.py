@@ -71,7 +71,8 @@ def test_a_package_passes_its_tests_with_nothing_beside_it(
             shutil.copytree(source, tmp_path / part)
         elif source.exists():
             shutil.copy(source, tmp_path / part)
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    for name in ("pyproject.toml", "conftest.py"):
+        shutil.copy(ROOT / name, tmp_path)
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "PYTHON"))}
     environ["VLB_SHARED_DATA"] = os.environ.get("VLB_SHARED_DATA", str(ROOT.parent / "shared" / "data"))
     done = run(
