@@ -14,6 +14,7 @@ sys.path.insert(0, str(ROOT))
 
 from website import drawings  # noqa: E402 - found by the line above
 from website.missing_examples import without_example  # noqa: E402
+from website.prose import as_it_stands, prepared  # noqa: E402
 from website.public import documented_at, public_modules  # noqa: E402
 from website.reference import page_of, reference_pages  # noqa: E402
 from website.release import package_of  # noqa: E402
@@ -39,6 +40,30 @@ def test_every_object_is_shown_once() -> None:
 
 def test_every_public_function_and_class_shows_its_use() -> None:
     assert without_example() == []
+
+
+def test_markdown_makes_nothing_of_a_formula() -> None:
+    assert as_it_stands("<a, b> of x_i and `y_i` * 2") == r"&lt;a, b> of x\_i and `y_i` \* 2"
+    assert as_it_stands("    >= 0") == "    &gt;= 0"
+
+
+def test_a_docstring_is_prepared_for_its_parser() -> None:
+    pairs = (
+        ("Of x_i.\n", "Of x\\_i.\n"),
+        ("Args:\n    x_i: >= 0.\n    *more: y_i.\n", "Args:\n    x_i: &gt;= 0.\n    *more: y\\_i.\n"),
+        ("Returns:\n    One of: a, b.\n", "Returns:\n    : One of: a, b.\n"),
+        ("Source: Ours.\n", "Source:\n    Ours.\n"),
+        ("Example:\n    >>> f(x_i)", "Examples:\n    >>> f(x_i)"),
+    )
+    given, wanted = ("\n".join(texts) for texts in zip(*pairs, strict=True))
+    assert prepared(given) == wanted
+
+
+def test_a_paragraph_on_fields_becomes_a_section() -> None:
+    given = "Both.\n\ntext: One,\n    and more.\nlow, high: Two.\n\nelse: Three."
+    wanted = "Both.\n\nAttributes:\n    text: One,\n        and more.\n    low, high: Two.\n\nelse: Three."
+    assert prepared(given, frozenset({"text", "low", "high"})) == wanted
+    assert prepared(given) == given
 
 
 def test_every_result_has_a_script_and_a_place_on_a_page() -> None:

@@ -1,19 +1,19 @@
-"""How docstrings are read for the site: an "Example:" section is a program, and shapes are no cross-references."""
+"""The parser's hook: every docstring of the reference goes through `website.prose`."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import griffe
 
-SECTION = re.compile(r"^(\s*)Example:[ \t]*$", flags=re.MULTILINE)
+from website.prose import prepared
 
 
 class Docstrings(griffe.Extension):
-    """Google's style knows "Examples:" as the section of doctests; here each has one."""
+    """Every docstring, before it is parsed."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Rename the section before it is parsed."""
+        """Prepare it."""
         if obj.docstring is not None:
-            obj.docstring.value = SECTION.sub(r"\1Examples:", obj.docstring.value)
+            fields = frozenset(obj.members) if obj.is_class else frozenset()
+            obj.docstring.value = prepared(obj.docstring.value, fields)

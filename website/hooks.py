@@ -84,7 +84,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Lead links to code to their pages."""
+    """Lead links to code to their pages; give tutorials, which are long lines of code, the contents' column too."""
+    if page.file.src_uri.startswith("tutorials/"):
+        page.meta["hide"] = ["toc"]
     up = "../" * page.file.src_uri.count("/")
     return CODE.sub(lambda match: f"]({up}{code_page(match[1])})", markdown)
 
