@@ -7,12 +7,14 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from website import drawings  # noqa: E402 - found by the line above
+from website import drawings, pictures  # noqa: E402 - found by the line above
 from website.missing_examples import without_example  # noqa: E402
 from website.prose import as_it_stands, prepared  # noqa: E402
 from website.public import documented_at, public_modules  # noqa: E402
@@ -86,6 +88,20 @@ def test_the_drawings_are_current_and_name_files_that_exist() -> None:
     assert drawings.missing_files() == []
     for name, text in drawings.drawings().items():
         assert (drawings.PICTURES / name).read_text(encoding="utf-8") == text, "run website/drawings.py"
+
+
+def test_every_picture_is_made_by_something_here() -> None:
+    places = [*ROOT.glob("docs/**/*"), *ROOT.glob("packages/*/*"), *ROOT.glob("packages/*/benchmarks/results/**/*")]
+    places += ROOT.glob("experiments/results/*")
+    there = {path.relative_to(ROOT).as_posix() for path in places if path.suffix in (".jpg", ".png", ".svg")}
+    assert there == {*pictures.MADE, *pictures.ELSEWHERE}
+    assert [place for place in pictures.ELSEWHERE.values() if not (ROOT / place).is_file()] == []
+
+
+def test_the_contact_sheet_is_current(tmp_path: Path) -> None:
+    pictures.contact_sheet(tmp_path / "sheet.png")
+    made, kept = (Image.open(path) for path in (tmp_path / "sheet.png", ROOT / pictures.BUILDER / "contact_sheet.png"))
+    assert np.array_equal(made, kept), "run website/pictures.py"
 
 
 def test_code_that_pages_link_to_exists() -> None:

@@ -20,7 +20,9 @@ from website.reference import page_of, reference_pages
 from website.results import result_folders, result_pages
 
 CODE = re.compile(r"\]\(code:([^)\s#]+)(#[^)\s]*)?\)")
-"""A link to a file of the repository; it leads to a page that shows it."""
+"""A link to a file of the repository; it leads to a page that shows it, or to the file itself where it is a picture."""
+
+PICTURES = (".jpg", ".png", ".svg")
 
 LANGUAGES = {".py": "python", ".json": "json", ".toml": "toml", ".md": "markdown", ".sh": "bash", ".yml": "yaml"}
 
@@ -61,9 +63,9 @@ def contributing() -> str:
     return text.replace("](docs/decisions)", "](decisions/0001-frozen-encoders.md)").replace("](docs/", "](")
 
 
-def code_page(place: str) -> str:
-    """Path of the page that shows a file of the repository."""
-    return f"code/{place}.md"
+def shown_at(place: str) -> str:
+    """Path below docs/ of a file of the repository."""
+    return f"code/{place}" if place.endswith(PICTURES) else f"code/{place}.md"
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -74,10 +76,13 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         path = ROOT / place
         if not path.is_file():
             raise PluginError(f"a page links to code:{place}, which is no file of the repository")
+        if path.suffix in PICTURES:
+            files.append(File.generated(config, shown_at(place), abs_src_path=str(path)))
+            continue
         fence = "`" * 6
         language = LANGUAGES.get(path.suffix, "text")
         body = f'{fence}{language} linenums="1"\n{path.read_text(encoding="utf-8")}\n{fence}\n'
-        pages[code_page(place)] = f"---\nsearch:\n  exclude: true\nhide: [toc]\n---\n\n# {place}\n\n{body}"
+        pages[shown_at(place)] = f"---\nsearch:\n  exclude: true\nhide: [toc]\n---\n\n# {place}\n\n{body}"
     for path_below, text in pages.items():
         files.append(File.generated(config, path_below, content=text))
     return files
@@ -88,7 +93,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     if page.file.src_uri.startswith("tutorials/"):
         page.meta["hide"] = ["toc"]
     up = "../" * page.file.src_uri.count("/")
-    return CODE.sub(lambda match: f"]({up}{code_page(match[1])})", markdown)
+    return CODE.sub(lambda match: f"]({up}{shown_at(match[1])})", markdown)
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:

@@ -50,7 +50,8 @@ def result_pages() -> dict[str, str]:
     pages, rows = {}, []
     for name, folder in result_folders().items():
         pages[f"results/{name}.md"] = _page(name, folder)
-        scripts = sorted({script_of(path).stem for path in results_of(folder)})
+        makers = [script_of(path) for path in results_of(folder)]
+        scripts = sorted({one.parent.name if one.name == "run.py" else one.stem for one in makers})
         rows.append(f"| [{name}]({name}.md) | {', '.join(f'`{script}`' for script in scripts)} |")
     pages["results/index.md"] = "\n".join(
         [
