@@ -1,10 +1,10 @@
 """Look at the built site in headless Chromium: what the start page weighs, and what axe finds on every page.
 
     npm install --prefix /tmp/axe axe-core
-    hatch run test:python website/audit.py --axe /tmp/axe/node_modules/axe-core/axe.min.js [--width 390] [PAGE ...]
+    hatch run test:python website/audit.py --axe /tmp/axe/node_modules/axe-core/axe.min.js [--widths 390] [--pages ...]
 
-Serves site/ compressed, as static hosts do. Pages are loaded one after another in a frame of the width that is asked
-for, in both colour schemes; axe runs inside. Exit status 1 where it finds anything or the start page is too heavy.
+Serves site/ compressed, as static hosts do. Pages are loaded one after another in a frame, which takes every width in
+both colour schemes; axe runs inside. Exit status 1 where it finds anything or the start page is too heavy.
 """
 
 from __future__ import annotations
@@ -26,15 +26,14 @@ MOST_BYTES = 300_000
 """Of the start page with all that it loads, as sent."""
 
 HARNESS = """<!doctype html><title>audit</title><script>
-const pages = PAGES, found = [];
-async function look(url, scheme) {
+const pages = PAGES, WIDTHS = SIZES, found = [];
+async function look(url) {
   localStorage.clear();
   const frame = document.createElement("iframe");
-  frame.width = WIDTH; frame.height = 900; frame.src = url;
+  frame.width = WIDTHS[0]; frame.height = 900; frame.src = url;
   document.body.append(frame);
   await new Promise(done => frame.onload = done);
   const inside = frame.contentWindow, page = frame.contentDocument;
-  page.body.setAttribute("data-md-color-scheme", scheme);
   const style = page.createElement("style");
   style.textContent = "*{transition:none!important;animation:none!important}";
   page.head.append(style);
@@ -42,20 +41,25 @@ async function look(url, scheme) {
   script.src = "/axe.min.js";
   page.head.append(script);
   await new Promise(done => script.onload = done);
-  await new Promise(done => setTimeout(done, 150));
-  const result = await inside.axe.run(page, {resultTypes: ["violations"]});
-  for (const one of result.violations)
-    found.push({url, scheme, id: one.id, impact: one.impact, help: one.help,
-                nodes: one.nodes.slice(0, 3).map(node => node.target.join(" ") + " | " + node.html.slice(0, 160)),
-                count: one.nodes.length});
-  const wide = page.documentElement.scrollWidth - inside.innerWidth;
-  if (wide > 1) found.push({url, scheme, id: "sideways", help: `the page is ${wide} px too wide`, nodes: [], count: 1});
+  for (const width of WIDTHS) for (const scheme of ["default", "slate"]) {
+    frame.width = width;
+    page.body.setAttribute("data-md-color-scheme", scheme);
+    await new Promise(done => setTimeout(done, 150));
+    const where = `${scheme}, ${width} px`, result = await inside.axe.run(page, {resultTypes: ["violations"]});
+    for (const one of result.violations)
+      found.push({url, where, id: one.id, impact: one.impact, help: one.help,
+                  nodes: one.nodes.slice(0, 3).map(node => node.target.join(" ") + " | " + node.html.slice(0, 160)),
+                  count: one.nodes.length});
+    const wide = page.documentElement.scrollWidth - inside.innerWidth;
+    const help = `the page is ${wide} px too wide`;
+    if (wide > 1) found.push({url, where, id: "sideways", help, nodes: [], count: 1});
+  }
   frame.remove();
 }
 addEventListener("load", async () => {
-  for (const url of pages) for (const scheme of ["default", "slate"]) {
-    try { await look(url, scheme); }
-    catch (error) { found.push({url, scheme, id: "error", help: String(error), nodes: [], count: 1}); }
+  for (const url of pages) {
+    try { await look(url); }
+    catch (error) { found.push({url, where: "", id: "error", help: String(error), nodes: [], count: 1}); }
   }
   await fetch("/done", {method: "POST", body: JSON.stringify(found)});
 });
@@ -121,26 +125,30 @@ def weight(address: str, profile: str) -> dict[str, int]:
 def main() -> None:
     """Weigh, look, print."""
     reader = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    reader.add_argument("pages", nargs="*", help="paths below site/; all but pages of code by default")
+    reader.add_argument("--pages", nargs="+", help="paths below site/; all but pages of code by default")
     reader.add_argument("--axe", type=Path, required=True, help="axe.min.js")
-    reader.add_argument("--width", type=int, default=1280, help="of the window, in pixels")
+    reader.add_argument("--widths", type=int, nargs="+", default=[390, 768, 1280], help="of the window, in pixels")
     said = reader.parse_args()
     site = ROOT / "site"
     every = [path.relative_to(site).as_posix() for path in sorted(site.rglob("*.html"))]
     pages = said.pages or [page for page in every if not page.startswith("code/")]
-    harness = HARNESS.replace("PAGES", json.dumps([f"/{page}" for page in pages])).replace("WIDTH", str(said.width))
+    harness = HARNESS.replace("PAGES", json.dumps([f"/{page}" for page in pages])).replace(
+        "SIZES", json.dumps(said.widths)
+    )
     Handler.pages = {"/axe.min.js": said.axe.read_bytes(), "/harness.html": harness.encode()}
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(site)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     address = f"http://127.0.0.1:{server.server_address[1]}"
     with tempfile.TemporaryDirectory() as profile:
         sent = weight(address, f"{profile}/weight")
+        # Each page would index the whole site for its search again.
+        Handler.pages["/search/search_index.json"] = b'{"config":{"lang":["en"],"separator":"[\\\\s]+"},"docs":[]}'
         browser = subprocess.Popen(
             chromium(f"{address}/harness.html", f"--user-data-dir={profile}/axe", "--window-size=1400,1000"),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        ended = Handler.over.wait(30 + 20 * len(pages))
+        ended = Handler.over.wait(30 + 40 * len(pages) * len(said.widths))
         browser.kill()
         browser.wait()
     for path, size in sorted(sent.items(), key=lambda pair: -pair[1]):
@@ -149,10 +157,10 @@ def main() -> None:
     if not ended:
         raise SystemExit("the browser did not come to an end")
     for one in Handler.found:
-        print(f"{one['url']} ({one['scheme']}): {one['id']}, {one['help']}, {one['count']} times")
+        print(f"{one['url']} ({one['where']}): {one['id']}, {one['help']}, {one['count']} times")
         for node in one["nodes"]:
             print(f"    {node}")
-    print(f"{len(pages)} pages, both schemes, {said.width} px: {len(Handler.found)} findings")
+    print(f"{len(pages)} pages, both schemes, {said.widths} px: {len(Handler.found)} findings")
     raise SystemExit(bool(Handler.found) or sum(sent.values()) > MOST_BYTES)
 
 

@@ -19,8 +19,10 @@ from website.public import ROOT, public_modules
 from website.reference import page_of, reference_pages
 from website.results import result_folders, result_pages
 
-CODE = re.compile(r"\]\(code:([^)\s#]+)(#[^)\s]*)?\)")
-"""A link to a file of the repository; it leads to a page that shows it, or to the file itself where it is a picture."""
+CODE = re.compile(r"\]\(code:([^)\s#]+)(?:#([^)\s]+))?\)")
+"""A link to a file of the repository, or to a name in it: to a page that shows it, or to a picture itself."""
+
+LINED = re.compile(r'<a data-line="(\d+)" href="([^"]+)"')
 
 PICTURES = (".jpg", ".png", ".svg")
 
@@ -93,14 +95,30 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     if page.file.src_uri.startswith("tutorials/"):
         page.meta["hide"] = ["toc"]
     up = "../" * page.file.src_uri.count("/")
-    return CODE.sub(lambda match: f"]({up}{shown_at(match[1])})", markdown)
+
+    def led(match: re.Match[str]) -> str:
+        line = f'{{ data-line="{line_of(match[1], match[2])}" }}' if match[2] else ""
+        return f"]({up}{shown_at(match[1])}){line}"
+
+    return CODE.sub(led, markdown)
+
+
+def line_of(place: str, name: str) -> int:
+    """Number of the line on which a file of the repository defines a name."""
+    lines = (ROOT / place).read_text(encoding="utf-8").splitlines()
+    found = [number for number, line in enumerate(lines, 1) if re.match(rf"\s*(def|class) {re.escape(name)}\b", line)]
+    if not found:
+        raise PluginError(f"a page links to code:{place}#{name}, which is not defined there")
+    return found[0]
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
-    """Names that the theme leaves out (search, nested navigations), and no empty headers in tables."""
+    """Names that the theme leaves out (search, nested navigations), no empty headers in tables, links to lines."""
     output = output.replace(
         'data-md-component="search" role="dialog"', 'data-md-component="search" role="dialog" aria-label="Search"'
     )
+    # Lines of code have anchors that MkDocs does not know of when it checks links.
+    output = LINED.sub(r'<a href="\2#__codelineno-0-\1"', output)
     count = iter(range(1, 1000))
     output = re.sub(r'aria-labelledby="__nav_[\d_]+_label"', lambda _: f'aria-label="Pages {next(count)}"', output)
     return re.sub(r"<th([^>]*)></th>", r"<td\1></td>", output)
