@@ -139,7 +139,7 @@ def main() -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(site)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     address = f"http://127.0.0.1:{server.server_address[1]}"
-    with tempfile.TemporaryDirectory() as profile:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:  # the browser writes while it ends
         sent = weight(address, f"{profile}/weight")
         # Each page would index the whole site for its search again.
         Handler.pages["/search/search_index.json"] = b'{"config":{"lang":["en"],"separator":"[\\\\s]+"},"docs":[]}'

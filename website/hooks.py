@@ -84,7 +84,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         fence = "`" * 6
         language = LANGUAGES.get(path.suffix, "text")
         body = f'{fence}{language} linenums="1"\n{path.read_text(encoding="utf-8")}\n{fence}\n'
-        pages[shown_at(place)] = f"---\nsearch:\n  exclude: true\nhide: [toc]\n---\n\n# {place}\n\n{body}"
+        pages[shown_at(place)] = f"---\nsearch:\n  exclude: true\nhide: [navigation, toc]\n---\n\n# {place}\n\n{body}"
     for path_below, text in pages.items():
         files.append(File.generated(config, path_below, content=text))
     return files
