@@ -87,7 +87,7 @@ def test_a_result_without_a_script_is_refused(tmp_path: Path) -> None:
 def test_the_drawings_are_current_and_name_files_that_exist() -> None:
     assert drawings.missing_files() == []
     for name, text in drawings.drawings().items():
-        assert (drawings.PICTURES / name).read_text(encoding="utf-8") == text, "run website/drawings.py"
+        assert (drawings.PICTURES / name).read_text(encoding="utf-8") == text, "run website/pictures.py"
 
 
 def test_every_picture_is_made_by_something_here() -> None:

@@ -1,6 +1,6 @@
 """Draw the two pictures of docs/architecture.md: how a request becomes a result, and who depends on whom.
 
-`hatch run test:python website/drawings.py` writes docs/pictures/*.svg; tests/test_website.py says when they are stale.
+`website/pictures.py` writes them; tests/test_website.py says when they are stale.
 """
 
 from __future__ import annotations
@@ -169,12 +169,3 @@ def packages_picture() -> str:
 def drawings() -> dict[str, str]:
     """File name to SVG."""
     return {"request.svg": request_picture(), "packages.svg": packages_picture()}
-
-
-if __name__ == "__main__":
-    if missing := missing_files():
-        raise SystemExit(f"the picture names files that do not exist: {', '.join(missing)}")
-    PICTURES.mkdir(exist_ok=True)
-    for name, text in drawings().items():
-        (PICTURES / name).write_text(text, encoding="utf-8")
-        print(f"docs/pictures/{name}")

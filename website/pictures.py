@@ -28,6 +28,8 @@ RUNS = ["digits", "micro/icinw-shapes", "micro/mini", "micro/winoground"]
 
 def drawing(path: Path) -> None:
     """A drawing of docs/architecture.md."""
+    if missing := drawings.missing_files():
+        raise SystemExit(f"the picture names files that do not exist: {', '.join(missing)}")
     path.write_text(drawings.drawings()[path.name], encoding="utf-8")
 
 
