@@ -57,6 +57,12 @@ def check_form(form: str, pictures: int | None) -> None:
 
     Raises:
         UsageError: as `report_text`.
+
+    Example:
+        >>> check_form("csv", 4)
+        Traceback (most recent call last):
+        ...
+        gate_runner.errors.UsageError: pictures go into html or md, not into csv
     """
     if form != "html" and form not in _TABLES:
         raise UsageError(f"a report is one of html, {', '.join(_TABLES)}, not {form!r}")
