@@ -22,7 +22,9 @@ class Options(TypedDict, total=False):
     Each has its type in Python, its option on the command line and, where that differs, its type there.
     """
 
-    source: Annotated[str | None, typer.Option(help="local, built-in or micro; by default the first possible.")]
+    source: Annotated[
+        str | None, typer.Option(help="local, hub, built-in or micro; by default the first without a network.")
+    ]
     data_root: Annotated[
         str | PathLike[str] | None, typer.Option(help="Folder with data sets' original files."), Path | None
     ]

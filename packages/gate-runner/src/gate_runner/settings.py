@@ -172,8 +172,9 @@ class Settings:
     the value is kept, where there is one; and ``read``: from what was said to the value.
 
     Args:
-        source: ``"local"``, ``"built-in"``, ``"micro"``, or None for each benchmark's first possible one.
-        data_root: folder of data sets' original files, or None.
+        source: ``"local"``, ``"hub"``, ``"built-in"``, ``"micro"``, or None for each benchmark's first possible one
+            that needs no network.
+        data_root: folder of data sets' original files, or of copies of the hub's repositories, or None.
         limit: at most so many samples in each split, or None.
         items: a file of `eevee items --json`: of benchmarks that it names, the chosen test samples alone are scored,
             and their whole scores estimated with intervals; all others are scored whole. None for all.

@@ -26,9 +26,10 @@ class Benchmark:
         task: the id of a `gate_runner.tasks.TaskType`.
         metrics: names of ``vision_adapters.metrics``; the first one selects and is the headline.
         sources: where the data can come from, in order of preference: ``"local"`` (original files; its
-            ``module:name`` is an `Originals`), ``"built-in"`` (shipped with a dependency), ``"micro"`` (made on the
-            spot); the ``module:name`` of these is a function from `DataRequest` to `Data`; or ``"file"``, alone: the
-            path of a TOML file of one's own, see ``gate_runner.own_data``.
+            ``module:name`` is an `Originals`), ``"hub"`` (only where asked for; the id of a sheet with a `Hub`),
+            ``"built-in"`` (shipped with a dependency), ``"micro"`` (made on the spot); the ``module:name`` of these is
+            a function from `DataRequest` to `Data`; or ``"file"``, alone: the path of a TOML file of one's own, see
+            ``gate_runner.own_data``.
         training: arguments of ``vision_adapters.training.Recipe``, or of the few-shot episodes.
         original_training: what differs in them for the original files, which are many more than a stand-in's.
         cost: seconds on two cores with micro-clip, for estimates before anything was measured.
@@ -67,17 +68,21 @@ class Benchmark:
                 raise DataError(f"benchmark {self.id!r} has no source {asked!r}; it has: {', '.join(self.sources)}")
             if asked == "local" and root is None:
                 raise DataError(f"benchmark {self.id!r} from local files needs --data-root")
+            if asked == "hub":
+                from gate_runner.benchmarks.hub import check
+
+                check(self.sources["hub"], root)
             return asked
         if "local" in self.sources and root is not None:
             if self.finds_files(root):
                 return "local"
-            others = ", ".join(f"--source {source}" for source in self.sources if source != "local")
+            others = ", ".join(f"--source {source}" for source in self.sources if source not in ("local", "hub"))
             instead = f"; without them: {others}" if others else ""
             raise DataError(
                 f"benchmark {self.id!r}: {root} does not hold its files ({self.originals.expected}){instead}"
             )
         for source in self.sources:
-            if source != "local":
+            if source not in ("local", "hub"):
                 return source
         expected = self.originals.expected
         raise DataError(f"benchmark {self.id!r} reads original files: give --data-root ({expected})")
@@ -135,7 +140,8 @@ class Benchmark:
             >>> [BENCHMARKS["ade20k"].trained_for(source).training["steps"] for source in ("micro", "local")]
             [300, 10000]
         """
-        return replace(self, training={**self.training, **self.original_training}) if source == "local" else self
+        real = source in ("local", "hub")
+        return replace(self, training={**self.training, **self.original_training}) if real else self
 
     def name_with(self, source: str) -> str:
         """The name in reports: a stand-in never carries the real data set's name alone.
@@ -163,6 +169,10 @@ class Benchmark:
         if source == "file":
             own = self.originals
             return own.load(Path(self.sources["file"]).parent, request)
+        if source == "hub":
+            from gate_runner.benchmarks.hub import load
+
+            return load(self.sources["hub"], request)
         where = self._named(source)
         if source == "local":
             if request.root is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -30,6 +30,37 @@ MAP_SIDE = 256
 
 
 @dataclass(frozen=True)
+class Form:
+    """What samples are turned into.
+
+    Args:
+        target: ``"class"``; ``"labels"``, 0/1 of each; ``"heads"``, an index for each head; ``"value"``; ``"map"``, of
+            classes; ``"depth"``, a map of metres.
+        share: of the training samples (or groups) that validate, where nobody else says which.
+        grouped: whether ``Sample.group`` stays on one side.
+        fit: how pictures become square.
+        few_shot: whether splits have classes of their own; each then counts its classes from 0.
+        maps: how annotations are read.
+        probed: whether videos that cannot be decoded are looked for, counted and left out.
+        trained: whether training and validation samples are needed at all.
+    """
+
+    target: Literal["class", "labels", "heads", "value", "map", "depth"] = "class"
+    share: float = 0.1
+    grouped: bool = False
+    fit: Fit = "crop"
+    few_shot: bool = False
+    maps: ClassMap | None = None
+    probed: bool = False
+    trained: bool = True
+
+    @property
+    def read_map(self) -> Callable[[Any, int], np.ndarray] | None:
+        """From a sample's target and a side to a map, where targets are maps."""
+        return read_depth if self.target == "depth" else self.maps.read if self.maps is not None else None
+
+
+@dataclass(frozen=True)
 class Originals(Generic[Place]):
     """A data set's own files.
 
@@ -40,6 +71,7 @@ class Originals(Generic[Place]):
         load: place and request to three splits.
         parts: place to lists of samples, for whoever counts or compares them; None where there are no lists.
         read_map: from a sample's target and a side to a map, where targets are maps.
+        form: what samples become, wherever lists of them come from.
 
     Example:
         >>> from gate_runner.benchmarks import BENCHMARKS
@@ -53,6 +85,7 @@ class Originals(Generic[Place]):
     load: Callable[[Place, DataRequest], Data[Any]]
     parts: Callable[[Place], Parts] | None = None
     read_map: Callable[[Any, int], np.ndarray] | None = None
+    form: Form = field(default_factory=Form)
 
 
 class Sample(NamedTuple):
@@ -103,37 +136,6 @@ class Parts:
         return {"train": train, "validation": validation or (), "test": self.test}
 
 
-@dataclass(frozen=True)
-class Form:
-    """What samples are turned into.
-
-    Args:
-        target: ``"class"``; ``"labels"``, 0/1 of each; ``"heads"``, an index for each head; ``"value"``; ``"map"``, of
-            classes; ``"depth"``, a map of metres.
-        share: of the training samples (or groups) that validate, where nobody else says which.
-        grouped: whether ``Sample.group`` stays on one side.
-        fit: how pictures become square.
-        few_shot: whether splits have classes of their own; each then counts its classes from 0.
-        maps: how annotations are read.
-        probed: whether videos that cannot be decoded are looked for, counted and left out.
-        trained: whether training and validation samples are needed at all.
-    """
-
-    target: Literal["class", "labels", "heads", "value", "map", "depth"] = "class"
-    share: float = 0.1
-    grouped: bool = False
-    fit: Fit = "crop"
-    few_shot: bool = False
-    maps: ClassMap | None = None
-    probed: bool = False
-    trained: bool = True
-
-    @property
-    def read_map(self) -> Callable[[Any, int], np.ndarray] | None:
-        """From a sample's target and a side to a map, where targets are maps."""
-        return read_depth if self.target == "depth" else self.maps.read if self.maps is not None else None
-
-
 def from_lists(
     expected: str, find: Callable[[Path], Place], parts: Callable[[Place], Parts], **form: Any
 ) -> Originals[Place]:
@@ -156,7 +158,7 @@ def from_lists(
     def load(place: Place, request: DataRequest) -> Data:
         return to_data(parts(place), made, request, str(place))
 
-    return Originals(expected, find, check, load, parts, made.read_map)
+    return Originals(expected, find, check, load, parts, made.read_map, made)
 
 
 def to_data(parts: Parts, form: Form, request: DataRequest, place: str) -> Data:
@@ -212,7 +214,7 @@ def _chosen(samples: Sequence[Sample], form: Form, limit: int | None) -> Sequenc
 
 def _strata(samples: Sequence[Sample]) -> list[int] | None:
     """What is spread evenly: classes, or sets of labels; None where targets are neither."""
-    if not samples or not isinstance(samples[0].target, int | tuple):
+    if not samples or type(samples[0].target) not in (int, tuple):  # a map's place may be a named tuple
         return None
     if isinstance(samples[0].target, int):
         return [sample.target for sample in samples]

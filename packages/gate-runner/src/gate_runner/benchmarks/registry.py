@@ -53,7 +53,7 @@ def _of_sheet(sheet: Sheet) -> Benchmark:
         title=sheet.title,
         task=sheet.task,
         metrics=sheet.metrics,
-        sources={"local": sheet.local, "micro": sheet.micro},
+        sources={"local": sheet.local, **({"hub": sheet.id} if sheet.hub else {}), "micro": sheet.micro},
         training=training,
         original_training=original,
         licence=sheet.licence,

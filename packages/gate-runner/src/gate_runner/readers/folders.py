@@ -183,13 +183,23 @@ def _ends(name: str, endings: Sequence[str]) -> bool:
     return name.lower().endswith(tuple(endings)) and not os.path.basename(name).startswith("._")  # noqa: PTH119
 
 
+def cache_home() -> Path:
+    """The folder of what can be made again, in what ``GATE_RUNNER_CACHE`` names or in the user's cache folder.
+
+    Example:
+        >>> cache_home().name
+        'gate-runner'
+    """
+    home = os.environ.get("GATE_RUNNER_CACHE") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(home) / "gate-runner"
+
+
 class _Kept:
     """Names of files by folder, as they were when the folder last changed."""
 
     def __init__(self, folder: Path, endings: Sequence[str]) -> None:
-        home = os.environ.get("GATE_RUNNER_CACHE") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
         key = hashlib.sha256(f"{folder.resolve()} {endings}".encode()).hexdigest()[:32]
-        self.path = Path(home) / "gate-runner" / "listings" / f"{key}.json"
+        self.path = cache_home() / "listings" / f"{key}.json"
         self.folder, self.endings = folder, endings
         self.stored: dict[str, list[object]] = {}
         self.changed = False

@@ -91,7 +91,7 @@ class Part:
             UsageError: they were replaced, or another data root was given; the message says what differs.
             DataError: they cannot be read any more.
         """
-        if self.source not in ("local", "file"):
+        if self.source not in ("local", "hub", "file"):
             return
         now = self.load(size).digest()
         if now != there.data.get("sha256"):

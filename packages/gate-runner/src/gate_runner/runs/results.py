@@ -29,7 +29,7 @@ class Result:
         benchmark: its id.
         name: its name in reports; stand-ins begin with ``micro/``.
         task: its task type.
-        source: ``"local"``, ``"built-in"`` or ``"micro"``.
+        source: ``"local"``, ``"hub"``, ``"built-in"`` or ``"micro"``.
         seed: of the head and the batches.
         status: ``"ok"`` or ``"failed"``.
         reason: why it failed, in one line; empty where it did not.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gate_runner.benchmarks.original_files import Parts, from_lists
+from gate_runner.benchmarks.hub.tables import Tables, maps
+from gate_runner.benchmarks.original_files import Parts, from_lists, with_note
 from gate_runner.benchmarks.originals.ade20k import paired
+from gate_runner.benchmarks.sheets.sheet import Hub
 from gate_runner.readers import ClassMap, classes_in, place
 
 _EXPECTED = "cityscapes/leftImg8bit/{train,val}/CITY/ and gtFine/{train,val}/CITY/*_gtFine_labelIds.png"
@@ -29,6 +31,12 @@ def parts(folder: Path) -> Parts:
             ]
         )
     return Parts(lists[0], lists[1], classes=tuple(_CLASSES))
+
+
+def of_rows(tables: Tables, hub: Hub, count: int) -> Parts:
+    """The hub's rows, which do not say of which city they are: validation is drawn by picture."""
+    del count
+    return with_note(maps(tables, hub, tuple(_CLASSES)), "pictures validate, not cities: rows do not name theirs")
 
 
 ORIGINALS = from_lists(

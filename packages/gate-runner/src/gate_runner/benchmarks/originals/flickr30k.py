@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from gate_runner.benchmarks.hub.tables import Tables, picture, texts
 from gate_runner.benchmarks.original_files import Parts, Sample, from_lists
+from gate_runner.benchmarks.sheets.sheet import Hub
 from gate_runner.errors import DataError
 from gate_runner.readers import Files, lines
 from gate_runner.readers.captions import Captioned, karpathy, numbered
@@ -53,6 +55,17 @@ def parts(place: Place) -> Parts:
             raise DataError(f"{place.captions}: {one.file} has {len(one.captions)} captions, expected {CAPTIONS}")
         lists[one.split].append(Sample(files.get(one.file, str(place.captions)), 0, one.captions))
     return Parts(lists["train"], lists["test"], lists["val"], note=note)
+
+
+def of_rows(tables: Tables, hub: Hub, count: int) -> Parts:
+    """The hub's one split, each row of which says where it belongs in Karpathy's."""
+    del count
+    number = {split: place for place, split in enumerate(_SPLITS)}
+    lists: list[list[Sample]] = [[], [], []]
+    for row in tables["test"].rows:
+        captions = texts(row, hub.target, CAPTIONS)
+        lists[row.one_of("split", number)].append(Sample(picture(row, hub.image), 0, captions))
+    return Parts(lists[0], lists[2], lists[1])
 
 
 def _by_lists(place: Place) -> list[Captioned]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+from gate_runner.benchmarks.hub.tables import Tables, picture
 from gate_runner.benchmarks.original_files import Parts, Sample, from_lists
-from gate_runner.readers import Files, place, shuffled, table
+from gate_runner.benchmarks.sheets.sheet import Hub
+from gate_runner.readers import Files, Source, place, shuffled, table
 
 _EXPECTED = "happy-whale-and-dolphin/train.csv and train_images/"
 _TYPOS = {"kiler_whale": "killer_whale", "bottlenose_dolpin": "bottlenose_dolphin"}
@@ -16,12 +19,25 @@ def parts(folder: Path) -> Parts:
     """80, 5 and 15 % of the pictures; of every individual at least one trains, so that nobody is asked for unseen."""
     files = Files(folder / "train_images")
     rows = list(table(folder / "train.csv", ["image", "species", "individual_id"]))
-    species = [_TYPOS.get(row.text("species"), row.text("species")) for row in rows]
-    known = [sorted(set(species)), sorted({row.text("individual_id") for row in rows})]
+    return _divided(
+        [(files.get(row.text("image"), row.where), row.text("species"), row.text("individual_id")) for row in rows]
+    )
+
+
+def of_rows(tables: Tables, hub: Hub, count: int) -> Parts:
+    """All rows of the hub's three splits, which are divided anew: theirs ask for individuals that nothing trains."""
+    del count
+    rows = [row for table in tables.values() for row in table.rows]
+    return _divided([(picture(row, hub.image), row.text("species_name"), row.text("individual_name")) for row in rows])
+
+
+def _divided(rows: Sequence[tuple[Source, str, str]]) -> Parts:
+    species = [_TYPOS.get(kind, kind) for _, kind, _ in rows]
+    known = [sorted(set(species)), sorted({individual for _, _, individual in rows})]
     numbers = [{name: place for place, name in enumerate(names)} for names in known]
     samples = [
-        Sample(files.get(row.text("image"), row.where), (numbers[0][kind], numbers[1][row.text("individual_id")]))
-        for row, kind in zip(rows, species, strict=True)
+        Sample(source, (numbers[0][kind], numbers[1][individual]))
+        for (source, _, individual), kind in zip(rows, species, strict=True)
     ]
     train: list[Sample] = []
     others: list[Sample] = []

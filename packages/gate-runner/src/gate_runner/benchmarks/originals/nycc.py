@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gate_runner.benchmarks.hub.tables import Tables, picture, texts
 from gate_runner.benchmarks.original_files import Parts, Sample, from_lists
+from gate_runner.benchmarks.sheets.sheet import Hub
 from gate_runner.errors import DataError
 from gate_runner.readers import by_stem, records
 
 _EXPECTED = "nycc/tasks/contest_matching_split=0_cleaned.json and all_contest_images/ (or .zip)"
 _TASKS = ("tasks/contest_matching_split=0_cleaned.json", "contest_matching_split=0_cleaned.json")
 CHOICES = 5
+_NAMES = tuple(f"caption {letter}" for letter in "ABCDE")
+_NOTE = "not what the paper calls NYCC: its rows are Flickr30k's"
 
 
 def find(root: Path) -> Path:
@@ -40,8 +44,25 @@ def parts(path: Path) -> Parts:
             right = row.integer("correct_idx", 0, CHOICES - 1)
             found.append(Sample(pictures[contest], right, tuple(str(one) for one in captions), contest))
         lists.append(found)
-    names = tuple(f"caption {letter}" for letter in "ABCDE")
-    return Parts(lists[0], lists[2], lists[1], names, "not what the paper calls NYCC: its rows are Flickr30k's")
+    return Parts(lists[0], lists[2], lists[1], _NAMES, _NOTE)
+
+
+def of_rows(tables: Tables, hub: Hub, count: int) -> Parts:
+    """The hub's three splits, which are the official ones."""
+    letters = dict(zip("ABCDE", range(count), strict=True))
+    lists = {
+        role: [
+            Sample(
+                picture(row, hub.image),
+                row.one_of(hub.target, letters),
+                texts(row, "caption_choices", count),
+                row.text("contest_number"),
+            )
+            for row in table.rows
+        ]
+        for role, table in tables.items()
+    }
+    return Parts(lists["train"], lists["test"], lists["validation"], _NAMES, _NOTE)
 
 
 ORIGINALS = from_lists(_EXPECTED, find, parts, fit="whole")

@@ -41,7 +41,7 @@ SHEETS = (
         reason="the test is the same",
         comparable=True,
         gigabytes=5,
-        hub=Hub("ethz/food101", "image", "label", "", "train", "validation"),
+        hub=Hub("ethz/food101", test="validation"),
     ),
     Sheet(
         id="happy",
@@ -62,6 +62,14 @@ SHEETS = (
         ours="80 / 5 / 15 % of the pictures, an individual with one picture trains only; 28 species",
         reason="another split, and individuals that were never seen are not asked for",
         gigabytes=62,
+        hub=Hub(
+            "GATE-engine/happy-whale-dolphin-classification",
+            target="species_name",
+            others=("individual_name",),
+            validation="val",
+            rows="gate_runner.benchmarks.originals.happy:of_rows",
+            streamed=True,
+        ),
     ),
     Sheet(
         id="imagenet1k",
@@ -80,7 +88,7 @@ SHEETS = (
         reason="the test is the same, centre-cropped here and squashed there",
         comparable=True,
         gigabytes=155,
-        hub=Hub("ILSVRC/imagenet-1k", "image", "label", "", "train", "validation"),
+        hub=Hub("ILSVRC/imagenet-1k", test="validation", streamed=True),
     ),
     Sheet(
         id="places365",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gate_runner.benchmarks.sheets.sheet import Sheet
+from gate_runner.benchmarks.sheets.sheet import Hub, Sheet
 
 SHEETS = (
     Sheet(
@@ -17,6 +17,7 @@ SHEETS = (
         licence="non-commercial research",
         citation="Maji et al., Fine-Grained Visual Classification of Aircraft, 2013",
         site="https://www.robots.ox.ac.uk/~vgg/data/fgvc-aircraft/",
+        hub=Hub("GATE-engine/aircraft_bbcrop", validation="validation"),
         gate=(
             "5-49 ways with up to 44 shots, classes drawn with replacement; the same class can be in an episode "
             "twice under one label; 5 to 9 ways; cut to the boxes"
@@ -37,6 +38,7 @@ SHEETS = (
         licence="images for research and education",
         citation="Wah et al., Caltech-UCSD Birds-200-2011, CNS-TR-2011-001",
         site="https://www.vision.caltech.edu/datasets/cub_200_2011/",
+        hub=Hub("GATE-engine/cubirds200_bbcrop", validation="validation"),
         gate=(
             "5-49 ways with up to 44 shots, classes drawn with replacement; the same class can be in an episode "
             "twice under one label; cut to the boxes, without 43 pictures of ImageNet"
@@ -57,6 +59,7 @@ SHEETS = (
         licence="research",
         citation="Cimpoi et al., Describing Textures in the Wild, CVPR 2014",
         site="https://www.robots.ox.ac.uk/~vgg/data/dtd/",
+        hub=Hub("GATE-engine/describable_textures", validation="validation"),
         gate=(
             "5-49 ways with up to 44 shots, classes drawn with replacement; the same class can be in an episode "
             "twice under one label"
@@ -77,6 +80,7 @@ SHEETS = (
         licence="non-commercial research and education, no redistribution",
         citation="FGVCx Fungi Classification Challenge, 2018",
         site="https://github.com/visipedia/fgvcx_fungi_comp",
+        hub=Hub("GATE-engine/fungi", validation="validation"),
         gate=(
             "5-49 ways with up to 44 shots, classes drawn with replacement; the same class can be in an episode "
             "twice under one label"
@@ -97,6 +101,7 @@ SHEETS = (
         licence="ImageNet's: for research and education",
         citation="Vinyals et al., Matching Networks, NeurIPS 2016; Ravi and Larochelle, ICLR 2017",
         site="https://github.com/twitter-research/meta-learning-lstm",
+        hub=Hub("GATE-engine/mini_imagenet", validation="validation"),
         gate=(
             "5-49 ways with up to 44 shots, classes drawn with replacement; the same class can be in an episode "
             "twice under one label; pictures of 84 px"
@@ -117,6 +122,7 @@ SHEETS = (
         licence="MIT",
         citation="Lake, Salakhutdinov and Tenenbaum, Science 350, 2015",
         site="https://github.com/brendenlake/omniglot",
+        no_hub="GATE-engine/omniglot has no alphabets, by which our splits are made",
         gate=(
             "5-49 ways with up to 44 shots, classes drawn with replacement; the same class can be in an episode "
             "twice under one label; 2 to 49 ways; the first 1,200 characters train, whatever the alphabet"
@@ -137,6 +143,7 @@ SHEETS = (
         licence="research",
         citation="Nilsback and Zisserman, Automated Flower Classification, ICVGIP 2008",
         site="https://www.robots.ox.ac.uk/~vgg/data/flowers/102/",
+        hub=Hub("GATE-engine/vggflowers", validation="validation"),
         gate=(
             "5-49 ways with up to 44 shots, classes drawn with replacement; the same class can be in an episode "
             "twice under one label"

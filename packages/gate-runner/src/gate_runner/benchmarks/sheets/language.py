@@ -35,6 +35,7 @@ SHEETS = (
         licence="CC BY-SA 4.0; images CC BY 4.0",
         citation="Dahlgren Lindström and Sam Abraham, CLEVR-Math, 2022; Johnson et al., CLEVR, CVPR 2017",
         site="https://github.com/dali-does/clevr-math",
+        no_hub="dali-does/clevr-math is read by code of its own, which is never run",
         gate="the three published splits",
         ours="the three published splits, the test with its own pictures",
         reason="the test is the same",
@@ -57,6 +58,15 @@ SHEETS = (
         ours="whole captions, Karpathy's split; galleries of 64 as GATE's, and of the whole test",
         reason="their texts are single letters",
         gigabytes=9,
+        hub=Hub(
+            "nlphuji/flickr30k",
+            target="caption",
+            others=("split",),
+            train="",
+            files="TEST/{split}/*.parquet",
+            revision="refs/convert/parquet",
+            rows="gate_runner.benchmarks.originals.flickr30k:of_rows",
+        ),
     ),
     Sheet(
         id="nycc",
@@ -74,7 +84,13 @@ SHEETS = (
         ours="the caption contest's own matching task, split 0: five captions",
         reason="their rows are another data set",
         gigabytes=1,
-        hub=Hub("jmhessel/newyorker_caption_contest", "image", "label", "caption_choices", "train", "test", "matching"),
+        hub=Hub(
+            "jmhessel/newyorker_caption_contest",
+            others=("caption_choices", "contest_number"),
+            validation="validation",
+            config="matching",
+            rows="gate_runner.benchmarks.originals.nycc:of_rows",
+        ),
     ),
     Sheet(
         id="winoground",
@@ -92,5 +108,13 @@ SHEETS = (
         ours="all 400, nothing trained",
         reason="their rows carry no information",
         gigabytes=0.4,
+        hub=Hub(
+            "facebook/winoground",
+            image="image_0",
+            target="collapsed_tag",
+            others=("image_1", "caption_0", "caption_1"),
+            train="",
+            rows="gate_runner.benchmarks.originals.winoground:of_rows",
+        ),
     ),
 )

@@ -13,7 +13,13 @@ This page is written by `python -m gate_runner.benchmarks.sheets.page > docs/gat
 
 A row of the paper's table can stand beside ours where the last line of a data set says so. `gate-runner check-data
 ROOT` says which data sets lie under a folder and whether they are whole. Sizes are samples to train on (with those that
-validate) and to score. Hub ids are for finding a copy: the runner reads original files.
+validate) and to score.
+
+`--source hub` (extra `hub`) reads the same benchmark through Hugging Face `datasets`: rows are streamed once and kept,
+as the pictures' own files, under the user's cache folder (`GATE_RUNNER_CACHE`), with the repository's revision in the
+result's note; later runs need no network. A killed reading continues. No code of a repository is ever run. With
+`--data-root ROOT`, copies are read from `ROOT/OWNER/NAME`, as `hf download --repo-type dataset OWNER/NAME --local-dir
+ROOT/OWNER/NAME` makes them.
 """
 
 
@@ -34,7 +40,7 @@ def _section(sheet: Sheet) -> str:
         ("Classes", f"{sheet.classes:,}" if sheet.classes else "none"),
         ("Samples", sizes),
         ("From", f"<{sheet.site}>" + (f", about {sheet.gigabytes:g} GB" if sheet.gigabytes else "")),
-        ("Hub id", f"`{sheet.hub.id}`" if sheet.hub else "none in a form that is known"),
+        ("`--source hub`", _hub(sheet)),
         ("Terms", sheet.licence),
         ("Cite", sheet.citation),
         ("GATE's code", sheet.gate),
@@ -43,6 +49,16 @@ def _section(sheet: Sheet) -> str:
     ]
     lines = "".join(f"- {name}: {text}\n" for name, text in facts)
     return f"\n## `{sheet.id}`: {sheet.title}\n\n{lines}"
+
+
+def _hub(sheet: Sheet) -> str:
+    hub = sheet.hub
+    if hub is None:
+        return f"no: {sheet.no_hub}"
+    splits = ", ".join(split for split in (hub.train, hub.validation, hub.test) if split)
+    columns = ", ".join(f"`{column}`" for column in hub.columns)
+    more = "; with `--limit`, only so many rows are read" if hub.streamed else ""
+    return f"`{hub.id}`{f', configuration {hub.config}' if hub.config else ''}: {splits}; columns {columns}{more}"
 
 
 if __name__ == "__main__":

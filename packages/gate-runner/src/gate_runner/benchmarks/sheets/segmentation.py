@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gate_runner.benchmarks.sheets.sheet import Sheet
+from gate_runner.benchmarks.sheets.sheet import Hub, Sheet
 
 SHEETS = (
     Sheet(
@@ -17,6 +17,7 @@ SHEETS = (
         licence="annotations BSD-3-Clause; images for research",
         citation="Zhou et al., Scene Parsing through ADE20K Dataset, CVPR 2017",
         site="http://sceneparsing.csail.mit.edu",
+        no_hub="scene_parse_150 is read by code of its own, which is never run",
         gate="the instance maps: 100 things, all stuff ignored",
         ours="the semantic maps: 150 classes",
         reason="their mIoU is over 100 things, ours over 150 classes",
@@ -34,6 +35,13 @@ SHEETS = (
         licence="registration, non-commercial",
         citation="Cordts et al., The Cityscapes Dataset, CVPR 2016",
         site="https://www.cityscapes-dataset.com",
+        hub=Hub(
+            "Antreas/Cityscapes",
+            target="semantic_segmentation",
+            test="val",
+            rows="gate_runner.benchmarks.originals.cityscapes:of_rows",
+            streamed=True,
+        ),
         gate="the validation set tests; validated on training pictures",
         ours="the same test; whole cities validate",
         reason="their checkpoint is the most overfitted one",
@@ -52,6 +60,11 @@ SHEETS = (
         licence="annotations CC BY 4.0; pictures under Flickr's terms",
         citation="Caesar, Uijlings and Ferrari, COCO-Stuff, CVPR 2018",
         site="https://github.com/nightrome/cocostuff10k",
+        hub=Hub(
+            "GATE-engine/COCOStuff10K",
+            target="mask",
+            rows="gate_runner.benchmarks.originals.coco_stuff:of_rows",
+        ),
         gate="official test; validation overlaps training",
         ours="official test; 10 % of train validates",
         reason="the test and its classes are the same",
@@ -70,6 +83,13 @@ SHEETS = (
         licence="annotations CC BY 4.0; pictures under Flickr's terms",
         citation="Caesar, Uijlings and Ferrari, COCO-Stuff, CVPR 2018",
         site="https://github.com/nightrome/cocostuff",
+        hub=Hub(
+            "GATE-engine/COCOStuff164K",
+            target="mask",
+            test="val",
+            rows="gate_runner.benchmarks.originals.coco_stuff:of_rows",
+            streamed=True,
+        ),
         gate="val2017 tests; validation overlaps training",
         ours="val2017 tests; 10 % of train validates",
         reason="the test and its classes are the same",
@@ -88,6 +108,7 @@ SHEETS = (
         licence="none stated",
         citation="Silberman et al., Indoor Segmentation and Support Inference, ECCV 2012",
         site="https://cs.nyu.edu/~silberman/datasets/nyu_depth_v2.html",
+        no_hub="sayakpaul/nyu_depth_v2 holds depths alone, and is read by code of its own, which is never run",
         gate="depths in metres, cut to whole numbers, were taken for 38 classes",
         ours="40 classes, official split; blocks of neighbouring rows validate",
         reason="their rows are depth in steps of 1 m, see `nyu-depth`",

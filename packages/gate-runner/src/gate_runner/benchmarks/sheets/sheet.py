@@ -12,11 +12,17 @@ class Hub:
     Args:
         id: of the repository.
         image: column of pictures.
-        target: column of classes (or of maps); empty where samples have none.
-        text: column of questions or captions.
-        train: name of the split to train on.
+        target: column of classes, or of class maps.
+        others: further columns that its rows are read for.
+        train: name of the split to train on; empty where nothing is trained, or one split holds all.
+        validation: name of the split that chooses among heads; empty where it is drawn from the first.
         test: name of the split to score.
         config: name of the configuration, or empty.
+        files: pattern of the files of ``{split}``, where the repository does not say which they are.
+        revision: branch, or empty for the main one.
+        rows: ``module:name`` of a function from `gate_runner.benchmarks.hub.tables.Tables`, this record and the number
+            of classes to lists of samples; empty where a row is a picture and its class.
+        streamed: with a limit, only so many rows are read.
 
     Example:
         >>> Hub("uoft-cs/cifar100", image="img", target="fine_label").train
@@ -26,10 +32,25 @@ class Hub:
     id: str
     image: str = "image"
     target: str = "label"
-    text: str = ""
+    others: tuple[str, ...] = ()
     train: str = "train"
+    validation: str = ""
     test: str = "test"
     config: str = ""
+    files: str = ""
+    revision: str = ""
+    rows: str = ""
+    streamed: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column that is read.
+
+        Example:
+            >>> Hub("owner/name", others=("caption",)).columns
+            ('image', 'label', 'caption')
+        """
+        return tuple(column for column in (self.image, self.target, *self.others) if column)
 
 
 @dataclass(frozen=True)
@@ -54,6 +75,7 @@ class Sheet:
         comparable: whether the paper's rows can stand beside ours.
         reason: why they cannot, or what still differs.
         hub: where the hub has a copy, and its columns.
+        no_hub: why there is none that can be read.
 
     Example:
         >>> from gate_runner.benchmarks.sheets import SHEETS
@@ -78,3 +100,4 @@ class Sheet:
     comparable: bool = False
     gigabytes: float = 0.0
     hub: Hub | None = None
+    no_hub: str = "no copy in a form that is known"

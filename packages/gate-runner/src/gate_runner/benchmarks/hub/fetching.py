@@ -1,0 +1,237 @@
+"""From the hub to files of one's own: rows are streamed once, and kept as zip archives of the pictures as they came.
+
+A killed reading continues after the last whole archive. What is kept names the repository's revision, of which all
+archives of a data set are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gate_runner.benchmarks.hub.tables import Table
+from gate_runner.benchmarks.sheets.sheet import Hub
+from gate_runner.errors import DataError, StorageError
+from gate_runner.readers import Member, Row
+from gate_runner.readers.archives import read
+from gate_runner.readers.folders import cache_home
+
+_ROWS, _BYTES = 10_000, 2**30
+"""Of one archive, at most: what is read again after a kill."""
+_DRAWN_FROM = 1_000
+"""Rows from which one is drawn at a time where only a part of a large set is read."""
+_LIST = "rows.jsonl"
+
+
+class Copy(NamedTuple):
+    """The splits, and the revision of the hub's repository; empty where a folder's copy of it was read."""
+
+    tables: dict[str, Table]
+    revision: str
+
+
+class _Stream(NamedTuple):
+    rows: Iterator[Mapping[str, Any]]
+    pictures: tuple[str, ...]
+    names: dict[str, tuple[str, ...]]
+
+
+def fetched(hub: Hub, root: Path | None, take: int | None) -> Copy:
+    """All splits of a data set, from the cache where they are there.
+
+    Args:
+        hub: the repository, its splits and columns.
+        root: of copies of repositories, or None for the hub.
+        take: the first so many rows of each split in a drawn order (twice as many to train on, where the repository has
+            no rows to validate), or None for all rows.
+
+    Returns:
+        The splits; pictures are members of the cache's archives.
+
+    Raises:
+        DataError: the hub or the copy cannot be read, or lacks a split or column; the message names it.
+        StorageError: the cache folder cannot be written.
+    """
+    place = cache_home() / "hub" / hub.id.replace("/", "--") / _key(hub, root, take)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        begun = place / "begun.json"
+        if not begun.is_file():
+            _write(begun, {"revision": "" if root is not None else _revision(hub)})
+        revision = str(json.loads(begun.read_text())["revision"])
+        splits = {"train": hub.train, "validation": hub.validation, "test": hub.test}
+        tables = {}
+        for role, split in splits.items():
+            if split:
+                count = take if take is None or hub.validation or role == "test" else 2 * take
+                tables[role] = _split(hub, root, revision, split, count, place / role)
+    except OSError as error:
+        raise StorageError.about(place, error) from error
+    return Copy(tables, revision)
+
+
+def _split(hub: Hub, root: Path | None, revision: str, split: str, take: int | None, place: Path) -> Table:
+    about = place / "about.json"
+    if not about.is_file():
+        place.mkdir(exist_ok=True)
+        stream = _opened(hub, root, revision, split, take, _rows_in(place))
+        _keep(hub, split, stream, place)
+        _write(about, {"names": stream.names, "pictures": stream.pictures})
+    known = json.loads(about.read_text())
+    names = {column: tuple(own) for column, own in known["names"].items()}
+    rows = [
+        Row(Path(hub.id) / split, number, values, "row")
+        for number, values in enumerate(_stored(place, known["pictures"]), start=1)
+    ]
+    if not rows:
+        raise DataError(f"{hub.id}: the split {split!r} has no rows")
+    return Table(rows, names)
+
+
+def _opened(hub: Hub, root: Path | None, revision: str, split: str, take: int | None, skip: int) -> _Stream:
+    """The rows after those that are kept already; code of a repository is never run."""
+    import datasets
+
+    name = str(root / hub.id) if root is not None else hub.id
+    files = {split: hub.files.format(split=split)} if hub.files else None
+    try:
+        found = datasets.load_dataset(
+            name, hub.config or None, data_files=files, revision=revision or None, split=split, streaming=True
+        )
+        features = found.features if found.features is not None else found._resolve_features().features
+        missing = [column for column in hub.columns if column not in features]
+        if missing:
+            raise DataError(
+                f"{hub.id}: the split {split!r} has no column {missing[0]!r}; it has {', '.join(features)[:200]}"
+            )
+        found = found.select_columns(list(hub.columns))
+        pictures = tuple(column for column in hub.columns if isinstance(features[column], datasets.Image))
+        for column in pictures:
+            found = found.cast_column(column, datasets.Image(decode=False))
+        if take is not None:
+            found = found.shuffle(seed=0, buffer_size=_DRAWN_FROM).take(take)
+        names = {
+            column: tuple(features[column].names)
+            for column in hub.columns
+            if isinstance(features[column], datasets.ClassLabel)
+        }
+        return _Stream(_told(hub, split, iter(found.skip(skip))), pictures, names)
+    except DataError:
+        raise
+    except Exception as error:  # whatever the library, the network or a file raises
+        raise _unreadable(hub, split, error) from error
+
+
+def _told(hub: Hub, split: str, rows: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    while True:
+        try:
+            row = next(rows)
+        except StopIteration:
+            return
+        except Exception as error:
+            raise _unreadable(hub, split, error) from error
+        yield row
+
+
+def _unreadable(hub: Hub, split: str, error: Exception) -> DataError:
+    said = " ".join(str(error).split())[:300] or type(error).__name__
+    return DataError(f"{hub.id}: the split {split!r} cannot be read through datasets: {said}")
+
+
+def _revision(hub: Hub) -> str:
+    """The commit that the hub's branch stands at, so that all splits and every later reading are of one state."""
+    from huggingface_hub import HfApi
+
+    try:
+        return str(HfApi().dataset_info(hub.id, revision=hub.revision or None, timeout=20).sha)
+    except Exception as error:
+        said = " ".join(str(error).split())[:300] or type(error).__name__
+        raise DataError(
+            f"{hub.id} cannot be read from the Hugging Face hub: {said}; with --data-root FOLDER, a copy of it in "
+            f"FOLDER/{hub.id} is read instead"
+        ) from error
+
+
+def _keep(hub: Hub, split: str, stream: _Stream, place: Path) -> None:
+    """Archives of rows, each written whole before it gets its name: ``FIRST-LAST.zip``."""
+    first, done = _rows_in(place), False
+    while not done:
+        beside = place / f"{os.getpid()}.part"
+        listed: list[str] = []
+        size = 0
+        try:
+            with zipfile.ZipFile(beside, "w") as archive:
+                while len(listed) < _ROWS and size < _BYTES and not done:
+                    row = next(stream.rows, None)
+                    if row is None:
+                        done = True
+                        break
+                    values = dict(row)
+                    for column in stream.pictures:
+                        held = _bytes(hub, split, column, values[column], first + len(listed) + 1)
+                        values[column] = None if held is None else f"{len(listed)}.{column}"
+                        if held is not None:
+                            archive.writestr(values[column], held)
+                            size += len(held)
+                    listed.append(json.dumps(values, default=str))
+                archive.writestr(_LIST, "\n".join(listed))
+            if listed:
+                beside.replace(place / f"{first:09d}-{first + len(listed):09d}.zip")
+        finally:
+            beside.unlink(missing_ok=True)
+        first += len(listed)
+
+
+def _bytes(hub: Hub, split: str, column: str, value: Any, row: int) -> bytes | None:
+    """A picture's file as it was uploaded: in the row, or beside the list where the copy is a folder of pictures."""
+    if value is None:
+        return None
+    if value.get("bytes") is not None:
+        return bytes(value["bytes"])
+    path = Path(str(value.get("path") or ""))
+    if not path.is_file():
+        raise DataError(f"{hub.id}/{split}, row {row}: the picture {path} of column {column!r} is not there")
+    return path.read_bytes()
+
+
+def _archives(place: Path) -> list[Path]:
+    return sorted(place.glob("*-*.zip"))
+
+
+def _rows_in(place: Path) -> int:
+    whole = _archives(place)
+    return int(whole[-1].stem.partition("-")[2]) if whole else 0
+
+
+def _stored(place: Path, pictures: list[str]) -> Iterator[dict[str, Any]]:
+    for archive in _archives(place):
+        for line in read(archive, _LIST).decode().splitlines():
+            values = json.loads(line)
+            for column in pictures:
+                if values[column] is not None:
+                    values[column] = Member(str(archive), values[column])
+            yield values
+
+
+def _write(path: Path, values: Mapping[str, Any]) -> None:
+    beside = path.with_suffix(f".{os.getpid()}")
+    beside.write_text(json.dumps(values))
+    beside.replace(path)
+
+
+def _key(hub: Hub, root: Path | None, take: int | None) -> str:
+    """What was asked for; of a folder's copy also its files' names, sizes and times of change."""
+    asked: list[Any] = [hub.config, hub.files, hub.revision, hub.columns, hub.train, hub.validation, hub.test, take]
+    if root is not None:
+        folder = root / hub.id
+        asked.append(str(folder.resolve()))
+        for file in sorted(folder.rglob("*")):
+            if file.is_file() and not {".cache", ".git"} & set(file.relative_to(folder).parts):
+                state = file.stat()
+                asked.append((str(file.relative_to(folder)), state.st_size, state.st_mtime_ns))
+    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]

@@ -1,0 +1,265 @@
+"""``--source hub``: small copies of the hub's repositories, read through `datasets`, and what is wrong with them."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from gate_runner.benchmarks import BENCHMARKS, DataRequest
+from gate_runner.benchmarks.data import Data
+from gate_runner.benchmarks.hub import fetching
+from gate_runner.benchmarks.sheets import SHEETS
+from gate_runner.cli import main
+from gate_runner.errors import DataError
+
+pytest.importorskip("datasets")
+
+from . import _hub_folders as write
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GATE_RUNNER_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def load(name: str, root: Path, **request: Any) -> Data:
+    one = BENCHMARKS[name]
+    assert one.choose_source("hub", root) == "hub"
+    return one.load("hub", DataRequest(root, **{"size": 8, **request}))
+
+
+def run(command: list[str]) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(command)
+    return int(ended.value.code or 0)
+
+
+def sizes(data: Data) -> tuple[int, int, int]:
+    return len(data.train), len(data.validation), len(data.test)
+
+
+LAYOUTS: dict[str, tuple[Callable[[Path], None], tuple[int, int, int]]] = {
+    "cifar100": (write.cifar100, (15, 5, 3)),
+    "food101": (write.food101, (8, 2, 4)),
+    "happy": (write.happy, (32, 2, 6)),
+    "imagenet1k": (write.imagenet1k, (53, 7, 4)),
+    **{name: (layout, (36, 30, 42)) for name, layout in write.few_shot.items()},
+    "cityscapes": (write.cityscapes, (11, 1, 3)),
+    "coco-10k": (write.coco_10k, (11, 1, 3)),
+    "coco-164k": (write.coco_164k, (11, 1, 3)),
+    "flickr30k": (write.flickr30k, (6, 2, 3)),
+    "nycc": (write.nycc, (8, 3, 4)),
+    "winoground": (write.winoground, (0, 0, 3)),
+}
+
+
+def test_every_sheet_with_a_hub_is_tested() -> None:
+    assert set(LAYOUTS) == {name for name, sheet in SHEETS.items() if sheet.hub is not None}
+    assert all("hub" in BENCHMARKS[name].sources for name in LAYOUTS)
+    assert BENCHMARKS["mini-gate"].sources["hub"] == "mini"
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_a_repository_is_read_and_kept(name: str, tmp_path: Path) -> None:
+    layout, expected = LAYOUTS[name]
+    layout(tmp_path)
+    data = load(name, tmp_path)
+    assert sizes(data) == expected
+    assert data.test.images[0:1].shape[-2:] == (8, 8)
+    hub = SHEETS[name].hub
+    assert hub is not None
+    assert f"from {hub.id} on the Hugging Face hub" in data.note
+    assert load(name, tmp_path).digest() == data.digest()
+
+
+def test_pictures_and_classes_are_those_of_the_rows(tmp_path: Path) -> None:
+    write.cifar100(tmp_path)
+    data = load("cifar100", tmp_path, size=32)
+    assert data.test.targets.tolist() == [4, 3, 2]
+    assert data.classes[3] == "name 3"
+    table = write.datasets.load_dataset(str(tmp_path / "uoft-cs/cifar100"), split="test")
+    for row, shown in zip(table, data.test.images[:], strict=True):
+        whole = row["img"].resize((32, 32), Image.Resampling.BICUBIC, box=(1, 0, 11, 10))
+        assert torch.equal(shown, torch.from_numpy(np.asarray(whole).transpose(2, 0, 1).copy()))
+
+
+def test_meanings_that_differ_from_a_picture_and_its_class(tmp_path: Path) -> None:
+    for layout, _ in LAYOUTS.values():
+        layout(tmp_path)
+    happy = load("happy", tmp_path)
+    assert "species/kiler_whale" not in happy.classes
+    assert happy.train.targets.shape == (32, 2)
+    mini = load("mini", tmp_path)
+    assert sorted(set(mini.test.targets.tolist())) == [*range(7)]
+    assert "test 6" in mini.classes
+    for name, values in (("cityscapes", {-100, 0, 18}), ("coco-10k", {-100, 0, 170}), ("coco-164k", {-100, 0, 170})):
+        assert set(torch.as_tensor(load(name, tmp_path).test.targets[0:1]).unique().tolist()) == values
+    assert "pictures validate, not cities" in load("cityscapes", tmp_path).note
+    flickr = load("flickr30k", tmp_path)
+    assert flickr.test.texts is not None
+    assert flickr.test.texts[:2] == ("caption 8 0", "caption 8 1")
+    contest = load("nycc", tmp_path)
+    assert contest.test.targets.tolist() == [0, 1, 2, 3]
+    assert contest.test.texts is not None
+    assert contest.test.texts[5] == "joke 1 0"
+    items = load("winoground", tmp_path)
+    assert items.test.images.shape == (3, 2, 3, 8, 8)
+    assert items.test.texts == ("a b", "b a", "c d", "d c", "e f", "f e")
+
+
+def test_of_a_large_set_no_more_rows_than_the_limit_are_read(tmp_path: Path, cache: Path) -> None:
+    write.imagenet1k(tmp_path)
+    data = load("imagenet1k", tmp_path, limit=10)
+    assert sizes(data) == (10, 10, 4)
+    kept = [json.loads(line) for line in _lists(cache)]
+    assert len(kept) == 10 + 10 + 4
+    assert "the first rows in a drawn order" in data.note
+    write.food101(tmp_path)
+    assert sizes(load("food101", tmp_path, limit=3)) == (3, 2, 3)
+    assert len(list(_lists(cache))) == len(kept) + 10 + 4
+
+
+def _lists(cache: Path) -> Iterator[str]:
+    for path in cache.rglob("*.zip"):
+        with zipfile.ZipFile(path) as archive:
+            yield from archive.read("rows.jsonl").decode().splitlines()
+
+
+def test_a_killed_reading_continues_after_the_last_whole_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    write.food101(tmp_path)
+    whole = load("food101", tmp_path).train.images[:]
+    shutil.rmtree(cache)
+    monkeypatch.setattr(fetching, "_ROWS", 4)
+    told, given = fetching._told, 0
+
+    def dying(*args: Any) -> Iterator[Any]:
+        nonlocal given
+        for row in told(*args):
+            given += 1
+            if given == 7:
+                raise KeyboardInterrupt
+            yield row
+
+    monkeypatch.setattr(fetching, "_told", dying)
+    with pytest.raises(KeyboardInterrupt):
+        load("food101", tmp_path)
+    assert [path.name for path in cache.rglob("*.zip")] == ["000000000-000000004.zip"]
+    assert not list(cache.rglob("*.part"))
+    assert torch.equal(load("food101", tmp_path).train.images[:], whole)
+    assert given == 7 + 6 + 4  # up to the kill, the six after the archive's four, and four to test
+    load("food101", tmp_path)
+    assert given == 17  # from the cache alone
+
+
+WRONG: list[tuple[str, Callable[[Path], None], str]] = [
+    ("cifar100",
+     write.labelled("uoft-cs/cifar100", write.named(10), {"train": [0] * 9, "test": [1]}, ("img", "fine_label")),
+     r"uoft-cs/cifar100: column 'fine_label' has 10 classes, expected 100"),
+    ("cifar100", write.labelled("uoft-cs/cifar100", None, {"train": [0] * 9, "test": [1, 100]}, ("img", "fine_label")),
+     r"uoft-cs/cifar100/test, row 2: field 'fine_label' is '100', expected a number from 0 to 99"),
+    ("cifar100", write.labelled("uoft-cs/cifar100", None, {"train": [0] * 9, "test": [1]}, ("image", "label")),
+     r"uoft-cs/cifar100: the split 'train' has no column 'img'; it has image, label"),
+    ("cifar100", write.labelled("uoft-cs/cifar100", None, {"train": [0] * 9}, ("img", "fine_label")),
+     r"uoft-cs/cifar100: the split 'test' cannot be read through datasets: .*test"),
+    ("coco-164k", write.of_maps("GATE-engine/COCOStuff164K", {"train": 12, "val": 3}, "mask", 11),
+     r"0\.mask has the value 11, which is no class"),
+    ("vgg", write.labelled("GATE-engine/vggflowers", write.named(102),
+     {"train": [*range(6)] * 6, "validation": [*range(7, 12)] * 6, "test": [*range(5, 10)] * 6}, ("image", "label")),
+     r"class 'name \d' is in (train and in test|validation and in test)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "layout", "said"), WRONG)
+def test_what_is_wrong_is_one_line(name: str, layout: Callable[[Path], None], said: str, tmp_path: Path) -> None:
+    layout(tmp_path)
+    with pytest.raises(DataError, match=said) as caught:
+        load(name, tmp_path).test.targets[0:1]
+    assert "\n" not in str(caught.value)
+
+
+def test_code_of_a_repository_is_never_run(tmp_path: Path) -> None:
+    folder = tmp_path / "uoft-cs" / "cifar100"
+    folder.mkdir(parents=True)
+    touched = tmp_path / "run"
+    (folder / "cifar100.py").write_text(f"open({str(touched)!r}, 'w')\n")
+    with pytest.raises(DataError, match="uoft-cs/cifar100: the split 'train' cannot be read through datasets"):
+        load("cifar100", tmp_path)
+    assert not touched.exists()
+
+
+def test_a_row_without_its_picture(tmp_path: Path) -> None:
+    features = {"img": write.PICTURE, "fine_label": write.INTEGER}
+    for split in ("train", "test"):
+        values = {"img": [write.picture(), None], "fine_label": [1, 2]}
+        write.write(tmp_path / "uoft-cs/cifar100", split, values, features)
+    with pytest.raises(DataError, match=r"uoft-cs/cifar100/train, row 2: field 'img' is missing, expected a picture"):
+        load("cifar100", tmp_path)
+
+
+def test_a_damaged_picture_is_named(tmp_path: Path) -> None:
+    broken = io.BytesIO()
+    write.picture().save(broken, "png")
+    features = {"img": write.PICTURE, "fine_label": write.INTEGER}
+    held = {"img": [{"bytes": broken.getvalue()[:60], "path": None}] * 3, "fine_label": [0, 0, 0]}
+    for split in ("train", "test"):
+        write.write(tmp_path / "uoft-cs/cifar100", split, held, features)
+    with pytest.raises(DataError, match=r"\.zip: 0\.img cannot be read as an image"):
+        load("cifar100", tmp_path).test.images[0:1]
+
+
+def test_what_is_missing_is_said_before_anything_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["run", "food101", "--source", "hub", "--data-root", str(tmp_path)]) == 2
+    assert "hf download --repo-type dataset ethz/food101 --local-dir" in capsys.readouterr().err
+    assert run(["run", "places365", "--source", "hub"]) == 2
+    assert "has no source 'hub'; it has: local, micro" in capsys.readouterr().err
+    with monkeypatch.context() as changed:
+        found = importlib.util.find_spec
+        changed.setattr(
+            "gate_runner.benchmarks.hub.find_spec", lambda name: None if name == "datasets" else found(name)
+        )
+        with pytest.raises(DataError, match=r"pip install 'gate-runner\[hub\]'"):
+            BENCHMARKS["food101"].choose_source("hub", None)
+
+
+def test_a_hub_that_cannot_be_reached_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub
+
+    def fail(*args: Any, **named: Any) -> None:
+        raise ConnectionError("Name or service not known\nretry")
+
+    monkeypatch.setattr(huggingface_hub.HfApi, "dataset_info", fail)
+    with pytest.raises(
+        DataError, match=r"ethz/food101 cannot be read from the Hugging Face hub: Name or service"
+    ) as one:
+        BENCHMARKS["food101"].load("hub", DataRequest())
+    assert "\n" not in str(one.value)
+
+
+def test_a_run_from_the_hub_is_no_stand_in(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write.labelled(
+        "uoft-cs/cifar100", write.named(100), {"train": [*range(5)] * 8, "test": [*range(5)] * 2}, ("img", "fine_label")
+    )(tmp_path)
+    command = ["run", "cifar100", "--source", "hub", "--data-root", str(tmp_path), "--isolate", "none"]
+    assert run([*command, "--output", str(tmp_path / "out")]) == 0
+    capsys.readouterr()
+    [result] = [json.loads(path.read_text()) for path in (tmp_path / "out" / "results").glob("*.json")]
+    assert (result["name"], result["source"], result["status"]) == ("cifar100", "hub", "ok")
+    write.cifar100(tmp_path)
+    assert run([*command, "--output", str(tmp_path / "out")]) == 2
+    assert "on other data" in capsys.readouterr().err
