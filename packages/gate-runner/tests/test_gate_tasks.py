@@ -14,6 +14,7 @@ import torch
 from gate_runner.benchmarks import BENCHMARKS, PACKS, DataRequest
 from gate_runner.benchmarks.data import Split
 from gate_runner.benchmarks.sheets import SHEETS
+from gate_runner.benchmarks.sheets.paper import paper_row
 from gate_runner.encoders import load_encoder
 from gate_runner.micro.seeds import SEEDS
 from gate_runner.settings import Settings
@@ -146,11 +147,17 @@ def test_the_page_is_current() -> None:
         assert written.read_text() == page(), "docs/gate.md is out of date: see its first lines"
 
 
-def test_a_prediction_knows_which_rows_are_comparable() -> None:
-    from gate_runner.prediction import not_comparable
-
-    assert not_comparable("chexpert").endswith("their rows are another data set: see `chestxray14`")
-    assert not_comparable("food101") == not_comparable("digits") == ""
+def test_which_rows_of_the_paper_are_comparable() -> None:
+    chexpert = paper_row("chexpert")
+    assert chexpert is not None
+    assert chexpert.words == "no: their rows are another data set: see `chestxray14`"
+    assert paper_row("chestxray14") == (
+        "chexpert",
+        True,
+        "the same pictures, five findings and official test as the paper's rows",
+    )
+    assert paper_row("digits") is None
+    assert {name for name in SHEETS if (row := paper_row(name)) is not None and row.benchmark == name} == set(SHEETS)
 
 
 def test_gates_episodes_are_as_large_as_it_says_and_no_class_comes_twice() -> None:

@@ -11,6 +11,7 @@ import pytest
 import eevee
 from gate_runner.benchmarks import PACKS
 from gate_runner.cli import main
+from gate_runner.comparison import compare_runs
 from gate_runner.errors import UsageError
 from gate_runner.prediction import predict_file, predict_full, predict_run
 from gate_runner.runs.stored import read_run
@@ -116,6 +117,32 @@ def test_a_run_on_real_data_is_predicted_with_what_separates_it(tmp_path: Path) 
     nothing = read_run(write_run(tmp_path / "n", {"digits": 0.5}))
     with pytest.raises(UsageError, match="no finished benchmark of the paper's table"):
         predict_run(nothing)
+
+
+def test_each_row_says_whether_it_can_stand_beside_ours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_run(tmp_path / "r", {"mini": 0.5, "mini-gate": 0.9, "ham10k": 0.8, "cifar100": 0.7})
+    found = predict_run(read_run(folder))
+    rows = {one.benchmark: one for one in found.benchmarks}
+    (many,) = read_run(folder).named("mini-gate")
+    assert rows["mini"].value == pytest.approx(100 * many.scores[0].value)  # not the mean with 5 ways and 1 shot
+    assert rows["nycc"].beside_ours == "no: their rows are another data set"
+    assert rows["cifar100"].beside_ours == "yes: another size of the picture"
+    assert not any(warning.startswith("mini ") for warning in found.warnings)
+    with pytest.raises(SystemExit):
+        main(["predict", str(folder)])
+    shown = capsys.readouterr().out.splitlines()
+    assert any(line.endswith("beside ours no: their rows carry no information") for line in shown)
+    assert not any("another size of the picture" in line for line in shown)
+
+
+def test_a_comparison_says_which_scores_can_stand_beside_the_papers(tmp_path: Path) -> None:
+    scores = {"cifar100": 0.7, "ade20k": 0.4, "micro/mini": 0.8}
+    runs = [read_run(write_run(tmp_path / name, scores, encoder=name)) for name in ("a", "b")]
+    said = " ".join(compare_runs(runs, resamples=50, permutations=99).sentences)
+    assert "can stand beside the paper's rows: cifar100 (another size of the picture)." in said
+    assert (
+        "cannot stand beside the paper's rows: ade20k (their mIoU is over 100 things, ours over 150 classes)." in said
+    )
 
 
 def test_a_file_of_scores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

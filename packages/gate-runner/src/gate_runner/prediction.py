@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gate_runner.benchmarks.sheets import SHEETS
+from gate_runner.benchmarks.sheets.paper import paper_row
 from gate_runner.errors import UsageError
 from gate_runner.imports import named
 from gate_runner.runs.stored import StoredRun
@@ -49,6 +49,8 @@ class Expected:
         low: lower end of the interval; the value itself where it was measured.
         high: its upper end.
         measured: the value was given.
+        beside_ours: whether the table's scores of it can stand beside our benchmark's of the same name, and why or why
+            not; empty where we have none.
     """
 
     benchmark: str
@@ -57,6 +59,7 @@ class Expected:
     low: float
     high: float
     measured: bool
+    beside_ours: str = ""
 
 
 @dataclass(frozen=True)
@@ -154,7 +157,9 @@ def predict_full(
         rank=found.rank,
         of=len(table.models) + 1,
         benchmarks=tuple(
-            Expected(metric.benchmark, metric.id, cell.value, cell.low, cell.high, cell.given)
+            Expected(
+                metric.benchmark, metric.id, cell.value, cell.low, cell.high, cell.given, _beside(metric.benchmark)
+            )
             for metric in table.metrics
             for cell in [found.cells[metric.id]]
         ),
@@ -180,6 +185,11 @@ def predict_run(run: StoredRun, *, accept_stand_ins: bool = False, level: float 
     import eevee
 
     known = set(eevee.load_table("gate").metric_ids)
+    better = {
+        row.benchmark
+        for result in run.results
+        if result.status == "ok" and (row := paper_row(result.benchmark)) is not None and row.comparable
+    }
     values: dict[str, list[float]] = {}
     warnings: list[str] = []
     refused: list[str] = []
@@ -187,8 +197,9 @@ def predict_run(run: StoredRun, *, accept_stand_ins: bool = False, level: float 
         if result.status != "ok":
             continue
         score = result.scores[0]
-        metric = f"{result.benchmark}/{_SUFFIX.get(score.metric, score.metric)}"
-        if metric not in known:
+        row = paper_row(result.benchmark)
+        metric = f"{row.benchmark}/{_SUFFIX.get(score.metric, score.metric)}" if row is not None else ""
+        if row is None or metric not in known or (not row.comparable and row.benchmark in better):
             continue
         if result.source == "micro" and not accept_stand_ins:
             refused.append(result.name)
@@ -200,7 +211,8 @@ def predict_run(run: StoredRun, *, accept_stand_ins: bool = False, level: float 
             warnings.insert(0, _NOT_CARRIED)
         caution = known_task_type(result.task).caution
         said = named(caution)(result.training) if caution else ""
-        for one in (said, not_comparable(result.benchmark)):
+        apart = "" if row.comparable else f"{result.benchmark} cannot stand beside the paper's rows: {row.reason}"
+        for one in (said, apart):
             if one and one not in warnings:
                 warnings.append(one)
     if not values:
@@ -217,17 +229,9 @@ def predict_run(run: StoredRun, *, accept_stand_ins: bool = False, level: float 
     return predict_full(means, model=run.label, level=level, warnings=[*warnings, _FROZEN])
 
 
-def not_comparable(benchmark: str) -> str:
-    """Why the paper's rows of a benchmark cannot stand beside ours; empty where they can, or where it has none.
-
-    Example:
-        >>> not_comparable("nycc")
-        "nycc cannot stand beside the paper's rows: their rows are another data set"
-    """
-    sheet = SHEETS.get(benchmark)
-    if sheet is None or sheet.comparable:
-        return ""
-    return f"{benchmark} cannot stand beside the paper's rows: {sheet.reason}"
+def _beside(benchmark: str) -> str:
+    row = paper_row(benchmark)
+    return "" if row is None else row.words
 
 
 def predict_file(path: Path, *, level: float = 0.9) -> list[FullPrediction]:

@@ -61,5 +61,6 @@ def lines(found: FullPrediction) -> list[str]:
     width = max(len(one.metric) for one in found.benchmarks)
     for one in found.benchmarks:
         interval = "measured" if one.measured else f"{one.low:6.1f} to {one.high:5.1f}"
-        said.append(f"  {one.metric:<{width}}  {one.value:6.1f}  {interval}")
+        apart = f"  beside ours {one.beside_ours}" if one.beside_ours.startswith("no") else ""
+        said.append(f"  {one.metric:<{width}}  {one.value:6.1f}  {interval:<15}{apart}".rstrip())
     return said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from gate_runner.benchmarks.sheets.paper import paper_row
 from gate_runner.comparison.contrast import Contrast
 from gate_runner.runs.estimated import ESTIMATED
 
@@ -35,6 +36,11 @@ def sentences(contrasts: Sequence[Contrast], alpha: float) -> Iterator[str]:
             f"{'These are' if every else 'Names with micro/ are'} synthetic stand-ins: what holds on them says nothing "
             "certain about the real data sets."
         )
+    rows = {one.name: row for one in contrasts if (row := paper_row(one.name)) is not None}
+    for able in (True, False):
+        said = ", ".join(f"{name} ({row.reason})" for name, row in rows.items() if row.comparable is able)
+        if said:
+            yield f"Scores that can{'' if able else 'not'} stand beside the paper's rows: {said}."
 
 
 def _pair(first: str, second: str, contrasts: Sequence[Contrast]) -> str:

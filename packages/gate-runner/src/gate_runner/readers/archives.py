@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from gate_runner.errors import DataError
 from gate_runner.readers.limits import within
@@ -144,8 +144,29 @@ def _index(path: str, size: int, changed: int) -> dict[str, Entry]:
     if path.endswith(".zip"):
         with zipfile.ZipFile(path) as file:
             return {one.filename: Entry(one.file_size) for one in file.infolist() if not one.is_dir()}
-    with tarfile.open(path, "r:") as archive:
-        return {one.name.removeprefix("./"): Entry(one.size, one.offset_data) for one in archive if one.isfile()}
+    with Path(path).open("rb") as opened:
+        return dict(_of_tar(opened, Path(path).name, 0, Path(path).stat().st_size))
+
+
+def _of_tar(opened: BinaryIO, name: str, start: int, end: int) -> Iterator[tuple[str, Entry]]:
+    """Members of a tar archive, and of tar archives in it, which are not packed again: their bytes lie in the file."""
+    opened.seek(start)
+    with tarfile.open(fileobj=opened, mode="r:") as archive:
+        for one in archive:
+            if not one.isfile():
+                continue
+            inner, at, last = one.name.removeprefix("./"), one.offset_data, one.offset_data + one.size
+            if last > end:
+                raise tarfile.ReadError(f"{inner} is cut short")
+            if inner.endswith(".tar"):
+                folder = inner.removesuffix(".tar")
+                yield from ((f"{folder}/{member}", entry) for member, entry in _of_tar(opened, inner, at, last))
+                continue
+            yield inner, Entry(one.size, at)
+            archive.members.clear()  # what was seen is kept here, not there: of a million files it is a gigabyte
+        opened.seek(archive.offset)
+        if archive.offset < end and opened.read(512).strip(b"\0"):  # tarfile takes what is no header for the end
+            raise tarfile.ReadError(f"{name} has no header at byte {archive.offset - start:,}")
 
 
 @lru_cache(maxsize=16)

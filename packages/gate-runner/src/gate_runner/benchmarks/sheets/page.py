@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 
+from gate_runner.benchmarks.registry import BENCHMARKS
 from gate_runner.benchmarks.sheets import SHEETS
+from gate_runner.benchmarks.sheets.paper import PaperRow, paper_row
 from gate_runner.benchmarks.sheets.sheet import Sheet
 
 _HEAD = """# GATE's 31 data sets: what the paper's code did, what we do, and why
@@ -45,10 +48,18 @@ def _section(sheet: Sheet) -> str:
         ("Cite", sheet.citation),
         ("GATE's code", sheet.gate),
         ("Here", sheet.ours),
-        ("Beside the paper's rows", f"{'yes' if sheet.comparable else 'no'}: {sheet.reason}"),
+        *((f"Beside the paper's rows{of}", row.words) for of, row in _rows(sheet)),
     ]
     lines = "".join(f"- {name}: {text}\n" for name, text in facts)
     return f"\n## `{sheet.id}`: {sheet.title}\n\n{lines}"
+
+
+def _rows(sheet: Sheet) -> Iterator[tuple[str, PaperRow]]:
+    """The benchmark's own, and those of others that answer to the same row of the paper."""
+    for name in (sheet.id, *(one for one in BENCHMARKS if one != sheet.id)):
+        row = paper_row(name)
+        if row is not None and row.benchmark == sheet.id:
+            yield "" if name == sheet.id else f", `{name}`", row
 
 
 def _hub(sheet: Sheet) -> str:
