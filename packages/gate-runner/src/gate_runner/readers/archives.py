@@ -163,7 +163,7 @@ def _of_tar(opened: BinaryIO, name: str, start: int, end: int) -> Iterator[tuple
                 yield from ((f"{folder}/{member}", entry) for member, entry in _of_tar(opened, inner, at, last))
                 continue
             yield inner, Entry(one.size, at)
-            archive.members.clear()  # what was seen is kept here, not there: of a million files it is a gigabyte
+            archive.members.clear()  # type: ignore[attr-defined]  # kept here, not there: of a million files a gigabyte
         opened.seek(archive.offset)
         if archive.offset < end and opened.read(512).strip(b"\0"):  # tarfile takes what is no header for the end
             raise tarfile.ReadError(f"{name} has no header at byte {archive.offset - start:,}")
