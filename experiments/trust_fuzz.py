@@ -6,7 +6,8 @@ Whole files are mutated (bytes replaced, cut, doubled, inserted, or spliced from
 in a child process for each reader that may take at most 1 GB of address space more than it starts with. Anything but an
 answer or an error that a caller can be expected to catch (ValueError, or FileNotFoundError), two seconds of processor
 time for one input, or the child's death is a finding: it is printed with its number, kept, and makes
-the exit status 1.
+the exit status 1. The result is written after each reader; `--go-on` leaves out readers that the output already has
+with the same number and seed, and no findings.
 """
 
 from __future__ import annotations
@@ -547,16 +548,31 @@ def work(name: str, inputs: int, seed: int, told: Any) -> None:
     told.put((number + 1, refused, slowest, time.process_time() - begun, grown, findings))
 
 
+def keep(found: dict[str, dict[str, Any]], options: argparse.Namespace) -> dict[str, Any]:
+    """What was found until now; written, if all readers are asked for."""
+    sums = {key: sum(one[key] for one in found.values()) for key in ("inputs", "refused", "findings")}
+    machine = {"python": platform.python_version(), "machine": platform.machine()}
+    result = {**sums, "seed": options.seed, "readers": found, **machine}
+    if not options.only:
+        options.output.parent.mkdir(exist_ok=True)
+        options.output.write_text(json.dumps(result, indent=1) + "\n")
+    return result
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--inputs", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="readers whose name holds this")
     parser.add_argument("--output", type=Path, default=RESULTS / "trust_fuzz.json")
+    parser.add_argument("--go-on", action="store_true", help="leave out readers that the output has already")
     options = parser.parse_args()
     total = sum(share for _, share in READERS.values())
     found: dict[str, dict[str, Any]] = {}
-    bad = 0
+    if options.go_on and options.output.exists():
+        before = json.loads(options.output.read_text())
+        if before["seed"] == options.seed:
+            found = {name: one for name, one in before["readers"].items() if not one["findings"]}
     forked = multiprocessing.get_context("fork")
     PLACE.mkdir(exist_ok=True)
     for make, _ in READERS.values():
@@ -566,36 +582,28 @@ def main() -> int:
             continue
         told = forked.SimpleQueue()
         count = max(1, round(options.inputs * share / total))
+        if found.get(name, {"inputs": 0})["inputs"] == count:
+            continue
         process = forked.Process(target=work, args=(name, count, options.seed, told))
         process.start()
         process.join()
         if told.empty():
-            bad += 1
-            kept = Path(tempfile.gettempdir()) / f"finding-{bad}"
+            kept = Path(tempfile.gettempdir()) / f"finding-{list(READERS).index(name)}"
             shutil.copy(PLACE / "now", kept)
             print(f"{name}: the child ended with {process.exitcode}; its input is {kept}", flush=True)
+            found[name] = {"inputs": 0, "refused": 0, "findings": 1}
+            keep(found, options)
             continue
         done, refused, slowest, seconds, grown, findings = told.get()
         for number, what, content in findings:
-            bad += 1
             print(f"{name}, input {number}: {what}\n  {content[:200]!r}", flush=True)
-        found[name] = {"inputs": done, "refused": refused, "slowest_cpu_seconds": round(slowest, 3),
-                       "cpu_seconds": round(seconds, 1), "grown_megabytes": grown}  # fmt: skip
+        found[name] = {"inputs": done, "refused": refused, "findings": len(findings), "cpu_seconds": round(seconds, 1),
+                       "slowest_cpu_seconds": round(slowest, 3), "grown_megabytes": grown}  # fmt: skip
         print(f"{name}: {found[name]}", flush=True)
-    result = {
-        "inputs": sum(one["inputs"] for one in found.values()),
-        "refused": sum(one["refused"] for one in found.values()),
-        "findings": bad,
-        "seed": options.seed,
-        "readers": found,
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-    }
+        keep(found, options)
+    result = keep(found, options)
     print(json.dumps({key: value for key, value in result.items() if key != "readers"}))
-    if not options.only:
-        options.output.parent.mkdir(exist_ok=True)
-        options.output.write_text(json.dumps(result, indent=1) + "\n")
-    return 1 if bad else 0
+    return 1 if result["findings"] else 0
 
 
 if __name__ == "__main__":

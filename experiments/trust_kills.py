@@ -5,7 +5,8 @@
 For each task type one benchmark is run undisturbed. Then the same command runs in another folder, and is killed with
 SIGKILL at its start, while it encodes, while it trains, before and after a file is put in its place, in turn; then it
 runs to its end. Fails where a result or its outcomes differ in anything but seconds, energy and memory, or where
-anything is left over.
+anything is left over. The result is written after each task type; `--go-on` leaves out those that the output already
+has.
 """
 
 from __future__ import annotations
@@ -128,39 +129,64 @@ def content(folder: Path) -> dict[str, Any]:
     return found
 
 
+def keep(tasks: dict[str, dict[str, Any]], options: argparse.Namespace) -> dict[str, Any]:
+    """What was done until now; written, if all task types are asked for."""
+    moments: Counter[str] = Counter()
+    for one in tasks.values():
+        moments.update(one["kills"])
+    result = {
+        "kills": moments.total(),
+        "moments": dict(moments),
+        "other_results": sum(not one["same"] for one in tasks.values()),
+        "limit": options.limit,
+        "task_types": tasks,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+    }
+    if not options.only:
+        options.output.parent.mkdir(exist_ok=True)
+        options.output.write_text(json.dumps(result, indent=1) + "\n")
+    return result
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--limit", type=int, default=40)
     parser.add_argument("--only", default="", help="task types whose name holds this")
     parser.add_argument("--output", type=Path, default=RESULTS / "trust_kills.json")
+    parser.add_argument("--go-on", action="store_true", help="leave out task types that the output has already")
     options = parser.parse_args()
     benchmarks = [one for one in one_of_each() if options.only in one.task]
     with tempfile.TemporaryDirectory() as place:  # what this process has imported, its children need not
         gate_runner.run("digits", encoder="micro-clip/random", output=Path(place) / "run", limit=20, show=False)
     rng = np.random.default_rng(0)
-    kills: Counter[str] = Counter()
-    tasks: dict[str, int] = {}
-    bad, begun = 0, time.process_time()
+    tasks: dict[str, dict[str, Any]] = {}
+    if options.go_on and options.output.exists():
+        tasks = {name: one for name, one in json.loads(options.output.read_text())["task_types"].items() if one["same"]}
+    begun = time.process_time()
     turns = -(-options.kills // max(1, len(benchmarks)))
     with tempfile.TemporaryDirectory() as place:
         for benchmark in benchmarks:
+            if sum(tasks.get(benchmark.task, {"kills": {}})["kills"].values()) >= turns:
+                continue
+            kills: Counter[str] = Counter()
+            bad = 0
             undisturbed, folder = Path(place) / f"{benchmark.id}-whole", Path(place) / f"{benchmark.id}-killed"
             status = child(benchmark, undisturbed, options.limit, None)
             if status:
-                bad += 1
+                tasks[benchmark.task] = {"kills": {}, "same": False}
+                keep(tasks, options)
                 print(f"{benchmark.task} ({benchmark.id}): undisturbed, it ended with {status}", flush=True)
                 continue
-            killed = 0
             for turn in range(4 * turns):
-                if killed == turns:
+                if kills.total() == turns:
                     break
                 moment = MOMENTS[turn % len(MOMENTS)]
                 most = {"start": 1, "encode": 3, "train": 6}.get(moment, 2)
                 status = child(benchmark, folder, options.limit, Killer(moment, int(rng.integers(most))))
                 if status == -signal.SIGKILL:
                     kills[moment] += 1
-                    killed += 1
                 elif status:
                     bad += 1
                     print(f"{benchmark.task}: after a kill it ended with {status}", flush=True)
@@ -176,23 +202,13 @@ def main() -> int:
                 ours, theirs = (content(one) if one.exists() else {} for one in (folder, undisturbed))
                 names = sorted({*ours} ^ {*theirs}) or [name for name in ours if ours[name] != theirs[name]]
                 print(f"{benchmark.task}: ended with {status}; differs in {names}", flush=True)
-            tasks[benchmark.task] = killed
-            print(f"{benchmark.task}: {killed} kills, {'the same result' if same else 'ANOTHER RESULT'}", flush=True)
-    result = {
-        "kills": sum(kills.values()),
-        "moments": dict(kills),
-        "task_types": tasks,
-        "other_results": bad,
-        "limit": options.limit,
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-    }
-    print(json.dumps(result, indent=1))
+            tasks[benchmark.task] = {"kills": dict(kills), "same": not bad}
+            said = "ANOTHER RESULT" if bad else "the same result"
+            print(f"{benchmark.task}: {kills.total()} kills, {said}", flush=True)
+            keep(tasks, options)
+    print(json.dumps(keep(tasks, options), indent=1))
     print(f"{time.process_time() - begun:.0f} s of this process", file=sys.stderr)
-    if not options.only:
-        options.output.parent.mkdir(exist_ok=True)
-        options.output.write_text(json.dumps(result, indent=1) + "\n")
-    return 1 if bad else 0
+    return 0 if all(one["same"] for one in tasks.values()) else 1
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@
 
 Each pair is two processes that wait for one signal. A writer may be done, or be refused with a message that names who
 is there. Afterwards the place must open, whole, and hold what those who were done were asked for: nothing is lost,
-doubled or mixed. Anything else is printed and makes the exit status 1.
+doubled or mixed. Anything else is printed and makes the exit status 1. The result is written after every ten pairs;
+`--go-on` begins after the last of them.
 """
 
 from __future__ import annotations
@@ -286,17 +287,31 @@ def pair(place: Place, names: tuple[str, str], folder: Path) -> list[str]:
     return said
 
 
+def keep(counts: dict[str, dict[str, int]], options: argparse.Namespace) -> dict[str, object]:
+    """What was done until now; written, if all places are asked for."""
+    sums = {key: sum(one[key] for one in counts.values()) for key in ("pairs", "done", "refused", "lost")}
+    result = {**sums, "places": counts, "python": platform.python_version(), "machine": platform.machine()}
+    if not options.only:
+        options.output.parent.mkdir(exist_ok=True)
+        options.output.write_text(json.dumps(result, indent=1) + "\n")
+    return result
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=200)
     parser.add_argument("--only", default="", help="places whose name holds this")
     parser.add_argument("--output", type=Path, default=RESULTS / "trust_writers.json")
+    parser.add_argument("--go-on", action="store_true", help="begin where the output ends")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     rng = np.random.default_rng(0)
     places = {name: place for name, place in PLACES.items() if options.only in name}
-    counts = {name: {"pairs": 0, "done": 0, "refused": 0} for name in places}
-    lost = 0
+    counts = {name: {"pairs": 0, "done": 0, "refused": 0, "lost": 0} for name in places}
+    first = 0
+    if options.go_on and options.output.exists():
+        counts = json.loads(options.output.read_text())["places"]
+        first = sum(one["pairs"] for one in counts.values())
     with tempfile.TemporaryDirectory() as root:
         (Path(root) / "before").mkdir()
         ran(20)(Path(root) / "before", "")  # what this process has imported, its children need not
@@ -307,10 +322,13 @@ def main() -> int:
             names = (known[number // len(places) % len(known)], known[int(rng.integers(len(known)))])
             if "other" in where:
                 names = (known[0], known[1])
+            if number < first:
+                continue
+            counts[where]["pairs"] += 1
             try:
                 said = pair(place, names, Path(root) / str(number))
             except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
-                lost += 1
+                counts[where]["lost"] += 1
                 print(f"{where} {names}: {type(error).__name__}: {error}", flush=True)
                 continue
             unnamed = [one for one in said if one != "done" and not THERE.search(one)]
@@ -319,26 +337,15 @@ def main() -> int:
             )
             if unnamed and not other:
                 print(f"{where} {names}: {unnamed}", flush=True)
-                lost += 1
-            counts[where]["pairs"] += 1
+                counts[where]["lost"] += 1
             counts[where]["done"] += said.count("done")
             counts[where]["refused"] += len(said) - said.count("done")
-            if number % 20 == 19:
+            if number % 10 == 9:
+                keep(counts, options)
                 print(f"{number + 1} pairs", flush=True)
-    result = {
-        "pairs": sum(one["pairs"] for one in counts.values()),
-        "done": sum(one["done"] for one in counts.values()),
-        "refused": sum(one["refused"] for one in counts.values()),
-        "lost": lost,
-        "places": counts,
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-    }
+    result = keep(counts, options)
     print(json.dumps(result, indent=1))
-    if not options.only:
-        options.output.parent.mkdir(exist_ok=True)
-        options.output.write_text(json.dumps(result, indent=1) + "\n")
-    return 1 if lost else 0
+    return 1 if result["lost"] else 0
 
 
 if __name__ == "__main__":
