@@ -2,12 +2,12 @@
 
     python experiments/trust_fuzz.py [--inputs 1000000] [--seed 0] [--only pictures]
 
-Whole files are mutated (bytes replaced, cut, doubled, inserted, or spliced from another, one to eight times) and read
-in a child process for each reader that may take at most 1 GB of address space more than it starts with. Anything but an
-answer or an error that a caller can be expected to catch (ValueError, or FileNotFoundError), two seconds of processor
-time for one input, or the child's death is a finding: it is printed with its number, kept, and makes
-the exit status 1. The result is written after each reader; `--go-on` leaves out readers that the output already has
-with the same number and seed, and no findings.
+Whole files are mutated (bytes replaced, cut, doubled, inserted, or spliced from another, numbers and texts replaced by
+values of another kind or size, one to eight times) and read in a child process for each reader that may take at most
+1 GB of address space more than it starts with. Anything but an answer or an error that a caller can be expected to
+catch (ValueError, or FileNotFoundError), two seconds of processor time for one input, or the child's death is a
+finding: it is printed with its number, kept, and makes the exit status 1. The result is written after each reader;
+`--go-on` leaves out readers that the output already has with the same number and seed, and no findings.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import os
 import pickle
 import platform
 import random
+import re
 import resource
 import shutil
 import sys
@@ -491,11 +492,20 @@ READERS: dict[str, tuple[Made, float]] = {
 """Reader -> how it is made, and its share of the inputs."""
 
 
+VALUE = re.compile(rb'-?\d+(?:\.\d+)?|"[^"\\]*"(?!\s*:)|\[[^][]*\]|\{[^{}]*\}')
+OTHERS = b'-1 0 1e400 -1e400 1.5 NaN null true [] {} [[]] [null] {"a":1} "" "x" ".." 99999999999999999999'.split()
+OTHERS += [b"1" + b"0" * 400, b"1" * 5000]
+
+
 def mutated(rng: random.Random, wholes: list[bytes]) -> bytes:
     content = bytearray(rng.choice(wholes))
     for _ in range(rng.randint(1, 8)):
         at = rng.randrange(len(content) + 1)
-        match rng.randrange(5):
+        match rng.randrange(6):
+            case 5:
+                places = [one.span() for one in VALUE.finditer(content)] or [(at, at)]
+                start, end = rng.choice(places)
+                content[start:end] = rng.choice(OTHERS)
             case 0 if at < len(content):
                 content[at] = rng.randrange(256)
             case 1:

@@ -53,6 +53,7 @@ def test_given_splits_and_a_table(tmp_path: Path) -> None:
     ("file,label\nx,y\n", "line 1: no column 'path', found file, label"),
     ("path,label\nx.png,\n", "line 2: label is empty"),
     ("path,label\nx.png,a\nz.png,b\n", "line 3: path 'z.png' is no file"),
+    (f"path,label\nx.png,a\n{'z' * 5000},b\n", "line 3: path 'zzz"),
     ("path,label,split\nx.png,a,dev\n", "line 2: split is 'dev'"),
     ("path,label,split\nx.png,a,train\nx.png,b,test\n", "class 'b' has no training image"),
     ("path,label\nx.png,a\n", "the one class 'a'"),
@@ -123,3 +124,22 @@ def test_a_picture_that_asks_for_too_much_memory_is_an_error_of_that_picture(
     monkeypatch.setattr("PIL.ImageOps.exif_transpose", greedy)
     with pytest.raises(ValueError, match="more memory than there is"):
         read_rgb(tmp_path / "a.png")
+
+
+def test_a_picture_whose_header_confuses_pillow_is_an_error_of_that_picture(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    image.new("RGB", (4, 4)).save(tmp_path / "a.tif")
+    content = (tmp_path / "a.tif").read_bytes()
+    strips = b"\x11\x01\x04\x00"  # where they begin, as a whole number: as a fraction, Pillow trips over it
+    assert strips in content
+    (tmp_path / "a.tif").write_bytes(content.replace(strips, b"\x11\x01\x05\x00"))
+    with pytest.raises(ValueError, match="it is damaged"):
+        read_rgb(tmp_path / "a.tif")
+
+
+def test_every_sixteen_bit_value_is_the_nearest_of_eight(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    values = np.arange(65536, dtype=np.uint16).reshape(256, 256)
+    image.fromarray(values).save(tmp_path / "all.png")
+    expected = np.rint(values / 257)
+    assert np.array_equal(np.asarray(read_rgb(tmp_path / "all.png"))[..., 0], expected)

@@ -130,9 +130,13 @@ def test_archive(tmp_path):
     np.savez(path, toy=values)
     with pytest.raises(EeveeError, match="expected models and one for each benchmark"):
         read_outcomes([path])
-    path.write_text("no")
-    with pytest.raises(EeveeError, match="not an archive"):
-        read_outcomes([path])
+    raw = path.read_bytes()
+    encrypted = raw.replace(b"PK\x01\x02\x2d\x03\x2d\0\0\0", b"PK\x01\x02\x2d\x03\x2d\0\x01\0")
+    assert encrypted != raw
+    for content in (b"no", encrypted):
+        path.write_bytes(content)
+        with pytest.raises(EeveeError, match="not an archive"):
+            read_outcomes([path])
 
 
 @pytest.mark.parametrize(

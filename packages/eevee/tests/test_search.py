@@ -247,9 +247,11 @@ def test_journal_of_another_search(tmp_path):
     evaluator(made_up(), journal=path, key="one")
     with pytest.raises(EeveeError, match="belongs to another search"):
         evaluator(made_up(), journal=path, key="two")
-    path.write_text(path.read_text() + "[[1, 2]]\n")
-    with pytest.raises(EeveeError, match="line 2: not a journal line"):
-        evaluator(made_up(), journal=path, key="one")
+    begun = path.read_text()
+    for line in ("[[1, 2]]", f"[[[1, 2], 1{'0' * 400}, 0.1]]", "[" * 200_000):
+        path.write_text(f"{begun}{line}\n")
+        with pytest.raises(EeveeError, match="line 2: not a journal line"):
+            evaluator(made_up(), journal=path, key="one")
 
 
 HOLDER = """

@@ -232,6 +232,12 @@ def test_crepe_reads_its_zips_and_lists_as_literals(tmp_path):
     (tmp_path / "crepe/prod_vg_hard_negs_swap_complexity_5.csv").write_text(csv_text([row]))
     with pytest.raises(ValueError, match=r"line 2, column 'hard_negs' should be a list of texts, found \"__import__"):
         read(tmp_path, "crepe")
+    (tmp_path / "crepe/prod_vg_hard_negs_swap_complexity_5.csv").write_bytes(b"\xff\xfe\xff")
+    with pytest.raises(ValueError, match=r"prod_vg_hard_negs_swap_complexity_5.csv is no table"):
+        read(tmp_path, "crepe")
+    (tmp_path / "crepe/prod_hard_negatives.zip").write_bytes(b"PK")
+    with pytest.raises(ValueError, match=r"prod_hard_negatives.zip cannot be read from its archive"):
+        read(tmp_path, "crepe")
 
 
 def write_valse(root):
@@ -497,6 +503,9 @@ def test_cocos_folds_follow_the_caption_ids(tmp_path, monkeypatch):
     assert read_gallery(tmp_path, "coco").folds == ((3, 1), (2, 0))
     np.save(tmp_path / "coco/coco_test_ids.npy", np.array([91, 10, 77]))
     with pytest.raises(ValueError, match="the caption id 77 is not in the test split"):
+        read_gallery(tmp_path, "coco")
+    (tmp_path / "coco/coco_test_ids.npy").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"coco_test_ids.npy is no list of numbers"):
         read_gallery(tmp_path, "coco")
 
 

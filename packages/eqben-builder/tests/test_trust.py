@@ -295,6 +295,13 @@ def test_deep_pictures_are_scaled_and_unknown_scales_refused():
         decode(stored(Image.fromarray(np.array([[np.nan, 1.0]], np.float32)), "TIFF"), "x")
 
 
+def test_every_sixteen_bit_value_is_the_nearest_of_eight(tmp_path):
+    values = np.arange(65536, dtype=np.uint16).reshape(256, 256)
+    Image.fromarray(values).save(tmp_path / "all.png")
+    expected = np.rint(values / 257)
+    assert np.array_equal(decode(tmp_path / "all.png")[..., 0], expected)
+
+
 def deep_tiff(values, together=True):
     """An unpacked TIFF of 16-bit colours, pixel by pixel or each colour by itself."""
     height, width, _ = values.shape
@@ -412,3 +419,11 @@ def test_a_parquet_file_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatc
     monkeypatch.setenv("EQBEN_MAX_MEMBER_BYTES", "100000")
     with pytest.raises(ValueError, match=r"a.parquet, row group 0 has [\d,]+ bytes, more than 100,000"):
         list(read_any(tmp_path / "a.parquet"))
+
+
+@pytest.mark.parametrize("name", ["z" * 5000, "a\0b"])
+def test_a_name_that_no_file_system_takes_names_no_picture(tmp_path, name):
+    path = tmp_path / "metadata.jsonl"
+    path.write_text(json.dumps({"image_0_file_name": name, "id": "a"}) + "\n")
+    with pytest.raises(FileNotFoundError, match=r"metadata.jsonl, line 1: field 'image_0_file_name' names no picture"):
+        list(read_any(path))

@@ -15,6 +15,7 @@ import scipy.io
 from PIL import Image
 
 from gate_runner.benchmarks import BENCHMARKS, PACKS, DataRequest
+from gate_runner.benchmarks.originals.icinw.arrays import CIFAR_10
 from gate_runner.benchmarks.originals.icinw.form import Arrays, IcinwOriginals, class_names, places_by_name
 from gate_runner.benchmarks.originals.icinw.lists import nearest_vehicle
 from gate_runner.benchmarks.sheets.icinw import ICINW
@@ -464,3 +465,23 @@ def test_what_is_wrong_with_the_authors_files_is_named(tmp_path: Path) -> None:
     csv.write_text(csv.read_text().replace(" 7\n", " 256\n", 1))
     with pytest.raises(DataError, match="line 2: field 'pixels'"):
         sides("fer-2013", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "said"),
+    [
+        ("batches.meta", {"label_names": None}, "batches.meta has no list 'label_names'"),
+        ("test_batch", {"labels": [-1] * 10}, "10 pictures and labels -1 to -1; expected 0 to 9"),
+        ("test_batch", {"labels": []}, "10 pictures and labels none"),
+        ("data_batch_2", {"labels": [10**30] * 10}, "data_batch_2: labels holds 1000000000000000000000000000000"),
+        ("data_batch_2", {"labels": ["a"] * 10}, "data_batch_2: labels holds 'a', expected whole numbers"),
+        ("data_batch_2", {"labels": [None] * 10}, "data_batch_2: labels holds None"),
+        ("data_batch_2", {"data": [[1], [2, 3]]}, "data_batch_2: data is a list, expected an array"),
+    ],
+)
+def test_cifar_of_wrong_values_names_them(tmp_path: Path, file: str, change: dict[str, object], said: str) -> None:
+    cifar(tmp_path, "cifar-10")
+    path = tmp_path / "cifar-10-batches-py" / file
+    path.write_bytes(pickle.dumps({**pickle.loads(path.read_bytes()), **change}))
+    with pytest.raises(DataError, match=said):
+        CIFAR_10.load(CIFAR_10.find(tmp_path), DataRequest())

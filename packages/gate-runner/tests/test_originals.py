@@ -250,6 +250,27 @@ def test_cifar100_runs_nothing_that_a_pickle_asks_for(tmp_path: Path) -> None:
         check("cifar100", tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [
+        ("meta", {"fine_label_names": None}, "meta has no list 'fine_label_names'"),
+        ("train", {"fine_labels": [-1] * 400}, "train has the label -1, expected 0 to 99"),
+        ("test", {"fine_labels": [10**30] * 200}, "test: fine_labels holds 1000000000000000000000000000000, expected"),
+        ("test", {"fine_labels": [1.5] * 200}, "test: fine_labels holds 1.5, expected whole numbers"),
+        ("test", {"fine_labels": [[1]] * 200}, r"test: fine_labels holds \[1\], expected whole numbers"),
+        ("test", {"fine_labels": [[1], [1, 2]] * 100}, "test: fine_labels: "),
+        ("train", {"fine_labels": []}, "for 0 labels"),
+        ("train", {"data": [[1, 2], [3]]}, "train holds float64"),
+    ],
+)
+def test_cifar100_of_wrong_values_names_them(tmp_path: Path, name: str, change: dict[str, object], said: str) -> None:
+    write_cifar(tmp_path, archive=False)
+    file = tmp_path / "cifar-100-python" / name
+    file.write_bytes(pickle.dumps({**pickle.loads(file.read_bytes()), **change}))
+    with pytest.raises(DataError, match=said):
+        load("cifar100", tmp_path)
+
+
 def test_imagenet_folders(tmp_path: Path) -> None:
     write_imagenet(tmp_path)
     check("imagenet1k", tmp_path)

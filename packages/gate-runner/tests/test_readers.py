@@ -135,6 +135,25 @@ def test_a_bomb_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
         pixels(tmp_path / "a.png")
 
 
+def test_a_picture_whose_header_confuses_pillow_is_an_error_of_that_picture(tmp_path: Path) -> None:
+    Image.new("RGB", (4, 4)).save(tmp_path / "a.tif")
+    content = (tmp_path / "a.tif").read_bytes()
+    strips = b"\x11\x01\x04\x00"  # where they begin, as a whole number: as a fraction, Pillow trips over it
+    assert strips in content
+    (tmp_path / "a.tif").write_bytes(content.replace(strips, b"\x11\x01\x05\x00"))
+    with pytest.raises(DataError, match=r"a.tif cannot be read as an image"):
+        decode(str(tmp_path / "a.tif"))
+    with pytest.raises(DataError, match=r"a.tif cannot be read as an annotation"):
+        ClassMap({0: 0}).read(str(tmp_path / "a.tif"), 4)
+
+
+def test_every_sixteen_bit_value_is_the_nearest_of_eight(tmp_path: Path) -> None:
+    values = np.arange(65536, dtype=np.uint16).reshape(256, 256)
+    Image.fromarray(values).save(tmp_path / "all.png")
+    expected = np.rint(values / 257)
+    assert np.array_equal(np.asarray(decode(str(tmp_path / "all.png")))[..., 0], expected)
+
+
 def test_a_box_is_cut_out_and_must_hold_a_pixel(tmp_path: Path) -> None:
     Image.fromarray(grey(ROWS)).save(tmp_path / "a.png")
     cut = np.asarray(decode(Cut(str(tmp_path / "a.png"), (1, 0, 99, 2))))
@@ -172,6 +191,15 @@ def test_a_path_that_leads_out_is_refused(tmp_path: Path) -> None:
     for name in ("../secret", "/etc/passwd", "a/../../secret"):
         with pytest.raises(DataError, match="leads out of"):
             Files(tmp_path / "in").get(name, "list.txt, line 1")
+
+
+def test_an_archive_whose_member_has_no_name_is_no_whole_archive(tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("b", "text")
+    path.write_bytes(path.read_bytes().replace(b"b", b"\0"))  # a name ends at its first zero
+    with pytest.raises(DataError, match=r"a.zip is not a whole zip file"):
+        archives.members(path)
 
 
 def test_a_listing_is_kept_until_a_folder_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import shutil
@@ -209,3 +210,24 @@ def test_a_full_disk_names_the_file(tmp_path):
     assert "kb.partial/" in last
     assert not (tmp_path / "kb").exists()
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda held: held["meta"].pop("count"), "meta has no 'count'; there are"),
+        (lambda held: held["meta"].update(count="2"), "counts '2' entities, there are 2 ids"),
+        (lambda held: held["meta"].update(count=3), "counts 3 entities, there are 2 ids"),
+        (lambda held: held.update(meta=[1]), "not a manifest"),
+        (lambda held: held.update(columns=[1]), "not a manifest"),
+        (lambda held: held["columns"]["category"].update(shape=[]), r"'category' is int\d+ \[\], expected numbers"),
+    ],
+)
+def test_a_manifest_that_lacks_something_is_named(tmp_path, change, said):
+    project(tmp_path)
+    file = tmp_path / "p" / "kb" / "manifest.json"
+    held = json.loads(file.read_text())
+    change(held)
+    file.write_text(json.dumps(held))
+    with pytest.raises(FolderError, match=said):
+        KnowledgeBase(tmp_path / "p" / "kb")

@@ -269,7 +269,7 @@ def test_pictures(tmp_path, monkeypatch):
     assert picture_data(tmp_path / "in" / "b.png") is None
 
 
-@pytest.mark.parametrize("score", ["high", True, math.nan])
+@pytest.mark.parametrize("score", ["high", True, math.nan, 10**400, [1]])
 def test_a_score_that_is_no_number_is_refused(tmp_path, score):
     from oven_retrieval.evaluation import read_predictions
 
@@ -304,3 +304,22 @@ def test_a_picture_that_asks_for_too_much_memory_is_an_error_of_that_picture(tmp
     monkeypatch.setattr("PIL.ImageOps.exif_transpose", greedy)
     with pytest.raises(ValueError, match="more memory than there is"):
         read_rgb(tmp_path / "a.png")
+
+
+def test_a_picture_whose_header_confuses_pillow_is_an_error_of_that_picture(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    image.new("RGB", (4, 4)).save(tmp_path / "a.tif")
+    content = (tmp_path / "a.tif").read_bytes()
+    strips = b"\x11\x01\x04\x00"  # where they begin, as a whole number: as a fraction, Pillow trips over it
+    assert strips in content
+    (tmp_path / "a.tif").write_bytes(content.replace(strips, b"\x11\x01\x05\x00"))
+    with pytest.raises(ValueError, match="it is damaged"):
+        read_rgb(tmp_path / "a.tif")
+
+
+def test_every_sixteen_bit_value_is_the_nearest_of_eight(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    values = np.arange(65536, dtype=np.uint16).reshape(256, 256)
+    image.fromarray(values).save(tmp_path / "all.png")
+    expected = np.rint(values / 257)
+    assert np.array_equal(np.asarray(read_rgb(tmp_path / "all.png"))[..., 0], expected)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,8 +28,9 @@ def read_rgb(path: Path) -> Image.Image:
         The picture.
 
     Raises:
-        ValueError: too many pixels, more memory than there is, or values with no known form in RGB.
-        OSError: no picture, or a damaged one.
+        ValueError: no picture, a damaged one, too many pixels, more memory than there is, or values with no known form
+            in RGB.
+        OSError: a file that cannot be read.
 
     Example:
         >>> import tempfile
@@ -44,6 +45,10 @@ def read_rgb(path: Path) -> Image.Image:
         return _decoded(path)
     except MemoryError as error:  # a broken header can ask for any amount
         raise ValueError("it asks for more memory than there is") from error
+    except (OSError, ValueError):
+        raise
+    except Exception as error:  # Pillow's readers raise errors of every kind over broken files
+        raise ValueError(f"it is damaged: {error}") from error
 
 
 def _decoded(path: Path) -> Image.Image:
@@ -63,7 +68,7 @@ def _decoded(path: Path) -> Image.Image:
             raise ValueError("a TIFF of 16 bits that holds each colour by itself, unpacked")
         image = ImageOps.exif_transpose(opened)
         if image.mode.startswith("I;16") or image.mode in ("I", "F"):
-            return _scaled(np.asarray(image, dtype=np.float64), image.mode == "F").convert("RGB")
+            return _scaled(np.asarray(image)).convert("RGB")
         if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
             solid = image.convert("RGBA")
             return Image.alpha_composite(Image.new("RGBA", solid.size, (255, 255, 255, 255)), solid).convert("RGB")
@@ -80,12 +85,16 @@ def _decoded(path: Path) -> Image.Image:
         return image.convert("RGB")
 
 
-def _scaled(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]], floats: bool) -> Image.Image:
+def _scaled(values: np.ndarray[tuple[int, ...], Any]) -> Image.Image:
     from PIL import Image
 
+    floats = values.dtype.kind == "f"
     low, high = float(values.min()), float(values.max())  # NaN makes both NaN
     if not (low >= 0 and high <= (255 if floats else 65535)):
         expected = "0 to 1 or 0 to 255" if floats else "0 to 65535"
         raise ValueError(f"values from {low:g} to {high:g}, expected {expected}")
-    factor = 1 / 257 if not floats else 255.0 if high <= 1 else 1.0
-    return Image.fromarray(np.rint(values * factor).astype(np.uint8))
+    if floats:
+        return Image.fromarray(np.rint(values * (255.0 if high <= 1 else 1.0)).astype(np.uint8))
+    return Image.fromarray(
+        ((values.astype(np.uint32) + 128) // 257).astype(np.uint8)
+    )  # 257 is odd: nothing lies between

@@ -134,6 +134,8 @@ def _scaled(values: np.ndarray[Any, Any], mode: str, name: str) -> Image.Image:
     if not (low >= 0 and high <= top):
         expected = "0 to 1 or 0 to 255" if mode == "F" else "0 to 65535"
         raise PictureRefusedError(f"{name} has values from {low:g} to {high:g}, expected {expected}")
-    factor = 1 / 257 if mode != "F" else 255.0 if high <= 1 else 1.0
-    scaled = values.astype(np.float64) * factor
-    return Image.fromarray(np.rint(scaled).astype(np.uint8))
+    if mode == "F":
+        return Image.fromarray(np.rint(values * (255.0 if high <= 1 else 1.0)).astype(np.uint8))
+    return Image.fromarray(
+        ((values.astype(np.uint32) + 128) // 257).astype(np.uint8)
+    )  # 257 is odd: nothing lies between

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -76,6 +76,17 @@ class JoinedTexts(Texts):
                 yield from part.blocks(size, max(first - begin, 0))
 
 
+class _Meta(dict[str, Any]):
+    """What a manifest says of its folder; what it does not say is an error that names it."""
+
+    def __init__(self, manifest: Path, given: Mapping[str, Any]) -> None:
+        super().__init__(given)
+        self.manifest = manifest
+
+    def __missing__(self, key: str) -> Any:
+        raise FolderError(f"{self.manifest}: meta has no {key!r}; there are {sorted(self)}")
+
+
 class Folder:
     """A finished folder, its columns memory-mapped when they are first used.
 
@@ -115,9 +126,9 @@ class Folder:
         try:
             manifest = json.loads((self.place / MANIFEST).read_text(encoding="utf-8"))
             found = (manifest["format"], manifest["kind"])
-            self.hash: str = manifest["hash"]
-            self.meta: dict[str, Any] = manifest["meta"]
-            self._columns: dict[str, dict[str, Any]] = manifest["columns"]
+            self.hash = str(manifest["hash"])
+            self.meta: dict[str, Any] = _Meta(self.path / MANIFEST, manifest["meta"])
+            self._columns: dict[str, dict[str, Any]] = dict(manifest["columns"])
         except FileNotFoundError:
             raise FolderError(f"{self.path}: expected a folder with {MANIFEST}; there is none") from None
         except (KeyError, TypeError, ValueError, RecursionError) as error:
@@ -137,7 +148,7 @@ class Folder:
             sides, dtype = [int(side) for side in entry["shape"]], np.dtype(entry["dtype"])
         except (KeyError, TypeError, ValueError) as error:
             raise FolderError(f"{self.path / MANIFEST}: column {name!r} has no shape and type: {error!r:.99}") from None
-        if min(sides, default=0) < 0 or dtype.kind not in "biuf":
+        if min(sides, default=-1) < 0 or dtype.kind not in "biuf":
             raise FolderError(f"{self.path / MANIFEST}: column {name!r} is {dtype} {sides}, expected numbers")
         size = math.prod(sides) * dtype.itemsize
         found = file.stat().st_size if file.is_file() else -1

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from oven_retrieval.entity import Entity
 from oven_retrieval.folder import Folder, FolderError, JoinedTexts, Texts
-from oven_retrieval.kb_edits import KIND, Edits, read_edits
+from oven_retrieval.kb_edits import KIND, Edits, entities_in, read_edits
 from oven_retrieval.tokens import hash64
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class KnowledgeBase(Sequence[Entity]):
         self.hash = self.edits.versions[-1].hash
         self.meta = self.base.meta
         self._parts = [self.base, *self.edits.added()]
-        self._firsts = np.cumsum([0, *(part.meta["count"] for part in self._parts)])
+        self._firsts = np.cumsum([0, *(entities_in(part) for part in self._parts)])
         self._removed_rows = self.edits.removed()
         if len(self._removed_rows) and self._removed_rows[-1] >= len(self):
             raise FolderError(f"{self.path}: row {self._removed_rows[-1]} is removed, expected one of {len(self)}")
@@ -121,7 +121,7 @@ class KnowledgeBase(Sequence[Entity]):
         columns: tuple[list[npt.NDArray[np.int32]], list[npt.NDArray[np.int32]]] = ([], [])
         for part in self._parts:
             if "languages.ends" not in part:  # no name has a tag, or written by an earlier version
-                counts = (part.meta["count"], len(part.texts("alias")))
+                counts = (entities_in(part), len(part.texts("alias")))
                 for column, count in zip(columns, counts, strict=True):
                     column.append(np.zeros(count, np.int32))
                 continue

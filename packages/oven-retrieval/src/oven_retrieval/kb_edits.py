@@ -48,10 +48,22 @@ class Edits(NamedTuple):
         return np.sort(np.concatenate(rows)) if rows else np.zeros(0, np.int64)
 
 
+def entities_in(folder: Folder) -> int:
+    """How many entities a folder's manifest counts.
+
+    Raises:
+        FolderError: no number, or another than there are ids.
+    """
+    count, ids = folder.meta["count"], len(folder.array("id.ends"))
+    if not isinstance(count, int) or count != ids:
+        raise FolderError(f"{folder.path}: the manifest counts {count!r:.40} entities, there are {ids} ids")
+    return count
+
+
 def next_version(before: Version, is_added: bool, folder: Folder) -> Version:
     """The state after an edit; its hash depends on the state before and on every byte of the edit."""
     text = f"{before.hash} {'added' if is_added else 'removed'} {folder.hash}"
-    rows = before.rows + (folder.meta["count"] if is_added else 0)
+    rows = before.rows + (entities_in(folder) if is_added else 0)
     return Version(hashlib.sha256(text.encode()).hexdigest(), rows)
 
 
@@ -62,7 +74,7 @@ def read_edits(base: Folder, *, verify: bool = False) -> Edits:
         FolderError: an edit is missing, damaged, or not the one that is listed.
     """
     file = base.place / EDITS
-    versions = [Version(base.hash, base.meta["count"])]
+    versions = [Version(base.hash, entities_in(base))]
     if not file.is_file():
         return Edits((), tuple(versions))
     try:

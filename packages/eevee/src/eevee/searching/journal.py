@@ -67,6 +67,6 @@ def open_journal(path: Path, key: str) -> Scores:
         try:
             for candidate, mean, stderr in json.loads(line):
                 restored[tuple(int(i) for i in candidate)] = (float(mean), float(stderr))
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError, RecursionError):
             raise EeveeError(f"{path}, line {number}: not a journal line") from None
     return restored

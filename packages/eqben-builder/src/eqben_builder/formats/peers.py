@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from eqben_builder.formats.json_files import json_lines
 from eqben_builder.formats.row import PairRow, Picture, picture_at, text
+from eqben_builder.formats.zips import opened_zip
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +46,7 @@ def _finder(root: Path) -> Any:
     archive = root / "images.zip"
     members: dict[str, str] = {}
     if archive.is_file():
-        with zipfile.ZipFile(archive) as opened:
+        with opened_zip(archive) as opened:
             members = {PurePosixPath(name).name: name for name in opened.namelist() if not name.endswith("/")}
 
     def find(name: str, where: str, field: str) -> Picture:

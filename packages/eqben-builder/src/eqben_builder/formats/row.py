@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-import zipfile
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
+from eqben_builder.formats.zips import opened_zip
 from eqben_builder.limits import within
 from eqben_builder.pictures import decode, decode_array
 
@@ -64,12 +65,9 @@ class Picture:
             raise ValueError("a picture has neither a path nor a content")
         if self.member is None:
             return self.path.read_bytes()
-        try:
-            with zipfile.ZipFile(self.path) as archive, archive.open(self.member) as file:
-                within(archive.getinfo(self.member).file_size, "member_bytes", self.name)
-                return file.read()
-        except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
-            raise ValueError(f"{self.name} cannot be read from its archive: {error}") from error
+        with opened_zip(self.path, self.name) as archive, archive.open(self.member) as file:
+            within(archive.getinfo(self.member).file_size, "member_bytes", self.name)
+            return file.read()
 
     def load(self) -> UInt8[np.ndarray, "h w 3"]:
         """Decode it.
@@ -198,10 +196,11 @@ def picture_at(root: Path, name: object, where: str, field_name: str) -> Picture
         ValueError: `where` and the field: no text, or a path that leads out of the folder.
         FileNotFoundError: `where`, the field, and the path that names nothing.
     """
-    path = (root / text(name, where, field_name)).resolve()
+    said = text(name, where, field_name)
+    path = (root / said.replace("\0", "")).resolve()
     if not path.is_relative_to(root.resolve()):
         raise ValueError(f"{where}: field {field_name!r} leads out of {root}: {name!r}")
-    if not path.is_file():
+    if "\0" in said or not os.path.isfile(path):  # noqa: PTH113 - a name that is too long is no file, too
         raise FileNotFoundError(f"{where}: field {field_name!r} names no picture in {root}: {name!r}")
     return Picture(path)
 

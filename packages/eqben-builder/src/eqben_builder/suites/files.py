@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-import zipfile
 from collections import Counter
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from eqben_builder.formats import Picture
 from eqben_builder.formats.json_files import load_json, parse_json
+from eqben_builder.formats.zips import opened_zip
 from eqben_builder.limits import within
 from eqben_builder.suites.row import SuiteRow
 
@@ -77,15 +77,18 @@ class Files:
         """CSV files of this pattern, in the folder or in zip files of it, by name."""
         found = {path.name: path.read_bytes() for path in sorted(self.own.rglob(pattern))}
         for path in sorted(self.own.rglob("*.zip")):
-            with zipfile.ZipFile(path) as archive:
+            with opened_zip(path) as archive:
                 for member in archive.infolist():
                     inside = PurePosixPath(member.filename)
                     if inside.match(pattern) and inside.name not in found and not inside.name.startswith("._"):
                         within(member.file_size, "member_bytes", f"{path}:{member.filename}")
                         found[inside.name] = archive.read(member)
         for name, content in found.items():
-            text = io.StringIO(content.decode("utf-8-sig"), newline="")
-            yield name, list(csv.DictReader(text))
+            try:
+                rows = list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline="")))
+            except (UnicodeDecodeError, csv.Error) as error:
+                raise ValueError(f"{name} is no table: {error}") from error
+            yield name, rows
 
     def picture(self, *places: str, box: Sequence[float] | None = None) -> Picture | str:
         """The first of these that is there, or the first one's name."""

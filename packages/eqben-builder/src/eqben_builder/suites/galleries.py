@@ -128,12 +128,15 @@ def _folds(files: Files, owners: Sequence[int], ids: tuple[list[int], list[int]]
     order = list(dict.fromkeys(owners))
     if files.there("coco_test_ids.npy") and ids is not None:
         path = files.find("coco_test_ids.npy")
-        listed = np.load(path, allow_pickle=False).ravel().tolist()
+        try:
+            listed = [int(one) for one in np.load(path, allow_pickle=False).ravel().tolist()]
+        except Exception as error:  # NumPy parses headers as Python source, with that parser's errors
+            raise ValueError(f"{path} is no list of numbers: {error}") from error
         owner = dict(zip(ids[1], owners, strict=True))
-        unknown = [one for one in listed if int(one) not in owner]
+        unknown = [one for one in listed if one not in owner]
         if unknown:
             raise ValueError(f"{path}: the caption id {unknown[0]!r} is not in the test split")
-        order = list(dict.fromkeys(owner[int(one)] for one in listed))
+        order = list(dict.fromkeys(owner[one] for one in listed))
     if len(order) < 2 * FOLD or len(order) % FOLD:
         return ()
     return tuple(tuple(order[start : start + FOLD]) for start in range(0, len(order), FOLD))

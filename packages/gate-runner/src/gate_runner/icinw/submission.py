@@ -110,7 +110,7 @@ def _kept(folder: Path, cell: Cell) -> np.ndarray:
     try:
         with np.load(path, allow_pickle=False) as file:
             found: np.ndarray = file["predictions"]
-    except (OSError, ValueError, KeyError) as error:
+    except Exception as error:  # zipfile and NumPy raise errors of every kind over broken files
         raise DataError(f"{path} is not there: the same command with --predictions keeps them") from error
     return found
 
@@ -193,9 +193,9 @@ def _content(path: Path) -> Any:
                     f"{path}: {MEMBER} has {file.getinfo(MEMBER).file_size} bytes, at most {_LARGEST} are read"
                 )
             return json.loads(file.read(MEMBER))
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
-        if isinstance(error, DataError):
-            raise
+    except DataError:
+        raise
+    except Exception as error:  # zipfile raises errors of every kind over broken files
         raise DataError(f"{path} is not a submission: {type(error).__name__}: {error}") from error
 
 

@@ -6,7 +6,6 @@ import os
 import tarfile
 import threading
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
@@ -128,9 +127,9 @@ def check(archive: Path) -> None:
 def _reading(path: Path, name: str = "") -> Iterator[None]:
     try:
         yield
-    except (
-        zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError,
-    ) as error:  # fmt: skip
+    except DataError:
+        raise
+    except Exception as error:  # the libraries raise errors of every kind over broken archives
         if not path.is_file():
             raise DataError(f"{path} is not there") from error
         kind = "zip" if path.suffix == ".zip" else "tar"

@@ -7,7 +7,7 @@ import logging
 from typing import Any, Literal
 
 import numpy as np
-from PIL import Image, ImageCms, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageCms, ImageOps
 
 from gate_runner.errors import DataError
 from gate_runner.readers.limits import within
@@ -60,7 +60,7 @@ def decode(source: Source, side: int | None = None) -> Image.Image:
             image = _to_rgb(ImageOps.exif_transpose(opened), file)
     except DataError:
         raise
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, MemoryError, ImageCms.PyCMSError) as error:
+    except Exception as error:  # Pillow's readers raise errors of every kind over broken files
         raise DataError(f"{described(file)} cannot be read as an image: {error}") from error
     return _inside(image, source) if isinstance(source, Cut) else image
 
@@ -131,12 +131,12 @@ def _scaled(values: np.ndarray, mode: str, file: File) -> Image.Image:
     if mode == "F":
         if not (low >= 0 and high <= 255):
             raise DataError(f"{described(file)} has values from {low:g} to {high:g}, expected 0 to 1 or 0 to 255")
-        scaled = values * 255 if high <= 1 else values
-    else:
-        if not (low >= 0 and high <= 65535):
-            raise DataError(f"{described(file)} has values from {low:g} to {high:g}, expected 0 to 65535")
-        scaled = values.astype(np.float64) / 257
-    return Image.fromarray(np.rint(scaled).astype(np.uint8))
+        return Image.fromarray(np.rint(values * 255 if high <= 1 else values).astype(np.uint8))
+    if not (low >= 0 and high <= 65535):
+        raise DataError(f"{described(file)} has values from {low:g} to {high:g}, expected 0 to 65535")
+    return Image.fromarray(
+        ((values.astype(np.uint32) + 128) // 257).astype(np.uint8)
+    )  # 257 is odd: nothing lies between
 
 
 def _inside(image: Image.Image, cut: Cut) -> Image.Image:

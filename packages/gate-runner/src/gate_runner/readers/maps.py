@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Int16, Shaped
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
 from gate_runner.errors import DataError
 from gate_runner.readers.limits import within
@@ -108,7 +108,7 @@ class ClassMap:
                 values = np.asarray(image.convert("RGB") if self.colours is not None else image)
         except DataError:
             raise
-        except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
+        except Exception as error:  # Pillow's readers raise errors of every kind over broken files
             raise DataError(f"{described(source)} cannot be read as an annotation: {error}") from error
         if self.colours is not None:
             return self._of_colours(values, source)

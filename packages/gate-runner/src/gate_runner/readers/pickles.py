@@ -278,3 +278,30 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple) and any(not isinstance(one, _KEYS) and one is not None for one in value):
         raise _RefusedError("a tuple of anything but numbers and texts")
     return value
+
+
+def whole_numbers(found: Any, where: str) -> np.ndarray:
+    """A list or an array of a pickle as one axis of whole numbers.
+
+    Args:
+        found: what the pickle holds.
+        where: what an error calls it.
+
+    Returns:
+        int64, one for each entry; none where it is empty.
+
+    Raises:
+        DataError: it is no list, or its entries are no whole numbers of 64 bits.
+
+    Example:
+        >>> whole_numbers([3, 4], "labels").tolist()
+        [3, 4]
+    """
+    try:
+        values = np.asarray(found if len(found) else np.zeros(0, np.int64))
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{where}: {error}") from error
+    if values.ndim != 1 or values.dtype.kind not in "iu":
+        first = next((one for one in found if isinstance(one, bool) or not isinstance(one, int)), found[0])
+        raise DataError(f"{where} holds {first!r:.40}, expected whole numbers of 64 bits")
+    return values.astype(np.int64)

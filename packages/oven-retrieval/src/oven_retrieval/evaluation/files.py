@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,8 +114,13 @@ def read_predictions(path: str | Path) -> list[Prediction]:
         if "pred_entity_id" not in record:
             raise ValueError(f"pred_entity_id: missing; the fields are {list(record)[:12]}")
         score = record.get("score")
-        if score is not None and (isinstance(score, bool) or not isinstance(score, int | float) or score != score):
-            raise ValueError(f"score: expected a number, got {score!r:.80}")
+        if score is not None:
+            try:
+                score = math.nan if isinstance(score, bool | str) else float(score)
+            except (TypeError, OverflowError):
+                score = math.nan
+            if math.isnan(score):
+                raise ValueError(f"score: expected a number, got {record['score']!r:.80}")
         return Prediction(_text(record, "data_id", True), _text(record, "pred_entity_id", False), score)
 
     return _read(path, make)

@@ -68,8 +68,9 @@ def _rows(place: Version, name: str) -> tuple[np.ndarray, list[int]]:
         labels, pixels = table[:, 1], table[:, 2:]
     else:
         stored = _stored(place, name, ("data", "fine_labels"))
-        pixels, labels = np.asarray(stored["data"]), np.asarray(stored["fine_labels"])
-        if pixels.dtype != np.uint8 or pixels.shape != (len(labels), 3072) or labels.dtype.kind not in "iu":
+        labels = pickles.whole_numbers(stored["fine_labels"], f"{place.path}: {name}: fine_labels")
+        pixels = np.asarray(stored["data"]) if isinstance(stored["data"], np.ndarray) else np.zeros(0)
+        if pixels.dtype != np.uint8 or pixels.shape != (len(labels), 3072) or not len(labels):
             raise DataError(f"{place.path}: {name} holds {pixels.dtype} {pixels.shape} for {len(labels)} labels")
     for wrong in (labels.min(initial=0), labels.max(initial=0)):
         if not 0 <= wrong <= 99:

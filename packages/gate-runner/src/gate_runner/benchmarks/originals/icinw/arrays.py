@@ -39,9 +39,15 @@ def _cifar(name: str, batches: tuple[str, ...], test: str, meta: str, key: str) 
 
         def side(files: tuple[str, ...]) -> Side:
             images = np.concatenate([_pixels(found[one], f"{path}: {one}") for one in files])
-            labels = np.concatenate([np.asarray(_field(found[one], key, f"{path}: {one}")) for one in files])
-            if len(images) != len(labels) or labels.min() < 0 or labels.max() >= len(places):
-                raise DataError(f"{path}: {len(images)} pictures and labels {labels.min()} to {labels.max()}")
+            labels = np.concatenate(
+                [
+                    pickles.whole_numbers(_field(found[one], key, f"{path}: {one}"), f"{path}: {one}: {key}")
+                    for one in files
+                ]
+            )
+            if not len(labels) or len(images) != len(labels) or labels.min() < 0 or labels.max() >= len(places):
+                said = f"{labels.min()} to {labels.max()}" if len(labels) else "none"
+                raise DataError(f"{path}: {len(images)} pictures and labels {said}; expected 0 to {len(places) - 1}")
             return Side(images, places[labels])
 
         return Arrays(side(batches), side((test,)))
@@ -66,7 +72,9 @@ def _field(found: Any, key: str, where: str) -> Any:
 
 
 def _pixels(found: Any, where: str) -> np.ndarray:
-    pixels = np.asarray(_field(found, "data", where))
+    pixels = _field(found, "data", where)
+    if not isinstance(pixels, np.ndarray):
+        raise DataError(f"{where}: data is a list, expected an array")
     if pixels.dtype != np.uint8 or pixels.ndim != 2 or pixels.shape[1] != 3072:
         raise DataError(f"{where} holds {pixels.dtype} {pixels.shape}, expected uint8 [n, 3072]")
     return pixels.reshape(-1, 3, 32, 32)
