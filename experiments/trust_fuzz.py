@@ -17,6 +17,7 @@ import csv
 import gzip
 import io
 import json
+import math
 import multiprocessing
 import os
 import pickle
@@ -591,7 +592,7 @@ def main() -> int:
         if options.only not in name:
             continue
         told = forked.SimpleQueue()
-        count = max(1, round(options.inputs * share / total))
+        count = math.ceil(options.inputs * share / total)
         if found.get(name, {"inputs": 0})["inputs"] == count:
             continue
         process = forked.Process(target=work, args=(name, count, options.seed, told))

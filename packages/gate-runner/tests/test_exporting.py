@@ -14,6 +14,7 @@ import pytest
 
 from gate_runner.errors import UsageError
 from gate_runner.exporting import FORMS, export, model_name
+from gate_runner.runs.lock import BusyError, held
 from gate_runner.runs.stored import StoredRun, read_run
 
 from ._folders import write_run
@@ -131,6 +132,14 @@ def test_csv_has_a_row_per_result_and_failed_ones(tmp_path: Path) -> None:
     ]
     assert rows[0]["note"] == "'=cmd"
     assert made.left_out == ("without a score, since they failed: micro/cifar100 seed 0",)
+
+
+def test_a_second_export_is_refused_and_told_who_is_there(run: StoredRun, tmp_path: Path) -> None:
+    with held(tmp_path / ".export.lock"), pytest.raises(BusyError, match=f"is held by process {os.getpid()} on"):
+        export(run, "csv", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    export(run, "csv", tmp_path)
+    assert not list(tmp_path.glob(".*"))
 
 
 def test_names_that_are_none_are_refused(run: StoredRun, tmp_path: Path) -> None:

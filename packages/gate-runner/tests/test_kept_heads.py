@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,8 @@ from gate_runner.adaptation import Adapted, Finetune, Method, Probe, ZeroShot, l
 from gate_runner.cli import main
 from gate_runner.encoders import load_encoder
 from gate_runner.errors import DataError, EncoderError, UsageError
+from gate_runner.runs.folder import write
+from gate_runner.runs.lock import BusyError, held
 
 COLOURS = {"blue": (20, 40, 220), "green": (30, 200, 40), "red": (220, 30, 20)}
 
@@ -104,6 +108,41 @@ def test_another_encoder_is_refused_with_both_fingerprints(probed: Path) -> None
         load_head(probed, encoder=load_encoder("micro-clip/random:0"))
 
 
+def test_a_second_writer_of_a_head_is_refused_and_told_who_is_there(probed: Path, folder: Path, tmp_path: Path) -> None:
+    there = tmp_path / "head"
+    with held(tmp_path / ".head.lock"), pytest.raises(BusyError, match=f"is held by process {os.getpid()} on"):
+        gate_runner.adapt(folder, encoder="micro-clip/random:1", save=there)
+    assert not there.exists()
+    gate_runner.adapt(folder, encoder="micro-clip/random:1", save=there)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["head"]
+
+
+def test_a_save_that_is_stopped_leaves_no_head_of_two(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After each rename, the old head or a line that says what is wrong; never one head's weights on another's card."""
+    from gate_runner.adaptation import saved
+
+    gate_runner.adapt(folder, encoder="micro-clip/random:1", save=tmp_path / "head")
+    before = load_head(tmp_path / "head")
+    for most in range(2):
+        calls = iter(range(9))
+
+        def stopping(path: Path, content: bytes, most: int = most, calls: Iterator[int] = calls) -> None:
+            if next(calls) == most:
+                raise KeyboardInterrupt
+            write(path, content)
+
+        monkeypatch.setattr(saved, "write", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            gate_runner.adapt(folder, seed=1, encoder="micro-clip/random:2", save=tmp_path / "head")
+        if most == 0:
+            assert load_head(tmp_path / "head").card == before.card
+        else:
+            with pytest.raises(DataError, match=r"does not belong to its card\.json"):
+                load_head(tmp_path / "head")
+
+
 def test_what_is_damaged_is_named(probed: Path, tmp_path: Path) -> None:
     import shutil
 
@@ -111,6 +150,11 @@ def test_what_is_damaged_is_named(probed: Path, tmp_path: Path) -> None:
     shutil.copytree(probed, copy)
     (copy / "head.safetensors").write_bytes(b"\x00" * 20)
     with pytest.raises(DataError, match=r"head\.safetensors cannot be read"):
+        load_head(copy)
+    content = bytearray((probed / "head.safetensors").read_bytes())
+    content[-1] ^= 1
+    (copy / "head.safetensors").write_bytes(content)
+    with pytest.raises(DataError, match=r"head\.safetensors does not belong to its card\.json: .* save it again"):
         load_head(copy)
     card = json.loads((probed / "card.json").read_text())
     for change, said in (

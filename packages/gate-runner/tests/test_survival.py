@@ -24,9 +24,11 @@ from gate_runner.runs import Result, RunRequest
 from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.lock import BusyError, held
 from gate_runner.runs.observers import Observer
+from gate_runner.runs.stored import read_run
 from gate_runner.settings import Settings
 
 NAME = "micro/cifar100"
+GATE_RUNNER = [sys.executable, "-P", "-c", "from gate_runner.cli import main; main()"]
 
 MOODS = '''
 """An encoder that misbehaves while a file called as its mood lies in the current directory."""
@@ -369,6 +371,29 @@ def test_a_lock_is_held_by_one_and_free_after_a_kill(tmp_path: Path) -> None:
     with held(path, wait=5):
         assert json.loads(path.read_text())["pid"] == os.getpid()
     assert not path.exists()
+
+
+def test_two_commands_in_one_folder_share_the_work_and_name_who_is_there(tmp_path: Path) -> None:
+    """Two `gate-runner run` find seed 0 taken, say by whom, share the others, and wait."""
+    place = tmp_path / "run"
+    command = [*GATE_RUNNER, "run", "digits", "--seed", "0", "--seed", "1", "--seed", "2", "--limit", "60",
+               "--encoder", "micro-clip/random", "--output", str(place)]  # fmt: skip
+    logs = [tmp_path / "a.log", tmp_path / "b.log"]
+    with RunFolder(place).working("digits", 0):
+        both = []
+        for log in logs:
+            with log.open("w") as file:
+                both.append(subprocess.Popen(command, cwd=tmp_path, stdout=file, stderr=subprocess.STDOUT))
+        end = time.monotonic() + 300
+        there = f"digits seed 0 is being computed by process {os.getpid()} on"
+        while not all(there in log.read_text() for log in logs):
+            assert time.monotonic() < end, [log.read_text() for log in logs]
+            assert all(one.poll() is None for one in both), [log.read_text() for log in logs]
+            time.sleep(0.05)
+    assert [one.wait(300) for one in both] == [0, 0], [log.read_text() for log in logs]
+    results = read_run(place).results
+    assert [(one.seed, one.status) for one in results] == [(0, "ok"), (1, "ok"), (2, "ok")]
+    assert not list(place.rglob("*.lock"))
 
 
 def test_two_runs_in_one_folder_share_the_work(request_here: RunRequest) -> None:

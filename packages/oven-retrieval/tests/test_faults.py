@@ -220,6 +220,7 @@ def test_a_full_disk_names_the_file(tmp_path):
         (lambda held: held["meta"].update(count=3), "counts 3 entities, there are 2 ids"),
         (lambda held: held.update(meta=[1]), "not a manifest"),
         (lambda held: held.update(columns=[1]), "not a manifest"),
+        (lambda held: held["columns"].update({"z" * 5000: held["columns"].pop("category")}), "found no file"),
         (lambda held: held["columns"]["category"].update(shape=[]), r"'category' is int\d+ \[\], expected numbers"),
     ],
 )

@@ -313,6 +313,7 @@ def report(
 
     Raises:
         UsageError: no runs, a folder that holds none, a form that does not exist, or pictures in one that has no room.
+        StorageError: the file cannot be written; an old one is still there.
 
     Example:
         >>> import tempfile
@@ -321,6 +322,7 @@ def report(
         'run'
     """
     from gate_runner.reports import check_form, report_text
+    from gate_runner.runs.folder import write
 
     check_form(form, pictures)
     if not runs:
@@ -328,9 +330,7 @@ def report(
     root = None if data_root is None else Path(data_root)
     text = report_text(_stored(runs), form, pictures=pictures, data_root=root, tests=tests)
     if output is not None:
-        path = Path(output)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        write(Path(output), text.encode())
     return text
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from gate_runner.__about__ import __version__
 from gate_runner.adaptation.kept import Kept, head_form, head_from
-from gate_runner.errors import DataError, EncoderError, StorageError, UsageError
+from gate_runner.errors import DataError, EncoderError, UsageError
+from gate_runner.runs.folder import write
+from gate_runner.runs.lock import held
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from gate_runner.encoders.encoder import Encoder
     from gate_runner.tasks.job import Progress
 
-SCHEMA = "gate-runner/head/1"
+SCHEMA = "gate-runner/head/2"
 """Of the card; changes whenever one of its fields does."""
 
 
@@ -97,6 +99,7 @@ def save_head(found: Adapted, encoder: Encoder, folder: Path) -> Path:
 
     Raises:
         UsageError: there is nothing to keep, or the folder holds something else.
+        BusyError: another process writes there; the message says which.
         StorageError: it cannot be written.
 
     Example:
@@ -105,25 +108,26 @@ def save_head(found: Adapted, encoder: Encoder, folder: Path) -> Path:
         >>> sorted(path.name for path in Path("head").iterdir())  # doctest: +SKIP
         ['card.json', 'head.safetensors']
     """
-    from safetensors.torch import save_file
-
     kept = found.kept
     if kept is None:
         raise UsageError(f"{found.method} leaves no head to keep")
+    with held(folder.parent / f".{folder.name}.lock"):
+        _save(folder, _card(found, kept, encoder), kept)
+    return folder
+
+
+def _save(folder: Path, card: dict[str, Any], kept: Kept) -> None:
+    from safetensors.torch import save
+
     if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / "card.json").is_file())):
         raise UsageError(f"{folder} holds something else than a head; name a new folder")
-    card = _card(found, kept, encoder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        save_file(_plain(kept.head.state_dict()), folder / "head.safetensors")
-        if kept.encoder is not None:
-            save_file(_plain(kept.encoder), folder / "encoder.safetensors")
-        beside = folder / f".card.{os.getpid()}"
-        beside.write_text(json.dumps(card, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        beside.replace(folder / "card.json")
-    except OSError as error:
-        raise StorageError.about(folder, error) from error
-    return folder
+    files = {"head.safetensors": save(_plain(kept.head.state_dict()))}
+    if kept.encoder is not None:
+        files["encoder.safetensors"] = save(_plain(kept.encoder))
+    for name, content in files.items():
+        write(folder / name, content)
+    card["files"] = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    write(folder / "card.json", (json.dumps(card, indent=1, ensure_ascii=False) + "\n").encode())
 
 
 def load_head(folder: Path | str, *, encoder: Encoder | None = None, device: str = "auto") -> Head:
@@ -162,8 +166,8 @@ def load_head(folder: Path | str, *, encoder: Encoder | None = None, device: str
             f"{made.spec} with weights {str(here)[:16]}…"
         )
     if card["part"]:
-        _take_weights(made, card["part"], path / "encoder.safetensors")
-    head = head_from(card["head"], _tensors(path / "head.safetensors"))
+        _take_weights(made, card["part"], _tensors(path / "encoder.safetensors", card), path)
+    head = head_from(card["head"], _tensors(path / "head.safetensors", card))
     return Head(made, head.to(made.device), card)
 
 
@@ -196,37 +200,43 @@ def _read_card(folder: Path) -> dict[str, Any]:
             card["head"]["kind"],
             card["features"],
             card["part"],
+            card["files"].keys(),
         )
         if not card["classes"]:
             raise DataError(f"{path}: no classes")
     except OSError as error:
         raise DataError(f"{folder} holds no head: {path}: {error.strerror or error}") from error
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, DataError):
             raise
         raise DataError(f"{path} is not a head's card: {error!r}") from error
     return card
 
 
-def _tensors(path: Path) -> dict[str, Tensor]:
+def _tensors(path: Path, card: dict[str, Any]) -> dict[str, Tensor]:
     from safetensors import SafetensorError
-    from safetensors.torch import load_file
+    from safetensors.torch import load
 
     try:
-        found: dict[str, Tensor] = load_file(path)
+        content = path.read_bytes()
+        found: dict[str, Tensor] = load(content)
     except (OSError, SafetensorError, ValueError) as error:
         raise DataError(f"{path} cannot be read: {error}") from error
+    if hashlib.sha256(content).hexdigest() != card["files"].get(path.name):
+        raise DataError(
+            f"{path} does not belong to its card.json: it was changed, or its saving was stopped; save it again"
+        )
     return found
 
 
-def _take_weights(encoder: Encoder, part: str, path: Path) -> None:
+def _take_weights(encoder: Encoder, part: str, weights: dict[str, Tensor], path: Path) -> None:
     from vision_adapters.finetune import add_lora
 
     assert encoder.module is not None  # only what shows a module is fine-tuned
     if part == "lora":
         add_lora(encoder.module)
     try:
-        encoder.module.load_state_dict(_tensors(path), strict=True)
+        encoder.module.load_state_dict(weights, strict=True)
     except RuntimeError as error:
         reason = " ".join(str(error).split())
         raise DataError(f"{path} does not fit {encoder.spec}: {reason:.200}") from error

@@ -173,6 +173,7 @@ def _adapt(
     from gate_runner import api
     from gate_runner.commands.progress import ProgressLine
     from gate_runner.errors import UsageError
+    from gate_runner.runs.folder import write
 
     if output is not None and (output.is_dir() or not output.parent.is_dir()):
         raise UsageError(f"--output {output} must be a file in a folder that exists")
@@ -199,7 +200,7 @@ def _adapt(
     if save is not None:
         typer.echo(f"kept in {save}: gate-runner adapt predict {save} IMAGES…")
     if output is not None:
-        output.write_text(json.dumps(found.to_mapping(), indent=1) + "\n")
+        write(output, (json.dumps(found.to_mapping(), indent=1) + "\n").encode())
 
 
 def show(found: Adapted) -> None:

@@ -120,6 +120,7 @@ def coverage(
     table: Annotated[Path | None, typer.Option(help="Also write items per class and source, tab-separated.")] = None,
 ) -> None:
     """Count the classes that each source knows."""
+    from gate_runner.runs.folder import write
     from knowledge_prompts import coverage as count
     from knowledge_prompts import gather_sources, load_class_prompts
 
@@ -138,7 +139,7 @@ def coverage(
     for line in found.lines():
         typer.echo(line)
     if table is not None:
-        table.write_text(found.table(), encoding="utf-8")
+        write(table, found.table().encode())
         typer.echo(f"wrote {table}")
 
 
@@ -151,6 +152,7 @@ def diversity(
 ) -> None:
     """Measure how far the concepts of data sets lie apart for an encoder, and draw them side by side."""
     from gate_runner.encoders import load_encoder
+    from gate_runner.runs.folder import write
     from knowledge_prompts import concept_features, concept_map, load_class_prompts, map_svg
 
     sets = [load_class_prompts(name) for name in classes]
@@ -164,7 +166,7 @@ def diversity(
     for name, spread in found.spread.items():
         typer.echo(f"{name}: {len(found.points[name])} concepts, spread {spread:.3f}")
     if output is not None:
-        output.write_text(map_svg(found), encoding="utf-8")
+        write(output, map_svg(found).encode())
         typer.echo(f"wrote {output}")
 
 

@@ -48,6 +48,7 @@ def _write(text: str, output: Path | None) -> None:
     if output is None:
         typer.echo(text, nl=False)
         return
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(text, encoding="utf-8")
+    from gate_runner.runs.folder import write
+
+    write(output, text.encode())
     typer.echo(f"wrote {output} ({len(text.encode()) / 1e6:.2f} MB)")

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from gate_runner.errors import StorageError, UsageError, unknown
+from gate_runner.errors import UsageError, unknown
 from gate_runner.exporting import every_eval_ever, model_card, mteb, tables
 from gate_runner.exporting.files import Exported, Files
 from gate_runner.exporting.model import ModelName, model_name
+from gate_runner.runs.folder import write
+from gate_runner.runs.lock import held
 from gate_runner.runs.stored import StoredRun
 
 
@@ -51,6 +53,7 @@ def export(
 
     Raises:
         UsageError: an unknown form (shows the nearest), no finished result, or a model id that is not one.
+        BusyError: another process exports there; the message says which.
         StorageError: the folder cannot be written.
 
     Example:
@@ -64,13 +67,9 @@ def export(
         raise UsageError(f"{run.path} holds no finished result to export")
     made = FORMS[form].make(run, model_name(run, model), organization)
     written = []
-    for path, text in made.contents.items():
-        target = output / path
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise StorageError.about(target, error) from error
-        written.append(target)
+    with held(output / ".export.lock"):
+        for path, text in made.contents.items():
+            write(output / path, text.encode())
+            written.append(output / path)
     left_out = [*made.left_out, *([f"without a score, since they failed: {', '.join(failed)}"] if failed else [])]
     return Exported(tuple(written), tuple(left_out))

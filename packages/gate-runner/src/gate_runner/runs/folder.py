@@ -311,13 +311,17 @@ def write(path: Path, content: bytes) -> None:
     """Write to a file beside it and rename, so that a reader sees the old file or the new one.
 
     Args:
-        path: of the file; its folder is made.
+        path: of the file; its folder is made. A link is followed; a device or a pipe is written to as it is.
         content: all of it.
 
     Raises:
         StorageError: the system refuses; the message says what and why. An old file is still there.
     """
     try:
+        if path.exists() and not path.is_file():
+            path.write_bytes(content)
+            return
+        path = path.resolve() if path.is_symlink() else path
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
