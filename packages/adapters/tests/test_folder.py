@@ -117,7 +117,7 @@ def test_a_picture_that_asks_for_too_much_memory_is_an_error_of_that_picture(
 ) -> None:
     image = pytest.importorskip("PIL.Image")
 
-    def greedy(*_: object) -> None:
+    def greedy(*_: object, **__: object) -> None:
         raise MemoryError
 
     image.new("RGB", (4, 4)).save(tmp_path / "a.png")

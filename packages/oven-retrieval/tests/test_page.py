@@ -297,7 +297,7 @@ def test_pictures_are_shown_as_cameras_and_programs_make_them(tmp_path):
 def test_a_picture_that_asks_for_too_much_memory_is_an_error_of_that_picture(tmp_path, monkeypatch):
     image = pytest.importorskip("PIL.Image")
 
-    def greedy(*_):
+    def greedy(*_, **__):
         raise MemoryError
 
     image.new("RGB", (4, 4)).save(tmp_path / "a.png")

@@ -66,7 +66,8 @@ def _decoded(path: Path) -> Image.Image:
         tags = getattr(opened, "tag_v2", {})
         if tags.get(284) == 2 and tags.get(259, 1) == 1 and 16 in tags.get(258, ()):  # Pillow reads these wrongly
             raise ValueError("a TIFF of 16 bits that holds each colour by itself, unpacked")
-        image = ImageOps.exif_transpose(opened)
+        ImageOps.exif_transpose(opened, in_place=True)
+        image: Image.Image = opened
         if image.mode.startswith("I;16") or image.mode in ("I", "F"):
             return _scaled(np.asarray(image)).convert("RGB")
         if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:

@@ -62,7 +62,8 @@ def decode(source: bytes | Path, name: str | None = None) -> UInt8[np.ndarray, "
                 frames = getattr(opened, "n_frames", 2)
                 warnings.warn(AnimatedPictureWarning(f"{called} has {frames} frames: the first is used"), stacklevel=2)
                 opened.seek(0)
-            return np.array(_to_rgb(ImageOps.exif_transpose(opened), called))
+            ImageOps.exif_transpose(opened, in_place=True)
+            return np.array(_to_rgb(opened, called))
     except (FileNotFoundError, PictureRefusedError):
         raise
     except Exception as error:  # Pillow's readers raise errors of every kind over broken files

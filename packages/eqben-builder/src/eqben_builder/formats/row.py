@@ -6,6 +6,7 @@ import io
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -197,12 +198,18 @@ def picture_at(root: Path, name: object, where: str, field_name: str) -> Picture
         FileNotFoundError: `where`, the field, and the path that names nothing.
     """
     said = text(name, where, field_name)
-    path = (root / said.replace("\0", "")).resolve()
-    if not path.is_relative_to(root.resolve()):
+    inside = _resolved(str(root), str(Path.cwd()))
+    path = os.path.realpath(os.path.join(inside, said.replace("\0", "")))  # noqa: PTH118 - a third of the time of a Path's
+    if path != inside and not path.startswith(inside.rstrip(os.sep) + os.sep):
         raise ValueError(f"{where}: field {field_name!r} leads out of {root}: {name!r}")
     if "\0" in said or not os.path.isfile(path):  # noqa: PTH113 - a name that is too long is no file, too
         raise FileNotFoundError(f"{where}: field {field_name!r} names no picture in {root}: {name!r}")
-    return Picture(path)
+    return Picture(Path(path))
+
+
+@lru_cache(maxsize=64)
+def _resolved(root: str, here: str) -> str:
+    return os.path.realpath(os.path.join(here, root))  # noqa: PTH118 - as above
 
 
 def text(value: object, where: str, field_name: str) -> str:

@@ -57,7 +57,8 @@ def decode(source: Source, side: int | None = None) -> Image.Image:
             if side is not None and not isinstance(source, Cut):
                 opened.draft("RGB", (2 * side, 2 * side))
             _note_frames(opened, file)
-            image = _to_rgb(ImageOps.exif_transpose(opened), file)
+            ImageOps.exif_transpose(opened, in_place=True)  # a copy costs 5 % of a PNG file's decoding
+            image = _to_rgb(opened, file)
     except DataError:
         raise
     except Exception as error:  # Pillow's readers raise errors of every kind over broken files
