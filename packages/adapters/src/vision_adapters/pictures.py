@@ -96,6 +96,8 @@ def _scaled(values: np.ndarray[tuple[int, ...], Any]) -> Image.Image:
         raise ValueError(f"values from {low:g} to {high:g}, expected {expected}")
     if floats:
         return Image.fromarray(np.rint(values * (255.0 if high <= 1 else 1.0)).astype(np.uint8))
-    return Image.fromarray(
-        ((values.astype(np.uint32) + 128) // 257).astype(np.uint8)
-    )  # 257 is odd: nothing lies between
+    made = np.empty(values.shape, np.uint8)
+    rows = max(1, 500_000 // values.shape[1])  # what is worked on at once stays in the processor's cache
+    for first in range(0, len(values), rows):
+        made[first : first + rows] = (values[first : first + rows].astype(np.uint32) + 128) // 257  # odd: no ties
+    return Image.fromarray(made)

@@ -135,9 +135,11 @@ def _scaled(values: np.ndarray, mode: str, file: File) -> Image.Image:
         return Image.fromarray(np.rint(values * 255 if high <= 1 else values).astype(np.uint8))
     if not (low >= 0 and high <= 65535):
         raise DataError(f"{described(file)} has values from {low:g} to {high:g}, expected 0 to 65535")
-    return Image.fromarray(
-        ((values.astype(np.uint32) + 128) // 257).astype(np.uint8)
-    )  # 257 is odd: nothing lies between
+    made = np.empty(values.shape, np.uint8)
+    rows = max(1, 500_000 // values.shape[1])  # what is worked on at once stays in the processor's cache
+    for first in range(0, len(values), rows):
+        made[first : first + rows] = (values[first : first + rows].astype(np.uint32) + 128) // 257  # odd: no ties
+    return Image.fromarray(made)
 
 
 def _inside(image: Image.Image, cut: Cut) -> Image.Image:
