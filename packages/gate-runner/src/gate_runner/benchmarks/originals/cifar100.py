@@ -69,7 +69,9 @@ def _rows(place: Version, name: str) -> tuple[np.ndarray, list[int]]:
     else:
         stored = _stored(place, name, ("data", "fine_labels"))
         labels = pickles.whole_numbers(stored["fine_labels"], f"{place.path}: {name}: fine_labels")
-        pixels = np.asarray(stored["data"]) if isinstance(stored["data"], np.ndarray) else np.zeros(0)
+        if not isinstance(stored["data"], np.ndarray):
+            raise DataError(f"{place.path}: {name}: data is a list, expected an array")
+        pixels = stored["data"]
         if pixels.dtype != np.uint8 or pixels.shape != (len(labels), 3072) or not len(labels):
             raise DataError(f"{place.path}: {name} holds {pixels.dtype} {pixels.shape} for {len(labels)} labels")
     for wrong in (labels.min(initial=0), labels.max(initial=0)):
