@@ -134,6 +134,16 @@ def test_a_change_of_colour_leaves_the_rest_untouched(engine):
     assert not np.array_equal(other.images[0], drawn.images[0])
 
 
+def test_a_glass_mug_has_its_colour_throughout(engine):
+    """Its body is seen through four sheets: with too few bounces it was dark grey, and its colour at the rim alone."""
+    mugs = [Thing("mug", colour, "large", "glass", 0.0, 0.0) for colour in ("white", "yellow")]
+    drawn = engine.draw([FloorScene((mug,), SCENE.stage) for mug in mugs], 96, 5)
+    white, yellow = (drawn.images[k][drawn.seen[k] == 0].astype(float) for k in (0, 1))
+    floor = drawn.images[0][drawn.seen[0] == -1].mean()
+    assert np.percentile(white.mean(axis=1), 10) > 0.6 * floor
+    assert np.percentile(yellow[:, 0] - yellow[:, 2], 25) > 30
+
+
 def test_objects_are_seen_where_the_graph_says(engine):
     drawn = engine.draw((SCENE, SCENE), 96, 5)
     for k, thing in enumerate(SCENE.things):

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
     from eqben_builder.engines.scene import FloorScene, Stage, Thing
 
-_DEPTH = 5
+_DEPTH = 12
+"""Bounces: a mug of glass is seen through four sheets, and its floor is lit through four more."""
 _SAMPLES, _GUIDE_SAMPLES = 12, 2
 
 
