@@ -10,6 +10,7 @@ from typing import Any
 from gate_runner.comparison import holm, paired_test
 from gate_runner.runs.results import Result
 from gate_runner.runs.stored import StoredRun
+from gate_runner.runs.untrained import untrained
 from gate_runner.settings import Settings
 from gate_runner.tasks.registry import known_task_type, task_types
 
@@ -71,6 +72,7 @@ class Row:
         samples: how many were tested.
         mixed: why the runs' values cannot be ranked (other data, other limits); empty where they can.
         cells: by label; a run that did not run the benchmark has none.
+        untrained: what the untrained encoder scores on the same data, where that is shipped.
 
     Example:
         >>> Row("digits", "digits", "built-in", "image-classification", "acc@1", "higher", "", 360, "", {}).samples
@@ -87,6 +89,7 @@ class Row:
     samples: int
     mixed: str
     cells: Mapping[str, Cell]
+    untrained: float | None = None
 
 
 @dataclass(frozen=True)
@@ -192,6 +195,7 @@ def _row(found: Mapping[str, tuple[Result, ...]], runs: Mapping[str, StoredRun],
         samples=int(example.data.get("test", 0)),
         mixed=mixed,
         cells=cells,
+        untrained=None if mixed else untrained(example),
     )
 
 

@@ -15,6 +15,7 @@ from gate_runner.reports.markup import folded, note, scroll
 from gate_runner.reports.scores import scores_table
 from gate_runner.reports.trade import gain_and_loss
 from gate_runner.runs.stored import StoredRun
+from gate_runner.runs.untrained import ENCODER
 
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
@@ -127,5 +128,7 @@ def _reading(tested: bool) -> str:
         "<p>Intervals are 95 % percentile bootstrap intervals over test samples (episodes for few-shot, volumes for "
         "cardiac segmentation). They hold for these samples and these trained heads and do not contain the variation "
         "between seeds; with several seeds, value and ends are means over them.</p>"
-        "<p>Chance is the score of the best answer that never looks at the image.</p>" + said
+        "<p>Chance is the score of the best answer that never looks at the image. “Untrained” is what the same "
+        f"heads score on <code>{ENCODER}</code>, whose weights are random; shown where the package has it for the same "
+        "data, by digest.</p>" + said
     )

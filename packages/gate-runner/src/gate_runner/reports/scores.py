@@ -47,6 +47,7 @@ def _row(contents: Contents, row: Row) -> str:
     metric = shown_metric(row)
     chance = next((cell.chance for cell in row.cells.values() if cell.chance is not None), None)
     metric += "" if chance is None else f", chance {number(chance)}"
+    metric += "" if row.untrained is None else f", untrained {number(row.untrained)}"
     tags = [f'<span class="tag" title="{arrow}">{escape(metric)}</span>']
     tags += [f'<span class="tag">{escape(text)}</span>' for text in (row.note, row.mixed) if text]
     cells = "".join(_cell(row, row.cells.get(name)) for name in contents.labels)

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from gate_runner.runs.observers import Observer, Planned
 from gate_runner.runs.results import Result
+from gate_runner.runs.untrained import said_of, untrained
 
 _PHASE_SHARES = {"data": 0.15, "encode train": 0.3, "encode validation": 0.05, "encode test": 0.15, "train": 0.33}
 """Shares of a benchmark's time, in order; what is missing is the test."""
@@ -102,6 +103,8 @@ class PlainDisplay(Observer):
     def closed(self, results: Sequence[Result]) -> None:
         """Print all rows."""
         self.console.print(results_table(results, self.expected), soft_wrap=False)
+        if said := said_of(results):
+            self._line(said)
 
     def close(self) -> None:
         """Nothing to take away."""
@@ -198,6 +201,8 @@ class BarDisplay(PlainDisplay):
 def results_table(results: Sequence[Result], expected: Mapping[tuple[str, int], float] | None = None) -> Table:
     """Score, metric, chance, interval, seconds and source of every result; a failed one shows its reason.
 
+    Where the untrained encoder's score is known for the same data, it stands beside chance.
+
     Args:
         results: in the order of the rows.
         expected: seconds by name and seed from a plan, shown beside those that it really took.
@@ -207,7 +212,8 @@ def results_table(results: Sequence[Result], expected: Mapping[tuple[str, int], 
     """
     table = Table(box=None, pad_edge=False, padding=(0, 1), collapse_padding=True, header_style="bold")
     table.add_column("benchmark", no_wrap=True)
-    for column in ("score", "95 % CI", "chance"):
+    baseline = {id(result): value for result in results if (value := untrained(result)) is not None}
+    for column in ("score", "95 % CI", "chance", *(["untrained"] if baseline else [])):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("metric", no_wrap=True)
     table.add_column("s", justify="right", no_wrap=True)
@@ -223,17 +229,20 @@ def results_table(results: Sequence[Result], expected: Mapping[tuple[str, int], 
             known = (result.name, result.seed) in expected
             times.append(f"{expected[result.name, result.seed]:.0f}" if known else "")
         if score is None:
-            table.add_row(escape(seeded), "failed", "", "", "", *times, escape(result.reason))
+            empty = [""] * (4 if baseline else 3)
+            table.add_row(escape(seeded), "failed", *empty, *times, escape(result.reason))
             continue
+        source = result.note or result.source
         arrow = "↑" if score.direction == "higher" else "↓"
         table.add_row(
             escape(seeded),
             f"{score.value:.3f}",
             f"{score.low:.3f}–{score.high:.3f}",
             f"{score.chance:.3f}",
+            *([f"{baseline[id(result)]:.3f}" if id(result) in baseline else "–"] if baseline else []),
             f"{score.metric} {arrow}",
             *times,
-            result.note or result.source,
+            source.replace("synthetic stand-in", "stand-in") if baseline else source,  # for want of room
         )
     return table
 
