@@ -248,3 +248,192 @@ def test_schema_and_page_say_what_the_reader_takes(tmp_path: Path) -> None:
     written = Path(__file__).parents[3] / "docs" / "own-data.md"
     if written.is_file():  # not beside a wheel
         assert written.read_text() == page(), "docs/own-data.md is out of date: see its first lines"
+
+
+def captioned(tmp_path: Path, captions: Callable[[int], int]) -> None:
+    names = list(COLOURS)
+    files = [picture(tmp_path / f"{index}.png", names[index % 3], index) for index in range(30)]
+    lines = [
+        f"{file},a {names[i % 3]} square {'again ' * number}of {i}"
+        for i, file in enumerate(files)
+        for number in range(captions(i))
+    ]
+    rows(tmp_path, "image,caption", lines)
+
+
+def test_pictures_and_captions_are_guessed_and_matched_both_ways(tmp_path: Path) -> None:
+    captioned(tmp_path, lambda index: 2)
+    found = guess(tmp_path)
+    assert found.values["benchmark"]["task"] == "image-text"
+    path = tmp_path / "benchmark.toml"
+    write_benchmark(found.values, path)
+    data = load(path)
+    assert [len(split.texts or ()) for split in (data.train, data.validation, data.test)] == [44, 4, 12]
+    texts = data.test.texts or ()
+    assert all(texts[2 * row + 1].replace("again ", "") == texts[2 * row] for row in range(6))
+    (result,) = gate_runner.run(
+        str(path), output=tmp_path / "run", recipe_fields={"steps": 2}, show=False, encoder="micro-clip"
+    )
+    assert result.status == "ok", result.reason
+    metrics = {score.metric: score.chance for score in result.scores}
+    assert {"i2t_r@1", "i2t_r@5", "i2t_r@10", "t2i_r@1", "t2i_r@5", "t2i_r@10"} < set(metrics)
+    assert metrics["i2t_r@1"] == 1 / 6
+
+
+def test_captions_that_are_not_equally_many_are_cut_and_told(tmp_path: Path) -> None:
+    captioned(tmp_path, lambda index: 1 + index % 3)
+    path = toml(
+        tmp_path,
+        '[benchmark]\nid = "c"\ntask = "image-text"\n[data]\nkind = "table"\ntable = "all.csv"\ntext = "caption"\n',
+    )
+    data = load(path)
+    assert len(data.test.texts or ()) == len(data.test)
+    assert data.note == "the first 1 captions of each picture, of 1 to 3"
+    rows(tmp_path, "image,caption,part", ["0.png,a,train", "0.png,b,test", "1.png,c,train"])
+    with pytest.raises(DataError, match=r"line 3: .*0\.png is in another split or group than at .*line 2"):
+        load(toml(tmp_path, path.read_text() + '[splits]\ncolumn = "part"\n'))
+
+
+def boxes(tmp_path: Path, count: int = 30) -> None:
+    files = [picture(tmp_path / "images" / f"{index}.png", list(COLOURS)[index % 3], index) for index in range(count)]
+    coco = {
+        "images": [{"id": i, "file_name": file, "width": 16, "height": 16} for i, file in enumerate(files)],
+        "categories": [{"id": 7, "name": "left"}, {"id": 9, "name": "right"}],
+        "annotations": [
+            {"id": 2 * i + k, "image_id": i, "category_id": 7 + 2 * k, "bbox": [8 * k, 0, 8, 16], "iscrowd": 0}
+            for i in range(count)
+            for k in (0, 1)
+        ],
+    }
+    (tmp_path / "boxes.json").write_text(json.dumps(coco))
+
+
+def test_boxes_are_guessed_and_found(tmp_path: Path) -> None:
+    pytest.importorskip("faster_coco_eval")
+    boxes(tmp_path)
+    found = guess(tmp_path)
+    assert found.values["benchmark"]["task"] == "detection"
+    assert found.values["data"]["root"] == "images"
+    path = tmp_path / "benchmark.toml"
+    write_benchmark(found.values, path)
+    data = load(path)
+    files = [set(split.images.files) for split in (data.train, data.validation, data.test)]
+    assert [len(one) for one in files] == [22, 2, 6]
+    assert not files[0] & files[1] | files[0] & files[2] | files[1] & files[2]
+    assert data.classes == ("left", "right")
+    (result,) = gate_runner.run(str(path), output=tmp_path / "run", recipe_fields={"steps": 2}, show=False)
+    assert result.status == "ok", result.reason
+    assert [score.metric for score in result.scores] == ["map", "ap50", "ap75"]
+
+
+def test_wrong_boxes_are_told(tmp_path: Path) -> None:
+    boxes(tmp_path, 2)
+    start = '[benchmark]\nid = "b"\ntask = "detection"\n[data]\n'
+    for text, said in (
+        ('kind = "folders"\n', 'needs kind = "coco" under'),
+        ('kind = "coco"\nroot = "images"\n', "'data.table' is missing"),
+        ('kind = "coco"\ntable = "boxes.json"\n', "2 of 2 pictures are not in"),
+        ('kind = "coco"\ntable = "boxes.json"\nroot = "images"\n[splits]\ntest = "boxes.json"\n', "but no train"),
+        ('kind = "coco"\ntable = "boxes.json"\nroot = "images"\n[splits]\ngroup = "g"\n', "group and column are of"),
+        ('kind = "coco"\ntable = "boxes.json"\nroot = "images"\n', "1 pictures are too few to draw validation from"),
+    ):
+        with pytest.raises(DataError, match=said):
+            load(toml(tmp_path, start + text))
+
+
+@pytest.mark.parametrize(
+    ("header", "line", "task"),
+    [
+        ("image_0,image_1,caption_0,caption_1", "0.png,1.png,a cup,no cup", "pair-scoring"),
+        ("image,question,answer", "0.png,what?,a cup", "relational"),
+        ("image,tags", "0.png,a|b", "multi-label"),
+        ("image,caption", "0.png,a cup", "image-text"),
+        ("image,caption,label", "0.png,a cup,cup", "image-classification"),
+        ("clip,label", "0.mp4,run", "video-classification"),
+        ("image,label", "0.png,m0.png", "segmentation"),
+    ],
+)
+def test_what_a_table_is_for_is_seen_from_its_columns(tmp_path: Path, header: str, line: str, task: str) -> None:
+    rows(tmp_path, header, [line])
+    found = guess(tmp_path)
+    assert found.values["benchmark"]["task"] == task
+    write_benchmark(found.values, tmp_path / "b.toml")
+    assert read_benchmark(tmp_path / "b.toml").benchmark.task == task  # all its fields exist
+    named = {value for key, value in found.values["data"].items() if key in ("image", "image2", "text", "text2")}
+    assert named <= set(header.split(","))
+
+
+def test_clips_in_folders_and_in_a_table(tmp_path: Path) -> None:
+    av = pytest.importorskip("av")
+    lines = []
+    for name, colour in (("fade", 200), ("stay", 40)):
+        for index in range(6):
+            path = tmp_path / "clips" / name / f"{index}.mp4"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with av.open(str(path), "w") as container:
+                stream = container.add_stream("mpeg4", rate=8)
+                stream.width = stream.height = 32
+                for frame in range(8):
+                    pixels = np.full((32, 32, 3), colour - 10 * frame * (name == "fade"), np.uint8)
+                    container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
+                container.mux(stream.encode())
+            lines.append(f"{name}/{index}.mp4,{name}")
+    found = guess(tmp_path / "clips")
+    assert found.values["benchmark"]["task"] == "video-classification"
+    write_benchmark(found.values, tmp_path / "clips" / "b.toml")
+    data = load(tmp_path / "clips" / "b.toml")
+    assert data.test.images[:].shape[1:] == (8, 3, 16, 16)
+    (tmp_path / "clips" / "all.csv").write_text("\n".join(["clip,label", *lines]) + "\n")
+    found = guess(tmp_path / "clips")
+    write_benchmark(found.values, tmp_path / "clips" / "c.toml")
+    (result,) = gate_runner.run(
+        str(tmp_path / "clips" / "c.toml"), output=tmp_path / "run", recipe_fields={"steps": 2}, show=False
+    )
+    assert result.status == "ok", result.reason
+
+
+def test_what_cannot_be_read_is_left_out_and_listed_on_request(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folders(tmp_path / "d")
+    broken = [tmp_path / "d" / "red" / f"{index}.png" for index in range(3)]
+    for path in broken:
+        path.write_text("no picture")
+    path = toml(tmp_path, '[benchmark]\nid = "s"\n[data]\nkind = "folders"\nroot = "d"\n')
+    (result,) = gate_runner.run(str(path), output=tmp_path / "a", show=False)
+    assert result.status == "failed"
+    (result,) = gate_runner.run(str(path), output=tmp_path / "b", skip_unreadable=True, show=False)
+    assert result.status == "ok", result.reason
+    assert sum(result.data[name] for name in ("train", "validation", "test")) == 33
+    assert "cannot be read: " in result.note
+    assert all(str(one) in caplog.text for one in broken)
+    assert "predicted: " in gate_runner.report(tmp_path / "b", pictures=1)  # the same pictures are left out there
+    boxes(tmp_path)
+    (tmp_path / "images" / "7.png").write_text("no picture")
+    data = resolve([str(toml(tmp_path, BOXES))])[0].load("file", DataRequest(None, size=16, skip_unreadable=True))
+    assert len(data.train) + len(data.validation) + len(data.test) == 29
+    assert "7.png" in data.note
+
+
+BOXES = '[benchmark]\nid = "b"\ntask = "detection"\n[data]\nkind = "coco"\ntable = "boxes.json"\nroot = "images"\n'
+
+
+def test_the_command_takes_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from gate_runner.cli import main
+
+    folders(tmp_path / "mine")
+    words = ["run", "--data", str(tmp_path / "mine"), "--output", str(tmp_path / "run"), "--isolate", "none"]
+    for _ in range(2):  # the second time with the file that the first wrote
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        assert ended.value.code == 0
+    said = capsys.readouterr()
+    assert said.err.count("3 folders of classes, 36 pictures") == 1
+    assert "mine" in said.out
+    assert (tmp_path / "mine" / "benchmark.toml").is_file()
+    with pytest.raises(SystemExit):
+        main(["run"])
+    assert "a folder of your own with --data" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["new", str(tmp_path / "mine"), "--output", str(tmp_path / "elsewhere.toml")])
+    assert load(tmp_path / "elsewhere.toml").classes == ("blue", "green", "red")

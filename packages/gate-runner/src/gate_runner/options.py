@@ -34,6 +34,9 @@ class Options(TypedDict, total=False):
         typer.Option(metavar="FILE", help="Of 'eevee items': score the chosen test samples alone, estimate the whole."),
         Path | None,
     ]
+    skip_unreadable: Annotated[
+        bool, typer.Option("--skip-unreadable", help="Leave out pictures that cannot be read, and list them.")
+    ]
     batch_size: Annotated[int, typer.Option(help="Images per call of the encoder.")]
     micro_batches: Annotated[int, typer.Option(help="Parts into which a training batch is cut, for little memory.")]
     device: Annotated[str, typer.Option(help="A torch device; 'auto' takes the first GPU where there is one.")]

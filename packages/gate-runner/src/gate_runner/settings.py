@@ -178,6 +178,8 @@ class Settings:
         limit: at most so many samples in each split, or None.
         items: a file of `eevee items --json`: of benchmarks that it names, the chosen test samples alone are scored,
             and their whole scores estimated with intervals; all others are scored whole. None for all.
+        skip_unreadable: look at every picture of original files and of your own, and leave out those that cannot be
+            read; results say how many and which.
         batch_size: images per call of the encoder.
         micro_batches: into how many parts a training batch is cut, for little memory; the gradient stays the whole
             batch's.
@@ -227,6 +229,7 @@ class Settings:
     items: ChosenItems | None = field(
         default=None, metadata={"read": items_in, "identity": True, "told": attrgetter("digest")}
     )
+    skip_unreadable: bool = field(default=False, metadata={"identity": True, "mode": True})
     batch_size: int = 128
     micro_batches: int = 1
     device: str = field(default="auto", metadata={"read": checked_device})

@@ -13,12 +13,10 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from gate_runner.benchmarks.pictures import Pictures
+from gate_runner.benchmarks.pictures import Pictures, unreadable
 from gate_runner.errors import DataError
 from gate_runner.readers import classes_in, files_of_classes, table
-
-SPLITS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
-"""Names of splits, in lower case, and which split each is."""
+from gate_runner.readers.folders import SPLIT_WORDS
 
 
 @dataclass(frozen=True)
@@ -70,13 +68,9 @@ class OwnImages:
         """The same without the files that cannot be decoded, which are all read for it."""
         splits, skipped = [], []
         for samples in (self.train, self.test):
-            kept = []
-            for at, file in enumerate(samples.files):
-                try:
-                    _ = Pictures.of([file], side)[0]
-                    kept.append(at)
-                except DataError:
-                    skipped.append(file)
+            lost = set(unreadable(samples.pictures(side)))
+            kept = [at for at in range(len(samples)) if at not in lost]
+            skipped += [samples.files[at] for at in sorted(lost)]
             if not kept:
                 raise DataError(
                     f"none of {len(samples)} images of a split can be read, the first is {samples.files[0]}"
@@ -124,7 +118,7 @@ def find_images(source: Path, *, test_share: float = 0.2, seed: int = 0) -> OwnI
     splits = [split for *_, split in rows]
     if not any(splits):
         splits = _drawn(labels, test_share, seed)
-    tested = "test" if "test" in splits else "val"
+    tested = "test" if "test" in splits else "validation"
     if tested not in splits:
         raise DataError(f"{source} holds images to train on and none to test on; expected test or val beside train")
     chosen: dict[bool, list[int]] = {True: [], False: []}
@@ -158,7 +152,7 @@ def _check_names(source: Path, names: list[str]) -> None:
 def _from_folder(root: Path) -> Iterator[tuple[str, str, str]]:
     """(file, class, split or empty) of every image file, in sorted order."""
     folders = classes_in(root)
-    splits = {name: SPLITS[name.lower()] for name in folders if name.lower() in SPLITS}
+    splits = {name: SPLIT_WORDS[name.lower()] for name in folders if name.lower() in SPLIT_WORDS}
     if not splits:
         for name, files in files_of_classes(root).items():
             yield from ((file, name, "") for file in files)
@@ -182,12 +176,12 @@ def _from_table(path: Path) -> Iterator[tuple[str, str, str]]:
     for row in table(path, ("path", "label")):
         found = True
         split = str(row.values.get("split") or "").strip()
-        if "split" in row.values and split.lower() not in SPLITS:
+        if "split" in row.values and split.lower() not in SPLIT_WORDS:
             raise row.error("split", "train, val or test")
         file = path.parent / row.text("path")
         if not os.path.isfile(file):  # noqa: PTH113 - a name that is too long is no file, too
             raise row.error("path", "a file")
-        yield os.fspath(file), row.text("label"), SPLITS.get(split.lower(), "")
+        yield os.fspath(file), row.text("label"), SPLIT_WORDS.get(split.lower(), "")
     if not found:
         raise DataError(f"{path} holds no rows; expected the columns path and label")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from torch.nn import functional as F
 
 from gate_runner.benchmarks.data import Data, Split
 from gate_runner.benchmarks.maps import Maps
-from gate_runner.benchmarks.pictures import Pictures
+from gate_runner.benchmarks.pictures import Pictures, unreadable
 from gate_runner.benchmarks.request import DataRequest
 from gate_runner.errors import DataError
 from gate_runner.readers import ClassMap, Clip, Source, Stored, dealt, described, held_out, shuffled, spread
@@ -24,7 +25,9 @@ from gate_runner.readers.clips import undecodable
 from gate_runner.readers.decode import Fit
 
 Place = TypeVar("Place")
+Kept = TypeVar("Kept")
 
+_LOG = logging.getLogger(__name__)
 MAP_SIDE = 256
 """Of class maps, in pixels, whatever the encoder: GATE's."""
 
@@ -187,6 +190,9 @@ def to_data(parts: Parts, form: Form, request: DataRequest, place: str) -> Data:
             note = f"{note}; " * bool(note) + f"{len(broken)} videos of {name} cannot be decoded: {listed}"
             gone = {clips[row] for row in broken}
             chosen = [sample for sample in chosen if sample.source[0] not in gone]
+        if request.skip_unreadable:
+            chosen, said = readable(chosen, _pictures(chosen, form, request.size), name)
+            note = "; ".join(filter(None, [note, said]))
         splits.append(_split(chosen, form, request.size))
     return Data(splits[0], splits[1], splits[2], parts.classes, note)
 
@@ -224,11 +230,41 @@ def _strata(samples: Sequence[Sample]) -> list[int] | None:
 
 
 def _split(samples: Sequence[Sample], form: Form, size: int) -> Split[Any]:
-    video = bool(samples) and isinstance(samples[0].source, tuple) and _is_clip(samples[0].source)
-    files: tuple[Any, ...] = tuple(sample.source if _is_clip(sample.source) else (sample.source,) for sample in samples)
     texts = [sample.text for sample in samples]
     flat = tuple(one for text in texts for one in ((text,) if isinstance(text, str) else text))
-    return Split(Pictures(files, size, form.fit, video), _targets(samples, form), flat if any(flat) else None)
+    return Split(_pictures(samples, form, size), _targets(samples, form), flat if any(flat) else None)
+
+
+def readable(samples: Sequence[Kept], pictures: Pictures, name: str) -> tuple[list[Kept], str]:
+    """The samples whose pictures can be decoded; the others are listed as a warning.
+
+    Args:
+        samples: of a split.
+        pictures: theirs.
+        name: of the split.
+
+    Returns:
+        Those that stay, and what a reader of the score must know; empty for nothing.
+
+    Raises:
+        DataError: none can be read.
+    """
+    lost = unreadable(pictures)
+    if not lost:
+        return list(samples), ""
+    files = [described(pictures.files[row][0]) for row in lost]
+    if len(lost) == len(samples):
+        raise DataError(f"none of the {len(lost)} pictures of the {name} split can be read, the first is {files[0]}")
+    _LOG.warning("cannot be read, and left out of %s: %s", name, ", ".join(files))
+    gone = set(lost)
+    shown = ", ".join(Path(one).name for one in files[:3]) + (" …" if len(lost) > 3 else "")
+    return [one for row, one in enumerate(samples) if row not in gone], f"{len(lost)} of {name} cannot be read: {shown}"
+
+
+def _pictures(samples: Sequence[Sample], form: Form, size: int) -> Pictures:
+    video = bool(samples) and isinstance(samples[0].source, tuple) and _is_clip(samples[0].source)
+    files: tuple[Any, ...] = tuple(sample.source if _is_clip(sample.source) else (sample.source,) for sample in samples)
+    return Pictures(files, size, form.fit, video)
 
 
 def _is_clip(source: Any) -> bool:

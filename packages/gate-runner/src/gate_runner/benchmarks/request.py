@@ -17,11 +17,13 @@ class DataRequest:
         root: the folder of original files, for ``local`` sources.
         limit: at most so many samples in each split, or None.
         size: side in pixels at which images are read from files; those in memory keep their own.
+        skip_unreadable: look at every picture of lists of files, and leave out those that cannot be read.
     """
 
     root: Path | None = None
     limit: int | None = None
     size: int = 224
+    skip_unreadable: bool = False
 
     def cap(self, count: int) -> int:
         """How many of ``count`` samples to make.

@@ -24,13 +24,13 @@ def new(
         return
     if folder is None:
         raise UsageError("name a folder of your own data (or ask for --schema)")
-    from gate_runner.own_data import guess, originals_of, write_benchmark
+    from gate_runner.own_data import guess, originals_of, values_at, write_benchmark
 
+    path = output or folder / "benchmark.toml"
     found = guess(folder)
     for sentence in found.said:
         typer.echo(sentence)
-    path = output or folder / "benchmark.toml"
-    write_benchmark(found.values, path)
+    write_benchmark(values_at(found.values, folder, path.parent), path)
     typer.echo(f"wrote {path}")
     originals_of(path).check(path.parent)
     typer.echo(f"run it with: gate-runner run {path}")

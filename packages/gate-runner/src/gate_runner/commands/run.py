@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Unpack
 
 import typer
 
-from gate_runner.commands.options import AsJson, EncoderSpec, Names, RunFolder
+from gate_runner.commands.options import AsJson, EncoderSpec, RunFolder, SomeNames
 from gate_runner.errors import UsageError
 from gate_runner.options import Options
 from gate_runner.settings import Settings
@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 
 @as_command
 def run(
-    names: Names,
+    names: SomeNames = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="A folder of your own: run its benchmark.toml, which is guessed and written where there is none."
+        ),
+    ] = None,
     encoder: EncoderSpec = "micro-clip",
     output: RunFolder = None,
     ray_address: Annotated[
@@ -61,6 +67,9 @@ def run(
     The packs icinw and micro/icinw are run as a grid, in which --shots, --tune, --init, --projection and --knowledge
     take several values with commas between.
     """
+    names = [*(names or []), *([own_folder(data)] if data is not None else [])]
+    if not names:
+        raise UsageError("name a pack or a benchmark (gate-runner ls packs), or a folder of your own with --data")
     from gate_runner.commands.grid import grid
     from gate_runner.icinw.sets import is_grid
 
@@ -119,6 +128,20 @@ def run(
             console.print(escape(line))
     if any(result.status == "failed" for result in results):
         raise typer.Exit(1)
+
+
+def own_folder(folder: Path) -> str:
+    """The benchmark's file in a folder of one's own, written first where there is none."""
+    from gate_runner.own_data import guess, write_benchmark
+
+    path = folder / "benchmark.toml"
+    if not path.is_file():
+        found = guess(folder)
+        for sentence in found.said:
+            typer.echo(sentence, err=True)
+        write_benchmark(found.values, path)
+        typer.echo(f"wrote {path}", err=True)
+    return str(path)
 
 
 def as_json(output: Path, results: Sequence[Result]) -> str:

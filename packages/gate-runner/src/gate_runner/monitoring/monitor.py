@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gate_runner.benchmarks import DataRequest
 from gate_runner.encoders.encoder import Encoder
 from gate_runner.encoders.own import adopt
 from gate_runner.errors import DataError, UsageError
@@ -242,10 +241,7 @@ class Monitor:
 
     def _loaded(self, part: Part, encoder: Encoder) -> Data[Any]:
         if part.name not in self._data:
-            how = part.settings
-            self._data[part.name] = part.benchmark.load(
-                part.source, DataRequest(how.data_root, how.limit, encoder.image_size)
-            )
+            self._data[part.name] = part.load(encoder.image_size)
         return self._data[part.name]
 
     def _earlier(self, part: Part, step: int, what: str) -> list[Mapping[str, Any]]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gate_runner.own_data.guessing import guess, write_benchmark
+from gate_runner.own_data.guessing import guess, values_at, write_benchmark
 from gate_runner.own_data.making import own_benchmark
 from gate_runner.own_data.originals import originals_of
 from gate_runner.own_data.reading import read_benchmark
 from gate_runner.own_data.spec import OwnBenchmark
 
-__all__ = ["OwnBenchmark", "guess", "originals_of", "own_benchmark", "read_benchmark", "write_benchmark"]
+__all__ = ["OwnBenchmark", "guess", "originals_of", "own_benchmark", "read_benchmark", "values_at", "write_benchmark"]

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gate_runner.errors import DataError
 from gate_runner.readers import files_of_classes, table
-from gate_runner.readers.folders import PICTURES, classes_in
+from gate_runner.readers.clips import VIDEOS
+from gate_runner.readers.folders import PICTURES, SPLIT_WORDS, classes_in
 
-_SPLITS = {
-    "train": ("train", "training"),
-    "validation": ("val", "valid", "validation", "dev"),
-    "test": ("test", "testing", "eval"),
-}
 _TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 _COLUMNS = {
-    "image": ("image", "file", "filename", "file_name", "path", "filepath", "image_path", "img"),
-    "target": ("label", "class", "target", "category", "answer", "labels", "tags"),
-    "text": ("question", "caption", "text", "sentence"),
+    "image": ("image", "file", "filename", "file_name", "path", "filepath", "image_path", "img", "video", "clip"),
+    "image2": ("image2", "image_2", "image1", "image_1", "second_image", "path2", "file2"),
+    "target": ("label", "class", "target", "category", "answer", "labels", "tags", "value"),
+    "text": ("question", "text"),
+    "caption": ("caption", "captions", "sentence", "description", "text", "caption_0", "caption0"),
+    "caption2": ("caption2", "caption_2", "caption1", "caption_1", "text2", "text_1"),
     "split": ("split", "subset", "partition"),
     "group": ("group", "patient", "patient_id", "subject", "scene", "location"),
 }
+_FIRST = ("image0", "image_0", "image1", "image_1")
+"""What the first picture of a pair may be called, besides the names of single ones."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +47,9 @@ class Guess:
 def guess(folder: Path) -> Guess:
     """Look at a folder and say what benchmark it could be.
 
-    Recognised are folders of classes, with or without folders of splits around them (ImageNet's own layout); one table
-    with a column of paths; a COCO file.
+    Recognised are folders of classes, of pictures or clips, with or without folders of splits around them (ImageNet's
+    own layout); one table with a column of paths, and labels, tags, values, questions, captions or a second picture
+    with a caption of its own; a COCO file.
 
     Args:
         folder: to be looked at.
@@ -74,9 +78,36 @@ def guess(folder: Path) -> Guess:
         return _of_table(folder, tables[0], about)
     boxes = [path for path in sorted(folder.glob("*.json")) if _is_coco(path)]
     if len(boxes) == 1:
-        values = {"benchmark": about, "data": {"kind": "coco", "table": boxes[0].name}}
-        return Guess(values, (f"{boxes[0].name}: COCO boxes, each cut out and classified",))
+        root = next((one for one in (".", "images", "data") if (folder / one / _first_file(boxes[0])).is_file()), ".")
+        values = {
+            "benchmark": {**about, "task": "detection"},
+            "data": {"kind": "coco", "table": boxes[0].name, "root": root},
+        }
+        other = 'task = "image-classification" cuts each out and classifies it instead'
+        return Guess(values, (f"{boxes[0].name}: COCO boxes, to be found (extra detection)", other))
     return _of_folders(folder, about)
+
+
+def values_at(values: dict[str, dict[str, Any]], folder: Path, place: Path) -> dict[str, dict[str, Any]]:
+    """The same content for a file that lies elsewhere than in the folder that was looked at.
+
+    Args:
+        values: tables and fields, as in `Guess`, with paths from ``folder``.
+        folder: that was looked at.
+        place: in which the file is to lie.
+
+    Example:
+        >>> values_at({"data": {"kind": "folders"}}, Path("photographs"), Path())["data"]["root"]
+        'photographs'
+    """
+    way = os.path.relpath(folder, place)
+    if way == ".":
+        return values
+    data = dict(values["data"])
+    data["root"] = os.path.normpath(os.path.join(way, str(data.get("root", "."))))  # noqa: PTH118 - text in the file
+    if "table" in data:
+        data["table"] = os.path.join(way, str(data["table"]))  # noqa: PTH118 - text in the file
+    return {**values, "data": data}
 
 
 def write_benchmark(values: dict[str, dict[str, Any]], path: Path) -> None:
@@ -114,13 +145,17 @@ def write_benchmark(values: dict[str, dict[str, Any]], path: Path) -> None:
 
 def _of_folders(folder: Path, about: dict[str, Any]) -> Guess:
     names = classes_in(folder)
-    splits = {split: name for split, words in _SPLITS.items() for name in names if name.casefold() in words}
+    splits = _splits_in(names)
     data = {"kind": "folders"}
+    clips = _holds_clips(folder / names[0], "*/*" if splits else "*")
+    if clips:
+        about = {**about, "task": "video-classification"}
+    what, endings = ("clips", VIDEOS) if clips else ("pictures", PICTURES)
     if not splits:
-        found = files_of_classes(folder)
+        found = files_of_classes(folder, endings)
         count = sum(map(len, found.values()))
         drawn = "test and validation are drawn, by class"
-        return Guess({"benchmark": about, "data": data}, (f"{len(found)} folders of classes, {count} pictures", drawn))
+        return Guess({"benchmark": about, "data": data}, (f"{len(found)} folders of classes, {count} {what}", drawn))
     if "train" not in splits:
         raise DataError(f"{folder} has {', '.join(splits.values())} but no train folder: are these splits or classes?")
     others = [name for name in names if name not in splits.values()]
@@ -129,13 +164,23 @@ def _of_folders(folder: Path, about: dict[str, Any]) -> Guess:
             f"{folder} holds {', '.join(splits.values())}, which look like splits, beside {', '.join(others[:5])}: "
             f"move one or the other away, or write the file by hand"
         )
-    each = {split: files_of_classes(folder / name) for split, name in splits.items()}
+    each = {split: files_of_classes(folder / name, endings) for split, name in splits.items()}
     said = [
-        f"{name}/: {len(found)} classes, {sum(map(len, found.values()))} pictures"
+        f"{name}/: {len(found)} classes, {sum(map(len, found.values()))} {what}"
         for name, found in zip(splits.values(), each.values(), strict=True)
     ]
     said += [f"{split} is drawn from train, by class" for split in ("validation", "test") if split not in splits]
     return Guess({"benchmark": about, "data": data, "splits": dict(splits)}, tuple(said))
+
+
+def _splits_in(names: Iterable[str]) -> dict[str, str]:
+    """Split to the name that means it, the first of several."""
+    found = {SPLIT_WORDS.get(name.casefold(), ""): name for name in reversed(list(names))}
+    return {split: found[split] for split in ("train", "validation", "test") if split in found}
+
+
+def _holds_clips(folder: Path, pattern: str) -> bool:
+    return any(path.suffix.lower() in VIDEOS for path in folder.glob(pattern))
 
 
 def _of_table(folder: Path, path: Path, about: dict[str, Any]) -> Guess:
@@ -144,22 +189,15 @@ def _of_table(folder: Path, path: Path, about: dict[str, Any]) -> Guess:
     by_case = {name.casefold(): name for name in columns}
     known = {part: next((by_case[word] for word in words if word in by_case), "") for part, words in _COLUMNS.items()}
     if not known["image"]:
+        known["image"] = next((by_case[word] for word in _FIRST if word in by_case), "")
+    if not known["image"]:
         raise DataError(f"{path} has no column of paths among {', '.join(columns)}; expected e.g. 'image'")
-    if not known["target"]:
-        raise DataError(f"{path} has no column of labels among {', '.join(columns)}; expected e.g. 'label'")
-    data: dict[str, Any] = {"kind": "table", "table": path.name, "image": known["image"]}
-    said = [f"{path.name}: a row per sample, pictures in column {known['image']!r}"]
-    data["target"] = known["target"]
-    values = [str(row.values.get(known["target"]) or "") for row in rows]
-    if known["text"]:
-        about = {**about, "task": "relational"}
-        data["text"] = known["text"]
-    elif any("|" in value for value in values):
-        about = {**about, "task": "multi-label"}
-    elif all(value.lower().endswith(PICTURES) for value in values):
-        about = {**about, "task": "segmentation"}
-        said.append("class maps need names: fill in [classes] names")
-    root = next(
+    values = [str(row.values.get(known["target"]) or "") for row in rows] if known["target"] else []
+    task, fields, said = _task_of(path, columns, known, values, str(rows[0].values[known["image"]]))
+    about = {**about, "task": task}
+    data: dict[str, Any] = {"kind": "table", "table": path.name, "image": known["image"], **fields}
+    said = [f"{path.name}: a row per sample, files in column {known['image']!r}", *said]
+    data["root"] = next(
         (
             root
             for root in (".", "images", "img", "data")
@@ -167,17 +205,48 @@ def _of_table(folder: Path, path: Path, about: dict[str, Any]) -> Guess:
         ),
         ".",
     )
-    data["root"] = root
     splits = {key: known[part] for key, part in (("column", "split"), ("group", "group")) if known[part]}
     if "column" in splits:
         there = {str(row.values.get(splits["column"])) for row in table(path, ())}
-        for split, words in _SPLITS.items():
-            name = next((one for one in sorted(there) if one.casefold() in words), None)
-            if name is not None:
-                splits[split] = name
-    said.append(f"taken for {about['task']}")
+        splits |= _splits_in(sorted(there))
+    said.append(f"taken for {task}")
     parts = {"benchmark": about, "data": data, **({"splits": splits} if splits else {})}
     return Guess(parts, tuple(said))
+
+
+def _task_of(
+    path: Path, columns: list[str], known: dict[str, str], values: list[str], first: str
+) -> tuple[str, dict[str, str], list[str]]:
+    """The task that a table's columns are for, the fields that name them, and what else a reader should hear."""
+    second = known["image2"] if known["image2"] != known["image"] else ""
+    if second and known["caption"] and known["caption2"]:
+        fields = {"image2": second, "text": known["caption"], "text2": known["caption2"]}
+        return "pair-scoring", fields, ["two pictures and two captions in each row"]
+    if not known["target"]:
+        if known["caption"]:
+            return "image-text", {"text": known["caption"]}, [f"captions in column {known['caption']!r}"]
+        raise DataError(
+            f"{path} has no column of labels or captions among {', '.join(columns)}; expected e.g. 'label' or 'caption'"
+        )
+    fields = {"target": known["target"]}
+    if first.lower().endswith(VIDEOS):
+        numbers = all(_is_number(value) for value in values) and len(set(values)) > 10
+        return ("video-regression" if numbers else "video-classification"), fields, []
+    if known["text"]:
+        return "relational", {**fields, "text": known["text"]}, [f"questions in column {known['text']!r}"]
+    if any("|" in value for value in values):
+        return "multi-label", fields, []
+    if all(value.lower().endswith(PICTURES) for value in values):
+        return "segmentation", fields, ["class maps need names: fill in [classes] names"]
+    return "image-classification", fields, []
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_coco(path: Path) -> bool:
@@ -186,6 +255,11 @@ def _is_coco(path: Path) -> bool:
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(found, dict) and {"images", "annotations", "categories"} <= set(found)
+
+
+def _first_file(path: Path) -> str:
+    images = json.loads(path.read_text(encoding="utf-8"))["images"]
+    return str(images[0].get("file_name", "")) if images and isinstance(images[0], dict) else ""
 
 
 def _identifier(folder: Path) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gate_runner.benchmarks.original_files import Parts, Sample
@@ -11,6 +11,8 @@ from gate_runner.errors import DataError
 from gate_runner.own_data.spec import OwnBenchmark
 from gate_runner.readers import Clip, Cut, Row, Source, dealt, files_of_classes, held_out, table
 from gate_runner.readers.boxes import coco
+from gate_runner.readers.clips import VIDEOS
+from gate_runner.readers.folders import PICTURES
 
 _NAMED = frozenset({"image-classification", "zero-shot", "multi-label", "relational", "video-classification"})
 """Tasks whose targets are names of classes."""
@@ -44,7 +46,7 @@ def parts_of(own: OwnBenchmark, folder: Path) -> Parts:
             than two classes, a group on both sides, or names that differ only in their case; the message shows them.
     """
     read = {"folders": _from_folders, "table": _from_tables, "coco": _from_boxes}[own.data.kind]
-    found = read(own, folder)
+    found, note = _gathered(own, read(own, folder))
     _refuse_missing(found)
     names = _class_names(own, folder, found)
     samples = _numbered(own, found, names)
@@ -52,16 +54,18 @@ def parts_of(own: OwnBenchmark, folder: Path) -> Parts:
     if own.benchmark.task in _NAMED:
         _refuse_unseen(own, train, test, names)
     shown = tuple(own.classes.shown.get(name, name) for name in names)
-    return Parts(train, test, validation, shown)
+    return Parts(train, test, validation, shown, note)
 
 
 def _from_folders(own: OwnBenchmark, folder: Path) -> list[_Found]:
     root = folder / own.data.root
     splits = {name: given for name in ("train", "validation", "test") if (given := getattr(own.splits, name))}
+    clips = own.benchmark.task.startswith("video")
     found = []
     for split, inside in splits.items() or [("", "")]:
-        for name, paths in files_of_classes(root / inside).items():
-            found += [_Found(path, name, "", "", split, str(root / inside / name)) for path in paths]
+        for name, paths in files_of_classes(root / inside, VIDEOS if clips else PICTURES).items():
+            sources = [(Clip(path, own.data.frames),) for path in paths] if clips else paths
+            found += [_Found(one, name, "", "", split, str(root / inside / name)) for one in sources]
     return found
 
 
@@ -83,6 +87,8 @@ def _needed(own: OwnBenchmark) -> list[str]:
     columns = [data.image]
     if own.benchmark.task == "pair-scoring":
         columns += [data.image2, data.text, data.text2]
+    elif own.benchmark.task == "image-text":
+        columns.append(data.text)
     else:
         columns += [data.target, *([data.text] if own.benchmark.task == "relational" else [])]
     return columns + [one for one in (own.splits.column, own.splits.group) if one]
@@ -96,6 +102,8 @@ def _of_row(own: OwnBenchmark, root: Path, row: Row, split: str) -> _Found:
     if task == "pair-scoring":
         source = (str(source), _inside(root, row, data.image2))
         text = (row.text(data.text), row.text(data.text2))
+    elif task == "image-text":
+        text = (row.text(data.text),)
     elif task == "video-regression":
         target = row.number(data.target)
     elif task == "segmentation":
@@ -104,9 +112,26 @@ def _of_row(own: OwnBenchmark, root: Path, row: Row, split: str) -> _Found:
         target = row.text(data.target) if task != "multi-label" else str(row.values.get(data.target) or "")
         text = row.text(data.text) if task == "relational" else ""
     if task.startswith("video"):
-        source = Clip(str(source), data.frames)
+        source = (Clip(str(source), data.frames),)
     group = row.text(own.splits.group) if own.splits.group else ""
     return _Found(source, target, text, group, split, row.where)
+
+
+def _gathered(own: OwnBenchmark, found: list[_Found]) -> tuple[list[_Found], str]:
+    """Of image-text, a sample for each picture with all its captions, equally many; what was left out for that."""
+    if own.benchmark.task != "image-text":
+        return found, ""
+    by_picture: dict[str, list[_Found]] = {}
+    for one in found:
+        by_picture.setdefault(str(one.source), []).append(one)
+    for rows in by_picture.values():
+        for one in rows:
+            if (one.split, one.group) != (rows[0].split, rows[0].group):
+                raise DataError(f"{one.where}: {one.source} is in another split or group than at {rows[0].where}")
+    counts = sorted({len(rows) for rows in by_picture.values()})
+    note = f"the first {counts[0]} captions of each picture, of {counts[0]} to {counts[-1]}" if len(counts) > 1 else ""
+    captions = {key: tuple(str(one.text[0]) for one in rows[: counts[0]]) for key, rows in by_picture.items()}
+    return [replace(rows[0], text=captions[key]) for key, rows in by_picture.items()], note
 
 
 def _inside(root: Path, row: Row, column: str) -> str:
@@ -177,13 +202,7 @@ def _class_names(own: OwnBenchmark, folder: Path, found: Sequence[_Found]) -> tu
             raise DataError(
                 f"classes {other!r} and {name!r} differ only in their case: are they one? Rename one of them"
             )
-    given = own.classes.names
-    if own.classes.file:
-        path = folder / own.classes.file
-        try:
-            given = tuple(line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
-        except OSError as error:
-            raise DataError(f"{path}: {error.strerror or error}") from error
+    given = named_classes(own, folder)
     unknown = sorted(set(said) - set(given)) if given else []
     if unknown:
         raise DataError(f"classes that the list of names lacks: {', '.join(unknown[:8])}")
@@ -191,6 +210,17 @@ def _class_names(own: OwnBenchmark, folder: Path, found: Sequence[_Found]) -> tu
     if len(names) < (1 if own.benchmark.task == "multi-label" else 2):
         raise DataError(f"one class only ({', '.join(names)}): there is nothing to tell apart")
     return names
+
+
+def named_classes(own: OwnBenchmark, folder: Path) -> tuple[str, ...]:
+    """The names that the file gives, itself or in another; none where they are the data's."""
+    if not own.classes.file:
+        return own.classes.names
+    path = folder / own.classes.file
+    try:
+        return tuple(line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
 
 
 def _names_in(own: OwnBenchmark, one: _Found) -> list[str]:

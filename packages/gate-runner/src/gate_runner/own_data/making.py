@@ -18,6 +18,8 @@ _METRICS = {
     "video-classification": ("acc@1",),
     "video-regression": ("mae", "mse"),
     "pair-scoring": ("group", "text", "image"),
+    "image-text": ("image_to_text", "text_to_image", *(f"{way}_r@{k}" for way in ("i2t", "t2i") for k in (1, 5, 10))),
+    "detection": ("map", "ap50", "ap75"),
 }
 _RECIPE = {"lr": 1e-2, "steps": 600, "batch_size": 128, "validate_every": 50}
 _TRANSFORMER = {"lr": 1e-3, "steps": 400, "batch_size": 32, "validate_every": 50}
@@ -29,6 +31,8 @@ _RECIPES: Mapping[str, Mapping[str, Any]] = {
     "video-regression": _TRANSFORMER,
     "zero-shot": {},
     "pair-scoring": {},
+    "image-text": {**_TRANSFORMER, "batch_size": 64},
+    "detection": {"lr": 2e-3, "steps": 150, "batch_size": 32, "validate_every": 50, "schedule": "cosine"},
 }
 
 

@@ -31,6 +31,10 @@ def originals_of(path: Path) -> Originals[Path]:
     """
     own = read_benchmark(path)
     task = own.benchmark.task
+    if task == "detection":
+        from gate_runner.own_data.boxes import boxed
+
+        return boxed(own, path)
     maps = None
     if task == "segmentation":
         names = own.classes.names

@@ -20,6 +20,8 @@ Task = Literal[
     "video-classification",
     "video-regression",
     "pair-scoring",
+    "image-text",
+    "detection",
 ]
 
 
@@ -49,7 +51,7 @@ class Files(_Part):
         Kind,
         Field(
             description="folders: a folder per class; table: a row per sample (CSV, TSV, JSONL, Parquet); "
-            "coco: COCO's JSON, whose boxes are cut out and classified."
+            "coco: COCO's JSON, whose boxes are found (detection), or cut out and classified."
         ),
     ]
     root: Annotated[str, Field(description="Folder of pictures or clips, from this file's folder.")] = "."
@@ -62,7 +64,13 @@ class Files(_Part):
         str, Field(description="Column of the class, the answer, the value, or the class map's path.")
     ] = "label"
     separator: Annotated[str, Field(description="Between the labels of one field, where a sample has several.")] = "|"
-    text: Annotated[str, Field(description="Column of the question or caption (of pair-scoring: the first).")] = "text"
+    text: Annotated[
+        str,
+        Field(
+            description="Column of the question or caption (of pair-scoring: the first; of image-text: "
+            "a row per caption, and a picture may have several)."
+        ),
+    ] = "text"
     text2: Annotated[str, Field(description="Column of a pair's second caption.")] = "text2"
     ignored: Annotated[tuple[int, ...], Field(strict=False, description="Values of class maps that count nowhere.")] = (
         255,

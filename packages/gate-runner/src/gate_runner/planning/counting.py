@@ -59,7 +59,7 @@ def count(part: Part, few: int, size: int) -> Counted:
     start = time.perf_counter()
     data = part.benchmark.load(part.source, noting)
     seconds = time.perf_counter() - start
-    run = DataRequest(part.settings.data_root, asked, size)
+    run = part.request(size)
     here = (len(data.train), len(data.validation), len(data.test))
     if noting.noted:
         made = [run.cap(number) for number in noting.noted]

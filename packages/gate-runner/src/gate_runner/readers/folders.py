@@ -12,6 +12,12 @@ from gate_runner.errors import DataError
 from gate_runner.readers import archives
 from gate_runner.readers.source import Member
 
+SPLIT_WORDS: dict[str, str] = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("val", "valid", "validation", "dev"), "validation"),
+    **dict.fromkeys(("test", "testing", "eval"), "test"),
+}
+"""Names of folders, and of values in tables, that mean a split, in lower case."""
 PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".ppm")
 """Endings of picture files, in lower case."""
 _WORTH_KEEPING = 20_000

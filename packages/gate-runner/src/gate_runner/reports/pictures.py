@@ -88,7 +88,8 @@ def hardest(contents: Contents, row: Row, count: int, data_root: Path | None = N
         benchmark = find_benchmark(row.benchmark) if own is None else own_benchmark(own)
         if row.source == "local" and data_root is None:
             return [], "its pictures are read from original files: give --data-root"
-        data = benchmark.load(row.source, DataRequest(data_root, limit))
+        skip = bool(results[0][1].settings.get("skip_unreadable"))
+        data = benchmark.load(row.source, DataRequest(data_root, limit, skip_unreadable=skip))
     except Exception as error:  # noqa: BLE001 - whatever a benchmark's source raises, the report goes on without pictures
         said = str(error) if isinstance(error, UsageError) else f"{type(error).__name__}: {error}"
         return [], f"its data cannot be made again: {said}"

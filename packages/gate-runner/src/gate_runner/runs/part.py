@@ -82,7 +82,12 @@ class Part:
         Raises:
             DataError: a file is missing or damaged; the message names it.
         """
-        return self.benchmark.load(self.source, DataRequest(self.settings.data_root, self.settings.limit, size))
+        return self.benchmark.load(self.source, self.request(size))
+
+    def request(self, size: int) -> DataRequest:
+        """What the benchmark's source is asked for."""
+        how = self.settings
+        return DataRequest(how.data_root, how.limit, size, how.skip_unreadable)
 
     def check_data(self, there: Result, size: int) -> None:
         """See whether a stored result was computed from the original files that lie there now.
