@@ -178,8 +178,8 @@ def test_a_table_says_which_row_is_wrong(digits: Path, tmp_path: Path, capsys: p
     assert "on 6 images of 3 classes" in capsys.readouterr().out
     table.write_text("\n".join(["path,label", *rows, "nowhere.png,one"]))
     assert f"{table}, line 32: field 'path' is 'nowhere.png', expected a file" in refused(capsys, "zeroshot", table)
-    table.write_text("path,label,split\n" + "\n".join(f"{row},dev" for row in rows))
-    assert "field 'split' is 'dev', expected train, val or test" in refused(capsys, "zeroshot", table)
+    table.write_text("path,label,split\n" + "\n".join(f"{row},held" for row in rows))
+    assert "field 'split' is 'held', expected train, val or test" in refused(capsys, "zeroshot", table)
 
 
 def test_a_module_is_tuned_from_python(digits: Path) -> None:

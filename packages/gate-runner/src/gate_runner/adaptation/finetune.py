@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from gate_runner.adaptation.adapted import Adapted
 from gate_runner.adaptation.kept import Kept
 from gate_runner.adaptation.work import Work
-from gate_runner.adaptation.zeroshot import TEMPLATE
 from gate_runner.benchmarks.pictures import Pictures
+from gate_runner.class_words import TEMPLATE, ClassWords
 from gate_runner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Finetune:
         lr: learning rate; the head's is ten times it.
         wise: share of the tuned weights in the mix with the start, in 0 to 1 (WiSE-FT).
         precision: of the forward passes: float32, bfloat16, or auto (bfloat16 where the GPU has it).
-        template: prompt of a class; ``{}`` stands for its name.
+        template: prompt of a class, in which ``{}`` stands for its name; or `ClassWords`: several, sets, knowledge.
         checkpoint: file to continue an interrupted training from.
     """
 
@@ -68,7 +68,7 @@ class Finetune:
     lr: float = 1e-4
     wise: float = 1.0
     precision: str = "auto"
-    template: str = TEMPLATE
+    template: str | ClassWords = TEMPLATE
     checkpoint: Path | None = None
 
     def adapt(self, work: Work) -> Adapted:

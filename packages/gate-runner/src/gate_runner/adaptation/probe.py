@@ -8,7 +8,7 @@ from typing import Literal
 from gate_runner.adaptation.adapted import Adapted
 from gate_runner.adaptation.kept import Kept
 from gate_runner.adaptation.work import Work
-from gate_runner.adaptation.zeroshot import TEMPLATE
+from gate_runner.class_words import TEMPLATE, ClassWords
 from gate_runner.errors import UsageError
 
 
@@ -20,7 +20,7 @@ class Probe:
         method: anchored, elevater, logistic, gda, lp++, clap, tip_adapter or zero_shot.
         shots: images per class, drawn by ELEVATER's rule; all by default.
         features: ``"projected"``, in the texts' space, or ``"backbone"``, before the projection and without texts.
-        template: prompt of a class; ``{}`` stands for its name.
+        template: prompt of a class, in which ``{}`` stands for its name; or `ClassWords`: several, sets, knowledge.
 
     Raises:
         UsageError: features of another name.
@@ -33,7 +33,7 @@ class Probe:
     method: str = "anchored"
     shots: int | None = None
     features: Literal["projected", "backbone"] = "projected"
-    template: str = TEMPLATE
+    template: str | ClassWords = TEMPLATE
 
     def __post_init__(self) -> None:
         """Check the features' name."""

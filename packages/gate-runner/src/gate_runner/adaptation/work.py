@@ -15,7 +15,7 @@ from torch import Tensor
 from gate_runner.adaptation.adapted import Adapted
 from gate_runner.adaptation.images import OwnImages, Samples
 from gate_runner.benchmarks.shared import pixels_key
-from gate_runner.errors import UsageError
+from gate_runner.class_words import ClassWords, words_of
 
 if TYPE_CHECKING:
     from gate_runner.adaptation.kept import Kept
@@ -61,23 +61,28 @@ class Work:
         with torch.no_grad():
             return self._streamed(samples, name, lambda batch: module(batch).cpu())
 
-    def class_embeddings(self, template: str) -> Float[Tensor, "k d"]:
-        """One text embedding per class.
+    def class_embeddings(self, template: str | ClassWords) -> Float[Tensor, "k d"]:
+        """One text embedding per class: of its one text, or the mean of its texts' on the unit sphere.
 
         Raises:
-            UsageError: the template has no place for the name.
+            UsageError: a template without a place for the name, or names or knowledge that cannot be found.
         """
-        return self.encoder.encode_text(self.prompts(template)).clone()
+        from knowledge_prompts import class_embeddings
 
-    def prompts(self, template: str) -> list[str]:
-        """The text of each class.
+        built = words_of(template).built(self.images.names)
+        if all(len(texts) == 1 for texts in built.prompts):
+            return self.encoder.encode_text([built.texts(place)[0] for place in range(len(built.classes))]).clone()
+        made = class_embeddings(lambda texts: self.encoder.encode_text(list(texts)).cpu().numpy(), built)
+        return torch.from_numpy(made.weights).to(self.encoder.device)
+
+    def prompts(self, template: str | ClassWords) -> list[str]:
+        """The texts of each class, several with bars between them.
 
         Raises:
-            UsageError: the template has no place for the name.
+            UsageError: as `class_embeddings`.
         """
-        if "{}" not in template:
-            raise UsageError(f"template {template!r} has no {{}} for the class name")
-        return [template.format(name.replace("_", " ")) for name in self.images.names]
+        built = words_of(template).built(self.images.names)
+        return [" | ".join(built.texts(place)) for place in range(len(built.classes))]
 
     def adapted(self, method: str, score: Score, details: Mapping[str, Any], train: int, kept: Kept) -> Adapted:
         """The result, with what both splits were seen to share."""

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from gate_runner.adaptation.adapted import Adapted
 from gate_runner.adaptation.kept import Kept
 from gate_runner.adaptation.work import Work
-
-TEMPLATE = "a photo of a {}"
+from gate_runner.class_words import TEMPLATE, ClassWords
 
 
 @dataclass(frozen=True)
@@ -16,14 +15,14 @@ class ZeroShot:
     """Nothing is trained.
 
     Args:
-        template: prompt of a class; ``{}`` stands for its name.
+        template: prompt of a class, in which ``{}`` stands for its name; or `ClassWords`: several, sets, knowledge.
 
     Example:
         >>> ZeroShot("a blurry photo of a {}.").template
         'a blurry photo of a {}.'
     """
 
-    template: str = TEMPLATE
+    template: str | ClassWords = TEMPLATE
 
     def adapt(self, work: Work) -> Adapted:
         """Score the test images by their cosines with the class texts.
@@ -46,4 +45,16 @@ class ZeroShot:
         tuned = tune(data, "zero_shot")
         score = test.score(tuned, seed=work.seed)
         kept = Kept(tuned.head, prompts=work.prompts(self.template))
-        return work.adapted("zero_shot", score, {}, len(work.images.train), kept)
+        return work.adapted("zero_shot", score, _details(self.template, work), len(work.images.train), kept)
+
+
+def _details(template: str | ClassWords, work: Work) -> dict[str, object]:
+    """What stood for the classes, where it was more than one template."""
+    if isinstance(template, str):
+        return {}
+    built = template.built(work.images.names)
+    said: dict[str, object] = {"texts": len(built), "named": ", ".join(built.classes[:8])}
+    if built.sources:
+        said["knowledge"] = list(built.sources)
+        said["without_knowledge"] = built.without_knowledge
+    return said

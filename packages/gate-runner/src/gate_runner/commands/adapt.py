@@ -10,6 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from gate_runner.adaptation import Adapted, Method
+    from gate_runner.class_words import ClassWords
 
 app = typer.Typer(
     help="Adapt an encoder to your own labelled images: a folder of class folders, or a table of paths and labels.",
@@ -21,7 +22,22 @@ Source = Annotated[
     Path, typer.Argument(help="CLASS/IMAGE; train/CLASS/IMAGE with val/… or test/…; or a table: path,label[,split].")
 ]
 EncoderOption = Annotated[str, typer.Option("--encoder", help="Encoder spec.")]
-Template = Annotated[str, typer.Option(help="Prompt of a class; {} stands for its name.")]
+Template = Annotated[
+    list[str] | None,
+    typer.Option(help="Prompt of a class; {} stands for its name. Several are averaged. 'a photo of a {}' by default."),
+]
+Prompts = Annotated[
+    str, typer.Option(help="Prompt set: imagenet, oxford-flower-102, … (its names and templates), a .json or a .txt.")
+]
+ClassNames = Annotated[
+    str, typer.Option(help="File of words for class folders: .json, lines of ID and words, or a line per class.")
+]
+Knowledge = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="wordnet, Wiktextract's .jsonl.gz, a .json of descriptors, or NAME=PATH; may be given several times."
+    ),
+]
 Metric = Annotated[str, typer.Option(help="accuracy, mean_per_class, roc_auc, …")]
 Seed = Annotated[int, typer.Option(help="Seed of splits, draws and training.", min=0)]
 BatchSize = Annotated[int, typer.Option(help="Images at a time.", min=1)]
@@ -29,14 +45,16 @@ Device = Annotated[str, typer.Option(help="A torch device; 'auto' takes the firs
 Skip = Annotated[bool, typer.Option("--skip-unreadable", help="Leave out images that cannot be read, and list them.")]
 Output = Annotated[Path | None, typer.Option(help="JSON file for the result.")]
 Save = Annotated[Path | None, typer.Option(help="Folder to keep the head in, for 'adapt predict'.")]
-TEMPLATE = "a photo of a {}"
 
 
 @app.command()
 def zeroshot(
     source: Source,
     encoder: EncoderOption = "micro-clip",
-    template: Template = TEMPLATE,
+    template: Template = None,
+    prompts: Prompts = "",
+    class_names: ClassNames = "",
+    knowledge: Knowledge = None,
     metric: Metric = "accuracy",
     seed: Seed = 0,
     batch_size: BatchSize = 64,
@@ -48,7 +66,8 @@ def zeroshot(
     """Score an encoder by its class texts alone."""
     from gate_runner.adaptation import ZeroShot
 
-    _adapt(source, ZeroShot(template), output, encoder, metric, seed, batch_size, device, skip_unreadable, save)
+    words = _words(template, prompts, class_names, knowledge)
+    _adapt(source, ZeroShot(words), output, encoder, metric, seed, batch_size, device, skip_unreadable, save)
 
 
 @app.command()
@@ -64,7 +83,10 @@ def probe(
     features: Annotated[
         str, typer.Option(help="projected, in the texts' space, or backbone, before the projection and without texts.")
     ] = "projected",
-    template: Template = TEMPLATE,
+    template: Template = None,
+    prompts: Prompts = "",
+    class_names: ClassNames = "",
+    knowledge: Knowledge = None,
     metric: Metric = "accuracy",
     seed: Seed = 0,
     batch_size: BatchSize = 64,
@@ -76,7 +98,8 @@ def probe(
     """Fit a head on the frozen encoder's features; choices are made by validation, the test images are scored once."""
     from gate_runner.adaptation import Probe
 
-    way = Probe(method, shots, features, template)  # type: ignore[arg-type]  # it says which there are
+    words = _words(template, prompts, class_names, knowledge)
+    way = Probe(method, shots, features, words)  # type: ignore[arg-type]  # it says which there are
     _adapt(source, way, output, encoder, metric, seed, batch_size, device, skip_unreadable, save)
 
 
@@ -93,7 +116,10 @@ def finetune(
     precision: Annotated[
         str, typer.Option(help="Of the forward passes: float32, bfloat16, or auto (bfloat16 where the GPU has it).")
     ] = "auto",
-    template: Template = TEMPLATE,
+    template: Template = None,
+    prompts: Prompts = "",
+    class_names: ClassNames = "",
+    knowledge: Knowledge = None,
     metric: Metric = "accuracy",
     seed: Seed = 0,
     batch_size: BatchSize = 32,
@@ -106,7 +132,8 @@ def finetune(
     """Fine-tune the encoder with a head that starts at the class texts; the best validated step is kept."""
     from gate_runner.adaptation import Finetune
 
-    way = Finetune(part, steps, lr, wise, precision, template, checkpoint)
+    words = _words(template, prompts, class_names, knowledge)
+    way = Finetune(part, steps, lr, wise, precision, words, checkpoint)
     _adapt(source, way, output, encoder, metric, seed, batch_size, device, skip_unreadable, save)
 
 
@@ -156,6 +183,15 @@ def export(
 
     worst = export_onnx(load_head(head, device="cpu"), output)
     typer.echo(f"wrote {output}: pixels [n, 3, s, s] in 0 to 1 to probabilities, within {worst:.1g} of torch")
+
+
+def _words(template: list[str] | None, prompts: str, class_names: str, knowledge: list[str] | None) -> str | ClassWords:
+    """One template as it is, and everything else together."""
+    from gate_runner.class_words import TEMPLATE, ClassWords
+
+    if not (prompts or class_names or knowledge) and len(template or ()) < 2:
+        return template[0] if template else TEMPLATE
+    return ClassWords(tuple(template or ()), prompts, class_names, tuple(knowledge or ()))
 
 
 def _adapt(

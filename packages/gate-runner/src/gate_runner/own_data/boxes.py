@@ -12,7 +12,7 @@ from gate_runner.benchmarks.request import DataRequest
 from gate_runner.detection.files import Listed, read_coco
 from gate_runner.detection.objects import Objects
 from gate_runner.errors import DataError
-from gate_runner.own_data.lists import named_classes
+from gate_runner.own_data.lists import named_classes, shown_names
 from gate_runner.own_data.spec import OwnBenchmark
 from gate_runner.readers import held_out
 
@@ -68,7 +68,7 @@ def _lists(own: OwnBenchmark, folder: Path) -> dict[str, Listed]:
             if not taken or not stay:
                 raise DataError(f"{len(here.files)} pictures are too few to draw {name} from")
             read["train"], read[name] = here.take(stay), here.take(taken)
-    shown = tuple(own.classes.shown.get(name, name) for name in read["train"].classes)
+    shown = shown_names(own, folder, read["train"].classes)
     return {
         name: Listed(read[name].files, read[name].objects, shown, read[name].clipped, read[name].dropped)
         for name in _NAMES

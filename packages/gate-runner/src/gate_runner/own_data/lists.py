@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gate_runner.benchmarks.original_files import Parts, Sample
+from gate_runner.class_words import ClassWords
 from gate_runner.errors import DataError
 from gate_runner.own_data.spec import OwnBenchmark
 from gate_runner.readers import Clip, Cut, Row, Source, dealt, files_of_classes, held_out, table
@@ -53,8 +54,7 @@ def parts_of(own: OwnBenchmark, folder: Path) -> Parts:
     train, validation, test = _split(own, found, samples)
     if own.benchmark.task in _NAMED:
         _refuse_unseen(own, train, test, names)
-    shown = tuple(own.classes.shown.get(name, name) for name in names)
-    return Parts(train, test, validation, shown, note)
+    return Parts(train, test, validation, shown_names(own, folder, names), note)
 
 
 def _from_folders(own: OwnBenchmark, folder: Path) -> list[_Found]:
@@ -221,6 +221,14 @@ def named_classes(own: OwnBenchmark, folder: Path) -> tuple[str, ...]:
         return tuple(line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def shown_names(own: OwnBenchmark, folder: Path, names: Sequence[str]) -> tuple[str, ...]:
+    """What a reader, and a text encoder, should see for each name."""
+    if own.classes.words:
+        words = ClassWords(names=str(folder / own.classes.words)).named(names)
+        return tuple(own.classes.shown.get(name, word) for name, word in zip(names, words, strict=True))
+    return tuple(own.classes.shown.get(name, name) for name in names)
 
 
 def _names_in(own: OwnBenchmark, one: _Found) -> list[str]:

@@ -56,7 +56,11 @@ def own_benchmark(path: Path) -> Benchmark:
     about = own.benchmark
     training: dict[str, Any] = {**_RECIPES.get(about.task, _RECIPE), **own.training}
     if about.task == "zero-shot":
-        training["templates"] = own.classes.templates
+        where, named = path.absolute().parent, own.classes.prompts
+        there = bool(named) and (where / named).is_file()
+        training["templates"] = own.classes.templates or (() if named else ("a photo of a {}.",))
+        training["prompts"] = str(where / named) if there else named
+        training["knowledge"] = tuple(_from_here(where, one) for one in own.classes.knowledge)
     return Benchmark(
         id=about.id,
         title=about.title or about.id,
@@ -67,3 +71,9 @@ def own_benchmark(path: Path) -> Benchmark:
         licence=about.licence,
         citation=about.citation,
     )
+
+
+def _from_here(where: Path, source: str) -> str:
+    """A source of knowledge whose path is relative to the benchmark's file."""
+    name, sign, path = source.rpartition("=")
+    return f"{name}{sign}{where / path}" if (where / path).exists() else source

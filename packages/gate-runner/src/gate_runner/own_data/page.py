@@ -11,7 +11,9 @@ _INTRODUCTION = """# A benchmark of your own, as a file
 
 `gate-runner new FOLDER` looks at a folder, says what it takes it for, and writes `FOLDER/benchmark.toml`;
 `gate-runner run FOLDER/benchmark.toml --encoder …` runs it like any other benchmark: with intervals, chance,
-resumption, `compare` and `report`. The file is yours to edit:
+resumption, `compare` and `report`. `gate-runner run --data FOLDER` does both. It knows folders of classes (pictures or
+clips), tables of labels, tags, values, questions, captions, class maps and minimal pairs, and COCO boxes. The file is
+yours to edit:
 
 ```toml
 [benchmark]
@@ -33,7 +35,9 @@ n01530575 = "brambling"
 
 Paths are relative to the file. What no split gives is drawn: validation from training, test where there is none; by
 class, or by whole groups, from the seed. Nothing else is guessed when it runs, and every path is looked at before
-anything is computed. An editor that reads JSON schemas takes the output of `gate-runner new --schema`.
+anything is computed. A picture that cannot be read fails the benchmark; `--skip-unreadable` looks at all of them first,
+leaves such out, lists them, and the result says how many there were. An editor that reads JSON schemas takes the output
+of `gate-runner new --schema`.
 
 Every field:
 """

@@ -98,12 +98,34 @@ class Classes(_Part):
         tuple[str, ...], Field(strict=False, description="In order; sorted from the data by default.")
     ] = ()
     file: Annotated[str, Field(description="A text file with a name per line instead.")] = ""
+    words: Annotated[
+        str,
+        Field(
+            description="A file of words for the names: .json, lines of a name and its words (as ImageNet's "
+            "LOC_synset_mapping.txt), or a line per class in order."
+        ),
+    ] = ""
     shown: Annotated[
         dict[str, str], Field(description="Name in the data to the words for it, e.g. n01440764 = 'tench'.")
     ] = {}
     templates: Annotated[
-        tuple[str, ...], Field(strict=False, description="Prompts for zero-shot, with {} for the class.")
-    ] = ("a photo of a {}.",)
+        tuple[str, ...],
+        Field(
+            strict=False,
+            description="Prompts for zero-shot, with {} for the class; by default those of 'prompts', "
+            "or 'a photo of a {}.'.",
+        ),
+    ] = ()
+    prompts: Annotated[
+        str,
+        Field(description="For zero-shot, a set of knowledge-prompts (imagenet, …), or a .json or .txt of one's own."),
+    ] = ""
+    knowledge: Annotated[
+        tuple[str, ...],
+        Field(
+            strict=False, description="For zero-shot: wordnet, Wiktextract's dump, a .json of descriptors, NAME=PATH."
+        ),
+    ] = ()
 
 
 class OwnBenchmark(_Part):

@@ -5,19 +5,21 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
+from gate_runner.class_words import ClassWords
 from gate_runner.tasks.features import pooled
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best
 from gate_runner.tasks.targets import frequencies
 from gate_runner.tasks.training import score
-from knowledge_prompts import ClassPrompts, build_prompts, class_embeddings
+from knowledge_prompts import class_embeddings
 
 
 def run(job: Job) -> Outcome:
     """Cosine of each image with each class; nothing is trained. Chance: one class for every image."""
     data = job.data
-    templates = list(job.training["templates"])
-    prompts = build_prompts(ClassPrompts(job.benchmark.id, templates, list(data.classes)))
+    said = job.training
+    words = ClassWords(tuple(said["templates"]), said.get("prompts", ""), knowledge=tuple(said.get("knowledge", ())))
+    prompts = words.built(data.classes)
     with job.timed("encode"):
         made = class_embeddings(lambda texts: job.encoder.encode_text(texts).cpu().numpy(), prompts)
     weights = torch.from_numpy(made.weights).float()
@@ -26,5 +28,6 @@ def run(job: Job) -> Outcome:
         blind = frequencies(data.test.targets[:0].new_zeros(1), len(data.classes)).expand(len(data.test), -1)
         similar = features @ weights.T
         scores = score(job, similar, data.test.targets, blind)
-    training = {"steps": 0, "templates": templates, "prompts_encoded": made.encoded}
+    told = {name: said[name] for name in ("prompts", "knowledge") if said.get(name)}
+    training = {"steps": 0, "templates": list(words.templates), "prompts_encoded": made.encoded, **told}
     return Outcome(tuple(one for one, _ in scores), scores[0][1].outcomes, training, best(similar))

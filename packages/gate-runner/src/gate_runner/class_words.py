@@ -1,0 +1,209 @@
+"""Words for classes: from a folder's names to the texts that a text encoder is given, with knowledge where asked for.
+
+Nobody should prompt with ``n01440764``: names come from a file, from a prompt set, or, of ImageNet's ids, from WordNet.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gate_runner.errors import UsageError
+
+if TYPE_CHECKING:
+    from knowledge_prompts import ClassPrompts, KnowledgeSource, PromptSet
+
+TEMPLATE = "a photo of a {}"
+_ID = re.compile(r"n(\d{8})")
+_SETS = {"imagenet": "imagenet-1k"}
+"""Prompt sets by the names that people use for them."""
+
+
+@dataclass(frozen=True)
+class ClassWords:
+    """How the names of classes become texts.
+
+    Args:
+        templates: with ``{}`` for the name; those of ``prompts``, or `TEMPLATE`, where there are none.
+        prompts: a built-in set of ``knowledge_prompts`` (``imagenet``, ``oxford-flower-102``, …), or one's own
+            ``.json`` or ``.txt``; its class names stand for the data's, matched by name, or in order where none of
+            them match.
+        names: a file of names: ``.json`` from the data's name to words; lines of the data's name and words, as
+            ImageNet's ``LOC_synset_mapping.txt``; or a line per class in the data's order.
+        knowledge: ``wordnet``; a dump of Wiktextract (``.jsonl``, ``.jsonl.gz``); a ``.json`` of descriptors; a folder
+            of ELEVATER's files; or ``NAME=PATH`` of any source of ``knowledge_prompts``.
+
+    Example:
+        >>> words = ClassWords(("a photo of a {}.", "a drawing of a {}."))
+        >>> words.built(["red_fox", "owl"]).texts(0)
+        ['a photo of a red fox.', 'a drawing of a red fox.']
+        >>> ClassWords(prompts="imagenet").built(["tench", "goldfish"]).texts(1)[:2]
+        ['a bad photo of a goldfish.', 'a photo of many goldfish.']
+    """
+
+    templates: tuple[str, ...] = ()
+    prompts: str = ""
+    names: str = ""
+    knowledge: tuple[str, ...] = ()
+
+    def built(self, classes: Sequence[str]) -> PromptSet:
+        """The texts of each class.
+
+        Args:
+            classes: names in the data, in the order of their indices.
+
+        Returns:
+            A `knowledge_prompts.PromptSet` with a group of texts for each class.
+
+        Raises:
+            UsageError: a template without ``{}``, a set or file that there is not, names that it lacks, or knowledge
+                that cannot be read; the message shows it.
+        """
+        from knowledge_prompts import build_prompts
+
+        try:
+            made = self._prompts(classes)
+            return build_prompts(made, self._sources(made))
+        except (ValueError, OSError) as error:
+            if isinstance(error, UsageError):
+                raise
+            raise UsageError(str(error)) from error
+
+    def named(self, classes: Sequence[str]) -> tuple[str, ...]:
+        """What classes are called before any prompt set is asked: by the file of names, WordNet, or as they are.
+
+        Raises:
+            UsageError: a file that is not there, or lacks a class.
+        """
+        if self.names:
+            return _from_file(Path(self.names), classes)
+        if all(_ID.fullmatch(name) for name in classes):
+            found = _from_wordnet(classes)
+            if found is not None:
+                return found
+        return tuple(name.replace("_", " ") for name in classes)
+
+    def _prompts(self, classes: Sequence[str]) -> ClassPrompts:
+        from knowledge_prompts import ClassPrompts, load_class_prompts
+
+        base = load_class_prompts(_SETS.get(self.prompts, self.prompts)) if self.prompts else None
+        words = list(self.named(classes)) if base is None or not base.classes else self._matched(classes, base)
+        templates = self.templates or (base.templates if base is not None else (TEMPLATE,))
+        twice = [name for name, count in Counter(words).items() if count > 1]
+        if base is None:
+            return ClassPrompts("own", templates, words, repeated=twice)
+        kept = set(words)
+        return ClassPrompts(
+            base.name,
+            templates,
+            words,
+            repeated=twice,
+            aliases={name: texts for name, texts in base.aliases.items() if name in kept},
+            texts={} if self.templates else {name: texts for name, texts in base.texts.items() if name in kept},
+        )
+
+    def _matched(self, classes: Sequence[str], base: ClassPrompts) -> list[str]:
+        """The set's names for the data's classes."""
+        ids = all(_ID.fullmatch(name) for name in classes)
+        if ids and not self.names and len(classes) == len(base.classes):
+            return list(base.classes)  # ImageNet's sets are in the order of the ids
+        known = {_plain(name): name for name in base.classes}
+        words = self.named(classes)
+        found = [known.get(_plain(name)) for name in words]
+        if not any(found) and len(classes) == len(base.classes):
+            return list(base.classes)
+        lacking = [name for name, one in zip(words, found, strict=True) if one is None]
+        if lacking:
+            near = difflib.get_close_matches(_plain(lacking[0]), known, n=1)
+            hint = f"; nearest: {known[near[0]]!r}" if near else ""
+            raise UsageError(
+                f"prompt set {base.name!r} lacks {len(lacking)} of {len(classes)} classes, such as {lacking[0]!r}{hint}"
+            )
+        return [one for one in found if one is not None]
+
+    def _sources(self, prompts: ClassPrompts) -> list[KnowledgeSource]:
+        from knowledge_prompts import WordNet, gather_sources
+
+        live = WordNet() if "wordnet" in self.knowledge else None
+        listed = [_spec(one) for one in self.knowledge if one != "wordnet"]
+        return gather_sources(prompts, wordnet=live, sources=listed)
+
+
+def words_of(template: str | ClassWords) -> ClassWords:
+    """One template as `ClassWords`, or these as they are.
+
+    Example:
+        >>> words_of("a {}").templates
+        ('a {}',)
+    """
+    return template if isinstance(template, ClassWords) else ClassWords((template,))
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s_-]+", " ", name).strip().casefold()
+
+
+def _spec(text: str) -> str:
+    """``NAME=PATH``, as ``knowledge_prompts`` takes it."""
+    if "=" in text:
+        return text
+    if text == "wiktionary":
+        raise UsageError("knowledge 'wiktionary' needs Wiktextract's dump: wiktionary=FILE.jsonl.gz")
+    path = Path(text)
+    if not path.exists():
+        raise UsageError(f"knowledge {text!r} is neither wordnet, NAME=PATH nor a file or folder that is there")
+    if path.is_dir():
+        return f"elevater={text}"
+    if path.name.endswith((".jsonl", ".jsonl.gz")):
+        return f"wiktionary={text}"
+    if path.suffix == ".json":
+        return f"visual-descriptors={text}"
+    raise UsageError(f"knowledge {text!r}: expected .jsonl, .jsonl.gz or .json, a folder, or NAME={text}")
+
+
+def _from_file(path: Path, classes: Sequence[str]) -> tuple[str, ...]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"class names {path}: {getattr(error, 'strerror', None) or error}") from error
+    if path.suffix == ".json":
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise UsageError(f"class names {path}: not JSON ({error})") from error
+        if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
+            raise UsageError(f"class names {path}: expected an object from the data's names to words")
+        return _looked_up(path, found, classes)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    parts = [re.split(r"[\t ,]+", line, maxsplit=1) for line in lines]
+    by_name = {first: rest[0].split(",")[0].strip().strip('"') for first, *rest in parts if rest}
+    if any(name in by_name for name in classes):
+        return _looked_up(path, by_name, classes)
+    if len(lines) != len(classes):
+        raise UsageError(f"class names {path}: {len(lines)} lines for {len(classes)} classes, and none names a class")
+    return tuple(lines)
+
+
+def _looked_up(path: Path, names: dict[str, str], classes: Sequence[str]) -> tuple[str, ...]:
+    lacking = [name for name in classes if not names.get(name, "").strip()]
+    if lacking:
+        raise UsageError(f"class names {path}: {len(lacking)} of {len(classes)} are missing, such as {lacking[0]!r}")
+    return tuple(names[name] for name in classes)
+
+
+def _from_wordnet(ids: Sequence[str]) -> tuple[str, ...] | None:
+    """The first word of each of ImageNet's ids, which are places in WordNet 3.0; None where it is not installed."""
+    from knowledge_prompts import WordNet
+
+    try:
+        files = WordNet().files
+        found = tuple(files.synset("n", int(name[1:])).words[0].replace("_", " ") for name in ids)
+    except (OSError, ValueError, LookupError):
+        return None
+    return found if len(set(found)) > len(found) // 2 else None

@@ -1,0 +1,159 @@
+"""Words for classes: files of names, prompt sets, ImageNet's ids, templates and knowledge, in adapt and in own data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import gate_runner
+from gate_runner.class_words import ClassWords
+from gate_runner.cli import main
+from gate_runner.errors import UsageError
+
+IDS = ("n01440764", "n01514859")
+SHAPES = ("circle", "square", "heart")
+
+
+def picture(path: Path, seed: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(np.random.default_rng(seed).integers(0, 255, (32, 32, 3), np.uint8)).save(path)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for place, name in enumerate(("c1", "c2", "c3")):
+        for index in range(4):
+            picture(tmp_path / "mine" / name / f"{index}.png", 10 * place + index)
+    return tmp_path / "mine"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("map.txt", "n01440764 tench, Tinca tinca\nn01514859 hen\nn09999999 other\n"),
+        ("map.csv", "n01440764,tench\nn01514859,hen\n"),
+        ("map.tsv", "n01440764\ttench\nn01514859\then\n"),
+        ("map.json", json.dumps({"n01440764": "tench", "n01514859": "hen"})),
+        ("lines.txt", "tench\nhen\n"),
+    ],
+)
+def test_files_of_names(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    assert ClassWords(names=str(tmp_path / name)).named(IDS) == ("tench", "hen")
+
+
+def test_names_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "names.txt"
+    for text, said in (
+        ("n01440764 tench\n", "1 of 2 are missing, such as 'n01514859'"),
+        ("tench\nhen\nowl\n", "3 lines for 2 classes, and none names a class"),
+    ):
+        file.write_text(text)
+        with pytest.raises(UsageError, match=said):
+            ClassWords(names=str(file)).named(IDS)
+    (tmp_path / "names.json").write_text("[]")
+    for path, said in (("names.json", "expected an object"), ("nowhere.txt", "No such file")):
+        with pytest.raises(UsageError, match=said):
+            ClassWords(names=str(tmp_path / path)).named(IDS)
+    for words, said in (
+        (ClassWords(("a photo",)), "exactly one"),
+        (ClassWords(prompts="imagenot"), "no template set called 'imagenot'"),
+        (ClassWords(prompts="oxford-iiit-pets"), "lacks 2 of 2 classes, such as 'beagel'; nearest: 'beagle'"),
+        (ClassWords(knowledge=("wiktionary",)), "needs Wiktextract's dump"),
+        (ClassWords(knowledge=("nothing",)), "neither wordnet, NAME=PATH nor a file"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            words.built(["beagel", "owl"])
+
+
+def test_imagenets_ids_become_words_by_the_sets_order() -> None:
+    from knowledge_prompts import load_class_prompts
+
+    whole = load_class_prompts("imagenet-1k")
+    ids = [f"n{number:08d}" for number in range(1000)]
+    built = ClassWords(prompts="imagenet").built(ids)
+    assert list(built.classes) == list(whole.classes)
+    assert len(built.texts(0)) == len(whole.templates) == 80
+    assert built.texts(0)[0] == whole.templates[0].replace("{}", "tench")
+
+
+def test_imagenets_ids_become_words_by_wordnet() -> None:
+    from knowledge_prompts import WordNet
+
+    try:
+        WordNet()
+    except OSError:
+        pytest.skip("WordNet is not installed")
+    assert ClassWords().named(IDS) == ("tench", "hen")
+    assert ClassWords(prompts="imagenet").built(IDS).classes == ("tench", "hen")  # two of its thousand
+    assert ClassWords().named(("n99999999", "n00000001")) == ("n99999999", "n00000001")
+    told = ClassWords(("a {}",), knowledge=("wordnet",)).built(["hen", "xyzzy"])
+    assert told.texts(0)[0] == "a hen ; adult female chicken"
+    assert told.without_knowledge == ["xyzzy"]
+
+
+def test_a_templates_mean_is_the_mean_on_the_sphere(folder: Path) -> None:
+    from gate_runner.adaptation import ZeroShot, find_images
+    from gate_runner.adaptation.work import Work
+    from gate_runner.encoders import load_encoder
+    from gate_runner.tasks.job import silent
+
+    encoder = load_encoder("micro-clip")
+    work = Work(encoder, find_images(folder), "accuracy", 0, 8, silent)
+    templates = ("a {}", "a red {}", "a small {}")
+    each = torch.stack([encoder.encode_text([one.format(name) for name in ("c1", "c2", "c3")]) for one in templates])
+    mean = torch.nn.functional.normalize(each, dim=-1).mean(dim=0)
+    torch.testing.assert_close(
+        work.class_embeddings(ClassWords(templates)), torch.nn.functional.normalize(mean, dim=-1)
+    )
+    torch.testing.assert_close(work.class_embeddings(templates[1]), each[1])
+    found = ZeroShot(ClassWords(templates)).adapt(work)
+    assert found.details["texts"] == 9
+
+
+def test_the_command_takes_sets_names_and_knowledge(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names, knowledge = tmp_path / "names.txt", tmp_path / "more.json"
+    names.write_text("".join(f"c{place} {name}\n" for place, name in enumerate(SHAPES, start=1)))
+    knowledge.write_text(json.dumps({"circle": ["round"], "heart": ["like two arcs"]}))
+    words = ["adapt", "zeroshot", str(folder), "--class-names", str(names), "--knowledge", str(knowledge)]
+    words += ["--template", "a {}", "--template", "one {}", "--save", str(tmp_path / "head")]
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    out = capsys.readouterr()
+    assert ended.value.code == 0, out.err
+    assert "named: circle, square, heart" in out.out
+    assert "without_knowledge: ['square']" in out.out
+    card = json.loads((tmp_path / "head" / "card.json").read_text())
+    assert card["classes"] == ["c1", "c2", "c3"]
+    assert card["prompts"][1] == "a square | one square"
+    assert "round" in card["prompts"][0]
+    with pytest.raises(SystemExit) as ended:
+        main(["adapt", "zeroshot", str(folder), "--prompts", "imagenet"])
+    assert ended.value.code == 2
+    assert "lacks 3 of 3 classes, such as 'c1'" in capsys.readouterr().err
+
+
+def test_own_data_take_the_same(folder: Path, tmp_path: Path) -> None:
+    (folder.parent / "words.json").write_text(json.dumps(dict(zip(("c1", "c2", "c3"), SHAPES, strict=True))))
+    (folder.parent / "set.json").write_text(json.dumps({"templates": ["a {}", "one {}"], "classes": list(SHAPES)}))
+    (folder.parent / "more.json").write_text(json.dumps({"circle": ["round"]}))
+    path = folder.parent / "z.toml"
+    path.write_text(
+        '[benchmark]\nid = "z"\ntask = "zero-shot"\n[data]\nkind = "folders"\nroot = "mine"\n'
+        '[classes]\nwords = "words.json"\nprompts = "set.json"\nknowledge = ["more.json"]\n'
+    )
+    (result,) = gate_runner.run(str(path), output=tmp_path / "run", show=False)
+    assert result.status == "ok", result.reason
+    assert result.training["prompts_encoded"] == 5  # a descriptor is a whole text
+    assert result.training["prompts"].endswith("set.json")
+    path.write_text(path.read_text().replace('"set.json"', '"imagenet"'))
+    (result,) = gate_runner.run(str(path), output=tmp_path / "again", show=False)
+    assert result.status == "failed"
+    assert "prompt set 'imagenet-1k' lacks" in result.reason
