@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 SCHEMA = "eqben-builder/1"
 MANIFEST, PAIRS, JOURNAL = "manifest.json", "pairs.jsonl", "journal.jsonl"
+DESCRIPTION = "croissant.json"
+"""Metadata that others may put beside a build; they follow from it, and no hash holds them."""
 
 
 class Entry(NamedTuple):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from eqben_builder.building.evidence import pixel_change, token_edits
-from eqben_builder.building.folder import JOURNAL, MANIFEST, PAIRS, file_digest, final_hash, read_manifest
+from eqben_builder.building.folder import DESCRIPTION, JOURNAL, MANIFEST, PAIRS, file_digest, final_hash, read_manifest
 from eqben_builder.building.lock import LOCK
 from eqben_builder.building.registry import builder_of, certifier_of
 from eqben_builder.building.remaking import differences
@@ -158,6 +158,7 @@ def _manifest_failures(root: Path, manifest: dict[str, Any]) -> Iterator[Failure
         MANIFEST,
         JOURNAL,
         LOCK,
+        DESCRIPTION,
     }
     for path in sorted({*files, *there}):
         if path not in there:

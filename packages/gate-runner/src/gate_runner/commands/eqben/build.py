@@ -49,6 +49,8 @@ def build(
     """
     from eqben_builder.build import build as run
     from eqben_builder.building.registry import BUILDERS, builder_of
+    from gate_runner.commands.described import of_pairs
+    from gate_runner.croissant import write_croissant
     from gate_runner.errors import unknown
 
     if subset not in BUILDERS:
@@ -69,6 +71,7 @@ def build(
     for reason, number in manifest["dropped"].items():
         typer.echo(f"dropped {number}: {reason}")
     typer.echo(f"hash {manifest['hash']}")
+    typer.echo(f"wrote {write_croissant(output, of_pairs(manifest))}")
 
 
 def _builder(subset: str, make: Callable[..., Builder], options: dict[str, Any]) -> Builder:

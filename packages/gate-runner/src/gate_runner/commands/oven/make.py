@@ -33,9 +33,12 @@ def make(
     ambiguous: Annotated[str, typer.Option(help="Of several entities with the name: first, or drop.")] = "first",
     least_examples: Annotated[int, typer.Option(help="Leave out entities with fewer examples.")] = 1,
     typos: Annotated[bool, typer.Option("--typos", help="Link misspelt labels too; needs `build --typos`.")] = False,
+    licence: Annotated[str, typer.Option(help="Of the pictures and labels, for croissant.json.")] = "not stated",
     as_json: Annotated[bool, typer.Option("--json", help="The report as one JSON object.")] = False,
 ) -> None:
     """Build a benchmark in OVEN's files from labelled images: link labels, ask questions, split entities."""
+    from gate_runner.commands.described import of_questions
+    from gate_runner.croissant import write_croissant
     from oven_retrieval.construction import (
         TEMPLATES,
         Blocklist,
@@ -64,6 +67,7 @@ def make(
         least_examples=least_examples,
         say=lambda line: typer.echo(line, err=True),
     )
+    write_croissant(output, of_questions(output, report, licence))
     if as_json:
         typer.echo(json.dumps(report, ensure_ascii=False))
         return
@@ -71,7 +75,7 @@ def make(
         typer.echo(f"{name:20} {counts['examples']:>9,} examples of {counts['entities']:>7,} entities")
     for reason, count in report["dropped"].items():
         typer.echo(f"left out: {count:,} {reason}")
-    typer.echo(f"{output}: links.jsonl has every label's entity, dropped.jsonl every reason")
+    typer.echo(f"{output}: links.jsonl has every label's entity, dropped.jsonl every reason, croissant.json what it is")
 
 
 def _generative(model: str, linker: NameLinker) -> Candidates:
