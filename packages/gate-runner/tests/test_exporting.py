@@ -94,7 +94,7 @@ def test_the_same_run_gives_the_same_bytes(run: StoredRun, form: str, tmp_path: 
 
 def test_a_model_card_is_read_back_by_the_hubs_reader(run: StoredRun, tmp_path: Path) -> None:
     hub = pytest.importorskip("huggingface_hub")
-    (path,) = export(run, "model-card", tmp_path, model="mylab/tiny").files
+    path = export(run, "model-card", tmp_path, model="mylab/tiny").files[0]
     card = hub.ModelCard.load(path)
     values = {one.dataset_name: one.metric_value for one in card.data.eval_results}
     means = {name: sum(one.scores[0].value for one in run.named(name)) / 2 for name in SKILLS}
@@ -103,10 +103,28 @@ def test_a_model_card_is_read_back_by_the_hubs_reader(run: StoredRun, tmp_path: 
     assert "| micro/acdc | dice ↑ |" in card.text
 
 
+def test_eval_results_are_read_back_by_the_hubs_reader(run: StoredRun, tmp_path: Path) -> None:
+    hub, yaml = pytest.importorskip("huggingface_hub"), pytest.importorskip("yaml")
+    made = export(run, "model-card", tmp_path)
+    files = sorted((tmp_path / ".eval_results").iterdir())
+    assert [path.stem for path in files] == ["digits", "micro-acdc", "micro-cifar100", "micro-iwildcam"]
+    assert set(files) < set(made.files)
+    for path in files:
+        (entry,) = hub.parse_eval_result_entries(yaml.safe_load(path.read_text()))
+        (name,) = (one for one in SKILLS if one.replace("/", "-") == path.stem)
+        results = run.named(name)
+        assert entry.dataset_id == f"gate-runner/{path.stem}"
+        assert entry.task_id == results[0].scores[0].metric
+        assert entry.value == pytest.approx(sum(one.scores[0].value for one in results) / 2)
+        assert "2 seeds" in entry.notes
+        assert ("synthetic stand-in" in entry.notes) == name.startswith("micro/")
+    assert "a hub shows only those of its own" in made.left_out[0]
+
+
 def test_a_name_that_would_break_the_table_is_escaped(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "b", {"digits": 0.5}, encoder="m:f", note="a|b<script>")
     pytest.importorskip("huggingface_hub")
-    (path,) = export(read_run(folder), "model-card", tmp_path / "out").files
+    path = export(read_run(folder), "model-card", tmp_path / "out").files[0]
     assert r"a\|b&lt;script>" in path.read_text()
 
 

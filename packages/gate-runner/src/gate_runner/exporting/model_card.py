@@ -1,7 +1,10 @@
-"""A model card: a README with Hugging Face's model-index in its front matter, and a table that people read."""
+"""A model card: a README with Hugging Face's model-index and a table that people read, and `.eval_results` files."""
 
 from __future__ import annotations
 
+import re
+
+from gate_runner.__about__ import __version__
 from gate_runner.errors import UsageError
 from gate_runner.exporting.files import Files
 from gate_runner.exporting.means import Mean, means
@@ -15,7 +18,7 @@ _EXPLAINED = (
 
 
 def files(run: StoredRun, model: ModelName, organization: str) -> Files:
-    """``README.md``, whose front matter a model hub reads.
+    """``README.md``, whose front matter a model hub reads, and ``.eval_results/NAME.yaml`` for each benchmark.
 
     Args:
         run: the run.
@@ -23,14 +26,14 @@ def files(run: StoredRun, model: ModelName, organization: str) -> Files:
         organization: not shown.
 
     Returns:
-        One file.
+        The files. A benchmark's id in ``.eval_results`` is ``gate-runner/NAME``, which no hub has.
 
     Raises:
         UsageError: huggingface-hub or PyYAML is missing.
     """
     try:
         import yaml
-        from huggingface_hub import EvalResult
+        from huggingface_hub import EvalResult, EvalResultEntry, eval_result_entries_to_yaml
         from huggingface_hub.repocard_data import eval_results_to_model_index
     except ImportError as error:
         raise UsageError("a model card needs huggingface-hub: pip install 'gate-runner[hf]'") from error
@@ -51,7 +54,27 @@ def files(run: StoredRun, model: ModelName, organization: str) -> Files:
         ],
     )
     front = yaml.safe_dump({"tags": ["gate-runner"], "model-index": index}, sort_keys=False, allow_unicode=True)
-    return Files({"README.md": f"---\n{front}---\n\n{_section(run, model, rows)}"})
+    texts = {"README.md": f"---\n{front}---\n\n{_section(run, model, rows)}"}
+    for name in dict.fromkeys(row.name for row in rows):
+        entries = [
+            EvalResultEntry(
+                dataset_id=f"gate-runner/{_plain(name)}",
+                task_id=row.metric,
+                value=row.value,
+                notes=f"95 % CI {number(row.low)} to {number(row.high)}; chance {number(row.chance)}; {row.seeds} seeds of "
+                f"the head; gate-runner {__version__}{f'; {row.note}' if row.note else ''}",
+            )
+            for row in rows
+            if row.name == name
+        ]
+        listed = eval_result_entries_to_yaml(entries)
+        texts[f".eval_results/{_plain(name)}.yaml"] = yaml.safe_dump(listed, sort_keys=False, allow_unicode=True)
+    said = "ids in .eval_results are gate-runner/NAME: a hub shows only those of its own benchmark data sets"
+    return Files(texts, (said,))
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name)
 
 
 def _section(run: StoredRun, model: ModelName, rows: list[Mean]) -> str:
