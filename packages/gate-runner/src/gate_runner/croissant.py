@@ -149,7 +149,7 @@ def write_croissant(folder: Path, said: Described) -> Path:
                 "includes": pattern,
             }
         )
-    content = {
+    described: dict[str, Any] = {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
         "conformsTo": ["http://mlcommons.org/croissant/1.0", "http://mlcommons.org/croissant/RAI/1.0"],
@@ -162,5 +162,5 @@ def write_croissant(folder: Path, said: Described) -> Path:
         **{f"rai:{key}": value if isinstance(value, str) else list(value) for key, value in said.responsible.items()},
     }
     target = folder / NAME
-    target.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    target.write_text(json.dumps(described, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return target

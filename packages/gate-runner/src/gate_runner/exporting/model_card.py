@@ -61,8 +61,8 @@ def files(run: StoredRun, model: ModelName, organization: str) -> Files:
                 dataset_id=f"gate-runner/{_plain(name)}",
                 task_id=row.metric,
                 value=row.value,
-                notes=f"95 % CI {number(row.low)} to {number(row.high)}; chance {number(row.chance)}; {row.seeds} seeds of "
-                f"the head; gate-runner {__version__}{f'; {row.note}' if row.note else ''}",
+                notes=f"95 % CI {number(row.low)} to {number(row.high)}; chance {number(row.chance)}; "
+                f"{row.seeds} seeds of the head; gate-runner {__version__}{f'; {row.note}' if row.note else ''}",
             )
             for row in rows
             if row.name == name

@@ -1,0 +1,97 @@
+"""Whether `adapt predict` over a folder costs more than the encoder itself.
+
+Writes JPEG pictures, and fits a head. Then, alternating: the encoder and the head on batches whose pixels are in
+memory, and `Head.predict` over the files, which reads them while the encoder works. Predictions of both are compared
+first. Prints the ratio of medians; more than 1.15 is more than was wanted.
+
+    python packages/gate-runner/benchmarks/predicting.py [--pictures 10000] [--side 224] [--repeats 3]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+
+import gate_runner
+from gate_runner.adaptation import Head, load_head
+from gate_runner.benchmarks.pictures import Pictures
+
+BATCH = 64
+
+
+def pictures(folder: Path, count: int, side: int) -> list[str]:
+    """JPEG files of smooth noise, which compresses like photographs."""
+    draw, made = np.random.default_rng(0), []
+    folder.mkdir()
+    for number in range(count):
+        small = draw.integers(0, 255, (side // 8, side // 8, 3), np.uint8)
+        made.append(str(folder / f"{number}.jpg"))
+        Image.fromarray(small).resize((side, side)).save(made[-1], quality=90)
+    return made
+
+
+def adapted(place: Path, side: int) -> Head:
+    """A head of ten classes on a few pictures."""
+    for name in range(10):
+        pictures(place / str(name), 4, side)
+    gate_runner.adapt(place, save=place.parent / "head")
+    return load_head(place.parent / "head", device="cpu")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pictures", type=int, default=10_000)
+    parser.add_argument("--side", type=int, default=224)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "predicting.json")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        (Path(name) / "train").mkdir()
+        head = adapted(Path(name) / "train", options.side)
+        files = pictures(Path(name) / "new", options.pictures, options.side)
+        known = Pictures.of(files[:BATCH], head.encoder.image_size)[:]
+        expected = head.scores(known).softmax(dim=1).max(dim=1)
+        found = list(head.predict(files[:BATCH], batch_size=BATCH))
+        assert [one.classes[0] for one in found] == [head.classes[index] for index in expected.indices.tolist()]
+        told = torch.tensor([one.probabilities[0] for one in found])
+        torch.testing.assert_close(told, expected.values.cpu(), atol=1e-5, rtol=0)
+        seconds: dict[str, list[float]] = {"encoder": [], "predict": []}
+        for _ in range(options.repeats):
+            start = time.perf_counter()
+            for first in range(0, len(files), BATCH):
+                head.scores(known[: min(BATCH, len(files) - first)])
+            seconds["encoder"].append(time.perf_counter() - start)
+            start = time.perf_counter()
+            count = sum(not one.error for one in head.predict(files, batch_size=BATCH))
+            seconds["predict"].append(time.perf_counter() - start)
+            assert count == len(files)
+    medians = {one: statistics.median(each) for one, each in seconds.items()}
+    ratio = medians["predict"] / medians["encoder"]
+    print(
+        f"{options.pictures:,} pictures of {options.side} px: encoder {medians['encoder']:.2f} s, predict "
+        f"{medians['predict']:.2f} s, ratio {ratio:.2f} (at most 1.15 was wanted)"
+    )
+    report = {
+        "pictures": options.pictures,
+        "side": options.side,
+        "seconds": seconds,
+        "ratio": ratio,
+        "hardware": {"machine": platform.machine(), "cores": os.cpu_count(), "load": os.getloadavg()[0]},
+        "versions": {one: version(one) for one in ("gate-runner", "torch", "pillow", "numpy")},
+    }
+    options.output.write_text(json.dumps(report, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
