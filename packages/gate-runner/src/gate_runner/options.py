@@ -92,6 +92,7 @@ class Options(TypedDict, total=False):
         typer.Option(metavar="SHARE", help="Mix trained weights with the start: 0 to 1, or best on validation."),
         str | None,
     ]
+    num_processes: Annotated[int, typer.Option(help="Processes that train one encoder together, a GPU for each.")]
     checkpoint_blocks: Annotated[
         bool, typer.Option("--checkpoint-blocks", help="Train with less memory: blocks are computed twice.")
     ]

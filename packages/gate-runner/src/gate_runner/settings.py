@@ -207,6 +207,8 @@ class Settings:
             prompts before and after its training: what was forgotten.
         wise_ft: share of the trained weights in the mix with the weights before, 0 to 1 (WiSE-FT); ``"best"`` takes the
             share that validates best; None does not mix.
+        num_processes: that train one encoder together: each on a GPU of its own, where there are some, has a share of
+            every batch (`torch.nn.parallel.DistributedDataParallel`), and the gradient is the whole batch's.
         checkpoint_blocks: compute an encoder's blocks again in the backward pass instead of keeping what they gave:
             less memory, the same gradient, about a third more time.
         feature_cache: bytes, or a text like ``"20GB"``, that the features of one benchmark under way may take on disk;
@@ -252,6 +254,7 @@ class Settings:
     save_encoders: bool = field(default=False, metadata={"identity": True, "mode": True})
     keep_zero_shot: tuple[str, ...] = field(default=(), metadata={"read": _names_in, "identity": True, "mode": True})
     wise_ft: float | str | None = field(default=None, metadata={"read": _share_in, "identity": True, "mode": True})
+    num_processes: int = 1
     checkpoint_blocks: bool = False
     feature_cache: int = field(default=20_000_000_000, metadata={"read": bytes_in})
     encode_again: bool = False
@@ -264,7 +267,7 @@ class Settings:
             read = one.metadata.get("read")
             if read is not None:
                 object.__setattr__(self, one.name, read(getattr(self, one.name)))
-        for name in ("limit", "batch_size", "micro_batches", "workers"):
+        for name in ("limit", "batch_size", "micro_batches", "workers", "num_processes"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UsageError(f"--{name.replace('_', '-')} must be at least 1, not {value}")
@@ -293,8 +296,8 @@ class Settings:
 
     def _check_trained(self) -> None:
         """Refuse what only a training of the encoder can have."""
-        for name in ("save_encoders", "keep_zero_shot", "wise_ft", "checkpoint_blocks"):
-            if getattr(self, name) not in (False, (), None) and self.tune == "frozen":
+        for name in ("save_encoders", "keep_zero_shot", "wise_ft", "checkpoint_blocks", "num_processes"):
+            if getattr(self, name) not in (False, (), None, 1) and self.tune == "frozen":
                 flag = f"--{name.replace('_', '-')}"
                 raise UsageError(f"{flag} is for an encoder that is trained: it goes with --tune other than frozen")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from contextlib import ExitStack, closing
+from itertools import tee
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,11 +15,14 @@ from vision_adapters.rows.source import Draw, drawn
 from vision_adapters.training.checkpoint import changing_state, fingerprint, load, save
 from vision_adapters.training.outcome import Direction, Fit, Kept, Validation, best_first
 from vision_adapters.training.schedule import Rate, parameter_groups
+from vision_adapters.training.shared import Share, from_first
 from vision_adapters.training.step import Stepper, Taken, batch_indices, resolved_precision
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from torch.distributed import ProcessGroup
 
     from vision_adapters.progress import Progress
     from vision_adapters.rows import Rows
@@ -40,6 +44,7 @@ def fit(
     device: torch.device | str | None = None,
     keep: int = 1,
     layers: bool = False,
+    group: ProcessGroup | None = None,
 ) -> Fit:
     """Train a module in place and leave in it the weights that validated best, the untrained ones included.
 
@@ -60,13 +65,17 @@ def fit(
         device: where the module and each batch go; by default, where the first input is if it is a tensor.
         keep: how many of the best validated checkpoints to keep, for `ensemble_logits`.
         layers: whether to record the gradient norm of each layer in the history.
+        group: of processes that all call this with the same arguments, each with a device of its own: every batch is
+            shared among them (`torch.nn.parallel.DistributedDataParallel`), and all end with the same weights. The
+            first one validates, and reads and writes the checkpoint.
 
     Returns:
         Best step and score, the history and the time. The module is left in eval mode.
 
     Raises:
         ValueError: lengths that differ, no samples, features that are not finite, a bad direction, or a checkpoint of
-            another training, with the values.
+            another training, with the values; fewer samples in a batch than processes, or outputs that are no tensors
+            there.
         FloatingPointError: a loss, gradient or validation score that is not finite, with the step and the learning
             rate. A checkpoint stays as the last validation left it.
         BrokenSampleError: a sample that cannot be made, by its index.
@@ -80,6 +89,9 @@ def fit(
         optimiser stay float32, losses are taken in float32, and `validate` is called outside of it. Where a batch
         exhausts the GPU's memory, the step is taken again in twice as many micro-batches, down to single samples, and
         so are all later ones; statistics of batch normalisation then come from smaller parts, the failed one included.
+        Several processes take the gradient of the whole batch, for any loss of its outputs, up to the order in which
+        floats are added; random numbers (dropout) and statistics of batch normalisation are each process's own, and the
+        first one's statistics count. Memory that runs out in one of them is an error.
 
     Example:
         >>> from vision_adapters.heads import LinearHead, seeded
@@ -104,6 +116,7 @@ def fit(
     if keep < 1:
         raise ValueError(f"keep must be at least 1, got {keep}")
     module.to(place)
+    first_of_all = group is None or group.rank() == 0
     optimiser = torch.optim.AdamW(
         parameter_groups(module, recipe.weight_decay, recipe.head_lr_scale),
         lr=recipe.lr,
@@ -112,7 +125,6 @@ def fit(
     )
     rate = Rate(recipe, optimiser)
     precision = resolved_precision(recipe.precision, place)
-    stepper = Stepper(module, optimiser, loss, recipe, place, precision, layers=layers)
     marks: dict[str, str] = {}
     if checkpoint is not None:
         marks = fingerprint(inputs, targets, recipe, seed, direction, module)
@@ -126,39 +138,51 @@ def fit(
     with ExitStack() as stack:
         stack.enter_context(torch.random.fork_rng(devices=[place] if place.type == "cuda" else []))
         torch.manual_seed(seed)
-        if checkpoint is not None and checkpoint.exists():
-            state = load(checkpoint, marks, place)
+        state: dict[str, Any] | None = None
+        if checkpoint is not None and first_of_all and checkpoint.exists():
+            state = load(checkpoint, marks, place if group is None else torch.device("cpu"))
+        state = from_first(state, group)
+        share = None if group is None else Share(module, group, place, min(recipe.batch_size, len(targets)))
+        stepper = Stepper(module, optimiser, loss, recipe, place, precision, layers=layers, share=share)
+        if state is not None:
             module.load_state_dict(state["module"], strict=False)
             optimiser.load_state_dict(state["optimiser"])
             rate.load(state["rate"])
-            torch.set_rng_state(state["generator"].cpu())
-            if place.type == "cuda":
+            if group is None:
+                torch.set_rng_state(state["generator"].cpu())
+            if group is None and place.type == "cuda":
                 torch.cuda.set_rng_state(state["device_generator"].cpu(), place)
             history = [Validation(int(row[0]), *row[1:]) for row in state["history"]]
             kept = [Kept(*each) for each in state["kept"]]
             done, seconds, stepper.micro_batches = state["step"], state["seconds"], state["micro_batches"]
-        order = (
+        if share is not None:
+            share.agree(seed, done)
+        wholes, shares = tee(
             Draw(seed, step, batch_indices(len(targets), recipe.batch_size, step, seed))
             for step in range(done + 1, recipe.steps + 1)
         )
-        batches = stack.enter_context(closing(drawn((*inputs, targets), order)))
+        own = shares if share is None else (draw._replace(rows=share.rows(draw.rows)) for draw in shares)
+        batches = stack.enter_context(closing(drawn(inputs, own)))
+        truths = stack.enter_context(closing(drawn((targets,), wholes)))
         start = time.perf_counter()
 
         for step in range(done if not history else done + 1, recipe.steps + 1):
             if step > 0:
-                *batch, truth = next(batches)
+                batch, (truth,) = next(batches), next(truths)
                 module.train()
                 now = rate.set(step)
-                taken.append(stepper.take(step, tuple(batch), truth, now))
+                taken.append(stepper.take(step, batch, truth, now))
                 rate.observe(taken[-1].loss)
             score: float | None = None
             if step % recipe.validate_every == 0 or step == recipe.steps:
-                score = _validated(module, validate, step)
+                if share is not None:
+                    share.agree(seed, step)
+                score = from_first(_validated(module, validate, step) if first_of_all else None, group)
                 if len(kept) < keep or _better(score, kept[-1].score, direction):
                     kept = best_first([*kept, Kept(step, score, changing_state(module))], direction)[:keep]
                 history.append(_validation(step, score, taken, now))
                 taken = []
-                if checkpoint is not None:
+                if checkpoint is not None and first_of_all:
                     state = {
                         "fingerprint": marks,
                         "step": step,

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vision_adapters.training.recipe import Precision, Recipe
+    from vision_adapters.training.shared import Share
 
 
 def batch_indices(samples: int, batch_size: int, step: int, seed: int) -> Tensor:
@@ -81,6 +82,7 @@ class Stepper:
         place: where batches go.
         precision: of the forward passes.
         layers: whether to measure the gradient of each layer.
+        share: of a training in several processes; a step is then given the inputs of its share, and all targets.
     """
 
     def __init__(
@@ -93,7 +95,9 @@ class Stepper:
         precision: Literal["float32", "bfloat16"],
         *,
         layers: bool,
+        share: Share | None = None,
     ) -> None:
+        self.share = share
         self.module, self.optimiser, self.loss = module, optimiser, loss
         self.recipe, self.place, self.layers = recipe, place, layers
         self.narrow = precision == "bfloat16"
@@ -104,7 +108,8 @@ class Stepper:
 
         Raises:
             FloatingPointError: a loss or gradient that is not finite.
-            torch.cuda.OutOfMemoryError: one sample at a time does not fit either.
+            torch.cuda.OutOfMemoryError: one sample at a time does not fit either, or there are several processes, of
+                which none can take smaller parts alone.
         """
         state = torch.get_rng_state()
         while True:
@@ -112,7 +117,7 @@ class Stepper:
                 total = self._gradient(inputs, targets)
                 break
             except torch.cuda.OutOfMemoryError:
-                if self.micro_batches >= len(targets):
+                if self.share is not None or self.micro_batches >= len(targets):
                     raise
                 self.micro_batches = min(2 * self.micro_batches, len(targets))
             self.optimiser.zero_grad(set_to_none=True)  # outside the handler, whose traceback holds the activations
@@ -133,6 +138,8 @@ class Stepper:
     def _gradient(self, inputs: tuple[Any, ...], targets: Any) -> float:
         """Leave the batch's gradient in the parameters, and return its loss."""
         self.optimiser.zero_grad(set_to_none=True)
+        if self.share is not None:
+            return self._shared_gradient(self.share, inputs, targets)
         total = 0.0
         for part in torch.arange(len(targets)).chunk(self.micro_batches):
             piece = slice(int(part[0]), int(part[-1]) + 1)
@@ -142,6 +149,23 @@ class Stepper:
             truth = moved(targets[piece], self.place)
             value = self.loss(widened(output) if self.narrow else output, truth) * (len(part) / len(targets))
             torch.autograd.backward(value)
+            total += float(value.detach())
+        return total
+
+    def _shared_gradient(self, share: Share, inputs: tuple[Any, ...], targets: Any) -> float:
+        """The same of this process's share of the inputs, with the loss of all processes' outputs."""
+        total, pieces = 0.0, share.pieces(len(targets), self.micro_batches)
+        offset = int(pieces[0][share.rank][0])
+        for number, parts in enumerate(pieces, start=1):
+            own, rows = parts[share.rank] - offset, torch.cat(parts)
+            batch = [moved(each[int(own[0]) : int(own[-1]) + 1], self.place) for each in inputs]
+            truth = moved(targets[rows] if isinstance(targets, Tensor) else [targets[n] for n in rows], self.place)
+            with share.adding_up(last=number == len(pieces)):
+                with torch.autocast(self.place.type, torch.bfloat16, enabled=self.narrow):
+                    output = share.parallel(*batch)
+                whole = share.gathered(output, [len(part) for part in parts])
+                value = self.loss(widened(whole) if self.narrow else whole, truth) * (len(rows) / len(targets))
+                torch.autograd.backward(value * share.world)  # of which the mean over processes is taken
             total += float(value.detach())
         return total
 

@@ -35,16 +35,20 @@ class LocalExecutor:
             raise UsageError(f"the local executor takes no options, not {sorted(self.settings.executor_options)}")
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         self.shared = {}
-        if self.settings.workers > 1 and "OMP_NUM_THREADS" not in os.environ:
-            self.shared = {"OMP_NUM_THREADS": str(max(1, cores // self.settings.workers))}
+        processes = self.settings.workers * self.settings.num_processes
+        if processes > 1 and "OMP_NUM_THREADS" not in os.environ:
+            self.shared = {"OMP_NUM_THREADS": str(max(1, cores // processes))}
         self.slots = [self._slot(self.settings.device)]
 
     def open(self) -> Opening:
         """Start the first worker, and see from it how many GPUs there are."""
         opening = self.slots[0].open()
         gpus = len(opening.circumstances["hardware"]["gpus"])
+        each = self.settings.num_processes
+        if self.settings.device == "auto" and 0 < gpus < each:
+            raise UsageError(f"--num-processes {each}: each has a GPU of its own, and there are {gpus}")
         if self.settings.device == "auto" and gpus > 0:
-            self.slots += [self._slot(f"cuda:{index}") for index in range(1, gpus)]
+            self.slots += [self._slot(f"cuda:{index}") for index in range(each, gpus - each + 1, each)]
         elif not self.settings.device.startswith("cuda"):
             self.slots += [self._slot(self.settings.device) for _ in range(1, self.settings.workers)]
         for slot in self.slots:

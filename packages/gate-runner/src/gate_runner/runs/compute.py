@@ -17,6 +17,7 @@ from gate_runner.errors import DataError, StorageError, UsageError
 from gate_runner.runs.estimated import chosen_of, in_full, narrowed
 from gate_runner.runs.memory import PeakMemory, is_out_of_memory, release
 from gate_runner.runs.part import Part, halved, with_kept_sizes
+from gate_runner.runs.ranks import training_together
 from gate_runner.runs.results import Result
 from gate_runner.tasks.job import Phases
 
@@ -123,6 +124,7 @@ def _compute(
         progress=progress,
         phases=phases,
         features=features,
+        together=lambda: training_together(part, encoder.device),
     )
     frozen = part.settings.tune == "frozen"
     kept: AbstractContextManager[dict[str, Any]] = nullcontext({}) if frozen else untouched(encoder)

@@ -105,6 +105,9 @@ def make_request(
         from gate_runner.encoders.own import adopt
 
         given = adopt(encoder, name or getattr(encoder, "spec", None) or type(encoder).__name__)
+    if how.num_processes > 1 and (not isinstance(given, str) or given.startswith("hf-detector:")):
+        what = "detectors train" if isinstance(given, str) else "an encoder that is an object trains"
+        raise UsageError(f"--num-processes {how.num_processes}: {what} in one process; give an encoder by its spec")
     for kept in resolve(how.keep_zero_shot):
         if kept.task not in ("image-classification", "zero-shot"):
             raise UsageError(f"--keep-zero-shot {kept.id}: {kept.task} has no class prompts; name image classification")

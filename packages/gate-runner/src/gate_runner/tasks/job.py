@@ -15,6 +15,7 @@ from gate_runner.tasks.score import Score
 
 if TYPE_CHECKING:  # they import torch, which the process that only watches over others does without
     import numpy as np
+    from torch.distributed import ProcessGroup
 
     from gate_runner.benchmarks.data import Data
     from gate_runner.encoders.encoder import Encoder
@@ -43,6 +44,11 @@ def silent(phase: str, done: int, total: int) -> None:
 
 def unwatched(phase: str) -> AbstractContextManager[None]:
     """What surrounds a phase where nothing is measured besides its time."""
+    return nullcontext()
+
+
+def alone() -> AbstractContextManager[ProcessGroup | None]:
+    """What surrounds a training in one process."""
     return nullcontext()
 
 
@@ -90,6 +96,7 @@ class Job:
         progress: told how far the work is.
         phases: where times go.
         features: where what the encoder gave is kept; in memory by default.
+        together: surrounds the training of an encoder with the group of processes that share it, if any.
     """
 
     encoder: Encoder
@@ -101,6 +108,7 @@ class Job:
     progress: Progress = silent
     phases: Phases = field(default_factory=Phases)
     features: FeatureStore = field(default_factory=_in_memory)
+    together: Callable[[], AbstractContextManager[ProcessGroup | None]] = alone
 
     def timed(self, phase: str) -> AbstractContextManager[None]:
         """Count a block as part of a phase."""

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from jaxtyping import Shaped
 from torch import Tensor, nn
+from torch.distributed import ProcessGroup
 
 from gate_runner.benchmarks.data import Split
 from gate_runner.benchmarks.request import SplitName
@@ -36,6 +37,10 @@ Loss = Callable[[Any, Any], Tensor]
 _DEFAULT = {"lr": 1e-3, "steps": 10_000, "batch_size": 1024, "validate_every": 500}
 """Of a linear head on more features than a solved probe takes."""
 _RECIPE = {"lr", "steps", "batch_size", "validate_every", "weight_decay", "schedule"}
+
+
+class FollowedError(Exception):
+    """A training that this process shared with another is over; only the first process goes on from there."""
 
 
 @dataclass(frozen=True)
@@ -201,6 +206,9 @@ def fit_head(
 
     Returns:
         How the training went.
+
+    Raises:
+        FollowedError: in all processes but the first, where several share the training.
     """
     in_micro_batches(module, min(job.settings.micro_batches, recipe.batch_size))
     tuned = job.settings.tune != "frozen"
@@ -208,7 +216,7 @@ def fit_head(
     said = tuned or "lr" in job.settings.recipe_fields or recipe.steps == 0
     factors = (1.0,) if said else tuple(job.training.get("rates", (1.0,)))
 
-    def train(number: int) -> Fit:
+    def train(number: int, group: ProcessGroup | None) -> Fit:
         def progress(phase: str, done: int, total: int) -> None:
             job.progress(phase, number * total + done, len(factors) * total)
 
@@ -229,6 +237,7 @@ def fit_head(
                 checkpoint=checkpoint,
                 progress=progress,
                 device=job.encoder.device,
+                group=group,
                 **more,
             )
 
@@ -244,10 +253,13 @@ def fit_head(
     start = changing_state(module)
     with job.timed("train"):
         found = []
-        for number in range(len(factors)):
-            if number:
-                module.load_state_dict(start, strict=False)
-            found.append(train(number))
+        with job.together() as group:
+            for number in range(len(factors)):
+                if number:
+                    module.load_state_dict(start, strict=False)
+                found.append(train(number, group))
+            if group is not None and group.rank() > 0:
+                raise FollowedError
         sign = 1.0 if direction == "higher" else -1.0
         best = max(range(len(found)), key=lambda number: sign * found[number].best_score)
         if best != len(found) - 1:

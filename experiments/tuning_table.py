@@ -1,0 +1,141 @@
+"""Train the encoder or only a head? GATE's small pack, stand-ins, by mode: scores, intervals and time.
+
+    python experiments/tuning_table.py --output FOLDER
+    python experiments/tuning_table.py --output FOLDER --columns frozen full --seeds 1
+    python experiments/tuning_table.py --output FOLDER --columns        # nothing is run: the table of what is there
+
+micro-clip frozen, with low-rank updates, with its last block trained, and trained whole; and trained whole from the
+start: its own shape with random weights, and an untrained ResNet-18 of timm's at 64 pixels. The recipe is `quick`.
+FOLDER holds a run folder for each column, so that what was broken off goes on, and columns may be run at the same time.
+
+A cell is the mean over the seeds that are there. Its interval is the mean of the seeds' bootstrap intervals over test
+samples. `full` is set beside `frozen` by `gate-runner compare`, on the same test samples and seeds, with Holm's
+correction over the benchmarks. Writes results/tuning_table.json and results/tuning_table.md; cells that were not run
+are empty, and each says of how many seeds it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+from gate_runner.api import run
+from gate_runner.comparison import compare_runs
+from gate_runner.encoders.encoder import Encoder
+from gate_runner.encoders.loading import load_encoder
+from gate_runner.runs.stored import read_runs
+
+RESULTS = Path(__file__).parent / "results"
+SIDE = 64
+SMALL = ("imagenet1k", "cifar100", "clevr-math", "iwildcam", "mini", "cubirds", "ade20k", "acdc")
+"""GATE's small pack, in the order in which it is run here."""
+
+
+def resnet18() -> Encoder:
+    """Timm's ResNet-18 with random weights, which takes the stand-ins' 64 pixels as they are."""
+    return replace(load_encoder("timm:resnet18/random:0"), spec="timm:resnet18/random:0 at 64 px", image_size=SIDE)
+
+
+COLUMNS: dict[str, tuple[str | Any, str]] = {
+    "frozen": ("micro-clip", "frozen"),
+    "full": ("micro-clip", "full"),
+    "lora": ("micro-clip", "lora"),
+    "last-block": ("micro-clip", "last-block"),
+    "untrained-full": ("micro-clip/random:0", "full"),
+    "resnet18-full": (resnet18, "full"),
+}
+
+
+def finished(folder: Path) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """Results by column and benchmark, each with its seeds in order."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for column in COLUMNS:
+        for path in sorted((folder / column / "results").glob("*.json")):
+            result = json.loads(path.read_text())
+            if result["status"] == "ok":
+                found.setdefault((column, result["name"]), []).append(result)
+    return found
+
+
+def cell(results: list[dict[str, Any]]) -> dict[str, Any]:
+    heads = [result["scores"][0] for result in results]
+    mean = {key: statistics.fmean(head[key] for head in heads) for key in ("value", "low", "high")}
+    seconds = statistics.fmean(result["seconds"]["total"] for result in results)
+    seeds = sorted(result["seed"] for result in results)
+    return {**mean, "metric": heads[0]["metric"], "seeds": seeds, "seconds": seconds,
+            "values": [head["value"] for head in heads]}  # fmt: skip
+
+
+def contrasts(folder: Path, found: dict[tuple[str, str], list[dict[str, Any]]]) -> dict[str, Any]:
+    """Full against frozen where both have the same seeds, by the runner's own comparison."""
+    same = [
+        name
+        for column, name in found
+        if column == "full"
+        and [one["seed"] for one in found["full", name]] == [one["seed"] for one in found.get(("frozen", name), [])]
+    ]
+    if not same:
+        return {}
+    compared = compare_runs(read_runs([folder / "frozen", folder / "full"]), only=same)
+    return {
+        one.name: {"gain": one.gain, "low": one.test.low, "high": one.test.high, "p": one.p_adjusted,
+                   "verdict": one.verdict, "seeds": list(one.seeds)}
+        for one in compared.contrasts
+    }  # fmt: skip
+
+
+def write(folder: Path, limit: int | None) -> None:
+    found = finished(folder)
+    cells = {f"{column} {name}": cell(results) for (column, name), results in found.items()}
+    against = contrasts(folder, found)
+    report = {"recipe": "quick", "limit": limit, "cells": cells, "full against frozen": against,
+              "cores": os.cpu_count(), "load": os.getloadavg()[0]}  # fmt: skip
+    (RESULTS / "tuning_table.json").write_text(json.dumps(report, indent=1) + "\n")
+    columns = [column for column in COLUMNS if any(key[0] == column for key in found)]
+    lines = [
+        "| stand-in | metric | " + " | ".join(columns) + " | full less frozen |",
+        "|---" * (len(columns) + 3) + "|",
+    ]
+    for name in sorted({name for _, name in found}):
+        one = next(cells[f"{column} {name}"] for column in columns if f"{column} {name}" in cells)
+        row = [name, one["metric"] + (", lower is better" if one["metric"] == "mae" else "")]
+        for column in columns:
+            got = cells.get(f"{column} {name}")
+            if got is None:
+                row.append("")
+                continue
+            interval, seeds = f"{got['low']:.3f}-{got['high']:.3f}", len(got["seeds"])
+            row.append(f"{got['value']:.3f} ({interval}), {got['seconds']:.0f} s, n={seeds}")
+        known = against.get(name)
+        row.append(f"{known['verdict']} by {known['gain']:+.3f}, p {known['p']:.4f}" if known else "")
+        lines.append("| " + " | ".join(row) + " |")
+    (RESULTS / "tuning_table.md").write_text("\n".join(lines) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, required=True, help="folder of the run folders")
+    parser.add_argument("--columns", nargs="*", choices=COLUMNS, default=list(COLUMNS))
+    parser.add_argument("--benchmarks", nargs="+", choices=SMALL, default=list(SMALL))
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--limit", type=int, help="at most so many samples of each split")
+    options = parser.parse_args()
+    for seed in range(options.seeds):
+        for name in options.benchmarks:
+            for column in options.columns:
+                encoder, tune = COLUMNS[column]
+                run(f"micro/{name}", encoder=encoder() if callable(encoder) else encoder, tune=tune, seeds=[seed],
+                    output=options.output / column, limit=options.limit, device="cpu")  # fmt: skip
+                write(options.output, options.limit)
+    write(options.output, options.limit)
+
+
+if __name__ == "__main__":
+    main()

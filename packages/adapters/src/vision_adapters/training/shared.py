@@ -1,0 +1,124 @@
+"""One training in several processes: each has a share of every batch, and the gradient is the whole batch's."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Int
+
+
+class Share:
+    """What one process of a group does of a training.
+
+    The loss is taken of the outputs of all processes, which are gathered, so that it may be any function of a batch's
+    outputs (contrastive, dice), and its gradient flows into the process's own part; `DistributedDataParallel` adds the
+    parts up.
+
+    Args:
+        module: on `place`; after this it has the weights and buffers of the first process.
+        group: of all processes that call this.
+        place: this process's device.
+        batch: samples of a whole batch.
+
+    Raises:
+        ValueError: fewer samples than processes.
+    """
+
+    def __init__(self, module: nn.Module, group: dist.ProcessGroup, place: torch.device, batch: int) -> None:
+        self.group, self.rank, self.world = group, group.rank(), group.size()
+        if batch < self.world:
+            raise ValueError(f"a batch of {batch} cannot be shared by {self.world} processes")
+        places = [place] if place.type == "cuda" else None
+        self.parallel = DistributedDataParallel(module, device_ids=places, process_group=group)
+
+    def rows(self, whole: Int[Tensor, " b"]) -> Int[Tensor, " s"]:
+        """This process's share of a batch's row numbers."""
+        return whole.tensor_split(self.world)[self.rank]
+
+    def pieces(self, count: int, micro_batches: int) -> list[list[Int[Tensor, " p"]]]:
+        """The places in a batch of ``count`` that each process has in each of its micro-batches.
+
+        Returns:
+            For each micro-batch, one vector per process; all have at least one place.
+        """
+        shares = torch.arange(count).tensor_split(self.world)
+        cut = min(micro_batches, len(shares[-1]))
+        return [list(each) for each in zip(*(share.tensor_split(cut) for share in shares), strict=True)]
+
+    def adding_up(self, *, last: bool) -> AbstractContextManager[Any]:
+        """Around a backward pass: gradients are exchanged in the last one of a step."""
+        return nullcontext() if last else self.parallel.no_sync()
+
+    def agree(self, seed: int, step: int) -> None:
+        """After a step, give every process the first one's running statistics, and start its own random numbers anew.
+
+        A checkpoint holds the first process's alone: a training that goes on from it has the same bits all the same.
+        """
+        torch.manual_seed(int(np.random.SeedSequence([seed, step, self.rank]).generate_state(1, np.uint64)[0] >> 1))
+        for buffer in self.parallel.module.buffers():
+            dist.broadcast(buffer, src=dist.get_global_rank(self.group, 0), group=self.group)
+
+    def gathered(self, output: Any, sizes: Sequence[int]) -> Any:
+        """The outputs of all processes, in the order of the samples; gradients flow into this process's own.
+
+        Args:
+            output: a tensor whose first dimension is this process's samples, or tuples, lists and dicts of such.
+            sizes: samples of each process.
+
+        Raises:
+            ValueError: anything else, with its type or shape.
+        """
+        if isinstance(output, Tensor):
+            return self._joined(output, sizes)
+        if isinstance(output, dict):
+            return {name: self.gathered(each, sizes) for name, each in output.items()}
+        if isinstance(output, tuple) and hasattr(output, "_fields"):
+            return type(output)(*(self.gathered(each, sizes) for each in output))
+        if isinstance(output, tuple | list):
+            return type(output)(self.gathered(each, sizes) for each in output)
+        raise ValueError(f"outputs of several processes are joined as tensors, got a {type(output).__name__}")
+
+    def _joined(self, output: Tensor, sizes: Sequence[int]) -> Tensor:
+        if output.ndim == 0 or len(output) != sizes[self.rank]:
+            raise ValueError(
+                f"expected an output whose first dimension is the {sizes[self.rank]} samples of this process, "
+                f"got shape {list(output.shape)}"
+            )
+        padded = output.new_zeros(max(sizes), *output.shape[1:])
+        padded[: len(output)] = output.detach()
+        found = [torch.empty_like(padded) for _ in sizes]
+        dist.all_gather(found, padded, group=self.group)
+        parts = [each[:size] for each, size in zip(found, sizes, strict=True)]
+        parts[self.rank] = output
+        return torch.cat(parts)
+
+
+def from_first(value: Any, group: dist.ProcessGroup | None) -> Any:
+    """What the first process has, in every process of a group.
+
+    Args:
+        value: anything that can be pickled; looked at in the first process alone.
+        group: or None for a training in one process.
+
+    Returns:
+        The first process's value.
+
+    Example:
+        >>> from_first(3, None)
+        3
+    """
+    if group is None:
+        return value
+    box = [value]
+    dist.broadcast_object_list(box, src=dist.get_global_rank(group, 0), group=group)
+    return box[0]

@@ -1,0 +1,74 @@
+"""One training in two processes: the same curve as in one, on every rank, also after an interruption."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ._shared_rank import trained
+
+SCRIPT = Path(__file__).with_name("_shared_rank.py")
+CASES = ("plain", "contrastive", "pieces", "augmented")
+
+
+def two(folder: Path, *cases: str) -> tuple[list[dict[str, Any]], list[int]]:
+    """What each of two processes found, and how they ended."""
+    ranks = [
+        subprocess.Popen([sys.executable, str(SCRIPT), str(rank), "2", str(folder), *cases], stderr=subprocess.PIPE)
+        for rank in (0, 1)
+    ]
+    said = [rank.communicate(timeout=300)[1] for rank in ranks]
+    files = [folder / f"rank{rank}.pt" for rank in (0, 1)]
+    assert files[0].exists(), said[0].decode()
+    return [torch.load(file) for file in files if file.exists()], [rank.returncode for rank in ranks]
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    return two(tmp_path_factory.mktemp("shared"), *CASES, "resumed", "whole")[0]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_two_processes_train_as_one_does(case: str, found: list[dict[str, Any]], tmp_path: Path) -> None:
+    module, alone = trained(case, tmp_path)
+    first, second = found[0][case], found[1][case]
+    for row, own in zip(first["history"], alone.history, strict=True):
+        assert row[0] == own.step
+        assert row[1:5] == pytest.approx(tuple(own)[1:5], rel=2e-5, nan_ok=True)  # score, loss, norm, rate
+        assert row[5] == pytest.approx(own.layers, rel=2e-4, abs=1e-6)
+    for name, value in module.state_dict().items():
+        assert torch.allclose(first["state"][name], value, rtol=1e-4, atol=1e-6), name
+        assert torch.equal(first["state"][name], second["state"][name]), name
+    assert first["history"][-1][2] < first["history"][1][2]  # it learns
+
+
+def test_an_interrupted_training_of_two_ends_with_the_same_bits(found: list[dict[str, Any]]) -> None:
+    for name, value in found[0]["whole"]["state"].items():
+        assert torch.equal(value, found[0]["resumed"]["state"][name]), name
+        assert torch.equal(value, found[1]["whole"]["state"][name]), name
+    assert found[0]["whole"]["history"][1:] == found[0]["resumed"]["history"][1:]
+
+
+def test_a_process_that_dies_stops_the_others(tmp_path: Path) -> None:
+    results, ends = two(tmp_path, "dying")
+    assert ends == [0, -9]
+    (first,) = results
+    assert isinstance(first["dying"], str)
+    kept = torch.load(tmp_path / "dying.checkpoint", weights_only=True)
+    assert kept["step"] == 4
+
+
+def test_a_batch_smaller_than_the_group_is_refused() -> None:
+    from vision_adapters.training.shared import Share
+
+    class Two:
+        rank = staticmethod(lambda: 0)
+        size = staticmethod(lambda: 2)
+
+    with pytest.raises(ValueError, match="a batch of 1 cannot be shared by 2 processes"):
+        Share(torch.nn.Linear(1, 1), Two(), torch.device("cpu"), 1)  # type: ignore[arg-type]

@@ -1,0 +1,178 @@
+"""Further processes that train one encoder together with this one, and the process that each of them is."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gate_runner.errors import UsageError
+from gate_runner.runs.memory import is_out_of_memory, killed_for_memory
+from gate_runner.runs.part import Part
+
+if TYPE_CHECKING:
+    import torch
+    from torch.distributed import ProcessGroup
+
+COMMAND = [sys.executable, "-P", "-c", "from gate_runner.runs.ranks import main; main()"]
+"""``-P``: a file beside the user that is called like a library must not be imported in its place."""
+_READY = '{"event": "ready"}\n'
+_LONGEST = timedelta(hours=12)
+"""Of what one process does alone, such as a validation, while the others wait. A dead one is noticed at once."""
+_DYING = 5.0
+"""Seconds in which a process that broke off a training is seen to be dead."""
+
+
+@contextmanager
+def training_together(part: Part, device: torch.device) -> Iterator[ProcessGroup | None]:
+    """Start the further processes of a training, and end them after it.
+
+    Each loads the encoder and the data by itself, on the next GPU or on the CPU, and runs the same task up to the
+    training; it writes nothing.
+
+    Args:
+        part: whose settings' ``num_processes`` counts this process, too.
+        device: of this process.
+
+    Yields:
+        The group, in which this process is the first; None for one process.
+
+    Raises:
+        RuntimeError: a process died, or could not begin; the message names it and says why. MemoryError where it was
+            for want of memory.
+        UsageError: this process is in a group already.
+    """
+    world = part.settings.num_processes
+    if world == 1:
+        yield None
+        return
+    import torch.distributed as dist
+
+    if dist.is_initialized():
+        raise UsageError("--num-processes: this process is in a process group already; --isolate worker has its own")
+    kills, others = killed_for_memory(), [f"cuda:{(device.index or 0) + rank}" for rank in range(1, world)]
+    with tempfile.TemporaryDirectory() as place:
+        store, helpers = Path(place) / "store", []
+        try:
+            for rank in range(1, world):
+                helpers.append(subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+                order = {
+                    "part": part.to_mapping(), "rank": rank, "store": str(store),
+                    "device": others[rank - 1] if device.type == "cuda" else str(device),
+                }  # fmt: skip
+                with contextlib.suppress(OSError):  # it is dead already, which the next line that it says tells
+                    stream = helpers[-1].stdin
+                    assert stream is not None
+                    stream.write(json.dumps(order) + "\n")
+                    stream.flush()
+            for helper in helpers:
+                assert helper.stdout is not None
+                line = helper.stdout.readline()
+                if line != _READY:
+                    raise RuntimeError(line)
+            yield _joined(store, 0, world, device.type)
+        except Exception as error:
+            if isinstance(error, RuntimeError) and not is_out_of_memory(error):
+                _name_the_dead(helpers, kills, error)
+            raise
+        finally:
+            if dist.is_initialized():
+                dist.destroy_process_group()
+            for helper in helpers:
+                _end(helper)
+
+
+def _joined(store: Path, rank: int, world: int, kind: str) -> ProcessGroup:
+    import torch.distributed as dist
+
+    backend = "cpu:gloo,cuda:nccl" if kind == "cuda" else "gloo"
+    dist.init_process_group(
+        backend, store=dist.FileStore(str(store), world), rank=rank, world_size=world, timeout=_LONGEST
+    )
+    assert dist.group.WORLD is not None
+    return dist.group.WORLD
+
+
+def _name_the_dead(helpers: Sequence[subprocess.Popen[str]], kills: int | None, error: RuntimeError) -> None:
+    """Raise what became of the first process that ended badly, if one did."""
+    for rank, helper in enumerate(helpers, start=1):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            helper.wait(_DYING)
+        if not helper.returncode:
+            continue
+        assert helper.stdout is not None
+        lines = f"{error}\n{helper.stdout.read()}".splitlines()  # the first may have been read in place of "ready"
+        said = [json.loads(line) for line in lines if line.startswith('{"event"') and line.endswith("}")]
+        reason = next((one["reason"] for one in said if one["event"] == "failed"), None)
+        status = helper.returncode
+        if reason is None:
+            reason = f"signal {-status} ({signal.strsignal(-status)})" if status < 0 else f"exit status {status}"
+        message = f"process {rank} of {len(helpers) + 1} of this training died: {reason}"
+        if status == -signal.SIGKILL and killed_for_memory() != kills:
+            raise MemoryError(message) from error
+        raise RuntimeError(message) from error
+
+
+def _end(helper: subprocess.Popen[str]) -> None:
+    """Let a process end by itself, as after a training it does; or end it."""
+    try:
+        helper.wait(_DYING if sys.exc_info()[0] is None else 0)
+    except subprocess.TimeoutExpired:
+        helper.kill()
+        helper.wait()
+    for stream in (helper.stdin, helper.stdout):
+        if stream is not None:
+            with contextlib.suppress(OSError):
+                stream.close()
+
+
+def main() -> None:
+    """Take part in the training that one line of standard input describes; ends with it, or with its starter."""
+    faulthandler.enable()
+    out = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what libraries print must not stand between the lines
+    order = json.loads(sys.stdin.readline())
+    threading.Thread(target=_leave_with, args=(sys.stdin,), daemon=True).start()
+    try:
+        _follow(order, out)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is told to whom it concerns
+        text = " ".join(str(error).split())
+        out.write(json.dumps({"event": "failed", "reason": f"{type(error).__name__}: {text}"}) + "\n")
+        out.flush()
+        os._exit(1)
+    os._exit(0)  # no thread of a backend may hold it up
+
+
+def _leave_with(lines: Any) -> None:
+    lines.read()
+    os._exit(0)
+
+
+def _follow(order: dict[str, Any], out: Any) -> None:
+    from gate_runner.encoders import load_encoder
+    from gate_runner.encoders.device import device_for
+    from gate_runner.tasks import Job, run_task
+    from gate_runner.tasks.training import FollowedError
+
+    part = Part.from_mapping(order["part"])
+    encoder = load_encoder(part.encoder, device=device_for(order["device"]))
+    data = part.load(encoder.image_size)
+
+    @contextmanager
+    def together() -> Iterator[ProcessGroup]:
+        out.write(_READY)
+        yield _joined(Path(order["store"]), order["rank"], part.settings.num_processes, encoder.device.type)
+
+    with contextlib.suppress(FollowedError):
+        run_task(Job(encoder, part.benchmark, data, part.settings, part.seed, together=together))

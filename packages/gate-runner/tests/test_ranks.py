@@ -1,0 +1,94 @@
+"""One encoder trained by two processes: the same result as by one, one writer, and a name for the dead."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch import nn
+
+from gate_runner.benchmarks import BENCHMARKS
+from gate_runner.errors import UsageError
+from gate_runner.executors import run
+from gate_runner.runs import RunRequest, ranks
+from gate_runner.runs.observers import Observer
+from gate_runner.runs.request import make_request
+from gate_runner.runs.results import Result
+from gate_runner.settings import Settings
+
+FIELDS = {"steps": 6, "batch_size": 7, "validate_every": 3, "lr": 1e-3}
+DIES = """
+import os
+from vision_adapters.training.step import Stepper
+take = Stepper.take
+Stepper.take = lambda self, step, *rest: os.kill(os.getpid(), 9) if step == 5 else take(self, step, *rest)
+from gate_runner.runs.ranks import main
+main()
+"""
+BREAKS = """
+from gate_runner.runs.part import Part
+def broken(self, size): raise OSError("no such disk")
+Part.load = broken
+from gate_runner.runs.ranks import main
+main()
+"""
+
+
+def trained(output: Path, **options: Any) -> Result:
+    settings = Settings(limit=40, device="cpu", tune="full", recipe_fields=FIELDS).changed(**options)
+    (found,) = run(RunRequest([BENCHMARKS["digits"]], "micro-clip/random", output, settings), Observer())
+    return found
+
+
+def test_two_processes_train_as_one_does_and_one_of_them_writes(tmp_path: Path) -> None:
+    one = trained(tmp_path / "one")
+    two = trained(tmp_path / "two", num_processes=2)
+    assert two.status == "ok", two.reason
+    for row, own in zip(two.training["gradients"], one.training["gradients"], strict=True):
+        assert row == pytest.approx(own, rel=2e-3, abs=1e-5)
+    assert two.training["validation"] == one.training["validation"]
+    assert two.scores == one.scores
+    files = {path.relative_to(tmp_path / "two") for path in (tmp_path / "two").rglob("*") if path.is_file()}
+    assert files == {path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*") if path.is_file()}
+    identity = [json.loads((tmp_path / name / "manifest.json").read_text())["identity"] for name in ("one", "two")]
+    assert identity[0] == identity[1]
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (DIES, "process 1 of 2 of this training died: signal 9 (Killed)"),
+        ("raise SystemExit(7)", "process 1 of 2 of this training died: exit status 7"),
+        (
+            BREAKS,
+            "process 1 of 2 of this training died: OSError: no such disk",
+        ),
+    ],
+    ids=["killed", "exits", "fails"],
+)
+def test_a_process_that_dies_is_named_and_the_training_goes_on_later(
+    command: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ranks, "COMMAND", [sys.executable, "-c", command])
+    found = trained(tmp_path, num_processes=2)
+    assert (found.status, found.reason) == ("failed", f"RuntimeError: {said}")
+    if command == DIES:
+        assert len(list((tmp_path / "unfinished").glob("*"))) > 0
+        monkeypatch.undo()
+        again = trained(tmp_path)  # the checkpoint of step 3 is anybody's
+        assert again.status == "ok"
+
+
+def test_what_one_process_alone_can_train_is_refused(tmp_path: Path) -> None:
+    two = Settings(tune="full", num_processes=2)
+    with pytest.raises(UsageError, match="--num-processes 2: an encoder that is an object trains in one process"):
+        make_request("digits", nn.Identity(), output=tmp_path, settings=two, name="mine")
+    with pytest.raises(UsageError, match="detectors train in one process"):
+        make_request("micro/odinw", "hf-detector:here", output=tmp_path, settings=two)
+    with pytest.raises(UsageError, match="--num-processes is for an encoder that is trained"):
+        Settings(num_processes=2)
+    with pytest.raises(UsageError, match="--num-processes must be at least 1, not 0"):
+        Settings(num_processes=0)
