@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 import gate_runner
-from gate_runner.benchmarks import BENCHMARKS
+from gate_runner.benchmarks import BENCHMARKS, DataRequest
 from gate_runner.comparison import compare_runs
 from gate_runner.encoders import load_encoder
 from gate_runner.encoders.own import adopt
@@ -25,11 +25,15 @@ from gate_runner.runs.request import make_request
 from gate_runner.runs.results import Result
 from gate_runner.runs.stored import read_runs
 from gate_runner.settings import Settings
+from gate_runner.tasks import Job
 from gate_runner.tasks.augmentation import Augmented
 from gate_runner.tasks.recipes import checked, family_of, recipe_for
+from gate_runner.tasks.scaling import Scale
+from gate_runner.tasks.started import solved_head
 from gate_runner.tasks.tuned import choose_weights, untouched
 from vision_adapters.rows import sample_generator
 from vision_adapters.training import gate_recipe
+from vision_adapters.tuning import tune, tuning_data
 
 IMAGES = torch.randint(0, 256, (2, 3, 16, 16), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
 
@@ -404,3 +408,30 @@ def test_little_memory_halves_the_batch_and_keeps_the_gradient(tmp_path: Path) -
     assert (whole.training.get("micro_batches"), cut.training["micro_batches"]) == (None, 4)
     for first, second in zip(whole.training["gradients"], cut.training["gradients"], strict=True):
         assert second == pytest.approx(first, rel=1e-3, abs=1e-6)
+
+
+def test_a_head_starts_at_the_probe_of_the_frozen_features(tmp_path: Path) -> None:
+    solved = tuned("digits", tmp_path / "solved", "micro-clip", tune="full", limit=150)
+    at_random = tuned("digits", tmp_path / "random", "micro-clip", tune="full", limit=150,
+                      recipe_fields={**FIELDS, "head_start": "random"})  # fmt: skip
+    first, other = (one.training["validation"][0]["acc@1"] for one in (solved, at_random))
+    assert first >= other + 0.2
+
+
+def test_a_solved_head_gives_the_probes_scores_and_never_a_class_without_images() -> None:
+    encoder = load_encoder("micro-clip")
+    data = BENCHMARKS["digits"].load("built-in", DataRequest(limit=60, size=64))
+    train = replace(data.train, targets=data.train.targets + 1)  # class 0 has no image
+    job = Job(encoder, BENCHMARKS["digits"], replace(data, train=train, classes=("none", *data.classes)))
+    with torch.inference_mode():
+        features = encoder.encode_image(train.images).float()
+    scale = Scale.of(features)
+    scores = solved_head(job, scale)(scale(features))
+    expected = tune(tuning_data(features.clone(), data.train.targets, metric="acc@1", seed=0)).scores(features.clone())
+    assert torch.allclose(scores[:, 1:], expected, atol=1e-3)
+    assert not bool((scores.argmax(1) == 0).any())
+
+
+def test_a_start_that_there_is_not_shows_the_nearest() -> None:
+    with pytest.raises(UsageError, match=r"head_start.*solvd.*solved"):
+        checked({"head_start": "solvd"})

@@ -24,47 +24,12 @@ if TYPE_CHECKING:
     from gate_runner.benchmarks.data import Data
     from gate_runner.benchmarks.pictures import Pictures
     from gate_runner.tasks.job import Job
-    from gate_runner.tasks.scaling import Scale
     from gate_runner.tasks.trained import Trained
 
 TEMPLATES = ("a {}", "a photo of a {}", "a picture of a {}")
 """Of class prompts, where a benchmark names none."""
 _QUARTERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 _TENTHS = tuple(number / 10 for number in range(11))
-_SCALE = 100.0
-"""Factor on cosines, of an encoder that does not say its own: CLIP's."""
-
-
-class TextHead(nn.Module):
-    """A linear layer on unit features that starts at the class prompts: untrained, it scores as zero-shot does.
-
-    Args:
-        texts: one unit vector per class ``[k, d]``.
-        scale: that the features come on, which is undone first.
-        factor: on cosines.
-    """
-
-    starts_at_texts = True
-
-    def __init__(self, texts: Float[Tensor, "k d"], scale: Scale, factor: float) -> None:
-        super().__init__()
-        self.weight, self.bias = nn.Parameter(texts.clone()), nn.Parameter(torch.zeros(len(texts)))
-        self.scale, self.factor = scale, factor
-
-    def forward(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
-        """Scores of each class."""
-        raw = features * self.scale.std + self.scale.mean
-        return self.factor * F.normalize(raw, dim=-1) @ self.weight.T + self.bias
-
-
-def text_head(job: Job, scale: Scale) -> TextHead:
-    """The head that starts at a job's class prompts.
-
-    Raises:
-        MissingCapabilityError: the encoder has no text side.
-    """
-    texts = class_weights(job, job.benchmark, job.data.classes)
-    return TextHead(texts, scale, job.encoder.logit_scale or _SCALE)
 
 
 def class_weights(job: Job, benchmark: Benchmark, classes: Sequence[str]) -> Float[Tensor, "k d"]:
@@ -159,7 +124,7 @@ def after_training(
     own = len(sets)
     if sets and job.benchmark.task == "image-classification":
         sets.append(_ZeroShot.of(job, job.benchmark, job.benchmark.id, job.data))
-    whole = bool(getattr(getattr(module, "head", None), "starts_at_texts", False))
+    whole = bool(getattr(getattr(module, "head", None), "starts_somewhere", False))
     best = done.kept[0].state
     curve: list[dict[str, Any]] = []
     outcomes: dict[float, list[np.ndarray]] = {}
@@ -227,8 +192,8 @@ def mixed(start: Mapping[str, Tensor], tuned: Mapping[str, Tensor], share: float
         start: what training could change, before.
         tuned: the same, after.
         share: of the trained weights, 0 to 1.
-        whole: mix the head, too: only where it started at something, the class prompts. A head that started at random
-            stays as it was trained.
+        whole: mix the head, too: only where it started at something, say the class prompts. A head that started at
+            random stays as it was trained.
 
     Returns:
         The mix. Of a low-rank update the product with the start is mixed, which is zero: one factor is scaled.

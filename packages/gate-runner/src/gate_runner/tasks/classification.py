@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from gate_runner.tasks.after_training import text_head
-from gate_runner.tasks.backbone import make_backbone
+from torch import nn
+
+from gate_runner.tasks.backbone import Backbone, make_backbone
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best
 from gate_runner.tasks.probing import solvable, solve_and_test
+from gate_runner.tasks.recipes import starts_solved
+from gate_runner.tasks.started import solved_head, text_head
 from gate_runner.tasks.targets import frequencies
 from gate_runner.tasks.training import train_and_test
 from vision_adapters.heads import LinearHead, seeded
@@ -20,7 +23,13 @@ def run(job: Job) -> Outcome:
     if job.settings.tune == "frozen" and solvable(job):
         return solve_and_test(job, blind)
     backbone = make_backbone(job, "pooled")
+    return train_and_test(job, backbone, _head(job, backbone, classes), cross_entropy, blind, answer=best)
+
+
+def _head(job: Job, backbone: Backbone, classes: int) -> nn.Module:
+    """At the class prompts, at the probe of the frozen features, or at random, as the settings have it."""
     if job.settings.wise_ft is not None and job.encoder.text is not None:
-        return train_and_test(job, backbone, text_head(job, backbone.scale), cross_entropy, blind, answer=best)
-    head = seeded(lambda: LinearHead(backbone.width, classes), job.seed)
-    return train_and_test(job, backbone, head, cross_entropy, blind, answer=best)
+        return text_head(job, backbone.scale)
+    if job.settings.tune != "frozen" and starts_solved(job.settings) and solvable(job):
+        return solved_head(job, backbone.scale)
+    return seeded(lambda: LinearHead(backbone.width, classes), job.seed)

@@ -45,6 +45,7 @@ _QUICK_BATCH = {
     "video-regression": 8,
     "video-classification": 8,
 }
+_STARTS = ("solved", "random")
 _QUICK_RATE = {"full": 3e-4, "last-block": 1e-3, "lora": 2e-3, "bias": 2e-3, "norm": 2e-3}
 
 
@@ -138,16 +139,33 @@ def announced(settings: Settings, task: str) -> str:
     rates = {words: recipe_of_family(settings, name, task).lr for name, words in families.items()}
     one = len(set(rates.values())) == 1
     said = "" if one else ", ".join(f"{rate:g} ({words})" for words, rate in rates.items())
-    return in_words(asdict(recipe_of_family(settings, "vit", task)), augmented=augments(settings), rate=said)
+    start = "; heads start solved" if task == "image-classification" and starts_solved(settings) else ""
+    return in_words(asdict(recipe_of_family(settings, "vit", task)), augmented=augments(settings), rate=said) + start
 
 
 def augments(settings: Settings) -> bool:
     """Whether training images are augmented: as GATE does, and in no quick recipe unless it says so."""
+    return str(_special(settings, "augment", {"quick": False, "gate": True})).lower() in ("true", "1", "yes")
+
+
+def starts_solved(settings: Settings) -> bool:
+    """Whether classes' heads start at the probe of the frozen features: in quick recipes, unless ``head_start=random``.
+
+    Raises:
+        UsageError: ``head_start`` is neither ``random`` nor ``solved``.
+    """
+    said = _special(settings, "head_start", {"quick": "solved", "gate": "random"})
+    if said not in _STARTS:
+        raise unknown("value of head_start", str(said), _STARTS)
+    return said == "solved"
+
+
+def _special(settings: Settings, name: str, by_base: Mapping[str, Any]) -> Any:
+    """A field that is not of a training's recipe proper: as it was said, or as its base has it."""
     said = dict(settings.recipe_fields)
     if settings.recipe not in ("quick", "gate"):
         said = {**_from_file(Path(settings.recipe)), **said}
-    base = said.get("base", settings.recipe)
-    return str(said.get("augment", base == "gate")).lower() in ("true", "1", "yes")
+    return said.get(name, by_base.get(said.get("base", settings.recipe), by_base["quick"]))
 
 
 def _from_file(path: Path) -> dict[str, Any]:
@@ -180,10 +198,12 @@ def checked(said: Mapping[str, Any]) -> dict[str, Any]:
     known = {one.name: one for one in fields(Recipe)}
     found: dict[str, Any] = {}
     for name, value in said.items():
-        if name in ("augment", "base"):
+        if name == "head_start" and value not in _STARTS:
+            raise unknown("value of head_start", str(value), _STARTS)
+        if name in ("augment", "base", "head_start"):
             continue
         if name not in known:
-            raise unknown("field of a recipe", name, [*known, "augment"])
+            raise unknown("field of a recipe", name, [*known, "augment", "head_start"])
         kind = str(known[name].type)
         try:
             if isinstance(value, str) and kind.startswith(("float", "int")):

@@ -1,0 +1,88 @@
+"""Heads of trained encoders that start at something: at the class prompts, or at the probe of the frozen features."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from gate_runner.tasks.after_training import class_weights
+from gate_runner.tasks.features import pooled
+from vision_adapters.heads import LinearHead
+from vision_adapters.tuning import tune, tuning_data
+
+if TYPE_CHECKING:
+    from gate_runner.tasks.job import Job
+    from gate_runner.tasks.scaling import Scale
+
+_SCALE = 100.0
+"""Factor on cosines, of an encoder that does not say its own: CLIP's."""
+
+
+class StartedHead(nn.Module):
+    """A linear layer on unit features whose weights are given: untrained, it scores as what they are from does.
+
+    Args:
+        weight: one row per class ``[k, d]``.
+        bias: one number per class.
+        scale: that the features come on, which is undone first.
+        factor: on the products.
+    """
+
+    starts_somewhere = True
+
+    def __init__(self, weight: Float[Tensor, "k d"], bias: Float[Tensor, " k"], scale: Scale, factor: float) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(weight.clone()), nn.Parameter(bias.clone())
+        self.scale, self.factor = scale, factor
+
+    def forward(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
+        """Scores of each class."""
+        raw = features * self.scale.std + self.scale.mean
+        return self.factor * F.normalize(raw, dim=-1) @ self.weight.T + self.bias
+
+
+def text_head(job: Job, scale: Scale) -> StartedHead:
+    """The head that starts at a job's class prompts, so that it scores as zero-shot does.
+
+    Raises:
+        MissingCapabilityError: the encoder has no text side.
+    """
+    texts = class_weights(job, job.benchmark, job.data.classes)
+    return StartedHead(texts, torch.zeros(len(texts)), scale, job.encoder.logit_scale or _SCALE)
+
+
+def solved_head(job: Job, scale: Scale) -> StartedHead:
+    """The head that starts at the probe of the features as they are before the training.
+
+    The validation split chooses among the training's steps, the start included: the probe does not see it, and chooses
+    its strength on a fifth of the training split.
+
+    Args:
+        job: of a task with one class per image, whose probe can be solved.
+        scale: that the head's features will come on.
+
+    Returns:
+        The head. A class without a training image starts below all others.
+
+    Source:
+        Kumar et al., Fine-tuning can distort pretrained features and underperform out-of-distribution (2022): linear
+        probing, then fine-tuning. A random head's first gradients change the encoder before they mean anything.
+    """
+    train = job.data.train
+    present = torch.unique(train.targets)
+    features = pooled(job, train, "train-projected")[:].float()
+    with job.timed("train"):
+        data = tuning_data(
+            features, torch.searchsorted(present, train.targets), metric=job.benchmark.metrics[0], seed=job.seed
+        )
+        found = tune(data).head
+    assert isinstance(found, LinearHead)
+    with torch.no_grad():
+        bias = found.bias.new_full((len(job.data.classes),), float(found.bias.min()) - 1.0)
+        weight = found.weight.new_zeros(len(bias), found.weight.shape[1])
+        weight[present], bias[present] = found.weight, found.bias
+    return StartedHead(weight, bias, scale, 1.0)
