@@ -157,7 +157,7 @@ def starts_solved(settings: Settings) -> bool:
     said = _special(settings, "head_start", {"quick": "solved", "gate": "random"})
     if said not in _STARTS:
         raise unknown("value of head_start", str(said), _STARTS)
-    return said == "solved"
+    return bool(said == "solved")
 
 
 def _special(settings: Settings, name: str, by_base: Mapping[str, Any]) -> Any:
