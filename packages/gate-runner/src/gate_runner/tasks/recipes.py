@@ -46,6 +46,9 @@ _QUICK_BATCH = {
     "video-classification": 8,
 }
 _STARTS = ("solved", "random")
+_SOLVED_TASK, _SOLVED_RATE = "image-classification", 1e-4
+"""On the stand-in of ImageNet, micro-clip reached .420 on validation from a solved head at this rate and .378 at 3e-5;
+from a random head at 3e-4 .383 (150 steps, one seed)."""
 _QUICK_RATE = {"full": 3e-4, "last-block": 1e-3, "lora": 2e-3, "bias": 2e-3, "norm": 2e-3}
 
 
@@ -101,7 +104,11 @@ def recipe_of_family(settings: Settings, family: Family | None, task: str) -> Re
     try:
         if name == "gate":
             return gate_recipe(family or "vit", _GATE_TASKS.get(task, "classification"), **changes)
-        rate = 1e-3 if settings.tune == "full" and family == "convolutional" else _QUICK_RATE[settings.tune]
+        rate = _QUICK_RATE[settings.tune]
+        if settings.tune == "full" and family == "convolutional":
+            rate = 1e-3
+        elif settings.tune == "full" and task == _SOLVED_TASK and starts_solved(settings):
+            rate = _SOLVED_RATE
         quick: dict[str, Any] = {
             "lr": rate, "steps": 150, "batch_size": _QUICK_BATCH.get(task, 32), "validate_every": 50,
             "schedule": "cosine", "warmup": 10, "head_lr_scale": 3.0, "clip_norm": 1.0,
@@ -139,7 +146,7 @@ def announced(settings: Settings, task: str) -> str:
     rates = {words: recipe_of_family(settings, name, task).lr for name, words in families.items()}
     one = len(set(rates.values())) == 1
     said = "" if one else ", ".join(f"{rate:g} ({words})" for words, rate in rates.items())
-    start = "; heads start solved" if task == "image-classification" and starts_solved(settings) else ""
+    start = "; heads start solved" if task == _SOLVED_TASK and starts_solved(settings) else ""
     return in_words(asdict(recipe_of_family(settings, "vit", task)), augmented=augments(settings), rate=said) + start
 
 
