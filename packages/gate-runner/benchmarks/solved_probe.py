@@ -34,7 +34,7 @@ from gate_runner.tasks import Job
 from gate_runner.tasks.features import before_projection, pooled
 from gate_runner.tasks.probing import solve_and_test
 from gate_runner.tasks.stored import FeatureStore
-from gate_runner.tasks.training import frequencies
+from gate_runner.tasks.targets import frequencies
 
 STRENGTHS = np.logspace(-6, 2, 15)
 

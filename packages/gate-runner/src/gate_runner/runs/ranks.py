@@ -98,7 +98,7 @@ def _joined(store: Path, rank: int, world: int, kind: str) -> ProcessGroup:
 
     backend = "cpu:gloo,cuda:nccl" if kind == "cuda" else "gloo"
     dist.init_process_group(
-        backend, store=dist.FileStore(str(store), world), rank=rank, world_size=world, timeout=_LONGEST
+        backend, init_method=store.absolute().as_uri(), rank=rank, world_size=world, timeout=_LONGEST
     )
     assert dist.group.WORLD is not None
     return dist.group.WORLD
