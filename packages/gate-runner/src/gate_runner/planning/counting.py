@@ -55,7 +55,7 @@ def count(part: Part, few: int, size: int) -> Counted:
     asked, chosen = part.settings.limit, chosen_of(part)
     tested = None if chosen is None else len(chosen.items)
     limit = few if asked is None else min(few, asked)
-    noting = _Noting(part.settings.data_root, limit, size)
+    noting = _Noting(part.settings.data_root, limit, size, part.settings.skip_unreadable)
     start = time.perf_counter()
     data = part.benchmark.load(part.source, noting)
     seconds = time.perf_counter() - start

@@ -81,7 +81,8 @@ def kept_sets(job: Job) -> list[_ZeroShot]:
         raise MissingCapabilityError(f"encoder {job.encoder.spec!r} has no text side; --keep-zero-shot needs one")
     for benchmark in resolve(settings.keep_zero_shot):
         source = benchmark.choose_source(settings.source, settings.data_root)
-        data = benchmark.load(source, DataRequest(settings.data_root, settings.limit, job.encoder.image_size))
+        size, skip = job.encoder.image_size, settings.skip_unreadable
+        data = benchmark.load(source, DataRequest(settings.data_root, settings.limit, size, skip))
         found.append(_ZeroShot.of(job, benchmark, benchmark.name_with(source), data))
     return found
 

@@ -1,0 +1,76 @@
+"""What ImageNet's weights give: `lite:0` beside its untrained self on the pack `real`, lite:0, 1 and 2 on pictures.
+
+Prints a row per set with both intervals, and whether they are disjoint; then the paired differences of the three
+encoders on a folder of labelled photographs (CIFAR-10, or any that `gate-runner new` takes). Writes JSON with versions.
+
+    python packages/gate-runner/benchmarks/lite.py [--photographs cifar10-jpg/] [--output lite.json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import gate_runner
+from gate_runner.own_data import guess, write_benchmark
+
+REAL = ("digits", "mnist5000", "faces")
+
+
+def scored(names: list[str], encoder: str, folder: Path) -> dict[str, Any]:
+    """The headline of each benchmark."""
+    done = gate_runner.run(names, encoder=encoder, output=folder / encoder.replace(":", "-").replace("/", "-"))
+    return {one.name: one.scores[0] for one in done if one.scores}
+
+
+def photographs(folder: Path, place: Path) -> str:
+    """A benchmark's file of a folder of labelled photographs, whose folder stays as it is."""
+    values = guess(folder).values
+    values["data"]["root"] = str(folder.resolve())
+    write_benchmark(values, place / "photographs.toml")
+    return str(place / "photographs.toml")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--photographs", type=Path, help="a folder of labelled pictures")
+    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "lite.json")
+    options = parser.parse_args()
+    report: dict[str, Any] = {"real": [], "photographs": []}
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        sets = list(REAL)
+        if options.photographs is not None:
+            sets.append(photographs(options.photographs, place))
+        found = {spec: scored(sets, spec, place) for spec in ("lite:0", "lite:0/random")}
+        for benchmark, trained in found["lite:0"].items():
+            untrained = found["lite:0/random"][benchmark]
+            disjoint = trained.low > untrained.high or trained.high < untrained.low
+            report["real"].append(
+                {"benchmark": benchmark, "trained": vars(trained), "untrained": vars(untrained), "disjoint": disjoint}
+            )
+            print(
+                f"{benchmark:<14}{trained.metric:<10} {trained.value:.3f} ({trained.low:.3f}, {trained.high:.3f})  "
+                f"untrained {untrained.value:.3f} ({untrained.low:.3f}, {untrained.high:.3f})  "
+                f"{'disjoint' if disjoint else 'not disjoint'}"
+            )
+        if options.photographs is not None:
+            for spec in ("lite:1", "lite:2"):
+                scored(sets[-1:], spec, place)
+            compared = gate_runner.compare(*(place / f"lite-{number}" for number in (0, 1, 2)))
+            for one in compared.contrasts:
+                report["photographs"].append(str(one))
+                print(one)
+    report["hardware"] = {"machine": platform.machine(), "cores": os.cpu_count()}
+    report["versions"] = {one: version(one) for one in ("gate-runner", "torch", "timm", "numpy")}
+    options.output.write_text(json.dumps(report, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
