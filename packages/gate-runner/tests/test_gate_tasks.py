@@ -6,6 +6,7 @@ import csv
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,9 @@ from gate_runner.benchmarks.data import Split
 from gate_runner.benchmarks.sheets import SHEETS
 from gate_runner.benchmarks.sheets.paper import paper_row
 from gate_runner.encoders import load_encoder
+from gate_runner.errors import UsageError
 from gate_runner.micro.seeds import SEEDS
+from gate_runner.runs.request import make_request, parts_of
 from gate_runner.settings import Settings
 from gate_runner.tasks import Job, run_task
 from gate_runner.tasks.few_shot_gate import PrototypeHead, gate_episodes
@@ -192,6 +195,21 @@ def test_padding_changes_no_score() -> None:
             distance = (point - samples[0, way, :count].mean(dim=0)).square().sum()
             assert float(scores[0, way, query]) == pytest.approx(-float(distance) / 6, rel=1e-4)
         assert float(scores[0, 2, query]) == float("-inf")
+
+
+def test_the_protocol_changes_few_shot_benchmarks_alone(tmp_path: Path) -> None:
+    names = ["mini", "cifar100", "micro/vgg", "vgg-gate"]
+
+    def asked(**options: Any) -> list[str]:
+        request = make_request(names, "micro-clip", output=tmp_path / "r", settings=Settings().changed(**options))
+        return [part.name for part in parts_of(request)]
+
+    assert asked() == ["micro/mini", "micro/cifar100", "micro/vgg", "micro/vgg-gate"]
+    assert asked(protocol="gate") == ["micro/mini-gate", "micro/cifar100", "micro/vgg-gate"]
+    with pytest.raises(UsageError, match="gates"):
+        asked(protocol="gates")
+    with pytest.raises(UsageError, match="--shots does not apply to few-shot"):
+        asked(shots="5")
 
 
 def test_gates_protocol_scores_a_stand_in(own: str) -> None:

@@ -14,6 +14,7 @@ Tune = Literal["frozen", "bias", "norm", "last-block", "lora", "full", "linear",
 Head = Literal["dense", "detr"]
 SplitScored = Literal["test", "valid"]
 Prompts = Literal["overrides", "names"]
+Protocol = Literal["ours", "gate"]
 
 
 class Options(TypedDict, total=False):
@@ -75,6 +76,9 @@ class Options(TypedDict, total=False):
         str | int | Sequence[str | int],
         typer.Option(metavar="LIST", help="Training pictures of each class, e.g. 0,1,5,full; one result for each."),
         list[str],
+    ]
+    protocol: Annotated[
+        Protocol, typer.Option(help="Of few-shot episodes: ours, 5 ways and 1 shot, or gate, many ways and shots."), str
     ]
     split: Annotated[SplitScored, typer.Option(help="Which split of a detection set is scored: test or valid."), str]
     prompts: Annotated[

@@ -14,7 +14,7 @@ from gate_runner.items import items_in
 
 if TYPE_CHECKING:
     from gate_runner.items import ChosenItems
-    from gate_runner.options import Head, Isolation, Options, Prompts, SplitScored, Tune
+    from gate_runner.options import Head, Isolation, Options, Prompts, Protocol, SplitScored, Tune
 
 _DEVICES = ("cpu", "cuda", "hpu", "meta", "mps", "mtia", "xla", "xpu")
 TUNES = ("frozen", "bias", "norm", "last-block", "lora", "full", "linear", "prompt")
@@ -22,6 +22,7 @@ TUNES = ("frozen", "bias", "norm", "last-block", "lora", "full", "linear", "prom
 HEADS = ("dense", "detr")
 SPLITS = ("test", "valid")
 PROMPTS = ("overrides", "names")
+PROTOCOLS = ("ours", "gate")
 
 
 def seconds_in(said: float | str | None) -> float | None:
@@ -198,6 +199,8 @@ class Settings:
         recipe_fields: fields of the recipe that differ, e.g. ``{"lr": 1e-4}``; heads on frozen encoders take them, too.
         head: on frozen patches, where a task has several: ``"dense"`` or ``"detr"``.
         shots: training pictures of each class, one result for each number: ``"0,5,full"``; all of them by default.
+        protocol: of few-shot benchmarks: ``"ours"``, five ways and one shot, or ``"gate"``, GATE's many ways and shots,
+            which is the benchmark ``…-gate``.
         split: which split is scored: ``"test"``, or ``"valid"`` where published numbers are of that one.
         prompts: what a detector reads for class names: ``"overrides"``, the set's own captions where there are some, or
             ``"names"``.
@@ -248,6 +251,7 @@ class Settings:
     )
     head: Head = field(default="dense", metadata={"identity": True, "mode": True})
     shots: tuple[str, ...] = field(default=(), metadata={"read": _shots_in})
+    protocol: Protocol = "ours"
     split: SplitScored = field(default="test", metadata={"identity": True, "mode": True})
     prompts: Prompts = field(default="overrides", metadata={"identity": True, "mode": True})
     decode_workers: int = 0
@@ -277,7 +281,7 @@ class Settings:
             raise UsageError(f"--time-limit must be positive, not {self.time_limit} s")
         if self.tune not in TUNES:
             raise unknown("mode --tune", self.tune, TUNES)
-        for name, known in (("head", HEADS), ("split", SPLITS), ("prompts", PROMPTS)):
+        for name, known in (("head", HEADS), ("split", SPLITS), ("prompts", PROMPTS), ("protocol", PROTOCOLS)):
             if getattr(self, name) not in known:
                 raise unknown(f"value of --{name}", getattr(self, name), known)
         if self.decode_workers < 0:

@@ -165,7 +165,7 @@ def parts_of(request: RunRequest) -> list[Part]:
             own = variant.trained_for(source)
             parts += [Part(own, source, seed, request.spec, request.output, settings) for seed in settings.seeds]
     _check_items(parts, settings)
-    return parts
+    return list({(part.name, part.seed): part for part in parts}.values())  # --protocol gate may name one twice
 
 
 def _check_items(parts: Sequence[Part], settings: Settings) -> None:

@@ -36,6 +36,8 @@ TASK_TYPES = (
         "prototypes, squared Euclidean distance",
         "gate_runner.tasks.few_shot:run",
         draw="gate_runner.tasks.few_shot:draw",
+        cells="gate_runner.tasks.few_shot_protocol:cells",
+        variant="gate_runner.tasks.few_shot_protocol:variant",
         probe_samples=130,  # whole classes, enough for one episode
         grows=False,
         caution="gate_runner.tasks.few_shot:caution",
