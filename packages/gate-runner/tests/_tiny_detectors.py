@@ -50,22 +50,125 @@ def grounding(folder: Path, kind: str = "GroundingDino", seed: int = 0) -> Path:
     return folder
 
 
-def rt_detr(folder: Path, classes: int = 2, seed: int = 0) -> Path:
-    """RT-DETR v2, saved as a checkpoint."""
+_RESNET = {"embedding_size": 8, "hidden_sizes": [8, 8, 16, 16], "depths": [1, 1, 1, 1], "layer_type": "basic"}
+_HGNET = {
+    "stem_channels": [3, 8, 8], "stage_in_channels": [8, 8, 16, 16], "stage_mid_channels": [8, 8, 8, 8],
+    "stage_out_channels": [8, 16, 16, 16], "stage_num_blocks": [1, 1, 1, 1],
+    "stage_downsample": [False, True, True, True], "stage_light_block": [False, False, True, True],
+    "stage_kernel_size": [3, 3, 5, 5], "stage_numb_of_layers": [1, 1, 1, 1], "embedding_size": 8,
+    "hidden_sizes": [8, 16, 16, 16], "depths": [1, 1, 1, 1],
+}  # fmt: skip
+_LEVELS = ["stage2", "stage3", "stage4"]
+_REAL_TIME = {
+    "encoder_in_channels": [8, 16, 16], "encoder_hidden_dim": 16, "feat_strides": [8, 16, 32], "encoder_ffn_dim": 16,
+    "encoder_attention_heads": 2, "d_model": 16, "decoder_in_channels": [16, 16, 16], "decoder_ffn_dim": 16,
+    "decoder_layers": 2, "decoder_attention_heads": 2, "num_denoising": 0, "hidden_expansion": 0.5,
+}  # fmt: skip
+_DETR = {
+    "d_model": 32, "encoder_layers": 1, "decoder_layers": 2, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16,
+    "encoder_attention_heads": 2, "decoder_attention_heads": 2,
+}  # fmt: skip
+_LIGHT = {
+    "d_model": 16, "hidden_expansion": 0.5, "decoder_layers": 2, "decoder_ffn_dim": 16, "group_detr": 2,
+    "decoder_self_attention_heads": 2, "decoder_cross_attention_heads": 2,
+}  # fmt: skip
+_VIT = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 64, "patch_size": 16}
+CLOSED = {
+    "conditional_detr": ("ConditionalDetr", "ConditionalDetr", _DETR),
+    "d_fine": ("DFine", "RTDetr", {**_REAL_TIME, "encoder_in_channels": [16, 16, 16], "lqe_hidden_dim": 8}),
+    "dab-detr": ("DabDetr", "ConditionalDetr", {**_DETR, "hidden_size": 32}),
+    "deformable_detr": ("DeformableDetr", "DeformableDetr", {**_DETR, "num_feature_levels": 3}),
+    "deimv2": ("Deimv2", "RTDetr", {**_REAL_TIME, "encoder_in_channels": [16, 16, 16], "lqe_hidden_dim": 8}),
+    "detr": ("Detr", "Detr", _DETR),
+    "lw_detr": ("LwDetr", "DeformableDetr", {**_LIGHT, "projector_scale_factors": [1.0]}),
+    "rf_detr": ("RfDetr", "RfDetr", _LIGHT),
+    "rt_detr": ("RTDetr", "RTDetr", _REAL_TIME),
+    "rt_detr_v2": ("RTDetrV2", "RTDetr", _REAL_TIME),
+    "yolos": ("Yolos", "Yolos", {**_VIT, "image_size": [64, 96], "intermediate_size": 16}),
+}
+"""Of each family the names of its classes and its image processor in transformers, and a tiny configuration."""
+
+
+def closed_set(folder: Path, family: str, classes: int = 2, seed: int = 0) -> Path:
+    """A detector that reads no names, saved as a checkpoint."""
     import transformers
 
-    config = transformers.RTDetrV2Config(
-        backbone_config=transformers.RTDetrResNetConfig(
-            embedding_size=8, hidden_sizes=[8, 8, 16, 16], depths=[1, 1, 1, 1], layer_type="basic",
-            out_features=["stage2", "stage3", "stage4"],
+    name, processor, sizes = CLOSED[family]
+    options: dict[str, Any] = {**sizes, "num_labels": classes}
+    if family == "yolos":
+        options["num_detection_tokens"] = 12
+    else:
+        options |= {"num_queries": 12, "backbone_config": _backbone(family)}
+    torch.manual_seed(seed)
+    model = getattr(transformers, f"{name}ForObjectDetection")(getattr(transformers, f"{name}Config")(**options))
+    model.save_pretrained(folder)
+    whole = processor in ("RTDetr", "RfDetr") or family == "lw_detr"
+    size = {"height": 64, "width": 64} if whole else {"shortest_edge": 64, "longest_edge": 96}
+    getattr(transformers, f"{processor}ImageProcessor")(size=size).save_pretrained(folder)
+    return folder
+
+
+def _backbone(family: str) -> Any:
+    import transformers
+
+    if family in ("d_fine", "deimv2"):
+        return transformers.HGNetV2Config(**_HGNET, out_features=_LEVELS)
+    if family in ("rt_detr", "rt_detr_v2"):
+        return transformers.RTDetrResNetConfig(**_RESNET, out_features=_LEVELS)
+    if family == "lw_detr":
+        return transformers.LwDetrViTConfig(
+            **_VIT, window_block_indices=[0], num_windows=4, num_windows_side=2, out_indices=[2], pretrain_image_size=64
+        )
+    if family == "rf_detr":
+        return transformers.RfDetrDinov2Config(**_VIT, num_windows=2, out_features=["stage1", "stage2"])
+    return transformers.ResNetConfig(**_RESNET, out_features=_LEVELS if family == "deformable_detr" else ["stage4"])
+
+
+def clip_tokenizer() -> Any:
+    """CLIP's, whose words are the list above; the end has the highest id, by which OmDet-Turbo finds it."""
+    from transformers import CLIPTokenizer
+
+    signs = [chr(number) for number in range(33, 127)]
+    vocabulary, merges = [*signs, *(f"{sign}</w>" for sign in signs)], []
+    for word in (*WORDS, "detect"):
+        parts = [*word[:-1], f"{word[-1]}</w>"]
+        while len(parts) > 1:
+            if (pair := (parts[0], parts[1])) not in merges:
+                merges.append(pair)
+            parts = [parts[0] + parts[1], *parts[2:]]
+            if parts[0] not in vocabulary:
+                vocabulary.append(parts[0])
+    vocabulary += ["<|startoftext|>", "<|endoftext|>"]
+    return CLIPTokenizer(vocab={token: place for place, token in enumerate(vocabulary)}, merges=merges)
+
+
+def omdet(folder: Path, seed: int = 0) -> Path:
+    """OmDet-Turbo, saved as a checkpoint; its texts have at most 16 tokens."""
+    import transformers
+
+    words = clip_tokenizer()
+    config = transformers.OmDetTurboConfig(
+        backbone_config=transformers.SwinConfig(
+            image_size=64, embed_dim=8, depths=[1, 1, 1, 1], num_heads=[1, 2, 2, 2], window_size=2, drop_path_rate=0.0,
+            out_features=_LEVELS,
         ),
-        encoder_in_channels=[8, 16, 16], encoder_hidden_dim=16, feat_strides=[8, 16, 32], encoder_ffn_dim=16,
-        encoder_attention_heads=2, d_model=16, decoder_in_channels=[16, 16, 16], decoder_ffn_dim=16, num_queries=12,
-        decoder_layers=2, decoder_attention_heads=2, num_denoising=0, hidden_expansion=0.5, num_labels=classes,
+        text_config={
+            "model_type": "clip_text_model", "vocab_size": len(words), "hidden_size": 16, "intermediate_size": 16,
+            "num_hidden_layers": 1, "num_attention_heads": 2, "max_position_embeddings": 16,
+            "eos_token_id": len(words) - 1, "bos_token_id": len(words) - 2,
+        },
+        apply_layernorm_after_vision_backbone=False, image_size=64, text_projection_in_dim=16,
+        text_projection_out_dim=16, task_encoder_hidden_dim=16, class_embed_dim=16, num_queries=12,
+        encoder_hidden_dim=32, vision_features_channels=[32, 32, 32], encoder_in_channels=[16, 32, 64],
+        encoder_attention_heads=2, encoder_dim_feedforward=16, decoder_hidden_dim=32, decoder_num_heads=2,
+        decoder_num_layers=2, decoder_dim_feedforward=16, decoder_num_points=2,
     )  # fmt: skip
     torch.manual_seed(seed)
-    transformers.RTDetrV2ForObjectDetection(config).save_pretrained(folder)
-    transformers.RTDetrImageProcessor(size={"height": 64, "width": 64}).save_pretrained(folder)
+    model = transformers.OmDetTurboForObjectDetection(config)
+    torch.nn.init.normal_(model.language_backbone.text_projection)
+    model.save_pretrained(folder)
+    image = transformers.DetrImageProcessor(size={"height": 64, "width": 64}, do_pad=False)
+    transformers.OmDetTurboProcessor(image, words).save_pretrained(folder)
     return folder
 
 
@@ -75,11 +178,11 @@ class OwlProcessor:
     def __init__(self, folder: Path) -> None:
         import transformers
 
-        self.words = tokenizer(folder)
+        self.tokenizer = tokenizer(folder)
         self.pictures = transformers.Owlv2ImageProcessor(size={"height": 64, "width": 64})
 
     def __call__(self, images: Any, text: Any, **_: Any) -> Any:
-        given = self.words(text[0], padding="max_length", max_length=8, truncation=True, return_tensors="pt")
+        given = self.tokenizer(text[0], padding="max_length", max_length=8, return_tensors="pt")
         shown = self.pictures(images, return_tensors="pt")
         shown["input_ids"], shown["attention_mask"] = given["input_ids"], given["attention_mask"]
         return shown

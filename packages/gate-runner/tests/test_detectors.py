@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,12 +16,13 @@ import torch
 import gate_runner
 from gate_runner.detection.detectors import Detector
 from gate_runner.detection.prompts import phrases
-from gate_runner.detection.tuning import batch_loss, choose, recipe_for, unchanged
+from gate_runner.detection.trainable import choose, unchanged
+from gate_runner.detection.tuning import batch_loss, recipe_for
 from gate_runner.encoders import load_encoder
 from gate_runner.errors import DataError, EncoderError, MissingCapabilityError, UsageError
 from gate_runner.runs.observers import Observer
 
-from ._tiny_detectors import grounding, owl, rt_detr
+from ._tiny_detectors import closed_set, grounding, owl
 
 pytest.importorskip("transformers")
 PICTURE = np.random.default_rng(0).integers(0, 255, (48, 64, 3)).astype(np.uint8)
@@ -32,7 +36,7 @@ def grounding_dino(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def closed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return rt_detr(tmp_path_factory.mktemp("rt"), classes=5)
+    return closed_set(tmp_path_factory.mktemp("rt"), "rt_detr_v2", classes=5)
 
 
 def detector(path: Path) -> Detector:
@@ -185,6 +189,51 @@ def test_a_closed_set_learns_its_own_classes_and_resumes_to_the_bit(closed: Path
     again = gate_runner.run("micro/odinw-lot", output=tmp_path / "broken", tune="full", **plain).results[0]
     assert again.samples_sha256 == whole.samples_sha256
     assert again.training["validation"] == whole.training["validation"]
+
+
+KILLED = """
+import os, signal, sys
+import gate_runner
+from gate_runner.runs.observers import Observer
+
+class Dies(Observer):
+    def progress(self, name, seed, phase, done, total):
+        if phase == "train" and done == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+gate_runner.run(
+    "micro/odinw-lot", encoder=sys.argv[1], output=sys.argv[2], tune=sys.argv[3], observers=[Dies()], limit=4,
+    show=False, device="cpu", recipe_fields={"epochs": "2", "batch_size": "2", "lr": "1e-3"},
+)
+"""
+
+
+@pytest.mark.parametrize("tune", ["full", "prompt"])
+def test_grounding_dino_killed_and_resumed_is_the_same_to_the_bit(
+    grounding_dino: Path, tmp_path: Path, tune: Any
+) -> None:
+    spec = f"hf-detector:{grounding_dino}"
+    plain: dict[str, Any] = {
+        "encoder": spec, "limit": 4, "show": False, "device": "cpu", "recipe_fields": QUICK, "tune": tune,
+    }  # fmt: skip
+    whole = gate_runner.run("micro/odinw-lot", output=tmp_path / "whole", **plain).results[0]
+    assert whole.status == "ok", whole.reason
+    broken = tmp_path / "broken"
+    died = subprocess.run([sys.executable, "-c", KILLED, spec, str(broken), tune], check=False, capture_output=True)
+    assert died.returncode == -signal.SIGKILL, died.stderr.decode()
+    assert not list(broken.glob("results/*.json"))
+    steps: list[int] = []
+
+    class Counts(Observer):
+        def progress(self, name: str, seed: int, phase: str, done: int, total: int) -> None:
+            if phase == "train":
+                steps.append(done)
+
+    again = gate_runner.run("micro/odinw-lot", output=broken, observers=[Counts()], **plain).results[0]
+    assert steps == [3, 4]  # the first epoch is not trained again
+    assert again.samples_sha256 == whole.samples_sha256
+    assert again.training["validation"] == whole.training["validation"]
+    assert [score.value for score in again.scores] == [score.value for score in whole.scores]
 
 
 def test_recipes_are_glips_and_say_what_they_do_not_know() -> None:

@@ -38,7 +38,10 @@ _TRAINING: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "video-classification": (_TOKENS, _LONG),
     "video-regression": (_TOKENS, _LONG),
     "pair-scoring": ({}, {}),
-    "detection": ({"lr": 2e-3, "steps": 150, "batch_size": 32, "validate_every": 50, "schedule": "cosine"}, {}),
+    "detection": (
+        {"lr": 2e-3, "steps": 150, "batch_size": 32, "validate_every": 50, "schedule": "cosine", "rates": _RATES},
+        {},
+    ),
 }
 """By task type: what trains a head on a stand-in, and what differs for original files."""
 _OWN: dict[str, dict[str, Any]] = {

@@ -17,11 +17,18 @@ MOST = 300
 """Detections of a picture: the best pairs of a query and a class."""
 GROUNDING = ("grounding-dino", "mm-grounding-dino")
 OWL = ("owlv2", "owlvit")
+OMDET = ("omdet-turbo",)
+READERS = (*GROUNDING, *OWL, *OMDET)
+"""Families that are asked for classes by their names."""
 CLOSED = (
     "detr", "conditional_detr", "dab-detr", "deformable_detr", "rt_detr", "rt_detr_v2", "d_fine", "deimv2", "lw_detr",
     "rf_detr", "yolos",
 )  # fmt: skip
 _SOFTMAX = ("detr", "yolos")
+_OWL_CLASSES = 64
+"""That are asked for together: one batch of the text encoder."""
+_NO_STOPS = str.maketrans(".?", "  ")
+"""Signs that end a phrase of a prompt."""
 
 
 class Spotted(NamedTuple):
@@ -45,8 +52,9 @@ class Detector:
     def __init__(self, model: Any, processor: Any) -> None:
         self.model, self.processor = model, processor
         self.family: str = model.config.model_type
-        if self.family not in (*GROUNDING, *OWL, *CLOSED):
-            known = ", ".join((*GROUNDING, *OWL, *CLOSED))
+        self._chunks: tuple[tuple[Phrase, ...], list[list[int]]] = ((), [])
+        if self.family not in (*READERS, *CLOSED):
+            known = ", ".join((*READERS, *CLOSED))
             raise EncoderError(f"model type {self.family!r} is no detector that is known here; known: {known}")
 
     @property
@@ -82,23 +90,49 @@ class Detector:
             return Spotted(torch.zeros(0, 4), torch.zeros(0, len(asked)))
         return Spotted(torch.cat([one.boxes for one in parts]), torch.cat([one.scores for one in parts]))
 
+    @property
+    def room(self) -> int:
+        """Tokens that one prompt, or one text of the text encoder, may have; start and end count."""
+        config = self.model.config
+        return int(config.max_text_len if self.family in GROUNDING else config.text_config.max_position_embeddings)
+
+    def fitting(self, asked: Sequence[Phrase]) -> tuple[list[Phrase], int]:
+        """What stands behind a name shortened word by word until the class alone fits, and for how many that was so.
+
+        Args:
+            asked: the classes; names and what stands before them are never cut.
+        """
+        found, cut = [], 0
+        for phrase in asked if self.reads else ():
+            shorter = phrase
+            while shorter.suffix and self._tokens([shorter]) > self.room:
+                shorter = shorter._replace(suffix=" ".join(shorter.suffix.split(" ")[:-1]))
+            cut += shorter != phrase
+            found.append(shorter)
+        return (found, cut) if self.reads else (list(asked), 0)
+
     def chunks(self, asked: Sequence[Phrase]) -> list[list[int]]:
         """Which classes are asked for together; classes without a name in none.
 
         Raises:
             DataError: a phrase that is longer than a whole prompt.
         """
+        if self._chunks[0] != tuple(asked):
+            self._chunks = (tuple(asked), self._chunked(asked))
+        return self._chunks[1]
+
+    def _chunked(self, asked: Sequence[Phrase]) -> list[list[int]]:
         named = [place for place, phrase in enumerate(asked) if phrase.name]
-        if self.family not in GROUNDING:
-            return [named[start : start + 64] for start in range(0, len(named), 64)]
-        most = int(self.model.config.max_text_len)
+        for place in named:
+            if self._tokens([asked[place]]) > self.room:
+                raise DataError(
+                    f"class {asked[place].text!r} has {self._tokens([asked[place]])} tokens, at most {self.room} fit"
+                )
+        if self.family in OWL:
+            return [named[start : start + _OWL_CLASSES] for start in range(0, len(named), _OWL_CLASSES)]
         found: list[list[int]] = []
         for place in named:
-            if self._tokens([asked[place]]) > most:
-                raise DataError(
-                    f"class {asked[place].text!r} has {self._tokens([asked[place]])} tokens, at most {most} fit"
-                )
-            if found and self._tokens([asked[each] for each in (*found[-1], place)]) <= most:
+            if found and self._together([asked[each] for each in (*found[-1], place)]) <= self.room:
                 found[-1].append(place)
             else:
                 found.append([place])
@@ -110,7 +144,7 @@ class Detector:
         for phrase in asked:
             start = len(text) + len(phrase.prefix)
             spans.append((start, start + len(phrase.name)))
-            text += phrase.text.replace(".", " ") + ". "
+            text += phrase.text.translate(_NO_STOPS) + ". "
         return text.rstrip().lower(), spans
 
     def token_map(self, asked: Sequence[Phrase]) -> Float[Tensor, "k t"]:
@@ -125,12 +159,22 @@ class Detector:
         return found / found.sum(dim=1, keepdim=True).clamp_min(1)
 
     def _tokens(self, asked: Sequence[Phrase]) -> int:
-        return len(self.processor.tokenizer(self.caption(asked)[0])["input_ids"])
+        """Of what is read for one class."""
+        one = self.caption(asked)[0] if self.family in GROUNDING else asked[0].text
+        tokens = len(self.processor.tokenizer(one)["input_ids"])
+        return max(tokens, self._together(asked)) if self.family in OMDET else tokens
+
+    def _together(self, asked: Sequence[Phrase]) -> int:
+        """Of what is read for several classes together."""
+        text = _task(asked) if self.family in OMDET else self.caption(asked)[0]
+        return len(self.processor.tokenizer(text)["input_ids"])
 
     def _chunk(self, picture: np.ndarray, asked: Sequence[Phrase], chunk: list[int]) -> Spotted:
         some = [asked[place] for place in chunk]
         if self.family in GROUNDING:
             boxes, scores = self._grounded(picture, some)
+        elif self.family in OMDET:
+            boxes, scores = self._omdet(picture, some)
         else:
             boxes, scores = self._owl(picture, some)
         every = torch.zeros(len(boxes), len(asked))
@@ -146,9 +190,7 @@ class Detector:
         return _corners(said.pred_boxes[0]), chance @ weights.T
 
     def _owl(self, picture: np.ndarray, asked: Sequence[Phrase]) -> tuple[Tensor, Tensor]:
-        inputs = self.processor(
-            images=picture, text=[[one.text for one in asked]], return_tensors="pt", truncation=True
-        ).to(self.device)
+        inputs = self.processor(images=picture, text=[[one.text for one in asked]], return_tensors="pt").to(self.device)
         said = self.model(**inputs)
         boxes = _corners(said.pred_boxes[0])
         if self.family == "owlv2":  # the picture lies in the upper left of a square
@@ -156,6 +198,16 @@ class Detector:
             side = max(high, wide)
             boxes = boxes * torch.tensor([side / wide, side / high, side / wide, side / high])
         return boxes, said.logits[0].sigmoid().float().cpu()
+
+    def _omdet(self, picture: np.ndarray, asked: Sequence[Phrase]) -> tuple[Tensor, Tensor]:
+        """Each class has a text of its own; a sentence that lists their names stands beside them."""
+        texts = {"padding": "max_length", "max_length": self.room}
+        inputs = self.processor(
+            images=picture, text=[[one.text for one in asked]], task=[_task(asked)], return_tensors="pt",
+            text_kwargs=texts,
+        ).to(self.device)  # fmt: skip
+        said = self.model(**inputs)
+        return _corners(said.decoder_coord_logits[0]), said.decoder_class_logits[0].sigmoid().float().cpu()
 
     def _closed(self, picture: np.ndarray, classes: int) -> Spotted:
         own = int(self.model.config.num_labels)
@@ -168,6 +220,10 @@ class Detector:
         logits = said.logits[0].float().cpu()
         scores = logits.softmax(dim=-1)[:, :classes] if self.family in _SOFTMAX else logits.sigmoid()[:, :classes]
         return Spotted(_corners(said.pred_boxes[0]), scores)
+
+
+def _task(asked: Sequence[Phrase]) -> str:
+    return f"Detect {', '.join(one.name for one in asked)}."
 
 
 def _corners(boxes: Tensor) -> Tensor:

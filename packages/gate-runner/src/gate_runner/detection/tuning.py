@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,26 +16,19 @@ from gate_runner.detection.detecting import detect, whole_picture
 from gate_runner.detection.detectors import GROUNDING, Detector
 from gate_runner.detection.matching import match
 from gate_runner.detection.prompts import Phrase
+from gate_runner.detection.trainable import choose, steady, with_classes
 from gate_runner.errors import UsageError
 from vision_adapters.training.checkpoint import changing_state, load, save
 from vision_adapters.training.step import batch_indices
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from gate_runner.tasks.job import Job
 
-_TOKENS = 1000
 _REFUSED = {
     "owlv2": "transformers has no loss for it, and its labels go nowhere",
     "owlvit": "transformers has no loss for it, and its labels go nowhere",
+    "omdet-turbo": "transformers has no loss for it, and refuses labels",
 }
-_HEADS = (
-    "class_embed", "bbox_embed", "class_labels_classifier", "bbox_predictor", "enc_score_head", "enc_bbox_head",
-    "enc_output", "text_projection",
-)  # fmt: skip
-_LOW = ("stem", "embeddings", "embedder", "layers.0", "layers.1", "stages.0", "stages.1")
-"""The two lowest stages of a backbone, and what lies below them."""
 
 
 @dataclass(frozen=True)
@@ -131,67 +123,6 @@ def tune_detector(job: Job, detector: Detector, asked: Sequence[Phrase]) -> dict
             with_classes(detector, len(asked))
         trained = choose(detector, job.settings.tune)
         return _Tuning(job, detector, asked, recipe, trained, _COPIES.get(shots, 1)).run()
-
-
-def with_classes(detector: Detector, classes: int) -> None:
-    """Give a closed-set detector so many classes, with new class layers where it has another number.
-
-    Args:
-        detector: changed in place.
-        classes: how many.
-    """
-    model = detector.model
-    if model.config.num_labels == classes:
-        return
-    names = {number: str(number) for number in range(classes)}
-    labels = {"id2label": names, "label2id": {name: number for number, name in names.items()}}
-    config = type(model.config).from_dict({**model.config.to_dict(), **labels})
-    fresh = type(model)(config)
-    own, old = fresh.state_dict(), model.state_dict()
-    fresh.load_state_dict({**own, **{name: old[name] for name in old if own[name].shape == old[name].shape}})
-    detector.model = fresh.to(detector.device)
-
-
-def choose(detector: Detector, tune: str) -> list[str]:
-    """Leave gradients to what a way of tuning trains.
-
-    Args:
-        detector: changed in place; prompt tuning adds a table of zeros to the text encoder's tokens.
-        tune: ``"linear"``: the layers that say classes and boxes, and the projection of the text; ``"prompt"``: the
-            table alone; ``"full"``: all but the two lowest stages of the backbone.
-
-    Returns:
-        Names of the weights that learn.
-
-    Raises:
-        UsageError: there are none.
-    """
-    model = detector.model
-    model.requires_grad_(False)
-    if tune == "prompt":
-        wide = model.config.text_config.hidden_size
-        text = model.model.text_backbone
-        if not hasattr(text, "prompt_table"):
-            text.prompt_table = nn.Parameter(torch.zeros(_TOKENS, wide, device=detector.device))
-            text.register_forward_hook(_with_table)
-        text.prompt_table.requires_grad_(True)
-    else:
-        for name, weight in model.named_parameters():
-            visual = "backbone" in name and "text_backbone" not in name
-            low = visual and any(f"{stage}." in name for stage in _LOW)
-            head = any(part in name for part in _HEADS)
-            weight.requires_grad_(head if tune == "linear" else not low)
-    names = [name for name, weight in model.named_parameters() if weight.requires_grad]
-    if not names:
-        raise UsageError(f"--tune {tune}: {detector.family} has no weights of that kind")
-    return names
-
-
-def _with_table(module: Any, inputs: Any, output: Any) -> Any:
-    """Add the learned table to the tokens that the text encoder gives."""
-    tokens = output.last_hidden_state
-    output["last_hidden_state"] = tokens + module.prompt_table[: tokens.shape[1]]
-    return output
 
 
 def batch_loss(
@@ -303,6 +234,7 @@ class _Tuning:
             rows = batch_indices(len(self.truth), self.recipe.batch_size, number, self.job.seed).tolist()
             torch.manual_seed((self.job.seed * 1_000_003 + number) % 2**63)
             model.train()
+            steady(model)
             pictures = [whole_picture(self.job.data.train.images, row) for row in rows]
             truths = [self.truth[row][self.truth[row, :, 0] >= 0] for row in rows]
             loss = batch_loss(self.detector, pictures, truths, self.asked)
@@ -349,20 +281,3 @@ def _groups(model: nn.Module, recipe: TuneRecipe) -> list[dict[str, Any]]:
             decay = 0.0 if bias or weight.ndim < 2 else recipe.weight_decay
             groups.setdefault((rate * (2 if bias else 1), decay), []).append(weight)
     return [{"params": weights, "lr": rate, "weight_decay": decay} for (rate, decay), weights in groups.items()]
-
-
-@contextmanager
-def unchanged(detector: Detector) -> Iterator[None]:
-    """Put a detector back as it was after a training: the next part begins with the same weights."""
-    model = detector.model
-    before = {name: value.detach().clone() for name, value in model.state_dict().items()}
-    try:
-        yield
-    finally:
-        text = getattr(model.model, "text_backbone", None)
-        if text is not None and hasattr(text, "prompt_table"):
-            del text.prompt_table
-            text._forward_hooks.clear()
-        model.load_state_dict(before)
-        model.requires_grad_(False)
-        detector.model = model

@@ -20,7 +20,8 @@ from gate_runner.detection.objects import Objects
 from gate_runner.detection.prompts import phrases
 from gate_runner.detection.scoring import guessed, in_pixels, judge
 from gate_runner.detection.shots import Shown, shown_of
-from gate_runner.detection.tuning import tune_detector, unchanged
+from gate_runner.detection.trainable import unchanged
+from gate_runner.detection.tuning import tune_detector
 from gate_runner.errors import UsageError
 from gate_runner.ragged import Ragged
 from gate_runner.tasks.backbone import make_backbone
