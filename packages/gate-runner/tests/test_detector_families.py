@@ -10,15 +10,18 @@ import numpy as np
 import pytest
 import torch
 
+import gate_runner
 from gate_runner.detection import detectors
 from gate_runner.detection.detectors import Detector
+from gate_runner.detection.knowledge import known_phrases
 from gate_runner.detection.prompts import Phrase, phrases
 from gate_runner.detection.trainable import choose, low, steady, unchanged, with_classes
 from gate_runner.detection.tuning import batch_loss, tune_detector
 from gate_runner.encoders import load_encoder
 from gate_runner.errors import DataError, UsageError
+from gate_runner.settings import Settings
 
-from ._tiny_detectors import CLOSED, closed_set, omdet
+from ._tiny_detectors import CLOSED, closed_set, grounding, omdet
 
 pytest.importorskip("transformers")
 PICTURE = np.random.default_rng(0).integers(0, 255, (48, 64, 3)).astype(np.uint8)
@@ -147,3 +150,96 @@ def test_omdet_turbo_reads_names_in_chunks_and_scores_as_its_processor(tmp_path:
     job: Any = SimpleNamespace(settings=SimpleNamespace(tune="full"))
     with pytest.raises(UsageError, match="omdet-turbo cannot be trained: transformers has no loss for it, and refuses"):
         tune_detector(job, made, asked)
+
+
+@pytest.fixture
+def knowledge(tmp_path: Path) -> Path:
+    pytest.importorskip("yaml")
+    path = tmp_path / "knowledge.yaml"
+    path.write_text(
+        "square: {def_wn: 'red. small? square', path_wn: [square, a_b], gpt3: [' a red fish.', black]}\n"
+        "circle: {def_wn: 'a small small red orange black fish with orange beaks , a small dog', def_wiki: dog}\n"
+        "holes: {def_wn: black}\n"
+    )
+    return path
+
+
+def test_knowledge_follows_the_name_and_changes_what_is_found(tmp_path: Path, knowledge: Path) -> None:
+    made = loaded(grounding(tmp_path / "model"))
+    spec = f"glip={knowledge}"
+    plain = phrases(["square", "circle"])
+    read, known = known_phrases("x", ["square", "circle"], "definition", spec)
+    assert known == 2
+    assert read[0] == Phrase("square", suffix=": red. small? square")
+    text, spans = made.caption(read)
+    assert text.startswith("square: red  small  square. circle: a small")  # no stop within a phrase
+    assert [text[start:stop] for start, stop in spans] == ["square", "circle"]
+    assert made.token_map(read).gt(0).sum(dim=1).tolist() == [1, 1]  # a name's tokens, not those behind it
+    fitted, cut = made.fitting(read)
+    assert cut == 1
+    assert len(made.processor.tokenizer(made.caption(fitted[1:])[0])["input_ids"]) == made.room == 16
+    assert read[1].text.startswith(fitted[1].text)
+    assert made.chunks(fitted) == [[0], [1]]
+    assert made.chunks(plain) == [[0, 1]]
+    without, with_it = made.spot(PICTURE, plain), made.spot(PICTURE, fitted)
+    assert with_it.scores.shape == (24, 2)
+    assert float(with_it.scores[:12, 1].sum()) == float(with_it.scores[12:, 0].sum()) == 0
+    assert not torch.allclose(without.scores[:, 0], with_it.scores[:12, 0], atol=1e-4)
+    alone = made.spot(PICTURE, fitted[:1])
+    torch.testing.assert_close(with_it.scores[:12, 0], alone.scores[:, 0])
+
+
+def test_each_kind_of_knowledge_and_what_is_not_known(knowledge: Path) -> None:
+    spec = f"glip={knowledge}"
+    said = {kind: [one.text for one in known_phrases("x", ["square", "circle", "(unlabelled)"], kind, spec)[0]]
+            for kind in ("path", "gpt3", "wiktionary")}  # fmt: skip
+    assert said == {
+        "path": ["square: square, a b", "circle", ""],
+        "gpt3": ["square: a red fish.", "circle", ""],
+        "wiktionary": ["square", "circle: dog", ""],
+    }
+    renamed = known_phrases("x", ["pot", "square"], "definition", spec, {"pot": {"prefix": "some ", "name": "holes"}})
+    assert (renamed[0][0].text, renamed[1]) == ("holes: black", 2)
+    with pytest.raises(DataError, match="wordnet-path knows none of 1 classes: 'dog'"):
+        known_phrases("x", ["dog"], "path", spec)
+    with pytest.raises(UsageError, match="source 'oracle' is unknown; expected one of"):
+        known_phrases("x", ["dog"], "path", f"oracle={knowledge}")
+    own = knowledge.with_suffix(".json")
+    own.write_text('{"dog": ["A dog."]}')
+    with pytest.raises(UsageError, match=r"--prompts path reads wordnet-path; cupl=.* has cupl"):
+        known_phrases("x", ["dog"], "path", f"cupl={own}")
+    knowledge.write_text("- a")
+    with pytest.raises(DataError, match="expected one entry for each class"):
+        known_phrases("x", ["dog"], "path", spec)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"prompts": "gpt3"}, "--prompts gpt3 needs --knowledge-from NAME=PATH"),
+        ({"knowledge_from": "glip=x"}, "--knowledge-from goes with --prompts path, definition, wiktionary, gpt3"),
+        ({"prompts": "path", "knowledge_from": "glip"}, "--knowledge-from 'glip': expected NAME=PATH"),
+        ({"prompts": "path", "knowledge_from": "glip=/gone.yaml"}, "with a path that exists"),
+    ],
+)
+def test_knowledge_is_asked_for_in_whole(options: Any, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        Settings(**options)
+
+
+def test_a_run_names_the_knowledge_that_was_read(tmp_path: Path, knowledge: Path) -> None:
+    plain: dict[str, Any] = {
+        "limit": 3, "show": False, "device": "cpu", "prompts": "definition", "knowledge_from": f"glip={knowledge}",
+    }  # fmt: skip
+    for number, made in enumerate((grounding(tmp_path / "model"), omdet(tmp_path / "omdet"))):
+        output = tmp_path / f"run{number}"
+        (found,) = gate_runner.run("micro/odinw-lot", encoder=f"hf-detector:{made}", output=output, **plain)
+        assert found.status == "ok", found.reason
+        said = found.training["prompts"]
+        assert (said["kind"], said["from"], said["known"]) == ("definition", f"glip={knowledge}", 2)
+        assert said["read"][0] == "square: red. small? square"
+        assert said["shortened"] == 1
+        assert "square: red. small?" in gate_runner.report(output, pictures=0)
+    path = closed_set(tmp_path / "closed", "detr")
+    (refused,) = gate_runner.run("micro/odinw-lot", encoder=f"hf-detector:{path}", output=tmp_path / "c", **plain)
+    assert refused.reason == "--prompts definition is for detectors that read class names; detr has none"

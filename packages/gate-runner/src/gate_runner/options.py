@@ -13,7 +13,7 @@ Isolation = Literal["none", "worker", "benchmark"]
 Tune = Literal["frozen", "bias", "norm", "last-block", "lora", "full", "linear", "prompt"]
 Head = Literal["dense", "detr"]
 SplitScored = Literal["test", "valid"]
-Prompts = Literal["overrides", "names"]
+Prompts = Literal["overrides", "names", "path", "definition", "wiktionary", "gpt3"]
 Protocol = Literal["ours", "gate"]
 
 
@@ -82,7 +82,16 @@ class Options(TypedDict, total=False):
     ]
     split: Annotated[SplitScored, typer.Option(help="Which split of a detection set is scored: test or valid."), str]
     prompts: Annotated[
-        Prompts, typer.Option(help="What a detector reads: overrides (a set's own captions) or class names."), str
+        Prompts,
+        typer.Option(
+            help="What a detector reads: overrides (a set's own captions), names, or names with knowledge: path, "
+            "definition, wiktionary or gpt3."
+        ),
+        str,
+    ]
+    knowledge_from: Annotated[
+        str | None,
+        typer.Option(metavar="NAME=PATH", help="Where it comes from: glip=FILE, wordnet=FOLDER, wiktionary=DUMP, …"),
     ]
     decode_workers: Annotated[int, typer.Option(help="Processes that read and augment training images.")]
     save_encoders: Annotated[bool, typer.Option("--save-encoders", help="Keep trained encoders, for tuned:FOLDER.")]

@@ -21,7 +21,8 @@ TUNES = ("frozen", "bias", "norm", "last-block", "lora", "full", "linear", "prom
 """Which weights of an encoder can learn with a head; ``linear`` and ``prompt`` are of detectors."""
 HEADS = ("dense", "detr")
 SPLITS = ("test", "valid")
-PROMPTS = ("overrides", "names")
+PROMPTS = ("overrides", "names", "path", "definition", "wiktionary", "gpt3")
+"""What a detector reads; all but the first two are knowledge behind the names."""
 PROTOCOLS = ("ours", "gate")
 
 
@@ -203,7 +204,10 @@ class Settings:
             which is the benchmark ``…-gate``.
         split: which split is scored: ``"test"``, or ``"valid"`` where published numbers are of that one.
         prompts: what a detector reads for class names: ``"overrides"``, the set's own captions where there are some, or
-            ``"names"``.
+            ``"names"``; ``"path"``, ``"definition"`` (both of WordNet), ``"wiktionary"`` or ``"gpt3"``: names with that
+            knowledge behind them.
+        knowledge_from: where it comes from, ``NAME=PATH`` with a name of `knowledge_prompts.source_names`, such as
+            ``"glip=odinw_benchmark35_knowledge_and_gpt3.yaml"`` or ``"wordnet=FOLDER"``.
         decode_workers: processes that read and augment training images; 0 does it in the training's own.
         save_encoders: keep each trained encoder in the run folder, to be loaded again as ``tuned:FOLDER``.
         keep_zero_shot: benchmarks of one class per image on which an encoder with a text side is scored by class
@@ -254,6 +258,7 @@ class Settings:
     protocol: Protocol = "ours"
     split: SplitScored = field(default="test", metadata={"identity": True, "mode": True})
     prompts: Prompts = field(default="overrides", metadata={"identity": True, "mode": True})
+    knowledge_from: str | None = field(default=None, metadata={"identity": True, "mode": True})
     decode_workers: int = 0
     save_encoders: bool = field(default=False, metadata={"identity": True, "mode": True})
     keep_zero_shot: tuple[str, ...] = field(default=(), metadata={"read": _names_in, "identity": True, "mode": True})
@@ -284,6 +289,7 @@ class Settings:
         for name, known in (("head", HEADS), ("split", SPLITS), ("prompts", PROMPTS), ("protocol", PROTOCOLS)):
             if getattr(self, name) not in known:
                 raise unknown(f"value of --{name}", getattr(self, name), known)
+        self._check_knowledge()
         if self.decode_workers < 0:
             raise UsageError(f"--decode-workers must be at least 0, not {self.decode_workers}")
         if self.recipe not in ("quick", "gate") and not self.recipe.endswith(".toml"):
@@ -304,6 +310,17 @@ class Settings:
             if getattr(self, name) not in (False, (), None, 1) and self.tune == "frozen":
                 flag = f"--{name.replace('_', '-')}"
                 raise UsageError(f"{flag} is for an encoder that is trained: it goes with --tune other than frozen")
+
+    def _check_knowledge(self) -> None:
+        wanted, said = self.prompts in PROMPTS[2:], self.knowledge_from
+        if wanted and said is None:
+            raise UsageError(
+                f"--prompts {self.prompts} needs --knowledge-from NAME=PATH, e.g. glip=FILE or wordnet=FOLDER"
+            )
+        if said is not None and not wanted:
+            raise UsageError(f"--knowledge-from goes with --prompts {', '.join(PROMPTS[2:])}, not {self.prompts}")
+        if said is not None and not (all(said.partition("=")) and Path(said.partition("=")[2]).exists()):
+            raise UsageError(f"--knowledge-from {said!r}: expected NAME=PATH, with a path that exists")
 
     def _check_one_process(self) -> None:
         for said, needs in (

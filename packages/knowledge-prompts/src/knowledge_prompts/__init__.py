@@ -109,6 +109,7 @@ if TYPE_CHECKING:
         write_gpt3 as write_gpt3,
     )
     from knowledge_prompts.sources.generated import GeneratedKnowledge as GeneratedKnowledge
+    from knowledge_prompts.sources.glip_files import glip_sources as glip_sources
     from knowledge_prompts.sources.in_context import (
         in_context_prompt as in_context_prompt,
     )
@@ -202,6 +203,7 @@ _LAZY = {
     "write_external": "sources.elevater_files",
     "write_gpt3": "sources.elevater_files",
     "GeneratedKnowledge": "sources.generated",
+    "glip_sources": "sources.glip_files",
     "in_context_prompt": "sources.in_context",
     "sample_contexts": "sources.in_context",
     "KnowledgeFileError": "sources.json_records",

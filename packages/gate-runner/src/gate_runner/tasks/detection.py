@@ -15,9 +15,10 @@ from gate_runner.detection.average_precision import mean_average_precision
 from gate_runner.detection.coco_map import needed
 from gate_runner.detection.detecting import detect
 from gate_runner.detection.detectors import Detector
+from gate_runner.detection.knowledge import KINDS, known_phrases
 from gate_runner.detection.matching import match
 from gate_runner.detection.objects import Objects
-from gate_runner.detection.prompts import phrases
+from gate_runner.detection.prompts import Phrase, phrases
 from gate_runner.detection.scoring import guessed, in_pixels, judge
 from gate_runner.detection.shots import Shown, shown_of
 from gate_runner.detection.trainable import unchanged
@@ -101,8 +102,7 @@ def _with_head(job: Job, shown: Shown) -> Outcome:
 
 def _with_detector(job: Job, shown: Shown, detector: Detector) -> Outcome:
     data, tune = job.data, job.settings.tune
-    captions = job.training.get("captions") if job.settings.prompts == "overrides" else None
-    asked = phrases(data.classes, captions)
+    asked, prompts = _asked(job, detector)
     about: dict[str, Any] = {}
     if tune == "frozen":
         if shown.shots not in ("0", "full"):
@@ -121,13 +121,31 @@ def _with_detector(job: Job, shown: Shown, detector: Detector) -> Outcome:
         judged = judge(data.test.targets, found, blind, data.classes, job.benchmark.metrics, job.seed)
     training = {
         "detector": detector.family,
-        "prompts": {"kind": job.settings.prompts, "read": [one.text for one in asked] if detector.reads else []},
+        "prompts": prompts,
         "steps": 0,
         **about,
         **shown.about,
         **judged.more,
     }
     return Outcome(judged.scores, judged.outcomes, training)
+
+
+def _asked(job: Job, detector: Detector) -> tuple[list[Phrase], dict[str, Any]]:
+    """What a detector reads for the classes, and what the result file says of it."""
+    settings, classes, captions = job.settings, job.data.classes, job.training.get("captions")
+    about: dict[str, Any] = {"kind": settings.prompts}
+    if settings.prompts not in KINDS:
+        asked = phrases(classes, captions if settings.prompts == "overrides" else None)
+        return asked, {**about, "read": [one.text for one in asked] if detector.reads else []}
+    if not detector.reads:
+        raise UsageError(
+            f"--prompts {settings.prompts} is for detectors that read class names; {detector.family} has none"
+        )
+    assert settings.knowledge_from is not None
+    found, known = known_phrases(job.benchmark.id, classes, settings.prompts, settings.knowledge_from, captions)
+    asked, cut = detector.fitting(found)
+    return asked, {**about, "from": settings.knowledge_from, "known": known, "shortened": cut,
+                   "read": [one.text for one in asked]}  # fmt: skip
 
 
 def _head(kind: str, width: int, classes: int, grid: tuple[int, int], objects: int) -> DenseHead | SetHead:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from knowledge_prompts.prompts.class_prompts import ClassPrompts
 from knowledge_prompts.sources.elevater_files import stored_sources
+from knowledge_prompts.sources.glip_files import glip_sources
 from knowledge_prompts.sources.knowledge import KnowledgeSource
 from knowledge_prompts.sources.named_texts import cupl, visual_descriptors
 from knowledge_prompts.sources.wiktextract import Wiktextract
@@ -29,6 +30,7 @@ def _wordnet(folder: Path, _: ClassPrompts) -> list[KnowledgeSource]:
 _BUILT_IN: dict[str, Opener] = {
     "cupl": lambda path, _: [cupl(path)],
     "elevater": lambda path, prompts: stored_sources(path, prompts.name),
+    "glip": lambda path, _: glip_sources(path),
     "visual-descriptors": lambda path, _: [visual_descriptors(path)],
     "wiktionary": lambda path, prompts: [Wiktextract(path, prompts.classes)],
     "wiktionary-head-words": lambda path, prompts: [Wiktextract(path, prompts.classes, head_words=True)],

@@ -1,0 +1,80 @@
+"""What a detector reads about a class besides its name: a text of `knowledge_prompts`' sources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gate_runner.detection.files import UNNAMED
+from gate_runner.detection.prompts import Phrase, phrases
+from gate_runner.errors import DataError, UsageError
+
+KINDS = {
+    "path": "wordnet-path",
+    "definition": "wordnet-definition",
+    "wiktionary": "wiktionary",
+    "gpt3": "gpt3",
+}
+"""Values of ``--prompts``, and the sources that they read."""
+
+
+def known_phrases(
+    dataset: str,
+    classes: Sequence[str],
+    kind: str,
+    spec: str,
+    captions: Mapping[str, Mapping[str, str]] | None = None,
+) -> tuple[list[Phrase], int]:
+    """Class names, each with the first text that a source has of it: ``name: text``.
+
+    Args:
+        dataset: the benchmark's id, by which ELEVATER's files are called.
+        classes: names.
+        kind: of `KINDS`.
+        spec: ``NAME=PATH`` of `knowledge_prompts.named_sources`, such as ``glip=knowledge.yaml``.
+        captions: by name; where a source knows nothing of a class, it is looked up, and read, by its ``name``.
+
+    Returns:
+        The phrases, and how many classes are known.
+
+    Raises:
+        UsageError: sources that cannot be opened, or have none of the kind; the message shows those that there are.
+        DataError: a file that is not in its format, or that knows none of the classes.
+
+    Example:
+        >>> import json, tempfile
+        >>> from pathlib import Path
+        >>> path = Path(tempfile.mkdtemp()) / "knowledge.yaml"
+        >>> _ = path.write_text("small_fish: {def_wn: a minnow}")
+        >>> known_phrases("sea", ["small_fish", "crab"], "definition", f"glip={path}")[0][0].text
+        'small fish: a minnow'
+
+    Source:
+        GLIP's knowledge-augmented inference, which reads ``name: text``.
+    """
+    from knowledge_prompts import ClassPrompts, KnowledgeFileError, named_sources
+
+    named = {name: {"name": said["name"]} for name, said in (captions or {}).items() if "name" in said}
+    plain, renamed = phrases(classes), phrases(classes, named)
+    asked = dict.fromkeys(
+        text for name, one, other in zip(classes, plain, renamed, strict=True) if name != UNNAMED
+        for text in (name, one.name, other.name)
+    )  # fmt: skip
+    try:
+        sources = {one.name: one for one in named_sources(spec, ClassPrompts(dataset, ["{}"], list(asked)))}
+    except KnowledgeFileError as error:
+        raise DataError(f"--knowledge-from {spec}: {error}") from error
+    except (ValueError, OSError, ImportError) as error:
+        raise UsageError(f"--knowledge-from {spec}: {error}") from error
+    if KINDS[kind] not in sources:
+        raise UsageError(f"--prompts {kind} reads {KINDS[kind]}; {spec} has {', '.join(sources)}")
+    source, found, known = sources[KINDS[kind]], [], 0
+    for name, one, other in zip(classes, plain, renamed, strict=True):
+        tried = [] if name == UNNAMED else [(name, one), (one.name, one), (other.name, other)]
+        phrase, texts = next(((read, items) for key, read in tried if (items := source.items(key))), (one, ()))
+        known += bool(texts)
+        found.append(phrase._replace(suffix=f": {texts[0].strip()}") if texts else phrase)
+    if not known:
+        raise DataError(
+            f"--knowledge-from {spec}: {KINDS[kind]} knows none of {len(classes)} classes: {classes[0]!r} …"
+        )
+    return found, known
