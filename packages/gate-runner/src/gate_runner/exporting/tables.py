@@ -7,6 +7,7 @@ import io
 
 from gate_runner.exporting.files import Files
 from gate_runner.exporting.model import ModelName
+from gate_runner.reports.overviews import overviews
 from gate_runner.reports.tables import inert
 from gate_runner.runs.stored import StoredRun
 
@@ -18,7 +19,10 @@ COLUMNS = (
 
 
 def files(run: StoredRun, model: ModelName, organization: str) -> Files:
-    """``results.csv``, in which failed results are rows, too; and ``suites.csv``, every line of suites' tables.
+    """``results.csv``, in which failed results are rows, too; ``suites.csv``; and tables over a task type's results.
+
+    ``suites.csv`` has every line of suites' tables; ``detection-by-shots.csv`` and ``detection-sets.csv`` are those of
+    detection.
 
     Args:
         run: the run.
@@ -26,7 +30,7 @@ def files(run: StoredRun, model: ModelName, organization: str) -> Files:
         organization: not shown.
 
     Returns:
-        One file, or two.
+        One file, or several.
     """
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
@@ -38,7 +42,8 @@ def files(run: StoredRun, model: ModelName, organization: str) -> Files:
         for score in scores:
             writer.writerow([inert(value) if isinstance(value, str) else value for value in (*known, *score, *told)])
     suites = _suites(run, model)
-    return Files({"results.csv": buffer.getvalue(), **({"suites.csv": suites} if suites else {})})
+    over = {f"{one.id}.csv": one.as_csv() for each in overviews([run]) for one in each.tables}
+    return Files({"results.csv": buffer.getvalue(), **({"suites.csv": suites} if suites else {}), **over})
 
 
 def _suites(run: StoredRun, model: ModelName) -> str:

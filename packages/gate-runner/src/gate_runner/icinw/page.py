@@ -12,20 +12,11 @@ from gate_runner.__about__ import __version__
 from gate_runner.errors import DataError, UsageError
 from gate_runner.icinw.figures import curves, parameters
 from gate_runner.icinw.record import Record, read_cells
-from gate_runner.icinw.tables import Table, all_tables
+from gate_runner.icinw.tables import all_tables
 from gate_runner.reports.markup import folded, note, scroll, table
+from gate_runner.reports.paper_table import Table
 
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
-_STYLE = """
-.grid-figure { max-width: 46rem; width: 100%; display: block; margin: 1rem 0; font-size: 11px; }
-.grid-figure .curve { fill: none; stroke-width: 2; }
-.grid-figure .axis { stroke: currentColor; }
-.grid-figure .grid { stroke: currentColor; opacity: 0.12; }
-.grid-figure .tick { fill: currentColor; }
-""" + "".join(
-    f".grid-figure .curve.s{at} {{ stroke: {colour}; }} .grid-figure .swatch.s{at} {{ fill: {colour}; }}\n"
-    for at, colour in enumerate(("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#a6761d", "#56b4e9"))
-)
 
 
 def grid_report(folder: Path, form: str = "html") -> str:
@@ -77,7 +68,7 @@ def _page(folder: Path, records: list[Record], tables: list[Table]) -> str:
     sections.append(("run", "Run", _about(folder, manifest)))
     links = "".join(f'<a href="#{name}">{escape(heading)}</a>' for name, heading, _ in sections)
     body = "".join(f'<section id="{name}"><h2>{escape(head)}</h2>{inside}</section>' for name, head, inside in sections)
-    style = files("gate_runner").joinpath("reports", "page.css").read_text(encoding="utf-8") + _STYLE
+    style = files("gate_runner").joinpath("reports", "page.css").read_text(encoding="utf-8")
     made = any(one.cell.dataset.startswith("icinw-") for one in records)
     warned = "The micro world's sets are made up: their scores say nothing of ELEVATER's 20 data sets." if made else ""
     return (

@@ -50,6 +50,7 @@ def build_page(
     parts = [
         ("scores", "Scores", table),
         ("tasks", "Task types", sections.task_types(contents)),
+        ("sets", "Over data sets and shots", sections.over_sets(contents)),
         ("details", "In detail", sections.details(contents)),
         ("ranks", "Ranks", sections.ranks(contents)),
         ("curves", "Learning curves", sections.curves(contents)),

@@ -11,6 +11,7 @@ from gate_runner.reports.contents import PHASES, Contents, Row
 from gate_runner.reports.costs import cost_bars, duration, joules, peak_bytes, phase_seconds
 from gate_runner.reports.curves import COLOURED, coloured, curve_panels
 from gate_runner.reports.markup import folded, key, note, scroll, table
+from gate_runner.reports.overviews import overviews
 from gate_runner.reports.pictures import hardest
 from gate_runner.reports.radar import radars
 from gate_runner.reports.ranks import heatmap
@@ -131,6 +132,17 @@ def details(contents: Contents) -> str:
                     shown = "".join(map(note, found.notes)) + table(found.heads, found.rows, words=found.words)
                     seed = f", seed {result.seed}" if len(run.named(row.name)) > 1 else ""
                     parts.append(folded(f"{row.name}, {run.label}{seed}", shown))
+    return "".join(parts)
+
+
+def over_sets(contents: Contents) -> str:
+    """Tables and figures over all results of a task type; empty where none has them."""
+    parts = []
+    for one in overviews(contents.runs):
+        parts += list(one.figures)
+        for shown in one.tables:
+            parts.append(f"<h3>{escape(shown.title)}</h3>" + (note(shown.note) if shown.note else ""))
+            parts.append(table(shown.heads, shown.rows, words=shown.words))
     return "".join(parts)
 
 

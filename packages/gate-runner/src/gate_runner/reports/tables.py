@@ -7,6 +7,7 @@ import io
 from pathlib import Path
 
 from gate_runner.reports.contents import Cell, Contents, Row
+from gate_runner.reports.overviews import overviews
 from gate_runner.reports.pictures import hardest
 from gate_runner.reports.scores import number, shown_metric
 
@@ -18,7 +19,7 @@ _LATEX = {
 
 
 def as_markdown(contents: Contents) -> str:
-    """A Markdown table: value and interval, the best of each row bold.
+    """A Markdown table: value and interval, the best of each row bold; then task types' tables over all their results.
 
     Args:
         contents: of the report.
@@ -42,7 +43,8 @@ def as_markdown(contents: Contents) -> str:
     for row in contents.rows:
         cells = " | ".join(shown(row.cells.get(name)) for name in contents.labels)
         lines.append(f"| {markdown(row.name)} | {markdown(shown_metric(row))} | {_chance(row)} | {cells} |")
-    return "\n".join(lines) + "\n" + (f"\n{_remark(contents)}\n" if contents.stand_ins else "")
+    more = "".join(one.as_markdown() for each in overviews(contents.runs) for one in each.tables)
+    return "\n".join(lines) + "\n" + (f"\n{_remark(contents)}\n" if contents.stand_ins else "") + more
 
 
 def hardest_as_markdown(contents: Contents, count: int, data_root: Path | None = None) -> str:
@@ -118,7 +120,7 @@ def as_csv(contents: Contents) -> str:
 
 
 def as_latex(contents: Contents) -> str:
-    """A ``tabular`` for the package booktabs, the best of each row bold.
+    """A ``tabular`` for the package booktabs, the best of each row bold; then task types' tables over their results.
 
     Args:
         contents: of the report.
@@ -154,7 +156,8 @@ def as_latex(contents: Contents) -> str:
         cells = " & ".join(shown(row.cells.get(name)) for name in contents.labels)
         lines.append(rf"{escaped(row.name)} & {escaped(row.metric)}{arrow} & {_chance(row)} & {cells} \\")
     lines += [r"\bottomrule", r"\end{tabular}"]
-    return "\n".join(lines) + "\n" + (f"% {_remark(contents)}\n" if contents.stand_ins else "")
+    more = "".join(f"\n{one.as_latex()}" for each in overviews(contents.runs) for one in each.tables)
+    return "\n".join(lines) + "\n" + (f"% {_remark(contents)}\n" if contents.stand_ins else "") + more
 
 
 def _text(cell: Cell | None, dash: str) -> str:

@@ -73,6 +73,7 @@ TASK_TYPES = (
             "ap75": "gate_runner.detection.average_precision:at_three_quarters",
         },
         details="gate_runner.detection.published:details",
+        overview="gate_runner.detection.overview:overview",
         cells="gate_runner.detection.cells:cells",
         variant="gate_runner.detection.cells:variant",
         best=2,

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from gate_runner.benchmarks.benchmark import Benchmark
     from gate_runner.benchmarks.data import Data
     from gate_runner.ragged import Outcomes
+    from gate_runner.reports.paper_table import Table
+    from gate_runner.runs.stored import StoredRun
     from gate_runner.settings import Settings
     from gate_runner.tasks.job import Job, Outcome
 
@@ -60,6 +62,21 @@ class Details(NamedTuple):
 Detailed = Callable[[Mapping[str, Any], str], Details]
 
 
+class Overview(NamedTuple):
+    """What a report shows of all results of a task type together.
+
+    Args:
+        tables: in their order.
+        figures: inline SVG.
+    """
+
+    tables: Sequence[Table]
+    figures: Sequence[str]
+
+
+Overviewed = Callable[[Sequence["StoredRun"]], Overview]
+
+
 @dataclass(frozen=True)
 class TaskType:
     """A kind of problem: how features become a score, and what else must know of it.
@@ -84,6 +101,7 @@ class TaskType:
         single_samples: whether the headline is the mean of one number from 0 to 1 for each test sample, the same
             whichever others are scored: with it ``--items`` can score some of them alone.
         details: from a result's ``training`` and the encoder's spec to a table that reports show of it; empty for none.
+        overview: from runs to tables and figures over all their results of this type; empty for none.
         cells: from a run's settings to the variants of each benchmark that it runs, say one for each number of shots;
             ``""`` is the benchmark itself, and all there is where this is left out.
         variant: from a benchmark and what stands behind ``@`` in a name to that variant, whose id is ``ID@VARIANT``.
@@ -112,6 +130,7 @@ class TaskType:
     single_samples: bool = False
     caution: Caution | str = ""
     details: Detailed | str = ""
+    overview: Overviewed | str = ""
     cells: Cells | str = ""
     variant: Variant | str = ""
     best: int = 0
@@ -121,7 +140,7 @@ class TaskType:
         for name in ("id", "summary", "run", "draw"):
             if not getattr(self, name):
                 raise UsageError(f"task type {self.id!r} lacks its {name}")
-        optional = [(name, value) for name, value in (("details", self.details), ("say", self.say)) if value]
+        optional = [(name, said) for name in ("details", "say", "overview") if (said := getattr(self, name))]
         for name, value in (("run", self.run), ("draw", self.draw), *optional, *self.statistics.items()):
             if not callable(value) and not (isinstance(value, str) and ":" in value):
                 raise UsageError(

@@ -1,0 +1,26 @@
+"""What task types show of all their results together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gate_runner.imports import named
+from gate_runner.runs.stored import StoredRun
+from gate_runner.tasks.registry import known_task_type
+from gate_runner.tasks.task import Overview
+
+
+def overviews(runs: Sequence[StoredRun]) -> list[Overview]:
+    """Of each task type that has one, tables and figures over all its results; those without a table are left out.
+
+    Args:
+        runs: of a report.
+
+    Example:
+        >>> overviews([])
+        []
+    """
+    tasks = dict.fromkeys(result.task for run in runs for result in run.results)
+    made = [known_task_type(task).overview for task in tasks]
+    found: list[Overview] = [named(one)(runs) for one in made if one]
+    return [one for one in found if one.tables]

@@ -1,0 +1,56 @@
+"""A table of words and figures that HTML, Markdown, CSV and LaTeX are made of."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+
+from gate_runner.reports.tables import inert
+
+_LATEX = str.maketrans({"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "±": r"$\pm$", "–": "--", "×": r"$\times$"})
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of words and figures.
+
+    Args:
+        id: for links and file names.
+        title: what it shows, with the paper's number.
+        heads: of the columns; the first names the rows.
+        rows: as many texts each.
+        note: what a reader must know.
+        words: columns behind the first that hold words.
+    """
+
+    id: str
+    title: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+    words: tuple[int, ...] = ()
+
+    def as_markdown(self) -> str:
+        """With a heading."""
+        lines = [f"\n**{self.title}**\n", f"| {' | '.join(self.heads)} |"]
+        lines.append("|" + "|".join("---" if at in (0, *self.words) else "---:" for at in range(len(self.heads))) + "|")
+        lines += [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in self.rows]
+        return "\n".join([*lines, *([f"\n{self.note}"] if self.note else []), ""])
+
+    def as_csv(self) -> str:
+        """Its rows under one line of heads."""
+        buffer = io.StringIO()
+        writer = csv.writer(buffer, lineterminator="\n")
+        writer.writerow(["table", *self.heads])
+        writer.writerows([self.id, *map(inert, row)] for row in self.rows)
+        return buffer.getvalue()
+
+    def as_latex(self) -> str:
+        """A ``tabular`` with booktabs' rules."""
+        columns = "".join("l" if at in (0, *self.words) else "r" for at in range(len(self.heads)))
+        lines = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule"]
+        lines.append(" & ".join(head.translate(_LATEX) for head in self.heads) + r" \\")
+        lines.append(r"\midrule")
+        lines += [" & ".join(cell.translate(_LATEX) for cell in row) + r" \\" for row in self.rows]
+        return "\n".join([f"% {self.title}", *lines, r"\bottomrule", r"\end{tabular}", ""])
