@@ -101,6 +101,18 @@ def test_ground_truth_stands_beside_the_detections() -> None:
     assert not np.array_equal(drawn[1], right)
 
 
+def test_of_labels_in_one_place_the_best_is_read() -> None:
+    data = find_benchmark("odinw-lot").load("micro", DataRequest(limit=3))
+
+    def drawn(*rows: list[float]) -> np.ndarray:
+        return np.split(draw(data, {"drawn": {"0": list(rows)}}, 0).pixels, 2, axis=1)[1]
+
+    best, weaker = [10.0, 20.0, 20.0, 20.0, 0, 0.9], [10.0, 20.0, 20.0, 20.0, 1, 0.4]
+    label = (slice(46, 60), slice(30, 110))  # above the box, three screen pixels for one of the picture's
+    assert np.array_equal(drawn(best, weaker)[label], drawn(best)[label])
+    assert not np.array_equal(drawn(weaker)[label], drawn(best)[label])
+
+
 def test_boxes_of_the_stand_ins_are_exact_and_the_same_under_a_limit() -> None:
     assert PACKS["micro/odinw"] == ("odinw-shapes", "odinw-colours", "odinw-lot", "odinw-stars")
     for name in PACKS["micro/odinw"]:

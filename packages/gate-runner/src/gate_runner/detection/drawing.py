@@ -48,13 +48,18 @@ def _framed(
 ) -> Image.Image:
     shown = picture.convert("RGB")
     pen = ImageDraw.Draw(shown)
-    for (left, top, wide, high), label, score in boxes:
+    written: list[tuple[float, float, float, float]] = []
+    for (left, top, wide, high), label, score in boxes:  # the best first: of labels in one place it is read
         colour = _colour(label, len(classes))
         corners = (left * scale, top * scale, (left + wide) * scale - 1, (top + high) * scale - 1)
         pen.rectangle((*corners[:2], max(corners[0], corners[2]), max(corners[1], corners[3])), outline=colour, width=2)
         said = classes[label] if score is None else f"{classes[label]} {score:.2f}"
         where = (max(0.0, corners[0] + 2), max(0.0, corners[1] - 11))
-        pen.rectangle(pen.textbbox(where, said), fill=(0, 0, 0))
+        place = pen.textbbox(where, said)
+        if any(place[0] < x1 and x0 < place[2] and place[1] < y1 and y0 < place[3] for x0, y0, x1, y1 in written):
+            continue
+        written.append(place)
+        pen.rectangle(place, fill=(0, 0, 0))
         pen.text(where, said, fill=colour)
     return shown
 
