@@ -12,7 +12,7 @@ import torch
 
 import gate_runner
 from gate_runner.benchmarks import PACKS, DataRequest, find_benchmark, resolve
-from gate_runner.detection import Objects, coco_metrics, mean_average_precision
+from gate_runner.detection import Objects, coco_metrics, mean_average_precision, no_detections
 from gate_runner.detection.cells import cells
 from gate_runner.detection.drawing import draw
 from gate_runner.detection.scoring import guessed, judge
@@ -168,6 +168,17 @@ def test_intervals_are_those_of_pictures_drawn_again() -> None:
     np.testing.assert_allclose(ours, some, rtol=0, atol=1e-12)
     with pytest.raises(UsageError, match="detection has no metric 'acc@1'"):
         judge(truth, found, None, data.classes, ("acc@1",), 0)
+
+
+def test_a_detector_that_finds_nothing_scores_zero() -> None:
+    data = find_benchmark("odinw-colours").load("micro", DataRequest(limit=8))
+    truth = data.test.targets
+    assert (truth.rows.lengths == 0).any()  # pictures without objects count, too
+    judged = judge(truth, no_detections(len(truth)), None, data.classes, ("map", "ap50"), 0)
+    assert [(score.value, score.low, score.high) for score in judged.scores] == [(0.0, 0.0, 0.0)] * 2
+    assert judged.more["detections"] == 0
+    assert all(rows == [] for rows in judged.more["drawn"].values())
+    assert draw(data, judged.more, 0).caption.startswith("truth, and what was found")
 
 
 def test_shots_follow_the_rule_and_say_what_cannot_be_met() -> None:

@@ -189,6 +189,8 @@ def test_a_closed_set_learns_its_own_classes_and_resumes_to_the_bit(closed: Path
     again = gate_runner.run("micro/odinw-lot", output=tmp_path / "broken", tune="full", **plain).results[0]
     assert again.samples_sha256 == whole.samples_sha256
     assert again.training["validation"] == whole.training["validation"]
+    assert again.training["losses"] == whole.training["losses"]
+    assert len(set(whole.training["losses"])) == 2
 
 
 KILLED = """
@@ -233,6 +235,8 @@ def test_grounding_dino_killed_and_resumed_is_the_same_to_the_bit(
     assert steps == [3, 4]  # the first epoch is not trained again
     assert again.samples_sha256 == whole.samples_sha256
     assert again.training["validation"] == whole.training["validation"]
+    assert again.training["losses"] == whole.training["losses"]
+    assert len(set(whole.training["losses"])) == 2
     assert [score.value for score in again.scores] == [score.value for score in whole.scores]
 
 

@@ -222,6 +222,7 @@ class _Tuning:
             "trained_parameters": sum(w.numel() for w in self.detector.model.parameters() if w.requires_grad),
             "chosen_step": self.best_epoch * self.steps,
             "validation": [{"step": int(row[0]) * self.steps, "map": row[1]} for row in self.history],
+            "losses": [row[2] for row in self.history[1:]],
         }
 
     def _one_epoch(self) -> float:
