@@ -205,14 +205,14 @@ def _figures(cells: Sequence[Scored]) -> Iterator[str]:
     yield lines_chart(f"mAP by pictures of each class: {what}", by_shots, ticks, "pictures of each class")
     by_size = []
     for number in shots:
-        found = []
+        points: list[tuple[float, float, float]] = []
         for row in rows:
             mine = [one for one in _of(cells, row, number) if one.trained]
             mean = _mean(mine)
             if mean is not None:
-                found.append((math.log10(fmean(one.trained for one in mine)), mean))
+                points.append((math.log10(fmean(one.trained for one in mine)), mean[0], mean[1]))
         named = "all pictures" if number == "full" else f"{number}-shot"
-        by_size.append(Line(named, sorted((at, mean[0], mean[1]) for at, mean in found)))
+        by_size.append(Line(named, sorted(points)))
     every = [at for line in by_size for at, *_ in line.points]
     if every:
         powers = range(math.floor(min(every)), math.ceil(max(every)) + 1)
