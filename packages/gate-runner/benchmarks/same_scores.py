@@ -1,6 +1,6 @@
 """Whether two versions of gate-runner give the pack `small` the same scores to the last digit, and what each takes.
 
-Runs the pack in turn in both environments, several times. Prints every score that differs, and the ratio of the medians
+Runs the pack in turn in both environments, several times. Prints every score that differs in value, interval or chance, and the ratio of the medians
 of processor time (of the run and all its processes).
 
 python benchmarks/same_scores.py --before OLD/bin/python [--after NEW/bin/python] [--times 3] [--packs small]
@@ -65,9 +65,12 @@ def main() -> None:
         if first["before"].get(name) != first["after"].get(name)
     }
     medians = {which: statistics.median(taken) for which, taken in seconds.items()}
+    both = [name for name in names if all(name in found for found in first.values())]
     report = {
         "packs": options.packs,
-        "scores": len(names),
+        "scores": len(first["before"]),
+        "values that differ": [name for name in both if len({found[name][0] for found in first.values()}) > 1],
+        "new scores": [name for name in names if name not in first["before"]],
         "differing": differing,
         "cpu_seconds": seconds,
         "ratio_of_medians": medians["after"] / medians["before"],
