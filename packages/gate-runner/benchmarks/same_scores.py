@@ -1,7 +1,7 @@
 """Whether two versions of gate-runner give the pack `small` the same scores to the last digit, and what each takes.
 
-Runs the pack in turn in both environments, several times. Prints every score that differs in value, interval or chance, and the ratio of the medians
-of processor time (of the run and all its processes).
+Runs the pack in turn in both environments, several times. Prints every score that differs in value, interval or
+chance, and the ratio of the medians of processor time (of the run and all its processes).
 
 python benchmarks/same_scores.py --before OLD/bin/python [--after NEW/bin/python] [--times 3] [--packs small]
 """
