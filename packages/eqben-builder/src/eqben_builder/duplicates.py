@@ -101,19 +101,31 @@ class PairHashes:
     def alike(self, first: int, second: int) -> int | None:
         """Index of the first kept pair that this one nearly repeats, or None."""
         kept = self._hashes[: self._count]
-        near = [_within(kept, value, self.bits) for value in (first, second)]
+        near = [bits_apart(kept, np.uint64(value)) <= self.bits for value in (first, second)]
         found = np.flatnonzero((near[0][:, 0] & near[1][:, 1]) | (near[0][:, 1] & near[1][:, 0]))
         return int(found[0]) if len(found) else None
 
 
-def _within(kept: NDArray[np.uint64], value: int, bits: int) -> NDArray[np.bool_]:
-    differing = kept ^ np.uint64(value)
+def bits_apart(first: NDArray[np.uint64], second: NDArray[np.uint64] | np.uint64) -> NDArray[np.uint8]:
+    """In how many bits hashes differ.
+
+    Args:
+        first: hashes of any shape.
+        second: hashes of a shape that broadcasts with it.
+
+    Returns:
+        uint8 counts, 0 to 64, of the broadcast shape.
+
+    Example:
+        >>> bits_apart(np.array([0b1111, 0], np.uint64), np.uint64(0b0101)).tolist()
+        [2, 2]
+    """
+    differing = first ^ second
     if hasattr(np, "bitwise_count"):  # since NumPy 2.0
-        counts = np.bitwise_count(differing)
-    else:
-        counts = _BITS_OF_16[differing.view(np.uint16)].reshape(*kept.shape, 4).sum(axis=-1, dtype=np.uint8)
-    near: NDArray[np.bool_] = counts <= bits
-    return near
+        counts: NDArray[np.uint8] = np.bitwise_count(differing)
+        return counts
+    parts = np.ascontiguousarray(differing).view(np.uint16).reshape(*differing.shape, 4)
+    return np.asarray(_BITS_OF_16[parts].sum(axis=-1, dtype=np.uint8))
 
 
 _BITS_OF_16: NDArray[np.uint8] = np.array([n.bit_count() for n in range(1 << 16)], dtype=np.uint8)

@@ -14,6 +14,7 @@ from gate_runner.benchmarks.original_files import MAP_SIDE, Sample
 from gate_runner.benchmarks.sheets import SHEETS
 from gate_runner.benchmarks.sheets.icinw import ICINW
 from gate_runner.errors import DataError
+from gate_runner.near_duplicates import near_duplicates
 from gate_runner.readers import Source, Stored, spread
 from gate_runner.readers.clips import read_clip
 from gate_runner.readers.decode import decode
@@ -35,6 +36,7 @@ class Found:
         counts: samples to train (with those that validate) and to test.
         expected: the same, as published; None where no number is.
         problems: what is wrong, or where to get what is missing.
+        near: pictures of one split that are nearly one of another, where that was asked for: what to look at.
     """
 
     benchmark: str
@@ -42,15 +44,18 @@ class Found:
     counts: tuple[int, int] | None = None
     expected: tuple[int, int] | None = None
     problems: Sequence[str] = field(default_factory=tuple)
+    near: Sequence[str] = field(default_factory=tuple)
 
 
-def check_data(benchmarks: Iterable[Benchmark], root: Path, deep: bool = False) -> list[Found]:
+def check_data(benchmarks: Iterable[Benchmark], root: Path, deep: bool = False, near: int | None = None) -> list[Found]:
     """Look at every data set under a data root.
 
     Args:
         benchmarks: which ones.
         root: the data root.
         deep: whether every picture and clip is decoded and hashed, not a sample of them.
+        near: look for near-duplicates across splits, too, that differ in at most so many of 64 bits; None for not.
+            Every picture is decoded.
 
     Returns:
         One row for each benchmark with original files.
@@ -60,10 +65,10 @@ def check_data(benchmarks: Iterable[Benchmark], root: Path, deep: bool = False) 
     """
     if not root.is_dir():
         raise DataError(f"data root {root} is not a folder")
-    return [_checked(one, root, deep) for one in benchmarks if "local" in one.sources]
+    return [_checked(one, root, deep, near) for one in benchmarks if "local" in one.sources]
 
 
-def _checked(benchmark: Benchmark, root: Path, deep: bool) -> Found:
+def _checked(benchmark: Benchmark, root: Path, deep: bool, near: int | None) -> Found:
     originals, sheet = benchmark.originals, SHEETS.get(benchmark.id) or ICINW.get(benchmark.id)
     try:
         place = originals.find(root)
@@ -89,7 +94,11 @@ def _checked(benchmark: Benchmark, root: Path, deep: bool) -> Found:
     counts = (len(splits["train"]), len(splits["test"]))
     right = "incomplete" if parts.missing or (expected is not None and counts != expected) else "whole"
     state = "wrong" if problems else right
-    return Found(benchmark.id, state, counts, expected, tuple(problems) or ((parts.note,) if parts.note else ()))
+    alike: tuple[str, ...] = ()
+    if near is not None:
+        pictures = {name: _sources(samples) for name, samples in sides.items()}
+        alike = tuple(map(str, near_duplicates(pictures, near)))
+    return Found(benchmark.id, state, counts, expected, tuple(problems) or ((parts.note,) if parts.note else ()), alike)
 
 
 def _overlaps(sides: Mapping[str, Sequence[Sample]]) -> list[str]:
