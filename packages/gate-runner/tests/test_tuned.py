@@ -30,9 +30,10 @@ from gate_runner.tasks.augmentation import Augmented
 from gate_runner.tasks.recipes import checked, family_of, recipe_for
 from gate_runner.tasks.scaling import Scale
 from gate_runner.tasks.started import solved_head
+from gate_runner.tasks.training import _tested
 from gate_runner.tasks.tuned import choose_weights, untouched
 from vision_adapters.rows import sample_generator
-from vision_adapters.training import gate_recipe
+from vision_adapters.training import Kept, gate_recipe
 from vision_adapters.tuning import tune, tuning_data
 
 IMAGES = torch.randint(0, 256, (2, 3, 16, 16), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
@@ -435,3 +436,17 @@ def test_a_solved_head_gives_the_probes_scores_and_never_a_class_without_images(
 def test_a_start_that_there_is_not_shows_the_nearest() -> None:
     with pytest.raises(UsageError, match=r"head_start.*solvd.*solved"):
         checked({"head_start": "solvd"})
+
+
+def test_ensembles_are_means_of_outputs_and_the_best_weights_stay() -> None:
+    generator = torch.Generator().manual_seed(0)
+    kept = [Kept(step, 0.0, {"weight": torch.randn(2, 3, generator=generator)}) for step in range(5)]
+    module, rows = nn.Linear(3, 2, bias=False), torch.randn(7, 3, generator=generator)
+    module.load_state_dict(kept[0].state)
+    found = list(_tested(module, kept, (rows,), lambda output: output, 4))
+    for size in (1, 3, 5):
+        expected = torch.stack([rows @ one.state["weight"].T for one in kept[:size]]).mean(0)
+        assert torch.allclose(torch.cat([batch[size] for batch in found]), expected, atol=1e-6)
+    assert torch.equal(module.weight, kept[0].state["weight"])
+    assert [set(batch) for batch in _tested(module, kept[:4], (rows,), lambda output: output, 7)] == [{1, 3, 4}]
+    assert [set(batch) for batch in _tested(module, kept[:1], (rows,), lambda output: output, 7)] == [{1}]

@@ -26,7 +26,7 @@ from vision_adapters.finetune import recomputed
 from vision_adapters.metrics import METRICS, RunningScores, evaluate
 from vision_adapters.metrics import Score as Estimate
 from vision_adapters.rows import Rows
-from vision_adapters.training import Direction, Fit, Recipe, fit
+from vision_adapters.training import Direction, Fit, Kept, Recipe, fit
 from vision_adapters.training.checkpoint import changing_state
 
 _LOG = logging.getLogger(__name__)
@@ -36,6 +36,8 @@ Loss = Callable[[Any, Any], Tensor]
 
 _DEFAULT = {"lr": 1e-3, "steps": 10_000, "batch_size": 1024, "validate_every": 500}
 """Of a linear head on more features than a solved probe takes."""
+_MOST_AVERAGED = 5
+"""Checkpoints in the largest ensemble, as in GATE."""
 _RECIPE = {"lr", "steps", "batch_size", "validate_every", "weight_decay", "schedule"}
 
 
@@ -107,14 +109,25 @@ def train_and_test(
     fitted = fit_head(job, module, inputs("train"), truths["train"], loss, recipe, validate, headline.direction)
     with job.timed("test"):
         judged, guessed, answers = judge("test", metrics), judge("test", metrics), []
+        kept = fitted.kept[:_MOST_AVERAGED] if job.settings.tune != "frozen" else fitted.kept[:1]
+        means = {size: judge("test", [headline.name]) for size in _averaged(len(kept)) if size > 1}
         for found, guess in zip(
-            _predictions(module, test, read, job.predict_size), torch.split(blind, job.predict_size), strict=True
+            _tested(module, kept, test, read, job.predict_size), torch.split(blind, job.predict_size), strict=True
         ):
-            judged.add(found)
+            judged.add(found[1])
             guessed.add(guess)
-            answers += [answer(found)] if answer else []
+            for size, one in means.items():
+                one.add(found[size])
+            answers += [answer(found[1])] if answer else []
         estimates, chance = judged.scores(seed=job.seed), guessed.scores(resamples=0)
-        rows: dict[str, Any] = _ensembles(job, module, fitted, test, read, lambda: judge("test", [headline.name]))
+        averaged = {1: estimates, **{size: one.scores(seed=job.seed) for size, one in means.items()}}
+        rows: dict[str, Any] = {}
+        if job.settings.tune != "frozen":
+            by_size = {size: averaged[size][headline.name] for size in _averaged(len(kept))}
+            rows["ensembles"] = [
+                {"checkpoints": size, headline.name: one.value, "low": one.low, "high": one.high}
+                for size, one in by_size.items()
+            ]
         outcomes = estimates[headline.name].outcomes
         if fitted.zero_shot is not None:
             rows["gained"] = gained(headline.name, fitted.zero_shot, np.asarray(outcomes), job.seed)
@@ -270,35 +283,33 @@ def fit_head(
         return after_training(job, module, start, done, validate, higher=direction == "higher") if tuned else done
 
 
-@torch.inference_mode()
-def _ensembles(
-    job: Job,
-    module: nn.Module,
-    fitted: Fit,
-    inputs: Inputs,
-    read: Callable[[Tensor], Tensor],
-    judge: Callable[[], _Judge],
-) -> dict[str, Any]:
-    """Of a trained encoder: the test scores of the best 1, 3 and 5 checkpoints' mean outputs."""
-    if job.settings.tune == "frozen":
-        return {}
-    device, best = next(module.parameters()).device, changing_state(module)
-    sizes = sorted({min(size, len(fitted.kept)) for size in (1, 3, 5)})
-    judged = {size: judge() for size in sizes}
-    for start in range(0, len(inputs[0]), job.predict_size):
-        batch = [each[start : start + job.predict_size].to(device) for each in inputs]
-        total: Any = 0.0
-        for number, kept in enumerate(fitted.kept[: sizes[-1]], start=1):
-            module.load_state_dict(kept.state, strict=False)
-            total = total + module(*batch).float()
-            if number in judged:
-                judged[number].add(read(total / number).cpu())
-    module.load_state_dict(best, strict=False)
-    rows = []
-    for size, one in judged.items():
-        ((metric, value),) = one.scores(seed=job.seed).items()
-        rows.append({"checkpoints": size, metric: value.value, "low": value.low, "high": value.high})
-    return {"ensembles": rows}
+def _averaged(kept: int) -> list[int]:
+    """Of how many of the best checkpoints outputs are averaged, of those that were kept."""
+    return sorted({min(size, kept) for size in (1, 3, _MOST_AVERAGED)})
+
+
+def _tested(
+    module: nn.Module, kept: Sequence[Kept], inputs: Inputs, read: Callable[[Tensor], Tensor], batch_size: int
+) -> Iterator[dict[int, Tensor]]:
+    """Predictions batch by batch, of the mean outputs of the best 1, 3 and 5 checkpoints, by their number.
+
+    The module comes, and is left, with the first one's weights.
+    """
+    device, sizes = next(module.parameters()).device, _averaged(len(kept))
+    for start in range(0, len(inputs[0]), batch_size):
+        batch = [each[start : start + batch_size].to(device) for each in inputs]
+        with torch.inference_mode():
+            output = module(*batch)
+            found = {1: read(output).cpu()}
+            if len(kept) > 1:
+                total = output.float()
+                for number, one in enumerate(kept[1:], start=2):
+                    module.load_state_dict(one.state, strict=False)
+                    total = total + module(*batch).float()
+                    if number in sizes:
+                        found[number] = read(total / number).cpu()
+                module.load_state_dict(kept[0].state, strict=False)
+        yield found
 
 
 def in_micro_batches(head: nn.Module, count: int) -> None:
