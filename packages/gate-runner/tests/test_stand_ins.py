@@ -34,8 +34,11 @@ def test_a_stand_in_is_the_same_twice_and_begins_alike_under_a_limit(name: str) 
     for whole, part in zip(
         (full.train, full.validation, full.test), (few.train, few.validation, few.test), strict=True
     ):
-        assert torch.equal(whole.images[:24], part.images)
-        assert torch.equal(whole.targets[:24], part.targets)
+        first = torch.arange(24)
+        if name in ("mini", "cubirds"):  # six images of each class, which an episode takes
+            first = first // 6 * 20 + first % 6
+        assert torch.equal(whole.images[first], part.images)
+        assert torch.equal(whole.targets[first], part.targets)
     assert few.digest() == BENCHMARKS[name].load("micro", DataRequest(limit=24)).digest()
     assert full.note == "synthetic stand-in"
     assert BENCHMARKS[name].name_with("micro").startswith("micro/")

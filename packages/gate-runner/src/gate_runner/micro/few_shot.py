@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import product
 
@@ -10,10 +11,12 @@ import numpy as np
 from eqben_builder.micro import COLOURS, MATERIALS, SHAPES, Item, Scene, generator_at, sample_scene
 from gate_runner.benchmarks.data import Data, Split, as_targets
 from gate_runner.benchmarks.request import DataRequest, SplitName
-from gate_runner.micro.pictures import draw, scenes_of
+from gate_runner.micro.pictures import draw
 from gate_runner.micro.seeds import NOTE, split_seed
 
 _PER_CLASS = 20
+_FEWEST = 6
+"""Images of a class that an episode takes: under a limit there are fewer classes, not fewer of these."""
 _CLASSES = {"train": 60, "validation": 20, "test": 40}
 _SPECIES_SEED = 900
 """Fixes which classes exist and how they are dealt to the splits."""
@@ -51,10 +54,10 @@ def mini(request: DataRequest) -> Data:
             target = Item(shape, colour, "large", material, float(x), float(y), radius, float(rng.uniform(-0.26, 0.26)))
             return Scene((target, *clutter.items), clutter.background)
 
-        return _of_classes(seed, request.cap(_PER_CLASS * len(kinds[name])), scene, noise=0.08)
+        return _of_classes(seed, _numbers(len(kinds[name]), request), scene, noise=0.08)
 
     names = tuple(" ".join(kind) for name in _CLASSES for kind in kinds[name])
-    return Data(split("train"), split("validation"), split("test"), names, NOTE).limited(request.limit)
+    return Data(split("train"), split("validation"), split("test"), names, NOTE)
 
 
 def cubirds(request: DataRequest) -> Data:
@@ -76,19 +79,30 @@ def cubirds(request: DataRequest) -> Data:
         def scene(rng: np.random.Generator, index: int) -> Scene:
             return _bird(rng, species[name][index // _PER_CLASS])
 
-        return _of_classes(seed, request.cap(_PER_CLASS * len(species[name])), scene, noise=0.05)
+        return _of_classes(seed, _numbers(len(species[name]), request), scene, noise=0.05)
 
     names = tuple(
         f"{body} body, {head} head, {material} marks, {wing} wing"
         for name in _CLASSES
         for body, head, material, wing in species[name]
     )
-    return Data(split("train"), split("validation"), split("test"), names, NOTE).limited(request.limit)
+    return Data(split("train"), split("validation"), split("test"), names, NOTE)
 
 
-def _of_classes(seed: int, count: int, scene: Callable[[np.random.Generator, int], Scene], noise: float) -> Split:
-    pictures = draw(scenes_of(seed, count, scene), seed, noise=noise)
-    return Split(pictures.images, as_targets([i // _PER_CLASS for i in range(count)]))
+def _numbers(classes: int, request: DataRequest) -> list[int]:
+    """Which images of a split there are: all, or under a limit the first of each class, of as many as have room."""
+    count = request.cap(_PER_CLASS * classes)
+    each = max(_FEWEST, math.ceil(count / classes))
+    return [kind * _PER_CLASS + place for kind in range(classes) for place in range(min(each, _PER_CLASS))][:count]
+
+
+def _of_classes(
+    seed: int, numbers: list[int], scene: Callable[[np.random.Generator, int], Scene], noise: float
+) -> Split:
+    scenes = [scene(generator_at(seed, number), number) for number in numbers]
+    return Split(
+        draw(scenes, seed, noise=noise, numbers=numbers).images, as_targets([n // _PER_CLASS for n in numbers])
+    )
 
 
 def _bird(rng: np.random.Generator, kind: tuple[str, ...]) -> Scene:

@@ -22,7 +22,9 @@ class Pictures(NamedTuple):
     visible: Int8[Tensor, "n s s"]
 
 
-def draw(scenes: Sequence[Scene], seed: int, *, size: int = 64, noise: float = 0.0) -> Pictures:
+def draw(
+    scenes: Sequence[Scene], seed: int, *, size: int = 64, noise: float = 0.0, numbers: Sequence[int] | None = None
+) -> Pictures:
     """Render scenes and add sensor noise.
 
     Args:
@@ -30,19 +32,21 @@ def draw(scenes: Sequence[Scene], seed: int, *, size: int = 64, noise: float = 0
         seed: of the noise; image i has its own generator, so that the bytes do not depend on the number of images.
         size: side in pixels.
         noise: standard deviation of Gaussian noise on a 0 to 1 scale, and half of it as a change of brightness.
+        numbers: which image of the seed each scene is; 0, 1, … by default.
 
     Returns:
         Images and visibility maps.
     """
     images = torch.empty(len(scenes), 3, size, size, dtype=torch.uint8)
     visible = torch.empty(len(scenes), size, size, dtype=torch.int8)
+    numbers = range(len(scenes)) if numbers is None else numbers
     for start in range(0, len(scenes), _CHUNK):
         part = scenes[start : start + _CHUNK]
         drawn = render(part, size)
         pixels = drawn.images
         if noise > 0:
             pixels = np.stack(
-                [with_noise(image, noise, generator_at(seed, start + i)) for i, image in enumerate(pixels)]
+                [with_noise(image, noise, generator_at(seed, numbers[start + i])) for i, image in enumerate(pixels)]
             )
         images[start : start + len(part)] = torch.from_numpy(pixels).permute(0, 3, 1, 2)
         visible[start : start + len(part)] = torch.from_numpy(drawn.visible)
