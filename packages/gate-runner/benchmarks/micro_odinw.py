@@ -87,7 +87,8 @@ def main() -> None:
         trained, untrained = (
             run(name, folder / str(at)) for at, name in enumerate((options.encoder, options.untrained))
         )
-    above_chance = [name for name, one in trained["sets"].items() if one["low"] > one["chance"]]
+    blind = {name: chance(name) for name in trained["sets"]}
+    above_chance = [name for name, one in trained["sets"].items() if one["low"] > blind[name]["high"]]
     above = [name for name, one in trained["sets"].items() if one["value"] > untrained["sets"][name]["value"]]
     apart = [name for name in above if trained["sets"][name]["low"] > untrained["sets"][name]["high"]]
     result = {
