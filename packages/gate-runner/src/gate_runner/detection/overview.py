@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -204,15 +205,16 @@ def _figures(cells: Sequence[Scored]) -> Iterator[str]:
     ticks = [(float(at), "all" if number == "full" else number) for at, number in enumerate(shots)]
     yield lines_chart(f"mAP by pictures of each class: {what}", by_shots, ticks, "pictures of each class")
     by_size = []
-    for number in shots:
+    models = list(dict.fromkeys(model for model, _ in rows))
+    for number, model in itertools.product(shots, models):  # one model's ways of tuning: a line of trade-offs
         points: list[tuple[float, float, float]] = []
-        for row in rows:
+        for row in (row for row in rows if row[0] == model):
             mine = [one for one in _of(cells, row, number) if one.trained]
             mean = _mean(mine)
             if mean is not None:
                 points.append((math.log10(fmean(one.trained for one in mine)), mean[0], mean[1]))
         named = "all pictures" if number == "full" else f"{number}-shot"
-        by_size.append(Line(named, sorted(points)))
+        by_size.append(Line(f"{named} {model}"[:40] if several else named, sorted(points)))
     every = [at for line in by_size for at, *_ in line.points]
     if every:
         powers = range(math.floor(min(every)), math.ceil(max(every)) + 1)

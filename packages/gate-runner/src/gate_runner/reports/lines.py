@@ -23,7 +23,7 @@ def lines_chart(title: str, lines: Sequence[Line], ticks: Sequence[tuple[float, 
 
     Args:
         title: what it shows.
-        lines: those with fewer than two points are left out.
+        lines: those with fewer than two places on the x axis are left out.
         ticks: places on the x axis and what stands there.
         below: what the x axis is.
 
@@ -34,7 +34,7 @@ def lines_chart(title: str, lines: Sequence[Line], ticks: Sequence[tuple[float, 
         >>> lines_chart("a", [Line("b", [(0.0, 1.0, 0.0), (1.0, 2.0, 0.5)])], [(0.0, "0"), (1.0, "1")], "c")[:4]
         '<svg'
     """
-    lines = [line for line in lines if len(line.points) > 1]
+    lines = [line for line in lines if len({x for x, *_ in line.points}) > 1]
     if not lines:
         return ""
     xs = [at for at, _ in ticks]
