@@ -24,6 +24,8 @@ from typing import Any
 COMMAND = [sys.executable, "-c", "from gate_runner.cli import main; main()"]
 
 
+VARYING = {"seconds", "energy", "memory", "digest"}
+"""What two runs of the same need not share; the digest is of the file with them."""
 AGAIN = ("acdc", "cifar100", "mini")
 """What is run twice: a trained transformer, a linear head and prototypes."""
 
@@ -39,9 +41,7 @@ def pack(encoder: str, folder: Path, names: tuple[str, ...] = ("small",)) -> tup
     results = {}
     for path in sorted((folder / "results").glob("*.json")):
         result = json.loads(path.read_text())
-        result.pop("seconds")
-        result.pop("energy")
-        results[result["benchmark"]] = result
+        results[result["benchmark"]] = {key: value for key, value in result.items() if key not in VARYING}
     return seconds, usage.ru_maxrss / 1e6, results
 
 

@@ -1,0 +1,105 @@
+"""Few test items, real encoders: how well chosen items tell the score of an encoder that took no part.
+
+    python experiments/items_encoders.py [--runs FOLDER]     # about 10 processor minutes; continues where it ended
+
+Runs gate-runner's frozen encoders on scikit-learn's digits (`ENCODERS`), then leaves one encoder out at a time:
+the items are chosen on the others, and the one left out is scored on those alone. Errors are root mean squares over
+encoders, in points of accuracy. Beside them what as many items drawn at random give (20 draws, their plain mean), and
+the interval's coverage. Writes results/items_encoders.json and .md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import timm
+
+import gate_runner
+from eevee import Outcomes, choose_items, estimate
+from eevee.items.outcomes import read_outcomes
+
+RESULTS = Path(__file__).with_name("results")
+# timm's small test architectures are untrained here: what differs between them is the architecture.
+SLOW = ("test_maxvit", "test_coatnet", "test_mambaout", "test_vit4")
+SMALL = sorted(name for name in timm.list_models("test_*") if name not in SLOW)
+ENCODERS = ("micro-clip", "micro-clip/random", "lite:0", *(f"timm:{name}/random" for name in SMALL))
+BENCHMARKS = ("digits",)
+SHARES = (0.05, 0.1, 0.25, 0.5)
+DRAWS = 20
+
+
+def without(one: Outcomes, model: int) -> Outcomes:
+    kept = [row for row in range(len(one.models)) if row != model]
+    models = tuple(one.models[row] for row in kept)
+    return Outcomes(one.benchmark, models, one.items, one.values[kept], one.unit, one.digest)
+
+
+def held_out(one: Outcomes, share: float) -> dict[str, float | int]:
+    """Errors in points of every model's score, told from items that were chosen on the other models."""
+    generator = np.random.default_rng(0)
+    truth = one.values.mean(axis=1)
+    place = {key: number for number, key in enumerate(one.items)}
+    off, plain, inside, size = [], [], [], 0
+    for model, row in enumerate(one.values):
+        chosen = choose_items({one.benchmark: without(one, model)}, share=share).benchmarks[one.benchmark]
+        size = len(chosen.items)
+        found = estimate(chosen, {key: float(row[place[key]]) for key in chosen.items})
+        scale = chosen.unit
+        off.append(found.value / scale - truth[model])
+        inside.append(found.low / scale <= truth[model] <= found.high / scale)
+        draws = [row[generator.choice(len(row), size, replace=False)].mean() for _ in range(DRAWS)]
+        plain.append(np.mean((np.array(draws) - truth[model]) ** 2))
+    return {
+        "items": size,
+        "rmse": round(100 * float(np.sqrt(np.mean(np.square(off)))), 2),
+        "random_rmse": round(100 * float(np.sqrt(np.mean(plain))), 2),
+        "coverage_of_90": round(float(np.mean(inside)), 3),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=Path, default=Path("runs-items"))
+    options = parser.parse_args()
+    folders = []
+    for spec in ENCODERS:
+        folder = options.runs / spec.replace(":", "-").replace("/", "-")
+        done = gate_runner.run(BENCHMARKS, encoder=spec, output=folder)
+        failed = [result.name for result in done if result.status != "ok"]
+        if failed:
+            raise SystemExit(f"{spec}: {', '.join(failed)} failed; see {folder}")
+        folders.append(folder)
+    read = read_outcomes(folders)
+    result: dict[str, object] = {}
+    lines = [
+        f"{len(ENCODERS)} encoders, one left out at a time; errors are root mean squares in points of accuracy.",
+        "",
+        "| benchmark | items | scores | share | items used | RMSE | as many at random | coverage of 90 % |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name in BENCHMARKS:
+        one = read[name]
+        scores = one.values.mean(axis=1)
+        span = f"{scores.min():.2f} to {scores.max():.2f}"
+        for share in SHARES:
+            row = held_out(one, share)
+            result[f"{name}, {share:.0%}"] = {"of": len(one.items), "scores": span, **row}
+            lines.append(
+                f"| {name} | {len(one.items)} | {span} | {share:.0%} | {row['items']} | {row['rmse']} |"
+                f" {row['random_rmse']} | {row['coverage_of_90']:.0%} |"
+            )
+            print(lines[-1], flush=True)
+    machine = {"cpu": platform.machine(), "cores": os.cpu_count(), "timm": timm.__version__, "encoders": ENCODERS}
+    (RESULTS / "items_encoders.json").write_text(json.dumps({"machine": machine, **result}, indent=1) + "\n")
+    (RESULTS / "items_encoders.md").write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
