@@ -30,7 +30,9 @@ def test_engines_stand_below_kubric():
     sources = Path(__file__).parents[1] / "src" / "eqben_builder" / "engines"
     if not sources.is_dir():
         pytest.skip("the sources are not beside the tests of an installed package")
-    assert [path.name for path in sources.glob("*.py") if "eqben_builder.kubric" in path.read_text("utf-8")] == []
+    imported = re.compile(r"^\s*(from|import) eqben_builder\.kubric", flags=re.MULTILINE)
+    assert imported.search("import os\n    from eqben_builder.kubric import Thing")
+    assert [path.name for path in sources.glob("*.py") if imported.search(path.read_text("utf-8"))] == []
 
 
 def test_the_readmes_code_runs(tmp_path, monkeypatch):

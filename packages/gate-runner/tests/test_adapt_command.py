@@ -100,7 +100,9 @@ def test_finetune_without_steps_or_without_the_tuned_part_is_zero_shot(digits: P
 def test_a_mistake_is_one_line_and_status_2(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "nowhere does not exist" in refused(capsys, "zeroshot", tmp_path / "nowhere")
     assert "unknown encoder 'micro-klip'" in refused(capsys, "probe", digits, "--encoder", "micro-klip")
-    assert "has no {} for the class name" in refused(capsys, "zeroshot", digits, "--template", "a photo")
+    assert "'a photo', has 0 placeholders; expected exactly one '{}'" in refused(
+        capsys, "zeroshot", digits, "--template", "a photo"
+    )
     assert "features must be projected or backbone" in refused(capsys, "probe", digits, "--features", "raw")
     assert "gda needs class_embeddings" in refused(capsys, "probe", digits, "--features", "backbone", "--method", "gda")
     assert "method 'magic' is unknown" in refused(capsys, "probe", digits, "--method", "magic")

@@ -175,7 +175,7 @@ def test_a_half_written_result_is_named(request_for: RunRequest) -> None:
     [
         ({"limit": 0}, "--limit must be at least 1, not 0"),
         ({"batch_size": 0}, "--batch-size must be at least 1, not 0"),
-        ({"source": "hub"}, "has no source 'hub'; it has: local, micro"),
+        ({"source": "hubb"}, "has no source 'hubb'; it has: local, hub, micro"),
         ({"data_root": Path("nowhere")}, "data root nowhere is not a folder"),
         ({"micro_batches": 0}, "--micro-batches must be at least 1, not 0"),
         ({"limmit": 3}, "unknown option 'limmit'; nearest: limit"),
@@ -216,5 +216,5 @@ def test_nan_in_the_middle_of_the_data_is_a_reason(
 
 
 def test_few_shot_says_when_there_are_too_few_classes(own: str, tmp_path: Path) -> None:
-    (result,) = run(RunRequest(quick(["mini"]), f"{own}:grid", tmp_path / "run", Settings(limit=45)))
-    assert "needs 5 classes of 6 images in the train split; 2 of its 3 classes have them" in result.reason
+    (result,) = run(RunRequest(quick(["mini"]), f"{own}:grid", tmp_path / "run", Settings(limit=24)))
+    assert "needs 5 classes of 6 images in the train split; 4 of its 4 classes have them" in result.reason

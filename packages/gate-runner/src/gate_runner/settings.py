@@ -306,8 +306,10 @@ class Settings:
 
     def _check_trained(self) -> None:
         """Refuse what only a training of the encoder can have."""
-        for name in ("save_encoders", "keep_zero_shot", "wise_ft", "checkpoint_blocks", "num_processes"):
-            if getattr(self, name) not in (False, (), None, 1) and self.tune == "frozen":
+        fields = ("save_encoders", "keep_zero_shot", "wise_ft", "checkpoint_blocks")
+        asked = [name for name in fields if getattr(self, name) not in (False, (), None)]
+        for name in [*asked, *(["num_processes"] if self.num_processes != 1 else [])]:
+            if self.tune == "frozen":
                 flag = f"--{name.replace('_', '-')}"
                 raise UsageError(f"{flag} is for an encoder that is trained: it goes with --tune other than frozen")
 

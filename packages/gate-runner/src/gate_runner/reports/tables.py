@@ -7,6 +7,7 @@ import io
 from pathlib import Path
 
 from gate_runner.reports.contents import Cell, Contents, Row
+from gate_runner.reports.markup import inert
 from gate_runner.reports.overviews import overviews
 from gate_runner.reports.pictures import hardest
 from gate_runner.reports.scores import number, shown_metric
@@ -178,13 +179,3 @@ def _chance(row: Row) -> str:
 
 def _remark(contents: Contents) -> str:
     return "micro/: synthetic stand-ins, not scores on the real data sets" if contents.stand_ins else ""
-
-
-def inert(text: str) -> str:
-    """A cell that no spreadsheet runs: what begins like a formula gets a quote in front.
-
-    Example:
-        >>> inert("=1+1"), inert("-"), inert("clip")
-        ("'=1+1", '-', 'clip')
-    """
-    return f"'{text}" if text[:1] in ("=", "+", "@", "\t", "\r") or (text[:1] == "-" and len(text) > 1) else text
