@@ -28,7 +28,7 @@ OTHER = Settings(
     tune="full", recipe="gate", recipe_fields={"lr": "0.1"}, decode_workers=1,
     save_encoders=True, keep_zero_shot=("zero-shot",), wise_ft=0.5, num_processes=2, checkpoint_blocks=True,
     head="detr", shots=("0", "5"), split="valid", protocol="gate", prompts="path", knowledge_from=f"glip={__file__}",
-    executor="slurm", executor_options={"partition": "gpu"},
+    language_model="mine:words", executor="slurm", executor_options={"partition": "gpu"},
 )  # fmt: skip
 NAMES = [one.name for one in fields(Settings)]
 

@@ -93,6 +93,12 @@ class Options(TypedDict, total=False):
         str | None,
         typer.Option(metavar="NAME=PATH", help="Where it comes from: glip=FILE, wordnet=FOLDER, wiktionary=DUMP, …"),
     ]
+    language_model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:FUNCTION", help="Suites: returns a model of captions alone, which becomes a blind line."
+        ),
+    ]
     decode_workers: Annotated[int, typer.Option(help="Processes that read and augment training images.")]
     save_encoders: Annotated[bool, typer.Option("--save-encoders", help="Keep trained encoders, for tuned:FOLDER.")]
     keep_zero_shot: Annotated[

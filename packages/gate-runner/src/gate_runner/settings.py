@@ -208,6 +208,8 @@ class Settings:
             knowledge behind them.
         knowledge_from: where it comes from, ``NAME=PATH`` with a name of `knowledge_prompts.source_names`, such as
             ``"glip=odinw_benchmark35_knowledge_and_gpt3.yaml"`` or ``"wordnet=FOLDER"``.
+        language_model: ``"package.module:function"``, which returns something that scores captions alone, texts to as
+            many numbers, such as a language model's log-likelihoods: one more blind line of compositional suites.
         decode_workers: processes that read and augment training images; 0 does it in the training's own.
         save_encoders: keep each trained encoder in the run folder, to be loaded again as ``tuned:FOLDER``.
         keep_zero_shot: benchmarks of one class per image on which an encoder with a text side is scored by class
@@ -259,6 +261,7 @@ class Settings:
     split: SplitScored = field(default="test", metadata={"identity": True, "mode": True})
     prompts: Prompts = field(default="overrides", metadata={"identity": True, "mode": True})
     knowledge_from: str | None = field(default=None, metadata={"identity": True, "mode": True})
+    language_model: str | None = field(default=None, metadata={"identity": True, "mode": True})
     decode_workers: int = 0
     save_encoders: bool = field(default=False, metadata={"identity": True, "mode": True})
     keep_zero_shot: tuple[str, ...] = field(default=(), metadata={"read": _names_in, "identity": True, "mode": True})

@@ -129,15 +129,15 @@ def _similarities(
 
 def _fused(rows: list[PairRow], specs: list[str], batch_size: int) -> dict[str, NDArray[np.float64]]:
     from eqben_builder.scoring import fusion_similarities
-    from gate_runner.commands.eqben.own import own_model
+    from gate_runner.own_models import own_model
 
     return {spec: fusion_similarities(rows, own_model(spec), batch=max(1, batch_size // 4)) for spec in specs}
 
 
 def _show_answers(rows: list[PairRow], spec: str, seed: int) -> None:
     from eqben_builder.scoring import caption_order_scores
-    from gate_runner.commands.eqben.own import own_model
     from gate_runner.errors import DataError
+    from gate_runner.own_models import own_model
 
     if rows[0].image1 is None:
         raise DataError("--ask needs pairs of two pictures")

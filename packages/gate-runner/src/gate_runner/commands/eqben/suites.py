@@ -40,9 +40,9 @@ def score_suites(
     """Score one suite, or all that are there, with each encoder, and print every subset and average."""
     from eqben_builder.pages import write_suites_page
     from eqben_builder.suites import ObjectGallery, encode_gallery, gallery_table, object_table, suite_table
-    from gate_runner.commands.eqben.own import own_model
     from gate_runner.commands.eqben.pictures import Cropping
     from gate_runner.encoders import load_encoder
+    from gate_runner.own_models import own_model
 
     suites, galleries = _read(name, data_root, limit), _galleries(name, data_root)
     scorers = {} if language_model is None else {language_model: own_model(language_model)}

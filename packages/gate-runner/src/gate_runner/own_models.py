@@ -21,13 +21,19 @@ def own_model(spec: str) -> Any:
 
     Raises:
         EncoderError: no such module or function, the function fails, or what it returns cannot be called.
+
+    Example:
+        >>> own_model("collections:Counter")
+        Traceback (most recent call last):
+        ...
+        gate_runner.errors.EncoderError: model 'collections:Counter': Counter() returned Counter, which cannot be called
     """
     module_name, colon, function_name = spec.partition(":")
     if not colon or not module_name or not function_name:
         raise EncoderError(f"model {spec!r}: expected PACKAGE.MODULE:FUNCTION")
     here = str(Path.cwd())
     if here not in sys.path:
-        sys.path.insert(0, here)
+        sys.path.append(here)  # last: a file that is called like a library must not take its place
     try:
         module = importlib.import_module(module_name)
     except ImportError as error:
