@@ -30,6 +30,8 @@ NAMES = {
     "pair": "PairLoss",
     "relative": "EqSim relative",
     "pair-mined": "PairLoss, mined",
+    "relative-mined": "EqSim relative, mined",
+    "v2-mined": "EqSim v2, mined",
 }
 SETTINGS = {
     "main": "32 known pairs in 128",
@@ -107,7 +109,8 @@ def by_kind(tests: list[dict[str, Any]]) -> list[str]:
 
 def picture(ledger: Ledger, tests: list[dict[str, Any]], path: Path) -> None:
     """Group score against retrieval: each arm with its intervals, and the search on the validation seed beside it."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 6.4))
+    left.set_prop_cycle(color=plt.get_cmap("tab20").colors[::2] + plt.get_cmap("tab20").colors[1::2])
     for terms in arms(tests, "main"):
         rows = [row["scores"] for row in tests if row["setting"] == "main" and row["terms"] == terms]
         x, y = (interval([100 * row[name] for row in rows]) for name in ("r1", "group"))
@@ -126,7 +129,7 @@ def picture(ledger: Ledger, tests: list[dict[str, Any]], path: Path) -> None:
     for axis in (left, right):
         axis.set_xlabel("R@1, both ways, per cent")
         axis.set_ylabel("group score of attribute and count pairs, per cent")
-        axis.legend(fontsize=6)
+        axis.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncol=2)  # below: over no point
         axis.grid(alpha=0.3)
     figure.tight_layout()
     figure.savefig(path, metadata={"Date": None})
