@@ -44,17 +44,8 @@ class Review(NamedTuple):
     disputed: Pairs that some accepted and some rejected.
 
     Example:
-        >>> import tempfile
-        >>> from eqben_builder.build import build
-        >>> from eqben_builder.micro.builder import MicroBuilder
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     _ = build(MicroBuilder(aspects=["count"], size=32), f"{folder}/pairs", pairs=3)
-        ...     shown = source_of((row.id, row.caption0, row.caption1) for row in read_any(f"{folder}/pairs"))
-        ...     given = {"schema": SCHEMA, "source": shown, "votes": {"micro-000001": {"vote": "reject"}}}
-        ...     _ = Path(folder, "votes.json").write_text(json.dumps(given))
-        ...     review = apply_votes(f"{folder}/pairs", [f"{folder}/votes.json"], f"{folder}/kept")
-        >>> review.kept, review.rejected, review.undecided, review.errata.name
-        (2, 1, 2, 'errata.json')
+        >>> Review(Path("kept"), Path("kept/errata.json"), kept=2, rejected=1, undecided=2, disputed=0).errata.name
+        'errata.json'
     """
 
     output: Path

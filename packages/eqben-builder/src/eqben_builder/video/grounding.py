@@ -32,23 +32,8 @@ class GroundingReport(NamedTuple):
     missing: Boundaries whose video is not there or cannot be decoded.
 
     Example:
-        >>> import json, tempfile
-        >>> from PIL import Image
-        >>> class Brightness:
-        ...     def encode_image(self, images):
-        ...         return [[image.mean(), 255.0 - image.mean()] for image in images]
-        ...     def encode_text(self, captions):
-        ...         return [["white" in text, "black" in text] for text in captions]
-        >>> row = {"timestamp": 2, "prev_timestamp": 0, "next_timestamp": 4, "subject": "a wall"}
-        >>> row |= {"status_before": "is black", "status_after": "is white"}
-        >>> dark, light = (Image.new("RGB", (16, 16), colour) for colour in ("black", "white"))
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     _ = Path(folder, "boundaries.json").write_text(json.dumps({"abcdefghijk": [row]}))
-        ...     dark.save(f"{folder}/abcdefghijk.gif", save_all=True, append_images=[light], duration=2000)
-        ...     _ = Path(folder, "abcdefghijk.gif").rename(Path(folder, "abcdefghijk.mkv"))  # FFmpeg looks inside
-        ...     report = ground_gebc(f"{folder}/boundaries.json", folder, Brightness())
-        >>> report.missing, report.true, report.accuracy[0.1]
-        (0, (2.0,), 1.0)
+        >>> GroundingReport({0.1: 1.0}, 1.0, (1.9,), (2.0,), 0).average
+        1.0
     """
 
     accuracy: dict[float, float]
