@@ -84,6 +84,39 @@ def test_an_interrupted_training_ends_with_the_same_bits(
     assert same(whole, finished)
 
 
+@pytest.mark.parametrize("schedule", [{}, {"schedule": "cosine", "warmup": 3}])
+def test_a_stopped_training_goes_on_to_the_same_bits(tmp_path: Path, schedule: dict[str, object]) -> None:
+    recipe = dataclasses.replace(RECIPE, **schedule)
+    x, y = data()
+    whole = network()
+    first = run(whole, recipe)
+    file, seen = tmp_path / "state.pt", []
+
+    def part(module: nn.Module, stop: int | None) -> Fit:
+        return fit(
+            module, (x,), y, loss=cross_entropy, recipe=recipe, validate=lambda m: float(cross_entropy(m(x), y)),
+            direction="lower", seed=3, checkpoint=file, progress=lambda _, step, steps: seen.append((step, steps)),
+            stop=stop,
+        )  # fmt: skip
+
+    stop = 2 * recipe.validate_every
+    begun = part(network(), stop)
+    assert repr(begun.history) == repr(first.history[:3])
+    assert seen == [(step, recipe.steps) for step in range(stop + 1)]
+    again = network()
+    assert repr(part(again, None).history) == repr(first.history)
+    assert same(whole, again)
+    assert repr(part(network(), stop).history) == repr(first.history)  # past the stop: it is only read
+    for bad, said in ((stop + 1, "multiple of"), (-1, "multiple of")):
+        with pytest.raises(ValueError, match=said):
+            part(network(), bad)
+    with pytest.raises(ValueError, match="takes a checkpoint"):
+        fit(
+            network(), (x,), y, loss=cross_entropy, recipe=recipe, validate=lambda m: 0.0, direction="lower", seed=3,
+            stop=stop,
+        )  # fmt: skip
+
+
 def test_the_seed_decides_and_the_callers_generator_is_put_back() -> None:
     before = torch.get_rng_state()
     a, b, c = network(), network(), network()

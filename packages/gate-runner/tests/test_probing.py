@@ -65,9 +65,54 @@ def test_many_images_are_trained_on_in_batches(own: str, tmp_path: Path, monkeyp
     tried = {row["lr"]: row["acc@1"] for row in chosen.training["tried"]}
     assert list(tried) == pytest.approx([1e-3, 3e-4, 3e-2])
     assert tried[chosen.training["lr"]] == max(tried.values())
-    assert max(tried.values()) >= found.training["validation"][-1]["acc@1"]
+    assert [row["step"] for row in chosen.training["validation"]] == [0, 5, 10]  # only the best begun one goes on
     assert not list((tmp_path / "rates" / "unfinished").glob("*.pt*"))
     told = Settings(limit=60, device="cpu", recipe_fields={"lr": 0.5})
     (said,) = run(RunRequest([several], f"{own}:grid", tmp_path / "said", told))
     assert said.training["lr"] == 0.5
     assert "tried" not in said.training  # a rate that was said is the only one
+
+
+def test_the_rates_beginnings_survive_a_kill_at_any_step(own: str, tmp_path: Path) -> None:
+    from gate_runner.runs.display import PlainDisplay
+
+    numbers = {"steps": 40, "validate_every": 5, "batch_size": 16, "lr": 1e-3, "rates": (1.0, 0.3, 30.0)}
+    benchmark = replace(BENCHMARKS["clevr"], training=numbers)
+    settings = Settings(limit=60, device="cpu")
+    seen: list[tuple[int, int]] = []
+
+    class Watching(PlainDisplay):
+        def progress(self, name: str, seed: int, phase: str, done: int, total: int) -> None:
+            if phase == "train":
+                seen.append((done, total))
+
+    (whole,) = run(RunRequest([benchmark], f"{own}:grid", tmp_path / "whole", settings), Watching())
+    assert whole.status == "ok", whole.reason
+    assert [row["lr"] for row in whole.training["tried"]] == pytest.approx([1e-3, 3e-4, 3e-2])
+    assert {total for _, total in seen} == {60}  # 40 steps, and 10 of each of the two others
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+    assert seen[-1] == (60, 60)
+
+    class Impatient(PlainDisplay):
+        def progress(self, name: str, seed: int, phase: str, done: int, total: int) -> None:
+            if phase == "train" and done == at:
+                raise KeyboardInterrupt
+
+    for at in (3, 13, 27, 44):
+        with pytest.raises(KeyboardInterrupt):
+            run(RunRequest([benchmark], f"{own}:grid", tmp_path / "cut", settings), Impatient())
+    (again,) = run(RunRequest([benchmark], f"{own}:grid", tmp_path / "cut", settings))
+    assert again.training == whole.training
+    assert again.scores == whole.scores
+
+
+def test_rates_are_compared_at_a_validated_step() -> None:
+    from gate_runner.tasks.rates import compared_at, factors, work
+
+    assert [compared_at(*each) for each in ((600, 50), (300, 50), (10_000, 500), (12, 12), (7, 5), (0, 1))] == [
+        150, 100, 2500, 12, 5, 0,
+    ]  # fmt: skip
+    assert work(600, 50, 3) == (900, 13 + 2 * 4)
+    assert work(600, 50, 1) == (600, 13)
+    assert factors({"rates": (1.0, 3.0)}, Settings(device="cpu")) == (1.0, 3.0)
+    assert factors({"rates": (1.0, 3.0)}, Settings(device="cpu", recipe_fields={"lr": 0.1})) == (1.0,)

@@ -45,6 +45,7 @@ def fit(
     keep: int = 1,
     layers: bool = False,
     group: ProcessGroup | None = None,
+    stop: int | None = None,
 ) -> Fit:
     """Train a module in place and leave in it the weights that validated best, the untrained ones included.
 
@@ -68,14 +69,16 @@ def fit(
         group: of processes that all call this with the same arguments, each with a device of its own: every batch is
             shared among them (`torch.nn.parallel.DistributedDataParallel`), and all end with the same weights. The
             first one validates, and reads and writes the checkpoint.
+        stop: a validated step after which this call ends; a later one with the same checkpoint goes on from there, to
+            the same bits as if there had been no stop. A training that is past it is only read.
 
     Returns:
         Best step and score, the history and the time. The module is left in eval mode.
 
     Raises:
-        ValueError: lengths that differ, no samples, features that are not finite, a bad direction, or a checkpoint of
-            another training, with the values; fewer samples in a batch than processes, or outputs that are no tensors
-            there.
+        ValueError: lengths that differ, no samples, features that are not finite, a bad direction, a stop where nothing
+            is validated or without a checkpoint, or a checkpoint of another training, with the values; fewer samples in
+            a batch than processes, or outputs that are no tensors there.
         FloatingPointError: a loss, gradient or validation score that is not finite, with the step and the learning
             rate. A checkpoint stays as the last validation left it.
         BrokenSampleError: a sample that cannot be made, by its index.
@@ -115,6 +118,11 @@ def fit(
     _check(inputs, targets, direction, seed)
     if keep < 1:
         raise ValueError(f"keep must be at least 1, got {keep}")
+    last = recipe.steps if stop is None else min(stop, recipe.steps)
+    if last < recipe.steps and (last < 0 or last % recipe.validate_every):
+        raise ValueError(f"stop must be a step that is validated, a multiple of {recipe.validate_every}, got {stop}")
+    if last < recipe.steps and checkpoint is None:
+        raise ValueError(f"to stop at step {stop} of {recipe.steps} and go on later takes a checkpoint, got None")
     module.to(place)
     first_of_all = group is None or group.rank() == 0
     optimiser = torch.optim.AdamW(
@@ -159,14 +167,14 @@ def fit(
             share.agree(seed, done)
         wholes, shares = tee(
             Draw(seed, step, batch_indices(len(targets), recipe.batch_size, step, seed))
-            for step in range(done + 1, recipe.steps + 1)
+            for step in range(done + 1, last + 1)
         )
         own = shares if share is None else (draw._replace(rows=share.rows(draw.rows)) for draw in shares)
         batches = stack.enter_context(closing(drawn(inputs, own)))
         truths = stack.enter_context(closing(drawn((targets,), wholes)))
         start = time.perf_counter()
 
-        for step in range(done if not history else done + 1, recipe.steps + 1):
+        for step in range(done if not history else done + 1, last + 1):
             if step > 0:
                 batch, (truth,) = next(batches), next(truths)
                 module.train()

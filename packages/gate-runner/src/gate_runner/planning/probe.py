@@ -6,7 +6,7 @@ import math
 import os
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from gate_runner.planning.counting import Counted, count, shortened
 from gate_runner.runs.memory import PeakMemory
 from gate_runner.runs.part import Part
 from gate_runner.tasks import Job, TaskType, find_task_type, run_task
+from gate_runner.tasks.rates import Work, factors, work
 from gate_runner.tasks.stored import IN_MEMORY
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ def probe(part: Part, encoder: Encoder) -> Estimate:
     phases = {
         "data": counted.seconds,
         "encode": times * _encode_seconds(counted, sampler, spent.get("encode", 0.0)),
-        "train": _train_seconds(part.benchmark.training, task, counted, clock, spent.get("train", 0.0)),
+        "train": _train_seconds(part, task, counted, clock, spent.get("train", 0.0)),
         "test": spent.get("test", 0.0) * growth(task, counted, 2),
         "rest": max(0.0, whole - sum(spent.values())) * sum(counted.samples) / max(1, sum(samples_here(counted.data))),
     }
@@ -213,23 +214,21 @@ def _encode_seconds(counted: Counted, sampler: Sampler, spent: float) -> float:
     return images * (sampler.per_image + around) + sampler.text_seconds * _new_texts(counted, growth)
 
 
-def _train_seconds(training: Mapping[str, Any], task: TaskType, counted: Counted, clock: Clock, spent: float) -> float:
+def _train_seconds(part: Part, task: TaskType, counted: Counted, clock: Clock, spent: float) -> float:
     """Steps at the median step's time, and validations that grow with the split."""
+    training = part.benchmark.training
     if task.trains and "steps" not in training:
         return spent * growth(task, counted, 0)  # a solved head
     if not task.trains or len(clock.times) < 4:
         return spent
-    rates = max(1, round(len(clock.times) / (_STEPS + 1)))
-    steps = int(training["steps"])
-    every = int(training.get("validate_every", max(1, steps // 6)))
+    whole = _work(part)
     gaps = [after - before for before, after in zip(clock.times, clock.times[1:], strict=False)]
     step = statistics.median(gaps[1:-1])  # neither the first, nor the last, which is validated
     batch = int(training.get("batch_size", 0))
     if task.grows and batch:
         step *= min(batch, counted.samples[0]) / max(1, min(batch, len(counted.data.train)))
     validation = max(0.0, gaps[-1] - step)
-    validations = 1 + math.ceil(steps / every)
-    return rates * (steps * step + validations * validation * growth(task, counted, 1))
+    return whole.steps * step + whole.validations * validation * growth(task, counted, 1)
 
 
 def _new_texts(counted: Counted, growth: float) -> float:
@@ -244,10 +243,18 @@ def _new_texts(counted: Counted, growth: float) -> float:
 
 def _times_encoded(part: Part, counted: Counted) -> float:
     """How often an image is encoded on average where features are not kept: in steps, validations and the test."""
-    steps, batch = int(part.benchmark.training.get("steps", 0)), int(part.benchmark.training.get("batch_size", 1))
-    validations = 1 + math.ceil(steps / int(part.benchmark.training.get("validate_every", max(1, steps // 6))))
+    whole, batch = _work(part), int(part.benchmark.training.get("batch_size", 1))
     train, validation, test = counted.samples
-    return (train + steps * min(batch, train) + validations * validation + test) / max(1, sum(counted.samples))
+    seen = train + whole.steps * min(batch, train) + whole.validations * validation + test
+    return seen / max(1, sum(counted.samples))
+
+
+def _work(part: Part) -> Work:
+    """Steps and validations of a part, as its own numbers have them."""
+    training = part.benchmark.training
+    steps = int(training.get("steps", 0))
+    every = int(training.get("validate_every", max(1, steps // 6)))
+    return work(steps, every, len(factors(training, part.settings)))
 
 
 def peak_of(counted: Counted, base: int, here: int, features: int) -> int:

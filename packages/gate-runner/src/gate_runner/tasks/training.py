@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -18,6 +21,7 @@ from gate_runner.benchmarks.request import SplitName
 from gate_runner.tasks.after_training import after_training, gained
 from gate_runner.tasks.backbone import Backbone
 from gate_runner.tasks.job import Job, Outcome
+from gate_runner.tasks.rates import compared_at, factors
 from gate_runner.tasks.recipes import checked, recipe_for
 from gate_runner.tasks.scaling import Scale
 from gate_runner.tasks.score import Score
@@ -203,9 +207,9 @@ def fit_head(
 ) -> Trained:
     """Train a module in place, from where an interrupted training of the same job stopped.
 
-    The head of a frozen encoder is trained at each of the learning rates that the benchmark's ``rates`` are factors
-    for, unless the settings name one, and stays as the one that validates best leaves it. A checkpoint that is damaged,
-    or of a job with other numbers, is warned about and the training starts anew.
+    The head of a frozen encoder begins at each of the learning rates that the benchmark's ``rates`` are factors for,
+    unless the settings name one; the training that validates best after a quarter of the steps goes on. A checkpoint
+    that is damaged, or of a job with other numbers, is warned about and the training starts anew.
 
     Args:
         job: seed, checkpoint, device, and into how many micro-batches to cut a batch.
@@ -226,60 +230,63 @@ def fit_head(
     in_micro_batches(module, min(job.settings.micro_batches, recipe.batch_size))
     tuned = job.settings.tune != "frozen"
     more: dict[str, Any] = {"keep": 5, "layers": True} if tuned else {}
-    said = tuned or "lr" in job.settings.recipe_fields or recipe.steps == 0
-    factors = (1.0,) if said else tuple(job.training.get("rates", (1.0,)))
-
-    def train(number: int, group: ProcessGroup | None) -> Fit:
-        def progress(phase: str, done: int, total: int) -> None:
-            job.progress(phase, number * total + done, len(factors) * total)
-
-        path = job.checkpoint
-        checkpoint = path if path is None or number == 0 else path.with_name(f"{path.name}.rate{number}")
-        how = replace(recipe, lr=recipe.lr * factors[number])
-
-        def once() -> Fit:
-            return fit(
-                module,
-                inputs,
-                targets,
-                loss=loss,
-                recipe=how,
-                validate=validate,
-                direction=direction,
-                seed=job.seed,
-                checkpoint=checkpoint,
-                progress=progress,
-                device=job.encoder.device,
-                group=group,
-                **more,
-            )
-
-        try:
-            return once()
-        except ValueError as error:
-            if checkpoint is None or not str(error).startswith(f"{checkpoint} "):
-                raise
-            _LOG.warning("%s: starting this training anew", error)
-            checkpoint.unlink(missing_ok=True)
-            return once()
-
+    recipes = [replace(recipe, lr=recipe.lr * factor) for factor in factors(job.training, job.settings)]
+    if recipe.steps == 0:
+        recipes = recipes[:1]
+    short = compared_at(recipe.steps, recipe.validate_every) if len(recipes) > 1 else recipe.steps
+    better = max if direction == "higher" else min
     start = changing_state(module)
-    with job.timed("train"):
-        found = []
+    with ExitStack() as stack:
+        stack.enter_context(job.timed("train"))
+        path = job.checkpoint
+        if path is None and len(recipes) > 1:
+            path = Path(stack.enter_context(TemporaryDirectory())) / "head.pt"
+
+        def train(number: int, stop: int | None, done_before: int, group: ProcessGroup | None) -> Fit:
+            def progress(phase: str, done: int, _: int) -> None:
+                job.progress(phase, done_before + done, recipe.steps + (len(recipes) - 1) * short)
+
+            checkpoint = path if path is None or number == 0 else path.with_name(f"{path.name}.rate{number}")
+
+            def once() -> Fit:
+                module.load_state_dict(start, strict=False)
+                return fit(
+                    module,
+                    inputs,
+                    targets,
+                    loss=loss,
+                    recipe=recipes[number],
+                    validate=validate,
+                    direction=direction,
+                    seed=job.seed,
+                    checkpoint=checkpoint,
+                    progress=progress,
+                    device=job.encoder.device,
+                    group=group,
+                    stop=stop,
+                    **more,
+                )
+
+            try:
+                return once()
+            except ValueError as error:
+                if checkpoint is None or not str(error).startswith(f"{checkpoint} "):
+                    raise
+                _LOG.warning("%s: starting this training anew", error)
+                checkpoint.unlink(missing_ok=True)
+                return once()
+
+        best, tried = 0, []
         with job.together() as group:
-            for number in range(len(factors)):
-                if number:
-                    module.load_state_dict(start, strict=False)
-                found.append(train(number, group))
+            if len(recipes) > 1:
+                for number, one in enumerate(recipes):
+                    begun = train(number, short, number * short, group).history
+                    tried.append((one.lr, better(row.score for row in begun if row.step <= short)))
+                best = [score for _, score in tried].index(better(score for _, score in tried))
+            found = train(best, None, (len(recipes) - 1) * short, group)
             if group is not None and group.rank() > 0:
                 raise FollowedError
-        sign = 1.0 if direction == "higher" else -1.0
-        best = max(range(len(found)), key=lambda number: sign * found[number].best_score)
-        if best != len(found) - 1:
-            module.load_state_dict(found[best].kept[0].state, strict=False)
-        rates = [recipe.lr * factor for factor in factors]
-        tried = [(rate, one.best_score) for rate, one in zip(rates, found, strict=True)] if len(found) > 1 else []
-        done = Trained(**vars(found[best]), recipe=replace(recipe, lr=rates[best]), tried=tried)
+        done = Trained(**vars(found), recipe=recipes[best], tried=tried)
         return after_training(job, module, start, done, validate, higher=direction == "higher") if tuned else done
 
 
