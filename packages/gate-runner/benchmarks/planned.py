@@ -5,8 +5,11 @@ and that none of them failed. Both are measured in processor seconds, one thread
 falls on neither: what is tested is the extrapolation. What the run took by the clock is printed beside it.
 
     python packages/gate-runner/benchmarks/planned.py [small] [--limit 150] [--encoder micro-clip --encoder ...]
+    python packages/gate-runner/benchmarks/planned.py cifar100 --tune full --recipe gate --set steps=24 \
+        --set validate_every=12 --output packages/gate-runner/benchmarks/results/planned_tuned.json
 
-`hf-tiny` stands for a small CLIP of random weights, written by this script as transformers writes one.
+The second trains whole encoders by GATE's recipe, shortened; memory counts there, too. `hf-tiny` stands for a small
+CLIP of random weights, written by this script as transformers writes one.
 """
 
 from __future__ import annotations
@@ -44,8 +47,8 @@ def startup(encoder, device):
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 sys.modules["gate_runner.planning.plan"]._startup = startup
-limit = int(sys.argv[3]) or None
-request = RunRequest(resolve(sys.argv[4:]), sys.argv[1], Path(sys.argv[2]), Settings(limit=limit, isolate="worker"))
+encoder, output, changes, *names = sys.argv[1:]
+request = RunRequest(resolve(names), encoder, Path(output), Settings(**json.loads(changes), isolate="worker"))
 print(json.dumps(plan(request).to_mapping()))
 """
 COMMAND = [sys.executable, "-c", "from gate_runner.cli import main; main()"]
@@ -78,10 +81,20 @@ def timed(words: list[str]) -> tuple[float, float, str]:
     return spent, time.monotonic() - start, done.stdout
 
 
-def compare(names: list[str], encoder: str, limit: int | None, folder: Path) -> dict[str, Any]:
-    words = [*names, "--encoder", encoder, "--output", str(folder), *(["--limit", str(limit)] if limit else [])]
+def words_of(changes: dict[str, Any]) -> list[str]:
+    """Settings as the command line has them."""
+    fields = changes.get("recipe_fields", {})
+    plain = {name: value for name, value in changes.items() if name != "recipe_fields"}
+    return [
+        *(word for name, value in plain.items() for word in (f"--{name}", str(value))),
+        *(word for name, value in fields.items() for word in ("--set", f"{name}={value}")),
+    ]
+
+
+def compare(names: list[str], encoder: str, changes: dict[str, Any], folder: Path) -> dict[str, Any]:
+    words = [*names, "--encoder", encoder, "--output", str(folder), *words_of(changes)]
     load = os.getloadavg()[0]
-    planning, _, said = timed([sys.executable, "-c", PLAN, encoder, str(folder), str(limit or 0), *names])
+    planning, _, said = timed([sys.executable, "-c", PLAN, encoder, str(folder), json.dumps(changes), *names])
     plan = json.loads(said)
     seconds, clock, _ = timed([*COMMAND, "run", *words])
     rows = []
@@ -107,7 +120,8 @@ def compare(names: list[str], encoder: str, limit: int | None, folder: Path) -> 
     report = {
         "encoder": encoder if not encoder.startswith("hf:") else "hf-tiny",
         "names": names,
-        "limit": limit,
+        "limit": changes.get("limit"),
+        **({"settings": changes} if "tune" in changes else {}),
         "planned_seconds": plan["seconds"],
         "taken_seconds": seconds,
         "taken_by_the_clock": clock,
@@ -127,18 +141,29 @@ def main() -> None:
     parser.add_argument("names", nargs="*", default=["small"], help="packs or benchmarks")
     parser.add_argument("--encoder", action="append")
     parser.add_argument("--limit", type=int, default=150, help="0 for the whole pack")
+    parser.add_argument("--tune", default="frozen")
+    parser.add_argument("--recipe", default="quick")
+    parser.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="of the recipe")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "planned.json")
     options = parser.parse_args()
+    changes: dict[str, Any] = {"limit": options.limit} if options.limit else {}
+    if options.tune != "frozen":
+        fields = dict(each.split("=", 1) for each in options.set)
+        changes |= {"tune": options.tune, "recipe": options.recipe, "recipe_fields": fields}
     reports = json.loads(options.output.read_text())["encoders"] if options.output.exists() else []
     for name in options.encoder or ["micro-clip", "timm:resnet18/random", "hf-tiny"]:
         with tempfile.TemporaryDirectory() as place:
             encoder = tiny_clip(Path(place) / "clip") if name == "hf-tiny" else name
-            made = compare(options.names, encoder, options.limit or None, Path(place) / "run")
+            made = compare(options.names, encoder, changes, Path(place) / "run")
         reports = [one for one in reports if any(one[key] != made[key] for key in ("encoder", "limit", "names"))]
         reports.append(made)
     report = {
         "encoders": reports,
         "within_a_quarter": sum(0.75 <= one["ratio"] <= 1.25 for one in reports),
+        "memory": {
+            one["encoder"]: max(row["planned_gb"] for row in one["rows"]) / max(row["taken_gb"] for row in one["rows"])
+            for one in reports
+        },
         "hardware": {"machine": platform.machine(), "cores": os.cpu_count()},
         "versions": {name: version(name) for name in ("gate-runner", "torch", "timm", "numpy")},
     }
