@@ -243,8 +243,8 @@ def fit_head(
             path = Path(stack.enter_context(TemporaryDirectory())) / "head.pt"
 
         def train(number: int, stop: int | None, done_before: int, group: ProcessGroup | None) -> Fit:
-            def progress(phase: str, done: int, _: int) -> None:
-                job.progress(phase, done_before + done, recipe.steps + (len(recipes) - 1) * short)
+            def progress(phase: str, done: int, total: int) -> None:
+                job.progress(phase, done_before + done, total + (len(recipes) - 1) * short)
 
             checkpoint = path if path is None or number == 0 else path.with_name(f"{path.name}.rate{number}")
 
