@@ -62,9 +62,10 @@ def test_many_images_are_trained_on_in_batches(own: str, tmp_path: Path, monkeyp
     assert (found.training["steps"], found.training["lr"]) == (10, 1e-3)
     several = replace(benchmark, training={"rates": (1.0, 0.3, 30.0)})
     (chosen,) = run(RunRequest([several], f"{own}:grid", tmp_path / "rates", Settings(limit=60, device="cpu")))
-    tried = {row["lr"]: row["acc@1"] for row in chosen.training["tried"]}
+    tried = {row["lr"]: (row["steps"], row["acc@1"]) for row in chosen.training["tried"]}
     assert list(tried) == pytest.approx([1e-3, 3e-4, 3e-2])
-    assert tried[chosen.training["lr"]] == max(tried.values())
+    assert sorted(steps for steps, _ in tried.values()) == [5, 5, 10]  # a quarter and a half are both the first 5
+    assert tried[chosen.training["lr"]][0] == 10
     assert [row["step"] for row in chosen.training["validation"]] == [0, 5, 10]  # only the best begun one goes on
     assert not list((tmp_path / "rates" / "unfinished").glob("*.pt*"))
     told = Settings(limit=60, device="cpu", recipe_fields={"lr": 0.5})
@@ -89,11 +90,12 @@ def test_the_rates_beginnings_survive_a_kill_at_any_step(own: str, tmp_path: Pat
     (whole,) = run(RunRequest([benchmark], f"{own}:grid", tmp_path / "whole", settings), Watching())
     assert whole.status == "ok", whole.reason
     assert [row["lr"] for row in whole.training["tried"]] == pytest.approx([1e-3, 3e-4, 3e-2])
-    assert {total for _, total in seen} == {60}  # 40 steps, and 10 of each of the two others
+    assert sorted(row["steps"] for row in whole.training["tried"]) == [10, 20, 40]
+    assert {total for _, total in seen} == {70}  # of three 10, of two 10 more, of one the last 20
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
-    assert seen[-1] == (60, 60)
+    assert seen[-1] == (70, 70)
 
-    left = [3, 13, 27, 44]
+    left = [3, 13, 27, 36, 44, 66]
 
     class Impatient(PlainDisplay):
         def progress(self, name: str, seed: int, phase: str, done: int, total: int) -> None:
@@ -109,13 +111,16 @@ def test_the_rates_beginnings_survive_a_kill_at_any_step(own: str, tmp_path: Pat
     assert again.scores == whole.scores
 
 
-def test_rates_are_compared_at_a_validated_step() -> None:
-    from gate_runner.tasks.rates import compared_at, factors, work
+def test_half_of_the_rates_stop_at_a_quarter_and_all_but_one_at_a_half() -> None:
+    from gate_runner.tasks.rates import factors, rungs, work
 
-    assert [compared_at(*each) for each in ((600, 50), (300, 50), (10_000, 500), (12, 12), (7, 5), (0, 1))] == [
-        150, 100, 2500, 12, 5, 0,
-    ]  # fmt: skip
-    assert work(600, 50, 3) == (900, 13 + 2 * 4)
+    assert rungs(600, 50, 3) == [(0, 150, 3), (150, 300, 2), (300, 600, 1)]
+    assert rungs(10_000, 500, 5) == [(0, 2500, 5), (2500, 5000, 3), (5000, 10_000, 1)]
+    assert rungs(7, 5, 3) == [(0, 5, 3), (5, 7, 1)]
+    assert rungs(12, 12, 3) == [(0, 12, 3), (12, 12, 1)]
+    assert rungs(600, 50, 1) == [(0, 600, 1)]
+    assert rungs(0, 1, 3) == [(0, 0, 1)]
+    assert work(600, 50, 3) == (3 * 150 + 2 * 150 + 300, 3 + 3 * 3 + 2 * 3 + 6)
     assert work(600, 50, 1) == (600, 13)
     assert factors({"rates": (1.0, 3.0)}, Settings(device="cpu")) == (1.0, 3.0)
     assert factors({"rates": (1.0, 3.0)}, Settings(device="cpu", recipe_fields={"lr": 0.1})) == (1.0,)

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from vision_adapters.training import Fit, Recipe
+
+
+class Tried(NamedTuple):
+    """A learning rate, after how many steps its training ended, and the best validation until then."""
+
+    lr: float
+    steps: int
+    score: float
 
 
 @dataclass(frozen=True)
@@ -15,13 +23,13 @@ class Trained(Fit):
 
     Args:
         recipe: by which it was trained in the end.
-        tried: of a frozen encoder's head, what each learning rate validated.
+        tried: of a frozen encoder's head, how far each learning rate got.
         more: what else a result says: gradients, the mix with the start, zero-shot before and after.
         zero_shot: outcomes of class prompts on the test split before the training, where they were asked for.
     """
 
     recipe: Recipe
-    tried: Sequence[tuple[float, float]] = ()
+    tried: Sequence[Tried] = ()
     more: Mapping[str, Any] = field(default_factory=dict)
     zero_shot: Any = None
 
@@ -31,7 +39,7 @@ class Trained(Fit):
         Args:
             metric: that validation chose by.
         """
-        rates = [{"lr": rate, metric: value} for rate, value in self.tried]
+        rates = [{"lr": one.lr, "steps": one.steps, metric: one.score} for one in self.tried]
         return {
             "steps": self.recipe.steps,
             "lr": self.recipe.lr,

@@ -21,11 +21,11 @@ from gate_runner.benchmarks.request import SplitName
 from gate_runner.tasks.after_training import after_training, gained
 from gate_runner.tasks.backbone import Backbone
 from gate_runner.tasks.job import Job, Outcome
-from gate_runner.tasks.rates import compared_at, factors
+from gate_runner.tasks.rates import factors, rungs, work
 from gate_runner.tasks.recipes import checked, recipe_for
 from gate_runner.tasks.scaling import Scale
 from gate_runner.tasks.score import Score
-from gate_runner.tasks.trained import Trained
+from gate_runner.tasks.trained import Trained, Tried
 from vision_adapters.finetune import recomputed
 from vision_adapters.metrics import METRICS, RunningScores, evaluate
 from vision_adapters.metrics import Score as Estimate
@@ -208,8 +208,9 @@ def fit_head(
     """Train a module in place, from where an interrupted training of the same job stopped.
 
     The head of a frozen encoder begins at each of the learning rates that the benchmark's ``rates`` are factors for,
-    unless the settings name one; the training that validates best after a quarter of the steps goes on. A checkpoint
-    that is damaged, or of a job with other numbers, is warned about and the training starts anew.
+    unless the settings name one; half of these trainings end after a quarter of the steps, all but the one that
+    validates best after a half. A checkpoint that is damaged, or of a job with other numbers, is warned about and the
+    training starts anew.
 
     Args:
         job: seed, checkpoint, device, and into how many micro-batches to cut a batch.
@@ -231,10 +232,9 @@ def fit_head(
     tuned = job.settings.tune != "frozen"
     more: dict[str, Any] = {"keep": 5, "layers": True} if tuned else {}
     recipes = [replace(recipe, lr=recipe.lr * factor) for factor in factors(job.training, job.settings)]
-    if recipe.steps == 0:
-        recipes = recipes[:1]
-    short = compared_at(recipe.steps, recipe.validate_every) if len(recipes) > 1 else recipe.steps
-    better = max if direction == "higher" else min
+    parts = rungs(recipe.steps, recipe.validate_every, len(recipes))
+    whole = work(recipe.steps, recipe.validate_every, len(recipes)).steps
+    sign = 1.0 if direction == "higher" else -1.0
     start = changing_state(module)
     with ExitStack() as stack:
         stack.enter_context(job.timed("train"))
@@ -242,9 +242,9 @@ def fit_head(
         if path is None and len(recipes) > 1:
             path = Path(stack.enter_context(TemporaryDirectory())) / "head.pt"
 
-        def train(number: int, stop: int | None, done_before: int, group: ProcessGroup | None) -> Fit:
+        def train(number: int, stop: int, ahead: int, group: ProcessGroup | None) -> Fit:
             def progress(phase: str, done: int, total: int) -> None:
-                job.progress(phase, done_before + done, total + (len(recipes) - 1) * short)
+                job.progress(phase, ahead + done, whole)
 
             checkpoint = path if path is None or number == 0 else path.with_name(f"{path.name}.rate{number}")
 
@@ -263,7 +263,7 @@ def fit_head(
                     progress=progress,
                     device=job.encoder.device,
                     group=group,
-                    stop=stop,
+                    stop=stop if stop < recipe.steps else None,
                     **more,
                 )
 
@@ -276,17 +276,20 @@ def fit_head(
                 checkpoint.unlink(missing_ok=True)
                 return once()
 
-        best, tried = 0, []
+        going, tried, ahead = list(range(parts[0].trainings)), {}, 0
         with job.together() as group:
-            if len(recipes) > 1:
-                for number, one in enumerate(recipes):
-                    begun = train(number, short, number * short, group).history
-                    tried.append((one.lr, better(row.score for row in begun if row.step <= short)))
-                best = [score for _, score in tried].index(better(score for _, score in tried))
-            found = train(best, None, (len(recipes) - 1) * short, group)
+            for part in parts:
+                going = sorted(going, key=lambda number: -sign * tried.get(number, (0, 0.0))[1])[: part.trainings]
+                for number in sorted(going):
+                    found = train(number, part.stop, ahead - part.start, group)
+                    ahead += part.stop - part.start
+                    scores = [row.score for row in found.history if row.step <= part.stop]
+                    tried[number] = (part.stop, sign * max(sign * score for score in scores))
             if group is not None and group.rank() > 0:
                 raise FollowedError
-        done = Trained(**vars(found), recipe=recipes[best], tried=tried)
+        (best,) = going
+        rates = [Tried(recipes[number].lr, *each) for number, each in sorted(tried.items())] if len(tried) > 1 else []
+        done = Trained(**vars(found), recipe=recipes[best], tried=rates)
         return after_training(job, module, start, done, validate, higher=direction == "higher") if tuned else done
 
 
