@@ -276,7 +276,8 @@ def fit_head(
                 checkpoint.unlink(missing_ok=True)
                 return once()
 
-        going, tried, ahead = list(range(parts[0].trainings)), {}, 0
+        going, ahead = list(range(parts[0].trainings)), 0
+        tried: dict[int, tuple[int, float]] = {}
         with job.together() as group:
             for part in parts:
                 going = sorted(going, key=lambda number: -sign * tried.get(number, (0, 0.0))[1])[: part.trainings]
