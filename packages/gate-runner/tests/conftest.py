@@ -68,6 +68,66 @@ def pair():
     return Pair()
 
 
+def with_(**given):
+    """The grid, of which something is otherwise."""
+    made = Grid()
+    vars(made).update(given)
+    return made
+
+
+def whole_places():
+    return with_(encode_patches=lambda images: (torch.zeros(len(images), 4, 8, dtype=torch.long), (2, 2)))
+
+
+def no_grid():
+    return with_(encode_patches=lambda images: torch.zeros(len(images), 4, 8))
+
+
+def number_as_grid():
+    return with_(encode_patches=lambda images: (torch.zeros(len(images), 4, 8), 4))
+
+
+def whole_texts():
+    return with_(encode_text=lambda texts: torch.zeros(len(texts), 192, dtype=torch.long))
+
+
+def no_mask():
+    return with_(encode_text_tokens=lambda texts: torch.zeros(len(texts), 5, 8))
+
+
+def list_as_mask():
+    return with_(encode_text_tokens=lambda texts: (torch.zeros(len(texts), 5, 8), [5] * len(texts)))
+
+
+def whole_mask():
+    return with_(encode_text_tokens=lambda texts: (torch.ones(len(texts), 5, 8), torch.ones(len(texts), 5).long()))
+
+
+def two_sides():
+    return with_(image_size=(32, 32))
+
+
+def one_mean():
+    return with_(mean=0.5)
+
+
+def raises():
+    return with_(encode_image=lambda images: {}["weights"])
+
+
+def raises_late():
+    made, calls = Grid(), []
+
+    def encode(images):
+        calls.append(len(images))
+        if len(calls) > 2:
+            raise RuntimeError("the sensor has gone")
+        return Grid.encode_image(made, images)
+
+    made.encode_image = encode
+    return made
+
+
 class NoPatches(nn.Module):
     image_size = 32
 

@@ -218,3 +218,8 @@ def test_the_backbones_features_lead_to_the_projected_ones() -> None:
     assert before.shape[1] > after.shape[1]
     torch.testing.assert_close(before @ encoder.module.visual.proj, after)
     assert "backbone" in encoder.provides()
+
+
+def test_an_own_encoder_that_fails_late_is_one_line(own: str, digits: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused(capsys, "probe", digits, "--encoder", f"{own}:raises_late", "--batch-size", 16)
+    assert "encode_image of images of shape (14, 3, 32, 32) raised RuntimeError: the sensor has gone" in said

@@ -208,11 +208,36 @@ def test_own_encoder(own: str) -> None:
         ("not_an_encoder", "is a int without encode_image"),
         ("whole_numbers", r"encode_image gave a tensor of torch.int64; expected one tensor of floating-point features"),
         ("pair", r"encode_image gave a tuple of 2 \(Tensor, str\); expected one tensor"),
+        (
+            "whole_places",
+            r"encode_patches gave a tensor of torch.int64; expected one tensor of floating-point features",
+        ),
+        ("no_grid", r"encode_patches gave a Tensor; expected \(tokens \[n, t, d\], \(rows, columns\)\)"),
+        ("number_as_grid", r"encode_patches gave the grid 4; expected \(rows, columns\)"),
+        ("whole_texts", "encode_text gave a tensor of torch.int64; expected one tensor of floating-point"),
+        ("no_mask", r"encode_text_tokens gave a Tensor; expected \(tokens \[n, l, e\], mask \[n, l\]\)"),
+        ("list_as_mask", "encode_text_tokens gave a list as its mask"),
+        ("two_sides", r"image_size = \(32, 32\); expected the side of a square in pixels"),
+        ("one_mean", r"mean = 0.5; expected a number for each channel"),
+        ("raises", r"encode_image of images of shape \(2, 3, 32, 32\) raised KeyError: 'weights'"),
     ],
 )
 def test_a_bad_encoder_is_found_before_anything_runs(own: str, function: str, said: str) -> None:
     with pytest.raises(EncoderError, match=said):
         load_encoder(f"{own}:{function}")
+
+
+def test_a_mask_of_whole_numbers_is_one_of_truths(own: str) -> None:
+    assert load_encoder(f"{own}:whole_mask").encode_text_tokens(["one"]).mask.dtype == torch.bool
+
+
+def test_want_of_memory_stays_what_it_is() -> None:
+    def full(images: torch.Tensor) -> torch.Tensor:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+
+    with pytest.raises(RuntimeError, match="allocate") as raised:  # a run halves its batches for it
+        Encoder("full", 32, full).encode_image(IMAGES)
+    assert not isinstance(raised.value, EncoderError)
 
 
 def test_a_file_in_the_place_of_its_module_is_said(own: str) -> None:

@@ -1,4 +1,4 @@
-"""The user's own models for pairs: ``package.module:function``, where the function takes nothing and returns one."""
+"""The user's own models: ``package.module:function``, where the function takes nothing and returns one."""
 
 from __future__ import annotations
 
@@ -10,8 +10,48 @@ from typing import Any
 from gate_runner.errors import EncoderError
 
 
-def own_model(spec: str) -> Any:
+def made_by(spec: str, kind: str) -> Any:
     """Import the module (the current directory is searched too), call the function, and return what it made.
+
+    Args:
+        spec: ``package.module:function``.
+        kind: what it is called in messages: encoder or model.
+
+    Returns:
+        Whatever the function returned.
+
+    Raises:
+        EncoderError: no such module or function, or one of them fails; a file's name in a module's place is told the
+            module.
+
+    Example:
+        >>> made_by("collections:Counter", "model")
+        Counter()
+        >>> made_by("collections:counter", "model")
+        Traceback (most recent call last):
+        ...
+        gate_runner.errors.EncoderError: model 'collections:counter': module 'collections' has no 'counter'
+    """
+    module_name, _, function_name = spec.partition(":")
+    if not module_name or not function_name:
+        raise EncoderError(f"{kind} {spec!r}: expected PACKAGE.MODULE:FUNCTION")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)  # last: a file that is called like a library must not take its place
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        raise EncoderError(f"{kind} {spec!r}: cannot import {module_name!r}: {_why(module_name, error)}") from error
+    if not hasattr(module, function_name):
+        raise EncoderError(f"{kind} {spec!r}: module {module_name!r} has no {function_name!r}")
+    try:
+        return getattr(module, function_name)()
+    except Exception as error:
+        raise EncoderError(f"{kind} {spec!r}: {function_name}() raised {type(error).__name__}: {error}") from error
+
+
+def own_model(spec: str) -> Any:
+    """A model that can be called, as `made_by` makes it.
 
     Args:
         spec: ``package.module:function``.
@@ -20,7 +60,7 @@ def own_model(spec: str) -> Any:
         Something that can be called.
 
     Raises:
-        EncoderError: no such module or function, the function fails, or what it returns cannot be called.
+        EncoderError: as `made_by`, or what it made cannot be called.
 
     Example:
         >>> own_model("collections:Counter")
@@ -28,22 +68,16 @@ def own_model(spec: str) -> Any:
         ...
         gate_runner.errors.EncoderError: model 'collections:Counter': Counter() returned Counter, which cannot be called
     """
-    module_name, colon, function_name = spec.partition(":")
-    if not colon or not module_name or not function_name:
-        raise EncoderError(f"model {spec!r}: expected PACKAGE.MODULE:FUNCTION")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)  # last: a file that is called like a library must not take its place
-    try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise EncoderError(f"model {spec!r}: cannot import {module_name!r}: {error}") from error
-    if not hasattr(module, function_name):
-        raise EncoderError(f"model {spec!r}: module {module_name!r} has no {function_name!r}")
-    try:
-        made = getattr(module, function_name)()
-    except Exception as error:
-        raise EncoderError(f"model {spec!r}: {function_name}() raised {type(error).__name__}: {error}") from error
+    made = made_by(spec, "model")
     if not callable(made):
+        function_name = spec.partition(":")[2]
         raise EncoderError(f"model {spec!r}: {function_name}() returned {type(made).__name__}, which cannot be called")
     return made
+
+
+def _why(module_name: str, error: Exception) -> str:
+    """Why a module is not imported; a file's name in its place is the most frequent reason."""
+    stem = module_name.removesuffix(".py")
+    if stem != module_name:
+        return f"name the module, not its file: {stem.lstrip('./').replace('/', '.')}:…"
+    return str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"

@@ -12,7 +12,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, UInt8
 from torch import Tensor, nn
 
-from gate_runner.errors import EncoderError, MissingCapabilityError
+from gate_runner.errors import EncoderError, MissingCapabilityError, UsageError
+from gate_runner.runs.memory import is_out_of_memory
 
 if TYPE_CHECKING:
     from gate_runner.detection.detectors import Detector
@@ -119,7 +120,7 @@ class Encoder:
     @torch.inference_mode()
     def encode_image(self, images: UInt8[Tensor, "n 3 h w"] | Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n d"]:
         """Pooled features, in float32, not normalised."""
-        return self._floats("encode_image", self.image(self.prepare(images)))
+        return self._floats("encode_image", self._given("encode_image", self.image, self.prepare(images)))
 
     @torch.inference_mode()
     def encode_backbone(self, images: UInt8[Tensor, "n 3 h w"] | Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n b"]:
@@ -130,7 +131,8 @@ class Encoder:
         """
         if self.backbone is None:
             raise MissingCapabilityError(f"encoder {self.spec!r} shows no features before its projection")
-        return self._floats("the features before the projection", self.backbone(self.prepare(images)))
+        what = "the features before the projection"
+        return self._floats(what, self._given(what, self.backbone, self.prepare(images)))
 
     @torch.inference_mode()
     def encode_patches(self, images: UInt8[Tensor, "n 3 h w"] | Float[Tensor, "n 3 h w"]) -> PatchFeatures:
@@ -144,7 +146,7 @@ class Encoder:
                 f"encoder {self.spec!r} gives pooled features only; this needs patch features: an encoder of your own "
                 "offers them as encode_patches(images) -> (tokens [n, t, d], (rows, columns))"
             )
-        found = self.patches(self.prepare(images))
+        found = self._given("encode_patches", self.patches, self.prepare(images))
         return PatchFeatures(self._floats("encode_patches", found.tokens), found.grid)
 
     @torch.inference_mode()
@@ -156,7 +158,7 @@ class Encoder:
         """
         if self.text is None:
             raise MissingCapabilityError(f"encoder {self.spec!r} has no text side; this needs one")
-        return self._floats("encode_text", self.text(list(texts)))
+        return self._floats("encode_text", self._given("encode_text", self.text, list(texts)))
 
     @torch.inference_mode()
     def encode_text_tokens(self, texts: Sequence[str]) -> TextTokens:
@@ -167,8 +169,21 @@ class Encoder:
         """
         if self.text_tokens is None:
             raise MissingCapabilityError(f"encoder {self.spec!r} shows no text tokens; this needs them")
-        found = self.text_tokens(list(texts))
+        found = self._given("encode_text_tokens", self.text_tokens, list(texts))
         return TextTokens(self._floats("encode_text_tokens", found.tokens), found.mask)
+
+    def _given(self, what: str, function: Callable[[Any], Any], given: Any) -> Any:
+        """What a model returns; what it raises becomes an error that names it, but for want of memory."""
+        try:
+            return function(given)
+        except Exception as error:
+            if isinstance(error, UsageError) or is_out_of_memory(error):
+                raise
+            inputs = f"images of shape {tuple(given.shape)}" if isinstance(given, Tensor) else f"{len(given)} texts"
+            said = next(iter(str(error).splitlines()), "")
+            raise EncoderError(
+                f"encoder {self.spec!r}: {what} of {inputs} raised {type(error).__name__}: {said}"
+            ) from error
 
     def _floats(self, what: str, found: Any) -> Tensor:
         """What a model returned as float32, where it is a tensor of real numbers."""

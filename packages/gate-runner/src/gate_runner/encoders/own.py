@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
@@ -13,41 +10,16 @@ from torch import Tensor, nn
 from gate_runner.encoders.encoder import CLIP_MEAN, CLIP_STD, Encoder, PatchFeatures, TextTokens
 from gate_runner.encoders.spec import EncoderSpec
 from gate_runner.errors import EncoderError
+from gate_runner.own_models import made_by
 
 
 def load(spec: EncoderSpec) -> Encoder:
-    """Import the module (the current directory is searched too), call the function, wrap what it returns.
+    """Make what the spec names, and wrap it.
 
     Raises:
         EncoderError: no such module or function, the function fails, or its result encodes no images.
     """
-    module_name, _, function_name = spec.name.partition(":")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)  # last: a file that is called like a library must not take its place
-    try:
-        module = importlib.import_module(module_name)
-    except Exception as error:
-        raise EncoderError(
-            f"encoder {spec.text!r}: cannot import {module_name!r}: {_why(module_name, error)}"
-        ) from error
-    if not hasattr(module, function_name):
-        raise EncoderError(f"encoder {spec.text!r}: module {module_name!r} has no {function_name!r}")
-    try:
-        made = getattr(module, function_name)()
-    except Exception as error:
-        raise EncoderError(
-            f"encoder {spec.text!r}: {function_name}() raised {type(error).__name__}: {error}"
-        ) from error
-    return adopt(made, spec.text)
-
-
-def _why(module_name: str, error: Exception) -> str:
-    """Why a module is not imported; a file's name in its place is the most frequent reason."""
-    stem = module_name.removesuffix(".py")
-    if stem != module_name:
-        return f"name the module, not its file: {stem.lstrip('./').replace('/', '.')}:…"
-    return str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
+    return adopt(made_by(spec.name, "encoder"), spec.text)
 
 
 def adopt(made: Any, spec: str) -> Encoder:
@@ -74,23 +46,49 @@ def adopt(made: Any, spec: str) -> Encoder:
             f"encoder {spec!r} is a {type(made).__name__} without encode_image; expected an object with "
             "encode_image(images) or an nn.Module"
         )
+    size = getattr(made, "image_size", 224)
+    if not isinstance(size, int):
+        raise EncoderError(f"encoder {spec!r} has image_size = {size!r}; expected the side of a square in pixels")
     patches = getattr(made, "encode_patches", None)
     tokens = getattr(made, "encode_text_tokens", None)
 
     def places(images: Tensor) -> PatchFeatures:
-        return PatchFeatures(*patches(images))  # type: ignore[misc]  # only called where it is not None
+        given, grid = _two(spec, "encode_patches", patches, images, "(tokens [n, t, d], (rows, columns))")
+        if not (isinstance(grid, tuple | list) and len(grid) == 2):
+            raise EncoderError(f"encoder {spec!r}: encode_patches gave the grid {grid!r}; expected (rows, columns)")
+        return PatchFeatures(given, (int(grid[0]), int(grid[1])))
 
     def words(texts: Sequence[str]) -> TextTokens:
-        return TextTokens(*tokens(texts))  # type: ignore[misc]  # likewise
+        given, mask = _two(spec, "encode_text_tokens", tokens, texts, "(tokens [n, l, e], mask [n, l])")
+        if not isinstance(mask, Tensor):
+            raise EncoderError(f"encoder {spec!r}: encode_text_tokens gave a {type(mask).__name__} as its mask")
+        return TextTokens(given, mask.bool())  # tokenizers give whole numbers
 
     return Encoder(
         spec=spec,
-        image_size=int(getattr(made, "image_size", 224)),
+        image_size=size,
         image=encode,
         patches=places if patches is not None else None,
         text=getattr(made, "encode_text", None),
         text_tokens=words if tokens is not None else None,
         module=made if isinstance(made, nn.Module) else None,
-        mean=getattr(made, "mean", CLIP_MEAN),
-        std=getattr(made, "std", CLIP_STD),
+        mean=_channels(made, spec, "mean", CLIP_MEAN),
+        std=_channels(made, spec, "std", CLIP_STD),
     )
+
+
+def _channels(made: Any, spec: str, name: str, default: tuple[float, float, float]) -> tuple[float, float, float]:
+    given = getattr(made, name, default)
+    try:
+        red, green, blue = map(float, given)
+    except (TypeError, ValueError) as error:
+        raise EncoderError(f"encoder {spec!r} has {name} = {given!r}; expected a number for each channel") from error
+    return red, green, blue
+
+
+def _two(spec: str, what: str, function: Any, inputs: Any, expected: str) -> tuple[Any, Any]:
+    """The two things that a function returns; a tensor of two rows is not two things."""
+    found = function(inputs)
+    if isinstance(found, tuple | list) and len(found) == 2:
+        return found[0], found[1]
+    raise EncoderError(f"encoder {spec!r}: {what} gave a {type(found).__name__}; expected {expected}")

@@ -196,10 +196,8 @@ class RunFolder:
         before, now = theirs.get("outputs"), identity.get("outputs")
         for key in sorted({*theirs, *identity} - {"outputs"}):
             if theirs.get(key) != identity.get(key):
-                raise UsageError(
-                    f"{self.path} holds a run with {key} {theirs.get(key)!r}, not {identity.get(key)!r}; "
-                    "choose another --output"
-                )
+                there, here = _apart(theirs.get(key), identity.get(key))
+                raise UsageError(f"{self.path} holds a run with {key} {there!r}, not {here!r}; choose another --output")
         if before and now and not agree(before, now):
             raise UsageError(
                 f"{self.path} holds a run of {identity['encoder']['spec']!r} when it gave other features for the same "
@@ -238,6 +236,14 @@ def stored_plan(output: Path) -> dict[tuple[str, int], float]:
 
 def _stem(name: str, seed: int) -> str:
     return f"{name.replace('/', '-')}.seed{seed}"
+
+
+def _apart(one: Any, other: Any) -> tuple[Any, Any]:
+    """Two values, or of two mappings what differs in them."""
+    if not (isinstance(one, Mapping) and isinstance(other, Mapping)):
+        return one, other
+    keys = [key for key in other if one.get(key) != other[key]]
+    return {key: one.get(key) for key in keys}, {key: other[key] for key in keys}
 
 
 def _npz(samples: Outcomes, predicted: np.ndarray | None) -> bytes:
