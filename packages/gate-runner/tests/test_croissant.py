@@ -75,3 +75,13 @@ def test_a_changed_table_no_longer_fits(tmp_path: Path) -> None:
     first = json.loads(write_croissant(tmp_path, said).read_text())["distribution"][0]["sha256"]
     (tmp_path / "a.jsonl").write_text('{"id": "y"}\n')
     assert json.loads(write_croissant(tmp_path, said).read_text())["distribution"][0]["sha256"] != first
+
+
+def test_what_is_no_croissant_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"id": "x"}\n')
+    path = write_croissant(tmp_path, Described("a", "One row.", "CC0-1.0", "1.0.0", {"a.jsonl": {"id": "it"}}))
+    said = json.loads(path.read_text())
+    said["recordSet"][0]["field"][0]["source"]["fileObject"]["@id"] = "b.jsonl"
+    path.write_text(json.dumps(said))
+    with pytest.raises(mlcroissant.ValidationError):
+        validated(path)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,8 +43,8 @@ def python_3_12_or_newer() -> Path | None:
     )
 
 
-def test_every_eval_ever_passes_its_own_validator(run: StoredRun, tmp_path: Path) -> None:
-    made = export(run, "every-eval-ever", tmp_path, organization="A lab")
+def validated(folder: Path) -> subprocess.CompletedProcess[str]:
+    """What Every Eval Ever's own validator says of a folder's files; 2 would be warnings."""
     uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     if uv is None:
         pytest.skip("uv is not installed")
@@ -59,12 +62,49 @@ def test_every_eval_ever_passes_its_own_validator(run: StoredRun, tmp_path: Path
         "every-eval-ever==0.3.0",
     ]
     plain = {key: value for key, value in os.environ.items() if key not in ("UV_CONSTRAINT", "VIRTUAL_ENV")}
-    done = subprocess.run(
+    return subprocess.run(
         [*command, "python", "-m", "every_eval_ever", "validate", "--format", "json", "data/*/*/*/*.json*"],
-        cwd=tmp_path, env=plain, capture_output=True, text=True, check=False, timeout=300,
+        cwd=folder, env=plain, capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr  # 2 would be warnings
-    assert len(made.files) == 2
+
+
+def test_every_eval_ever_passes_its_own_validator(run: StoredRun, tmp_path: Path) -> None:
+    made = export(run, "every-eval-ever", tmp_path, organization="A lab")
+    done = validated(tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    read = {Path(one["file"]).name: one["valid"] for one in json.loads(done.stdout)}
+    assert read == {path.name: True for path in made.files}  # scores and the lines per sample
+    assert len(read) == 2
+
+
+def no_interval(scores: dict[str, Any], lines: list[dict[str, Any]]) -> None:
+    scores["evaluation_results"][0]["score_details"]["uncertainty"]["confidence_interval"]["lower"] = "low"
+
+
+def no_outcome(scores: dict[str, Any], lines: list[dict[str, Any]]) -> None:
+    del lines[3]["evaluation"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [(no_interval, "confidence_interval -> lower"), (no_outcome, "line 4 -> evaluation")],
+)
+def test_the_validator_refuses_what_is_broken(
+    run: StoredRun, damage: Callable[[Any, Any], None], said: str, tmp_path: Path
+) -> None:
+    samples, aggregate = export(run, "every-eval-ever", tmp_path).files
+    scores = json.loads(aggregate.read_text())
+    lines = [json.loads(line) for line in samples.read_text().splitlines()]
+    damage(scores, lines)
+    samples.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    details = scores["detailed_evaluation_results"]
+    details["checksum"] = hashlib.sha256(samples.read_bytes()).hexdigest()
+    aggregate.write_text(json.dumps(scores))
+    done = validated(tmp_path)
+    assert done.returncode == 1
+    places = [one["loc"] for file in json.loads(done.stdout) for one in file["errors"]]
+    assert said in places[0]
+    assert {place.split(".")[-1].split(" ")[-1] for place in places} == {said.split(" ")[-1]}  # and nothing else
 
 
 def test_every_eval_ever_says_what_the_run_says(run: StoredRun, tmp_path: Path) -> None:
@@ -81,6 +121,9 @@ def test_every_eval_ever_says_what_the_run_says(run: StoredRun, tmp_path: Path) 
     assert len(lines) == said["detailed_evaluation_results"]["total_rows"] == 4 * 120  # two of 0 and 1, two seeds
     mine = [one["evaluation"]["score"] for one in lines if one["evaluation_result_id"] == "digits.seed1.acc@1"]
     assert mine == run.outcomes(run.named("digits")[1]).tolist()
+    for one in said["evaluation_results"]:
+        interval = one["score_details"]["uncertainty"]["confidence_interval"]
+        assert interval["lower"] <= one["score_details"]["score"] <= interval["upper"]
     assert len(made.left_out) == 4
     assert "micro/acdc seed 0" in made.left_out[0]
 
@@ -101,6 +144,9 @@ def test_a_model_card_is_read_back_by_the_hubs_reader(run: StoredRun, tmp_path: 
     assert values == pytest.approx(means)
     assert {one.dataset_type for one in card.data.eval_results} == set(SKILLS)  # a stand-in has no real set's name
     assert "| micro/acdc | dice ↑ |" in card.text
+    path.write_text(path.read_text().replace("    metrics:\n", "    measures:\n"))
+    with pytest.raises((KeyError, ValueError)):
+        hub.ModelCard.load(path)
 
 
 def test_eval_results_are_read_back_by_the_hubs_reader(run: StoredRun, tmp_path: Path) -> None:
@@ -119,6 +165,8 @@ def test_eval_results_are_read_back_by_the_hubs_reader(run: StoredRun, tmp_path:
         assert "2 seeds" in entry.notes
         assert ("synthetic stand-in" in entry.notes) == name.startswith("micro/")
     assert "a hub shows only those of its own" in made.left_out[0]
+    with pytest.raises((KeyError, TypeError, ValueError)):
+        hub.parse_eval_result_entries(yaml.safe_load(files[0].read_text().replace("value:", "worth:")))
 
 
 def test_a_name_that_would_break_the_table_is_escaped(tmp_path: Path) -> None:
