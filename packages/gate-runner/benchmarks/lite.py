@@ -3,12 +3,15 @@
 Prints a row per set with both intervals, and whether they are disjoint; then the paired differences of the three
 encoders on a folder of labelled photographs (CIFAR-10, or any that `gate-runner new` takes). Writes JSON with versions.
 
-    python packages/gate-runner/benchmarks/lite.py [--photographs cifar10-jpg/] [--output lite.json]
+    python packages/gate-runner/benchmarks/lite.py [--photographs cifar10-jpg/] [--runs FOLDER] [--output lite.json]
+
+With a folder for the runs, the same command continues.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -18,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import gate_runner
+from gate_runner.errors import DataError
 from gate_runner.own_data import guess, write_benchmark
 
 REAL = ("digits", "mnist5000", "faces")
@@ -25,7 +29,8 @@ REAL = ("digits", "mnist5000", "faces")
 
 def scored(names: list[str], encoder: str, folder: Path) -> dict[str, Any]:
     """The headline of each benchmark."""
-    done = gate_runner.run(names, encoder=encoder, output=folder / encoder.replace(":", "-").replace("/", "-"))
+    output = folder / encoder.replace(":", "-").replace("/", "-")
+    done = gate_runner.run(names, encoder=encoder, output=output, batch_size=16)
     return {one.name: one.scores[0] for one in done if one.scores}
 
 
@@ -33,18 +38,21 @@ def photographs(folder: Path, place: Path) -> str:
     """A benchmark's file of a folder of labelled photographs, whose folder stays as it is."""
     values = guess(folder).values
     values["data"]["root"] = str(folder.resolve())
-    write_benchmark(values, place / "photographs.toml")
+    with contextlib.suppress(DataError):  # it is there already
+        write_benchmark(values, place / "photographs.toml")
     return str(place / "photographs.toml")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--photographs", type=Path, help="a folder of labelled pictures")
+    parser.add_argument("--runs", type=Path, help="a folder to keep the runs in")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "lite.json")
     options = parser.parse_args()
     report: dict[str, Any] = {"real": [], "photographs": []}
     with tempfile.TemporaryDirectory() as name:
-        place = Path(name)
+        place = options.runs or Path(name)
+        place.mkdir(parents=True, exist_ok=True)
         sets = list(REAL)
         if options.photographs is not None:
             sets.append(photographs(options.photographs, place))

@@ -14,9 +14,11 @@ from PIL import Image
 import gate_runner
 from gate_runner.benchmarks import DataRequest, resolve
 from gate_runner.benchmarks.data import Data
+from gate_runner.cli import main
 from gate_runner.errors import DataError
-from gate_runner.own_data import guess, own_benchmark, read_benchmark, write_benchmark
+from gate_runner.own_data import guess, own_benchmark, read_benchmark, values_at, write_benchmark
 from gate_runner.own_data.page import page, schema
+from gate_runner.runs.stored import read_run
 
 COLOURS = {"blue": (20, 40, 220), "green": (30, 200, 40), "red": (220, 30, 20)}
 
@@ -292,6 +294,74 @@ def test_captions_that_are_not_equally_many_are_cut_and_told(tmp_path: Path) -> 
     rows(tmp_path, "image,caption,part", ["0.png,a,train", "0.png,b,test", "1.png,c,train"])
     with pytest.raises(DataError, match=r"line 3: .*0\.png is in another split or group than at .*line 2"):
         load(toml(tmp_path, path.read_text() + '[splits]\ncolumn = "part"\n'))
+
+
+def coco_captions(path: Path, files: list[str], each: int = 2) -> None:
+    said = {
+        "images": [{"id": 10 + i, "file_name": file} for i, file in enumerate(files)],
+        "annotations": [
+            {"id": each * i + k, "image_id": 10 + i, "caption": f"a square {'again ' * k}of {Path(file).stem}"}
+            for i, file in enumerate(files)
+            for k in range(each)
+        ],
+    }
+    path.write_text(json.dumps(said))
+
+
+def test_cocos_captions_are_guessed_and_matched_both_ways(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mine = tmp_path / "mine"
+    files = [picture(mine / "images" / f"{index}.png", list(COLOURS)[index % 3], index) for index in range(30)]
+    coco_captions(mine / "captions.json", files)
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "--data", str(mine), "--output", str(tmp_path / "run"), "--set", "steps=2"])
+    assert ended.value.code == 0
+    assert "captions.json: COCO captions, to be matched with their pictures" in capsys.readouterr().err
+    (result,) = read_run(tmp_path / "run").results
+    assert (result.task, result.scores[0].chance) == ("image-text", 1 / 6)
+    data = load(mine / "benchmark.toml")
+    texts = data.test.texts or ()
+    for row, (file,) in enumerate(data.test.images.files):
+        assert texts[2 * row : 2 * row + 2] == (
+            f"a square of {Path(file).stem}",
+            f"a square again of {Path(file).stem}",
+        )
+
+
+def test_a_file_of_captions_for_each_split(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    files = [picture(mine / f"{index}.png", list(COLOURS)[index % 3], index) for index in range(30)]
+    coco_captions(mine / "captions_train2017.json", files[:20])
+    coco_captions(mine / "captions_val2017.json", files[20:])
+    found = guess(mine)
+    path = tmp_path / "elsewhere.toml"
+    write_benchmark(values_at(found.values, mine, tmp_path), path)
+    data = load(path)
+    named = [{Path(one).name for (one,) in split.images.files} for split in (data.train, data.validation, data.test)]
+    assert named[1] == set(files[20:])
+    assert [len(one) for one in named] == [16, 10, 4]
+    coco_captions(mine / "captions_more.json", files)
+    with pytest.raises(DataError, match=r"several COCO files: captions_more\.json, captions_train2017\.json"):
+        guess(mine)
+
+
+def test_captions_of_no_picture_are_told(tmp_path: Path) -> None:
+    file = picture(tmp_path / "a.png", "red")
+    path = toml(
+        tmp_path, '[benchmark]\nid = "c"\ntask = "image-text"\n[data]\nkind = "coco"\ntable = "captions.json"\n'
+    )
+    for values, said in (
+        ({"image_id": 3, "caption": "a"}, r"entry 1: field 'image_id' is '3', expected the id of an image"),
+        ({"image_id": 10, "caption": " "}, r"entry 1: field 'caption' is ' ', expected text"),
+    ):
+        coco_captions(tmp_path / "captions.json", [file], 1)
+        content = json.loads((tmp_path / "captions.json").read_text())
+        content["annotations"].append(values)
+        (tmp_path / "captions.json").write_text(json.dumps(content))
+        with pytest.raises(DataError, match=said):
+            load(path)
+    coco_captions(tmp_path / "captions.json", ["../a.png"], 1)
+    with pytest.raises(DataError, match=r"'\.\./a\.png', expected a path inside"):
+        load(path)
 
 
 def boxes(tmp_path: Path, count: int = 30) -> None:

@@ -49,7 +49,7 @@ def guess(folder: Path) -> Guess:
 
     Recognised are folders of classes, of pictures or clips, with or without folders of splits around them (ImageNet's
     own layout); one table with a column of paths, and labels, tags, values, questions, captions or a second picture
-    with a caption of its own; a COCO file.
+    with a caption of its own; COCO's JSON of boxes or captions, one or one for each split.
 
     Args:
         folder: to be looked at.
@@ -76,16 +76,8 @@ def guess(folder: Path) -> Guess:
     tables = sorted(path for path in folder.iterdir() if path.suffix.lower() in _TABLES)
     if len(tables) == 1:
         return _of_table(folder, tables[0], about)
-    boxes = [path for path in sorted(folder.glob("*.json")) if _is_coco(path)]
-    if len(boxes) == 1:
-        root = next((one for one in (".", "images", "data") if (folder / one / _first_file(boxes[0])).is_file()), ".")
-        values = {
-            "benchmark": {**about, "task": "detection"},
-            "data": {"kind": "coco", "table": boxes[0].name, "root": root},
-        }
-        other = 'task = "image-classification" cuts each out and classifies it instead'
-        return Guess(values, (f"{boxes[0].name}: COCO boxes, to be found (extra detection)", other))
-    return _of_folders(folder, about)
+    coco = {path: kind for path in sorted(folder.glob("*.json")) if (kind := _coco_kind(path))}
+    return _of_coco(folder, coco, about) if coco else _of_folders(folder, about)
 
 
 def values_at(values: dict[str, dict[str, Any]], folder: Path, place: Path) -> dict[str, dict[str, Any]]:
@@ -107,7 +99,10 @@ def values_at(values: dict[str, dict[str, Any]], folder: Path, place: Path) -> d
     data["root"] = os.path.normpath(os.path.join(way, str(data.get("root", "."))))  # noqa: PTH118 - text in the file
     if "table" in data:
         data["table"] = os.path.join(way, str(data["table"]))  # noqa: PTH118 - text in the file
-    return {**values, "data": data}
+    found = {**values, "data": data}
+    if data["kind"] == "coco" and "splits" in values:
+        found["splits"] = {name: os.path.join(way, str(file)) for name, file in values["splits"].items()}  # noqa: PTH118
+    return found
 
 
 def write_benchmark(values: dict[str, dict[str, Any]], path: Path) -> None:
@@ -249,12 +244,44 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _is_coco(path: Path) -> bool:
+def _of_coco(folder: Path, files: dict[Path, str], about: dict[str, Any]) -> Guess:
+    """One file of all pictures, or one for each split, all of one kind."""
+    names = [path.name for path in files]
+    words = {path.name: set(re.split(r"[^a-z]+", path.stem.casefold())) for path in files}
+    splits = {split: name for name in reversed(names) for word in words[name] if (split := SPLIT_WORDS.get(word))}
+    if len(set(files.values())) > 1 or (len(files) > 1 and (len(splits) != len(files) or "train" not in splits)):
+        raise DataError(
+            f"{folder} holds several COCO files: {', '.join(names[:5])}; leave one, or one for each split "
+            "(train, val, test) with its name in the file's"
+        )
+    first, kind = next(iter(files.items()))
+    root = next((one for one in (".", "images", "data") if (folder / one / _first_file(first)).is_file()), ".")
+    data = {"kind": "coco", "root": root}
+    given: dict[str, dict[str, Any]]
+    if len(files) == 1:
+        given = {"data": {**data, "table": first.name}}
+    else:
+        given = {"data": data, "splits": {one: splits[one] for one in ("train", "validation", "test") if one in splits}}
+    if kind == "captions":
+        said = (f"{', '.join(names)}: COCO captions, to be matched with their pictures",)
+        return Guess({"benchmark": {**about, "task": "image-text"}, **given}, said)
+    other = 'task = "image-classification" cuts each out and classifies it instead'
+    said = (f"{', '.join(names)}: COCO boxes, to be found (extra detection)", other)
+    return Guess({"benchmark": {**about, "task": "detection"}, **given}, said)
+
+
+def _coco_kind(path: Path) -> str:
+    """``"captions"``, ``"boxes"``, or nothing for what is no file of COCO's."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(found, dict) and {"images", "annotations", "categories"} <= set(found)
+        return ""
+    if not (isinstance(found, dict) and {"images", "annotations"} <= set(found)):
+        return ""
+    first = next(iter(found["annotations"] or ()), None) if isinstance(found["annotations"], list) else None
+    if isinstance(first, dict) and "caption" in first:
+        return "captions"
+    return "boxes" if "categories" in found else ""
 
 
 def _first_file(path: Path) -> str:

@@ -12,6 +12,7 @@ from gate_runner.errors import DataError
 from gate_runner.own_data.spec import OwnBenchmark
 from gate_runner.readers import Clip, Cut, Row, Source, dealt, files_of_classes, held_out, table
 from gate_runner.readers.boxes import coco
+from gate_runner.readers.captions import coco_captions
 from gate_runner.readers.clips import VIDEOS
 from gate_runner.readers.folders import PICTURES
 
@@ -46,7 +47,7 @@ def parts_of(own: OwnBenchmark, folder: Path) -> Parts:
         DataError: a path that is not there (the first five, and how many), a class in test that training lacks, fewer
             than two classes, a group on both sides, or names that differ only in their case; the message shows them.
     """
-    read = {"folders": _from_folders, "table": _from_tables, "coco": _from_boxes}[own.data.kind]
+    read = {"folders": _from_folders, "table": _from_tables, "coco": _from_coco}[own.data.kind]
     found, note = _gathered(own, read(own, folder))
     _refuse_missing(found)
     names = _class_names(own, folder, found)
@@ -151,14 +152,19 @@ def _split_of(own: OwnBenchmark, row: Row) -> str:
     return given[said]
 
 
-def _from_boxes(own: OwnBenchmark, folder: Path) -> list[_Found]:
-    root = folder / own.data.root
+def _from_coco(own: OwnBenchmark, folder: Path) -> list[_Found]:
+    data, root = own.data, folder / own.data.root
     given = {name: path for name in ("train", "validation", "test") if (path := getattr(own.splits, name))}
-    files = given or {"": own.data.table}
+    files = given or {"": data.table}
     if not all(files.values()):
         raise DataError("field 'data.table' is missing: the COCO file of all pictures, or one per split under [splits]")
     found = []
     for split, path in files.items():
+        if own.benchmark.task == "image-text":
+            captions = coco_captions(folder / path)
+            named = (row._replace(values={data.image: file, data.text: row.text("caption")}) for file, row in captions)
+            found += [_of_row(own, root, row, split) for row in named]
+            continue
         pictures, names = coco(folder / path)
         for picture in pictures:
             source = str(root / picture.file)

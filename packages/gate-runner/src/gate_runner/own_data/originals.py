@@ -48,7 +48,7 @@ def originals_of(path: Path) -> Originals[Path]:
         target=_FORMS.get(task, "class"),
         share=own.splits.validation_share,
         grouped=bool(own.splits.group),
-        fit="whole" if own.data.kind == "coco" else "crop",
+        fit="whole" if own.data.kind == "coco" and task != "image-text" else "crop",  # boxes are cut out
         trained=task not in ("zero-shot", "pair-scoring"),
         maps=maps,
     )

@@ -12,8 +12,8 @@ _INTRODUCTION = """# A benchmark of your own, as a file
 `gate-runner new FOLDER` looks at a folder, says what it takes it for, and writes `FOLDER/benchmark.toml`;
 `gate-runner run FOLDER/benchmark.toml --encoder …` runs it like any other benchmark: with intervals, chance,
 resumption, `compare` and `report`. `gate-runner run --data FOLDER` does both. It knows folders of classes (pictures or
-clips), tables of labels, tags, values, questions, captions, class maps and minimal pairs, and COCO boxes. The file is
-yours to edit:
+clips), tables of labels, tags, values, questions, captions, class maps and minimal pairs, and COCO's boxes and
+captions. The file is yours to edit:
 
 ```toml
 [benchmark]

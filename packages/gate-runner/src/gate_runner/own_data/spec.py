@@ -51,7 +51,8 @@ class Files(_Part):
         Kind,
         Field(
             description="folders: a folder per class; table: a row per sample (CSV, TSV, JSONL, Parquet); "
-            "coco: COCO's JSON, whose boxes are found (detection), or cut out and classified."
+            "coco: COCO's JSON, whose boxes are found (detection), or cut out and classified, or whose captions are "
+            "matched (image-text)."
         ),
     ]
     root: Annotated[str, Field(description="Folder of pictures or clips, from this file's folder.")] = "."

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gate_runner.errors import DataError
-from gate_runner.readers.tables import lines, records
+from gate_runner.readers.tables import Row, lines, records
 
 
 class Captioned(NamedTuple):
@@ -33,6 +33,31 @@ def karpathy(path: Path) -> Iterator[Captioned]:
             raise row.error("sentences", "captions with a text in 'raw'")
         split = "train" if row.text("split") == "restval" else row.text("split")
         yield Captioned(row.text("filename"), tuple(str(text).strip() for text in texts), split)
+
+
+def coco_captions(path: Path) -> Iterator[tuple[str, Row]]:
+    r"""COCO's JSON of captions: ``{"images": [{"id", "file_name"}], "annotations": [{"image_id", "caption"}]}``.
+
+    Yields:
+        A picture's file name and the row of one of its captions, in the order of the captions.
+
+    Raises:
+        DataError: a missing field, or a caption of no image; the message names file, entry and field.
+
+    Example:
+        >>> import json, tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "captions.json"
+        >>> said = {"image_id": 5, "caption": "A cat."}
+        >>> _ = path.write_text(json.dumps({"images": [{"id": 5, "file_name": "a.jpg"}], "annotations": [said]}))
+        >>> [(file, row.text("caption")) for file, row in coco_captions(path)]
+        [('a.jpg', 'A cat.')]
+    """
+    files = {row.integer("id"): row.text("file_name") for row in records(path, "images")}
+    for row in records(path, "annotations"):
+        if row.integer("image_id") not in files:
+            raise row.error("image_id", "the id of an image of this file")
+        row.text("caption")
+        yield files[row.integer("image_id")], row
 
 
 def numbered(path: Path) -> Iterator[Captioned]:
