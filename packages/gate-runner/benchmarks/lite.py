@@ -16,6 +16,7 @@ import json
 import os
 import platform
 import tempfile
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ import gate_runner
 from gate_runner.errors import DataError
 from gate_runner.own_data import guess, write_benchmark
 
-REAL = ("digits", "mnist5000", "faces")
+REAL = ("faces", "digits", "mnist5000")
 
 
 def scored(names: list[str], encoder: str, folder: Path) -> dict[str, Any]:
@@ -46,6 +47,7 @@ def photographs(folder: Path, place: Path) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--photographs", type=Path, help="a folder of labelled pictures")
+    parser.add_argument("--sets", nargs="+", default=REAL, help="of the pack real")
     parser.add_argument("--runs", type=Path, help="a folder to keep the runs in")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "lite.json")
     options = parser.parse_args()
@@ -53,28 +55,29 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         place = options.runs or Path(name)
         place.mkdir(parents=True, exist_ok=True)
-        sets = list(REAL)
-        if options.photographs is not None:
-            sets.append(photographs(options.photographs, place))
-        found = {spec: scored(sets, spec, place) for spec in ("lite:0", "lite:0/random")}
-        for benchmark, trained in found["lite:0"].items():
-            untrained = found["lite:0/random"][benchmark]
+        own = [] if options.photographs is None else [photographs(options.photographs, place)]
+        for spec in ("lite:0", "lite:1", "lite:2") if own else ():
+            scored(own, spec, place)
+        for benchmark in [*own, *options.sets]:
+            trained, untrained = (
+                next(iter(scored([benchmark], spec, place).values())) for spec in ("lite:0", "lite:0/random")
+            )
             disjoint = trained.low > untrained.high or trained.high < untrained.low
+            shown = Path(benchmark).stem
             report["real"].append(
-                {"benchmark": benchmark, "trained": vars(trained), "untrained": vars(untrained), "disjoint": disjoint}
+                {"benchmark": shown, "trained": vars(trained), "untrained": vars(untrained), "disjoint": disjoint}
             )
             print(
-                f"{benchmark:<14}{trained.metric:<10} {trained.value:.3f} ({trained.low:.3f}, {trained.high:.3f})  "
+                f"{shown:<14}{trained.metric:<10} {trained.value:.3f} ({trained.low:.3f}, {trained.high:.3f})  "
                 f"untrained {untrained.value:.3f} ({untrained.low:.3f}, {untrained.high:.3f})  "
-                f"{'disjoint' if disjoint else 'not disjoint'}"
+                f"{'disjoint' if disjoint else 'not disjoint'}",
+                flush=True,
             )
-        if options.photographs is not None:
-            for spec in ("lite:1", "lite:2"):
-                scored(sets[-1:], spec, place)
+        if own:
             compared = gate_runner.compare(*(place / f"lite-{number}" for number in (0, 1, 2)))
             for one in compared.contrasts:
-                report["photographs"].append(str(one))
-                print(one)
+                report["photographs"].append(asdict(one))
+            print(*compared.sentences, sep="\n")
     report["hardware"] = {"machine": platform.machine(), "cores": os.cpu_count()}
     report["versions"] = {one: version(one) for one in ("gate-runner", "torch", "timm", "numpy")}
     options.output.write_text(json.dumps(report, indent=2) + "\n")

@@ -11,21 +11,28 @@ from PIL import Image
 
 import gate_runner
 from gate_runner.benchmarks import DataRequest, find_benchmark
+from gate_runner.detection.matching import match, overlaps
+from gate_runner.detection.objects import Objects
+from gate_runner.detection.scoring import found_of
 from gate_runner.errors import DataError, UsageError
 from gate_runner.imports import named
+from gate_runner.ragged import Ragged
 from gate_runner.runs.folder import read_samples
 from gate_runner.runs.stored import StoredRun, read_run
 from gate_runner.tasks import find_task_type
+from gate_runner.tasks.predicted import an_episode, mistaken
 
 LIMIT = 40
 CLASSES = ("cifar100", "clevr-math", "ucf", "imagenet1k", "oven")
 OTHERS = ("clevr", "chexpert", "happy", "nycc", "flickr30k", "winoground", "iwildcam")
+PARTS = ("ade20k", "acdc", "mini")
+"""Those of which parts are predicted: pixels, slices, queries."""
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> StoredRun:
     folder = tmp_path_factory.mktemp("runs") / "a"
-    names = [f"micro/{name}" for name in (*CLASSES, *OTHERS, "ade20k")]
+    names = [f"micro/{name}" for name in (*CLASSES, *OTHERS, *PARTS)]
     done = gate_runner.run(names, output=folder, limit=LIMIT, recipe_fields={"steps": 3}, show=False)
     assert not done.failed
     return read_run(folder)
@@ -72,7 +79,7 @@ def test_the_others_agree_with_their_outcomes_too(run: StoredRun) -> None:
     assert np.mean(owner == np.arange(len(test))) == pytest.approx(recall)
 
 
-@pytest.mark.parametrize("name", [*CLASSES, *OTHERS])
+@pytest.mark.parametrize("name", [*CLASSES, *OTHERS, *PARTS])
 def test_every_prediction_has_words(run: StoredRun, name: str) -> None:
     data = find_benchmark(name).load("micro", DataRequest(limit=LIMIT))
     predicted, _ = kept(run, name)
@@ -83,7 +90,7 @@ def test_every_prediction_has_words(run: StoredRun, name: str) -> None:
 def test_a_page_and_a_table_show_it(run: StoredRun) -> None:
     page = gate_runner.report(run.path, pictures=2)
     table = gate_runner.report(run.path, form="md", pictures=2)
-    for name in (*CLASSES, *OTHERS):
+    for name in (*CLASSES, *OTHERS, *PARTS):
         data = find_benchmark(name).load("micro", DataRequest(limit=LIMIT))
         (result,) = run.named(f"micro/{name}")
         outcomes, (predicted, _) = run.outcomes(result), kept(run, name)
@@ -94,15 +101,91 @@ def test_a_page_and_a_table_show_it(run: StoredRun) -> None:
         for cell in cells:
             index = int(cell[0].removeprefix("| "))
             assert cell[2] == say(data, predicted[index], index)
-        assert len(outcomes) == LIMIT
-    assert page.count("; predicted: ") == 2 * 2 * len((*CLASSES, *OTHERS))  # in a caption and its picture's words
+        assert len(outcomes) == len(predicted)
+    assert page.count("; predicted: ") == 2 * 2 * len(
+        (*CLASSES, *OTHERS, *PARTS)
+    )  # in a caption and its picture's words
     with pytest.raises(UsageError, match="into html or md, not into csv"):
         gate_runner.report(run.path, form="csv", pictures=2)
 
 
-def test_maps_have_no_words(run: StoredRun) -> None:
-    (result,) = run.named("micro/ade20k")
-    assert run.predicted(result) is None
+def test_the_queries_of_an_episode_agree_with_its_outcome(run: StoredRun) -> None:
+    predicted, outcomes = kept(run, "mini")
+    own = np.arange(predicted.shape[1])[:, None]
+    np.testing.assert_allclose((predicted == own).mean(axis=(1, 2)), outcomes)
+    assert an_episode(None, np.array([[0, 1, 1], [1, 1, 0]]), 0) == (  # type: ignore[arg-type]  # no data is asked
+        "3 of 6 queries right; class 1 taken for 2 twice, class 2 taken for 1 once"
+    )
+
+
+def test_the_queries_of_gates_episodes_agree_too(tmp_path: Path) -> None:
+    fields = {"steps": 2, "lr": 1e-3}
+    done = gate_runner.run("micro/mini", output=tmp_path, protocol="gate", recipe_fields=fields, show=False)
+    assert not done.failed
+    stored = read_run(tmp_path)
+    (result,) = stored.results
+    predicted, outcomes = stored.predicted(result), stored.outcomes(result)
+    assert predicted is not None
+    asked = predicted >= 0
+    right = (asked & (predicted == np.arange(predicted.shape[1])[:, None])).sum(axis=(1, 2))
+    np.testing.assert_allclose(right / asked.sum(axis=(1, 2)), np.asarray(outcomes))
+
+
+def test_the_most_confused_pair_of_a_map_is_that_of_a_slow_count() -> None:
+    draw = torch.Generator().manual_seed(0)
+    truth = torch.randint(-1, 4, (6, 5, 7), generator=draw)
+    truth[truth < 0] = -100
+    said = torch.randint(0, 4, (6, 5, 7), generator=draw)
+    said[5] = truth[5].clamp_min(0)
+    found = mistaken(said, truth, 4)
+    assert found[5].tolist() == [-1, -1, 0]
+    for row in range(5):
+        pairs = [(t, s) for t, s in zip(truth[row].flatten().tolist(), said[row].flatten().tolist(), strict=True)]
+        counts = {pair: pairs.count(pair) for pair in pairs if pair[0] >= 0 and pair[0] != pair[1]}
+        pair = (int(found[row, 0]), int(found[row, 1]))
+        assert counts[pair] == max(counts.values())
+        assert found[row, 2] == pytest.approx(counts[pair] / sum(t >= 0 for t, _ in pairs))
+
+
+def test_the_objects_found_are_those_of_a_slow_count() -> None:
+    draw = np.random.default_rng(0)
+    objects, boxes = [], []
+    for picture in range(20):
+        count = int(draw.integers(0, 5))
+        box = np.concatenate([draw.uniform(0, 20, (count, 2)), draw.uniform(4, 9, (count, 2))], axis=1)
+        label = draw.integers(0, 3, count)
+        objects.append({"box": box, "label": label, "crowd": np.arange(count) == 3})
+        near = np.concatenate([box + draw.normal(0, picture / 20, box.shape), draw.uniform(4, 9, (3, 4))]).clip(0.1)
+        boxes.append({
+            "box": near,
+            "label": np.concatenate([label, draw.integers(0, 3, 3)]),
+            "score": draw.permutation(count + 3) / 9,
+        })  # fmt: skip
+    truth = Objects.of(objects, [(40, 40)] * 20)
+    found = found_of(match(truth, Ragged.of(boxes)), 3)
+    for picture, (mine, theirs) in enumerate(zip(objects, boxes, strict=True)):
+        free = [row for row in range(len(mine["label"])) if not mine["crowd"][row]]
+        count, hit = len(free), 0
+        for at in np.argsort(-theirs["score"])[:count]:
+            shares = [
+                (float(overlaps(theirs["box"][at], mine["box"][row], np.array(False))), row)
+                for row in free
+                if mine["label"][row] == theirs["label"][at]
+            ]
+            if shares and max(shares)[0] >= 0.5:
+                free.remove(max(shares)[1])
+                hit += 1
+        assert found[picture, :2].tolist() == [count, hit]
+        missed = [int(mine["label"][row]) for row in free]
+        assert found[picture, 2] in ({-1} if not missed else {one for one in missed if missed.count(one) == max(
+            map(missed.count, missed))})  # fmt: skip
+
+
+def test_boxes_have_words_in_a_report(tmp_path: Path) -> None:
+    pytest.importorskip("faster_coco_eval")
+    done = gate_runner.run("micro/odinw-shapes", output=tmp_path, limit=20, recipe_fields={"steps": 2}, show=False)
+    assert not done.failed
+    assert "objects found by the" in gate_runner.report(tmp_path, form="md", pictures=2)
 
 
 def test_files_from_before_are_read_and_changed_ones_refused(run: StoredRun, tmp_path: Path) -> None:

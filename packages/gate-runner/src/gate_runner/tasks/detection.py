@@ -97,7 +97,7 @@ def _with_head(job: Job, shown: Shown) -> Outcome:
         **shown.about,
         **judged.more,
     }
-    return Outcome(judged.scores, judged.outcomes, training)
+    return Outcome(judged.scores, judged.outcomes, training, judged.predicted)
 
 
 def _with_detector(job: Job, shown: Shown, detector: Detector) -> Outcome:
@@ -127,7 +127,7 @@ def _with_detector(job: Job, shown: Shown, detector: Detector) -> Outcome:
         **shown.about,
         **judged.more,
     }
-    return Outcome(judged.scores, judged.outcomes, training)
+    return Outcome(judged.scores, judged.outcomes, training, judged.predicted)
 
 
 def _asked(job: Job, detector: Detector) -> tuple[list[Phrase], dict[str, Any]]:

@@ -72,8 +72,10 @@ def run(job: Job) -> Outcome:
     head = EpisodeHead(backbone.width, ways, shots)
     module = backbone.attach(head)
 
-    def accuracies(module: nn.Module, name: SplitName) -> np.ndarray:
-        choices = predict(module, (episodes[name],), lambda logits: logits.argmax(dim=1), job.predict_size)
+    def chosen(module: nn.Module, name: SplitName) -> Int[Tensor, "e wq"]:
+        return predict(module, (episodes[name],), lambda logits: logits.argmax(dim=1), job.predict_size)
+
+    def accuracies(choices: Int[Tensor, "e wq"]) -> np.ndarray:
         return (choices == answers).double().mean(dim=1).numpy()
 
     steps = int(job.training["steps"])
@@ -85,11 +87,12 @@ def run(job: Job) -> Outcome:
         answers.expand(len(episodes["train"]), -1),
         cross_entropy,
         recipe,
-        lambda module: float(accuracies(module, "validation").mean()),
+        lambda module: float(accuracies(chosen(module, "validation")).mean()),
         "higher",
     )
     with job.timed("test"):
-        outcomes = accuracies(module, "test")
+        choices = chosen(module, "test")
+        outcomes = accuracies(choices)
         found = score_outcomes("accuracy", outcomes, seed=job.seed)
     score = Score("accuracy", METRICS["accuracy"].direction, found.value, found.low, found.high, 1 / ways)
     training = {
@@ -100,7 +103,7 @@ def run(job: Job) -> Outcome:
         "test_episodes": len(episodes["test"]),
         **fitted.about("accuracy"),
     }
-    return Outcome((score,), outcomes, training)
+    return Outcome((score,), outcomes, training, choices.view(-1, ways, queries).to(torch.int16).numpy())
 
 
 def episode_indices(
@@ -146,7 +149,7 @@ def draw(data: Data[Tensor], training: Mapping[str, Any], index: int) -> Drawing
     test = data.test
     drawn = episode_indices(test, "test", ways, shots, queries, index + 1, TEST_SEED)[index]
     rows = [np.concatenate([pixels_of(test.images[int(i)], 32) for i in one], axis=1) for one in drawn]
-    said = f"an episode: a class per row, its shot{'s' * (shots > 1)} on the left"
+    said = f"an episode: a class per row, from the first, its shot{'s' * (shots > 1)} on the left"
     return Drawing(np.concatenate(rows, axis=0), said)
 
 

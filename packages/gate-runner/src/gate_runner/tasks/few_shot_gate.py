@@ -143,9 +143,11 @@ def run(job: Job) -> Outcome:
     rows = {name: EpisodeRows(backbone.rows(name), one.samples) for name, one in episodes.items()}
     module = backbone.attach(PrototypeHead(backbone.width), None)
 
-    def accuracies(module: nn.Module, name: SplitName) -> np.ndarray:
+    def chosen(module: nn.Module, name: SplitName) -> Int[Tensor, "e wm"]:
+        return predict(module, (rows[name], episodes[name].shots), lambda scores: scores.argmax(dim=1), _AT_ONCE)
+
+    def accuracies(choices: Int[Tensor, "e wm"], name: SplitName) -> np.ndarray:
         own = episodes[name]
-        choices = predict(module, (rows[name], own.shots), lambda scores: scores.argmax(dim=1), _AT_ONCE)
         right = (choices == own.answers) & own.asked.flatten(1)
         return (right.sum(dim=1).double() / own.asked.flatten(1).sum(dim=1)).numpy()
 
@@ -156,11 +158,12 @@ def run(job: Job) -> Outcome:
         episodes["train"].answers,
         cross_entropy,
         recipe_of(job, lr=1e-3, steps=steps, batch_size=_AT_ONCE, validate_every=max(1, steps // 6)),
-        lambda module: float(accuracies(module, "validation").mean()),
+        lambda module: float(accuracies(chosen(module, "validation"), "validation").mean()),
         "higher",
     )
     with job.timed("test"):
-        outcomes = accuracies(module, "test")
+        choices, asked = chosen(module, "test"), episodes["test"].asked
+        outcomes = accuracies(choices, "test")
         found = score_outcomes("accuracy", outcomes, seed=job.seed)
     ways = episodes["test"].ways.double()
     score = Score("accuracy", "higher", found.value, found.low, found.high, float((1 / ways).mean()))
@@ -171,7 +174,8 @@ def run(job: Job) -> Outcome:
         "test_episodes": len(outcomes),
         **fitted.about("accuracy"),
     }
-    return Outcome((score,), outcomes, training)
+    predicted = torch.where(asked, choices.view_as(asked), -1).to(torch.int16).numpy()
+    return Outcome((score,), outcomes, training, predicted)
 
 
 def draw(data: Data[Tensor], training: Mapping[str, Any], index: int) -> Drawing:

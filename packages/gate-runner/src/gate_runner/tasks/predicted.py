@@ -5,9 +5,11 @@ A task type's ``say`` is one of these functions, from data, what was predicted o
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -40,6 +42,32 @@ def likely(probabilities: Float[Tensor, "n k"]) -> Bool[np.ndarray, "n k"]:
 def values(predictions: Float[Tensor, " n"]) -> Float[np.ndarray, " n"]:
     """The values themselves."""
     return predictions.float().cpu().numpy()
+
+
+def mistaken(predicted: Int[Tensor, "n h w"], truth: Int[Tensor, "n h w"], classes: int) -> Float[np.ndarray, "n 3"]:
+    """Of each class map the two classes that are confused most: what is there, what it is taken for, its share.
+
+    Args:
+        predicted: classes.
+        truth: likewise; below 0 a pixel counts nowhere.
+        classes: how many there are.
+
+    Returns:
+        Two classes and a share of the pixels that count; -1, -1 and 0 where nothing is wrong.
+
+    Example:
+        >>> import torch
+        >>> mistaken(torch.tensor([[[1, 1, 0, 2]]]), torch.tensor([[[1, 2, 2, -100]]]), 3).round(2).tolist()
+        [[2.0, 0.0, 0.33000001311302185]]
+    """
+    found = np.full((len(truth), 3), (-1.0, -1.0, 0.0), np.float32)
+    for row, (said, true) in enumerate(zip(predicted.long(), truth.long(), strict=True)):
+        wrong = (true >= 0) & (said != true)
+        if bool(wrong.any()):
+            counts = torch.bincount(true[wrong] * classes + said[wrong])
+            most = int(counts.argmax())
+            found[row] = most // classes, most % classes, int(counts[most]) / int((true >= 0).sum())
+    return found
 
 
 def a_class(data: Data[Any], predicted: np.ndarray, index: int) -> str:
@@ -83,6 +111,45 @@ def a_choice(data: Data[Any], predicted: np.ndarray, index: int) -> str:
     """One of the captions that the sample offers."""
     texts = data.test.texts or ()
     return texts[len(texts) // len(data.test) * index + int(predicted)]
+
+
+def an_episode(data: Data[Any], predicted: np.ndarray, index: int) -> str:
+    """Which of an episode's classes its queries were taken for, numbered from 1: the three most frequent mistakes.
+
+    Example:
+        >>> said = np.array([[0, 0, 0], [2, 2, 1], [2, 2, -1]])  # a row per class; -1 where no query is
+        >>> an_episode(None, said, 0)
+        '6 of 8 queries right; class 2 taken for 3 twice'
+    """
+    own = np.arange(len(predicted))[:, None]
+    asked, wrong = predicted >= 0, (predicted >= 0) & (predicted != own)
+    pairs = Counter((row, int(predicted[row, place])) for row, place in zip(*map(list, np.nonzero(wrong)), strict=True))
+    often = {1: "once", 2: "twice"}
+    listed = [f"class {row + 1} taken for {other + 1} {often.get(count, f'{count} times')}"
+              for (row, other), count in pairs.most_common(3)]  # fmt: skip
+    right = f"{int(asked.sum() - wrong.sum())} of {int(asked.sum())} queries right"
+    return "; ".join([right, ", ".join(listed)] if listed else [right])
+
+
+def a_map(data: Data[Any], predicted: np.ndarray, index: int) -> str:
+    """The two classes of a class map that are confused most, see `mistaken`."""
+    truth, other, share = predicted.tolist()
+    if truth < 0:
+        return "every pixel right"
+    return f"{data.classes[int(truth)]} taken for {data.classes[int(other)]} on {share:.0%} of the pixels"
+
+
+def objects(data: Data[Any], predicted: np.ndarray, index: int) -> str:
+    """How many of a picture's objects its best boxes found, and the class that is missed most.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> objects(SimpleNamespace(classes=("cat", "dog")), np.array([3, 1, 1]), 0)
+        '1 of 3 objects found by the 3 best boxes; missed most: dog'
+    """
+    count, found, missed = predicted.tolist()
+    said = f"{found} of {count} objects found by the {count} best boxes"
+    return said if missed < 0 else f"{said}; missed most: {data.classes[missed]}"
 
 
 def a_pair(data: Data[Any], predicted: np.ndarray, index: int) -> str:

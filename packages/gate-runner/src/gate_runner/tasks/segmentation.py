@@ -11,6 +11,7 @@ from torch import Tensor
 from gate_runner.benchmarks.data import Split
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.job import Job, Outcome
+from gate_runner.tasks.predicted import mistaken
 from gate_runner.tasks.targets import frequencies, targets_of
 from gate_runner.tasks.training import train_and_test
 from vision_adapters.heads import SegmentationHead, seeded
@@ -50,6 +51,7 @@ def _segment(job: Job, *, medical: bool) -> Outcome:
         targets=targets,
         read=lambda logits: logits.argmax(dim=1).to(torch.int16),
         gather=to_volumes if medical else None,
+        beside=partial(mistaken, classes=classes),
     )
 
 

@@ -37,6 +37,7 @@ _LOG = logging.getLogger(__name__)
 
 Inputs = tuple[Rows, ...]
 Loss = Callable[[Any, Any], Tensor]
+Beside = Callable[[Tensor, Tensor], np.ndarray]
 
 _DEFAULT = {"lr": 1e-3, "steps": 10_000, "batch_size": 1024, "validate_every": 500}
 """Of a linear head on more features than a solved probe takes."""
@@ -69,6 +70,7 @@ def train_and_test(
     read: Callable[[Tensor], Tensor] = lambda output: output,
     gather: Callable[[Tensor, Split], Tensor] | None = None,
     answer: Callable[[Tensor], np.ndarray] | None = None,
+    beside: Beside | None = None,
 ) -> Outcome:
     """Train a head on a backbone, with the targets of the job's data.
 
@@ -86,6 +88,7 @@ def train_and_test(
         gather: predictions or targets of a split's samples to those of units, e.g. slices to volumes; those of a split
             are then all in memory.
         answer: predictions to what is kept of them beside the outcomes, batch by batch; None keeps nothing.
+        beside: the same from predictions and targets of units, where predictions alone are too much to keep.
 
     Returns:
         Scores on the test split with the weights that validated best.
@@ -101,8 +104,8 @@ def train_and_test(
 
     held, test = inputs("validation"), inputs("test")
 
-    def judge(name: SplitName, metrics: Sequence[str]) -> _Judge:
-        return _Judge(metrics, truths[name], getattr(data, name), gather)
+    def judge(name: SplitName, metrics: Sequence[str], beside: Beside | None = None) -> _Judge:
+        return _Judge(metrics, truths[name], getattr(data, name), gather, beside)
 
     def validate(module: nn.Module) -> float:
         judged = judge("validation", [headline.name])
@@ -112,7 +115,7 @@ def train_and_test(
 
     fitted = fit_head(job, module, inputs("train"), truths["train"], loss, recipe, validate, headline.direction)
     with job.timed("test"):
-        judged, guessed, answers = judge("test", metrics), judge("test", metrics), []
+        judged, guessed, answers = judge("test", metrics, beside), judge("test", metrics), []
         kept = fitted.kept[:_MOST_AVERAGED] if job.settings.tune != "frozen" else fitted.kept[:1]
         means = {size: judge("test", [headline.name]) for size in _averaged(len(kept)) if size > 1}
         for found, guess in zip(
@@ -141,6 +144,7 @@ def train_and_test(
         **rows,
     }
     scores = tuple(_score(estimates[name], chance[name].value) for name in metrics)
+    answers += judged.kept
     return Outcome(scores, outcomes, training, np.concatenate(answers) if answers else None)
 
 
@@ -152,19 +156,27 @@ class _Judge:
         targets: of the split.
         split: its samples.
         gather: see `train_and_test`.
+        beside: likewise.
     """
 
     def __init__(
-        self, metrics: Sequence[str], targets: Rows, split: Split, gather: Callable[[Tensor, Split], Tensor] | None
+        self,
+        metrics: Sequence[str],
+        targets: Rows,
+        split: Split,
+        gather: Callable[[Tensor, Split], Tensor] | None,
+        beside: Beside | None,
     ) -> None:
         self.running, self.targets, self.split, self.gather = RunningScores(metrics), targets, split, gather
+        self.beside = beside
         self.parts: list[Tensor] = []
+        self.kept: list[np.ndarray] = []
 
     def add(self, predictions: Tensor) -> None:
         """Score the next samples, or keep them where units are gathered of several."""
         if self.gather is None:
             start = self.running.samples
-            self.running.update(predictions, self.targets[start : start + len(predictions)])
+            self._update(predictions, self.targets[start : start + len(predictions)])
         else:
             self.parts.append(predictions)
 
@@ -172,8 +184,13 @@ class _Judge:
         """Each metric on all samples, by name."""
         if self.gather is not None:
             truth = self.gather(self.targets[:], self.split)
-            self.running.update(self.gather(torch.cat(self.parts), self.split), truth)
+            self._update(self.gather(torch.cat(self.parts), self.split), truth)
         return self.running.scores(seed=seed, resamples=resamples)
+
+    def _update(self, predictions: Tensor, truth: Tensor) -> None:
+        self.running.update(predictions, truth)
+        if self.beside is not None:
+            self.kept.append(self.beside(predictions, truth))
 
 
 def recipe_of(job: Job, **own: Any) -> Recipe:
