@@ -150,18 +150,18 @@ def test_the_most_confused_pair_of_a_map_is_that_of_a_slow_count() -> None:
 def test_the_objects_found_are_those_of_a_slow_count() -> None:
     draw = np.random.default_rng(0)
     objects, boxes = [], []
-    for picture in range(20):
+    for picture in range(60):
         count = int(draw.integers(0, 5))
         box = np.concatenate([draw.uniform(0, 20, (count, 2)), draw.uniform(4, 9, (count, 2))], axis=1)
         label = draw.integers(0, 3, count)
         objects.append({"box": box, "label": label, "crowd": np.arange(count) == 3})
-        near = np.concatenate([box + draw.normal(0, picture / 20, box.shape), draw.uniform(4, 9, (3, 4))]).clip(0.1)
+        near = np.concatenate([box + draw.normal(0, picture / 10, box.shape), draw.uniform(4, 9, (3, 4))]).clip(0.1)
         boxes.append({
             "box": near,
             "label": np.concatenate([label, draw.integers(0, 3, 3)]),
             "score": draw.permutation(count + 3) / 9,
         })  # fmt: skip
-    truth = Objects.of(objects, [(40, 40)] * 20)
+    truth = Objects.of(objects, [(40, 40)] * 60)
     found = found_of(match(truth, Ragged.of(boxes)), 3)
     for picture, (mine, theirs) in enumerate(zip(objects, boxes, strict=True)):
         free = [row for row in range(len(mine["label"])) if not mine["crowd"][row]]
