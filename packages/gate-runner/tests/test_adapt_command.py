@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from sklearn.datasets import load_digits
 
+import gate_runner
+from gate_runner.adaptation import Probe, ZeroShot
 from gate_runner.cli import main
+from gate_runner.encoders import load_encoder
 
 NAMES = ("zero", "one", "two")
 CHANCE = 1 / len(NAMES)
@@ -223,3 +228,46 @@ def test_the_backbones_features_lead_to_the_projected_ones() -> None:
 def test_an_own_encoder_that_fails_late_is_one_line(own: str, digits: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = refused(capsys, "probe", digits, "--encoder", f"{own}:raises_late", "--batch-size", 16)
     assert "encode_image of images of shape (14, 3, 32, 32) raised RuntimeError: the sensor has gone" in said
+
+
+def test_features_are_encoded_once_for_all_methods_shots_and_seeds(digits: Path, tmp_path: Path) -> None:
+    encoder, calls = load_encoder("micro-clip/random"), []
+    image = encoder.image
+    cache = tmp_path / "cache"
+
+    def counted(images: torch.Tensor) -> torch.Tensor:
+        calls.append(len(images))
+        return image(images)
+
+    encoder.image = counted
+
+    def value(**options: Any) -> float:
+        return gate_runner.adapt(digits, encoder=encoder, device="cpu", **options).value
+
+    first = value(method=Probe("logistic"), cache=cache)
+    encoded = sum(calls)
+    assert encoded == 60
+    assert value(method=Probe("logistic"), cache=cache) == first == value(method=Probe("logistic"))
+    assert sum(calls) == encoded + 60  # by the last one, which keeps nothing
+    for method in (Probe("gda", shots=5), Probe("logistic", shots=2), ZeroShot()):
+        assert value(method=method, cache=cache, seed=3) == value(method=method, seed=3)
+    assert sum(calls) == encoded + 60 + (15 + 30) + (6 + 30) + 60
+    shared = digits / "train" / NAMES[0] / "0.png"
+    (digits / "test" / NAMES[0] / "10.png").write_bytes(shared.read_bytes())
+    found = gate_runner.adapt(digits, encoder=encoder, device="cpu", cache=cache)
+    assert found.shared == ((str(digits / "test" / NAMES[0] / "10.png"), str(shared)),)
+    other = load_encoder("micro-clip/random:1")
+    kept = gate_runner.adapt(digits, Probe("logistic"), encoder=other, device="cpu", cache=cache).value
+    assert kept == gate_runner.adapt(digits, Probe("logistic"), encoder=other, device="cpu").value
+    assert len(list(cache.iterdir())) == 2  # a file for each encoder
+
+
+def test_a_cache_on_the_command_line(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    adapt("probe", digits, "--cache", tmp_path / "cache")
+    (file,) = (tmp_path / "cache").iterdir()
+    before = file.stat().st_mtime_ns
+    adapt("zeroshot", digits, "--cache", tmp_path / "cache")
+    assert file.stat().st_mtime_ns == before
+    capsys.readouterr()
+    file.write_bytes(b"spoilt")
+    assert "holds no features" in refused(capsys, "probe", digits, "--cache", tmp_path / "cache")

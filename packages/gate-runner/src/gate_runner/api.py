@@ -188,6 +188,7 @@ def adapt(
     device: str = "auto",
     skip_unreadable: bool = False,
     save: str | PathLike[str] | None = None,
+    cache: str | PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Adapted:
     """Adapt an encoder to your own labelled images, and score it on those held out.
@@ -203,6 +204,8 @@ def adapt(
         device: a torch device; ``"auto"`` takes the first GPU where there is one.
         skip_unreadable: leave out files that cannot be decoded, and list them, instead of stopping at the first.
         save: folder to keep the head in, for `gate_runner.adaptation.load_head`.
+        cache: folder to keep a frozen encoder's features in, so that other methods, shots and seeds encode nothing
+            again; of an encoder whose weights cannot be seen nothing is kept.
         progress: told how far it is.
 
     Returns:
@@ -238,7 +241,8 @@ def adapt(
             made.to(device_for(device))
         if skip_unreadable:
             images = images.without_unreadable(made.image_size)
-        found = (method or Probe()).adapt(Work(made, images, metric, seed, batch_size, progress or silent))
+        kept = None if cache is None else Path(cache)
+        found = (method or Probe()).adapt(Work(made, images, metric, seed, batch_size, progress or silent, kept))
         if save is not None:
             save_head(found, made, Path(save))
         return found

@@ -13,7 +13,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gate_runner.adaptation.adapted import Adapted
+from gate_runner.adaptation.cache import FeatureCache, Known
 from gate_runner.adaptation.images import OwnImages, Samples
+from gate_runner.benchmarks.pictures import content_digest
 from gate_runner.benchmarks.shared import pixels_key
 from gate_runner.class_words import ClassWords, words_of
 
@@ -35,6 +37,7 @@ class Work:
         seed: of draws and training.
         batch_size: images at a time.
         progress: told how far it is.
+        cache: folder in which features are kept for other methods, shots and seeds; None keeps none.
     """
 
     encoder: Encoder
@@ -43,10 +46,11 @@ class Work:
     seed: int
     batch_size: int
     progress: Progress
+    cache: Path | None = None
     seen: dict[str, dict[bytes, str]] = field(default_factory=dict)
 
     def features(self, samples: Samples, name: str, *, before: bool = False) -> Float[Tensor, "n d"]:
-        """Pooled features, each image read and encoded once.
+        """Pooled features, each image read and encoded once; one that the cache knows not at all.
 
         Args:
             samples: of a split.
@@ -54,12 +58,27 @@ class Work:
             before: those before the projection into the texts' space.
         """
         encode = self.encoder.encode_backbone if before else self.encoder.encode_image
-        return self._streamed(samples, name, lambda batch: encode(batch).cpu())
+        cache = None if self.cache is None else FeatureCache.of(self.cache, self.encoder, before=before)
+        if cache is None:
+            return self._streamed(samples, name, lambda batch: encode(batch).cpu())[0]
+        contents = [bytes.fromhex(content_digest(file)) for file in samples.files]
+        new = {content: at for at, content in enumerate(contents) if content not in cache.known}
+        if new:
+            found, pixels = self._streamed(
+                samples.take(torch.tensor(list(new.values()))), name, lambda batch: encode(batch).cpu()
+            )
+            cache.known.update(zip(new, map(Known, found, pixels), strict=True))
+            cache.save()
+        known = [cache.known[content] for content in contents]
+        seen = self.seen.setdefault(name, {})
+        for one, file in zip(known, samples.files, strict=True):
+            seen.setdefault(one.pixels, file)
+        return torch.stack([one.features for one in known])
 
     def predictions(self, module: torch.nn.Module, samples: Samples, name: str) -> Tensor:
         """What a module from images gives."""
         with torch.no_grad():
-            return self._streamed(samples, name, lambda batch: module(batch).cpu())
+            return self._streamed(samples, name, lambda batch: module(batch).cpu())[0]
 
     def class_embeddings(self, template: str | ClassWords) -> Float[Tensor, "k d"]:
         """One text embedding per class: of its one text, or the mean of its texts' on the unit sphere.
@@ -93,16 +112,18 @@ class Work:
             **{**vars(found), "details": dict(details), "skipped": images.skipped, "shared": shared, "kept": kept}
         )
 
-    def _streamed(self, samples: Samples, name: str, compute: Any) -> Tensor:
+    def _streamed(self, samples: Samples, name: str, compute: Any) -> tuple[Tensor, list[bytes]]:
+        """What is computed of each image, and the digests of their pixels."""
         pictures, seen = samples.pictures(self.encoder.image_size), self.seen.setdefault(name, {})
-        parts = []
+        parts, keys = [], []
         for start in range(0, len(samples), self.batch_size):
             batch = pictures[start : start + self.batch_size]
             for file, image in zip(samples.files[start : start + self.batch_size], batch, strict=True):
-                seen.setdefault(pixels_key(image), file)
+                keys.append(pixels_key(image))
+                seen.setdefault(keys[-1], file)
             parts.append(compute(batch))
             self.progress(f"encode {name}", min(start + self.batch_size, len(samples)), len(samples))
-        return torch.cat(parts)
+        return torch.cat(parts), keys
 
     def _shared(self) -> tuple[tuple[str, str], ...]:
         """Test images that are training images, too: by pixels where both were seen, else by their files' bytes."""

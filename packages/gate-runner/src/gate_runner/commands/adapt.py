@@ -44,6 +44,10 @@ BatchSize = Annotated[int, typer.Option(help="Images at a time.", min=1)]
 Device = Annotated[str, typer.Option(help="A torch device; 'auto' takes the first GPU where there is one.")]
 Skip = Annotated[bool, typer.Option("--skip-unreadable", help="Leave out images that cannot be read, and list them.")]
 Output = Annotated[Path | None, typer.Option(help="JSON file for the result.")]
+Cache = Annotated[
+    Path | None,
+    typer.Option(help="Folder to keep features in: other methods, shots and seeds then encode nothing again."),
+]
 Save = Annotated[Path | None, typer.Option(help="Folder to keep the head in, for 'adapt predict'.")]
 
 
@@ -62,12 +66,13 @@ def zeroshot(
     skip_unreadable: Skip = False,
     output: Output = None,
     save: Save = None,
+    cache: Cache = None,
 ) -> None:
     """Score an encoder by its class texts alone."""
     from gate_runner.adaptation import ZeroShot
 
     words = _words(template, prompts, class_names, knowledge)
-    _adapt(source, ZeroShot(words), output, encoder, metric, seed, batch_size, device, skip_unreadable, save)
+    _adapt(source, ZeroShot(words), output, encoder, metric, seed, batch_size, device, skip_unreadable, save, cache)
 
 
 @app.command()
@@ -94,13 +99,14 @@ def probe(
     skip_unreadable: Skip = False,
     output: Output = None,
     save: Save = None,
+    cache: Cache = None,
 ) -> None:
     """Fit a head on the frozen encoder's features; choices are made by validation, the test images are scored once."""
     from gate_runner.adaptation import Probe
 
     words = _words(template, prompts, class_names, knowledge)
     way = Probe(method, shots, features, words)  # type: ignore[arg-type]  # it says which there are
-    _adapt(source, way, output, encoder, metric, seed, batch_size, device, skip_unreadable, save)
+    _adapt(source, way, output, encoder, metric, seed, batch_size, device, skip_unreadable, save, cache)
 
 
 @app.command()
@@ -205,6 +211,7 @@ def _adapt(
     device: str,
     skip_unreadable: bool,
     save: Path | None,
+    cache: Path | None = None,
 ) -> None:
     from gate_runner import api
     from gate_runner.commands.progress import ProgressLine
@@ -224,6 +231,7 @@ def _adapt(
             device=device,
             skip_unreadable=skip_unreadable,
             save=save,
+            cache=cache,
             progress=progress,
         )
     for path in found.skipped:
