@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ import gate_runner
 from gate_runner.benchmarks import DataRequest, resolve
 from gate_runner.benchmarks.data import Data
 from gate_runner.cli import main
-from gate_runner.errors import DataError
+from gate_runner.errors import DataError, MissingCapabilityError
 from gate_runner.own_data import guess, own_benchmark, read_benchmark, values_at, write_benchmark
 from gate_runner.own_data.page import page, schema
 from gate_runner.runs.stored import read_run
@@ -431,6 +432,18 @@ def test_what_a_table_is_for_is_seen_from_its_columns(tmp_path: Path, header: st
     assert read_benchmark(tmp_path / "b.toml").benchmark.task == task  # all its fields exist
     named = {value for key, value in found.values["data"].items() if key in ("image", "image2", "text", "text2")}
     assert named <= set(header.split(","))
+
+
+def test_pictures_need_nothing_that_reads_videos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gate_runner.readers.clips.torchcodec", lambda: None)
+    monkeypatch.setitem(sys.modules, "av", None)  # as where the extra is not installed
+    folders(tmp_path)
+    text = '[benchmark]\nid = "p"\n[data]\nkind = "folders"\n'
+    assert len(load(toml(tmp_path, text)).train) == 27
+    for path in tmp_path.glob("*/*.png"):
+        path.rename(path.with_suffix(".mp4"))
+    with pytest.raises(MissingCapabilityError, match="videos need PyAV"):
+        load(toml(tmp_path, text.replace('"p"', '"p"\ntask = "video-classification"')))
 
 
 def test_clips_in_folders_and_in_a_table(tmp_path: Path) -> None:

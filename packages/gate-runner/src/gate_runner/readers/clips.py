@@ -65,6 +65,8 @@ def undecodable(clips: Sequence[Clip]) -> list[int]:
     Returns:
         Their places, in order.
     """
+    if not clips:
+        return []
     if torchcodec() is None:
         library()
 
