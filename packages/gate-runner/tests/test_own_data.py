@@ -443,7 +443,7 @@ def test_pictures_need_nothing_that_reads_videos(tmp_path: Path, monkeypatch: py
     for path in tmp_path.glob("*/*.png"):
         path.rename(path.with_suffix(".mp4"))
     with pytest.raises(MissingCapabilityError, match="videos need PyAV"):
-        load(toml(tmp_path, text.replace('"p"', '"p"\ntask = "video-classification"')))
+        _ = load(toml(tmp_path, text.replace('"p"', '"p"\ntask = "video-classification"'))).train.images[0:1]
 
 
 def test_clips_in_folders_and_in_a_table(tmp_path: Path) -> None:

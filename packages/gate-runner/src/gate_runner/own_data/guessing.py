@@ -262,12 +262,15 @@ def _of_coco(folder: Path, files: dict[Path, str], about: dict[str, Any]) -> Gue
         given = {"data": {**data, "table": first.name}}
     else:
         given = {"data": data, "splits": {one: splits[one] for one in ("train", "validation", "test") if one in splits}}
+    listed = ", ".join(names)
     if kind == "captions":
-        said = (f"{', '.join(names)}: COCO captions, to be matched with their pictures",)
-        return Guess({"benchmark": {**about, "task": "image-text"}, **given}, said)
+        said = f"{listed}: COCO captions, to be matched with their pictures"
+        return Guess({"benchmark": {**about, "task": "image-text"}, **given}, (said,))
     other = 'task = "image-classification" cuts each out and classifies it instead'
-    said = (f"{', '.join(names)}: COCO boxes, to be found (extra detection)", other)
-    return Guess({"benchmark": {**about, "task": "detection"}, **given}, said)
+    return Guess(
+        {"benchmark": {**about, "task": "detection"}, **given},
+        (f"{listed}: COCO boxes, to be found (extra detection)", other),
+    )
 
 
 def _coco_kind(path: Path) -> str:
