@@ -94,9 +94,9 @@ def main() -> None:
     ratio = medians["predict"] / medians["encoder"]
     of_processor = sum(processor["predict"]) / sum(processor["encoder"])
     print(
-        f"{options.pictures:,} pictures of {options.side} px in {options.parts} parts: encoder "
-        f"{medians['encoder']:.2f} s a part, predict {medians['predict']:.2f} s, ratio {ratio:.2f} (at most 1.15 was wanted); of processor time "
-        f"{of_processor:.2f}"
+        f"{options.pictures:,} pictures of {options.side} px in {options.parts} parts: "
+        f"encoder {medians['encoder']:.2f} s a part, predict {medians['predict']:.2f} s, "
+        f"ratio {ratio:.2f} (at most 1.15 was wanted); of processor time {of_processor:.2f}"
     )
     report = {
         "pictures": options.pictures,
