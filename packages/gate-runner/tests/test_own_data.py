@@ -16,7 +16,7 @@ import gate_runner
 from gate_runner.benchmarks import DataRequest, resolve
 from gate_runner.benchmarks.data import Data
 from gate_runner.cli import main
-from gate_runner.errors import DataError, MissingCapabilityError
+from gate_runner.errors import DataError, MissingCapabilityError, UsageError
 from gate_runner.own_data import guess, own_benchmark, read_benchmark, values_at, write_benchmark
 from gate_runner.own_data.page import page, schema
 from gate_runner.runs.stored import read_run
@@ -520,3 +520,10 @@ def test_the_command_takes_a_folder(tmp_path: Path, capsys: pytest.CaptureFixtur
     with pytest.raises(SystemExit):
         main(["new", str(tmp_path / "mine"), "--output", str(tmp_path / "elsewhere.toml")])
     assert load(tmp_path / "elsewhere.toml").classes == ("blue", "green", "red")
+
+
+def test_a_folder_or_a_table_in_a_files_place_is_told_the_command(tmp_path: Path) -> None:
+    rows(tmp_path, "image,label", ["a.png,red"])
+    for wrong in (tmp_path, tmp_path / "all.csv"):
+        with pytest.raises(UsageError, match=f"no benchmark's file .*try: gate-runner run --data {tmp_path}"):
+            resolve([str(wrong)])

@@ -12,7 +12,7 @@ from gate_runner.benchmarks.sheets import SHEETS, Sheet
 from gate_runner.benchmarks.sheets.icinw import ICINW, IcinwSheet
 from gate_runner.benchmarks.suites import PUBLISHED, SUITES
 from gate_runner.benchmarks.tables import read_table
-from gate_runner.errors import unknown
+from gate_runner.errors import UsageError, unknown
 from gate_runner.plugins import with_plugins
 
 _RATES = (1.0, 0.3, 3.0)
@@ -335,6 +335,9 @@ def resolve(names: Iterable[str]) -> list[Benchmark]:
         if base not in PACKS and base not in known:
             known = all_benchmarks()
             if base not in known:
+                if Path(name).exists():
+                    folder = Path(name) if Path(name).is_dir() else Path(name).absolute().parent
+                    raise UsageError(f"{name} is no benchmark's file (.toml); try: gate-runner run --data {folder}")
                 raise unknown("pack or benchmark", base, [*PACKS, *known])
         for member in PACKS.get(base, (base,)):
             one = _varied(known[member], variant) if variant else known[member]

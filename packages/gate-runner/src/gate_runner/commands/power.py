@@ -39,16 +39,17 @@ def power(
 def _lines(found: PowerReport) -> list[str]:
     """A block of three lines per benchmark: readable at any width."""
     points, wanted = 100 * found.difference, f"{found.wanted:.0%}"
+    asked = f"{points:g} point{'s' * (points != 1)}"
     lines = []
     for one in found.benchmarks:
         has = f"{one.samples} samples, {one.seeds} seed{'s' * (one.seeds > 1)}"
         lines += [
             f"{one.name} ({one.metric}; {has}{'' if one.paired else '; against an unrelated model'})",
-            f"  now: {one.power:.0%} to see {points:g} points; {wanted} to see {100 * one.smallest:.2g}",
-            f"  {points:g} points with {wanted}: {one.samples_needed} samples{_seeds(one.seeds_needed)}",
+            f"  now: {one.power:.0%} to see {asked}; {wanted} to see {100 * one.smallest:.2g}",
+            f"  {asked} with {wanted}: {one.samples_needed} samples{_seeds(one.seeds_needed)}",
         ]
     if found.benchmarks_needed is not None:
-        lines.append(f"mean over benchmarks, {points:g} points with {wanted}: {found.benchmarks_needed} benchmarks")
+        lines.append(f"mean over benchmarks, {asked} with {wanted}: {found.benchmarks_needed} benchmarks")
     return lines + [f"left out: {reason}" for reason in found.left_out]
 
 

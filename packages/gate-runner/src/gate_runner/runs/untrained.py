@@ -42,7 +42,8 @@ def said_of(results: Iterable[Result]) -> str:
         >>> said_of([])
         ''
     """
-    scored = {result.name: untrained(result) for result in results if result.headline is not None}
+    trained = [result for result in results if "/random" not in str(result.encoder.get("spec"))]
+    scored = {result.name: untrained(result) for result in trained if result.headline is not None}
     lacking = sorted(name for name, value in scored.items() if value is None)
     if not scored:
         return ""
