@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 import sys
 from pathlib import Path
@@ -109,6 +110,28 @@ def test_code_that_pages_link_to_exists() -> None:
     linked = {place for page in pages for place in re.findall(r"\]\(code:([^)#]+)", page)}
     assert linked
     assert [place for place in sorted(linked) if not (ROOT / place).is_file()] == []
+
+
+WALKS = {
+    "the EqSim loss": ("eqsim.functional.eqsim_v2", "eqsim_v2("),
+    "the loader of ADE20K": ("gate_runner.benchmarks.originals.ade20k.parts", 'load("ade20k"'),
+}
+"""What a stranger looks for, the function where it is, and what its test does with it."""
+
+
+@pytest.mark.parametrize("row", WALKS)
+def test_the_start_page_leads_to_code_and_test(row: str) -> None:
+    start, walk = ((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("index.md", "site.md"))
+    lines = [line for page in (start, walk) for line in page.splitlines() if line.startswith(f"| {row} |")]
+    (code, name), (test, test_name) = re.findall(r"\]\(code:([^)#]+)#(\w+)\)", lines[0])
+    assert re.findall(r"\]\(code:([^)#]+)#(\w+)\)", lines[1]) == [(code, name), (test, test_name)]
+    place, calls = WALKS[row]
+    module, _, function = place.rpartition(".")
+    assert name == function
+    assert inspect.getsourcefile(getattr(importlib.import_module(module), function)) == str((ROOT / code).resolve())
+    body = (ROOT / test).read_text(encoding="utf-8").split(f"\ndef {test_name}(")[1].split("\ndef ")[0]
+    assert calls in body
+    assert len(start.split()) < 400  # two minutes of reading
 
 
 def test_a_page_survives_parsing() -> None:

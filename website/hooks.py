@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import sys
@@ -23,6 +24,14 @@ CODE = re.compile(r"\]\(code:([^)\s#]+)(?:#([^)\s]+))?\)")
 """A link to a file of the repository, or to a name in it: to a page that shows it, or to a picture itself."""
 
 LINED = re.compile(r'<a data-line="(\d+)" href="([^"]+)"')
+
+TO_LINE = re.compile(r'href="([^"]+)#(__codelineno-0-\d+)"')
+
+LOADED = re.compile(r'(?:href|src)="([^":]+\.(?:css|js|svg|png))"|"search":\s*"([^"]+)"')
+"""What a page names of what it loads; the script of the search fetches the index."""
+
+MOST_BYTES = 300_000
+"""Of the start page with all that it loads, compressed as hosts send it."""
 
 PICTURES = (".jpg", ".png", ".svg")
 
@@ -125,7 +134,7 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    """Make the search's index light, which every page loads, and write llms.txt."""
+    """Make the search's index light, which every page loads, write llms.txt, and check what MkDocs does not."""
     path = Path(config.site_dir, "search", "search_index.json")
     index = json.loads(path.read_text(encoding="utf-8"))
     for entry in index["docs"]:
@@ -133,6 +142,29 @@ def on_post_build(config: MkDocsConfig) -> None:
             entry["text"] = shortened(entry["text"])
     path.write_text(json.dumps(index, separators=(",", ":"), ensure_ascii=False), encoding="utf-8")
     write_llms(config)
+    site = Path(config.site_dir)
+    if lost := links_to_no_line(site):
+        raise PluginError(f"links to lines that no page shows: {', '.join(lost)}")
+    if (heavy := weight(site, "index.html")) > MOST_BYTES:
+        raise PluginError(f"the start page loads {heavy:,} bytes; expected at most {MOST_BYTES:,}")
+
+
+def links_to_no_line(site: Path) -> list[str]:
+    """Links of built pages to lines of code that the page they lead to does not have."""
+    lost = []
+    for page in site.rglob("*.html"):
+        for place, line in TO_LINE.findall(page.read_text(encoding="utf-8")):
+            target = page.parent / place
+            if not target.is_file() or f'id="{line}"' not in target.read_text(encoding="utf-8"):
+                lost.append(f"{page.relative_to(site)} to {place}#{line}")
+    return lost
+
+
+def weight(site: Path, name: str) -> int:
+    """Bytes of a built page and of all that it loads, compressed as hosts send it."""
+    page = (site / name).read_text(encoding="utf-8")
+    loaded = {name, "search/search_index.json", *(one or other for one, other in LOADED.findall(page))}
+    return sum(len(gzip.compress((site / one).read_bytes())) for one in loaded)
 
 
 def shortened(text: str) -> str:

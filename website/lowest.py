@@ -2,23 +2,48 @@
 
     hatch run test:python website/lowest.py [NAME ...] [--python 3.13] [--newest]
 
-The pins of constraints.txt are not used: what pyproject.toml says is what is tested.
+The pins of constraints.txt are not used: what pyproject.toml says is what is tested. What passed is kept in
+website/results/lowest.json, with the versions of what the package depends on; `--only` looks, and keeps nothing.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import re
+import subprocess
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from website.packages import built, environment, packages, run, run_tests, uv
+from website.packages import Package, built, environment, keep, packages, python_of, run_tests, uv
+
+
+def required(package: Package) -> list[str]:
+    """What a package depends on, as it declares it: `["torch>=2.2", ...]`."""
+    lines: list[str] = tomllib.loads((package.folder / "pyproject.toml").read_text())["project"]["dependencies"]
+    return lines
+
+
+def versions_of(package: Package, python: Path) -> str:
+    """What a package requires, as it is installed in an environment: `numpy 1.26.0, torch 2.2.0`."""
+    names = {_normal(re.split(r"[^\w.-]", line)[0]) for line in required(package)}
+    listed = subprocess.run(
+        [uv(), "pip", "list", "--quiet", "--format", "json", "--python", str(python)], capture_output=True, check=True
+    )
+    found = {_normal(one["name"]): one["version"] for one in json.loads(listed.stdout)}
+    return ", ".join(f"{name} {found[name]}" for name in sorted(names))
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def main() -> None:
-    """Build, install with one resolution, list, test."""
+    """Build, install with one resolution, test, keep."""
     known = packages()
     reader = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     reader.add_argument("names", nargs="*", help=f"of {', '.join(known)}; all by default")
@@ -31,6 +56,7 @@ def main() -> None:
             raise SystemExit(f"{name!r} is no package; expected one of {', '.join(known)}")
     resolution = ["--upgrade"] if said.newest else ["--resolution", "lowest-direct"]
     for name in said.names or known:
+        which = "newest" if said.newest else "lowest"
         with tempfile.TemporaryDirectory() as place:
             sdist, wheel = built(known[name], Path(place) / name)
             siblings = [built(other, Path(place) / one)[1] for one, other in known.items() if one != name]
@@ -38,13 +64,19 @@ def main() -> None:
             python = environment(
                 Path(place) / "env",
                 said.python,
-                [*resolution, *offered, str(wheel), "pytest>=8.3", "hypothesis>=6.100"],
+                # To uv, what is named here is direct, and what the wheel asks for is not: it would be the newest.
+                [*resolution, *offered, str(wheel), *required(known[name]), "pytest>=8.3", "hypothesis>=6.100"],
             )
-            run([uv(), "pip", "list", "--python", str(python)])
-            (Path(place) / "source").mkdir()
+            versions = versions_of(known[name], python)
+            print(f"{name}, {which}: Python {python_of(python)}, {versions}", flush=True)
+            source = Path(place) / "source"
+            source.mkdir()
             # Old versions warn about what came after them; nobody can mend that, so warnings are no errors here.
-            run_tests(python, sdist, Path(place) / "source", "-W", "ignore", *(["-k", said.only] if said.only else []))
-        print(f"{name}: passed with the {'newest' if said.newest else 'lowest'} versions", flush=True)
+            only = ["-k", said.only] if said.only else []
+            counts = run_tests(python, sdist, source, "-W", "ignore", *only)
+            if not said.only:
+                keep("lowest", f"{name}, {which}", {"Python": python_of(python), "requirements": versions, **counts})
+        print(f"{name}: passed with the {which} versions", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""The seven packages as the release scripts see them: folder, distribution, import name, version."""
+"""The seven packages as the release scripts see them, environments for them, and what their tests say there."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -10,9 +11,13 @@ import sys
 import tarfile
 import tomllib
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "website" / "results"
 
 
 @dataclass(frozen=True)
@@ -78,8 +83,12 @@ def built(package: Package, place: Path) -> tuple[Path, Path]:
     return sdist, wheel
 
 
-def run_tests(python: Path, sdist: Path, place: Path, *arguments: str) -> None:
-    """Run the tests that the sdist holds, with this repository's settings of pytest, against what is installed."""
+def run_tests(python: Path, sdist: Path, place: Path, *arguments: str) -> dict[str, Any]:
+    """Run the tests that the sdist holds, with this repository's settings of pytest, against what is installed.
+
+    Returns:
+        Counts of tests that passed and were skipped, and the seconds that it took.
+    """
     with tarfile.open(sdist) as archive:
         archive.extractall(place, filter="data")
     (source,) = (path for path in place.iterdir() if path.is_dir())
@@ -87,5 +96,24 @@ def run_tests(python: Path, sdist: Path, place: Path, *arguments: str) -> None:
     for name in ("pyproject.toml", "conftest.py"):
         shutil.copy(ROOT / name, source / name)
     data = os.environ.get("VLB_SHARED_DATA", str(ROOT.parent / "shared" / "data"))
+    report = place / "report.xml"
     command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(source), *arguments]
-    run([*command, str(source / "tests")], cwd=source, VLB_SHARED_DATA=data)
+    run([*command, f"--junitxml={report}", str(source / "tests")], cwd=source, VLB_SHARED_DATA=data)
+    (suite,) = ElementTree.parse(report).getroot()
+    tests, skipped = int(suite.attrib["tests"]), int(suite.attrib["skipped"])
+    return {"passed": tests - skipped, "skipped": skipped, "seconds": round(float(suite.attrib["time"]))}
+
+
+def python_of(python: Path) -> str:
+    """Version of an interpreter."""
+    said = subprocess.run([str(python), "--version"], capture_output=True, text=True, check=True)
+    return said.stdout.split()[-1]
+
+
+def keep(name: str, key: str, values: dict[str, Any]) -> None:
+    """Put one row into a file of website/results, beside the rows of earlier runs, with the date."""
+    path = RESULTS / f"{name}.json"
+    rows = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    rows[key] = {**values, "date": date.today().isoformat()}
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(dict(sorted(rows.items())), indent=1) + "\n", encoding="utf-8")

@@ -1,8 +1,10 @@
 """Prepare one package's release: check its tag, build sdist and wheel, and test the wheel in a clean environment.
 
     hatch run test:python website/release.py oven-retrieval-v0.2.0 [--out dist] [--siblings]
+    hatch run test:python website/release.py oven-retrieval    rehearses it, whatever tag and changelog say
 
-Uploads nothing: `.github/workflows/release.yml` does that, after this.
+Uploads nothing: `.github/workflows/release.yml` does that, after this. A rehearsal that passes is kept in
+website/results/release.json.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from website.packages import ROOT, Package, built, environment, packages, run, run_tests
+from website.packages import ROOT, Package, built, environment, keep, packages, python_of, run, run_tests
 
 
 def package_of(tag: str) -> Package:
@@ -43,12 +45,13 @@ def package_of(tag: str) -> Package:
 def main() -> None:
     """Check, build, test."""
     reader = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    reader.add_argument("tag", help="<name>-vX.Y.Z")
+    reader.add_argument("tag", help="<name>-vX.Y.Z, or <name> alone to rehearse")
     reader.add_argument("--out", type=Path, default=ROOT / "dist", help="folder for sdist and wheel")
     reader.add_argument("--python", default=sys.executable, help="interpreter of the clean environment")
     reader.add_argument("--siblings", action="store_true", help="install siblings from here, not from the index")
     said = reader.parse_args()
-    package = package_of(said.tag)
+    rehearsed = packages().get(said.tag)
+    package = rehearsed or package_of(said.tag)
     out = said.out.resolve() / package.name
     with tempfile.TemporaryDirectory() as place:
         sdist, wheel = built(package, out)
@@ -61,7 +64,10 @@ def main() -> None:
         code = f"import {package.module} as m; assert m.__version__ == {package.version!r}, m.__version__"
         run([str(python), "-c", code], cwd=Path(place))
         (Path(place) / "source").mkdir()
-        run_tests(python, sdist, Path(place) / "source")
+        counts = run_tests(python, sdist, Path(place) / "source")
+        if rehearsed:
+            sizes = {"bytes of the sdist": sdist.stat().st_size, "bytes of the wheel": wheel.stat().st_size}
+            keep("release", package.name, {"version": package.version, "Python": python_of(python), **sizes, **counts})
     print(f"{said.tag}: {sdist.name} and {wheel.name} are in {out}")
 
 

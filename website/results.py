@@ -42,7 +42,7 @@ def script_of(result: Path) -> Path:
 def result_folders() -> dict[str, Path]:
     """Name of a page to the folder of its scripts."""
     found = {path.parents[0].name: path for path in sorted(ROOT.glob("packages/*/benchmarks")) if results_of(path)}
-    return {**found, "experiments": ROOT / "experiments"}
+    return {**found, "experiments": ROOT / "experiments", "website": ROOT / "website"}
 
 
 def result_pages() -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import torch
@@ -129,7 +129,9 @@ class Work:
                 rank=self.rank,
                 world_size=self.world_size,
             )
-        return replace(self, image=image, text=text, close_pairs=pairs)
+        # In full: torch.compile cannot trace `dataclasses.replace` before torch 2.7.
+        shared = (self.close, self.rank, self.world_size, self.generator, self.half)
+        return Work(self.objective, self.contrast, image, text, self.scale, self.bias, pairs, *shared)
 
 
 class Backend(NamedTuple):

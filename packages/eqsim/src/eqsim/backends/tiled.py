@@ -165,7 +165,15 @@ def matching_scores(image: Float[Tensor, "n d"], text: Float[Tensor, "n d"], *, 
 
 
 def _plan(
-    objective: Objective, contrast: Contrast | None, *, everything: bool, split: bool, tile: int, rank: int, world: int
+    objective: Objective,
+    contrast: Contrast | None,
+    *,
+    everything: bool,
+    split: bool,
+    tile: int,
+    rank: int,
+    world: int,
+    half: int,
 ) -> Plan:
     """Decide what the pass has to sum; with `split`, v2 comes from sum a^2 and the matching scores alone."""
     v2 = everything and objective.mode == "v2"
@@ -183,6 +191,7 @@ def _plan(
         tile=tile,
         rank=rank,
         world_size=world,
+        half=half,
     )
 
 
@@ -230,13 +239,15 @@ def tiled_parts(
     logits_ii = (matching_scores(image, text, unit=False) if unit and contrast is not None else matching) * scale
     by_tiles = everything and all_sums is None
     size = tile or (TILE if image.device.type == "cpu" else ACCELERATOR_TILE)
-    plan = _plan(objective, contrast, everything=by_tiles, split=split, tile=size, rank=rank, world=world_size)
+    plan = _plan(
+        objective, contrast, everything=by_tiles, split=split, tile=size, rank=rank, world=world_size, half=half
+    )
     lse: Tensor | None = None
     sums: Tensor | None = None
     if plan.lse or plan.sigmoid or plan.terms:
         own = matching if unit else logits_ii
         offset = scale.new_zeros(()) if bias is None else bias
-        numbers = [float(number) for number in plan._replace(half=half)]
+        numbers = [float(number) for number in plan]
         lse, sums = _TiledPass.apply(image, text, scale, offset, own, numbers, triton)
     contrastive = None
     if contrast == "clip" and lse is not None:

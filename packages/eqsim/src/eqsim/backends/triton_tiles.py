@@ -12,13 +12,16 @@ if TYPE_CHECKING:
     from eqsim.backends.backend import Need, Work
     from eqsim.objective import Parts
 
+INSTALLED = importlib.util.find_spec("triton") is not None
+"""Asked once: torch.compile cannot trace the question before torch 2.6."""
+
 LARGE_BATCH = 1024
 """From here a kernel's launches are paid for by its tiles."""
 
 
 def refuses(need: Need) -> str | None:
     """Refuse without the triton package, and off a GPU unless Triton interprets."""
-    if importlib.util.find_spec("triton") is None:
+    if not INSTALLED:
         return "the triton package is not installed (pip install 'eqsim[triton]')"
     if need.device != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
         return (
