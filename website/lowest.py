@@ -9,37 +9,14 @@ website/results/lowest.json, with the versions of what the package depends on; `
 from __future__ import annotations
 
 import argparse
-import json
 import re
-import subprocess
 import sys
 import tempfile
-import tomllib
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from website.packages import Package, built, environment, keep, packages, python_of, run_tests, uv
-
-
-def required(package: Package) -> list[str]:
-    """What a package depends on, as it declares it: `["torch>=2.2", ...]`."""
-    lines: list[str] = tomllib.loads((package.folder / "pyproject.toml").read_text())["project"]["dependencies"]
-    return lines
-
-
-def versions_of(package: Package, python: Path) -> str:
-    """What a package requires, as it is installed in an environment: `numpy 1.26.0, torch 2.2.0`."""
-    names = {_normal(re.split(r"[^\w.-]", line)[0]) for line in required(package)}
-    listed = subprocess.run(
-        [uv(), "pip", "list", "--quiet", "--format", "json", "--python", str(python)], capture_output=True, check=True
-    )
-    found = {_normal(one["name"]): one["version"] for one in json.loads(listed.stdout)}
-    return ", ".join(f"{name} {found[name]}" for name in sorted(names))
-
-
-def _normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
+from website.packages import built, environment, keep, packages, python_of, required, run_tests, versions_of
 
 
 def main() -> None:
@@ -59,7 +36,8 @@ def main() -> None:
         which = "newest" if said.newest else "lowest"
         with tempfile.TemporaryDirectory() as place:
             sdist, wheel = built(known[name], Path(place) / name)
-            siblings = [built(other, Path(place) / one)[1] for one, other in known.items() if one != name]
+            needed = {re.split(r"[<>=]", line)[0] for line in required(known[name])} & known.keys()
+            siblings = [built(known[one], Path(place) / one)[1] for one in sorted(needed)]
             offered = [word for one in siblings for word in ("--find-links", str(one.parent))]
             python = environment(
                 Path(place) / "env",

@@ -97,8 +97,8 @@ def run_tests(python: Path, sdist: Path, place: Path, *arguments: str) -> dict[s
         shutil.copy(ROOT / name, source / name)
     data = os.environ.get("VLB_SHARED_DATA", str(ROOT.parent / "shared" / "data"))
     report = place / "report.xml"
-    command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(source), *arguments]
-    run([*command, f"--junitxml={report}", str(source / "tests")], cwd=source, VLB_SHARED_DATA=data)
+    command = [str(python), "-m", "pytest", "-q", "--durations=15", "-p", "no:cacheprovider", "--rootdir", str(source)]
+    run([*command, *arguments, f"--junitxml={report}", str(source / "tests")], cwd=source, VLB_SHARED_DATA=data)
     (suite,) = ElementTree.parse(report).getroot()
     tests, skipped = int(suite.attrib["tests"]), int(suite.attrib["skipped"])
     return {"passed": tests - skipped, "skipped": skipped, "seconds": round(float(suite.attrib["time"]))}
@@ -108,6 +108,26 @@ def python_of(python: Path) -> str:
     """Version of an interpreter."""
     said = subprocess.run([str(python), "--version"], capture_output=True, text=True, check=True)
     return said.stdout.split()[-1]
+
+
+def required(package: Package) -> list[str]:
+    """What a package depends on, as it declares it: `["torch>=2.2", ...]`."""
+    lines: list[str] = tomllib.loads((package.folder / "pyproject.toml").read_text())["project"]["dependencies"]
+    return lines
+
+
+def versions_of(package: Package, python: Path) -> str:
+    """What a package requires, as it is installed in an environment: `numpy 1.26.0, torch 2.2.0`."""
+    names = {_normal(re.split(r"[^\w.-]", line)[0]) for line in required(package)}
+    listed = subprocess.run(
+        [uv(), "pip", "list", "--quiet", "--format", "json", "--python", str(python)], capture_output=True, check=True
+    )
+    found = {_normal(one["name"]): one["version"] for one in json.loads(listed.stdout)}
+    return ", ".join(f"{name} {found[name]}" for name in sorted(names))
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def keep(name: str, key: str, values: dict[str, Any]) -> None:

@@ -17,7 +17,19 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from website.packages import ROOT, Package, built, environment, keep, packages, python_of, run, run_tests
+from website.packages import (
+    ROOT,
+    Package,
+    built,
+    environment,
+    keep,
+    packages,
+    python_of,
+    required,
+    run,
+    run_tests,
+    versions_of,
+)
 
 
 def package_of(tag: str) -> Package:
@@ -57,9 +69,8 @@ def main() -> None:
         sdist, wheel = built(package, out)
         install = [str(wheel), "pytest", "hypothesis"]
         if said.siblings:
-            for name, other in packages().items():
-                if name != package.name:
-                    install.append(str(built(other, Path(place) / name)[1]))
+            names = {re.split(r"[<>=]", line)[0] for line in required(package)}
+            install += [str(built(one, Path(place) / name)[1]) for name, one in packages().items() if name in names]
         python = environment(Path(place) / "env", said.python, install)
         code = f"import {package.module} as m; assert m.__version__ == {package.version!r}, m.__version__"
         run([str(python), "-c", code], cwd=Path(place))
@@ -67,7 +78,8 @@ def main() -> None:
         counts = run_tests(python, sdist, Path(place) / "source")
         if rehearsed:
             sizes = {"bytes of the sdist": sdist.stat().st_size, "bytes of the wheel": wheel.stat().st_size}
-            keep("release", package.name, {"version": package.version, "Python": python_of(python), **sizes, **counts})
+            versions = {"Python": python_of(python), "requirements": versions_of(package, python)}
+            keep("release", package.name, {"version": package.version, **versions, **sizes, **counts})
     print(f"{said.tag}: {sdist.name} and {wheel.name} are in {out}")
 
 

@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ def main() -> None:
     build = timed(lambda: subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False))
     rows: list[dict[str, Any]] = []
     for page in pages():
-        rows.append({"page": page.relative_to(ROOT / "docs").as_posix(), **timed(lambda one=page: start_page(one))})
+        rows.append({"page": page.relative_to(ROOT / "docs").as_posix(), **timed(partial(start_page, page))})
         print(rows[-1], flush=True)
     total = {key: round(sum(row[key] for row in rows), 1) for key in build}
     values = {

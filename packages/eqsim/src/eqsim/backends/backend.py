@@ -129,7 +129,7 @@ class Work:
                 rank=self.rank,
                 world_size=self.world_size,
             )
-        # In full: torch.compile cannot trace `dataclasses.replace` before torch 2.7.
+        # In full: torch.compile cannot trace `dataclasses.replace` in torch 2.6.
         shared = (self.close, self.rank, self.world_size, self.generator, self.half)
         return Work(self.objective, self.contrast, image, text, self.scale, self.bias, pairs, *shared)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from eqsim.objective import Parts
 
 INSTALLED = importlib.util.find_spec("triton") is not None
-"""Asked once: torch.compile cannot trace the question before torch 2.6."""
+"""Asked once: torch.compile cannot trace the question in torch 2.6."""
 
 LARGE_BATCH = 1024
 """From here a kernel's launches are paid for by its tiles."""
