@@ -49,7 +49,14 @@ def wheels(uv: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]
     return found
 
 
+@pytest.fixture(scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where each environment takes the last one's place: bytecode of what several have, as torch, is made once."""
+    return tmp_path_factory.mktemp("home")
+
+
 def environment(uv: str, place: Path, install: list[str]) -> Path:
+    shutil.rmtree(place, ignore_errors=True)
     run([uv, "venv", "--quiet", "--python", sys.executable, str(place)])
     python = place / ("Scripts" if os.name == "nt" else "bin") / "python"
     constraints = ["--constraint", str(ROOT / "constraints.txt")]

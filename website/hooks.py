@@ -6,6 +6,7 @@ import gzip
 import json
 import re
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -122,15 +123,32 @@ def line_of(place: str, name: str) -> int:
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
-    """Names that the theme leaves out (search, nested navigations), no empty headers in tables, links to lines."""
+    """Names that the theme leaves out, no empty headers in tables, links to lines."""
+    # Lines of code have anchors that MkDocs does not know of when it checks links.
+    output = LINED.sub(r'<a href="\2#__codelineno-0-\1"', named(output))
+    return re.sub(r"<th([^>]*)></th>", r"<td\1></td>", output)
+
+
+def on_post_template(output_content: str, template_name: str, config: MkDocsConfig) -> str:
+    """The page for what is not found is no page to MkDocs, and needs its names too."""
+    return named(output_content) if template_name.endswith(".html") else output_content
+
+
+def named(output: str) -> str:
+    """Names for the search and for nested navigations, no two of which are the same to somebody who hears them."""
     output = output.replace(
         'data-md-component="search" role="dialog"', 'data-md-component="search" role="dialog" aria-label="Search"'
     )
-    # Lines of code have anchors that MkDocs does not know of when it checks links.
-    output = LINED.sub(r'<a href="\2#__codelineno-0-\1"', output)
     count = iter(range(1, 1000))
     output = re.sub(r'aria-labelledby="__nav_[\d_]+_label"', lambda _: f'aria-label="Pages {next(count)}"', output)
-    return re.sub(r"<th([^>]*)></th>", r"<td\1></td>", output)
+    heard: Counter[str] = Counter()
+
+    def numbered(match: re.Match[str]) -> str:
+        heard[match[1].lower()] += 1
+        again = heard[match[1].lower()]
+        return match[0] if again == 1 else f'<nav class="md-nav" aria-label="{match[1]} ({again})"'
+
+    return re.sub(r'<nav class="md-nav" aria-label="([^"]*)"', numbered, output)
 
 
 def on_post_build(config: MkDocsConfig) -> None:

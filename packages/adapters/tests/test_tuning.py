@@ -75,7 +75,8 @@ def test_the_strong_end_is_zero_shot_exactly() -> None:
     texts = texts * 0 + torch.stack([x[y == c].mean(0) for c in range(5)])
     tuned = tune(tuning_data(x, y, class_embeddings=texts))
     zero_shot = tune(tuning_data(x, y, class_embeddings=texts), "zero_shot")
-    assert torch.equal(zero_shot.scores(test), zero_shot_logits(test, texts, 100.0))
+    rounding = 4 * 100.0 * torch.finfo(torch.float32).eps  # of products scaled by 100; torch 2.2 shows it
+    torch.testing.assert_close(zero_shot.scores(test), zero_shot_logits(test, texts, 100.0), rtol=0, atol=rounding)
     assert tuned.tried[0]["strength"] == math.inf
     assert tuned.validation == tuned.tried[0]["validation"] == 1.0
 

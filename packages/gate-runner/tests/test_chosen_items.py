@@ -17,6 +17,9 @@ from gate_runner.items import items_in
 from gate_runner.runs.request import make_request
 from gate_runner.settings import Settings
 
+pytest.importorskip("mlxtend")
+pytest.importorskip("skimage")
+
 LIMIT = 60
 
 

@@ -17,6 +17,9 @@ from gate_runner.detection.objects import no_detections
 from gate_runner.errors import DataError
 from gate_runner.ragged import Ragged
 
+pytest.importorskip("pycocotools")
+pytest.importorskip("faster_coco_eval")
+
 CLASSES = ("a", "b", "never seen", "c", "only crowds")
 
 

@@ -23,6 +23,8 @@ from gate_runner.runs.stored import read_run
 from gate_runner.settings import Settings
 from gate_runner.tasks.registry import find_task_type
 
+pytest.importorskip("faster_coco_eval")
+
 SHORT = {"lr": "1e-3", "steps": "12", "validate_every": "6", "batch_size": "8"}
 
 

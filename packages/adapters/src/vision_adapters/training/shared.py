@@ -64,7 +64,7 @@ class Share:
 
         A checkpoint holds the first process's alone: a training that goes on from it has the same bits all the same.
         """
-        torch.manual_seed(int(np.random.SeedSequence([seed, step, self.rank]).generate_state(1, np.uint64)[0] >> 1))
+        torch.manual_seed(int(np.random.SeedSequence([seed, step, self.rank]).generate_state(1, np.uint64)[0]) >> 1)
         for buffer in self.parallel.module.buffers():
             dist.broadcast(buffer, src=dist.get_global_rank(self.group, 0), group=self.group)
 

@@ -65,8 +65,10 @@ def two_sided(statistic: float, freedom: float) -> float:
         return math.erfc(abs(statistic) / math.sqrt(2))
     angles = np.linspace(math.atan(abs(statistic) / math.sqrt(freedom)), math.pi / 2, 2_001)
     whole = np.linspace(0, math.pi / 2, 2_001)
-    tail, every = (float(np.trapezoid(np.cos(one).clip(0) ** (freedom - 1), one)) for one in (angles, whole))
-    return tail / every
+    heights = [np.cos(one).clip(0) ** (freedom - 1) for one in (angles, whole)]
+    # By trapezoids of one width; NumPy's own function changed its name with 2.0.
+    tail, every = (float(one.sum() - (one[0] + one[-1]) / 2) for one in heights)
+    return tail * float(angles[1] - angles[0]) / (every * float(whole[1]))
 
 
 def critical(level: float, freedom: float) -> float:
