@@ -1,4 +1,7 @@
-"""Each wheel in an environment that holds it alone: it imports, and its own tests pass there."""
+"""Each wheel in an environment that holds it alone: it imports, and its own tests pass there.
+
+All but those marked `long`, which the suite has run once already; `website/release.py` runs them, too.
+"""
 
 from __future__ import annotations
 
@@ -55,6 +58,12 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("home")
 
 
+def clean(home: Path) -> dict[str, str]:
+    """What a process in such an environment is told: nothing of this one, and where bytecode lies."""
+    said = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "PYTHON"))}
+    return {**said, "PYTHONPYCACHEPREFIX": str(home / "bytecode")}
+
+
 def environment(uv: str, place: Path, install: list[str]) -> Path:
     shutil.rmtree(place, ignore_errors=True)
     run([uv, "venv", "--quiet", "--python", sys.executable, str(place)])
@@ -66,12 +75,12 @@ def environment(uv: str, place: Path, install: list[str]) -> Path:
 
 @pytest.mark.parametrize("folder", PACKAGES)
 def test_a_package_passes_its_tests_with_nothing_beside_it(
-    folder: str, uv: str, wheels: dict[str, Path], tmp_path: Path
+    folder: str, uv: str, wheels: dict[str, Path], home: Path, tmp_path: Path
 ) -> None:
-    python = environment(uv, tmp_path / "env", [str(wheels[folder]), "pytest", "hypothesis"])
+    python = environment(uv, home / "env", [str(wheels[folder]), "pytest", "hypothesis"])
     siblings = [name for name in [*PACKAGES.values(), "gate_runner"] if name != PACKAGES[folder]]
     code = f"import importlib.util as u, {PACKAGES[folder]}; print([n for n in {siblings!r} if u.find_spec(n)])"
-    assert run([str(python), "-c", code]).stdout.strip() == "[]"
+    assert run([str(python), "-c", code], env=clean(home)).stdout.strip() == "[]"
     for part in ("tests", "examples", "README.md"):
         source = ROOT / "packages" / folder / part
         if source.is_dir():
@@ -80,8 +89,7 @@ def test_a_package_passes_its_tests_with_nothing_beside_it(
             shutil.copy(source, tmp_path / part)
     for name in ("pyproject.toml", "conftest.py"):
         shutil.copy(ROOT / name, tmp_path)
-    environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "PYTHON"))}
-    environ["VLB_SHARED_DATA"] = os.environ.get("VLB_SHARED_DATA", str(ROOT.parent / "shared" / "data"))
+    environ = {"VLB_SHARED_DATA": str(ROOT.parent / "shared" / "data"), **clean(home)}
     done = run(
         [
             str(python),
@@ -90,6 +98,8 @@ def test_a_package_passes_its_tests_with_nothing_beside_it(
             "-q",
             "-p",
             "no:cacheprovider",
+            "-m",
+            "not long",
             "--rootdir",
             str(tmp_path),
             str(tmp_path / "tests"),
@@ -109,9 +119,9 @@ def test_eqsim_brings_torch_and_nothing_else(uv: str, wheels: dict[str, Path], t
     assert installed("ours", [str(wheels["eqsim"])]) - installed("torch", ["torch"]) == {"eqsim"}
 
 
-def test_the_runner_works_from_its_wheels(uv: str, wheels: dict[str, Path], tmp_path: Path) -> None:
-    python = environment(uv, tmp_path / "env", [str(path) for path in wheels.values()])
-    done = run([str(python.parent / "gate-runner"), "run", "digits", "--limit", "100"], cwd=tmp_path)
+def test_the_runner_works_from_its_wheels(uv: str, wheels: dict[str, Path], home: Path, tmp_path: Path) -> None:
+    python = environment(uv, home / "env", [str(path) for path in wheels.values()])
+    done = run([str(python.parent / "gate-runner"), "run", "digits", "--limit", "100"], cwd=tmp_path, env=clean(home))
     assert any(line.startswith("digits ") and "built-in" in line for line in done.stdout.splitlines())
 
 

@@ -50,6 +50,7 @@ def made(kind: str) -> DenseHead | SetHead:
 
 
 @pytest.mark.parametrize(("kind", "steps", "gain"), [("dense", 160, 0.2), ("sets", 60, 0.02)])
+@pytest.mark.long
 def test_a_head_learns_where_things_are_and_resumes_to_the_bit(
     kind: str, steps: int, gain: float, tmp_path: Path
 ) -> None:

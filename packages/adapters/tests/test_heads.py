@@ -133,6 +133,7 @@ def test_segmentation_shapes(grid: tuple[int, int], size: tuple[int, int]) -> No
     assert head(draw(2, grid[0] * grid[1], 6)).shape == (2, 3, *size)
 
 
+@pytest.mark.long
 def test_segmentation_recovers_detail_inside_a_token() -> None:
     """Each token tells where an edge lies inside its own block; only a head that draws pixels can follow it."""
     generator = torch.Generator().manual_seed(0)

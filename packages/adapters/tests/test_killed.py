@@ -65,6 +65,7 @@ print(json.dumps({"deaths": deaths, "ends": ends, "kills": kills}))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks a process for each life of the training")
+@pytest.mark.long
 def test_ten_kills_at_random_steps_leave_the_same_weights(tmp_path: Path) -> None:
     import torch
 

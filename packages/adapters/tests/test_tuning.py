@@ -167,6 +167,7 @@ def test_one_image_per_class_is_enough_with_texts(method: str) -> None:
     assert HeldOut(test, truth).score(tuned).value > 0.2
 
 
+@pytest.mark.long
 def test_several_labels() -> None:
     x, y, test, truth, texts = world(noise=0.5)
     both = (
@@ -229,6 +230,7 @@ def test_two_classes() -> None:
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(("as_released", "several"), [(False, False), (True, False), (False, True)])
+@pytest.mark.long
 def test_the_batched_search_picks_what_run_after_run_picks(seed: int, as_released: bool, several: bool) -> None:
     x, y, test, _, texts = world(84, 8, 3, seed=seed)  # 66 to train on: a last batch of two
     y = torch.nn.functional.one_hot(y, 3) if several else y

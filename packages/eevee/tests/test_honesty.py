@@ -120,6 +120,7 @@ def test_learning_curve_falls():
     assert points[0].outer > points[1].outer > points[1].inner
 
 
+@pytest.mark.long
 def test_selection_of_the_paper_table(tmp_path):
     chosen = select(GATE, 8, method="greedy-swap", randoms=300)
     assert len(chosen.benchmarks) == 8
@@ -162,6 +163,7 @@ def test_held_out_searches_continue_from_their_journals(tmp_path):
     assert {path.name: path.stat().st_size for path in tmp_path.iterdir()} == sizes
 
 
+@pytest.mark.long
 def test_selection_with_the_paper_scorer():
     table = made_up(models=12)
     scorer = MlpScorer(epochs=10, hidden=16, splits=3, held_out=0.3)

@@ -61,6 +61,7 @@ def test_anchors_are_items_with_weights_that_sum_to_one(method):
         choose_anchors(irt, 401, method, np.random.default_rng(0))
 
 
+@pytest.mark.long
 def test_error_and_interval_hold_for_new_models():
     _, _, values = drawn(models=160, items=3000)
     chosen = choose_items({"toy": outcomes(values[:60])}, share=0.05).benchmarks["toy"]

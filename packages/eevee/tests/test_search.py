@@ -295,6 +295,7 @@ def test_a_killed_searchs_lock_stands_in_nobodys_way(tmp_path, holder):
     select(made_up(), 2, journal=tmp_path / "journal.jsonl", nested=False, generations=1, randoms=20)
 
 
+@pytest.mark.long
 def test_a_full_disk_keeps_what_the_journal_holds(tmp_path):
     """As a limit on the size of files, which is what a full disk looks like to a process."""
     code = """

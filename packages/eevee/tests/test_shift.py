@@ -159,6 +159,7 @@ def outlier():
     return replace(table, values=values)
 
 
+@pytest.mark.long
 def test_an_outlier_is_named_and_scaling_tames_it():
     chosen = select(outlier(), 3, method="greedy", randoms=20)
     assert (chosen.nested.loud.model, chosen.nested.loud.metric) == ("m3", "b5/m0")
@@ -177,6 +178,7 @@ def test_noise_is_no_better_than_random():
     assert "no better than random" in selection_words(chosen)
 
 
+@pytest.mark.long
 def test_auto_says_what_it_chose(tmp_path):
     subset = MIEB.positions(["AROCocoOrder", "SUN397", "STS13VisualSTS"])
     scorer, choice = choose_scorer(MIEB, [subset])
@@ -191,6 +193,7 @@ def test_auto_says_what_it_chose(tmp_path):
     assert read_selection(path, table) == chosen
 
 
+@pytest.mark.long
 def test_unmeasured_cells_of_a_given_subset():
     judged = score(MIEB, ["CIFAR100", "Country211"], scorer="gp", randoms=5)
     assert judged.unmeasured > judged.error  # all cells count the subset's own, which are easy
