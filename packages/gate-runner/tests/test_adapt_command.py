@@ -262,6 +262,13 @@ def test_features_are_encoded_once_for_all_methods_shots_and_seeds(digits: Path,
     assert len(list(cache.iterdir())) == 2  # a file for each encoder
 
 
+def test_an_animation_in_a_folder_is_not_passed_over(digits: Path, tmp_path: Path) -> None:
+    frames = [Image.new("L", (8, 8), level) for level in (40, 200)]
+    frames[0].save(digits / "test" / NAMES[0] / "moving.gif", save_all=True, append_images=frames[1:])
+    adapt("zeroshot", digits, "--output", tmp_path / "out.json")
+    assert json.loads((tmp_path / "out.json").read_text())["test_images"] == 31
+
+
 def test_a_cache_on_the_command_line(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     adapt("probe", digits, "--cache", tmp_path / "cache")
     (file,) = (tmp_path / "cache").iterdir()

@@ -114,7 +114,7 @@ def test_the_queries_of_an_episode_agree_with_its_outcome(run: StoredRun) -> Non
     own = np.arange(predicted.shape[1])[:, None]
     np.testing.assert_allclose((predicted == own).mean(axis=(1, 2)), outcomes)
     assert an_episode(None, np.array([[0, 1, 1], [1, 1, 0]]), 0) == (  # type: ignore[arg-type]  # no data is asked
-        "3 of 6 queries right; class 1 taken for 2 twice, class 2 taken for 1 once"
+        "3 of 6 queries right; class 1 taken for class 2 (twice), class 2 taken for class 1 (once)"
     )
 
 
@@ -185,7 +185,7 @@ def test_boxes_have_words_in_a_report(tmp_path: Path) -> None:
     pytest.importorskip("faster_coco_eval")
     done = gate_runner.run("micro/odinw-shapes", output=tmp_path, limit=20, recipe_fields={"steps": 2}, show=False)
     assert not done.failed
-    assert "objects found by the" in gate_runner.report(tmp_path, form="md", pictures=2)
+    assert "found by the best" in gate_runner.report(tmp_path, form="md", pictures=2)
 
 
 def test_files_from_before_are_read_and_changed_ones_refused(run: StoredRun, tmp_path: Path) -> None:

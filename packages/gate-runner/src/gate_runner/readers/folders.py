@@ -18,7 +18,7 @@ SPLIT_WORDS: dict[str, str] = {
     **dict.fromkeys(("test", "testing", "eval"), "test"),
 }
 """Names of folders, and of values in tables, that mean a split, in lower case."""
-PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".ppm")
+PICTURES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm")
 """Endings of picture files, in lower case."""
 _WORTH_KEEPING = 20_000
 """Files from which on a listing is kept: a smaller one is quicker made than looked up."""

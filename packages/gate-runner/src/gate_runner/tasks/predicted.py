@@ -119,13 +119,13 @@ def an_episode(data: Data[Any], predicted: np.ndarray, index: int) -> str:
     Example:
         >>> said = np.array([[0, 0, 0], [2, 2, 1], [2, 2, -1]])  # a row per class; -1 where no query is
         >>> an_episode(None, said, 0)
-        '6 of 8 queries right; class 2 taken for 3 twice'
+        '6 of 8 queries right; class 2 taken for class 3 (twice)'
     """
     own = np.arange(len(predicted))[:, None]
     asked, wrong = predicted >= 0, (predicted >= 0) & (predicted != own)
     pairs = Counter((row, int(predicted[row, place])) for row, place in zip(*map(list, np.nonzero(wrong)), strict=True))
     often = {1: "once", 2: "twice"}
-    listed = [f"class {row + 1} taken for {other + 1} {often.get(count, f'{count} times')}"
+    listed = [f"class {row + 1} taken for class {other + 1} ({often.get(count, f'{count} times')})"
               for (row, other), count in pairs.most_common(3)]  # fmt: skip
     right = f"{int(asked.sum() - wrong.sum())} of {int(asked.sum())} queries right"
     return "; ".join([right, ", ".join(listed)] if listed else [right])
@@ -145,11 +145,14 @@ def objects(data: Data[Any], predicted: np.ndarray, index: int) -> str:
     Example:
         >>> from types import SimpleNamespace
         >>> objects(SimpleNamespace(classes=("cat", "dog")), np.array([3, 1, 1]), 0)
-        '1 of 3 objects found by the 3 best boxes; missed most: dog'
+        '1 of 3 objects found by the best 3 boxes; missed most: dog'
     """
     count, found, missed = predicted.tolist()
-    said = f"{found} of {count} objects found by the {count} best boxes"
-    return said if missed < 0 else f"{said}; missed most: {data.classes[missed]}"
+    boxes = "box" if count == 1 else f"{count} boxes"
+    said = f"{found} of {count} object{'s' * (count != 1)} found by the best {boxes}"
+    if missed < 0:
+        return said
+    return f"{said}; missed{' most' * (count - found > 1)}: {data.classes[missed]}"
 
 
 def a_pair(data: Data[Any], predicted: np.ndarray, index: int) -> str:
