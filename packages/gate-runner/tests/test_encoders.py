@@ -10,6 +10,7 @@ import torch
 from gate_runner.encoders import encoder_forms, load_encoder, parse_spec
 from gate_runner.encoders.device import device_for
 from gate_runner.encoders.encoder import Encoder
+from gate_runner.encoders.outputs import agree
 from gate_runner.encoders.own import adopt
 from gate_runner.errors import EncoderError, MissingCapabilityError, UsageError
 from gate_runner.settings import Settings
@@ -46,6 +47,13 @@ def test_specs_are_read(text: str, source: str, name: str, weights: str | None) 
         ("hf:", "names nothing"),
         ("lab.models:", "unknown encoder"),
         ("", "unknown encoder"),
+        ("timm:@224", "names no model"),
+        ("timm:test_vit@/random", "whole number of pixels from 16 to 4096 after '@'"),
+        ("timm:test_vit@1k/random", "whole number of pixels"),
+        ("timm:test_vit@15/random", "whole number of pixels"),
+        ("timm:test_vit@-32/random", "whole number of pixels"),
+        ("timm:test_vit@40960/random", "whole number of pixels"),
+        ("timm:test_vit@٣٢/random", "whole number of pixels"),
     ],
 )
 def test_wrong_specs_are_refused(text: str, said: str) -> None:
@@ -72,6 +80,8 @@ def test_every_form_is_listed() -> None:
         ("open_clip:ViT-B-32/laion3b", "nearest"),
         ("timm:test_vit/nowhere.safetensors", "no file nowhere.safetensors"),
         ("timm:test_vit/random:x", "whole number, not 'x'"),
+        ("timm:test_vit@200/random", "200 pixels are not divided by patches of 16; the nearest sizes are 192 and 208"),
+        ("timm:levit_128s@256/random", "takes pictures of 224 pixels, and no others"),
         ("micro-clip/pretrained", "micro-clip/random"),
         ("hf:./nowhere", "no directory nowhere"),
         ("no.such.module:make", "cannot import 'no.such.module'"),
@@ -88,6 +98,33 @@ def test_random_weights_depend_on_their_seed_alone() -> None:
     assert torch.equal(before, torch.random.get_rng_state())
     assert first.fingerprint() == again.fingerprint() != other.fingerprint()
     assert torch.equal(features(first), features(again))
+
+
+@pytest.mark.parametrize(("name", "grid"), [("test_vit", (4, 4)), ("test_resnet", (2, 2))])
+def test_timm_takes_pictures_of_the_size_that_the_spec_says(name: str, grid: tuple[int, int]) -> None:
+    own, smaller = (load_encoder(f"timm:{name}{size}/random:1") for size in ("", "@64"))
+    assert (own.image_size, smaller.image_size) == (160, 64)
+    assert smaller.encode_patches(IMAGES).grid == grid
+    assert features(own).shape == features(smaller).shape
+    assert not torch.allclose(features(own), features(smaller))
+    assert not agree(own.outputs, smaller.outputs)
+    assert (smaller.describe()["spec"], smaller.describe()["image_size"]) == (f"timm:{name}@64/random:1", 64)
+
+
+def test_places_that_were_learnt_are_interpolated(tmp_path: Path) -> None:
+    import timm
+    from safetensors.torch import save_file
+
+    model = timm.create_model("test_vit").requires_grad_(False)
+    model.pos_embed[0, 1:] = torch.arange(10.0).repeat_interleave(10)[:, None]  # each place says its row
+    save_file(model.state_dict(), tmp_path / "w@1.safetensors")
+    module = load_encoder(f"timm:test_vit@320/{tmp_path}/w@1.safetensors").module
+    assert module is not None
+    rows = module.get_parameter("pos_embed")[0, 1:].reshape(20, 20, -1)
+    halves = torch.arange(20.0) / 2 - 0.25
+    assert torch.allclose(rows[4:-4], halves[4:-4, None, None], atol=1e-4)
+    same = load_encoder(f"timm:test_vit@160/{tmp_path}/w@1.safetensors")
+    assert same.fingerprint() == load_encoder(f"timm:test_vit/{tmp_path}/w@1.safetensors").fingerprint()
 
 
 def test_timm_from_a_file_equals_the_model_that_was_saved(tmp_path: Path) -> None:

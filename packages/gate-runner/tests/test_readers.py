@@ -8,9 +8,12 @@ import os
 import pickle
 import random
 import re
+import shutil
 import tarfile
 import tempfile
+import time
 import zipfile
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -202,23 +205,72 @@ def test_an_archive_whose_member_has_no_name_is_no_whole_archive(tmp_path: Path)
         archives.members(path)
 
 
-def test_a_listing_is_kept_until_a_folder_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Two classes of three files, listed and kept; from then on, the folders that are listed."""
     monkeypatch.setenv("GATE_RUNNER_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("gate_runner.readers.folders._WORTH_KEEPING", 3)
+    monkeypatch.setattr("gate_runner.readers.folders._SETTLED", -1)
     for name in ("cat", "dog"):
         (tmp_path / "data" / name).mkdir(parents=True)
         for number in range(3):
             (tmp_path / "data" / name / f"{number}.JPG").touch()
-    first = files_of_classes(tmp_path / "data")
-    calls: list[Any] = []
+    calls: list[str] = []
     real = os.scandir
-    monkeypatch.setattr(os, "scandir", lambda path: (calls.append(str(path)), real(path))[1])
-    assert files_of_classes(tmp_path / "data") == first
-    assert len(calls) == 1  # the folder of folders
+    monkeypatch.setattr(os, "scandir", lambda path: (calls.append(Path(str(path)).name), real(path))[1])
+    files_of_classes(tmp_path / "data")
+    assert calls == ["data", "cat", "dog"]
+    calls.clear()
+    return calls
+
+
+def test_a_listing_is_kept(tmp_path: Path, listed: list[str]) -> None:
+    found = files_of_classes(tmp_path / "data")
+    assert listed == ["data"]
+    names = [f"{number}.JPG" for number in range(3)]
+    assert found == {one: [str(tmp_path / "data" / one / name) for name in names] for one in ("cat", "dog")}
+
+
+CHANGES: dict[str, tuple[Callable[[Path], object], list[str]]] = {
+    "added": (lambda dog: (dog / "3.jpg").touch(), ["0.JPG", "1.JPG", "2.JPG", "3.jpg"]),
+    "removed": (lambda dog: (dog / "1.JPG").unlink(), ["0.JPG", "2.JPG"]),
+    "renamed": (lambda dog: (dog / "1.JPG").rename(dog / "9.JPG"), ["0.JPG", "2.JPG", "9.JPG"]),
+    "moved in": (lambda dog: (dog.parent / "cat" / "0.JPG").rename(dog / "z.JPG"), [*"012", "z"]),
+    "replaced": (lambda dog: shutil.copytree(dog.parent / "cat", shutil.rmtree(dog) or dog), [*"012"]),
+}
+
+
+@pytest.mark.parametrize("old_time", [False, True])
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_changed_folder_is_listed_again(change: str, old_time: bool, tmp_path: Path, listed: list[str]) -> None:
+    dog = tmp_path / "data" / "dog"
+    before = dog.stat()
+    time.sleep(0.02)  # more than a tick of the kernel's clock
+    act, names = CHANGES[change]
+    act(dog)
+    if old_time:  # as rsync and tar leave a folder
+        os.utime(dog, ns=(before.st_atime_ns, before.st_mtime_ns))
+    found = [Path(file).name for file in files_of_classes(tmp_path / "data")["dog"]]
+    assert found == [name if "." in name else f"{name}.JPG" for name in names]
+    assert "dog" in listed
+
+
+def test_a_folder_that_changed_just_now_is_not_kept(
+    tmp_path: Path, listed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "data" / "dog" / "3.jpg").touch()
-    os.utime(tmp_path / "data" / "dog", ns=(1, 1))
-    assert len(files_of_classes(tmp_path / "data")["dog"]) == 4
-    assert len(first["dog"]) == 3
+    monkeypatch.setattr("gate_runner.readers.folders._SETTLED", 10**12)
+    for _ in range(2):
+        listed.clear()
+        files_of_classes(tmp_path / "data")
+        assert listed == ["data", "dog"]
+
+
+def test_a_spoilt_memory_of_a_listing_is_made_again(tmp_path: Path, listed: list[str]) -> None:
+    (kept,) = (tmp_path / "cache").rglob("*.json")
+    for content in ("", "[]", '{"dog": 3, "cat": [[1], ["a"]]}', '{"dog": [1, "0.JPG"]}'):
+        kept.write_text(content)
+        assert {name: len(files) for name, files in files_of_classes(tmp_path / "data").items()} == {"cat": 3, "dog": 3}
 
 
 def test_tables_name_file_line_and_field(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from gate_runner.benchmarks.data import Data, Split
 from gate_runner.benchmarks.maps import Maps
 from gate_runner.benchmarks.pictures import Pictures, unreadable
 from gate_runner.benchmarks.request import DataRequest
+from gate_runner.collecting import without_collector
 from gate_runner.errors import DataError
 from gate_runner.readers import ClassMap, Clip, Source, Stored, dealt, described, held_out, shuffled, spread
 from gate_runner.readers.arrays import stored_array
@@ -156,12 +157,16 @@ def from_lists(
     made = Form(**form)
 
     def check(place: Place) -> None:
-        _splits(parts(place), made, str(place))
+        _splits(listed(place), made, str(place))
 
     def load(place: Place, request: DataRequest) -> Data:
-        return to_data(parts(place), made, request, str(place))
+        return to_data(listed(place), made, request, str(place))
 
-    return Originals(expected, find, check, load, parts, made.read_map, made)
+    def listed(place: Place) -> Parts:
+        with without_collector():
+            return parts(place)
+
+    return Originals(expected, find, check, load, listed, made.read_map, made)
 
 
 def to_data(parts: Parts, form: Form, request: DataRequest, place: str) -> Data:

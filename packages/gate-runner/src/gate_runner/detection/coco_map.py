@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from gate_runner.collecting import without_collector
 from gate_runner.detection.objects import Objects, checked_detections
 from gate_runner.errors import DataError, MissingCapabilityError
 from gate_runner.ragged import Ragged
@@ -85,7 +84,7 @@ def coco_metrics(truth: Objects, found: Ragged, classes: Sequence[str]) -> CocoM
     found = checked_detections(found, truth, len(classes))
     if not (~truth.rows.columns["crowd"]).any():
         raise DataError(f"{len(truth)} pictures hold no object to be found")
-    with _without_collector():
+    with without_collector():
         reference = COCO(as_coco(truth, classes))
         result = reference.loadRes(detections_as_coco(found))
         run = COCOeval_faster(reference, result, "bbox", print_function=_silent)
@@ -138,18 +137,6 @@ def _annotations(truth: Objects) -> Iterator[tuple[Any, ...]]:
         columns["crowd"].astype(int).tolist(),
         strict=True,
     )
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Python's search for cycles takes a third of the time where hundreds of thousands of dicts are made and kept."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 def _known(value: Any) -> float | None:

@@ -18,7 +18,7 @@ def load(spec: EncoderSpec) -> Encoder:
 
     Raises:
         UsageError: no such model; the nearest are shown.
-        EncoderError: the weights cannot be had or do not fit.
+        EncoderError: the weights cannot be had or do not fit, or the model takes no pictures of the spec's size.
     """
     import timm
 
@@ -41,7 +41,32 @@ def load(spec: EncoderSpec) -> Encoder:
     except Exception as error:
         reason = next(iter(str(error).splitlines()), "")
         raise EncoderError(f"encoder {spec.text!r}: weights do not load: {type(error).__name__}: {reason}") from error
+    if spec.pixels is not None:
+        _resize(spec, model, spec.pixels)
     return without_classifier(spec, model)
+
+
+def _resize(spec: EncoderSpec, model: Any, pixels: int) -> None:
+    """Have a model take pictures of another size; learnt places are interpolated by timm.
+
+    Raises:
+        EncoderError: it does not; the message says which sizes it takes.
+    """
+    own, patch = model.pretrained_cfg["input_size"][-1], getattr(getattr(model, "patch_embed", None), "patch_size", 1)
+    side = patch if isinstance(patch, int) else max(patch)
+    if pixels % side:
+        raise EncoderError(
+            f"encoder {spec.text!r}: {pixels} pixels are not divided by patches of {side}; "
+            f"the nearest sizes are {pixels - pixels % side} and {pixels - pixels % side + side}"
+        )
+    if hasattr(model, "set_input_size"):
+        try:
+            model.set_input_size(img_size=(pixels, pixels))
+        except Exception as error:
+            reason = next(iter(str(error).splitlines()), "")
+            raise EncoderError(f"encoder {spec.text!r}: no pictures of {pixels} pixels: {reason}") from error
+    elif model.pretrained_cfg.get("fixed_input_size") and pixels != own:
+        raise EncoderError(f"encoder {spec.text!r} takes pictures of {own} pixels, and no others")
 
 
 def without_classifier(spec: EncoderSpec, model: Any) -> Encoder:
@@ -49,7 +74,8 @@ def without_classifier(spec: EncoderSpec, model: Any) -> Encoder:
 
     Args:
         spec: what it was made from.
-        model: with its weights; size, mean and standard deviation are those of its configuration.
+        model: with its weights; mean and standard deviation are those of its configuration, and so is the size where
+            the spec says none.
 
     Returns:
         The encoder.
@@ -71,7 +97,7 @@ def without_classifier(spec: EncoderSpec, model: Any) -> Encoder:
 
     return Encoder(
         spec=spec.text,
-        image_size=config["input_size"][-1],
+        image_size=spec.pixels or config["input_size"][-1],
         image=image,
         patches=patches if hasattr(model, "forward_intermediates") else None,
         module=model,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -22,6 +23,8 @@ PICTURES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", "
 """Endings of picture files, in lower case."""
 _WORTH_KEEPING = 20_000
 """Files from which on a listing is kept: a smaller one is quicker made than looked up."""
+_SETTLED = 2_000_000_000
+"""Nanoseconds after which a folder's time tells two changes apart, on any file system."""
 
 
 def place(expected: str, names: Sequence[str], inside: str | Sequence[str]) -> Callable[[Path], Path]:
@@ -102,7 +105,7 @@ def classes_in(folder: Path) -> list[str]:
 def files_of_classes(folder: Path, endings: Sequence[str] = PICTURES) -> dict[str, list[str]]:
     """Class to its files, both sorted, for a folder with a folder for each class.
 
-    A large listing is kept under the user's cache folder and used again while no class folder's time of change differs.
+    A large listing is kept under the user's cache folder; each class folder's part is used again until it changes.
 
     Args:
         folder: the folder of folders.
@@ -201,7 +204,14 @@ def cache_home() -> Path:
 
 
 class _Kept:
-    """Names of files by folder, as they were when the folder last changed."""
+    """Names of files by folder, as they were when the folder last changed.
+
+    A folder is taken as unchanged while its inode, its size and both of its times (of its content, of its status) are
+    the same. A file that is added, removed or renamed changes these; rsync and tar set the time of the content back,
+    and cannot set that of the status. What a file holds is not looked at, and a file server that hands out old times
+    is believed. What changed less than `_SETTLED` before it was listed is listed again the next time: within one tick
+    of the clock a change leaves no trace.
+    """
 
     def __init__(self, folder: Path, endings: Sequence[str]) -> None:
         key = hashlib.sha256(f"{folder.resolve()} {endings}".encode()).hexdigest()[:32]
@@ -218,15 +228,18 @@ class _Kept:
     def files(self, name: str) -> list[str]:
         folder = self.folder / name
         try:
-            time = folder.stat().st_mtime_ns
+            now, about = time.time_ns(), folder.stat()
+            state = [about.st_mtime_ns, about.st_ctime_ns, about.st_ino, about.st_size]
             match self.stored.get(name):
-                case [int(seen), str(names)] if seen == time:
+                case [list(seen), str(names)] if seen == state:
                     return names.split("/") if names else []
             found = sorted(one.name for one in os.scandir(folder) if _ends(one.name, self.endings))
         except OSError as error:
             raise DataError(f"{folder} cannot be read: {error.strerror or error}") from error
-        self.stored[name] = [time, "/".join(found)]
         self.changed = True
+        self.stored.pop(name, None)
+        if max(state[:2]) < now - _SETTLED:
+            self.stored[name] = [state, "/".join(found)]
         return found
 
     def keep(self, count: int) -> None:
