@@ -36,7 +36,10 @@ def test_counts_overlaps_and_broken_pictures(tmp_path: Path) -> None:
     write.food101(tmp_path)
     write.chestxray14(tmp_path)
     assert states(tmp_path, "food101", "chestxray14") == {
-        "food101": ("incomplete", ""),
+        "food101": (
+            "incomplete",
+            "10 / 4 samples to train on and to score, published are 75,750 / 25,250; 2 classes, published are 101",
+        ),
         "chestxray14": ("whole", "pictures without any of the five findings are left out"),
     }
     pictures = tmp_path / "food-101" / "images" / "waffles"

@@ -328,7 +328,8 @@ def test_ade20k_maps(tmp_path: Path) -> None:
     assert row.shape == (256,)
     assert row.tolist() == [-100] * 64 + [2] * 128 + [149] * 64  # quarters of the width, nearest pixels
     assert data.classes[0] == "thing1"
-    assert load("ade20k", tmp_path, size=16).note == ""
+    said = "14 / 4 samples to train on and to score, published are 20,210 / 2,000"
+    assert load("ade20k", tmp_path, size=16).note == said
 
 
 def test_ade20k_names_an_image_without_annotation(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gate_runner.benchmarks.benchmark import Benchmark
-from gate_runner.benchmarks.original_files import MAP_SIDE, Sample
+from gate_runner.benchmarks.original_files import MAP_SIDE, Sample, counted
 from gate_runner.benchmarks.sheets import SHEETS
 from gate_runner.benchmarks.sheets.icinw import ICINW
 from gate_runner.errors import DataError
@@ -91,14 +91,18 @@ def _checked(benchmark: Benchmark, root: Path, deep: bool, near: int | None) -> 
         *_broken(splits, deep),
         *_wrong_maps(splits, originals.read_map, deep),
     ]
-    counts = (len(splits["train"]), len(splits["test"]))
-    right = "incomplete" if parts.missing or (expected is not None and counts != expected) else "whole"
+    counts = counted(parts)
+    published = SHEETS.get(benchmark.id)
+    differs = "" if published is None else published.differs(*counts, len(parts.classes))
+    short = differs or parts.missing or (published is None and expected is not None and counts != expected)
+    right = "incomplete" if short else "whole"
     state = "wrong" if problems else right
+    said = tuple(filter(None, [differs, parts.note]))
     alike: tuple[str, ...] = ()
     if near is not None:
         pictures = {name: _sources(samples) for name, samples in sides.items()}
         alike = tuple(map(str, near_duplicates(pictures, near)))
-    return Found(benchmark.id, state, counts, expected, tuple(problems) or ((parts.note,) if parts.note else ()), alike)
+    return Found(benchmark.id, state, counts, expected, tuple(problems) or said, alike)
 
 
 def _overlaps(sides: Mapping[str, Sequence[Sample]]) -> list[str]:

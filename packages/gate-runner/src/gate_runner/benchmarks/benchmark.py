@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gate_runner.benchmarks.request import DataRequest
+from gate_runner.benchmarks.sheets import SHEETS
 from gate_runner.errors import DataError
 from gate_runner.imports import named
 
@@ -178,6 +179,7 @@ class Benchmark:
             if request.root is None:
                 raise DataError(f"benchmark {self.id!r} from local files needs --data-root")
             originals: Originals[Any] = where
-            return originals.load(originals.find(request.root), request)
+            known = replace(request, sheet=SHEETS.get(self.id.removesuffix("-gate")))
+            return originals.load(originals.find(request.root), known)
         make: Callable[[DataRequest], Data[Any]] = where
         return make(request)

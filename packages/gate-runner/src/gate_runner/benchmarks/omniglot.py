@@ -65,7 +65,10 @@ def load(pair: tuple[Path, Path], request: DataRequest) -> Data:
     names = tuple(
         f"{alphabet}/{sign}" for part in (train, validation, test) for alphabet in part for sign in part[alphabet]
     )
-    return Data(splits[0], splits[1], splits[2], names)
+    splits_of = (train, validation, test)
+    drawings = [sum(len(own) for signs in part.values() for own in signs.values()) for part in splits_of]
+    note = request.compared("", drawings[0] + drawings[1], drawings[2], len(names))
+    return Data(splits[0], splits[1], splits[2], names, note)
 
 
 def _listing(path: Path) -> Alphabets:

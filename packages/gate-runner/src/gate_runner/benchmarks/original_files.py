@@ -185,7 +185,7 @@ def to_data(parts: Parts, form: Form, request: DataRequest, place: str) -> Data:
         DataError: a split without samples, or an annotation that cannot be read.
     """
     lists = _splits(parts, form, place)
-    note = parts.note
+    note = request.compared(parts.note, *counted(parts), len(parts.classes))
     splits = []
     for name, samples in lists.items():
         chosen = _chosen(samples, form, request.limit)
@@ -200,6 +200,16 @@ def to_data(parts: Parts, form: Form, request: DataRequest, place: str) -> Data:
             note = "; ".join(filter(None, [note, said]))
         splits.append(_split(chosen, form, request.size))
     return Data(splits[0], splits[1], splits[2], parts.classes, note)
+
+
+def counted(parts: Parts) -> tuple[int, int]:
+    """Samples to train on, with those that validate, and to score.
+
+    Example:
+        >>> counted(Parts([Sample("a.png"), Sample("b.png")], [Sample("c.png")]))
+        (2, 1)
+    """
+    return len(parts.train) + len(parts.validation or ()), len(parts.test)
 
 
 def _splits(parts: Parts, form: Form, place: str) -> dict[str, Sequence[Sample]]:

@@ -134,7 +134,7 @@ def _reading(path: Path, name: str = "") -> Iterator[None]:
             raise DataError(f"{path} is not there") from error
         kind = "zip" if path.suffix == ".zip" else "tar"
         what = f"{name} cannot be read" if name else f"is not a whole {kind} file"
-        raise DataError(f"{path}{':' if name else ''} {what}: {error}") from error
+        raise DataError(f"{path}{':' if name else ''} {what}: {' '.join(str(error).split())}") from error
 
 
 @lru_cache(maxsize=64)

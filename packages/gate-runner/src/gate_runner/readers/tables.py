@@ -124,7 +124,7 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
     """The lines of a list that are not blank, stripped, with their numbers from 1.
 
     Raises:
-        DataError: a missing file, or text that is not UTF-8.
+        DataError: a missing file, one without such a line, or text that is not UTF-8.
 
     Example:
         >>> import tempfile
@@ -133,15 +133,19 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
         >>> list(lines(path))
         [(1, '1.jpg')]
     """
+    empty = True
     try:
         with path.open(encoding="utf-8-sig") as file:
             for number, line in enumerate(file, start=1):
                 if line.strip():
+                    empty = False
                     yield number, line.strip()
     except FileNotFoundError as error:
         raise DataError(f"{path} is not there") from error
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is no UTF-8 text: {error}") from error
+    if empty:
+        raise DataError(f"{path} holds no lines")
 
 
 def pairs(path: Path, separator: str | None = None) -> Iterator[tuple[int, str, str]]:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
+from gate_runner.errors import DataError
 from gate_runner.readers.clips import VIDEOS, middles
 from gate_runner.readers.folders import PICTURES, files_in
 from gate_runner.readers.source import Clip, Source
+
+_NUMBERED = re.compile(r"img_\d{5}")
 
 
 class Videos:
@@ -27,6 +31,9 @@ class Videos:
 
         Args:
             name: the path from the root, with or without the video's ending.
+
+        Raises:
+            DataError: frames img_00001, img_00002 … of which one is missing; the message names it.
         """
         folder, _, last = name.rpartition("/")
         stem = os.path.splitext(last)[0] if last.lower().endswith(VIDEOS) else last  # noqa: PTH122 - text paths
@@ -36,7 +43,12 @@ class Videos:
         path = self.root / folder / there
         if there.lower().endswith(VIDEOS):
             return (Clip(str(path), self.frames),)
-        return tuple(middles(files_in(path, PICTURES), self.frames))
+        frames = files_in(path, PICTURES)
+        for number, frame in enumerate(frames, start=1):
+            name = Path(str(frame)).stem
+            if _NUMBERED.fullmatch(name) and int(name[4:]) != number:
+                raise DataError(f"{path} has no img_{number:05}, expected a frame of every number up to {name}")
+        return tuple(middles(frames, self.frames))
 
     def _listed(self, folder: str) -> dict[str, str]:
         if folder not in self._seen:

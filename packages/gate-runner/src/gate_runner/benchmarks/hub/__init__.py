@@ -10,7 +10,7 @@ from typing import Any
 from gate_runner.benchmarks.data import Data
 from gate_runner.benchmarks.hub.fetching import Copy, fetched
 from gate_runner.benchmarks.hub.tables import Table
-from gate_runner.benchmarks.original_files import Form, Originals, Parts, to_data, with_note
+from gate_runner.benchmarks.original_files import Form, Originals, Parts, counted, to_data, with_note
 from gate_runner.benchmarks.request import DataRequest
 from gate_runner.benchmarks.sheets import SHEETS, Hub, Sheet
 from gate_runner.errors import DataError
@@ -90,10 +90,7 @@ def _form(sheet: Sheet, parts: Parts) -> Form:
 
 def _said(sheet: Sheet, hub: Hub, copy: Copy, parts: Parts, take: int | None) -> str:
     note = f"from {hub.id} on the Hugging Face hub" + (f", revision {copy.revision[:12]}" if copy.revision else "")
-    counts = (len(parts.train) + len(parts.validation or ()), len(parts.test))
     if take is not None:
         return f"{note}; the first rows in a drawn order"
-    if any(sheet.sizes) and counts != sheet.sizes:
-        held, published = (f"{train:,} / {test:,}" for train, test in (counts, sheet.sizes))
-        return f"{note}; it holds {held} samples to train on and to score, published are {published}"
-    return note
+    differs = sheet.differs(*counted(parts))
+    return f"{note}; it holds {differs}" if differs else note

@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional as F
 
 from gate_runner.benchmarks.data import Data, Split
-from gate_runner.benchmarks.original_files import MAP_SIDE, Originals, Parts, Sample
+from gate_runner.benchmarks.original_files import MAP_SIDE, Originals, Parts, Sample, counted
 from gate_runner.benchmarks.request import DataRequest
 from gate_runner.errors import DataError
 from gate_runner.readers import ClassMap, nifti, place, shuffled
@@ -26,6 +26,10 @@ def parts(folder: Path) -> Parts:
     lists = []
     for split in ("training", "testing"):
         found = []
+        for volume in sorted((folder / split).glob("patient*/patient*_frame[0-9]*.nii*")):
+            name, _, ending = volume.name.partition(".")
+            if not name.endswith("_gt") and not volume.with_name(f"{name}_gt.{ending}").is_file():
+                raise DataError(f"{volume} has no annotation {name}_gt.{ending} beside it")
         for truth in sorted((folder / split).glob("patient*/patient*_frame*_gt.nii*")):
             name, _, ending = truth.name.partition("_gt")
             volume = truth.with_name(name + ending)
@@ -44,9 +48,10 @@ def load(folder: Path, request: DataRequest) -> Data:
     Grey values go from a volume's 1st percentile to its 99th; slices are scaled to a square, their maps to 256 px by
     the nearest pixel. A limit is in slices: whole volumes are kept.
     """
-    lists = parts(folder).splits(0.1, grouped=True)
+    found = parts(folder)
+    lists = found.splits(0.1, grouped=True)
     splits = [_split(lists[name], request) for name in ("train", "validation", "test")]
-    return Data(splits[0], splits[1], splits[2], _CLASSES)
+    return Data(splits[0], splits[1], splits[2], _CLASSES, request.compared("", *counted(found)))
 
 
 def _split(volumes: Sequence[Sample], request: DataRequest) -> Split:

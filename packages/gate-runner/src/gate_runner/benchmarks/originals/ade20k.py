@@ -28,12 +28,16 @@ def paired(images: Path, annotations: Path, strip: str = "", ending: str = "") -
         ending: what ends a map's name instead.
 
     Raises:
-        DataError: a picture without a map; the message names both.
+        DataError: a picture without a map, or a map without a picture; the message names both.
     """
     files_in(images)
-    truths = by_stem([annotations], (".png", ".mat"))
+    pictures, truths = by_stem([images]), by_stem([annotations], (".png", ".mat"))
+    for stem, truth in truths.items():
+        wanted = stem.removesuffix(ending) + strip
+        if stem.endswith(ending) and wanted not in pictures:
+            raise DataError(f"{truth} has no picture {images / wanted}")
     found = []
-    for stem, image in by_stem([images]).items():
+    for stem, image in pictures.items():
         wanted = stem.removesuffix(strip) + ending
         if wanted not in truths:
             raise DataError(f"{image} has no annotation {annotations / wanted}")

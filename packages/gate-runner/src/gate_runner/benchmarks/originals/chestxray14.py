@@ -22,16 +22,17 @@ def parts(folder: Path) -> Parts:
     for row in table(entries, ["Image Index", "Finding Labels", "Patient ID"]):
         findings = row.text("Finding Labels").split("|")
         labels = tuple(int(name in findings) for name in _CLASSES)
-        if any(labels):
-            known[row.text("Image Index")] = (labels, row.text("Patient ID"))
+        known[row.text("Image Index")] = (labels, row.text("Patient ID"))
     lists = []
     for name in _SPLITS.values():
         found = []
         for line, image in lines(folder / name):
-            if image in known:
+            if image not in known:
+                raise DataError(f"{folder / name}, line {line}: {image} is not in {entries.name}")
+            labels, patient = known[image]
+            if any(labels):
                 if Path(image).stem not in pictures:
                     raise DataError(f"{folder / name}, line {line}: {image} is not there")
-                labels, patient = known[image]
                 found.append(Sample(pictures[Path(image).stem], labels, group=patient))
         lists.append(found)
     return Parts(lists[0], lists[1], classes=_CLASSES, note="pictures without any of the five findings are left out")

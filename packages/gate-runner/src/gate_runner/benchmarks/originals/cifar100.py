@@ -56,7 +56,8 @@ def load(place: Version, request: DataRequest) -> Data:
 
     train, validation = held_out(labels, 0.1)
     test = split(tested, test_labels, list(range(len(test_labels))))
-    return Data(split(images, labels, train), split(images, labels, validation), test, _names(place))
+    note = request.compared("", len(labels), len(test_labels))
+    return Data(split(images, labels, train), split(images, labels, validation), test, _names(place), note)
 
 
 def _rows(place: Version, name: str) -> tuple[np.ndarray, list[int]]:

@@ -29,6 +29,8 @@ def parts(folder: Path) -> Parts:
         at, number = labels[image]
         if number not in names:
             raise DataError(f"{folder / 'image_class_labels.txt'}, line {at}: class {number!r} is in no list")
+        if name.partition("/")[0] != names[number]:
+            raise DataError(f"{where}: {name} is of class {number}, which classes.txt calls {names[number]}")
         if int(name.rpartition("_")[2].partition(".")[0]) not in held["in_imagenet"]:
             classes[names[number]].append(Sample(_cut(folder, file, *boxes[image])))
     by_number = {int(number): name for number, name in names.items()}

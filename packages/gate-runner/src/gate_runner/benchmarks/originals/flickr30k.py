@@ -70,8 +70,15 @@ def of_rows(tables: Tables, hub: Hub, count: int) -> Parts:
 
 def _by_lists(place: Place) -> list[Captioned]:
     """Entities' lists name picture stems; pictures in none of them are left out."""
-    split = {f"{stem}.jpg": name for name in _SPLITS for _, stem in lines(place.folder / f"{name}.txt")}
-    return [one._replace(split=split[one.file]) for one in numbered(place.captions) if one.file in split]
+    captioned = {one.file: one for one in numbered(place.captions)}
+    found = []
+    for name in _SPLITS:
+        path = place.folder / f"{name}.txt"
+        for line, stem in lines(path):
+            if f"{stem}.jpg" not in captioned:
+                raise DataError(f"{path}, line {line}: {stem}.jpg has no captions in {place.captions.name}")
+            found.append(captioned[f"{stem}.jpg"]._replace(split=name))
+    return found
 
 
 ORIGINALS = from_lists(_EXPECTED, find, parts)

@@ -55,7 +55,10 @@ def parts(place: Layout) -> Parts:
     words = {name: name for name in train}
     for folder in dict.fromkeys((place.lists, place.train.parent, place.lists.parent)):
         if (named := folder / "LOC_synset_mapping.txt").is_file():
-            words |= {wnid: rest.partition(",")[0].strip() for _, wnid, rest in pairs(named)}
+            told = {wnid: rest.partition(",")[0].strip() for _, wnid, rest in pairs(named)}
+            if missing := sorted(set(train) - set(told)):
+                raise DataError(f"{named} has no line of class {missing[0]}, which {place.train} holds")
+            words |= told
             break
     return Parts(as_samples(train), tested, classes=tuple(words[name] for name in train))
 

@@ -40,7 +40,8 @@ def parts(place: Place) -> Parts:
     Cameras are dealt to the splits, 70, 10 and 20 % of them, so that no camera is in two; where ``splits/train.txt``,
     ``val.txt`` and ``test.txt`` name sequences, theirs are used.
     """
-    counts = {row.text("seq_id"): row.number("count", 0) for row in table(place.lists / _COUNTS, ["seq_id", "count"])}
+    counted = {row.text("seq_id"): row for row in table(place.lists / _COUNTS, ["seq_id", "count"])}
+    counts = {name: row.number("count", 0) for name, row in counted.items()}
     files = Files(place.pictures)
     frames: dict[str, list[tuple[int, str]]] = defaultdict(list)
     camera: dict[str, str] = {}
@@ -50,8 +51,9 @@ def parts(place: Place) -> Parts:
             name = Path(row.text("file_name")).name
             frames[sequence].append((_number(row), str(files.get(name, row.where))))
             camera[sequence] = row.text("location")
-    if not frames:
-        raise DataError(f"{place.lists / _IMAGES} lists no image of the sequences in {_COUNTS}")
+    for name, row in counted.items():
+        if name not in frames:
+            raise row.error("seq_id", f"a sequence of which {_IMAGES} lists images")
     samples = {
         name: Sample(tuple(middles([file for _, file in sorted(own)], _FRAMES)), counts[name], group=camera[name])
         for name, own in sorted(frames.items())

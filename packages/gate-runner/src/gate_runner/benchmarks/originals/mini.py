@@ -57,6 +57,7 @@ def load(place: Path, request: DataRequest) -> Data:
         return _LISTS.load(place, request)
     splits: list[Split] = []
     classes: list[str] = []
+    counts = []
     for names in _CACHES:
         pixels, rows = _cached(first_of(place, names))
         samples = [Sample(str(row), label) for label, own in enumerate(rows.values()) for row in own]
@@ -65,7 +66,9 @@ def load(place: Path, request: DataRequest) -> Data:
         images = torch.from_numpy(pixels[[int(str(sample.source)) for sample in chosen]].transpose(0, 3, 1, 2))
         splits.append(Split(images, as_targets([label[sample.target] for sample in chosen])))
         classes.extend(rows)
-    return Data(splits[0], splits[1], splits[2], tuple(classes), "images of 84 px")
+        counts.append(len(samples))
+    note = request.compared("images of 84 px", counts[0] + counts[1], counts[2], len(classes))
+    return Data(splits[0], splits[1], splits[2], tuple(classes), note)
 
 
 def _cached(path: Path) -> tuple[np.ndarray, Mapping[str, Any]]:

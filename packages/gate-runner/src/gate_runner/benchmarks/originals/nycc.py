@@ -38,7 +38,8 @@ def parts(path: Path) -> Parts:
             if contest not in pictures:
                 raise DataError(f"{row.where} of {split}: {contest}.jpeg is not there")
             choices = row.values.get("choices")
-            captions = [one.get("clean_caption") for one in choices] if isinstance(choices, list) else []
+            held = choices if isinstance(choices, list) else []
+            captions = [one.get("clean_caption") for one in held if isinstance(one, dict)]
             if len(captions) != CHOICES or not all(isinstance(one, str) and one.strip() for one in captions):
                 raise row.error("choices", f"{CHOICES} captions with a 'clean_caption'")
             right = row.integer("correct_idx", 0, CHOICES - 1)

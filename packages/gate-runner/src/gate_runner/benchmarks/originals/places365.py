@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from gate_runner.benchmarks.original_files import Parts, Sample, as_samples, from_lists
@@ -29,7 +30,13 @@ def parts(folder: Path) -> Parts:
     if not (folder / "categories_places365.txt").is_file():
         train = files_of_classes(folder / "train")
         return Parts(as_samples(train), as_samples(files_of_classes(folder / "val"), list(train)), classes=tuple(train))
-    names = [name for _, name, _ in last_pairs(folder / "categories_places365.txt")]
+    categories = folder / "categories_places365.txt"
+    names: list[str] = []
+    for line, name, label in last_pairs(categories):
+        expected = f"/LETTER/NAME and {len(names)}"
+        if not re.fullmatch(r"/[a-z]/.+", name) or label != len(names):
+            raise DataError(f"{categories}, line {line}: expected {expected}, found '{name} {label}'")
+        names.append(name)
     pictures = Files(first_of(folder, ("data_256", "data_256_standard", "data_large", "data_large_standard")))
     tested = Files(first_of(folder, ("val_256", "val_large")))
     lists = [

@@ -9,24 +9,25 @@ import numpy as np
 from gate_runner.benchmarks.original_files import Parts, Sample, by_class_split, from_lists
 from gate_runner.benchmarks.tables import read_table
 from gate_runner.errors import DataError
-from gate_runner.readers import files_in, place
+from gate_runner.readers import Files, files_in, place
 from gate_runner.readers.arrays import read_matlab
 
 _EXPECTED = "flowers-102/jpg/image_00001.jpg … and imagelabels.mat"
 
 
 def parts(folder: Path) -> Parts:
-    """71, 15 and 16 of 102 classes; label i is that of picture i + 1."""
+    """71, 15 and 16 of 102 classes; label i, from 1, is that of picture i."""
     path = folder / "imagelabels.mat"
     labels = np.asarray(read_matlab(str(path), "labels")).ravel()
-    files = files_in(folder / "jpg", (".jpg",))
-    if len(labels) != len(files) or labels.min() < 1 or labels.max() > 102:
+    count = len(files_in(folder / "jpg", (".jpg",)))
+    if len(labels) < count or labels.min() < 1 or labels.max() > 102:
         raise DataError(
-            f"{path} has {len(labels)} labels from {labels.min()} to {labels.max()}, "
-            f"expected {len(files)} from 1 to 102"
+            f"{path} has {len(labels)} labels from {labels.min()} to {labels.max()}, expected {count} from 1 to 102"
         )
+    files = Files(folder / "jpg")
     classes: dict[str, list[Sample]] = {f"flower {number:03}": [] for number in range(1, 103)}
-    for file, label in zip(files, labels, strict=True):
+    for number, label in enumerate(labels, start=1):
+        file = files.get(f"image_{number:05}.jpg", f"{path}, label {number}")
         classes[f"flower {int(label):03}"].append(Sample(file))
     held = read_table("class_splits")["splits"]["vgg"]
     return by_class_split(

@@ -52,6 +52,7 @@ SHEETS = (
         micro="gate_runner.micro.natural:happy",
         classes=15_615,
         sizes=(43_378, 7_655),
+        drawn=True,
         licence="competition rules, research",
         citation="Cheeseman et al., Happywhale, Kaggle 2022",
         site="https://www.kaggle.com/c/happy-whale-and-dolphin",

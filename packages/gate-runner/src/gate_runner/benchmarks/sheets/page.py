@@ -37,7 +37,9 @@ def page() -> str:
 
 
 def _section(sheet: Sheet) -> str:
-    sizes = " / ".join(f"{count:,}" for count in sheet.sizes) if any(sheet.sizes) else "see its authors"
+    sizes = " / ".join(f"{count:,}" if count else "?" for count in sheet.sizes)
+    if sheet.drawn:
+        sizes = f"{sum(sheet.sizes):,} together, divided here"
     facts = [
         ("Task", f"{sheet.task}; {', '.join(sheet.metrics)}"),
         ("Classes", f"{sheet.classes:,}" if sheet.classes else "none"),

@@ -65,7 +65,9 @@ class Sheet:
         local: ``module:name`` of its `Originals`.
         micro: ``module:name`` of its stand-in.
         classes: how many, or 0.
-        sizes: samples to train on (with those that validate), and to score, where the split is the default one.
+        sizes: samples to train on (with those that validate), and to score, where the split is the default one; 0 for
+            a number that nobody published.
+        drawn: that the samples are divided by our own drawing, so that only the sum of the sizes is published.
         licence: of the data.
         citation: of the data.
         site: where to get it.
@@ -101,3 +103,30 @@ class Sheet:
     gigabytes: float = 0.0
     hub: Hub | None = None
     no_hub: str = "no copy in a form that is known"
+    drawn: bool = False
+
+    def differs(self, train: int, test: int, classes: int = 0) -> str:
+        """What differs from what was published, in words; empty where nothing does, or nobody published a number.
+
+        Args:
+            train: samples to train on, with those that validate.
+            test: samples to score.
+            classes: how many there are; 0 where they are not counted.
+
+        Example:
+            >>> from gate_runner.benchmarks.sheets import SHEETS
+            >>> SHEETS["cifar100"].differs(50_000, 9_000, 100)
+            '50,000 / 9,000 samples to train on and to score, published are 50,000 / 10,000'
+            >>> SHEETS["ham10k"].differs(8_000, 2_015), SHEETS["ham10k"].differs(8_000, 2_000)
+            ('', '10,000 samples, published are 10,015')
+        """
+        found = []
+        known = [(here, published) for here, published in zip((train, test), self.sizes, strict=True) if published]
+        if self.drawn and train + test != sum(self.sizes):
+            found.append(f"{train + test:,} samples, published are {sum(self.sizes):,}")
+        elif not self.drawn and any(here != published for here, published in known):
+            both = " / ".join(f"{size:,}" if size else "?" for size in self.sizes)
+            found.append(f"{train:,} / {test:,} samples to train on and to score, published are {both}")
+        if classes and self.classes and classes != self.classes:
+            found.append(f"{classes:,} classes, published are {self.classes:,}")
+        return "; ".join(found)

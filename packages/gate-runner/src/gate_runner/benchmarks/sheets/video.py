@@ -70,6 +70,7 @@ SHEETS = (
         micro="gate_runner.micro.video:iwildcam",
         classes=0,
         sizes=(1_424, 356),
+        drawn=True,
         licence="Community Data License Agreement, permissive",
         citation="Beery et al., The iWildCam 2022 Competition, FGVC9",
         site="https://www.kaggle.com/c/iwildcam2022-fgvc9",
