@@ -37,9 +37,9 @@ def page() -> str:
 
 
 def _section(sheet: Sheet) -> str:
-    sizes = " / ".join(f"{count:,}" if count else "?" for count in sheet.sizes)
+    sizes = " / ".join(f"{count:,}" for count in sheet.sizes) if sheet.sizes[0] else f"{sheet.sizes[1]:,} to score"
     if sheet.drawn:
-        sizes = f"{sum(sheet.sizes):,} together, divided here"
+        sizes = f"{sum(sheet.sizes):,} together"
     facts = [
         ("Task", f"{sheet.task}; {', '.join(sheet.metrics)}"),
         ("Classes", f"{sheet.classes:,}" if sheet.classes else "none"),
