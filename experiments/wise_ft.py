@@ -3,11 +3,11 @@
     python experiments/wise_ft.py --output FOLDER
     python experiments/wise_ft.py --output FOLDER --seeds 1
 
-micro-clip is trained whole, by the recipe `quick`, on the pictures of micro/cifar100 as grey negatives: the same 32
-materials and shapes, no colour, light and dark exchanged. Its head starts at the class prompts. Before, after, and at
-ten shares of the trained weights, class prompts are scored on what micro-clip knew: the same pictures as they are,
-micro/imagenet1k and micro/zero-shot. Each seed is trained twice, to the same weights: once the share that validates
-best is tested, once the trained weights alone. Writes results/wise_ft.json, .md and .svg, means over the seeds with the
+micro-clip is trained whole, by the recipe `quick`, on the pictures of micro/cifar100 as grey pictures: the same 32
+materials and shapes without their colours. Its head starts at the class prompts. Before, after, and at
+ten shares of the trained weights, class prompts are scored on what micro-clip knew: the same pictures in colour,
+and micro/imagenet1k. Each seed is trained twice, to the same weights: once the share that validates best is tested,
+once the middle. Writes results/wise_ft.json, .md and .svg, means over the seeds with the
 smallest and the largest; FOLDER holds the run folders, so that what was broken off goes on.
 """
 
@@ -32,36 +32,36 @@ from gate_runner.benchmarks.request import DataRequest
 from gate_runner.micro.classification import cifar100
 
 RESULTS = Path(__file__).parent / "results"
-KEPT = ("cifar100", "imagenet1k", "zero-shot")
+KEPT = ("cifar100", "imagenet1k")
 _GREY = torch.tensor([0.299, 0.587, 0.114])
 
 
-def negatives(request: DataRequest) -> Data:
-    """The pictures of micro/cifar100 as grey negatives; see `cifar100`."""
+def greys(request: DataRequest) -> Data:
+    """The pictures of micro/cifar100 without their colours; see `cifar100`."""
     data = cifar100(request)
 
     def shifted(split: Split) -> Split:
         assert isinstance(split.images, torch.Tensor)
         grey = (split.images.float() * _GREY[:, None, None]).sum(1, keepdim=True)
-        return replace(split, images=(255 - grey).round().byte().expand(-1, 3, -1, -1).contiguous())
+        return replace(split, images=grey.round().byte().expand(-1, 3, -1, -1).contiguous())
 
     return replace(data, train=shifted(data.train), validation=shifted(data.validation), test=shifted(data.test))
 
 
-NEGATIVES = replace(
-    BENCHMARKS["cifar100"], id="negatives", title="Grey negatives of the stand-in of CIFAR-100",
-    sources={"micro": f"{__name__}:negatives"},
+GREYS = replace(
+    BENCHMARKS["cifar100"], id="greys", title="Grey pictures of the stand-in of CIFAR-100",
+    sources={"micro": f"{__name__}:greys"},
 )  # fmt: skip
 
 
 def trained(folder: Path, seeds: int, limit: int | None) -> dict[str, list[dict[str, Any]]]:
     """Results' ``training`` and scores, by what was tested, one for each seed."""
-    found: dict[str, list[dict[str, Any]]] = {"best": [], "trained": []}
+    found: dict[str, list[dict[str, Any]]] = {"best": [], "half": []}
     for seed in range(seeds):
-        for name, share in (("best", "best"), ("trained", 1.0)):
-            run(NEGATIVES, encoder="micro-clip", tune="full", seeds=[seed], output=folder / name, limit=limit,
+        for name, share in (("best", "best"), ("half", 0.5)):
+            run(GREYS, encoder="micro-clip", tune="full", seeds=[seed], output=folder / name, limit=limit,
                 device="cpu", keep_zero_shot=KEPT, wise_ft=share)  # fmt: skip
-            path = next((folder / name / "results").glob(f"*negatives.seed{seed}.json"))
+            path = next((folder / name / "results").glob(f"*greys.seed{seed}.json"))
             result = json.loads(path.read_text())
             if result["status"] != "ok":
                 raise SystemExit(result["reason"])
@@ -74,7 +74,7 @@ def spread(values: list[float]) -> dict[str, float]:
 
 
 def curve_of(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """For each share: validation on the negatives, and zero-shot on what was kept, over the seeds."""
+    """For each share: validation on the grey pictures, and zero-shot on what was kept, over the seeds."""
     curves = [one["training"]["wise_ft"]["curve"] for one in results]
     return [
         {
@@ -94,7 +94,7 @@ def table(found: dict[str, list[dict[str, Any]]]) -> list[str]:
         for one in results:
             share = one["training"]["wise_ft"]["share"]
             for on, row in (
-                ("the negatives", one["training"]["gained"]),
+                ("the grey pictures", one["training"]["gained"]),
                 *((row["benchmark"], row) for row in one["training"]["zero_shot"]),
             ):
                 interval = f"{row['low']:+.3f} to {row['high']:+.3f}"
@@ -106,7 +106,7 @@ def table(found: dict[str, list[dict[str, Any]]]) -> list[str]:
 
 
 def draw(curve: list[dict[str, Any]], chosen: float, path: Path) -> None:
-    """Validation on the negatives over zero-shot on the others, a point for each share, its range over the seeds."""
+    """Validation on the grey pictures over zero-shot on the others, a point for each share, its range over the seeds."""
     import matplotlib as mpl
 
     mpl.use("svg")
@@ -127,8 +127,8 @@ def draw(curve: list[dict[str, Any]], chosen: float, path: Path) -> None:
             axes.annotate(
                 f"{row['share']:g}", (across["mean"], up["mean"]), textcoords="offset points", xytext=(6, -12)
             )
-    axes.set_xlabel("class prompts on what was known: mean accuracy of three sets")
-    axes.set_ylabel("grey negatives: validation accuracy")
+    axes.set_xlabel("class prompts on what was known: mean accuracy of two sets")
+    axes.set_ylabel("grey pictures: validation accuracy")
     axes.set_title("Share of the trained weights, 0 to 1", fontsize=10)
     axes.grid(alpha=0.3)
     figure.savefig(path, metadata={"Date": None})
