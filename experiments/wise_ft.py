@@ -106,7 +106,7 @@ def table(found: dict[str, list[dict[str, Any]]]) -> list[str]:
 
 
 def draw(curve: list[dict[str, Any]], chosen: float, path: Path) -> None:
-    """Validation on the grey pictures over zero-shot on the others, a point for each share, its range over the seeds."""
+    """Validation on the grey pictures over zero-shot on the others, a point for each share; bars span the seeds."""
     import matplotlib as mpl
 
     mpl.use("svg")
