@@ -110,6 +110,7 @@ ELSEWHERE = {
     "docs/pictures/favicon.svg": "docs/pictures/favicon.svg",
     "docs/tutorials/pictures/pairs.png": "docs/tutorials/minimal-pairs-of-my-own.md",
     "experiments/results/eqsim_proof.svg": "experiments/eqsim_proof/report.py",
+    "experiments/results/wise_ft.svg": "experiments/wise_ft.py",
 }
 """Pictures with another source, which makes them again in its own time: a page, an experiment, the file itself."""
 
