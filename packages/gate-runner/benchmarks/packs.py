@@ -59,6 +59,8 @@ def main() -> None:
         "threads": os.environ.get("OMP_NUM_THREADS", "all"),
         "packs": {},
     }
+    if asked.output and asked.output.exists():  # another pack, measured before
+        found["packs"] = json.loads(asked.output.read_text())["packs"]
     for name in asked.packs:
         with tempfile.TemporaryDirectory() as folder:
             one = found["packs"][name] = run(name, Path(folder) / "run")
