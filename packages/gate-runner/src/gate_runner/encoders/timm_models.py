@@ -82,7 +82,7 @@ def without_classifier(spec: EncoderSpec, model: Any) -> Encoder:
     """
     from timm.data.config import resolve_model_data_config
 
-    model.to(memory_format=torch.channels_last)  # convolutions take half the time on a CPU
+    model.to(memory_format=torch.channels_last)  # convolutions take less time on a CPU
     config = resolve_model_data_config(model)  # type: ignore[no-untyped-call]  # timm leaves it without types
 
     def image(images: Tensor) -> Tensor:
