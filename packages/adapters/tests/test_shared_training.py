@@ -34,6 +34,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.long
 def test_two_processes_train_as_one_does(case: str, found: list[dict[str, Any]], tmp_path: Path) -> None:
     module, alone = trained(case, tmp_path)
     first, second = found[0][case], found[1][case]
@@ -47,6 +48,7 @@ def test_two_processes_train_as_one_does(case: str, found: list[dict[str, Any]],
     assert first["history"][-1][2] < first["history"][1][2]  # it learns
 
 
+@pytest.mark.long
 def test_an_interrupted_training_of_two_ends_with_the_same_bits(found: list[dict[str, Any]]) -> None:
     for name, value in found[0]["whole"]["state"].items():
         assert torch.equal(value, found[0]["resumed"]["state"][name]), name
@@ -54,6 +56,7 @@ def test_an_interrupted_training_of_two_ends_with_the_same_bits(found: list[dict
     assert found[0]["whole"]["history"][1:] == found[0]["resumed"]["history"][1:]
 
 
+@pytest.mark.long
 def test_a_process_that_dies_stops_the_others(tmp_path: Path) -> None:
     results, ends = two(tmp_path, "dying")
     assert ends == [0, -9]

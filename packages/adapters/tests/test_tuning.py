@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 from vision_adapters.heads import zero_shot_logits
 from vision_adapters.tuning import (
@@ -19,7 +20,8 @@ from vision_adapters.tuning import (
     tune_elevater,
     tuning_data,
 )
-from vision_adapters.tuning.anchored import _refit
+from vision_adapters.tuning.anchored import _mixture, _refit
+from vision_adapters.tuning.discriminant import discriminant_head
 from vision_adapters.tuning.logistic import RidgeLogistic
 from vision_adapters.tuning.unit_features import cosines, standardisation
 
@@ -215,7 +217,7 @@ def test_the_path_goes_on_while_it_helps_and_no_further() -> None:
     ends = {}
     for noise in (0.5, 12.0):
         x, y, _, _, _ = world(400, d=4, k=8, noise=noise)
-        tuned = tune(tuning_data(x, y))
+        tuned = tune(tuning_data(x, y, validation="shuffled"))
         ends[noise] = min(each["strength"] for each in tuned.tried)
         best = min(tuned.tried, key=lambda each: each["loss"])
         assert best["strength"] >= ends[noise]
@@ -389,3 +391,36 @@ def test_held_out_data_is_checked() -> None:
         HeldOut(torch.tensor([[1.0], [float("inf")]]), torch.arange(2))
     with pytest.raises(ValueError, match="unknown"):
         tune(tuning_data(*world()[:2]), "best")
+
+
+def test_few_images_all_validate_and_many_leave_a_fifth_out() -> None:
+    """Five folds up to 1,000 images, whatever is there of a class; one fifth beyond, where each class has five."""
+    counts = {}
+    for images in (60, 999, 1000):
+        folds = make_folds(torch.arange(images) % 4, "auto", 0)
+        counts[images] = (len(folds), sum(len(fold.validation) for fold in folds))
+    assert counts == {60: (5, 60), 999: (5, 999), 1000: (1, 200)}
+    rare = torch.cat([torch.zeros(1000, dtype=torch.long), torch.ones(3, dtype=torch.long)])
+    assert len(make_folds(rare, "auto", 0)) == 5
+
+
+def test_the_mean_of_a_regression_and_a_discriminant_is_a_candidate_and_its_head_gives_its_scores() -> None:
+    chosen = 0
+    for seed in range(4):
+        x, y, test_x, _, _ = world(120, d=24, k=6, seed=seed, noise=2.0)
+        data = tuning_data(x, y)
+        tuned = tune(data)
+        [mean] = [each for each in tuned.tried if "share" in each]
+        others = [each["loss"] for each in tuned.tried if "share" not in each and "lda" not in each]
+        assert mean["loss"] < min(others)
+        unit = F.normalize(x, dim=1)
+        one, _ = _refit(data, unit, mean["strength"], around=False, blend=mean["blend"])
+        other = discriminant_head(data, unit, mean["lda"], mean["lda_blend"])
+        with torch.no_grad():
+            expected = 0.5 * one(test_x) + 0.5 * other(test_x)
+            assert torch.allclose(_mixture(data, unit, mean)(test_x), expected, atol=1e-3)
+        if "share" in tuned.chosen:
+            chosen += 1
+            assert torch.allclose(tuned.scores(test_x), expected, atol=1e-3)
+            assert tuned.validation == mean["validation"]
+    assert chosen

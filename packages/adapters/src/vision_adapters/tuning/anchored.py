@@ -28,6 +28,8 @@ PATIENCE = 2  # points of the path without a better metric, after which it is le
 # The texts' part in the scores: cosines times these. A dual encoder's own scale is another, for zero-shot.
 BLENDS = (0.0, 1.0, 2.0, 4.0, 7.0, 12.0, 20.0, 35.0, 60.0, 100.0)
 UNVALIDATED = 0.3  # the strength where nothing can be validated
+SHARE = 0.5  # of the discriminant in a mean with a regression
+MIXED = ("share", "lda", "lda_blend", "strength", "blend", "around")
 STEPS = 8  # per point of the path: each starts from the one before
 
 
@@ -45,7 +47,9 @@ def tune_anchored(data: TuningData) -> Tuned:
     below zero-shot's, the least log-loss is chosen, for a few hundred images cannot tell so many candidates apart by
     their hits; it is solved again on training and validation together.
 
-    Shrinkage discriminant analysis, softened and blended with the texts, is a further candidate.
+    Shrinkage discriminant analysis, softened and blended with the texts, is a further candidate, and so, over
+    several folds, is the mean of its scores and a regression's, each the surest of its kind: they err on different
+    images.
 
     A validation image whose class has no image left to train on says nothing about the fit, and is left out. Where that
     is more than half of them (one image per class), nothing is validated. The texts have not seen these images, so that
@@ -59,8 +63,9 @@ def tune_anchored(data: TuningData) -> Tuned:
 
     Returns:
         The choice; its head is a `LinearHead` on raw features. In `chosen`, "strength" is the penalty times the classes
-        (infinite for zero-shot), "blend" is rho, and "around" is 1 for a fit around the texts. `validation` is None
-        where nothing could be validated.
+        (infinite for zero-shot), "blend" is rho, and "around" is 1 for a fit around the texts; "lda" is
+        the factor of a discriminant's scores, and "share" its part in a mean. `validation` is None where nothing could
+        be validated.
 
     Numerics:
         Deterministic. Float32; each point of the path takes a handful of passes over the features.
@@ -93,8 +98,19 @@ def tune_anchored(data: TuningData) -> Tuned:
     tried += blended
     if anchored:
         tried += _descend(data, [fold.around(data) for fold in folds], counted, (), behind=blended)
-    tried += _discriminants(data, unit, counted)
+    discriminants = _discriminants(data, unit, counted)
+    mixed = _mixed(data, unit, tried, discriminants, folds, counted)
+    tried += discriminants + mixed
     best = _choose(tried, len(rows), floor)
+    if "share" in best:
+        return Tuned(
+            "anchored",
+            {name: best[name] for name in MIXED},
+            best["validation"],
+            _mixture(data, unit, best),
+            tuple(tried),
+            data.metric,
+        )
     if "lda" in best:
         discriminant = discriminant_head(data, unit, best["lda"], best["blend"])
         chosen = {name: best[name] for name in ("lda", "blend")}
@@ -122,6 +138,43 @@ def _discriminants(data: TuningData, unit: Tensor, counted: Tensor) -> list[dict
         for part in TEMPERATURES
         for blend in (DISCRIMINANT_BLENDS if data.class_embeddings is not None else (0.0,))
     ]
+
+
+def _mixed(
+    data: TuningData,
+    unit: Tensor,
+    regressions: list[dict[str, float]],
+    discriminants: list[dict[str, float]],
+    folds: list[_Fitted],
+    counted: Tensor,
+) -> list[dict[str, float]]:
+    """The mean of the scores of the surest regression and of the surest discriminant, judged on the counted rows."""
+    able = [each for each in regressions if each["strength"] < math.inf]
+    if len(folds) == 1 or not able or not discriminants:
+        return []
+    one, other = (min(each, key=lambda tried: tried["loss"]) for each in (able, discriminants))
+    rows, around = data.validation_rows()[counted], one["around"] == 1.0
+    parts = []
+    for fold in [each.around(data) for each in folds] if around else folds:
+        *_, delta = _solutions(fold.problem, data.classes, one["strength"])
+        parts.append((1.0 if around else one["blend"]) * fold.texts + fold.seen @ delta.T)
+    found = discriminant_scores(data, unit, data.folds)
+    assert found is not None
+    scores = other["lda"] * found[counted] + other["blend"] * cosines(data, unit[rows])
+    mean = (1 - SHARE) * torch.cat(parts)[counted] + SHARE * scores
+    named = {**one, "lda": other["lda"], "lda_blend": other["blend"], "share": SHARE}
+    return [{**named, **_judged(data, mean, rows)}]
+
+
+def _mixture(data: TuningData, unit: Tensor, best: dict[str, float]) -> LinearHead:
+    """The head of such a mean, fitted on all rows: the mean of two linear heads is one."""
+    one, _ = _refit(data, unit, best["strength"], around=best["around"] == 1.0, blend=best["blend"])
+    other = discriminant_head(data, unit, best["lda"], best["lda_blend"])
+    share = best["share"]
+    return linear_head(
+        (1 - share) * one.weight.detach() + share * other.weight.detach(),
+        (1 - share) * one.bias.detach() + share * other.bias.detach(),
+    )
 
 
 def _chosen(strength: float, blend: float, around: float) -> dict[str, float]:

@@ -231,8 +231,8 @@ def tuning_data(
         metric: by default "accuracy", or "map_11point" for several labels.
         validation: "toolkit", the first ceil(20 %) of each class, as ELEVATER's toolkit; "shuffled", 20 % of each class
             (at least one) drawn with the seed; "folds", 5-fold cross-validation, which also takes classes of one image
-            (see `TuningData.validates`); "auto", "shuffled" from 5 images per class on, "folds" below; or a pair
-            (features, labels).
+            (see `TuningData.validates`); "auto", "shuffled" from 1,000 images and 5 per class on, "folds" below; or
+            a pair (features, labels).
         seed: of the draws.
 
     Returns:

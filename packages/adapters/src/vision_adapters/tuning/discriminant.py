@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float
     from torch import Tensor
 
+    from vision_adapters.heads import LinearHead
     from vision_adapters.tuning.folds import Fold
 
 TEMPERATURES = (1.0, 0.3, 0.1)
@@ -95,9 +96,7 @@ def discriminant_scores(
     return torch.cat(parts)
 
 
-def discriminant_head(
-    data: TuningData, unit: Float[Tensor, "n d"], temperature: float, blend: float
-) -> torch.nn.Module:
+def discriminant_head(data: TuningData, unit: Float[Tensor, "n d"], temperature: float, blend: float) -> LinearHead:
     """The head fitted on all rows.
 
     Args:

@@ -12,6 +12,8 @@ from torch import Tensor
 Split = Literal["auto", "toolkit", "shuffled", "folds"]
 SPLITS = ("auto", "toolkit", "shuffled", "folds")
 FOLDS = 5
+PLENTY = 1000
+"""Images of which one fifth is enough to choose by; of fewer, every one validates in its turn."""
 SHARE = 0.2
 
 
@@ -51,7 +53,7 @@ def make_folds(labels: Tensor, split: Split, seed: int) -> tuple[Fold, ...]:
     counts = torch.bincount(labels) if labels.ndim == 1 else labels.sum(0).long()
     least, poorest = int(counts.min()), int(counts.argmin())
     if split == "auto":
-        split = "shuffled" if least >= FOLDS else "folds"
+        split = "shuffled" if least >= FOLDS and len(labels) >= PLENTY else "folds"
     if least < 2 and split != "folds":
         raise ValueError(
             f"class {poorest} has {least} image: nothing is left to validate on; give more images, a validation set, "
