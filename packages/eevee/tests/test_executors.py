@@ -31,6 +31,7 @@ def found_with(spread, scorer=SCORER):
     return search("greedy-swap", evaluate, Space(TABLE, Constraints(k=2)), seed=0)
 
 
+@pytest.mark.long
 def test_processes():
     assert found("processes:2", RidgeScorer()).best == found("serial", RidgeScorer()).best
 

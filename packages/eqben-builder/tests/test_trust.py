@@ -147,6 +147,7 @@ KILLS = """
 """
 
 
+@pytest.mark.long
 def test_a_build_killed_at_every_system_call_ends_with_the_same_bytes(tmp_path):
     environ = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(KILLS), str(tmp_path)]

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(not dist.is_available(), reason="this torch has no torch.distributed")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(not dist.is_available(), reason="this torch has no torch.distributed"),
+]
 
 TOTAL, DIM = 12, 5
 PAIRS = torch.tensor([(i, (i + 1) % TOTAL) for i in range(TOTAL)] + [(0, 5), (5, 0), (0, 5)])

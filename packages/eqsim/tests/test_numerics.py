@@ -143,6 +143,7 @@ COMPILED = [
 
 
 @pytest.mark.parametrize(("loss", "scaled"), COMPILED, ids=lambda value: type(value).__name__)
+@pytest.mark.long
 def test_compiles_without_a_graph_break(loss: torch.nn.Module, scaled: bool) -> None:
     inputs = batch(0.5, 40)
     scale = (torch.tensor(10.0),) if scaled else ()
@@ -156,6 +157,7 @@ def test_compiles_without_a_graph_break(loss: torch.nn.Module, scaled: bool) -> 
     torch.__version__.startswith("2.6.") and find_spec("setuptools") is None,
     reason="torch 2.6's inductor imports setuptools and does not bring it",
 )
+@pytest.mark.long
 def test_inductor_compiles_contrast_eqsim_and_pairs_in_one_pass() -> None:
     inputs, pairs = batch(0.5, 40), torch.arange(20).view(-1, 2)
     loss = ClipEqSimLoss("hybrid", pair_weight=1.0, backend="tiled")  # dense and gram were seen to do so, too

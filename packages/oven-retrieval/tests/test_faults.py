@@ -57,7 +57,9 @@ AFTER = {"add": ["2", "3", "4"], "remove": ["3"], "compact": ["2", "3"], "overwr
 
 
 @pytest.mark.parametrize("exchanges", [True, False], ids=["exchange", "two renames"])
-@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize(
+    "name", ["add", "remove", *(pytest.param(name, marks=pytest.mark.long) for name in ("compact", "overwrite"))]
+)
 def test_killed_at_every_call_and_power_lost_the_old_or_the_new_state_is_whole(memory, monkeypatch, name, exchanges):
     def work(path):
         OPERATIONS[name](KnowledgeBase(path))
