@@ -260,8 +260,35 @@ def test_names_of_the_grid_and_what_they_need(tmp_path: Path) -> None:
         make_grid_request("micro/icinw", probe="lpp")
 
 
-def test_the_command_line_fills_a_grid_with_workers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+WORDS = """
+import torch
+from torch import nn
+
+
+class Words(nn.Module):
+    image_size = 16
+
+    def encode_image(self, images):
+        return nn.functional.adaptive_avg_pool2d(images, 4).flatten(1)
+
+    def encode_text(self, texts):
+        return torch.tensor([[text.count(chr(ord("a") + at % 26)) for at in range(48)] for text in texts]).float()
+
+
+def make():
+    return Words()
+"""
+
+
+def test_the_command_line_fills_a_grid_with_workers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = f"words_{abs(hash(str(tmp_path)))}"  # imports torch alone, which each worker does anew
+    (tmp_path / f"{name}.py").write_text(WORDS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
     command = ["run", "icinw-textures", "icinw-colours", "--shots", "0,2", "--limit", "24", "--workers", "2"]
+    command += ["--encoder", f"{name}:make"]
     with pytest.raises(SystemExit) as ended:
         main([*command, "--knowledge", "none,auto", "--output", str(tmp_path / "run")])
     assert ended.value.code == 0

@@ -101,7 +101,10 @@ def _of_icinw(sheet: IcinwSheet) -> Benchmark:
         title=sheet.title,
         task=task,
         metrics=(sheet.metric,),
-        sources={"local": f"gate_runner.benchmarks.originals.icinw.{sheet.module}:{_variable(sheet.id)}"},
+        sources={
+            "local": f"gate_runner.benchmarks.originals.icinw.{sheet.module}:{_variable(sheet.id)}",
+            "hub": sheet.id,
+        },
         training=training,
         original_training=original,
         licence=sheet.licence,

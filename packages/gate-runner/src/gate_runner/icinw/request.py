@@ -67,6 +67,8 @@ class GridRequest:
         settings, start = self.settings, Settings()
         said = {name: getattr(settings, name) for name in ("recipe", "recipe_fields")}
         changed = {name: value for name, value in said.items() if value != getattr(start, name)}
+        if settings.source == "hub":  # other copies, other orders of rows
+            changed["source"] = "hub"
         return {"kind": "grid", "limit": settings.limit, "probe": self.probe, **changed}
 
     def to_mapping(self) -> dict[str, Any]:

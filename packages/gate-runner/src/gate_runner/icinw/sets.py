@@ -14,7 +14,8 @@ from gate_runner.micro.icinw_texts import TEXTS
 
 if TYPE_CHECKING:
     from gate_runner.benchmarks.data import Split
-    from gate_runner.benchmarks.original_files import Sample
+    from gate_runner.benchmarks.original_files import Parts, Sample
+    from gate_runner.benchmarks.originals.icinw.form import Arrays
     from gate_runner.readers.decode import Fit
 
 GRIDS = ("icinw", "micro/icinw")
@@ -50,22 +51,17 @@ class GridSet:
         """Pictures to train on, in the order from which shots are drawn, and pictures that are scored once.
 
         Args:
-            root: folder of original files.
+            root: folder of original files, or of copies of the hub's repositories.
             limit: at most so many samples of each split, or None.
             size: side in pixels at which files are read.
 
         Raises:
             DataError: a file is missing or damaged; the message names it.
         """
-        if self.source == "local":
-            if root is None:
-                raise DataError(f"data set {self.id!r} reads original files: give --data-root")
-            from gate_runner.benchmarks.originals.icinw.form import Arrays, IcinwOriginals, as_split, class_names
+        if self.source in ("local", "hub"):
+            from gate_runner.benchmarks.originals.icinw.form import Arrays, as_split, class_names
 
-            originals = self.benchmark.originals
-            assert isinstance(originals, IcinwOriginals)
-            assert originals.sides is not None
-            parts = originals.sides(originals.find(root))
+            parts = self._parts(root)
             if isinstance(parts, Arrays):
                 sides = [as_split(side).limited(limit) for side in (parts.train, parts.test)]
                 return Pair(sides[0], sides[1], class_names(self.id), ICINW[self.id].note)
@@ -73,6 +69,21 @@ class GridSet:
             return Pair(train.limited(limit), test.limited(limit), parts.classes, parts.note)
         data = self.benchmark.load(self.source, DataRequest(root, limit, size))
         return Pair(data.train, data.test, data.classes, data.note)
+
+    def _parts(self, root: Path | None) -> Parts | Arrays:
+        """Both splits as files, or as arrays."""
+        if self.source == "hub":
+            from gate_runner.benchmarks.hub.icinw import icinw_parts
+
+            return icinw_parts(self.id, root)
+        if root is None:
+            raise DataError(f"data set {self.id!r} reads original files: give --data-root")
+        from gate_runner.benchmarks.originals.icinw.form import IcinwOriginals
+
+        originals = self.benchmark.originals
+        assert isinstance(originals, IcinwOriginals)
+        assert originals.sides is not None
+        return originals.sides(originals.find(root))
 
 
 def _split(samples: Sequence[Sample], size: int, fit: Fit) -> Split:
@@ -132,14 +143,15 @@ def resolve_sets(names: Iterable[str], source: str | None, root: Path | None) ->
 
     Args:
         names: ``icinw``, ``micro/icinw``, or ids of their data sets.
-        source: ``"local"``, ``"built-in"``, ``"micro"``, or None for the first possible.
-        root: folder of original files, where one was given.
+        source: ``"local"``, ``"hub"``, ``"built-in"``, ``"micro"``, or None for the first possible.
+        root: folder of original files, or of copies of the hub's repositories, where one was given.
 
     Returns:
         The data sets, in order.
 
     Raises:
         UsageError: an unknown name, or no data root for a set that is read from files.
+        DataError: the hub was asked for, and `datasets` or a copy is not there.
     """
     found: dict[str, GridSet] = {}
     for name in names:
@@ -148,7 +160,10 @@ def resolve_sets(names: Iterable[str], source: str | None, root: Path | None) ->
                 raise unknown("data set of the grid", one, grid_ids())
             benchmark = BENCHMARKS[one]
             files = "local" in benchmark.sources
-            if files and root is None:
+            hub = source == "hub" and "hub" in benchmark.sources
+            if hub:
+                benchmark.choose_source("hub", root)
+            elif files and root is None:
                 raise UsageError(
                     f"data set {one!r} reads original files: give --data-root "
                     f"({benchmark.originals.expected}); micro/icinw needs none"

@@ -13,6 +13,7 @@ from gate_runner.benchmarks.hub.tables import Table
 from gate_runner.benchmarks.original_files import Form, Originals, Parts, counted, to_data, with_note
 from gate_runner.benchmarks.request import DataRequest
 from gate_runner.benchmarks.sheets import SHEETS, Hub, Sheet
+from gate_runner.benchmarks.sheets.icinw import ICINW
 from gate_runner.errors import DataError
 from gate_runner.imports import named
 
@@ -53,6 +54,10 @@ def load(name: str, request: DataRequest) -> Data[Any]:
         DataError: `datasets` is missing, the hub cannot be reached or refuses, or the rows are not those expected.
     """
     check(name, request.root)
+    if name in ICINW:
+        from gate_runner.benchmarks.hub.icinw import load_icinw
+
+        return load_icinw(name, request)
     sheet, hub = SHEETS[name], _hub(name)
     take = request.limit if hub.streamed else None
     copy = fetched(hub, request.root, take)
@@ -64,7 +69,7 @@ def load(name: str, request: DataRequest) -> Data[Any]:
 
 
 def _hub(name: str) -> Hub:
-    hub = SHEETS[name].hub
+    hub = ICINW[name].hub if name in ICINW else SHEETS[name].hub
     assert hub is not None, name
     return hub
 

@@ -11,7 +11,7 @@ import json
 import os
 import zipfile
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from gate_runner.benchmarks.hub.tables import Table
@@ -39,6 +39,7 @@ class _Stream(NamedTuple):
     rows: Iterator[Mapping[str, Any]]
     pictures: tuple[str, ...]
     names: dict[str, tuple[str, ...]]
+    base: str
 
 
 def fetched(hub: Hub, root: Path | None, take: int | None) -> Copy:
@@ -103,7 +104,11 @@ def _opened(hub: Hub, root: Path | None, revision: str, split: str, take: int | 
         found = datasets.load_dataset(
             name, hub.config or None, data_files=files, revision=revision or None, split=split, streaming=True
         )
-        features = found.features if found.features is not None else found._resolve_features().features
+        features = dict(found.features if found.features is not None else found._resolve_features().features)
+        image = next((one for one in hub.image.split("|") if one in features), hub.image)
+        if image != hub.image:
+            found = found.rename_column(image, hub.image)
+            features[hub.image] = features.pop(image)
         missing = [column for column in hub.columns if column not in features]
         if missing:
             raise DataError(
@@ -115,12 +120,13 @@ def _opened(hub: Hub, root: Path | None, revision: str, split: str, take: int | 
             found = found.cast_column(column, datasets.Image(decode=False))
         if take is not None:
             found = found.shuffle(seed=0, buffer_size=_DRAWN_FROM).take(take)
-        names = {
-            column: tuple(features[column].names)
-            for column in hub.columns
-            if isinstance(features[column], datasets.ClassLabel)
-        }
-        return _Stream(_told(hub, split, iter(found.skip(skip))), pictures, names)
+        base = ""
+        if hub.beside:
+            base = name if root is not None else f"hf://datasets/{hub.id}@{revision}"
+            pictures = (hub.image,)
+        kinds = {column: getattr(features[column], "feature", features[column]) for column in hub.columns}
+        names = {column: tuple(kind.names) for column, kind in kinds.items() if isinstance(kind, datasets.ClassLabel)}
+        return _Stream(_told(hub, split, iter(found.skip(skip))), pictures, names, base)
     except DataError:
         raise
     except Exception as error:  # whatever the library, the network or a file raises
@@ -173,7 +179,8 @@ def _keep(hub: Hub, split: str, stream: _Stream, place: Path) -> None:
                         break
                     values = dict(row)
                     for column in stream.pictures:
-                        held = _bytes(hub, split, column, values[column], first + len(listed) + 1)
+                        where = f"{hub.id}/{split}, row {first + len(listed) + 1}"
+                        held = _bytes(where, stream.base, column, values[column])
                         values[column] = None if held is None else f"{len(listed)}.{column}"
                         if held is not None:
                             archive.writestr(values[column], held)
@@ -187,16 +194,32 @@ def _keep(hub: Hub, split: str, stream: _Stream, place: Path) -> None:
         first += len(listed)
 
 
-def _bytes(hub: Hub, split: str, column: str, value: Any, row: int) -> bytes | None:
+def _bytes(where: str, base: str, column: str, value: Any) -> bytes | None:
     """A picture's file as it was uploaded: in the row, or beside the list where the copy is a folder of pictures."""
     if value is None:
         return None
+    if base:
+        return _beside(where, base, column, PurePosixPath(str(value)))
     if value.get("bytes") is not None:
         return bytes(value["bytes"])
     path = Path(str(value.get("path") or ""))
     if not path.is_file():
-        raise DataError(f"{hub.id}/{split}, row {row}: the picture {path} of column {column!r} is not there")
+        raise DataError(f"{where}: the picture {path} of column {column!r} is not there")
     return path.read_bytes()
+
+
+def _beside(where: str, base: str, column: str, inner: PurePosixPath) -> bytes:
+    """A file of the repository, of which the row holds the path."""
+    import fsspec  # type: ignore[import-untyped]  # it has no stubs
+
+    if inner.is_absolute() or ".." in inner.parts:
+        raise DataError(f"{where}: {str(inner)[:80]!r} of column {column!r} is no path inside the repository")
+    try:
+        with fsspec.open(f"{base}/{inner}", "rb") as file:
+            return bytes(file.read())
+    except Exception as error:  # whatever the network or a file system raises
+        said = " ".join(str(error).split())[:200] or type(error).__name__
+        raise DataError(f"{where}: the picture {inner} of column {column!r} cannot be read: {said}") from error
 
 
 def _archives(place: Path) -> list[Path]:

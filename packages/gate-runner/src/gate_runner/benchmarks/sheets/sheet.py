@@ -11,7 +11,7 @@ class Hub:
 
     Args:
         id: of the repository.
-        image: column of pictures.
+        image: column of pictures; several with ``|`` between them where it is not certain which of them it is.
         target: column of classes, or of class maps.
         others: further columns that its rows are read for.
         train: name of the split to train on; empty where nothing is trained, or one split holds all.
@@ -23,6 +23,9 @@ class Hub:
         rows: ``module:name`` of a function from `gate_runner.benchmarks.hub.tables.Tables`, this record and the number
             of classes to lists of samples; empty where a row is a picture and its class.
         streamed: with a limit, only so many rows are read.
+        beside: the column of pictures holds paths in the repository, where they lie as files of their own.
+        names: of the classes, in the order of the copy's numbers, where neither the column has names nor the numbers
+            are in the expected order.
 
     Example:
         >>> Hub("uoft-cs/cifar100", image="img", target="fine_label").train
@@ -41,6 +44,8 @@ class Hub:
     revision: str = ""
     rows: str = ""
     streamed: bool = False
+    beside: bool = False
+    names: tuple[str, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:

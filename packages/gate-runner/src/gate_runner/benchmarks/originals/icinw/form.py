@@ -15,7 +15,7 @@ from gate_runner.benchmarks.data import Data, Split, as_targets
 from gate_runner.benchmarks.original_files import Form, Originals, Parts, to_data
 from gate_runner.benchmarks.originals.icinw import elevater
 from gate_runner.benchmarks.request import DataRequest
-from gate_runner.benchmarks.sheets.icinw import ICINW
+from gate_runner.benchmarks.sheets.icinw import ICINW, IcinwSheet
 from gate_runner.errors import DataError
 from gate_runner.readers import held_out, spread
 
@@ -96,6 +96,11 @@ def places_by_name(name: str, theirs: Sequence[str], where: str) -> list[int]:
     return [ours[key] for key in keys]
 
 
+def form_of(sheet: IcinwSheet) -> Form:
+    """What the samples of a data set become."""
+    return Form(target="labels" if sheet.metric == "map_11point" else "class", share=0.2, fit=sheet.fit)
+
+
 def originals(
     name: str,
     expected: str,
@@ -115,7 +120,7 @@ def originals(
     """
     sheet = ICINW[name]
     said = f"classification/{sheet.folder}/{sheet.index[0]}, or {expected}"
-    form = Form(target="labels" if sheet.metric == "map_11point" else "class", share=0.2, fit=sheet.fit, few_shot=False)
+    form = form_of(sheet)
 
     def located(root: Path) -> Found:
         for folder in (root / "classification" / sheet.folder, root / sheet.folder):

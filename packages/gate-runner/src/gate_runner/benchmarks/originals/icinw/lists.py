@@ -14,7 +14,7 @@ from gate_runner.benchmarks.originals.icinw.form import class_names, originals, 
 from gate_runner.errors import DataError
 from gate_runner.readers import Cut, Files, first_of, lines, pairs, place, read_json, table
 
-_BANNER = 20
+BANNER = 20
 """Rows at the foot of each picture of an aircraft that carry its photographer's name."""
 
 
@@ -65,7 +65,7 @@ def _aircraft(folder: Path) -> Parts:
             file = str(files.get(f"{image}.jpg", where))
             with Image.open(file) as opened:
                 width, height = opened.size
-            found.append(Sample(Cut(file, (0, 0, width, max(1, height - _BANNER))), known[variant]))
+            found.append(Sample(Cut(file, (0, 0, width, max(1, height - BANNER))), known[variant]))
         return found
 
     return Parts(side("train"), side("test"))

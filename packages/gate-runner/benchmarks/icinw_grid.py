@@ -1,0 +1,102 @@
+"""The whole grid of `micro/icinw` by the command line: wall and processor seconds, cells, and pictures encoded.
+
+    python packages/gate-runner/benchmarks/icinw_grid.py [--limit 60] [-- further options of gate-runner run]
+
+Runs the command that docs/icinw.md gives, into a new folder, and reads what it left: each cell's own seconds by what
+was tuned and by images per class, the counter of encoded pictures, and the mean over data sets of every row of the
+table. Loads before and after say what else the machine did.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from gate_runner.icinw.cells import shots_said
+from gate_runner.icinw.record import Record, read_cells
+
+GRID = (
+    "--shots", "0,5,20,50,full", "--tune", "frozen,full", "--init", "random,language", "--projection", "1p,2p",
+    "--knowledge", "none,wiktionary,wordnet,gpt3,auto", "--seed", "0", "--seed", "1", "--seed", "2", "--workers", "2",
+)  # fmt: skip
+
+
+def main() -> None:
+    """Run, read and keep the figures."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--limit", type=int, help="samples of each split, for a try")
+    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "icinw_grid.json")
+    parser.add_argument("more", nargs="*", help="further options of gate-runner run")
+    asked = parser.parse_args()
+    few = [] if asked.limit is None else ["--limit", str(asked.limit)]
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made) / "grid"
+        command = ["gate-runner", "run", "micro/icinw", *GRID, *few, *asked.more]
+        loads, began, before = [os.getloadavg()[0]], time.monotonic(), _processor()
+        script = Path(sys.executable).with_name("gate-runner")
+        subprocess.run([str(script), *command[1:], "--output", str(folder)], check=True)
+        report = {
+            "command": " ".join(command),
+            "wall_seconds": round(time.monotonic() - began, 1),
+            "processor_seconds": round(_processor() - before, 1),
+            "processors": os.cpu_count(),
+            "load": [*loads, os.getloadavg()[0]],
+            **figures(folder),
+            "versions": {name: version(name) for name in ("gate-runner", "vision-adapters", "torch", "numpy")},
+        }
+    asked.output.write_text(json.dumps(report, indent=1) + "\n")
+    print(json.dumps({name: report[name] for name in ("wall_seconds", "processor_seconds", "cells", "encoded")}))
+
+
+def _processor() -> float:
+    """Seconds of processor time of ended child processes."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def figures(folder: Path) -> dict[str, Any]:
+    """What a run folder says of its cells, its encoder's work and its scores."""
+    records = read_cells(folder)
+    encoded = json.loads((folder / "encoded.json").read_text())
+    kinds: dict[str, list[float]] = defaultdict(list)
+    rows: dict[str, list[float]] = defaultdict(list)
+    for one in records:
+        if one.status == "ok" and not one.shared:
+            kinds[f"{one.cell.tune}, {shots_said(one.cell.shots)}"].append(one.seconds)
+        if one.status == "ok" and one.value is not None and one.cell.knowledge in ("none", "auto"):
+            rows[_row(one)].append(one.value)
+    return {
+        "cells": {**Counter(one.status for one in records), "shared": sum(one.shared for one in records)},
+        "computed": {
+            kind: {"cells": len(seconds), "seconds": round(sum(seconds), 1), "each": round(statistics.mean(seconds), 3)}
+            for kind, seconds in sorted(kinds.items())
+        },
+        "encoded": {name: encoded[name] for name in ("images", "encoded")},
+        "untrained_kept": _kept(records),
+        "means": {row: round(100 * statistics.mean(values), 2) for row, values in sorted(rows.items())},
+    }
+
+
+def _row(one: Record) -> str:
+    return f"{shots_said(one.cell.shots)}, {one.cell.tune}, {one.cell.start}, {one.cell.knowledge}"
+
+
+def _kept(records: list[Record]) -> dict[str, int]:
+    """Of the computed trainings of the encoder, how many validation left at their start."""
+    own = [one for one in records if one.status == "ok" and one.cell.tune == "full" and not one.shared]
+    return {"trainings": len(own), "left at the start": sum(one.chosen.get("step") == 0 for one in own)}
+
+
+if __name__ == "__main__":
+    main()
