@@ -1,4 +1,4 @@
-"""The command line as a user meets it: in a process of its own."""
+"""The command line as a user meets it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,23 @@ from pathlib import Path
 
 import pytest
 
+from ._command import call_here
+
 
 def call(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """What it does in a process of its own."""
     code = "from gate_runner.cli import main; main()"
     return subprocess.run(
         [sys.executable, "-c", code, *arguments],
         capture_output=True, text=True, cwd=cwd, timeout=300, check=False,
         env={**os.environ, "COLUMNS": "150", "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
+
+
+def here(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """The same in this process, where what is asked does not depend on a new one."""
+    done = call_here(*arguments, cwd=cwd)
+    return subprocess.CompletedProcess(arguments, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -62,7 +71,7 @@ def test_help_takes_at_most_three_times_what_typer_takes() -> None:
     ],
 )
 def test_a_mistake_is_one_line_and_status_2(arguments: list[str], said: str, tmp_path: Path) -> None:
-    done = call(*arguments, cwd=tmp_path)
+    done = here(*arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert said in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
@@ -77,6 +86,7 @@ def test_a_truncated_zip_stops_the_run_before_it_starts(tmp_path: Path) -> None:
     done = call("run", "digits", "omniglot", "--data-root", "data", cwd=tmp_path)
     assert done.returncode == 2
     assert "images_background_small1.zip is not a whole zip file" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
     assert not (tmp_path / "runs").exists()
 
 
@@ -90,14 +100,14 @@ def test_a_run_prints_lines_and_a_table_and_fails_with_status_1(own: str, tmp_pa
     assert "\x1b" not in done.stdout
     manifest = json.loads((tmp_path / "runs" / f"{own}-pooled_only-limit40" / "manifest.json").read_text())
     assert manifest["runs"][-1]["command"][:4] == ["gate-runner", "run", "ade20k", "digits"]
-    again = call("run", "digits", "--encoder", f"{own}:pooled_only", "--limit", "40", cwd=tmp_path)
+    again = here("run", "digits", "--encoder", f"{own}:pooled_only", "--limit", "40", cwd=tmp_path)
     assert again.returncode == 0
     assert "1 already there" in again.stdout
 
 
 def test_lists(tmp_path: Path) -> None:
     for what, first in (("packs", "small"), ("benchmarks", "cifar100"), ("encoders", "micro-clip")):
-        plain, made = call("ls", what), call("ls", what, "--json")
+        plain, made = here("ls", what, cwd=tmp_path), here("ls", what, "--json", cwd=tmp_path)
         assert plain.stdout.splitlines()[1].startswith(first)
         assert len(json.loads(made.stdout)) == len(plain.stdout.splitlines()) - 1
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from ._command import call_here
+
 
 def call(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     code = "from gate_runner.cli import main\nif __name__ == '__main__':\n    main()"
@@ -57,15 +59,16 @@ def test_pairs_are_built_verified_and_left_alone_when_they_are_whole(tmp_path: P
     ],
 )
 def test_a_mistake_is_one_line_and_nothing_is_written(arguments: list[str], said: str, tmp_path: Path) -> None:
-    done = call(*arguments, cwd=tmp_path)
+    done = call_here("eqben", *arguments, cwd=tmp_path)
     assert done.returncode == 2
-    assert said in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+    assert said in done.stderr.decode()
+    assert len(done.stderr.decode().strip().splitlines()) == 1
     assert not (tmp_path / "x").exists()
 
 
 def test_another_build_is_not_overwritten(tmp_path: Path) -> None:
-    assert call("build", "micro", "a", "--pairs", "1", "--size", "16", "--workers", "1", cwd=tmp_path).returncode == 0
-    done = call("build", "micro", "a", "--pairs", "1", "--size", "32", cwd=tmp_path)
+    command = ["eqben", "build", "micro", "a", "--pairs", "1"]
+    assert call_here(*command, "--size", "16", "--workers", "1", cwd=tmp_path).returncode == 0
+    done = call_here(*command, "--size", "32", cwd=tmp_path)
     assert done.returncode == 2
-    assert "a holds another build: its parameters.size is 16, now it is 32" in done.stderr
+    assert "a holds another build: its parameters.size is 16, now it is 32" in done.stderr.decode()

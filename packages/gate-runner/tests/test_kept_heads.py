@@ -57,6 +57,8 @@ METHODS: list[Method] = [
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: repr(method)[:40])
 def test_what_is_read_scores_as_what_was_adapted(folder: Path, tmp_path: Path, method: Method) -> None:
+    if isinstance(method, Finetune) and method.part == "lora":
+        pytest.importorskip("peft")
     encoder = load_encoder("micro-clip/random:1")
     seen: list[Adapted] = []
 

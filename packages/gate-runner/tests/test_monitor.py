@@ -56,6 +56,7 @@ def trained(monitor: Any, steps: int = 5) -> tuple[Model, list[float]]:
 
 
 def test_a_training_has_the_same_bits_with_and_without_it(tmp_path: Path) -> None:
+    pytest.importorskip("skimage", reason="the faces come with scikit-image")
     monitor = gate_runner.Monitor(
         ["digits", "faces"], every=2, budget=None, output=tmp_path / "run", limit=40, name="mine"
     )

@@ -82,6 +82,7 @@ def test_a_set_is_found_read_checked_and_run(tmp_path: Path) -> None:
 
 
 def test_a_real_run_says_split_shots_and_draw(tmp_path: Path) -> None:
+    pytest.importorskip("faster_coco_eval")
     from .test_detection_task import Grid
 
     root = written(tmp_path / THERMAL, [(1, "dog"), (2, "person")])

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from ._command import call_here
+
 pytest.importorskip("oven_retrieval")
 
 ENTITIES = [
@@ -20,6 +22,11 @@ ENTITIES = [
 
 
 def call(*arguments: str, cwd: Path, text: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    return call_here("oven", *arguments, cwd=cwd, text=text)
+
+
+def piped(*arguments: str, cwd: Path, text: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    """In a process of its own, whose streams are the system's."""
     return subprocess.run(
         [sys.executable, "-c", "from gate_runner.cli import main; main()", "oven", *arguments],
         cwd=cwd, input=text, capture_output=True, timeout=120, check=False,
@@ -41,7 +48,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def test_names_in_any_script_and_lines_without_an_answer(project: Path) -> None:
-    done = call("link", "--kb", "kb", "--typos", cwd=project, text="鴛鴦\n🦆\n\nmadnarin duck\nzzz".encode())
+    done = piped("link", "--kb", "kb", "--typos", cwd=project, text="鴛鴦\n🦆\n\nmadnarin duck\nzzz".encode())
     rows = [line.split("\t") for line in done.stdout.decode().splitlines()]
     assert [row[1] for row in rows] == ["Q1", "Q2", "-", "Q1", "-"]
     assert [row[3] for row in rows] == [

@@ -21,6 +21,8 @@ from gate_runner.runs.part import Part
 from gate_runner.runs.request import parts_of
 from gate_runner.settings import Settings
 
+from ._command import call_here
+
 
 def part_of(name: str, output: Path, limit: int | None) -> Part:
     return parts_of(RunRequest(resolve([name]), "micro-clip", output, Settings(limit=limit)))[0]
@@ -156,7 +158,8 @@ def test_the_commands_of_a_plan_run_alone(own: str, tmp_path: Path) -> None:
     ]  # fmt: skip
     code = "from gate_runner.cli import main; main()"
     environment: dict[str, Any] = {"env": {**os.environ, "OMP_NUM_THREADS": "1"}, "capture_output": True, "text": True}
-    done = subprocess.run([sys.executable, "-c", code, *arguments, "--json"], check=True, timeout=120, **environment)
+    done = call_here(*arguments, "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["schema"] == "gate-runner/plan/1"
     assert found["startup_seconds"] > 0

@@ -118,11 +118,13 @@ def test_the_queries_of_an_episode_agree_with_its_outcome(run: StoredRun) -> Non
     )
 
 
-def test_the_queries_of_gates_episodes_agree_too(tmp_path: Path) -> None:
+def test_the_queries_of_gates_episodes_agree_too(own: str, tmp_path: Path) -> None:
     fields = {"steps": 2, "lr": 1e-3}
-    done = gate_runner.run("micro/mini", output=tmp_path, protocol="gate", recipe_fields=fields, show=False)
+    done = gate_runner.run(
+        "micro/mini", encoder=f"{own}:grid", output=tmp_path / "run", protocol="gate", recipe_fields=fields, show=False
+    )
     assert not done.failed
-    stored = read_run(tmp_path)
+    stored = read_run(tmp_path / "run")
     (result,) = stored.results
     predicted, outcomes = stored.predicted(result), stored.outcomes(result)
     assert predicted is not None

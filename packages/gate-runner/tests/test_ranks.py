@@ -28,6 +28,28 @@ Stepper.take = lambda self, step, *rest: os.kill(os.getpid(), 9) if step == 5 el
 from gate_runner.runs.ranks import main
 main()
 """
+SMALL = """
+import torch
+from torch import nn
+
+
+class Small(nn.Module):
+    image_size = 16
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.mix, self.end = nn.Conv2d(3, 8, 4, stride=4), nn.Linear(8, 8), nn.LayerNorm(8)
+
+    def forward(self, images):
+        places = self.stem(images).flatten(2).transpose(1, 2)
+        return self.end(places + self.mix(places).relu()).mean(1)
+
+
+def make():
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return Small()
+"""
 BREAKS = """
 from gate_runner.runs.part import Part
 def broken(self, size): raise OSError("no such disk")
@@ -37,15 +59,25 @@ main()
 """
 
 
-def trained(output: Path, **options: Any) -> Result:
+@pytest.fixture
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An encoder that trains in a moment and imports torch alone, which each process does anew."""
+    name = f"small_{abs(hash(str(tmp_path)))}"
+    (tmp_path / f"{name}.py").write_text(SMALL)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return f"{name}:make"
+
+
+def trained(encoder: str, output: Path, **options: Any) -> Result:
     settings = Settings(limit=40, device="cpu", tune="full", recipe_fields=FIELDS).changed(**options)
-    (found,) = run(RunRequest([BENCHMARKS["digits"]], "micro-clip/random", output, settings), Observer())
+    (found,) = run(RunRequest([BENCHMARKS["digits"]], encoder, output, settings), Observer())
     return found
 
 
-def test_two_processes_train_as_one_does_and_one_of_them_writes(tmp_path: Path) -> None:
-    one = trained(tmp_path / "one")
-    two = trained(tmp_path / "two", num_processes=2)
+def test_two_processes_train_as_one_does_and_one_of_them_writes(small: str, tmp_path: Path) -> None:
+    one = trained(small, tmp_path / "one")
+    two = trained(small, tmp_path / "two", num_processes=2)
     assert two.status == "ok", two.reason
     for row, own in zip(two.training["gradients"], one.training["gradients"], strict=True):
         assert row == pytest.approx(own, rel=2e-3, abs=1e-5)
@@ -70,15 +102,15 @@ def test_two_processes_train_as_one_does_and_one_of_them_writes(tmp_path: Path) 
     ids=["killed", "exits", "fails"],
 )
 def test_a_process_that_dies_is_named_and_the_training_goes_on_later(
-    command: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: str, said: str, small: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ranks, "COMMAND", [sys.executable, "-c", command])
-    found = trained(tmp_path, num_processes=2)
+    found = trained(small, tmp_path / "run", num_processes=2)
     assert (found.status, found.reason) == ("failed", f"RuntimeError: {said}")
     if command == DIES:
-        assert len(list((tmp_path / "unfinished").glob("*"))) > 0
+        assert len(list((tmp_path / "run" / "unfinished").glob("*"))) > 0
         monkeypatch.undo()
-        again = trained(tmp_path)  # the checkpoint of step 3 is anybody's
+        again = trained(small, tmp_path / "run")  # the checkpoint of step 3 is anybody's
         assert again.status == "ok"
 
 

@@ -201,9 +201,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[str,
     def get(layout: str) -> tuple[str, Path]:
         name, layer = LAYOUTS[layout]
         if layout not in there:
-            there[layout] = tmp_path_factory.mktemp("data") / "root"
-            there[layout].mkdir()
-            layer(there[layout])
+            root = tmp_path_factory.mktemp("data") / "root"
+            root.mkdir()
+            layer(root)  # skips where a library is missing, and again when it is asked for again
+            there[layout] = root
         return name, there[layout]
 
     return get

@@ -206,7 +206,7 @@ def test_a_training_that_runs_out_goes_on_in_micro_batches(
 def test_parts_of_a_batch_give_the_gradient_of_the_whole() -> None:
     import torch
 
-    from gate_runner.tasks.training import in_micro_batches
+    from gate_runner.tasks.fitting import in_micro_batches
     from vision_adapters.heads import SegmentationHead, seeded
     from vision_adapters.losses import acdc_loss
 
@@ -373,11 +373,11 @@ def test_a_lock_is_held_by_one_and_free_after_a_kill(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_two_commands_in_one_folder_share_the_work_and_name_who_is_there(tmp_path: Path) -> None:
+def test_two_commands_in_one_folder_share_the_work_and_name_who_is_there(moody: str, tmp_path: Path) -> None:
     """Two `gate-runner run` find seed 0 taken, say by whom, share the others, and wait."""
     place = tmp_path / "run"
     command = [*GATE_RUNNER, "run", "digits", "--seed", "0", "--seed", "1", "--seed", "2", "--limit", "60",
-               "--encoder", "micro-clip/random", "--output", str(place)]  # fmt: skip
+               "--encoder", moody, "--output", str(place)]  # fmt: skip
     logs = [tmp_path / "a.log", tmp_path / "b.log"]
     with RunFolder(place).working("digits", 0):
         both = []

@@ -307,7 +307,7 @@ def test_every_pixel_is_in_the_mark_of_stored_features() -> None:
 
 
 def test_limits_are_named_and_can_be_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import pyarrow
+    pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
     monkeypatch.setenv("GATE_RUNNER_MAX_BYTES", "1000")

@@ -19,9 +19,10 @@ from gate_runner.encoders.own import adopt
 from gate_runner.encoders.tuned import load_tuned, save_tuned
 from gate_runner.errors import EncoderError, UsageError
 from gate_runner.executors import run
+from gate_runner.planning.trained import probe_trained
 from gate_runner.runs import RunRequest
 from gate_runner.runs.observers import Observer
-from gate_runner.runs.request import make_request
+from gate_runner.runs.request import make_request, parts_of
 from gate_runner.runs.results import Result
 from gate_runner.runs.stored import read_runs
 from gate_runner.settings import Settings
@@ -82,13 +83,20 @@ FIELDS = {"steps": 6, "batch_size": 8, "validate_every": 3}
 
 def tuned(name: str, output: Path, encoder: Any = None, observers: Any = (), **options: Any) -> Result:
     benchmark = BENCHMARKS[name]
-    settings = Settings(limit=130 if benchmark.task == "few-shot" else 24, device="cpu", recipe_fields=FIELDS)
-    training = {**benchmark.training, **({"episodes": 10} if "episodes" in benchmark.training else {})}
+    settings = Settings(limit=130 if benchmark.task.startswith("few-shot") else 24, device="cpu", recipe_fields=FIELDS)
+    short = {"episodes": 10, "steps": 8, "validate_every": 4}  # of the head that is trained before the encoder is
+    training = {**benchmark.training, **{key: value for key, value in short.items() if key in benchmark.training}}
     request = RunRequest(
         [replace(benchmark, training=training)], encoder or tiny(), output, settings.changed(**options)
     )
     (found,) = run(request, Observer(), observers)
     return found
+
+
+def needs(mode: str) -> None:
+    """Skip where a mode's library is not installed."""
+    if mode == "lora":
+        pytest.importorskip("peft")
 
 
 def named(pattern: str, *parts: str) -> set[str]:
@@ -105,6 +113,7 @@ MODES = {
 
 @pytest.mark.parametrize(("mode", "expected"), MODES.items())
 def test_each_mode_trains_its_weights_and_no_texts(mode: str, expected: set[str]) -> None:
+    needs(mode)
     encoder = tiny()
     mark = encoder.fingerprint()
     with untouched(encoder):
@@ -122,16 +131,28 @@ def test_everything_that_an_image_reaches_is_trained_in_full() -> None:
     assert len(names) > 20
 
 
-@pytest.mark.parametrize("name", ["cifar100", "mini", "ade20k", "acdc", "clevr-math", "iwildcam"])
+WITHOUT_ENSEMBLES = ["mini", "mini-gate", "flickr30k", "nyu-depth"]
+
+
+@pytest.mark.parametrize(
+    "name", ["cifar100", "ade20k", "acdc", "clevr-math", "iwildcam", "chexpert", *WITHOUT_ENSEMBLES]
+)
 def test_every_task_type_trains_an_encoder_and_leaves_it_as_it_was(name: str, tmp_path: Path) -> None:
     encoder = tiny()
     mark = encoder.fingerprint()
+    frozen = tuned(name, tmp_path / "frozen", encoder, recipe_fields={})
     found = tuned(name, tmp_path / "run", encoder, tune="full")
-    assert found.status == "ok", found.reason
+    assert (frozen.status, found.status) == ("ok", "ok"), found.reason
+    if name != "cifar100":  # the others' heads are trained in steps: the encoder's training begins where they end
+        direction = found.scores[0].direction
+        (metric,) = found.training["validation"][0].keys() - {"step"}
+        best = (max if direction == "higher" else min)(row[metric] for row in frozen.training["validation"])
+        assert found.training["validation"][0][metric] == pytest.approx(best, rel=1e-3)
+    assert not list((tmp_path / "run" / "unfinished").glob("*.pt*"))
     assert encoder.fingerprint() == mark
     assert found.settings["tune"] == "full"
     assert found.training["steps"] == 6
-    if name != "mini":
+    if name not in WITHOUT_ENSEMBLES:
         assert [row["checkpoints"] for row in found.training["ensembles"]] == [1, 3]
         first = found.training["ensembles"][0]
         assert first[found.scores[0].metric] == pytest.approx(found.scores[0].value, abs=1e-6)
@@ -166,6 +187,40 @@ def test_a_killed_fine_tuning_ends_with_the_same_bits(tmp_path: Path) -> None:
     assert again.training["validation"] == whole.training["validation"]
     plain = tuned("cifar100", tmp_path / "plain", tune="full")
     assert plain.training["gradients"] != whole.training["gradients"]
+
+
+@pytest.mark.parametrize("step", [3, 7, 12])
+def test_a_training_killed_in_its_heads_ends_with_the_same_bits(step: int, tmp_path: Path) -> None:
+    class Stops(Observer):
+        def progress(self, name: str, seed: int, phase: str, done: int, total: int) -> None:
+            if phase == "train head" and done == step:
+                raise KeyboardInterrupt
+
+    whole = tuned("iwildcam", tmp_path / "whole", tune="full")
+    with pytest.raises(KeyboardInterrupt):
+        tuned("iwildcam", tmp_path / "cut", tune="full", observers=[Stops()])
+    assert list((tmp_path / "cut" / "unfinished").glob("*.pt.head*"))
+    again = tuned("iwildcam", tmp_path / "cut", tune="full")
+    assert again.scores == whole.scores
+    assert again.training["validation"] == whole.training["validation"]
+
+
+def test_a_head_that_starts_at_random_is_not_trained_before(tmp_path: Path) -> None:
+    class Hears(Observer):
+        def __init__(self) -> None:
+            self.phases: set[str] = set()
+
+        def progress(self, name: str, seed: int, phase: str, done: int, total: int) -> None:
+            self.phases.add(phase)
+
+    heard = [Hears(), Hears()]
+    starts = [
+        tuned("iwildcam", tmp_path / how, tune="full", observers=[one], recipe_fields={**FIELDS, "head_start": how})
+        for how, one in zip(("probe", "random"), heard, strict=True)
+    ]
+    assert [("train head" in one.phases) for one in heard] == [True, False]
+    first, other = (one.training["validation"][0]["mae"] for one in starts)
+    assert first != other
 
 
 def test_what_cannot_be_trained_says_so(tmp_path: Path) -> None:
@@ -263,6 +318,7 @@ def with_texts() -> Any:
 
 @pytest.mark.parametrize("mode", ["full", "lora", "bias"])
 def test_a_kept_encoder_is_loaded_as_it_ended(mode: str, tmp_path: Path) -> None:
+    needs(mode)
     encoder, ends = tiny(), []
     fields = {**FIELDS, "head_start": "random"}  # from the solved probe, six steps may not better the start
     found = tuned("cifar100", tmp_path / "run", encoder, tune=mode, save_encoders=True, recipe_fields=fields)
@@ -310,6 +366,8 @@ def test_a_card_does_not_call_code(own: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["full", "lora"])
 def test_gain_and_loss_and_the_mix_between(mode: str, tmp_path: Path) -> None:
+    needs(mode)
+    pytest.importorskip("skimage", reason="the faces come with scikit-image")
     asked: dict[str, Any] = {"tune": mode, "keep_zero_shot": ("zero-shot", "faces")}
     plain = tuned("cifar100", tmp_path / "plain", with_texts(), **asked)
     assert plain.status == "ok", plain.reason
@@ -364,7 +422,7 @@ def test_a_plan_of_a_training_shows_its_recipe_and_what_it_needs(
     found = plan(RunRequest(asked, encoder, tmp_path / "run", settings))
     assert [part.reason for part in found.parts] == ["", ""]
     assert encoder.fingerprint() == mark
-    assert [part.recipe["steps"] for part in found.parts] == [150, 150]
+    assert [part.recipe["steps"] for part in found.parts] == [450, 150]
     assert all(part.seconds > part.phases["train"] > 0 for part in found.parts)
     longer = settings.changed(recipe_fields={"batch_size": "8", "steps": "15000"})
     assert plan(RunRequest(asked[:1], encoder, tmp_path / "long", longer)).seconds > 5 * found.parts[0].seconds
@@ -377,6 +435,7 @@ def test_a_plan_of_a_training_shows_its_recipe_and_what_it_needs(
 
 @pytest.mark.parametrize("mode", ["full", "lora"])
 def test_blocks_that_are_computed_again_change_no_bit(mode: str, tmp_path: Path) -> None:
+    needs(mode)
     encoder = tiny()
     runs = [
         tuned("cifar100", tmp_path / str(again), encoder, tune=mode, checkpoint_blocks=again) for again in (False, True)
@@ -413,9 +472,10 @@ def test_little_memory_halves_the_batch_and_keeps_the_gradient(tmp_path: Path) -
 
 
 def test_a_head_starts_at_the_probe_of_the_frozen_features(tmp_path: Path) -> None:
-    solved = tuned("digits", tmp_path / "solved", "micro-clip", tune="full", limit=150)
+    fields = {**FIELDS, "steps": 1}  # what is asked lies before the first
+    solved = tuned("digits", tmp_path / "solved", "micro-clip", tune="full", limit=150, recipe_fields=fields)
     at_random = tuned("digits", tmp_path / "random", "micro-clip", tune="full", limit=150,
-                      recipe_fields={**FIELDS, "head_start": "random"})  # fmt: skip
+                      recipe_fields={**fields, "head_start": "random"})  # fmt: skip
     first, other = (one.training["validation"][0]["acc@1"] for one in (solved, at_random))
     assert first >= other + 0.2
 
@@ -435,8 +495,8 @@ def test_a_solved_head_gives_the_probes_scores_and_never_a_class_without_images(
 
 
 def test_a_start_that_there_is_not_shows_the_nearest() -> None:
-    with pytest.raises(UsageError, match=r"head_start.*solvd.*solved"):
-        checked({"head_start": "solvd"})
+    with pytest.raises(UsageError, match=r"head_start.*prob.*probe"):
+        checked({"head_start": "prob"})
 
 
 def test_ensembles_are_means_of_outputs_and_the_best_weights_stay() -> None:
@@ -451,3 +511,18 @@ def test_ensembles_are_means_of_outputs_and_the_best_weights_stay() -> None:
     assert torch.equal(module.weight, kept[0].state["weight"])
     assert [set(batch) for batch in _tested(module, kept[:4], (rows,), lambda output: output, 7)] == [{1, 3, 4}]
     assert [set(batch) for batch in _tested(module, kept[:1], (rows,), lambda output: output, 7)] == [{1}]
+
+
+def test_a_plan_counts_the_head_that_is_trained_before_the_encoder(tmp_path: Path) -> None:
+    (benchmark,) = [replace(BENCHMARKS["iwildcam"], training={**BENCHMARKS["iwildcam"].training, "steps": 240})]
+    planned = []
+    for how in ("probe", "random"):
+        settings = Settings(limit=60, device="cpu", tune="full", recipe_fields={**FIELDS, "head_start": how})
+        (part,) = parts_of(RunRequest([benchmark], tiny(), tmp_path / how, settings))
+        encoder = tiny()
+        encoder.to("cpu")
+        mark = encoder.fingerprint()
+        planned.append(probe_trained(part, encoder))
+        assert encoder.fingerprint() == mark
+    before, without = (one.phases["train"] for one in planned)
+    assert before > 2 * without  # 240 steps at up to three rates, and then six of the encoder

@@ -40,15 +40,13 @@ def plan(
 
         typer.echo(standard.dumps(found.to_mapping(), indent=2))
         return
-    from gate_runner.tasks.recipes import augments
-
-    show(found, request.output, augmented=request.settings.tune != "frozen" and augments(request.settings))
+    show(found, request.output, request.settings)
 
 
-def show(found: Plan, output: Path, *, augmented: bool = False) -> None:
+def show(found: Plan, output: Path, settings: Settings) -> None:
     """Print a plan as lines."""
     from gate_runner.runs.display import clock
-    from gate_runner.tasks.recipes import in_words
+    from gate_runner.tasks.recipes import augments, in_words, starts_at_probe
 
     width = max(len(part.name) for part in found.parts)
     typer.echo(f"{'benchmark':<{width}}  seed       time  memory  longest phase")
@@ -69,7 +67,8 @@ def show(found: Plan, output: Path, *, augmented: bool = False) -> None:
     recipes: dict[str, list[str]] = {}
     for part in found.parts:
         if part.recipe:
-            recipes.setdefault(in_words(part.recipe, augmented=augmented), []).append(part.name)
+            said = in_words(part.recipe, augmented=augments(settings), at_probe=starts_at_probe(settings))
+            recipes.setdefault(said, []).append(part.name)
     for recipe, names in recipes.items():
         typer.echo(f"{', '.join(dict.fromkeys(names))}: {recipe}")
     short = [part.name for part in found.parts if part.needs]

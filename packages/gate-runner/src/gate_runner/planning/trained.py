@@ -13,10 +13,11 @@ import torch
 
 from gate_runner.errors import EncoderError
 from gate_runner.planning.counting import count
-from gate_runner.planning.probe import Clock, Estimate, growth, peak_of, resident, samples_here
+from gate_runner.planning.probe import Clock, Estimate, growth, peak_of, probe, resident, samples_here
 from gate_runner.runs.memory import PeakMemory
 from gate_runner.tasks import Job, find_task_type, run_task
 from gate_runner.tasks.recipes import recipe_for
+from gate_runner.tasks.started import head_first, head_settings
 from gate_runner.tasks.tuned import untouched
 
 if TYPE_CHECKING:
@@ -84,10 +85,12 @@ def _probed(part: Part, encoder: Encoder) -> Estimate:
     recipe = recipe_for(settings, encoder.module, part.benchmark.task)
     counted = count(part, max(task.probe_samples, recipe.batch_size), encoder.image_size)
     steps = min(_STEPS, recipe.steps)
+    before = head_first(Job(encoder, part.benchmark, counted.data, settings, part.seed))
+    fields = {"steps": steps, "validate_every": max(1, steps), **({"head_start": "random"} if before else {})}
     short = settings.changed(
-        recipe_fields={**settings.recipe_fields, "steps": steps, "validate_every": max(1, steps)},
-        keep_zero_shot=(), wise_ft=None,
+        recipe_fields={**settings.recipe_fields, **fields}, keep_zero_shot=(), wise_ft=None
     )  # fmt: skip
+    head = probe(replace(part, settings=head_settings(settings)), encoder) if before else None
     memory, base, clock = PeakMemory(), resident(), Clock()
     job = Job(encoder, part.benchmark, counted.data, short, part.seed, progress=clock)
     start = time.perf_counter()
@@ -112,10 +115,15 @@ def _probed(part: Part, encoder: Encoder) -> Estimate:
         "test": spent.get("test", 0.0) * passes * growth(task, counted, 2),
         "rest": max(0.0, whole - sum(spent.values())) * sum(counted.samples) / max(1, sum(here)),
     }
+    if head is not None:
+        samples = sum(counted.samples)  # the test split is not encoded for the head
+        phases["encode"] += head.phases["encode"] * (samples - counted.samples[2]) / max(1, samples)
+        phases["train"] += head.phases["train"]
     kept = int(outcome.training.get("trained_parameters", 0)) * 4 * max(0, min(_MOST_KEPT, validations) - 2)
     peak = peak_of(counted, base, memory.read().get("peak_bytes", base), 0) + kept
     gpu = memory.read().get("gpu_peak_bytes", 0)
-    return Estimate(phases, max(peak, gpu), recipe=asdict(recipe))
+    peaks = (peak, gpu, 0 if head is None else head.peak_bytes)
+    return Estimate(phases, max(peaks), recipe=asdict(recipe))
 
 
 def _mixes(share: Any) -> int:

@@ -134,7 +134,7 @@ class RunFolder:
         write(self.result_file(result.name, result.seed), result.to_json().encode())
         if result.status == "ok":
             state = self.unfinished_file(result.name, result.seed)
-            for path in (state, *state.parent.glob(f"{state.name}.rate*"), self.sizes_file(result.name, result.seed)):
+            for path in (state, *state.parent.glob(f"{state.name}.*"), self.sizes_file(result.name, result.seed)):
                 path.unlink(missing_ok=True)
             shutil.rmtree(self.features_folder(result.name, result.seed), ignore_errors=True)
         return result

@@ -163,7 +163,7 @@ def _follow(order: dict[str, Any], out: Any) -> None:
     from gate_runner.encoders import load_encoder
     from gate_runner.encoders.device import device_for
     from gate_runner.tasks import Job, run_task
-    from gate_runner.tasks.training import FollowedError
+    from gate_runner.tasks.fitting import FollowedError
 
     part = Part.from_mapping(order["part"])
     encoder = load_encoder(part.encoder, device=device_for(order["device"]))

@@ -125,7 +125,7 @@ def after_training(
     own = len(sets)
     if sets and job.benchmark.task == "image-classification":
         sets.append(_ZeroShot.of(job, job.benchmark, job.benchmark.id, job.data))
-    whole = bool(getattr(getattr(module, "head", None), "starts_somewhere", False))
+    whole = job.start is not None or bool(getattr(getattr(module, "head", None), "starts_somewhere", False))
     best = done.kept[0].state
     curve: list[dict[str, Any]] = []
     outcomes: dict[float, list[np.ndarray]] = {}

@@ -57,6 +57,13 @@ class Scaled(nn.Module):
         self.head = head
         self.scales = nn.ModuleList(nn.Identity() if scale is None else scale for scale in scales)
 
+    @property
+    def scale(self) -> Scale:
+        """Of the first input, which are the encoder's features."""
+        first = self.scales[0]
+        assert isinstance(first, Scale)
+        return first
+
     def forward(self, *inputs: Tensor) -> Tensor:
         """What the head says."""
         found: Tensor = self.head(*(scale(each) for scale, each in zip(self.scales, inputs, strict=True)))

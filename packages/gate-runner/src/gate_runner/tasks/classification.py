@@ -8,8 +8,8 @@ from gate_runner.tasks.backbone import Backbone, make_backbone
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best
 from gate_runner.tasks.probing import solvable, solve_and_test
-from gate_runner.tasks.recipes import starts_solved
-from gate_runner.tasks.started import solved_head, text_head
+from gate_runner.tasks.recipes import starts_at_probe
+from gate_runner.tasks.started import solved_head, starts_at_texts, text_head
 from gate_runner.tasks.targets import frequencies
 from gate_runner.tasks.training import train_and_test
 from vision_adapters.heads import LinearHead, seeded
@@ -28,8 +28,8 @@ def run(job: Job) -> Outcome:
 
 def _head(job: Job, backbone: Backbone, classes: int) -> nn.Module:
     """At the class prompts, at the probe of the frozen features, or at random, as the settings have it."""
-    if job.settings.wise_ft is not None and job.encoder.text is not None:
+    if starts_at_texts(job):
         return text_head(job, backbone.scale)
-    if job.settings.tune != "frozen" and starts_solved(job.settings) and solvable(job):
+    if job.settings.tune != "frozen" and starts_at_probe(job.settings) and solvable(job):
         return solved_head(job, backbone.scale)
     return seeded(lambda: LinearHead(backbone.width, classes), job.seed)

@@ -26,8 +26,9 @@ from gate_runner.detection.tuning import tune_detector
 from gate_runner.errors import UsageError
 from gate_runner.ragged import Ragged
 from gate_runner.tasks.backbone import make_backbone
+from gate_runner.tasks.fitting import fit_head, recipe_of
 from gate_runner.tasks.job import Job, Outcome
-from gate_runner.tasks.training import _RECIPE, fit_head, predict, recipe_of
+from gate_runner.tasks.training import predict
 from vision_adapters.detection import DenseHead, Found, SetHead
 from vision_adapters.heads import seeded
 
@@ -65,7 +66,7 @@ def _with_head(job: Job, shown: Shown) -> Outcome:
     head = seeded(partial(_head, job.settings.head, backbone.width, classes, backbone.grid, _most_objects(data.train)),
                   job.seed)  # fmt: skip
     module = backbone.attach(head)
-    recipe = recipe_of(job, **{key: value for key, value in job.training.items() if key in _RECIPE})
+    recipe = recipe_of(job)
 
     def found(module: nn.Module, name: SplitName) -> Ragged:
         rows = backbone.rows(name)

@@ -15,10 +15,11 @@ from gate_runner.benchmarks.request import SplitName
 from gate_runner.errors import DataError
 from gate_runner.tasks.backbone import EpisodeRows, make_backbone
 from gate_runner.tasks.drawing import shown
+from gate_runner.tasks.fitting import fit_head, recipe_of
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.score import Score
 from gate_runner.tasks.task import Drawing
-from gate_runner.tasks.training import fit_head, predict, recipe_of
+from gate_runner.tasks.training import predict
 from vision_adapters.losses import IGNORED, cross_entropy
 from vision_adapters.metrics import score_outcomes
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from gate_runner.benchmarks.benchmark import Benchmark
 from gate_runner.settings import Settings
@@ -15,11 +15,13 @@ from gate_runner.tasks.score import Score
 
 if TYPE_CHECKING:  # they import torch, which the process that only watches over others does without
     import numpy as np
+    from torch import Tensor
     from torch.distributed import ProcessGroup
 
     from gate_runner.benchmarks.data import Data
     from gate_runner.encoders.encoder import Encoder
     from gate_runner.ragged import Outcomes
+    from gate_runner.tasks.scaling import Scale
     from gate_runner.tasks.stored import FeatureStore
 
 
@@ -82,6 +84,18 @@ def _in_memory() -> FeatureStore:
     return FeatureStore()
 
 
+class StartedAt(NamedTuple):
+    """Where the head of an encoder that is trained begins.
+
+    Args:
+        state: of the head's weights.
+        scale: on which it expects the features.
+    """
+
+    state: Mapping[str, Tensor]
+    scale: Scale
+
+
 @dataclass(frozen=True)
 class Job:
     """One benchmark, one encoder, one seed.
@@ -97,6 +111,8 @@ class Job:
         phases: where times go.
         features: where what the encoder gave is kept; in memory by default.
         together: surrounds the training of an encoder with the group of processes that share it, if any.
+        start: where the head begins; None for the task's own way.
+        head_only: whether nothing but the trained head is wanted, which then comes as `HeadTrained`.
     """
 
     encoder: Encoder
@@ -109,6 +125,8 @@ class Job:
     phases: Phases = field(default_factory=Phases)
     features: FeatureStore = field(default_factory=_in_memory)
     together: Callable[[], AbstractContextManager[ProcessGroup | None]] = alone
+    start: StartedAt | None = None
+    head_only: bool = False
 
     def timed(self, phase: str) -> AbstractContextManager[None]:
         """Count a block as part of a phase."""

@@ -11,10 +11,11 @@ from torch import Tensor, nn
 from gate_runner.benchmarks.data import Split
 from gate_runner.benchmarks.request import SplitName
 from gate_runner.tasks.backbone import Backbone
+from gate_runner.tasks.fitting import Loss, fit_head, recipe_of
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.scaling import Scale
 from gate_runner.tasks.score import Score
-from gate_runner.tasks.training import _RECIPE, Extra, Loss, fit_head, predict, recipe_of
+from gate_runner.tasks.training import Extra, predict
 from vision_adapters.metrics import score_outcomes
 from vision_adapters.rows import Rows
 
@@ -60,7 +61,7 @@ def train_and_measure(
     """
     data = job.data
     headline = job.benchmark.metrics[0]
-    recipe = recipe_of(job, **{key: value for key, value in job.training.items() if key in _RECIPE})
+    recipe = recipe_of(job)
     module = backbone.attach(head, *(extra.scale for extra in extras), *scales)
 
     def rows(name: SplitName) -> tuple[Rows, ...]:

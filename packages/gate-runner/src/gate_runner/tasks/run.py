@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gate_runner.imports import named
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.registry import find_task_type
@@ -10,6 +12,9 @@ from gate_runner.tasks.task import Run
 
 def run_task(job: Job) -> Outcome:
     """Encode, fit the task's head, and score the test split once.
+
+    Where the encoder is trained, too, its head begins where it ends on the frozen features, unless the recipe has it
+    otherwise.
 
     Args:
         job: one benchmark, one encoder, one seed.
@@ -28,5 +33,11 @@ def run_task(job: Job) -> Outcome:
         >>> run_task(Job(load_encoder("micro-clip/random"), digits, data)).scores[0].metric
         'acc@1'
     """
-    run: Run = named(find_task_type(job.benchmark.task).run)
+    task = find_task_type(job.benchmark.task)
+    run: Run = named(task.run)
+    if task.trains and job.settings.tune != "frozen":
+        from gate_runner.tasks.started import head_first, trained_head
+
+        if head_first(job):
+            job = replace(job, start=trained_head(job, run))
     return run(job)

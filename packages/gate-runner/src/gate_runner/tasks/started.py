@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -11,12 +12,18 @@ from torch import Tensor, nn
 
 from gate_runner.tasks.after_training import class_weights
 from gate_runner.tasks.features import pooled
+from gate_runner.tasks.fitting import HeadTrained
+from gate_runner.tasks.job import StartedAt, alone
+from gate_runner.tasks.probing import solvable
+from gate_runner.tasks.recipes import starts_at_probe
 from vision_adapters.heads import LinearHead
 from vision_adapters.tuning import tune, tuning_data
 
 if TYPE_CHECKING:
+    from gate_runner.settings import Settings
     from gate_runner.tasks.job import Job
     from gate_runner.tasks.scaling import Scale
+    from gate_runner.tasks.task import Run
 
 _SCALE = 100.0
 """Factor on cosines, of an encoder that does not say its own: CLIP's."""
@@ -86,3 +93,51 @@ def solved_head(job: Job, scale: Scale) -> StartedHead:
         weight = found.weight.new_zeros(len(bias), found.weight.shape[1])
         weight[present], bias[present] = found.weight, found.bias
     return StartedHead(weight, bias, scale, 1.0)
+
+
+def head_first(job: Job) -> bool:
+    """Whether a head is trained on the frozen features before the encoder is: all but those that start otherwise.
+
+    Those are the heads of whole detectors, the ones that start at class prompts, and the ones that are solved.
+    """
+    if job.encoder.detector is not None or not starts_at_probe(job.settings):
+        return False
+    return job.benchmark.task != "image-classification" or not (starts_at_texts(job) or solvable(job))
+
+
+def head_settings(settings: Settings) -> Settings:
+    """Those by which the head is trained before the encoder is: as if the encoder stayed frozen."""
+    return settings.changed(
+        tune="frozen", recipe="quick", recipe_fields={}, wise_ft=None, keep_zero_shot=(), num_processes=1,
+        checkpoint_blocks=False,
+    )  # fmt: skip
+
+
+def starts_at_texts(job: Job) -> bool:
+    """Whether a head starts at the class prompts: where it will be mixed with its start, and there is a text side."""
+    return job.settings.wise_ft is not None and job.encoder.text is not None
+
+
+def trained_head(job: Job, run: Run) -> StartedAt | None:
+    """The head that the same job's frozen encoder gets, at its benchmark's own numbers.
+
+    Args:
+        job: whose encoder will be trained; its images are encoded once before.
+        run: of its task type.
+
+    Returns:
+        The head's weights; None for a task type that trains no head.
+
+    Source: see `solved_head`.
+    """
+
+    def progress(phase: str, done: int, total: int) -> None:
+        job.progress(phase if phase.startswith("encode") else f"{phase} head", done, total)
+
+    path = None if job.checkpoint is None else job.checkpoint.with_name(f"{job.checkpoint.name}.head")
+    try:
+        run(replace(job, settings=head_settings(job.settings), checkpoint=path, progress=progress, together=alone,
+                    head_only=True))  # fmt: skip
+    except HeadTrained as found:
+        return found.start
+    return None

@@ -2,52 +2,32 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Shaped
 from torch import Tensor, nn
-from torch.distributed import ProcessGroup
 
 from gate_runner.benchmarks.data import Split
 from gate_runner.benchmarks.request import SplitName
-from gate_runner.tasks.after_training import after_training, gained
+from gate_runner.tasks.after_training import gained
 from gate_runner.tasks.backbone import Backbone
+from gate_runner.tasks.fitting import Inputs, Loss, fit_head, recipe_of
 from gate_runner.tasks.job import Job, Outcome
-from gate_runner.tasks.rates import factors, rungs, work
-from gate_runner.tasks.recipes import checked, recipe_for
 from gate_runner.tasks.scaling import Scale
 from gate_runner.tasks.score import Score
-from gate_runner.tasks.trained import Trained, Tried
-from vision_adapters.finetune import recomputed
 from vision_adapters.metrics import METRICS, RunningScores, evaluate
 from vision_adapters.metrics import Score as Estimate
 from vision_adapters.rows import Rows
-from vision_adapters.training import Direction, Fit, Kept, Recipe, fit
-from vision_adapters.training.checkpoint import changing_state
+from vision_adapters.training import Kept
 
-_LOG = logging.getLogger(__name__)
-
-Inputs = tuple[Rows, ...]
-Loss = Callable[[Any, Any], Tensor]
 Beside = Callable[[Tensor, Tensor], np.ndarray]
 
-_DEFAULT = {"lr": 1e-3, "steps": 10_000, "batch_size": 1024, "validate_every": 500}
-"""Of a linear head on more features than a solved probe takes."""
 _MOST_AVERAGED = 5
 """Checkpoints in the largest ensemble, as in GATE."""
-_RECIPE = {"lr", "steps", "batch_size", "validate_every", "weight_decay", "schedule"}
-
-
-class FollowedError(Exception):
-    """A training that this process shared with another is over; only the first process goes on from there."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +76,7 @@ def train_and_test(
     data, metrics = job.data, job.benchmark.metrics
     truths = targets or {"train": data.train.targets, "validation": data.validation.targets, "test": data.test.targets}
     headline = METRICS[job.benchmark.metrics[0]]
-    recipe = recipe_of(job, **{key: value for key, value in job.training.items() if key in _RECIPE})
+    recipe = recipe_of(job)
     module = backbone.attach(head, *(extra.scale for extra in extras))
 
     def inputs(name: SplitName) -> Inputs:
@@ -193,124 +173,6 @@ class _Judge:
             self.kept.append(self.beside(predictions, truth))
 
 
-def recipe_of(job: Job, **own: Any) -> Recipe:
-    """The recipe of a job: a frozen encoder's heads have the benchmark's, a trained encoder has the settings'.
-
-    Args:
-        job: whose settings.
-        own: the benchmark's numbers for its head.
-
-    Returns:
-        The recipe.
-
-    Raises:
-        UsageError: a field that there is not; the message shows the nearest.
-    """
-    if job.settings.tune != "frozen":
-        assert job.encoder.module is not None
-        return recipe_for(job.settings, job.encoder.module, job.benchmark.task)
-    return Recipe(**{**_DEFAULT, **own, **checked(job.settings.recipe_fields)})
-
-
-def fit_head(
-    job: Job,
-    module: nn.Module,
-    inputs: Inputs,
-    targets: Rows,
-    loss: Loss,
-    recipe: Recipe,
-    validate: Callable[[nn.Module], float],
-    direction: Direction,
-) -> Trained:
-    """Train a module in place, from where an interrupted training of the same job stopped.
-
-    The head of a frozen encoder begins at each of the learning rates that the benchmark's ``rates`` are factors for,
-    unless the settings name one; half of these trainings end after a quarter of the steps, all but the one that
-    validates best after a half. A checkpoint that is damaged, or of a job with other numbers, is warned about and the
-    training starts anew.
-
-    Args:
-        job: seed, checkpoint, device, and into how many micro-batches to cut a batch.
-        module: left with the weights that validated best.
-        inputs: of the training split.
-        targets: likewise.
-        loss: of the module's output and the targets; a mean over samples.
-        recipe: how to train.
-        validate: scores the module.
-        direction: "higher" or "lower" scores are better.
-
-    Returns:
-        How the training went.
-
-    Raises:
-        FollowedError: in all processes but the first, where several share the training.
-    """
-    in_micro_batches(module, min(job.settings.micro_batches, recipe.batch_size))
-    tuned = job.settings.tune != "frozen"
-    more: dict[str, Any] = {"keep": 5, "layers": True} if tuned else {}
-    recipes = [replace(recipe, lr=recipe.lr * factor) for factor in factors(job.training, job.settings)]
-    parts = rungs(recipe.steps, recipe.validate_every, len(recipes))
-    whole = work(recipe.steps, recipe.validate_every, len(recipes)).steps
-    sign = 1.0 if direction == "higher" else -1.0
-    start = changing_state(module)
-    with ExitStack() as stack:
-        stack.enter_context(job.timed("train"))
-        path = job.checkpoint
-        if path is None and len(recipes) > 1:
-            path = Path(stack.enter_context(TemporaryDirectory())) / "head.pt"
-
-        def train(number: int, stop: int, ahead: int, group: ProcessGroup | None) -> Fit:
-            def progress(phase: str, done: int, total: int) -> None:
-                job.progress(phase, ahead + done, whole)
-
-            checkpoint = path if path is None or number == 0 else path.with_name(f"{path.name}.rate{number}")
-
-            def once() -> Fit:
-                module.load_state_dict(start, strict=False)
-                return fit(
-                    module,
-                    inputs,
-                    targets,
-                    loss=loss,
-                    recipe=recipes[number],
-                    validate=validate,
-                    direction=direction,
-                    seed=job.seed,
-                    checkpoint=checkpoint,
-                    progress=progress,
-                    device=job.encoder.device,
-                    group=group,
-                    stop=stop if stop < recipe.steps else None,
-                    **more,
-                )
-
-            try:
-                return once()
-            except ValueError as error:
-                if checkpoint is None or not str(error).startswith(f"{checkpoint} "):
-                    raise
-                _LOG.warning("%s: starting this training anew", error)
-                checkpoint.unlink(missing_ok=True)
-                return once()
-
-        going, ahead = list(range(parts[0].trainings)), 0
-        tried: dict[int, tuple[int, float]] = {}
-        with job.together() as group:
-            for part in parts:
-                going = sorted(going, key=lambda number: -sign * tried.get(number, (0, 0.0))[1])[: part.trainings]
-                for number in sorted(going):
-                    found = train(number, part.stop, ahead - part.start, group)
-                    ahead += part.stop - part.start
-                    scores = [row.score for row in found.history if row.step <= part.stop]
-                    tried[number] = (part.stop, sign * max(sign * score for score in scores))
-            if group is not None and group.rank() > 0:
-                raise FollowedError
-        (best,) = going
-        rates = [Tried(recipes[number].lr, *each) for number, each in sorted(tried.items())] if len(tried) > 1 else []
-        done = Trained(**vars(found), recipe=recipes[best], tried=rates)
-        return after_training(job, module, start, done, validate, higher=direction == "higher") if tuned else done
-
-
 def _averaged(kept: int) -> list[int]:
     """Of how many of the best checkpoints outputs are averaged, of those that were kept."""
     return sorted({min(size, kept) for size in (1, 3, _MOST_AVERAGED)})
@@ -338,31 +200,6 @@ def _tested(
                         found[number] = read(total / number).cpu()
                 module.load_state_dict(kept[0].state, strict=False)
         yield found
-
-
-def in_micro_batches(head: nn.Module, count: int) -> None:
-    """Let a head pass each training batch in micro-batches, computed again in the backward pass instead of kept.
-
-    The loss still sees the whole batch, so that the gradient is the same also for losses that do not average over
-    samples (dice), and a training may go on with another number of them.
-
-    Args:
-        head: changed in place; its parameters and their names stay.
-        count: 1 leaves the head as it is; n needs about 1/n of the memory for activations, and a second forward pass.
-    """
-    if count == 1:
-        return
-    whole = head.forward
-    again = recomputed(head, whole)
-
-    def forward(*inputs: Tensor) -> Tensor:
-        if not torch.is_grad_enabled():
-            result: Tensor = whole(*inputs)
-            return result
-        pieces = zip(*(each.chunk(count) for each in inputs), strict=True)
-        return torch.cat([again(*piece) for piece in pieces])
-
-    setattr(head, "forward", forward)  # noqa: B010 - an attribute of this one instance, which a type checker refuses
 
 
 def score(job: Job, predictions: Tensor, truth: Tensor, blind: Tensor) -> list[tuple[Score, Estimate]]:

@@ -48,9 +48,12 @@ class Tuned:
         few = images_at(images, torch.arange(min(_FOR_SCALE, len(images))))
         few = few.reshape(-1, *few.shape[-3:])[:_FOR_SCALE]
         self.grid = encoder.encode_patches(few[:1]).grid if kind == "patches" else (1, 1)
-        with torch.no_grad(), job.timed("encode"):
-            parts = [features_of(encoder, kind, part).cpu() for part in torch.split(few, 32)]
-        self.scale = Scale.of(torch.cat(parts))
+        if job.start is not None:
+            self.scale = job.start.scale
+        else:
+            with torch.no_grad(), job.timed("encode"):
+                parts = [features_of(encoder, kind, part).cpu() for part in torch.split(few, 32)]
+            self.scale = Scale.of(torch.cat(parts))
         self.width = len(self.scale.mean)
         with torch.random.fork_rng(devices=[]):  # low-rank updates start at random
             torch.manual_seed(job.seed)
@@ -71,7 +74,9 @@ class Tuned:
         return EncodedRows(lambda rows: images_at(images, rows), len(images), 64)
 
     def attach(self, head: nn.Module, *others: Scale | None) -> nn.Module:
-        """Encoder, scale and head as one module."""
+        """Encoder, scale and head as one module; the head with the weights that the job names, if any."""
+        if self.job.start is not None:
+            head.load_state_dict(self.job.start.state)
         return _Whole(self.job.encoder, self.kind, head, self.scale, others, follows=self.job.settings.tune == "full")
 
 

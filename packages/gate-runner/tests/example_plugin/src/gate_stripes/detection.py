@@ -16,7 +16,8 @@ from gate_runner.ragged import Ragged
 from gate_runner.tasks import Drawing, Job, Outcome, Score, TaskType
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.drawing import pixels_of
-from gate_runner.tasks.training import fit_head, predict
+from gate_runner.tasks.fitting import fit_head
+from gate_runner.tasks.training import predict
 from vision_adapters.training import Recipe
 
 DETECTION = TaskType(
