@@ -1,12 +1,13 @@
 """Train the encoder or only a head? GATE's small pack, stand-ins, by mode: scores, intervals and time.
 
     python experiments/tuning_table.py --output FOLDER
-    python experiments/tuning_table.py --output FOLDER --columns frozen full --seeds 1
+    python experiments/tuning_table.py --output FOLDER --columns frozen full --seeds 0 2
     python experiments/tuning_table.py --output FOLDER --columns        # nothing is run: the table of what is there
 
 micro-clip frozen, with low-rank updates, with its last block trained, and trained whole; and trained whole from the
 start: its own shape with random weights, and an untrained ResNet-18 of timm's at 64 pixels. The recipe is `quick`.
-FOLDER holds a run folder for each column, so that what was broken off goes on, and columns may be run at the same time.
+FOLDER holds a run folder for each column, so that what was broken off goes on, and columns and seeds may be run at the
+same time.
 
 A cell is the mean over the seeds that are there. Its interval is the mean of the seeds' bootstrap intervals over test
 samples. `full` is set beside `frozen` by `gate-runner compare`, on the same test samples and seeds, with Holm's
@@ -69,8 +70,9 @@ def cell(results: list[dict[str, Any]]) -> dict[str, Any]:
     mean = {key: statistics.fmean(head[key] for head in heads) for key in ("value", "low", "high")}
     seconds = statistics.fmean(result["seconds"]["total"] for result in results)
     seeds = sorted(result["seed"] for result in results)
+    told = [result["training"].get("validation", []) for result in results]
     return {**mean, "metric": heads[0]["metric"], "seeds": seeds, "seconds": seconds,
-            "values": [head["value"] for head in heads]}  # fmt: skip
+            "values": [head["value"] for head in heads], "validation": told}  # fmt: skip
 
 
 def contrasts(folder: Path, found: dict[tuple[str, str], list[dict[str, Any]]]) -> dict[str, Any]:
@@ -124,10 +126,10 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, help="folder of the run folders")
     parser.add_argument("--columns", nargs="*", choices=COLUMNS, default=list(COLUMNS))
     parser.add_argument("--benchmarks", nargs="+", choices=SMALL, default=list(SMALL))
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--limit", type=int, help="at most so many samples of each split")
     options = parser.parse_args()
-    for seed in range(options.seeds):
+    for seed in options.seeds:
         for name in options.benchmarks:
             for column in options.columns:
                 encoder, tune = COLUMNS[column]
