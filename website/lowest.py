@@ -16,7 +16,26 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from website.packages import built, environment, keep, packages, python_of, required, run_tests, versions_of
+from website.packages import built, environment, keep, normal, packages, python_of, required, run_tests, versions_of
+
+BESIDE = {"gate-runner": ["torchvision==0.21.0"]}
+"""What comes with open_clip_torch and timm: its newest version needs the newest torch, this one the lowest declared."""
+
+
+def raised(requirements: list[str], versions: str) -> list[str]:
+    """Lower bounds of which something higher is installed, because something else asks for more.
+
+    Example:
+        >>> raised(["torch>=2.6", "rich>=13.7,<15"], "rich 13.7.1, torch 2.14.0")
+        ['torch 2.14.0 where 2.6 is declared']
+    """
+    found = dict(one.split(" ") for one in versions.split(", "))
+    bounds = [re.split(r"[>=]+", line.partition(",")[0]) for line in requirements]
+    return [
+        f"{name} {found[normal(name)]} where {bound} is declared"
+        for name, bound in bounds
+        if not f"{found[normal(name)]}.".startswith(f"{bound}.")
+    ]
 
 
 def main() -> None:
@@ -38,15 +57,26 @@ def main() -> None:
             sdist, wheel = built(known[name], Path(place) / name)
             needed = {re.split(r"[<>=]", line)[0] for line in required(known[name])} & known.keys()
             siblings = [built(known[one], Path(place) / one)[1] for one in sorted(needed)]
+            beside = [] if said.newest else BESIDE.get(name, [])
             offered = [word for one in siblings for word in ("--find-links", str(one.parent))]
             python = environment(
                 Path(place) / "env",
                 said.python,
                 # To uv, what is named here is direct, and what the wheel asks for is not: it would be the newest.
-                [*resolution, *offered, str(wheel), *required(known[name]), "pytest>=8.3", "hypothesis>=6.100"],
+                [
+                    *resolution,
+                    *offered,
+                    str(wheel),
+                    *required(known[name]),
+                    *beside,
+                    "pytest>=8.3",
+                    "hypothesis>=6.100",
+                ],
             )
             versions = versions_of(known[name], python)
             print(f"{name}, {which}: Python {python_of(python)}, {versions}", flush=True)
+            if not said.newest and (wrong := raised(required(known[name]), versions)):
+                raise SystemExit(f"{name}: {', '.join(wrong)}: declare what is installed, or pin what asks for it")
             source = Path(place) / "source"
             source.mkdir()
             # Old versions warn about what came after them; nobody can mend that, so warnings are no errors here.

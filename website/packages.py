@@ -118,15 +118,16 @@ def required(package: Package) -> list[str]:
 
 def versions_of(package: Package, python: Path) -> str:
     """What a package requires, as it is installed in an environment: `numpy 1.26.0, torch 2.2.0`."""
-    names = {_normal(re.split(r"[^\w.-]", line)[0]) for line in required(package)}
+    names = {normal(re.split(r"[^\w.-]", line)[0]) for line in required(package)}
     listed = subprocess.run(
         [uv(), "pip", "list", "--quiet", "--format", "json", "--python", str(python)], capture_output=True, check=True
     )
-    found = {_normal(one["name"]): one["version"] for one in json.loads(listed.stdout)}
+    found = {normal(one["name"]): one["version"] for one in json.loads(listed.stdout)}
     return ", ".join(f"{name} {found[name]}" for name in sorted(names))
 
 
-def _normal(name: str) -> str:
+def normal(name: str) -> str:
+    """A distribution's name as indexes compare it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
