@@ -38,7 +38,10 @@ def powercap(tmp_path: Path) -> Path:
 
 def spend(root: Path, zone: str, joules: float) -> None:
     counter = root / zone / "energy_uj"
-    counter.write_text(str((int(counter.read_text()) + round(joules * 1e6)) % RANGE))
+    # In one step, as the kernel does it: a meter that polls meanwhile must not read a file that is still empty.
+    whole = counter.with_suffix(".new")
+    whole.write_text(str((int(counter.read_text()) + round(joules * 1e6)) % RANGE))
+    whole.replace(counter)
 
 
 def test_packages_and_memory_are_summed_by_phase_and_turning_over_is_seen(powercap: Path) -> None:
