@@ -50,9 +50,10 @@ def packages() -> dict[str, Package]:
 
 
 def run(command: list[str], cwd: Path = ROOT, **environment: str) -> None:
-    """Run a command and stop where it fails."""
+    """Run a command, without what hatch sets for its own environments, pins included, and stop where it fails."""
     print("+", " ".join(command), flush=True)
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "PYTHON", "VIRTUAL"))}
+    ours = ("PIP_CONSTRAINT", "PYTEST", "PYTHON", "UV_CONSTRAINT", "VIRTUAL")
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     done = subprocess.run(command, cwd=cwd, env={**clean, **environment}, check=False)
     if done.returncode:
         raise SystemExit(f"{command[0]}: exit status {done.returncode}")
