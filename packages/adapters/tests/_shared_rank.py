@@ -103,7 +103,8 @@ def main() -> None:
             continue
         found[case] = {"history": [tuple(row) for row in done.history], "state": dict(module.state_dict())}
     torch.save(found, folder / f"rank{rank}.pt")
-    dist.destroy_process_group()  # without it, threads of a group whose other process died can abort the interpreter's end
+    # Without it, threads of a group whose other process died can abort the end of the interpreter.
+    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
