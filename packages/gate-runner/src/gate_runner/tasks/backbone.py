@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from gate_runner.tasks.features import Kind, patches, pooled
@@ -34,7 +33,7 @@ class Backbone(Protocol):
         """The samples of a split: their features where the encoder is frozen, their images where it is trained."""
         ...
 
-    def attach(self, head: nn.Module, *others: Scale | None) -> nn.Module:
+    def attach(self, head: nn.Module, *others: Scale | None) -> Attached:
         """A module from such rows, and a head's other inputs, to the head's outputs.
 
         Args:
@@ -44,7 +43,21 @@ class Backbone(Protocol):
         ...
 
 
-class Scaled(nn.Module):
+class Attached(nn.Module):
+    """A head behind a backbone: called on the backbone's rows and the head's other inputs.
+
+    Attributes:
+        head: called on the features and the other inputs.
+    """
+
+    head: nn.Module
+
+    def features(self, rows: Tensor) -> Tensor:
+        """What the head gets of such rows, ``[b, ..., *rows]`` to ``[b, ..., *features]``."""
+        raise NotImplementedError
+
+
+class Scaled(Attached):
     """A head on inputs that are centred and scaled first.
 
     Args:
@@ -63,6 +76,10 @@ class Scaled(nn.Module):
         first = self.scales[0]
         assert isinstance(first, Scale)
         return first
+
+    def features(self, rows: Tensor) -> Tensor:
+        """Features on their scale."""
+        return self.scale(rows)
 
     def forward(self, *inputs: Tensor) -> Tensor:
         """What the head says."""
@@ -92,33 +109,13 @@ class Frozen:
         """Features, encoded once."""
         return self._train if name == "train" else self._encoded(name)
 
-    def attach(self, head: nn.Module, *others: Scale | None) -> nn.Module:
+    def attach(self, head: nn.Module, *others: Scale | None) -> Scaled:
         """The head on features of the training split's scale."""
         return Scaled(head, self.scale, *others)
 
     def _encoded(self, name: SplitName) -> Rows:
         split = getattr(self.job.data, name)
         return pooled(self.job, split, name) if self.kind == "pooled" else patches(self.job, split, name)
-
-
-class EpisodeRows:
-    """Episodes as rows: the samples of each, in the shape that its indices have.
-
-    Args:
-        rows: of the samples.
-        index: of each episode's samples ``[e, ...]``.
-    """
-
-    def __init__(self, rows: Rows, index: Tensor) -> None:
-        self.source, self.index = rows, index
-
-    def __len__(self) -> int:
-        return len(self.index)
-
-    def __getitem__(self, rows: Tensor | slice, /) -> Float[Tensor, "b ..."]:
-        chosen = self.index[rows]
-        found: Tensor = self.source[chosen.flatten()]
-        return found.reshape(*chosen.shape, *found.shape[1:])
 
 
 def make_backbone(job: Job, kind: Kind) -> Backbone:

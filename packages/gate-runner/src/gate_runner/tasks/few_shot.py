@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,16 +13,16 @@ from torch import Tensor, nn
 from gate_runner.benchmarks.data import Data, Split
 from gate_runner.benchmarks.request import SplitName
 from gate_runner.errors import DataError
-from gate_runner.tasks.backbone import EpisodeRows, make_backbone
+from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.drawing import pixels_of
+from gate_runner.tasks.episodes import EpisodeRows, chosen_classes, tested
 from gate_runner.tasks.fitting import fit_head, recipe_of
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.score import Score
 from gate_runner.tasks.task import Drawing
-from gate_runner.tasks.training import predict
 from vision_adapters.fewshot import sample_episode
 from vision_adapters.losses import cross_entropy
-from vision_adapters.metrics import METRICS, score_outcomes
+from vision_adapters.metrics import METRICS
 
 _VALIDATION_SEED, TEST_SEED = 1, 2
 _BATCH = 8
@@ -73,8 +73,9 @@ def run(job: Job) -> Outcome:
     head = EpisodeHead(backbone.width, ways, shots)
     module = backbone.attach(head)
 
-    def chosen(module: nn.Module, name: SplitName) -> Int[Tensor, "e wq"]:
-        return predict(module, (episodes[name],), lambda logits: logits.argmax(dim=1), job.predict_size)
+    def chosen(name: SplitName, states: Sequence[Mapping[str, Tensor]] = ()) -> dict[int, Int[Tensor, "e wq"]]:
+        size = job.predict_size
+        return chosen_classes(module, episodes[name], images=size, at_once=size, states=states)
 
     def accuracies(choices: Int[Tensor, "e wq"]) -> np.ndarray:
         return (choices == answers).double().mean(dim=1).numpy()
@@ -88,13 +89,10 @@ def run(job: Job) -> Outcome:
         answers.expand(len(episodes["train"]), -1),
         cross_entropy,
         recipe,
-        lambda module: float(accuracies(chosen(module, "validation")).mean()),
+        lambda _: float(accuracies(chosen("validation")[1]).mean()),
         "higher",
     )
-    with job.timed("test"):
-        choices = chosen(module, "test")
-        outcomes = accuracies(choices)
-        found = score_outcomes("accuracy", outcomes, seed=job.seed)
+    found, outcomes, choices, rows = tested(job, fitted, lambda states: chosen("test", states), accuracies)
     score = Score("accuracy", METRICS["accuracy"].direction, found.value, found.low, found.high, 1 / ways)
     training = {
         "head_parameters": sum(p.numel() for p in head.parameters()),
@@ -103,6 +101,7 @@ def run(job: Job) -> Outcome:
         "queries": queries,
         "test_episodes": len(episodes["test"]),
         **fitted.about("accuracy"),
+        **rows,
     }
     return Outcome((score,), outcomes, training, choices.view(-1, ways, queries).to(torch.int16).numpy())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,15 +13,14 @@ from torch import Tensor, nn
 from gate_runner.benchmarks.data import Data, Split
 from gate_runner.benchmarks.request import SplitName
 from gate_runner.errors import DataError
-from gate_runner.tasks.backbone import EpisodeRows, make_backbone
+from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.drawing import shown
+from gate_runner.tasks.episodes import EpisodeRows, chosen_classes, tested
 from gate_runner.tasks.fitting import fit_head, recipe_of
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.score import Score
 from gate_runner.tasks.task import Drawing
-from gate_runner.tasks.training import predict
 from vision_adapters.losses import IGNORED, cross_entropy
-from vision_adapters.metrics import score_outcomes
 
 QUERIES, MOST_SHOTS, MOST_SUPPORT = 5, 44, 250
 _TEST_SEED = 2
@@ -144,8 +143,9 @@ def run(job: Job) -> Outcome:
     rows = {name: EpisodeRows(backbone.rows(name), one.samples) for name, one in episodes.items()}
     module = backbone.attach(PrototypeHead(backbone.width), None)
 
-    def chosen(module: nn.Module, name: SplitName) -> Int[Tensor, "e wm"]:
-        return predict(module, (rows[name], episodes[name].shots), lambda scores: scores.argmax(dim=1), _AT_ONCE)
+    def chosen(name: SplitName, states: Sequence[Mapping[str, Tensor]] = ()) -> dict[int, Int[Tensor, "e wm"]]:
+        own = episodes[name].shots
+        return chosen_classes(module, rows[name], own, images=job.predict_size, at_once=_AT_ONCE, states=states)
 
     def accuracies(choices: Int[Tensor, "e wm"], name: SplitName) -> np.ndarray:
         own = episodes[name]
@@ -159,13 +159,13 @@ def run(job: Job) -> Outcome:
         episodes["train"].answers,
         cross_entropy,
         recipe_of(job, lr=1e-3, steps=steps, batch_size=_AT_ONCE, validate_every=max(1, steps // 6)),
-        lambda module: float(accuracies(chosen(module, "validation"), "validation").mean()),
+        lambda _: float(accuracies(chosen("validation")[1], "validation").mean()),
         "higher",
     )
-    with job.timed("test"):
-        choices, asked = chosen(module, "test"), episodes["test"].asked
-        outcomes = accuracies(choices, "test")
-        found = score_outcomes("accuracy", outcomes, seed=job.seed)
+    found, outcomes, choices, averaged = tested(
+        job, fitted, lambda states: chosen("test", states), lambda choices: accuracies(choices, "test")
+    )
+    asked = episodes["test"].asked
     ways = episodes["test"].ways.double()
     score = Score("accuracy", "higher", found.value, found.low, found.high, float((1 / ways).mean()))
     training = {
@@ -174,6 +174,7 @@ def run(job: Job) -> Outcome:
         "mean_shots": float(episodes["test"].shots.sum() / ways.sum()),
         "test_episodes": len(outcomes),
         **fitted.about("accuracy"),
+        **averaged,
     }
     predicted = torch.where(asked, choices.view_as(asked), -1).to(torch.int16).numpy()
     return Outcome((score,), outcomes, training, predicted)

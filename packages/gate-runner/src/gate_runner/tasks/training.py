@@ -96,8 +96,8 @@ def train_and_test(
     fitted = fit_head(job, module, inputs("train"), truths["train"], loss, recipe, validate, headline.direction)
     with job.timed("test"):
         judged, guessed, answers = judge("test", metrics, beside), judge("test", metrics), []
-        kept = fitted.kept[:_MOST_AVERAGED] if job.settings.tune != "frozen" else fitted.kept[:1]
-        means = {size: judge("test", [headline.name]) for size in _averaged(len(kept)) if size > 1}
+        kept = most_averaged(fitted.kept) if job.settings.tune != "frozen" else fitted.kept[:1]
+        means = {size: judge("test", [headline.name]) for size in averaged_sizes(len(kept)) if size > 1}
         for found, guess in zip(
             _tested(module, kept, test, read, job.predict_size), torch.split(blind, job.predict_size), strict=True
         ):
@@ -110,7 +110,7 @@ def train_and_test(
         averaged = {1: estimates, **{size: one.scores(seed=job.seed) for size, one in means.items()}}
         rows: dict[str, Any] = {}
         if job.settings.tune != "frozen":
-            by_size = {size: averaged[size][headline.name] for size in _averaged(len(kept))}
+            by_size = {size: averaged[size][headline.name] for size in averaged_sizes(len(kept))}
             rows["ensembles"] = [
                 {"checkpoints": size, headline.name: one.value, "low": one.low, "high": one.high}
                 for size, one in by_size.items()
@@ -173,7 +173,12 @@ class _Judge:
             self.kept.append(self.beside(predictions, truth))
 
 
-def _averaged(kept: int) -> list[int]:
+def most_averaged(kept: Sequence[Kept]) -> Sequence[Kept]:
+    """The checkpoints of the largest ensemble."""
+    return kept[:_MOST_AVERAGED]
+
+
+def averaged_sizes(kept: int) -> list[int]:
     """Of how many of the best checkpoints outputs are averaged, of those that were kept."""
     return sorted({min(size, kept) for size in (1, 3, _MOST_AVERAGED)})
 
@@ -185,7 +190,7 @@ def _tested(
 
     The module comes, and is left, with the first one's weights.
     """
-    device, sizes = next(module.parameters()).device, _averaged(len(kept))
+    device, sizes = next(module.parameters()).device, averaged_sizes(len(kept))
     for start in range(0, len(inputs[0]), batch_size):
         batch = [each[start : start + batch_size].to(device) for each in inputs]
         with torch.inference_mode():

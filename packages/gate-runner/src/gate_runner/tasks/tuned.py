@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from gate_runner.benchmarks.request import SplitName
 from gate_runner.errors import EncoderError
 from gate_runner.tasks.augmentation import Augmented
+from gate_runner.tasks.backbone import Attached
 from gate_runner.tasks.features import Kind, images_at
 from gate_runner.tasks.recipes import augments
 from gate_runner.tasks.scaling import Scale
@@ -73,14 +74,14 @@ class Tuned:
             return images
         return EncodedRows(lambda rows: images_at(images, rows), len(images), 64)
 
-    def attach(self, head: nn.Module, *others: Scale | None) -> nn.Module:
+    def attach(self, head: nn.Module, *others: Scale | None) -> Attached:
         """Encoder, scale and head as one module; the head with the weights that the job names, if any."""
         if self.job.start is not None:
             head.load_state_dict(self.job.start.state)
         return _Whole(self.job.encoder, self.kind, head, self.scale, others, follows=self.job.settings.tune == "full")
 
 
-class _Whole(nn.Module):
+class _Whole(Attached):
     """Images to features, on the scale of the untrained ones, to the head's outputs."""
 
     def __init__(
@@ -106,13 +107,16 @@ class _Whole(nn.Module):
             self.encoder.eval()
         return self
 
+    def features(self, rows: Tensor) -> Tensor:
+        """Features of images."""
+        ahead = rows.shape[:-3]
+        found = features_of(self._made, self._kind, rows.reshape(-1, *rows.shape[-3:]))
+        return self.scale(found.reshape(*ahead, *found.shape[1:]))
+
     def forward(self, images: Tensor, *others: Tensor) -> Tensor:
         """What the head says."""
-        ahead = images.shape[:-3]
-        found = features_of(self._made, self._kind, images.reshape(-1, *images.shape[-3:]))
-        features = self.scale(found.reshape(*ahead, *found.shape[1:]))
         rest = (scale(each) for scale, each in zip(self.others, others, strict=True))
-        said: Tensor = self.head(features, *rest)
+        said: Tensor = self.head(self.features(images), *rest)
         return said
 
 
