@@ -9,10 +9,12 @@ start: its own shape with random weights, and an untrained ResNet-18 of timm's a
 FOLDER holds a run folder for each column, so that what was broken off goes on, and columns and seeds may be run at the
 same time.
 
-A cell is the mean over the seeds that are there. Its interval is the mean of the seeds' bootstrap intervals over test
-samples. `full` is set beside `frozen` by `gate-runner compare`, on the same test samples and seeds, with Holm's
-correction over the benchmarks. Writes results/tuning_table.json and results/tuning_table.md; cells that were not run
-are empty, and each says of how many seeds it is.
+A cell is the mean over its seeds. Its interval is the mean of the seeds' bootstrap intervals over test samples. `full`
+is set beside `frozen` by `gate-runner compare`, on the same test samples and seeds, with Holm's correction over the
+benchmarks. Writes results/tuning_table.json and results/tuning_table.md, where each seed's figures are kept: seeds and
+columns of another folder, or machine, are added to those that are there, and FOLDER's own replace them. Cells that were
+not run are empty, and each says of how many seeds it is. Of `frozen` and `full`, seeds 0 and 1 were measured together:
+their intervals and seconds are the means of both.
 """
 
 from __future__ import annotations
@@ -65,14 +67,23 @@ def finished(folder: Path) -> dict[tuple[str, str], list[dict[str, Any]]]:
     return found
 
 
-def cell(results: list[dict[str, Any]]) -> dict[str, Any]:
-    heads = [result["scores"][0] for result in results]
-    mean = {key: statistics.fmean(head[key] for head in heads) for key in ("value", "low", "high")}
-    seconds = statistics.fmean(result["seconds"]["total"] for result in results)
-    seeds = sorted(result["seed"] for result in results)
-    told = [result["training"].get("validation", []) for result in results]
-    return {**mean, "metric": heads[0]["metric"], "seeds": seeds, "seconds": seconds,
-            "values": [head["value"] for head in heads], "validation": told}  # fmt: skip
+def row(result: dict[str, Any]) -> dict[str, Any]:
+    """What is kept of one seed."""
+    head, training = result["scores"][0], result["training"]
+    return {
+        "seed": result["seed"], "metric": head["metric"], **{key: head[key] for key in ("value", "low", "high")},
+        "seconds": result["seconds"]["total"], "validation": training.get("validation", []),
+    }  # fmt: skip
+
+
+def kept(path: Path) -> tuple[dict[str, dict[int, dict[str, Any]]], dict[str, Any]]:
+    """What an earlier table holds: rows by column and stand-in, and seed; and its comparisons."""
+    if not path.is_file():
+        return {}, {}
+    said = json.loads(path.read_text())
+    return {name: {one["seed"]: one for one in rows} for name, rows in said["rows"].items()}, said[
+        "full against frozen"
+    ]
 
 
 def contrasts(folder: Path, found: dict[tuple[str, str], list[dict[str, Any]]]) -> dict[str, Any]:
@@ -94,30 +105,35 @@ def contrasts(folder: Path, found: dict[tuple[str, str], list[dict[str, Any]]]) 
 
 
 def write(folder: Path, limit: int | None) -> None:
+    path = RESULTS / "tuning_table.json"
+    rows, against = kept(path)
     found = finished(folder)
-    cells = {f"{column} {name}": cell(results) for (column, name), results in found.items()}
-    against = contrasts(folder, found)
-    report = {"recipe": "quick", "limit": limit, "cells": cells, "full against frozen": against,
-              "cores": os.cpu_count(), "load": os.getloadavg()[0]}  # fmt: skip
-    (RESULTS / "tuning_table.json").write_text(json.dumps(report, indent=1) + "\n")
-    columns = [column for column in COLUMNS if any(key[0] == column for key in found)]
+    for (column, name), results in found.items():
+        rows.setdefault(f"{column} {name}", {}).update({one["seed"]: row(one) for one in results})
+    against |= contrasts(folder, found)
+    ordered = {key: [one for _, one in sorted(seeds.items())] for key, seeds in sorted(rows.items())}
+    report = {"recipe": "quick", "limit": limit, "full against frozen": against, "cores": os.cpu_count(), "rows": ordered}
+    path.write_text(json.dumps(report, indent=1) + "\n")
+    columns = [column for column in COLUMNS if any(key.split()[0] == column for key in rows)]
     lines = [
         "| stand-in | metric | " + " | ".join(columns) + " | full less frozen |",
         "|---" * (len(columns) + 3) + "|",
     ]
-    for name in sorted({name for _, name in found}):
-        one = next(cells[f"{column} {name}"] for column in columns if f"{column} {name}" in cells)
-        row = [name, one["metric"] + (", lower is better" if one["metric"] == "mae" else "")]
-        for column in columns:
-            got = cells.get(f"{column} {name}")
-            if got is None:
-                row.append("")
+    for name in sorted({key.split()[1] for key in rows}):
+        cells = {column: list(rows.get(f"{column} {name}", {}).values()) for column in columns}
+        metric = next(own[0]["metric"] for own in cells.values() if own)
+        said = [name, metric + (", lower is better" if metric == "mae" else "")]
+        for own in cells.values():
+            if not own:
+                said.append("")
                 continue
-            interval, seeds = f"{got['low']:.3f}-{got['high']:.3f}", len(got["seeds"])
-            row.append(f"{got['value']:.3f} ({interval}), {got['seconds']:.0f} s, n={seeds}")
+            value, low, high, seconds = (
+                statistics.fmean(one[key] for one in own) for key in ("value", "low", "high", "seconds")
+            )
+            said.append(f"{value:.3f} ({low:.3f}-{high:.3f}), {seconds:.0f} s, n={len(own)}")
         known = against.get(name)
-        row.append(f"{known['verdict']} by {known['gain']:+.3f}, p {known['p']:.4f}" if known else "")
-        lines.append("| " + " | ".join(row) + " |")
+        said.append(f"{known['verdict']} by {known['gain']:+.3f}, p {known['p']:.4f}" if known else "")
+        lines.append("| " + " | ".join(said) + " |")
     (RESULTS / "tuning_table.md").write_text("\n".join(lines) + "\n")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from rich.console import Console
 
 from gate_runner.runs.display import BarDisplay, Estimate, PlainDisplay, results_table
@@ -50,6 +51,30 @@ def test_bars_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = out.getvalue()
     assert "about 20 s left" in shown
     assert "0.612" in shown
+
+
+def test_a_training_of_the_encoder_that_no_plan_measured_has_no_time_until_it_is_under_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    now = 100.0
+    monkeypatch.setattr("gate_runner.runs.display.time.monotonic", lambda: now)
+    out = io.StringIO()
+    display = BarDisplay(Console(file=out, width=120, force_terminal=True, no_color=True, highlight=False))
+    display.planned([Planned("micro/imagenet1k", 0, 20.0, False, trained=True)])
+    assert "1 to run, time unknown (gate-runner plan measures it)" in out.getvalue()
+    display.started("micro/imagenet1k", 0)
+    for phase, done, expected in (
+        ("encode train", 100, 0.04), ("encode train-projected", 5, 0.04), ("train head", 100, 0.13),
+        ("train", 50, 0.53), ("encode test", 1, 0.53),
+    ):  # fmt: skip
+        now += 20.0
+        display.progress("micro/imagenet1k", 0, phase, done, 100)
+        assert display.shares["micro/imagenet1k", 0] == pytest.approx(expected), phase
+    assert display._said() == "about 1 min 29 s left"  # .47 of .53 of 100 s
+    display.finished(GOOD)
+    display.close()
+    assert Estimate([Planned("a", 0, 10.0, False, measured=True, trained=True)]).known
 
 
 def test_the_table_fits_a_plain_terminal() -> None:

@@ -31,7 +31,7 @@ from gate_runner.tasks.augmentation import Augmented
 from gate_runner.tasks.recipes import checked, family_of, recipe_for
 from gate_runner.tasks.scaling import Scale
 from gate_runner.tasks.started import solved_head
-from gate_runner.tasks.training import _tested
+from gate_runner.tasks.training import averaged
 from gate_runner.tasks.tuned import choose_weights, untouched
 from vision_adapters.rows import sample_generator
 from vision_adapters.training import Kept, gate_recipe
@@ -131,11 +131,9 @@ def test_everything_that_an_image_reaches_is_trained_in_full() -> None:
     assert len(names) > 20
 
 
-WITHOUT_ENSEMBLES = ["mini", "mini-gate", "flickr30k", "nyu-depth"]
-
-
 @pytest.mark.parametrize(
-    "name", ["cifar100", "ade20k", "acdc", "clevr-math", "iwildcam", "chexpert", *WITHOUT_ENSEMBLES]
+    "name",
+    ["cifar100", "ade20k", "acdc", "clevr-math", "iwildcam", "chexpert", "mini", "mini-gate", "flickr30k", "nyu-depth"],
 )
 def test_every_task_type_trains_an_encoder_and_leaves_it_as_it_was(name: str, tmp_path: Path) -> None:
     encoder = tiny()
@@ -152,12 +150,11 @@ def test_every_task_type_trains_an_encoder_and_leaves_it_as_it_was(name: str, tm
     assert encoder.fingerprint() == mark
     assert found.settings["tune"] == "full"
     assert found.training["steps"] == 6
-    if name not in WITHOUT_ENSEMBLES:
-        assert [row["checkpoints"] for row in found.training["ensembles"]] == [1, 3]
-        first = found.training["ensembles"][0]
-        assert first[found.scores[0].metric] == pytest.approx(found.scores[0].value, abs=1e-6)
-        assert {row["step"] for row in found.training["gradients"]} == {3, 6}
-        assert any(key.startswith("encoder.blocks") for key in found.training["gradients"][0])
+    assert [row["checkpoints"] for row in found.training["ensembles"]] == [1, 3]
+    first = found.training["ensembles"][0]
+    assert first[found.scores[0].metric] == pytest.approx(found.scores[0].value, abs=1e-6)
+    assert {row["step"] for row in found.training["gradients"]} == {3, 6}
+    assert any(key.startswith("encoder.blocks") for key in found.training["gradients"][0])
 
 
 def test_modes_lie_in_folders_of_their_own_and_are_paired(tmp_path: Path) -> None:
@@ -504,13 +501,23 @@ def test_ensembles_are_means_of_outputs_and_the_best_weights_stay() -> None:
     kept = [Kept(step, 0.0, {"weight": torch.randn(2, 3, generator=generator)}) for step in range(5)]
     module, rows = nn.Linear(3, 2, bias=False), torch.randn(7, 3, generator=generator)
     module.load_state_dict(kept[0].state)
-    found = list(_tested(module, kept, (rows,), lambda output: output, 4))
+    found = list(averaged(module, kept, (rows,), lambda output: output, 4))
     for size in (1, 3, 5):
         expected = torch.stack([rows @ one.state["weight"].T for one in kept[:size]]).mean(0)
         assert torch.allclose(torch.cat([batch[size] for batch in found]), expected, atol=1e-6)
     assert torch.equal(module.weight, kept[0].state["weight"])
-    assert [set(batch) for batch in _tested(module, kept[:4], (rows,), lambda output: output, 7)] == [{1, 3, 4}]
-    assert [set(batch) for batch in _tested(module, kept[:1], (rows,), lambda output: output, 7)] == [{1}]
+    assert [set(batch) for batch in averaged(module, kept[:4], (rows,), lambda output: output, 7)] == [{1, 3, 4}]
+    assert [set(batch) for batch in averaged(module, kept[:1], (rows,), lambda output: output, 7)] == [{1}]
+
+
+def test_an_ensemble_of_vectors_has_the_mean_of_their_products() -> None:
+    generator = torch.Generator().manual_seed(0)
+    kept = [Kept(step, 0.0, {"weight": torch.randn(2, 3, generator=generator)}) for step in range(3)]
+    module, rows = nn.Linear(3, 2, bias=False), torch.randn(7, 3, generator=generator)
+    module.load_state_dict(kept[0].state)
+    (found,) = averaged(module, kept, (rows,), lambda output: output, 7, side_by_side=True)
+    expected = torch.stack([(rows @ one.state["weight"].T) @ (rows @ one.state["weight"].T).T for one in kept]).mean(0)
+    assert torch.allclose(found[3] @ found[3].T, expected, atol=1e-5)
 
 
 def test_a_plan_counts_the_head_that_is_trained_before_the_encoder(tmp_path: Path) -> None:

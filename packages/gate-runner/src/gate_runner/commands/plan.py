@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Unpack
 
 import typer
@@ -14,6 +13,7 @@ from gate_runner.signatures import as_command
 
 if TYPE_CHECKING:
     from gate_runner.planning import Plan
+    from gate_runner.runs import RunRequest
 
 
 @as_command
@@ -40,13 +40,13 @@ def plan(
 
         typer.echo(standard.dumps(found.to_mapping(), indent=2))
         return
-    show(found, request.output, request.settings)
+    show(found, request)
 
 
-def show(found: Plan, output: Path, settings: Settings) -> None:
+def show(found: Plan, request: RunRequest) -> None:
     """Print a plan as lines."""
     from gate_runner.runs.display import clock
-    from gate_runner.tasks.recipes import augments, in_words, starts_at_probe
+    from gate_runner.tasks.recipes import augments, in_words, start_in_words
 
     width = max(len(part.name) for part in found.parts)
     typer.echo(f"{'benchmark':<{width}}  seed       time  memory  longest phase")
@@ -62,12 +62,15 @@ def show(found: Plan, output: Path, settings: Settings) -> None:
         typer.echo(f"{start}  {when:>9}  {part.peak_bytes / 1e9:.1f} GB  {phase} {clock(part.phases[phase])}{where}")
     typer.echo(
         f"about {clock(found.seconds)} in all with {found.workers} at a time, {clock(found.startup_seconds)} of it to "
-        f"start; measured in {clock(found.probe_seconds)}, kept in {output / 'plan.json'}"
+        f"start; measured in {clock(found.probe_seconds)}, kept in {request.output / 'plan.json'}"
     )
+    settings, tasks = request.settings, {one.id: one.task for one in request.benchmarks}
     recipes: dict[str, list[str]] = {}
     for part in found.parts:
         if part.recipe:
-            said = in_words(part.recipe, augmented=augments(settings), at_probe=starts_at_probe(settings))
+            said = in_words(
+                part.recipe, augmented=augments(settings), start=start_in_words(settings, tasks[part.benchmark])
+            )
             recipes.setdefault(said, []).append(part.name)
     for recipe, names in recipes.items():
         typer.echo(f"{', '.join(dict.fromkeys(names))}: {recipe}")

@@ -86,7 +86,8 @@ def run(request: RunRequest, display: Observer | None = None, observers: Sequenc
 
 def _planned(part: Part, expected: dict[tuple[str, int], float], found: dict[tuple[str, int], Result]) -> Planned:
     key = (part.name, part.seed)
-    return Planned(*key, expected.get(key, part.benchmark.cost), key in found, key in expected)
+    trained = part.settings.tune != "frozen"
+    return Planned(*key, expected.get(key, part.benchmark.cost), key in found, key in expected, trained)
 
 
 def _missing(parts: Sequence[Part], found: dict[tuple[str, int], Result]) -> list[Part]:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from gate_runner.errors import EncoderError
-from gate_runner.planning.counting import count
-from gate_runner.planning.probe import Clock, Estimate, growth, peak_of, probe, resident, samples_here
+from gate_runner.planning.counting import Counted, count
+from gate_runner.planning.probe import Clock, Estimate, peak_of, probe, resident, samples_here
 from gate_runner.runs.memory import PeakMemory
 from gate_runner.tasks import Job, find_task_type, run_task
 from gate_runner.tasks.recipes import recipe_for
@@ -106,13 +106,13 @@ def _probed(part: Part, encoder: Encoder) -> Estimate:
     validations = 1 + math.ceil(recipe.steps / recipe.validate_every)
     validated = validations + _mixes(settings.wise_ft)
     passes = 1.0
-    if "ensembles" in outcome.training:  # the best alone, and each of those that are averaged
-        passes = (1 + min(_MOST_KEPT, validations)) / (1 + min(_MOST_KEPT, 1 + math.ceil(steps / max(1, steps))))
+    if "ensembles" in outcome.training:  # a pass with each of those that are averaged; the probe validated twice
+        passes = min(_MOST_KEPT, validations) / min(_MOST_KEPT, 2)
     phases = {
         "data": counted.seconds,
         "encode": spent.get("encode", 0.0),
-        "train": recipe.steps * step + validated * validation * growth(task, counted, 1),
-        "test": spent.get("test", 0.0) * passes * growth(task, counted, 2),
+        "train": recipe.steps * step + validated * validation * _growth(counted, 1),
+        "test": spent.get("test", 0.0) * passes * _growth(counted, 2),
         "rest": max(0.0, whole - sum(spent.values())) * sum(counted.samples) / max(1, sum(here)),
     }
     if head is not None:
@@ -124,6 +124,11 @@ def _probed(part: Part, encoder: Encoder) -> Estimate:
     gpu = memory.read().get("gpu_peak_bytes", 0)
     peaks = (peak, gpu, 0 if head is None else head.peak_bytes)
     return Estimate(phases, max(peaks), recipe=asdict(recipe))
+
+
+def _growth(counted: Counted, split: int) -> float:
+    """How many times more samples of a split the run has; each is encoded once, also where there are episodes."""
+    return counted.samples[split] / max(1, samples_here(counted.data)[split])
 
 
 def _mixes(share: Any) -> int:

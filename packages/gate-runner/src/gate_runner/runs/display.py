@@ -17,19 +17,29 @@ from gate_runner.runs.untrained import said_of, untrained
 
 _PHASE_SHARES = {"data": 0.15, "encode train": 0.3, "encode validation": 0.05, "encode test": 0.15, "train": 0.33}
 """Shares of a benchmark's time, in order; what is missing is the test."""
+_TRAINED_SHARES = {"data": 0.02, "encode train": 0.02, "encode validation": 0.01, "train head": 0.08, "train": 0.8}
+"""The same where the encoder is trained; the head is trained before it, or starts otherwise."""
+_ENOUGH = 0.05
+"""Share of the parts under way from which the rest is estimated, where nothing is known before."""
 
 
 class Estimate:
-    """Seconds that are left: planned costs, corrected by how long what is over has really taken."""
+    """Seconds that are left: planned costs, corrected by how long what is over has really taken.
+
+    Attributes:
+        known: whether there is one: trainings of encoders that no plan measured are told by the first that is over.
+    """
 
     def __init__(self, parts: Sequence[Planned]) -> None:
         self.left = {(one.name, one.seed): one.seconds for one in parts if not one.done}
         self.planned = self.taken = 0.0
+        self.known = not any(one.trained and not one.measured for one in parts if not one.done)
 
     def finish(self, name: str, seed: int, seconds: float) -> None:
         """Learn from a benchmark that is over."""
         self.planned += self.left.pop((name, seed))
         self.taken += seconds
+        self.known = True
 
     def remaining(self, shares: Mapping[tuple[str, int], float] | None = None) -> float:
         """Seconds of computing left.
@@ -77,7 +87,7 @@ class PlainDisplay(Observer):
         self.expected = {(part.name, part.seed): part.seconds for part in parts if part.measured}
         self.count, self.over = len(parts), sum(part.done for part in parts)
         kept = f", {self.over} already there" if self.over else ""
-        self._line(f"{self.count} to run{kept}, {self._left()}")
+        self._line(f"{self.count} to run{kept}, {self._left() or 'time unknown (gate-runner plan measures it)'}")
 
     def started(self, name: str, seed: int) -> None:
         """Note the start."""
@@ -113,7 +123,8 @@ class PlainDisplay(Observer):
         return self.over + len(self.begun)
 
     def _left(self, shares: Mapping[tuple[str, int], float] | None = None) -> str:
-        return f"about {clock(self.estimate.remaining(shares) / self.workers)}"
+        """How long it takes in words; nothing where nobody knows."""
+        return f"about {clock(self.estimate.remaining(shares) / self.workers)}" if self.estimate.known else ""
 
     def _line(self, text: str) -> None:
         self.console.print(escape(text))
@@ -136,12 +147,15 @@ class BarDisplay(PlainDisplay):
         self.whole: TaskID | None = None
         self.running: dict[tuple[str, int], TaskID] = {}
         self.shares: dict[tuple[str, int], float] = {}
-        self.shown = 0.0
+        self.trained: set[tuple[str, int]] = set()
+        self.opened_at = self.shown = time.monotonic()
 
     def planned(self, parts: Sequence[Planned]) -> None:
         """Start the bars."""
         super().planned(parts)
-        self.whole = self.bars.add_task("all", total=1.0, left=f"{self._left()} left")
+        self.trained = {(one.name, one.seed) for one in parts if one.trained}
+        self.opened_at = time.monotonic()
+        self.whole = self.bars.add_task("all", total=1.0, left=self._said())
         self.bars.start()
 
     def started(self, name: str, seed: int) -> None:
@@ -156,15 +170,12 @@ class BarDisplay(PlainDisplay):
         if now - self.shown < 0.1 and done < total:
             return
         self.shown = now
-        share = 0.0
-        for known, width in _PHASE_SHARES.items():
-            if known == phase:
-                share += width * done / max(total, 1)
-                break
-            share += width
-        self.shares[name, seed] = min(share, 1.0)
-        if (name, seed) in self.running:
-            self.bars.update(self.running[name, seed], completed=min(share, 1.0), left=phase)
+        key = (name, seed)
+        self.shares[key] = max(
+            self.shares.get(key, 0.0), _share(phase, done / max(total, 1), trained=key in self.trained)
+        )
+        if key in self.running:
+            self.bars.update(self.running[key], completed=self.shares[key], left=phase)
         self._show()
 
     def postponed(self, name: str, seed: int, owner: str) -> None:
@@ -195,7 +206,23 @@ class BarDisplay(PlainDisplay):
     def _show(self) -> None:
         if self.whole is not None:
             done = (self.over + sum(self.shares.values())) / max(self.count, 1)
-            self.bars.update(self.whole, completed=done, left=f"{self._left(self.shares)} left")
+            self.bars.update(self.whole, completed=done, left=self._said())
+
+    def _said(self) -> str:
+        left, done = self._left(self.shares), sum(self.shares.values())
+        if not left and done > _ENOUGH:  # nothing was planned: as fast as until now
+            left = f"about {clock((time.monotonic() - self.opened_at) * (self.count - self.over - done) / done)}"
+        return f"{left} left" if left else ""
+
+
+def _share(phase: str, done: float, *, trained: bool) -> float:
+    """How much of a part is over; 0 in a phase that is none of those that take most of the time."""
+    share = 0.0
+    for known, width in (_TRAINED_SHARES if trained else _PHASE_SHARES).items():
+        if known == phase:
+            return min(share + width * done, 1.0)
+        share += width
+    return 0.0
 
 
 def results_table(results: Sequence[Result], expected: Mapping[tuple[str, int], float] | None = None) -> Table:

@@ -12,13 +12,17 @@ if TYPE_CHECKING:
 
 
 class Planned(NamedTuple):
-    """A part of a run before it starts: expected seconds, whether its result is there, whether a plan measured them."""
+    """A part of a run before it starts: expected seconds, whether its result is there, whether a plan measured them.
+
+    Where the encoder is trained and no plan measured it, its seconds are the frozen encoder's.
+    """
 
     name: str
     seed: int
     seconds: float
     done: bool
     measured: bool = False
+    trained: bool = False
 
 
 class Observer:

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from gate_runner.tasks.training import averaged_sizes, most_averaged
+from gate_runner.tasks.training import averaged_sizes, ensemble_rows, most_averaged
 from vision_adapters.metrics import Score as Estimate
 from vision_adapters.metrics import score_outcomes
 from vision_adapters.rows import Rows
@@ -109,7 +109,5 @@ def tested(
         choices = chosen([one.state for one in most_averaged(fitted.kept)] if tuned else [])
         by_size = {size: accuracies(each) for size, each in choices.items()}
         scores = {size: score_outcomes("accuracy", each, seed=job.seed) for size, each in by_size.items()}
-    rows = [
-        {"checkpoints": size, "accuracy": one.value, "low": one.low, "high": one.high} for size, one in scores.items()
-    ]
-    return scores[1], by_size[1], choices[1], {"ensembles": rows} if tuned else {}
+    rows = {"ensembles": ensemble_rows("accuracy", scores)} if tuned else {}
+    return scores[1], by_size[1], choices[1], rows

@@ -128,6 +128,7 @@ def _matched(
         scales=(scale,),
         targets=targets,
         answer=answer,
+        side_by_side=True,
     )
 
 

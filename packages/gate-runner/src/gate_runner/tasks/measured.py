@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from gate_runner.benchmarks.data import Split
@@ -15,7 +16,7 @@ from gate_runner.tasks.fitting import Loss, fit_head, recipe_of
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.scaling import Scale
 from gate_runner.tasks.score import Score
-from gate_runner.tasks.training import Extra, predict
+from gate_runner.tasks.training import Extra, averaged, ensemble_rows, most_averaged, predict
 from vision_adapters.metrics import score_outcomes
 from vision_adapters.rows import Rows
 
@@ -38,6 +39,7 @@ def train_and_measure(
     lower: Sequence[str] = (),
     read: Callable[[Tensor], Tensor] = lambda output: output,
     answer: Callable[[Tensor, Split], np.ndarray] | None = None,
+    side_by_side: bool = False,
 ) -> Outcome:
     """Train a head on a backbone; as `train_and_test`, for metrics that the task itself defines.
 
@@ -55,6 +57,7 @@ def train_and_measure(
         lower: metrics that are better when lower.
         read: output to predictions, batch by batch.
         answer: predictions for a split's samples to what is kept of them beside the outcomes; None keeps nothing.
+        side_by_side: how checkpoints are averaged, see `averaged`.
 
     Returns:
         Scores on the test split with the weights that validated best.
@@ -77,15 +80,23 @@ def train_and_measure(
     }
     learnt = data.train.targets if targets is None else targets
     fitted = fit_head(job, module, rows("train"), learnt, loss, recipe, validate, directions[headline])
+    tuned = job.settings.tune != "frozen"
     with job.timed("test"):
-        predictions = predict(module, tested, read, job.predict_size)
-        found = measure(predictions, data.test)
-        scores = tuple(mean_score(name, found[name], directions[name], chance[name], job.seed) for name in directions)
+        kept = most_averaged(fitted.kept) if tuned else fitted.kept[:1]
+        batches = list(averaged(module, kept, tested, read, job.predict_size, side_by_side=side_by_side))
+        predictions = {size: torch.cat([batch[size] for batch in batches]) for size in batches[0]}
+        measured = {size: measure(each, data.test) for size, each in predictions.items()}
+        scores = {
+            size: [mean_score(name, own[name], directions[name], chance[name], job.seed) for name in directions]
+            for size, own in measured.items()
+        }
     training = {
         "head_parameters": sum(p.numel() for p in head.parameters() if p.requires_grad),
         **fitted.about(headline),
+        **({"ensembles": ensemble_rows(headline, {size: own[0] for size, own in scores.items()})} if tuned else {}),
     }
-    return Outcome(scores, found[headline], training, answer(predictions, data.test) if answer else None)
+    said = answer(predictions[1], data.test) if answer else None
+    return Outcome(tuple(scores[1]), measured[1][headline], training, said)
 
 
 def mean_score(

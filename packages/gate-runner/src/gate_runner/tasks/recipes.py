@@ -126,20 +126,20 @@ def recipe_of_family(settings: Settings, family: Family | None, task: str) -> Re
         raise UsageError(f"recipe: {error}") from error
 
 
-def in_words(recipe: Mapping[str, Any], *, augmented: bool, at_probe: bool, rate: str = "") -> str:
+def in_words(recipe: Mapping[str, Any], *, augmented: bool, start: str = "", rate: str = "") -> str:
     """A recipe in one line.
 
     Args:
         recipe: its fields.
         augmented: whether training images are.
-        at_probe: whether heads start where they end on the frozen features.
+        start: where heads start, as `start_in_words` says it.
         rate: the learning rate in words, where it is not one number.
 
     Example:
         >>> from dataclasses import asdict
         >>> from vision_adapters.training import Recipe
         >>> recipe = asdict(Recipe(lr=1e-4, steps=2000, batch_size=8, validate_every=500))
-        >>> in_words(recipe, augmented=False, at_probe=True)
+        >>> in_words(recipe, augmented=False, start="heads start at the probe")
         'AdamW at 0.0001, plateau; 2,000 steps of 8, validated every 500; float32; heads start at the probe'
     """
     head = f", head x {recipe['head_lr_scale']:g}" if recipe["head_lr_scale"] != 1 else ""
@@ -147,7 +147,7 @@ def in_words(recipe: Mapping[str, Any], *, augmented: bool, at_probe: bool, rate
         f"AdamW at {rate or format(recipe['lr'], 'g')}{head}, {recipe['schedule']}; {recipe['steps']:,} steps of "
         f"{recipe['batch_size']}, validated every {recipe['validate_every']}; {'RandAugment, ' if augmented else ''}"
         f"{recipe['precision'].replace('auto', 'bfloat16 where the GPU has it')}"
-        f"{'; heads start at the probe' if at_probe else ''}"
+        f"{'; ' if start else ''}{start}"
     )
 
 
@@ -158,7 +158,23 @@ def announced(settings: Settings, task: str) -> str:
     one = len(set(rates.values())) == 1
     said = "" if one else ", ".join(f"{rate:g} ({words})" for words, rate in rates.items())
     recipe = asdict(recipe_of_family(settings, "vit", task))
-    return in_words(recipe, augmented=augments(settings), at_probe=starts_at_probe(settings), rate=said)
+    return in_words(recipe, augmented=augments(settings), start=start_in_words(settings, task), rate=said)
+
+
+def start_in_words(settings: Settings, task: str) -> str:
+    """Where the heads of a task start, before an encoder is there; nothing where it is at random.
+
+    Example:
+        >>> from gate_runner.settings import Settings
+        >>> start_in_words(Settings(tune="full", wise_ft=0.5), "image-classification")
+        'heads start at the class prompts, of encoders without a text side at the probe'
+    """
+    probe = "at the probe" if starts_at_probe(settings) else ""
+    if task == _SOLVED_TASK and settings.wise_ft is not None:
+        return f"heads start at the class prompts, of encoders without a text side {probe or 'at random'}"
+    if task == "detection" and probe:
+        return "heads start at the probe, those of whole detectors where they are"
+    return f"heads start {probe}" if probe else ""
 
 
 def augments(settings: Settings) -> bool:

@@ -99,7 +99,7 @@ def train_and_test(
         kept = most_averaged(fitted.kept) if job.settings.tune != "frozen" else fitted.kept[:1]
         means = {size: judge("test", [headline.name]) for size in averaged_sizes(len(kept)) if size > 1}
         for found, guess in zip(
-            _tested(module, kept, test, read, job.predict_size), torch.split(blind, job.predict_size), strict=True
+            averaged(module, kept, test, read, job.predict_size), torch.split(blind, job.predict_size), strict=True
         ):
             judged.add(found[1])
             guessed.add(guess)
@@ -107,14 +107,12 @@ def train_and_test(
                 one.add(found[size])
             answers += [answer(found[1])] if answer else []
         estimates, chance = judged.scores(seed=job.seed), guessed.scores(resamples=0)
-        averaged = {1: estimates, **{size: one.scores(seed=job.seed) for size, one in means.items()}}
         rows: dict[str, Any] = {}
         if job.settings.tune != "frozen":
-            by_size = {size: averaged[size][headline.name] for size in averaged_sizes(len(kept))}
-            rows["ensembles"] = [
-                {"checkpoints": size, headline.name: one.value, "low": one.low, "high": one.high}
-                for size, one in by_size.items()
-            ]
+            by_size = {1: estimates, **{size: one.scores(seed=job.seed) for size, one in means.items()}}
+            rows["ensembles"] = ensemble_rows(
+                headline.name, {size: one[headline.name] for size, one in by_size.items()}
+            )
         outcomes = estimates[headline.name].outcomes
         if fitted.zero_shot is not None:
             rows["gained"] = gained(headline.name, fitted.zero_shot, np.asarray(outcomes), job.seed)
@@ -183,12 +181,37 @@ def averaged_sizes(kept: int) -> list[int]:
     return sorted({min(size, kept) for size in (1, 3, _MOST_AVERAGED)})
 
 
-def _tested(
-    module: nn.Module, kept: Sequence[Kept], inputs: Inputs, read: Callable[[Tensor], Tensor], batch_size: int
+def ensemble_rows(metric: str, by_size: Mapping[int, Estimate | Score]) -> list[dict[str, Any]]:
+    """What a result says of ensembles.
+
+    Args:
+        metric: the headline's name.
+        by_size: its value and interval, by how many checkpoints are averaged.
+    """
+    return [{"checkpoints": size, metric: one.value, "low": one.low, "high": one.high} for size, one in by_size.items()]
+
+
+def averaged(
+    module: nn.Module,
+    kept: Sequence[Kept],
+    inputs: Inputs,
+    read: Callable[[Tensor], Tensor],
+    batch_size: int,
+    *,
+    side_by_side: bool = False,
 ) -> Iterator[dict[int, Tensor]]:
     """Predictions batch by batch, of the mean outputs of the best 1, 3 and 5 checkpoints, by their number.
 
     The module comes, and is left, with the first one's weights.
+
+    Args:
+        module: from inputs to outputs.
+        kept: checkpoints, the best first.
+        inputs: of the split.
+        read: outputs to predictions.
+        batch_size: samples per call.
+        side_by_side: outputs are vectors whose products are scores: put side by side, their products are the mean of
+            the scores, which the product of mean vectors is not.
     """
     device, sizes = next(module.parameters()).device, averaged_sizes(len(kept))
     for start in range(0, len(inputs[0]), batch_size):
@@ -200,9 +223,10 @@ def _tested(
                 total = output.float()
                 for number, one in enumerate(kept[1:], start=2):
                     module.load_state_dict(one.state, strict=False)
-                    total = total + module(*batch).float()
+                    more = module(*batch).float()
+                    total = torch.cat([total, more], dim=-1) if side_by_side else total + more
                     if number in sizes:
-                        found[number] = read(total / number).cpu()
+                        found[number] = read(total / (number**0.5 if side_by_side else number)).cpu()
                 module.load_state_dict(kept[0].state, strict=False)
         yield found
 

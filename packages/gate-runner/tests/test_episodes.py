@@ -1,0 +1,56 @@
+"""Episodes of a trained encoder: each image is encoded once, and the best checkpoints' scores are averaged."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import torch
+from torch import Tensor, nn
+
+from gate_runner.tasks.backbone import Attached
+from gate_runner.tasks.episodes import EpisodeRows, chosen_classes
+from gate_runner.tasks.few_shot import EpisodeHead
+
+
+class Counted(Attached):
+    """Features of numbered samples, which counts how often each is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features_of, self.head = nn.Linear(1, 4, bias=False), EpisodeHead(4, 2, 1)
+        self.seen: list[int] = []
+
+    def features(self, rows: Tensor) -> Tensor:
+        self.seen += rows.flatten().round().int().tolist()
+        found: Tensor = self.features_of(rows).sin()
+        return found
+
+    def forward(self, rows: Tensor) -> Tensor:
+        found: Tensor = self.head(self.features(rows))
+        return found
+
+
+def test_each_image_of_episodes_goes_through_the_encoder_once_for_each_checkpoint() -> None:
+    generator = torch.Generator().manual_seed(0)
+    samples = torch.randn(9, 1, generator=generator).round(decimals=3)
+    samples = torch.arange(9.0)[:, None] + samples / 10
+    episodes = EpisodeRows(samples, torch.randint(1, 9, (12, 2, 3), generator=generator))
+    module = Counted().eval()
+    states = []
+    for _ in range(4):
+        for weight in module.parameters():
+            weight.data = torch.randn(weight.shape, generator=generator)
+        states.append({name: value.clone() for name, value in module.state_dict().items()})
+    module.load_state_dict(states[0])
+    found = chosen_classes(module, episodes, images=5, at_once=7, states=states)
+    assert sorted(found) == [1, 3, 4]
+    assert Counter(module.seen) == Counter(4 * list(range(1, 9)))
+    scores = []
+    for state in states:
+        module.load_state_dict(state)
+        scores.append(module(episodes[:]))
+    for size, chosen in found.items():
+        assert torch.equal(chosen, torch.stack(scores[:size]).mean(0).argmax(dim=1)), size
+    assert len({tuple(one.flatten().tolist()) for one in found.values()}) > 1
+    module.load_state_dict(states[0])
+    assert torch.equal(chosen_classes(module, episodes, images=9, at_once=1)[1], found[1])
