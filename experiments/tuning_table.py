@@ -112,7 +112,9 @@ def write(folder: Path, limit: int | None) -> None:
         rows.setdefault(f"{column} {name}", {}).update({one["seed"]: row(one) for one in results})
     against |= contrasts(folder, found)
     ordered = {key: [one for _, one in sorted(seeds.items())] for key, seeds in sorted(rows.items())}
-    report = {"recipe": "quick", "limit": limit, "full against frozen": against, "cores": os.cpu_count(), "rows": ordered}
+    report = {
+        "recipe": "quick", "limit": limit, "full against frozen": against, "cores": os.cpu_count(), "rows": ordered,
+    }  # fmt: skip
     path.write_text(json.dumps(report, indent=1) + "\n")
     columns = [column for column in COLUMNS if any(key.split()[0] == column for key in rows)]
     lines = [
