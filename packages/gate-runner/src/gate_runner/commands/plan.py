@@ -80,7 +80,9 @@ def show(found: Plan, request: RunRequest) -> None:
     choice = found.choice
     if choice is not None and choice.left_out:
         typer.echo(f"left out for the budget: {', '.join(choice.left_out)}")
-        typer.echo(f"run: gate-runner run {' '.join(choice.benchmarks)} --output {output} (and the options given here)")
+        typer.echo(
+            f"run: gate-runner run {' '.join(choice.benchmarks)} --output {request.output} (and the options given here)"
+        )
         typer.echo(
             f"the chosen predict GATE's table with an error of {choice.error:.3f}; random subsets that fit, with "
             f"{choice.random_error:.3f}"

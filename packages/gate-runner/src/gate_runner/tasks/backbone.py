@@ -79,7 +79,8 @@ class Scaled(Attached):
 
     def features(self, rows: Tensor) -> Tensor:
         """Features on their scale."""
-        return self.scale(rows)
+        found: Tensor = self.scale(rows)
+        return found
 
     def forward(self, *inputs: Tensor) -> Tensor:
         """What the head says."""

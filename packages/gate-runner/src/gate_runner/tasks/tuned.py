@@ -111,7 +111,8 @@ class _Whole(Attached):
         """Features of images."""
         ahead = rows.shape[:-3]
         found = features_of(self._made, self._kind, rows.reshape(-1, *rows.shape[-3:]))
-        return self.scale(found.reshape(*ahead, *found.shape[1:]))
+        scaled: Tensor = self.scale(found.reshape(*ahead, *found.shape[1:]))
+        return scaled
 
     def forward(self, images: Tensor, *others: Tensor) -> Tensor:
         """What the head says."""
