@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gate_runner.benchmarks import BENCHMARKS, DataRequest, resolve
+from gate_runner.commands.plan import show
 from gate_runner.errors import UsageError
 from gate_runner.executors import run
 from gate_runner.planning import PartPlan, Plan, best_subset, plan
+from gate_runner.planning.budget import Choice
 from gate_runner.planning.counting import count
 from gate_runner.runs import RunRequest
 from gate_runner.runs.folder import RunFolder, stored_plan
 from gate_runner.runs.part import Part
-from gate_runner.runs.request import parts_of
+from gate_runner.runs.request import make_request, parts_of
 from gate_runner.settings import Settings
+from gate_runner.tasks.recipes import recipe_of_family
 
 from ._command import call_here
 
@@ -168,3 +171,21 @@ def test_the_commands_of_a_plan_run_alone(own: str, tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", code, *command[1:]], check=True, timeout=120, **environment)
     assert RunFolder(Path("out")).finished("digits", 3) is not None
     assert RunFolder(Path("out")).finished("digits", 0) is None
+
+
+def test_a_plan_of_trainings_is_shown_with_its_recipes_and_what_a_budget_leaves_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    request = make_request("small", "micro-clip", output=tmp_path, settings=Settings(tune="full", wise_ft=0.5))
+    recipe = asdict(recipe_of_family(request.settings, "vit", "image-classification"))
+    parts = [
+        PartPlan(name, f"micro/{name}", 0, 60.0, 10**9, {"train": 60.0}, recipe=recipe) for name in ("acdc", "mini")
+    ]
+    parts.append(PartPlan("cifar100", "micro/cifar100", 0, 60.0, 10**9, {"train": 60.0}, recipe=recipe))
+    show(Plan("micro-clip", 1.0, tuple(parts), choice=Choice(("acdc",), ("ade20k",), (), 0.25, 0.5)), request)
+    said = capsys.readouterr().out
+    assert "micro/acdc, micro/mini: AdamW at 0.0001" in said
+    assert "micro/cifar100: AdamW at 0.0001" in said
+    assert said.count("heads start at the class prompts") == 1
+    assert "left out for the budget: ade20k" in said
+    assert f"gate-runner run acdc --output {tmp_path} (and" in said
