@@ -7,9 +7,11 @@ falls on neither: what is tested is the extrapolation. What the run took by the 
     python packages/gate-runner/benchmarks/planned.py [small] [--limit 150] [--encoder micro-clip --encoder ...]
     python packages/gate-runner/benchmarks/planned.py cifar100 --tune full --recipe gate --set steps=24 \
         --set validate_every=12 --output packages/gate-runner/benchmarks/results/planned_tuned.json
+    python packages/gate-runner/benchmarks/planned.py mini cifar100 iwildcam --tune full --limit 300 --set steps=24 \
+        --set validate_every=12 --encoder micro-clip --output packages/gate-runner/benchmarks/results/planned_quick.json
 
-The second trains whole encoders by GATE's recipe, shortened; memory counts there, too. `hf-tiny` stands for a small
-CLIP of random weights, written by this script as transformers writes one.
+The second trains whole encoders by GATE's recipe, shortened, the third by `quick`, whose heads are trained first;
+memory counts there, too. `hf-tiny` stands for a small CLIP of random weights, written here as transformers writes one.
 """
 
 from __future__ import annotations
