@@ -142,6 +142,8 @@ def _index(path: str, size: int, changed: int) -> dict[str, Entry]:
     del size, changed  # part of the key: another file under the same name is read again
     if path.endswith(".zip"):
         with zipfile.ZipFile(path) as file:
+            if any(not one.filename for one in file.infolist()):  # Python 3.13 lists it, others stumble over it
+                raise zipfile.BadZipFile("a member has no name")
             return {one.filename: Entry(one.file_size) for one in file.infolist() if not one.is_dir()}
     with Path(path).open("rb") as opened:
         return dict(_of_tar(opened, Path(path).name, 0, Path(path).stat().st_size))
