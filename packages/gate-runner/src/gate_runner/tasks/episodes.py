@@ -67,20 +67,20 @@ def chosen_classes(
     """
     used, place = torch.unique(episodes.index, return_inverse=True)
     device, sizes = next(module.parameters()).device, averaged_sizes(max(1, len(states)))
-    ways = []
+    checkpoints = []
     with torch.inference_mode():
         for number in range(max(1, len(states))):
             if number:
                 module.load_state_dict(states[number], strict=False)
             parts = [module.features(episodes.source[rows].to(device)).cpu() for rows in used.split(images)]
-            ways.append((torch.cat(parts), deepcopy(module.head)))
+            checkpoints.append((torch.cat(parts), deepcopy(module.head)))
         if len(states) > 1:
             module.load_state_dict(states[0], strict=False)
         found: dict[int, list[Tensor]] = {size: [] for size in sizes}
         for start in range(0, len(episodes), at_once):
             rows = slice(start, start + at_once)
             rest, total = [other[rows].to(device) for other in others], torch.zeros(())
-            for number, (features, head) in enumerate(ways, start=1):
+            for number, (features, head) in enumerate(checkpoints, start=1):
                 total = total.to(device) + head(features[place[rows]].to(device), *rest).float()
                 if number in found:
                     found[number].append((total / number).argmax(dim=1).cpu())
