@@ -89,7 +89,7 @@ def test_names() -> None:
 def test_interrupted_workers_are_gone(request_here: RunRequest) -> None:
     """Ctrl-C in the process that watches leaves no worker behind."""
     code = (
-        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background job ignores it
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # background jobs ignore it
         "import sys; from dataclasses import replace; from pathlib import Path\n"
         "from gate_runner.benchmarks import resolve; from gate_runner.executors import run\n"
         "from gate_runner.runs import RunRequest\n"
