@@ -7,7 +7,7 @@ from collections import Counter
 import torch
 from torch import Tensor, nn
 
-from gate_runner.tasks.backbone import Attached
+from gate_runner.tasks.attached import Attached
 from gate_runner.tasks.episodes import EpisodeRows, chosen_classes
 from gate_runner.tasks.few_shot import EpisodeHead
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 import torch
 from torch import Tensor, nn
 
+from gate_runner.tasks.attached import Attached
 from gate_runner.tasks.features import Kind, patches, pooled
 from gate_runner.tasks.scaling import Scale
 
@@ -41,20 +42,6 @@ class Backbone(Protocol):
             others: the scale of each further input, or None for one that is left as it is.
         """
         ...
-
-
-class Attached(nn.Module):
-    """A head behind a backbone: called on the backbone's rows and the head's other inputs.
-
-    Attributes:
-        head: called on the features and the other inputs.
-    """
-
-    head: nn.Module
-
-    def features(self, rows: Tensor) -> Tensor:
-        """What the head gets of such rows, ``[b, ..., *rows]`` to ``[b, ..., *features]``."""
-        raise NotImplementedError
 
 
 class Scaled(Attached):

@@ -17,7 +17,7 @@ from vision_adapters.metrics import score_outcomes
 from vision_adapters.rows import Rows
 
 if TYPE_CHECKING:
-    from gate_runner.tasks.backbone import Attached
+    from gate_runner.tasks.attached import Attached
     from gate_runner.tasks.job import Job
     from gate_runner.tasks.trained import Trained
 

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from gate_runner.benchmarks.request import SplitName
 from gate_runner.errors import EncoderError
+from gate_runner.tasks.attached import Attached
 from gate_runner.tasks.augmentation import Augmented
-from gate_runner.tasks.backbone import Attached
 from gate_runner.tasks.features import Kind, images_at
 from gate_runner.tasks.recipes import augments
 from gate_runner.tasks.scaling import Scale
