@@ -107,7 +107,7 @@ def _probed(part: Part, encoder: Encoder) -> Estimate:
     validated = validations + _mixes(settings.wise_ft)
     passes = 1.0
     if "ensembles" in outcome.training:  # a pass with each of those that are averaged; the probe validated twice
-        passes = min(_MOST_KEPT, validations) / min(_MOST_KEPT, 2)
+        passes = min(_MOST_KEPT, validations) / 2
     phases = {
         "data": counted.seconds,
         "encode": spent.get("encode", 0.0),
