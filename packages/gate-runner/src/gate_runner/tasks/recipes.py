@@ -53,8 +53,8 @@ _STARTS = ("probe", "random")
 _SOLVED_TASK, _SOLVED_RATE = "image-classification", 1e-4
 """Chosen on validation of the stand-in of ImageNet, from a solved head (micro-clip, seed 0), rather than 3e-5."""
 _QUICK_RATE = {"full": 3e-4, "last-block": 1e-3, "lora": 2e-3, "bias": 2e-3, "norm": 2e-3}
-"""Of ``full``, chosen on validation (micro-clip, seed 0, heads trained on the frozen features before): on the stand-in of
-CLEVR-Math rather than 1e-4 and 1e-3, on that of ADE20K rather than 1e-4."""
+"""Of ``full``, chosen on validation (micro-clip, seed 0, heads trained on the frozen features before): on the stand-in
+of CLEVR-Math rather than 1e-4 and 1e-3, on that of ADE20K rather than 1e-4."""
 
 
 def family_of(module: nn.Module) -> Family | None:
