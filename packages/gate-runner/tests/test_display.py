@@ -65,16 +65,30 @@ def test_a_training_of_the_encoder_that_no_plan_measured_has_no_time_until_it_is
     assert "1 to run, time unknown (gate-runner plan measures it)" in out.getvalue()
     display.started("micro/imagenet1k", 0)
     for phase, done, expected in (
-        ("encode train", 100, 0.04), ("encode train-projected", 5, 0.04), ("train head", 100, 0.13),
-        ("train", 50, 0.53), ("encode test", 1, 0.53),
+        ("encode train", 100, 0.04), ("encode train-projected", 5, 0.04), ("train head", 0, 0.05),
+        ("train head", 100, 0.13), ("train", 0, 0.13), ("train", 50, 0.53),
     ):  # fmt: skip
         now += 20.0
         display.progress("micro/imagenet1k", 0, phase, done, 100)
         assert display.shares["micro/imagenet1k", 0] == pytest.approx(expected), phase
-    assert display._said() == "about 1 min 29 s left"  # .47 of .53 of 100 s
+    assert display._said() == "about 1 min 46 s left"  # .47 of .53 of 120 s
     display.finished(GOOD)
     display.close()
     assert Estimate([Planned("a", 0, 10.0, False, measured=True, trained=True)]).known
+
+
+def test_steps_of_before_an_interruption_are_no_sign_of_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("gate_runner.runs.display.time.monotonic", lambda: now)
+    display = BarDisplay(Console(file=io.StringIO(), width=120, force_terminal=True))
+    display.planned([Planned("micro/imagenet1k", 0, 20.0, False, trained=True)])
+    display.started("micro/imagenet1k", 0)
+    for done in (50, 60):  # of .8 of the whole, behind .13 that were there, too
+        now += 8.0
+        display.progress("micro/imagenet1k", 0, "train", done, 100)
+    assert display.shares["micro/imagenet1k", 0] == pytest.approx(0.61)
+    assert display._said() == "about 30 s left"  # .39 of .21 of 16 s, and not of .61
+    display.close()
 
 
 def test_the_table_fits_a_plain_terminal() -> None:

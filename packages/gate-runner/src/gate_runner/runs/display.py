@@ -20,7 +20,7 @@ _PHASE_SHARES = {"data": 0.15, "encode train": 0.3, "encode validation": 0.05, "
 _TRAINED_SHARES = {"data": 0.02, "encode train": 0.02, "encode validation": 0.01, "train head": 0.08, "train": 0.8}
 """The same where the encoder is trained; the head is trained before it, or starts otherwise."""
 _ENOUGH = 0.05
-"""Share of the parts under way from which the rest is estimated, where nothing is known before."""
+"""Share of the parts under way, done while one watched, that tells how long the rest takes if nothing else does."""
 
 
 class Estimate:
@@ -147,6 +147,8 @@ class BarDisplay(PlainDisplay):
         self.whole: TaskID | None = None
         self.running: dict[tuple[str, int], TaskID] = {}
         self.shares: dict[tuple[str, int], float] = {}
+        self.phases: dict[tuple[str, int], str] = {}
+        self.before: dict[tuple[str, int], float] = {}
         self.trained: set[tuple[str, int]] = set()
         self.opened_at = self.shown = time.monotonic()
 
@@ -171,9 +173,12 @@ class BarDisplay(PlainDisplay):
             return
         self.shown = now
         key = (name, seed)
-        self.shares[key] = max(
-            self.shares.get(key, 0.0), _share(phase, done / max(total, 1), trained=key in self.trained)
-        )
+        trained = key in self.trained
+        share = _share(phase, done / max(total, 1), trained=trained)
+        if phase.startswith("train") and self.phases.get(key) != phase:
+            self.phases[key] = phase  # where its first word finds a training, an interrupted one had been before
+            self.before[key] = self.before.get(key, 0.0) + share - _share(phase, 0.0, trained=trained)
+        self.shares[key] = max(self.shares.get(key, 0.0), share)
         if key in self.running:
             self.bars.update(self.running[key], completed=self.shares[key], left=phase)
         self._show()
@@ -199,7 +204,8 @@ class BarDisplay(PlainDisplay):
         self.bars.stop()
 
     def _stop(self, name: str, seed: int) -> None:
-        self.shares.pop((name, seed), None)
+        for kept in (self.shares, self.phases, self.before):
+            kept.pop((name, seed), None)
         if (name, seed) in self.running:
             self.bars.remove_task(self.running.pop((name, seed)))
 
@@ -209,9 +215,10 @@ class BarDisplay(PlainDisplay):
             self.bars.update(self.whole, completed=done, left=self._said())
 
     def _said(self) -> str:
-        left, done = self._left(self.shares), sum(self.shares.values())
+        left, there = self._left(self.shares), sum(self.shares.values())
+        done = there - sum(self.before.values())
         if not left and done > _ENOUGH:  # nothing was planned: as fast as until now
-            left = f"about {clock((time.monotonic() - self.opened_at) * (self.count - self.over - done) / done)}"
+            left = f"about {clock((time.monotonic() - self.opened_at) * (self.count - self.over - there) / done)}"
         return f"{left} left" if left else ""
 
 
