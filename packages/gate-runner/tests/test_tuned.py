@@ -30,7 +30,7 @@ from gate_runner.tasks import Job
 from gate_runner.tasks.augmentation import Augmented
 from gate_runner.tasks.recipes import checked, family_of, recipe_for
 from gate_runner.tasks.scaling import Scale
-from gate_runner.tasks.started import solved_head
+from gate_runner.tasks.started import solved_probe
 from gate_runner.tasks.training import averaged
 from gate_runner.tasks.tuned import choose_weights, untouched
 from vision_adapters.rows import sample_generator
@@ -482,13 +482,35 @@ def test_a_solved_head_gives_the_probes_scores_and_never_a_class_without_images(
     data = BENCHMARKS["digits"].load("built-in", DataRequest(limit=60, size=64))
     train = replace(data.train, targets=data.train.targets + 1)  # class 0 has no image
     job = Job(encoder, BENCHMARKS["digits"], replace(data, train=train, classes=("none", *data.classes)))
-    with torch.inference_mode():
-        features = encoder.encode_image(train.images).float()
-    scale = Scale.of(features)
-    scores = solved_head(job, scale)(scale(features))
-    expected = tune(tuning_data(features.clone(), data.train.targets, metric="acc@1", seed=0)).scores(features.clone())
-    assert torch.allclose(scores[:, 1:], expected, atol=1e-3)
-    assert not bool((scores.argmax(1) == 0).any())
+    probes = {}
+    for name, encode in (("projected", encoder.encode_image), ("backbone", encoder.encode_backbone)):
+        with torch.inference_mode():
+            features = encode(train.images).float()
+        own = encoder if name == "backbone" else replace(encoder, backbone=None)
+        probes[name] = tune(tuning_data(features.clone(), data.train.targets, metric="acc@1", seed=0))
+        found = solved_probe(replace(job, encoder=own))
+        scale = Scale.of(features)
+        scores = found.head(scale)(scale(features))
+        assert found.features == name
+        assert torch.allclose(scores[:, 1:], probes[name].scores(features.clone()), atol=1e-3)
+        assert not bool((scores.argmax(1) == 0).any())
+    assert (probes["backbone"].validation or 0) > (probes["projected"].validation or 0)  # why it was taken
+
+
+def test_a_trained_encoder_begins_at_the_features_that_probe_best(tmp_path: Path) -> None:
+    fields = {**FIELDS, "steps": 1}
+    found = tuned("digits", tmp_path, "micro-clip", tune="full", limit=150, recipe_fields=fields)
+    module = load_encoder("micro-clip").module
+    assert module is not None
+    projection = module.get_parameter("visual.proj").numel()
+    assert found.training["features"] == "backbone"
+    behind = tuned("digits", tmp_path / "random", "micro-clip", tune="full", limit=150,
+                   recipe_fields={**fields, "head_start": "random"})  # fmt: skip
+    assert "features" not in behind.training
+    assert (
+        behind.training["trained_parameters"] - behind.training["head_parameters"]
+        == found.training["trained_parameters"] - found.training["head_parameters"] + projection
+    )
 
 
 def test_a_start_that_there_is_not_shows_the_nearest() -> None:

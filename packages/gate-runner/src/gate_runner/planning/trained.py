@@ -17,7 +17,7 @@ from gate_runner.planning.probe import Clock, Estimate, peak_of, probe, resident
 from gate_runner.runs.memory import PeakMemory
 from gate_runner.tasks import Job, find_task_type, run_task
 from gate_runner.tasks.recipes import recipe_for
-from gate_runner.tasks.started import head_first, head_settings
+from gate_runner.tasks.started import head_first, head_settings, starts_at_solved
 from gate_runner.tasks.tuned import untouched
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _probed(part: Part, encoder: Encoder) -> Estimate:
         passes = min(_MOST_KEPT, validations) / 2
     phases = {
         "data": counted.seconds,
-        "encode": spent.get("encode", 0.0),
+        "encode": spent.get("encode", 0.0) * (_growth(counted, 0) if starts_at_solved(job) else 1.0),
         "train": recipe.steps * step + validated * validation * _growth(counted, 1),
         "test": spent.get("test", 0.0) * passes * _growth(counted, 2),
         "rest": max(0.0, whole - sum(spent.values())) * sum(counted.samples) / max(1, sum(here)),

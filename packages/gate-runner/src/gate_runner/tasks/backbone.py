@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gate_runner.tasks.attached import Attached
-from gate_runner.tasks.features import Kind, patches, pooled
+from gate_runner.tasks.features import Kind, rows_of
 from gate_runner.tasks.scaling import Scale
 
 if TYPE_CHECKING:
@@ -80,10 +80,10 @@ class Frozen:
 
     Args:
         job: whose encoder, data and store of features.
-        kind: ``"pooled"`` features, one per image or frame, or those of ``"patches"``.
+        kind: ``"pooled"`` features, one per image or frame, those of the ``"backbone"``, or of ``"patches"``.
 
     Raises:
-        MissingCapabilityError: the encoder gives pooled features only.
+        MissingCapabilityError: the encoder gives pooled features only, or has no projection behind a backbone.
     """
 
     def __init__(self, job: Job, kind: Kind) -> None:
@@ -102,8 +102,7 @@ class Frozen:
         return Scaled(head, self.scale, *others)
 
     def _encoded(self, name: SplitName) -> Rows:
-        split = getattr(self.job.data, name)
-        return pooled(self.job, split, name) if self.kind == "pooled" else patches(self.job, split, name)
+        return rows_of(self.job, getattr(self.job.data, name), self.kind, name)
 
 
 def make_backbone(job: Job, kind: Kind) -> Backbone:

@@ -20,8 +20,8 @@ from gate_runner.tasks.job import Job
 from gate_runner.tasks.stored import EncodedRows, IndexedRows, mark_of
 from vision_adapters.rows import Rows
 
-Kind = Literal["pooled", "patches"]
-"""Features of whole images or frames, or of their places."""
+Kind = Literal["pooled", "backbone", "patches"]
+"""Features of whole images or frames, the same before the projection into the texts' space, or of their places."""
 _WORD_WIDTH = 64
 _WORDS_IN_MEMORY = 256_000_000
 """Bytes of a split's text tokens above which they are kept as features are."""
@@ -62,6 +62,18 @@ def patches(job: Job, split: Split, name: str) -> Rows:
     return _encoded(
         job, split.images, name, lambda images: job.encoder.encode_patches(images).tokens, job.settings.batch_size
     )
+
+
+def rows_of(job: Job, split: Split, kind: Kind, name: str) -> Rows:
+    """Features of a kind; see `pooled`, `before_projection` and `patches`."""
+    encode = {"pooled": pooled, "backbone": before_projection, "patches": patches}[kind]
+    return encode(job, split, name)
+
+
+def kinds_to_probe(job: Job) -> dict[str, Kind]:
+    """Kinds of features that a classifier may be fitted to, by what results call them."""
+    kinds: dict[str, Kind] = {"projected": "pooled"}
+    return kinds if job.encoder.backbone is None else {**kinds, "backbone": "backbone"}
 
 
 def images_at(images: Tensor | Pictures, rows: Tensor) -> UInt8[Tensor, "b *frames 3 s s"]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gate_runner.tasks import predicted
-from gate_runner.tasks.features import before_projection, pooled
+from gate_runner.tasks.features import kinds_to_probe, rows_of
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.training import score
 from vision_adapters.tuning import Fold, Tuned, TuningData, tune
@@ -60,14 +60,13 @@ def solve_and_test(job: Job, blind: Tensor) -> Outcome:
         Scores on the test split. Classes without a training image are never predicted.
     """
     present, metric = torch.unique(job.data.train.targets), job.benchmark.metrics[0]
-    ways = {"projected": pooled, **({"backbone": before_projection} if job.encoder.backbone is not None else {})}
-    found = []
-    for number, (kind, encode) in enumerate(ways.items()):
-        features = {name: encode(job, split, f"{name}-{kind}")[:].float() for name, split in _splits(job)}
+    kinds, found = kinds_to_probe(job), []
+    for number, (kind, of) in enumerate(kinds.items()):
+        features = {name: rows_of(job, split, of, f"{name}-{kind}")[:].float() for name, split in _splits(job)}
         with job.timed("train"):
             data = _tuning_data(job, features["train"], features["validation"], present)
             found.append(_Solved(kind, tune(data), features["test"]))
-            job.progress("train", number + 1, len(ways))
+            job.progress("train", number + 1, len(kinds))
     best = max(found, key=lambda one: one.tuned.validation or 0.0)
     with job.timed("test"):
         known = best.tuned.scores(best.test)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from gate_runner.tasks.after_training import class_weights
-from gate_runner.tasks.features import pooled
+from gate_runner.tasks.features import Kind, kinds_to_probe, rows_of
 from gate_runner.tasks.fitting import HeadTrained
 from gate_runner.tasks.job import StartedAt, alone
 from gate_runner.tasks.probing import solvable
@@ -62,37 +62,67 @@ def text_head(job: Job, scale: Scale) -> StartedHead:
     return StartedHead(texts, torch.zeros(len(texts)), scale, job.encoder.logit_scale or _SCALE)
 
 
-def solved_head(job: Job, scale: Scale) -> StartedHead:
-    """The head that starts at the probe of the features as they are before the training.
+class SolvedProbe(NamedTuple):
+    """A probe of the features as they are before the training.
+
+    Attributes:
+        features: what results call them.
+        kind: of them.
+        weight: one row per class ``[k, d]``, on unit features.
+        bias: one number per class.
+    """
+
+    features: str
+    kind: Kind
+    weight: Tensor
+    bias: Tensor
+
+    def head(self, scale: Scale) -> StartedHead:
+        """The head that starts at it, for features that come on a scale."""
+        return StartedHead(self.weight, self.bias, scale, 1.0)
+
+
+def solved_probe(job: Job) -> SolvedProbe:
+    """The probe at which a head starts: of the features before or behind the projection, whichever it does better on.
 
     The validation split chooses among the training's steps, the start included: the probe does not see it, and chooses
-    its strength on a fifth of the training split.
+    its strength, and the features, on a fifth of the training split.
 
     Args:
         job: of a task with one class per image, whose probe can be solved.
-        scale: that the head's features will come on.
 
     Returns:
-        The head. A class without a training image starts below all others.
+        The probe. A class without a training image starts below all others.
 
     Source:
         Kumar et al., Fine-tuning can distort pretrained features and underperform out-of-distribution (2022): linear
         probing, then fine-tuning. A random head's first gradients change the encoder before they mean anything.
     """
-    train = job.data.train
+    train, found = job.data.train, []
     present = torch.unique(train.targets)
-    features = pooled(job, train, "train-projected")[:].float()
-    with job.timed("train"):
-        data = tuning_data(
-            features, torch.searchsorted(present, train.targets), metric=job.benchmark.metrics[0], seed=job.seed
-        )
-        found = tune(data).head
-    assert isinstance(found, LinearHead)
+    labels, metric = torch.searchsorted(present, train.targets), job.benchmark.metrics[0]
+    for name, kind in kinds_to_probe(job).items():
+        features = rows_of(job, train, kind, f"train-{name}")[:].float()
+        with job.timed("train"):
+            found.append((name, kind, tune(tuning_data(features, labels, metric=metric, seed=job.seed))))
+    name, kind, best = max(found, key=lambda one: one[2].validation or 0.0)
+    assert isinstance(best.head, LinearHead)
     with torch.no_grad():
-        bias = found.bias.new_full((len(job.data.classes),), float(found.bias.min()) - 1.0)
-        weight = found.weight.new_zeros(len(bias), found.weight.shape[1])
-        weight[present], bias[present] = found.weight, found.bias
-    return StartedHead(weight, bias, scale, 1.0)
+        bias = best.head.bias.new_full((len(job.data.classes),), float(best.head.bias.min()) - 1.0)
+        weight = best.head.weight.new_zeros(len(bias), best.head.weight.shape[1])
+        weight[present], bias[present] = best.head.weight, best.head.bias
+    return SolvedProbe(name, kind, weight, bias)
+
+
+def starts_at_solved(job: Job) -> bool:
+    """Whether the head of a trained encoder starts at a probe that is solved."""
+    return (
+        job.benchmark.task == "image-classification"
+        and job.settings.tune != "frozen"
+        and starts_at_probe(job.settings)
+        and not starts_at_texts(job)
+        and solvable(job)
+    )
 
 
 def head_first(job: Job) -> bool:
@@ -128,7 +158,7 @@ def trained_head(job: Job, run: Run) -> StartedAt | None:
     Returns:
         The head's weights; None for a task type that trains no head.
 
-    Source: see `solved_head`.
+    Source: see `solved_probe`.
     """
 
     def progress(phase: str, done: int, total: int) -> None:

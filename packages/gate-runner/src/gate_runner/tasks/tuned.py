@@ -122,10 +122,13 @@ class _Whole(Attached):
 
 
 def features_of(encoder: Encoder, kind: Kind, images: Tensor) -> Tensor:
-    """Pooled or patch features, with gradients where they are asked for."""
+    """Features of a kind, with gradients where they are asked for."""
     prepared = encoder.prepare(images)
     if kind == "pooled":
         return encoder.image(prepared).float()
+    if kind == "backbone":
+        assert encoder.backbone is not None
+        return encoder.backbone(prepared).float()
     assert encoder.patches is not None
     return encoder.patches(prepared).tokens.float()
 
