@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -555,3 +556,20 @@ def test_a_plan_counts_the_head_that_is_trained_before_the_encoder(tmp_path: Pat
         assert encoder.fingerprint() == mark
     before, without = (one.phases["train"] for one in planned)
     assert before > 2 * without  # 240 steps at up to three rates, and then six of the encoder
+
+
+class Slow(Tiny):
+    """Two thousandths of a second for each image that is not trained on."""
+
+    def encode_image(self, images: Tensor) -> Tensor:
+        if not torch.is_grad_enabled():
+            time.sleep(0.002 * len(images))
+        return super().encode_image(images)
+
+
+def test_a_plan_counts_the_encoding_of_the_whole_training_split_for_a_solved_head(tmp_path: Path) -> None:
+    settings = Settings(device="cpu", tune="full", recipe_fields=FIELDS)
+    encoder = adopt(Slow(), "slow")
+    encoder.to("cpu")
+    (part,) = parts_of(RunRequest([BENCHMARKS["cifar100"]], encoder, tmp_path, settings))
+    assert probe_trained(part, encoder).phases["encode"] >= 0.002 * 1600
