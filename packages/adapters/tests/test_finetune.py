@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from vision_adapters.efficiency import parameter_counts, performance_efficiency
-from vision_adapters.finetune import Classifier, add_lora, interpolate, keep_blocks, recompute_blocks, train_only
+from vision_adapters.finetune import Classifier, interpolate, keep_blocks, recompute_blocks, train_only
 from vision_adapters.heads import LinearHead, seeded
 from vision_adapters.losses import cross_entropy
 from vision_adapters.training import Kept, Recipe, best_first, ensemble_logits, fit, gate_recipe, parameter_groups
@@ -107,25 +107,6 @@ def test_bytes_are_normalised_and_floats_are_not() -> None:
     x = torch.full((1, 3, 1, 1), 255, dtype=torch.uint8)
     assert net(x).tolist() == [[2.0, 2.0, 2.0]]
     assert net(torch.ones(1, 3, 1, 1)).tolist() == [[1.0, 1.0, 1.0]]
-
-
-def test_lora_starts_at_the_encoder_and_trains_little() -> None:
-    pytest.importorskip("peft")
-    net = model()
-    x, _ = images()
-    before = net(x).detach()
-    attention = nn.MultiheadAttention(8, 2)
-    net.encoder.extra = attention
-    names = add_lora(net.encoder, rank=2)
-    assert all("lora_" in name for name in names)
-    assert not any("extra" in name for name in names)
-    torch.testing.assert_close(net(x), before)
-    assert parameter_counts(net.encoder).trainable == 3 * 2 * (8 + 8)
-    assert train(net).best_step > 0
-    with pytest.raises(ValueError, match="nowhere"):
-        add_lora(Encoder(), targets=["nowhere"])
-    with pytest.raises(ValueError, match="rank must be at least 1, got 0"):
-        add_lora(Encoder(), rank=0)
 
 
 def test_interpolation_ends_are_exact() -> None:

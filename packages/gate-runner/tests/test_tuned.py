@@ -28,12 +28,15 @@ from gate_runner.runs.results import Result
 from gate_runner.runs.stored import read_runs
 from gate_runner.settings import Settings
 from gate_runner.tasks import Job
+from gate_runner.tasks.after_training import mixed
 from gate_runner.tasks.augmentation import Augmented
 from gate_runner.tasks.recipes import checked, family_of, recipe_for
 from gate_runner.tasks.scaling import Scale
 from gate_runner.tasks.started import solved_probe
 from gate_runner.tasks.training import averaged
 from gate_runner.tasks.tuned import choose_weights, untouched
+from vision_adapters.finetune import interpolate
+from vision_adapters.low_rank import add_lora, merge_lora
 from vision_adapters.rows import sample_generator
 from vision_adapters.training import Kept, gate_recipe
 from vision_adapters.tuning import tune, tuning_data
@@ -122,6 +125,78 @@ def test_each_mode_trains_its_weights_and_no_texts(mode: str, expected: set[str]
     assert encoder.fingerprint() == mark
     assert not any(weight.requires_grad for weight in encoder.module.parameters())
     assert type(encoder.module.blocks[0].mix) is nn.Linear
+
+
+def test_low_rank_updates_reach_attentions_of_the_images_tower_only() -> None:
+    needs("lora")
+    encoder = load_encoder("micro-clip/random")
+    assert encoder.module is not None
+    order, mark = [name for name, _ in encoder.module.named_parameters()], encoder.fingerprint()
+    with untouched(encoder):
+        names = choose_weights(encoder, "pooled", "lora", torch.zeros(1, 3, 64, 64, dtype=torch.uint8))
+        block = "visual.transformer.resblocks.0"
+        assert {name.partition(".lora_")[0] for name in names if name.startswith(f"{block}.")} == {
+            f"{block}.attn.parametrizations.in_proj_weight.0", f"{block}.attn.out_proj.parametrizations.weight.0",
+            f"{block}.mlp.c_fc", f"{block}.mlp.c_proj",
+        }  # fmt: skip
+        assert all(name.startswith("visual.") for name in names)
+    assert [name for name, _ in encoder.module.named_parameters()] == order
+    assert encoder.fingerprint() == mark
+
+
+def test_a_mix_of_low_rank_updates_is_the_mix_of_the_weights() -> None:
+    needs("lora")
+    start, module = tiny().module, tiny().module
+    for one in (start, module):
+        one.attention = nn.MultiheadAttention(8, 2)
+    start.load_state_dict(module.state_dict())
+    trained = add_lora(module)
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    with torch.no_grad():
+        for number, name in enumerate(trained):
+            weight = module.get_parameter(name)
+            weight.copy_(torch.randn(weight.shape, generator=torch.Generator().manual_seed(number)))
+    after = {name: value.clone() for name, value in module.state_dict().items()}
+    ends = []
+    for share in (0.3, 1.0):
+        module.load_state_dict(mixed(before, after, share, whole=True))
+        merge_lora(module)
+        ends.append({name: value.clone() for name, value in module.state_dict().items()})
+        module.load_state_dict(start.state_dict())
+        add_lora(module)
+    between = interpolate(start.state_dict(), ends[1], 0.3)
+    for name, value in ends[0].items():
+        torch.testing.assert_close(value, between[name], atol=1e-5, rtol=1e-5)
+    assert not torch.allclose(ends[0]["attention.in_proj_weight"], start.attention.in_proj_weight, atol=0.01)
+
+
+def test_layers_that_are_read_and_not_called_get_updates_too() -> None:
+    needs("lora")
+    resnet = pytest.importorskip("open_clip.modified_resnet").ModifiedResNet
+
+    class Towers(nn.Module):
+        image_size, mean, std = 32, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5)
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.visual = resnet((1, 1, 1, 1), 8, 2, image_size=32, width=8)
+            self.texts = nn.Sequential(*(Block() for _ in range(6)))
+
+        def encode_image(self, images: Tensor) -> Tensor:
+            found: Tensor = self.visual(images)
+            return found
+
+    encoder = adopt(Towers(), "towers")
+    images = torch.randint(0, 256, (4, 3, 32, 32), dtype=torch.uint8)
+    with untouched(encoder):
+        names = choose_weights(encoder, "pooled", "lora", images)
+        assert {name.split(".")[2] for name in names} == {"q_proj", "k_proj", "v_proj", "c_proj"}
+        encoder.image(encoder.prepare(images)).square().sum().backward()
+        weights = dict(encoder.module.named_parameters())
+        assert all(bool(weights[name].grad.any()) for name in names if "lora_B" in name)
+    with untouched(encoder):
+        (part,) = {name.split(".")[0] for name in choose_weights(encoder, "pooled", "last-block", images)}
+        assert part == "visual"  # the texts' tower has more blocks
 
 
 def test_everything_that_an_image_reaches_is_trained_in_full() -> None:
@@ -243,7 +318,7 @@ def test_what_cannot_be_trained_says_so(tmp_path: Path) -> None:
     for module, mode, said in (
         (Detached(), "full", "gives no gradients"),
         (Plain(), "full", "shows no weights to train"),
-        (Convolutional(), "lora", "no linear layers"),
+        (Convolutional(), "lora", "--tune lora: no linear layers and no attentions"),
         (Convolutional(), "norm", "no parameter of kind 'norm'"),
     ):
         with pytest.raises(EncoderError, match=said):

@@ -13,7 +13,7 @@ from vision_adapters.__about__ import __version__
 if TYPE_CHECKING:
     from vision_adapters.efficiency import parameter_counts, performance_efficiency
     from vision_adapters.fewshot import detection_indices, elevater_indices, sample_episode
-    from vision_adapters.finetune import Classifier, add_lora, interpolate, train_only
+    from vision_adapters.finetune import Classifier, interpolate, train_only
     from vision_adapters.folder import list_images, load_split
     from vision_adapters.heads import (
         ImageTextHead,
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         seeded,
         zero_shot_logits,
     )
+    from vision_adapters.low_rank import add_lora, merge_lora, remove_lora
     from vision_adapters.metrics import METRICS, Metric, Score, evaluate, paired_difference, score_outcomes
     from vision_adapters.progress import Progress
     from vision_adapters.rows import Rows, RowWriter, SampleRows, StoredRows
@@ -68,7 +69,7 @@ _LAZY = {
     "TemporalHead": "vision_adapters.heads",
     "Tuned": "vision_adapters.tuning",
     "TuningData": "vision_adapters.tuning",
-    "add_lora": "vision_adapters.finetune",
+    "add_lora": "vision_adapters.low_rank",
     "detection_indices": "vision_adapters.fewshot",
     "elevater_indices": "vision_adapters.fewshot",
     "ensemble_logits": "vision_adapters.training",
@@ -81,10 +82,12 @@ _LAZY = {
     "language_head": "vision_adapters.heads",
     "list_images": "vision_adapters.folder",
     "load_split": "vision_adapters.folder",
+    "merge_lora": "vision_adapters.low_rank",
     "paired_difference": "vision_adapters.metrics",
     "parameter_counts": "vision_adapters.efficiency",
     "performance_efficiency": "vision_adapters.efficiency",
     "prototype_logits": "vision_adapters.heads",
+    "remove_lora": "vision_adapters.low_rank",
     "sample_episode": "vision_adapters.fewshot",
     "score_outcomes": "vision_adapters.metrics",
     "seeded": "vision_adapters.heads",
@@ -134,10 +137,12 @@ __all__ = [
     "language_head",
     "list_images",
     "load_split",
+    "merge_lora",
     "paired_difference",
     "parameter_counts",
     "performance_efficiency",
     "prototype_logits",
+    "remove_lora",
     "sample_episode",
     "score_outcomes",
     "seeded",

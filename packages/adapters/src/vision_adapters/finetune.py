@@ -1,4 +1,4 @@
-"""Fine-tuning of whole encoders: what is trained, low-rank updates, and interpolation with the start."""
+"""Fine-tuning of whole encoders: what is trained, blocks that are computed again, and interpolation with the start."""
 
 from __future__ import annotations
 
@@ -208,57 +208,6 @@ def keep_blocks(module: nn.Module) -> None:
     for part in module.modules():
         if getattr(vars(part).get("forward"), "recomputes", False):
             del part.forward
-
-
-def add_lora(module: nn.Module, *, rank: int = 4, alpha: int = 8, targets: Sequence[str] | None = None) -> list[str]:
-    """Put low-rank updates on linear layers, in place, and freeze everything else.
-
-    Args:
-        module: the encoder.
-        rank: of each update, >= 1.
-        alpha: the updates are scaled by alpha / rank.
-        targets: names of linear layers; by default, every `nn.Linear` outside `nn.MultiheadAttention`, which reads its
-            weights without calling them.
-
-    Returns:
-        Names of the parameters that are trained now; untrained, the module computes what it did.
-
-    Raises:
-        ImportError: without PEFT, naming the extra.
-        ValueError: no layer to put an update on, or a name that is no linear layer.
-
-    Source:
-        Hu et al. (2022), through PEFT.
-
-    Example:
-        >>> import torch
-        >>> from torch import nn
-        >>> net = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
-        >>> names = add_lora(net, rank=2)
-        >>> sum(weight.requires_grad for weight in net.parameters())
-        4
-    """
-    try:
-        from peft import LoraConfig, inject_adapter_in_model
-    except ImportError as error:
-        raise ImportError("LoRA needs PEFT: pip install 'vision-adapters[lora]'") from error
-    inside = {
-        f"{path}.{name}"
-        for path, part in module.named_modules()
-        if isinstance(part, nn.MultiheadAttention)
-        for name, _ in part.named_modules()
-        if name
-    }
-    linear = [path for path, part in module.named_modules() if isinstance(part, nn.Linear) and path not in inside]
-    chosen = linear if targets is None else list(targets)
-    unknown = [name for name in chosen if name not in linear]
-    if not chosen or unknown:
-        raise ValueError(f"expected names of linear layers among {linear[:8]}…, got {unknown or chosen}")
-    if rank < 1:
-        raise ValueError(f"rank must be at least 1, got {rank}")
-    module.requires_grad_(False)
-    inject_adapter_in_model(LoraConfig(r=rank, lora_alpha=alpha, target_modules=chosen), module)
-    return [name for name, parameter in module.named_parameters() if parameter.requires_grad]
 
 
 def interpolate(start: Mapping[str, Tensor], tuned: Mapping[str, Tensor], weight: float) -> dict[str, Any]:

@@ -77,8 +77,10 @@ class Finetune:
         Raises:
             UsageError: the encoder shows no module, or the training diverges.
         """
+        from gate_runner.tasks.after_training import mixed
+        from gate_runner.tasks.tuned import choose_weights
         from vision_adapters.efficiency import parameter_counts
-        from vision_adapters.finetune import Classifier, add_lora, interpolate, train_only
+        from vision_adapters.finetune import Classifier, train_only
         from vision_adapters.losses import cross_entropy
         from vision_adapters.metrics import evaluate, metric_named
         from vision_adapters.training import Recipe, fit
@@ -90,7 +92,11 @@ class Finetune:
         fold = make_folds(train.labels, "shuffled", work.seed)[0]
         head = self._head(work)
         module, before = encoder.module, encoder.fingerprint()
-        names = add_lora(module) if self.part == "lora" else train_only(module, self.part)  # type: ignore[arg-type]  # checked there
+        if self.part == "none":
+            names = train_only(module, "none")
+        else:
+            few = train.pictures(encoder.image_size)[:2]
+            names = choose_weights(encoder, "pooled", self.part, few, option="--part", head_only="none")
         model = Classifier(_Prepared(encoder, module), head)
         held = train.take(torch.as_tensor(fold.validation))
         fitting = train.take(torch.as_tensor(fold.train))
@@ -125,7 +131,7 @@ class Finetune:
         except FloatingPointError as error:
             raise UsageError(f"{error}; try a lower --lr than {self.lr}") from error
         if self.wise != 1.0:
-            model.load_state_dict(interpolate(start, model.state_dict(), self.wise))
+            model.load_state_dict(mixed(start, model.state_dict(), self.wise, whole=True))
         test = work.images.test
         score = evaluate(work.metric, work.predictions(model.eval(), test, "test"), test.labels, seed=work.seed)
         details = {

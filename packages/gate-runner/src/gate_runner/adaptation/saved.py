@@ -230,14 +230,14 @@ def _tensors(path: Path, card: dict[str, Any]) -> dict[str, Tensor]:
 
 
 def _take_weights(encoder: Encoder, part: str, weights: dict[str, Tensor], path: Path) -> None:
-    from vision_adapters.finetune import add_lora
+    from vision_adapters.low_rank import add_lora, lora_targets
 
     assert encoder.module is not None  # only what shows a module is fine-tuned
-    if part == "lora":
-        add_lora(encoder.module)
     try:
+        if part == "lora":
+            add_lora(encoder.module, targets=lora_targets(list(weights)))
         encoder.module.load_state_dict(weights, strict=True)
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise DataError(f"{path} does not fit {encoder.spec}: {reason:.200}") from error
     encoder.to(str(encoder.device))

@@ -10,40 +10,24 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from gate_runner.__about__ import __version__
 from gate_runner.encoders.encoder import Encoder, fingerprint_of
 from gate_runner.encoders.own import adopt
 from gate_runner.encoders.spec import EncoderSpec, parse_spec
 from gate_runner.errors import DataError, EncoderError, StorageError
+from vision_adapters.low_rank import merge_lora
 
 SCHEMA = "gate-runner/encoder/1"
 """Of the card; changes whenever one of its fields does."""
-
-
-def plain_weights(module: nn.Module) -> dict[str, Tensor]:
-    """The weights of a module as its architecture alone has them: low-rank updates are added to what they update.
-
-    Args:
-        module: changed in place where there are low-rank updates (PEFT's).
-
-    Returns:
-        Names and values, as before any updates were put around its layers.
-    """
-    for part in module.modules():
-        if hasattr(part, "base_layer") and hasattr(part, "lora_A"):
-            part.merge()  # type: ignore[operator]  # PEFT's layers come untyped
-    return {
-        name.replace(".base_layer.", "."): value for name, value in module.state_dict().items() if ".lora_" not in name
-    }
 
 
 def save_tuned(encoder: Encoder, start: Mapping[str, Tensor], folder: Path, about: Mapping[str, Any]) -> Path:
     """Keep what a training changed in an encoder.
 
     Args:
-        encoder: trained, with a module.
+        encoder: trained, with a module; low-rank updates are added to what they update, so that loading needs none.
         start: its weights before.
         folder: to be made; an old one is replaced when the new one is whole.
         about: what the card says besides: recipe, data, scores.
@@ -57,7 +41,8 @@ def save_tuned(encoder: Encoder, start: Mapping[str, Tensor], folder: Path, abou
     from safetensors.torch import save
 
     assert encoder.module is not None
-    now = plain_weights(encoder.module)
+    merge_lora(encoder.module)
+    now = encoder.module.state_dict()
     changed = {name: value.detach().cpu() for name, value in now.items() if not torch.equal(value.cpu(), start[name])}
     card = {
         "schema": SCHEMA,

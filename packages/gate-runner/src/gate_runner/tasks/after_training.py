@@ -202,7 +202,7 @@ def mixed(start: Mapping[str, Tensor], tuned: Mapping[str, Tensor], share: float
     Source:
         WiSE-FT (Wortsman et al., 2022), equation 1.
     """
-    fixed = {name for name in tuned if ".lora_A." in name or (name.startswith("head.") and not whole)}
+    fixed = {name for name in tuned if ".lora_A" in name or (name.startswith("head.") and not whole)}
     both = interpolate(
         {name: value for name, value in start.items() if name not in fixed},
         {name: value for name, value in tuned.items() if name not in fixed},

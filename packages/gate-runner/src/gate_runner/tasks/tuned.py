@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,8 @@ from gate_runner.tasks.features import Kind, images_at
 from gate_runner.tasks.recipes import augments
 from gate_runner.tasks.scaling import Scale
 from gate_runner.tasks.stored import EncodedRows
-from vision_adapters.finetune import keep_blocks, recompute_blocks
+from vision_adapters.finetune import keep_blocks, recompute_blocks, train_only
+from vision_adapters.low_rank import add_lora, remove_lora
 from vision_adapters.rows import Rows, SampleRows
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 
 _FOR_SCALE = 256
 """Training images on which the scale of the untrained features is measured."""
-_PARTS = {"full": "all", "bias": "bias", "norm": "norm", "last-block": "last_block"}
+_PARTS = {"full": "all", "last-block": "last_block"}
+"""Modes that are called otherwise where they are carried out."""
 
 
 class Tuned:
@@ -133,14 +135,18 @@ def features_of(encoder: Encoder, kind: Kind, images: Tensor) -> Tensor:
     return encoder.patches(prepared).tokens.float()
 
 
-def choose_weights(encoder: Encoder, kind: Kind, tune: str, images: Tensor) -> list[str]:
+def choose_weights(
+    encoder: Encoder, kind: Kind, tune: str, images: Tensor, *, option: str = "--tune", head_only: str = "frozen"
+) -> list[str]:
     """Leave gradients to the weights that a mode trains, of those that the features depend on.
 
     Args:
         encoder: with a module.
         kind: of features.
-        tune: ``"full"``, ``"bias"``, ``"norm"``, ``"last-block"`` or ``"lora"``.
+        tune: ``"full"``, ``"bias"``, ``"norm"``, ``"last-block"`` or ``"lora"``; or as `train_only` calls them.
         images: one or two, to see which weights get a gradient.
+        option: that chose it, for messages.
+        head_only: its value that trains none of the encoder's weights.
 
     Returns:
         The names of the weights that are trained.
@@ -148,43 +154,45 @@ def choose_weights(encoder: Encoder, kind: Kind, tune: str, images: Tensor) -> l
     Raises:
         EncoderError: there are none; the message says why.
     """
-    from vision_adapters.finetune import add_lora, train_only
-
-    module = encoder.module
+    module, alone = encoder.module, f"{option} {head_only} only"
     if module is None or not any(True for _ in module.parameters()):
-        raise EncoderError(f"encoder {encoder.spec!r} shows no weights to train: --tune frozen only")
+        raise EncoderError(f"encoder {encoder.spec!r} shows no weights to train: {alone}")
     module.requires_grad_(True)
+    called: set[nn.Module] = set()
+    hooks = [part.register_forward_hook(lambda part, *_: called.add(part)) for part in module.modules()]
     try:
         torch.autograd.backward(features_of(encoder, kind, images).sum())
     except RuntimeError as error:
-        raise EncoderError(f"encoder {encoder.spec!r} gives no gradients: --tune frozen only ({error})") from error
+        raise EncoderError(f"encoder {encoder.spec!r} gives no gradients: {alone} ({error})") from error
+    finally:
+        for hook in hooks:
+            hook.remove()
     reached = {name for name, weight in module.named_parameters() if weight.grad is not None}
     module.zero_grad(set_to_none=True)
     module.requires_grad_(False)
     if not reached:
-        raise EncoderError(f"encoder {encoder.spec!r} gives no gradients: --tune frozen only")
+        raise EncoderError(f"encoder {encoder.spec!r} gives no gradients: {alone}")
     try:
         if tune == "lora":
-            linear = [
-                name
-                for name, part in module.named_modules()
-                if isinstance(part, nn.Linear) and f"{name}.weight" in reached and not _in_attention(module, name)
-            ]
-            if not linear:
-                raise EncoderError(f"encoder {encoder.spec!r} has no linear layers for --tune lora")
-            return add_lora(module, targets=linear)
-        train_only(module, _PARTS[tune], reached=reached)  # type: ignore[arg-type]  # settings checked it
+            return _low_rank(module, reached, called)
+        train_only(module, _PARTS.get(tune, tune), reached=reached)  # type: ignore[arg-type]  # settings checked it
     except ValueError as error:
-        if isinstance(error, EncoderError):
-            raise
-        raise EncoderError(f"encoder {encoder.spec!r}: --tune {tune}: {error}") from error
+        raise EncoderError(f"encoder {encoder.spec!r}: {option} {tune}: {error}") from error
     return [name for name, weight in module.named_parameters() if weight.requires_grad]
 
 
-def _in_attention(module: nn.Module, name: str) -> bool:
-    """Whether a layer lies in torch's own attention, which reads its weights without calling it."""
-    parent = name.rpartition(".")[0]
-    return bool(parent) and isinstance(module.get_submodule(parent), nn.MultiheadAttention)
+def _low_rank(module: nn.Module, reached: set[str], called: set[nn.Module]) -> list[str]:
+    """Updates on what the features depend on: attentions, and linear layers that are no part of one."""
+    parts = dict(module.named_modules())
+    attentions = [name for name, part in parts.items() if isinstance(part, nn.MultiheadAttention) and part in called]
+    linear = [
+        name
+        for name, part in parts.items()
+        if isinstance(part, nn.Linear) and f"{name}.weight" in reached and name.rpartition(".")[0] not in attentions
+    ]
+    if not linear and not attentions:
+        raise ValueError("no linear layers and no attentions")
+    return add_lora(module, targets=[*attentions, *linear], read=[name for name in linear if parts[name] not in called])
 
 
 @contextmanager
@@ -209,25 +217,18 @@ def untouched(encoder: Encoder) -> Iterator[dict[str, Tensor]]:
         encoder.fingerprint(),
     )
     attributes = set(vars(module))
-    layers = {name: (part, part.training) for name, part in module.named_modules()}
+    modes = {part: part.training for part in module.modules()}
     try:
         yield before
     finally:
         keep_blocks(module)
+        remove_lora(module)
         for name in set(vars(module)) - attributes:  # what PEFT notes of the updates that are gone
             delattr(module, name)
-        _put_back(module, layers)
+        for part, training in modes.items():
+            part.training = training
         module.load_state_dict(before)
         module.requires_grad_(False)
         module.zero_grad(set_to_none=True)
         if encoder.fingerprint() != mark:
             raise EncoderError(f"encoder {encoder.spec!r}: its weights could not be put back after a part")
-
-
-def _put_back(module: nn.Module, layers: Mapping[str, tuple[Any, bool]]) -> None:
-    """The layers that were there, where low-rank updates were put around some of them."""
-    for name, (part, training) in layers.items():
-        parent, _, own = name.rpartition(".")
-        if name and layers[parent][0]._modules.get(own) is not part:
-            layers[parent][0]._modules[own] = part
-        part.training = training
