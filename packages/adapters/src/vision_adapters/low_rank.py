@@ -115,6 +115,14 @@ def remove_lora(module: nn.Module) -> None:
 
     Args:
         module: changed in place; one without updates is left alone. Nothing is trained then.
+
+    Example:
+        >>> from torch import nn
+        >>> net = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
+        >>> names = add_lora(net, rank=2)
+        >>> remove_lora(net)
+        >>> net[0]
+        Linear(in_features=4, out_features=4, bias=True)
     """
     _end(module, merge=False)
 
