@@ -245,20 +245,24 @@ def test_modes_lie_in_folders_of_their_own_and_are_paired(tmp_path: Path) -> Non
     assert len(found.contrasts) == 1
 
 
-def test_a_killed_fine_tuning_ends_with_the_same_bits(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("mode", "encoder"), [("full", None), ("lora", "micro-clip/random")])
+def test_a_killed_fine_tuning_ends_with_the_same_bits(mode: str, encoder: str | None, tmp_path: Path) -> None:
+    needs(mode)
+
     class Stops(Observer):
         def progress(self, name: str, seed: int, phase: str, done: int, total: int) -> None:
             if phase == "train" and done == 5:
                 raise KeyboardInterrupt
 
-    fields = {**FIELDS, "augment": True}
-    whole = tuned("cifar100", tmp_path / "whole", tune="full", recipe_fields=fields)
+    asked: dict[str, Any] = {"tune": mode, "recipe_fields": {**FIELDS, "augment": True}}
+    whole = tuned("cifar100", tmp_path / "whole", encoder, **asked)
     with pytest.raises(KeyboardInterrupt):
-        tuned("cifar100", tmp_path / "cut", tune="full", recipe_fields=fields, observers=[Stops()])
-    again = tuned("cifar100", tmp_path / "cut", tune="full", recipe_fields=fields, decode_workers=1)
+        tuned("cifar100", tmp_path / "cut", encoder, **asked, observers=[Stops()])
+    again = tuned("cifar100", tmp_path / "cut", encoder, **asked, decode_workers=1)
     assert again.scores == whole.scores
     assert again.training["validation"] == whole.training["validation"]
-    plain = tuned("cifar100", tmp_path / "plain", tune="full")
+    assert again.training["gradients"] == whole.training["gradients"]
+    plain = tuned("cifar100", tmp_path / "plain", encoder, tune=mode)
     assert plain.training["gradients"] != whole.training["gradients"]
 
 
