@@ -13,8 +13,7 @@ A cell is the mean over its seeds. Its interval is the mean of the seeds' bootst
 is set beside `frozen` by `gate-runner compare`, on the same test samples and seeds, with Holm's correction over the
 benchmarks. Writes results/tuning_table.json and results/tuning_table.md, where each seed's figures are kept: seeds and
 columns of another folder, or machine, are added to those that are there, and FOLDER's own replace them. Cells that were
-not run are empty, and each says of how many seeds it is. Of `frozen` and `full`, seeds 0 and 1 were measured together:
-their intervals and seconds are the means of both.
+not run are empty, and each says of how many seeds it is.
 """
 
 from __future__ import annotations
