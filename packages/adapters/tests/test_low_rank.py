@@ -122,14 +122,28 @@ def test_an_attention_of_three_widths_has_three_matrices() -> None:
     assert module["a"](X, X[..., :6], X[..., :4])[0].shape == (5, 7, 8)
 
 
-def test_the_targets_of_a_state_dict() -> None:
-    for targets in (["attention", "mix.0"], ["mix.2"], ["attention"]):
-        module, again = Block(), Block()
-        add_lora(module, targets=targets)
-        moved(module)
-        add_lora(again, targets=lora_targets(list(module.state_dict())))
-        again.load_state_dict(module.state_dict(), strict=True)
-        assert torch.equal(again(X), module(X))
+@pytest.mark.parametrize(("make", "targets", "read"), [
+    (Block, ["attention", "mix.0"], []), (Block, ["mix.2"], []), (Block, ["attention"], []),
+    (Pool, ["q", "v", "out"], ["q", "v", "out"]), (Pool, ["q", "k"], ["k"]), (stack, None, []),
+])  # fmt: skip
+def test_updates_are_put_on_again_from_a_state_dict(
+    make: type[nn.Module], targets: list[str] | None, read: list[str]
+) -> None:
+    module, again = make().eval(), make().eval()
+    add_lora(module, targets=targets, read=read)
+    moved(module)
+    found, these = lora_targets(module.state_dict())
+    add_lora(again, targets=found, read=these)
+    again.load_state_dict(module.state_dict(), strict=True)
+    assert torch.equal(again(X), module(X))
+    assert targets is None or sorted(found) == sorted(targets)
+
+
+def test_a_module_without_updates_is_left_alone() -> None:
+    module = Block()
+    remove_lora(module)
+    merge_lora(module)
+    assert all(weight.requires_grad for weight in module.parameters())
 
 
 def test_names_that_are_no_layers() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -145,25 +145,24 @@ def merge_lora(module: nn.Module) -> None:
     _end(module, merge=True)
 
 
-def lora_targets(names: Mapping[str, Tensor] | Sequence[str]) -> list[str]:
-    """The `targets` of `add_lora` that a state dict with updates was made with.
+def lora_targets(names: Iterable[str]) -> tuple[list[str], list[str]]:
+    """What `add_lora` was called with, from the names of a state dict with updates.
 
     Args:
         names: of its entries.
 
     Returns:
-        Names of layers and attentions.
+        Its `targets`, and those of them that are `read`.
 
     Example:
-        >>> lora_targets(["0.lora_A.default.weight", "0.lora_B.default.weight", "0.base_layer.weight"])
-        ['0']
+        >>> lora_targets(["0.lora_A.default.weight", "0.base_layer.weight", "1.parametrizations.weight.0.lora_A"])
+        (['0', '1'], ['1'])
     """
-    found = [name.partition(".parametrizations.")[0].partition(".lora_A")[0] for name in names if ".lora_A" in name]
-    attentions = {name for name in found if not name.endswith(".out_proj")}
-    return [
-        name
-        for name in dict.fromkeys(found)
-        if not name.endswith(".out_proj") or name.removesuffix(".out_proj") not in attentions
+    updated = [name.partition(".lora_A")[0].partition(".parametrizations.") for name in names if ".lora_A" in name]
+    attentions = {path for path, _, weight in updated if weight and not weight.startswith("weight.")}
+    found = [(path, weight) for path, _, weight in updated if path.rpartition(".")[0] not in attentions]
+    return list(dict.fromkeys(path for path, _ in found)), [
+        path for path, weight in found if weight.startswith("weight.")
     ]
 
 
@@ -172,14 +171,13 @@ def _able(module: nn.Module) -> dict[str, nn.Module]:
     return {
         path: part
         for path, part in module.named_modules()
-        if isinstance(part, nn.MultiheadAttention)
-        or (path and isinstance(part, nn.Linear) and not _in(module, path, nn.MultiheadAttention))
+        if path and isinstance(part, nn.MultiheadAttention | nn.Linear) and not _in(module, path, nn.MultiheadAttention)
     }
 
 
 def _in(module: nn.Module, path: str, kind: type[nn.Module]) -> bool:
     """Whether a part is a child of a module of a kind."""
-    return bool(path) and isinstance(module.get_submodule(path.rpartition(".")[0]), kind)
+    return isinstance(module.get_submodule(path.rpartition(".")[0]), kind)
 
 
 def _matrices(part: nn.Module) -> Iterator[tuple[nn.Module, str]]:
@@ -194,8 +192,10 @@ def _matrices(part: nn.Module) -> Iterator[tuple[nn.Module, str]]:
 
 
 def _end(module: nn.Module, *, merge: bool) -> None:
+    ended = False
     for path, part in list(module.named_modules()):
         if "_added" in vars(part):
+            ended = True
             if merge:
                 part.merge()
             parent, _, own = path.rpartition(".")
@@ -207,6 +207,7 @@ def _end(module: nn.Module, *, merge: bool) -> None:
         for name, steps in list(part.parametrizations.items()):
             if not isinstance(steps[0], LowRankUpdate):
                 continue
+            ended = True
             order = steps[0].order
             updated = getattr(part, name).detach() if merge else None
             parametrize.remove_parametrizations(part, name, leave_parametrized=False)
@@ -216,4 +217,5 @@ def _end(module: nn.Module, *, merge: bool) -> None:
             for each in order:  # as they were, so that optimisers of later trainings number them alike
                 if each in own_parameters:
                     own_parameters[each] = own_parameters.pop(each)
-    module.requires_grad_(False)
+    if ended:
+        module.requires_grad_(False)

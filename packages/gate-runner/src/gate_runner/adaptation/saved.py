@@ -235,7 +235,8 @@ def _take_weights(encoder: Encoder, part: str, weights: dict[str, Tensor], path:
     assert encoder.module is not None  # only what shows a module is fine-tuned
     try:
         if part == "lora":
-            add_lora(encoder.module, targets=lora_targets(list(weights)))
+            targets, read = lora_targets(weights)
+            add_lora(encoder.module, targets=targets, read=read)
         encoder.module.load_state_dict(weights, strict=True)
     except (RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split())
