@@ -119,6 +119,16 @@ def test_a_run_on_real_data_is_predicted_with_what_separates_it(tmp_path: Path) 
         predict_run(nothing)
 
 
+@pytest.mark.parametrize(("settings", "said"), [
+    ({}, "this run froze its encoder; the encoders of the paper's table were trained whole"),
+    ({"tune": "full", "recipe": "gate"}, "this run trained its encoder by that recipe on images of its own size;"),
+    ({"tune": "lora"}, "this run trained its encoder by --tune lora --recipe quick;"),
+])  # fmt: skip
+def test_a_prediction_says_how_the_encoder_was_trained(settings: dict[str, str], said: str, tmp_path: Path) -> None:
+    run = read_run(write_run(tmp_path / "r", REAL, settings=settings))
+    assert any(said in warning for warning in predict_run(run).warnings)
+
+
 def test_each_row_says_whether_it_can_stand_beside_ours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = write_run(tmp_path / "r", {"mini": 0.5, "mini-gate": 0.9, "ham10k": 0.8, "cifar100": 0.7})
     found = predict_run(read_run(folder))

@@ -73,6 +73,21 @@ def two(tmp_path: Path) -> list[StoredRun]:
     return read_runs([weak, strong])
 
 
+def test_the_page_says_what_was_trained(two: list[StoredRun], tmp_path: Path) -> None:
+    def lede(runs: list[StoredRun]) -> str:
+        (found,) = re.findall('<p class="lede">(.*?)</p>', build_page(runs, pictures=0))
+        return str(found)
+
+    trained = {"tune": "full", "recipe": "gate"}
+    tuned = read_runs([write_run(tmp_path / "t", NAMES, encoder="strong", seeds=(0,), settings=trained)])
+    assert lede(two) == "Encoders frozen, heads trained on their features; 2 seeds."
+    assert lede(tuned) == "Encoders trained with their heads (full by the recipe gate); 1 seed."
+    both = (
+        "Encoders frozen, heads trained on their features; encoders trained with their heads (full by the recipe gate)"
+    )
+    assert lede([*two, *tuned]) == f"Encoders frozen, heads trained on their features; {trained}; 2 seeds."
+
+
 def test_the_page_says_what_there_is(two: list[StoredRun]) -> None:
     page = build_page(two, pictures=0)
     tree = parsed(page)

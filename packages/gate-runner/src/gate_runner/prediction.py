@@ -16,6 +16,7 @@ from gate_runner.tasks.registry import known_task_type
 
 if TYPE_CHECKING:
     from eevee import ResultTable
+    from gate_runner.runs.results import Result
 
 _SUFFIX = {
     "acc@1": "acc1",
@@ -32,10 +33,8 @@ _NOT_CARRIED = (
     "these scores are on synthetic stand-ins: the prediction does not carry over to the real data sets and says "
     "nothing about GATE"
 )
-_FROZEN = (
-    "this run froze its encoder, the encoders of the paper's table were fine-tuned: the prediction is off by whatever "
-    "that changes"
-)
+_PAPERS = "the encoders of the paper's table were trained whole, by its recipe and at its resolutions"
+_OFF = "the prediction is off by whatever that changes"
 
 
 @dataclass(frozen=True)
@@ -191,6 +190,7 @@ def predict_run(run: StoredRun, *, accept_stand_ins: bool = False, level: float 
         if result.status == "ok" and (row := paper_row(result.benchmark)) is not None and row.comparable
     }
     values: dict[str, list[float]] = {}
+    ways: dict[str, None] = {}
     warnings: list[str] = []
     refused: list[str] = []
     for result in run.results:
@@ -204,6 +204,7 @@ def predict_run(run: StoredRun, *, accept_stand_ins: bool = False, level: float 
         if result.source == "micro" and not accept_stand_ins:
             refused.append(result.name)
             continue
+        ways[_way(result)] = None
         values.setdefault(metric, []).append(
             100 * (1 - score.value / _WORST_COUNT) if score.metric == "mae" else 100 * score.value
         )
@@ -226,7 +227,18 @@ def predict_run(run: StoredRun, *, accept_stand_ins: bool = False, level: float 
     if refused:
         warnings.append(f"left out, as synthetic stand-ins: {', '.join(dict.fromkeys(refused))}")
     means = {metric: min(100.0, max(0.0, math.fsum(one) / len(one))) for metric, one in values.items()}
-    return predict_full(means, model=run.label, level=level, warnings=[*warnings, _FROZEN])
+    apart = f"this run {' and '.join(ways)}; {_PAPERS}: {_OFF}"
+    return predict_full(means, model=run.label, level=level, warnings=[*warnings, apart])
+
+
+def _way(result: Result) -> str:
+    """What a result's run did to its encoder."""
+    tune, recipe = result.settings.get("tune", "frozen"), result.settings.get("recipe", "quick")
+    if tune == "frozen":
+        return "froze its encoder"
+    if (tune, recipe) == ("full", "gate"):
+        return "trained its encoder by that recipe on images of its own size"
+    return f"trained its encoder by --tune {tune} --recipe {recipe}"
 
 
 def _beside(benchmark: str) -> str:

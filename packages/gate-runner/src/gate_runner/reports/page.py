@@ -86,7 +86,17 @@ def build_page(
 def _lede(contents: Contents) -> str:
     seeds = {result.seed for run in contents.runs for result in run.results}
     limits = {result.settings.get("limit") for run in contents.runs for result in run.results}
-    said = f"Frozen encoders, heads trained on their features, {len(seeds)} seed{'s' * (len(seeds) > 1)} of the head"
+    ways = {
+        (str(result.settings.get("tune", "frozen")), str(result.settings.get("recipe", "quick")))
+        for run in contents.runs
+        for result in run.results
+    }
+    trained = [f"{tune} by the recipe {recipe}" for tune, recipe in sorted(ways) if tune != "frozen"]
+    encoders = ["encoders frozen, heads trained on their features"] if len(trained) < len(ways) or not ways else []
+    if trained:
+        encoders.append(f"encoders trained with their heads ({', '.join(trained)})")
+    said = f"{'; '.join(encoders)}; {len(seeds)} seed{'s' * (len(seeds) > 1)}"
+    said = said[0].upper() + said[1:]
     capped = sorted(limit for limit in limits if limit is not None)
     return f"{said}; at most {', '.join(map(str, capped))} samples in each split." if capped else f"{said}."
 
