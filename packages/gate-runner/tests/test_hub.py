@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import io
 import json
+import multiprocessing
 import shutil
 import zipfile
 from collections.abc import Callable, Iterator
@@ -263,3 +264,89 @@ def test_a_run_from_the_hub_is_no_stand_in(tmp_path: Path, capsys: pytest.Captur
     write.cifar100(tmp_path)
     assert run([*command, "--output", str(tmp_path / "out")]) == 2
     assert "on other data" in capsys.readouterr().err
+
+
+def fetch_food101(root: str, cache: str, barrier: Any, place_in_line: int) -> None:
+    import os
+    import time
+
+    os.environ["GATE_RUNNER_CACHE"] = cache
+    opened = fetching._opened
+
+    def slow(*args: Any) -> Any:
+        stream = opened(*args)
+        time.sleep(0.7 * place_in_line)  # the second keeps its rows after the first has kept its own
+        return stream
+
+    fetching._opened = slow
+    hub = SHEETS["food101"].hub
+    assert hub is not None
+    barrier.wait()
+    fetching.fetched(hub, Path(root), None)
+
+
+def test_processes_that_fetch_at_once_keep_each_row_once(tmp_path: Path, cache: Path) -> None:
+    write.food101(tmp_path)
+    context = multiprocessing.get_context("spawn")
+    barrier = context.Barrier(3)
+    fetchers = [context.Process(target=fetch_food101, args=(str(tmp_path), str(cache), barrier, n)) for n in range(3)]
+    for fetcher in fetchers:
+        fetcher.start()
+    for fetcher in fetchers:
+        fetcher.join()
+    assert [fetcher.exitcode for fetcher in fetchers] == [0, 0, 0]
+    assert sizes(load("food101", tmp_path)) == (8, 2, 4)
+
+
+def spoil(cache: Path, rows: str, name: str) -> Path:
+    """One split's archive once more under another name, as processes before 0.2 left it: without the number of rows."""
+    place = next(cache.rglob("train/about.json")).parent
+    about = json.loads((place / "about.json").read_text())
+    del about["rows"]
+    (place / "about.json").write_text(json.dumps(about))
+    shutil.copy(place / rows, place / name)
+    return place
+
+
+@pytest.mark.parametrize("name", ["000000010-000000020.zip", "000000008-000000018.zip"])
+def test_rows_that_were_kept_twice_are_fetched_again(
+    name: str, tmp_path: Path, cache: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write.food101(tmp_path)
+    whole = load("food101", tmp_path).train.images[:]
+    place = spoil(cache, "000000000-000000010.zip", name)
+    assert torch.equal(load("food101", tmp_path).train.images[:], whole)
+    assert "holds rows of ethz/food101 twice" in caplog.text
+    assert [path.name for path in place.glob("*.zip")] == ["000000000-000000010.zip"]
+
+
+def test_a_copy_of_an_earlier_version_is_used_where_it_is_right(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write.food101(tmp_path)
+    load("food101", tmp_path)
+    spoil(cache, "000000000-000000010.zip", "000000000-000000010.zip.other")
+    monkeypatch.setattr(fetching, "_opened", None)
+    assert sizes(load("food101", tmp_path)) == (8, 2, 4)
+
+
+def test_a_copy_with_an_archive_too_few_is_refused(tmp_path: Path, cache: Path) -> None:
+    write.food101(tmp_path)
+    load("food101", tmp_path)
+    next(cache.rglob("train/*.zip")).unlink()
+    with pytest.raises(DataError, match=r"train holds 0 rows of ethz/food101, expected 10: remove that folder"):
+        load("food101", tmp_path)
+
+
+def test_rows_are_counted_against_what_the_repository_says(tmp_path: Path) -> None:
+    write.food101(tmp_path)
+    (tmp_path / "ethz/food101/README.md").write_text(
+        "---\ndataset_info:\n  features:\n  - name: image\n    dtype: image\n  - name: label\n    dtype: int64\n"
+        "  splits:\n  - name: train\n    num_examples: 11\n  - name: validation\n    num_examples: 4\n"
+        "configs:\n- config_name: default\n  data_files:\n  - split: train\n    path: data/train-*\n"
+        "  - split: validation\n    path: data/validation-*\n---\n"
+    )
+    with pytest.raises(
+        DataError, match=r"10 rows of the split 'train' were read, but the repository says that it has 11"
+    ):
+        load("food101", tmp_path)

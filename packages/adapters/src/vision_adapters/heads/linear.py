@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Literal, TypeVar, get_args
 
 import torch
@@ -10,12 +11,42 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from jaxtyping import Float, Int
 
 FeatureNorm = Literal["raw", "l2", "batchnorm"]
 M = TypeVar("M", bound=nn.Module)
+
+
+@contextmanager
+def global_seed(seed: int) -> Iterator[None]:
+    """Seed torch's global generators, of the CPU and of each GPU in use, and put them back at the end.
+
+    Args:
+        seed: any integer that `torch.manual_seed` takes.
+
+    Numerics:
+        `torch.manual_seed` seeds every GPU, so that putting the CPU's generator back is not enough. Where no GPU is in
+        use yet, the CPU's alone is seeded: torch would keep the seed for GPUs and set it when one is first used.
+
+    Example:
+        >>> before = torch.get_rng_state()
+        >>> with global_seed(7):
+        ...     noise = torch.randn(2)
+        >>> torch.equal(before, torch.get_rng_state())
+        True
+    """
+    in_use = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+    with ExitStack() as stack:
+        stack.enter_context(torch.random.fork_rng(devices=in_use))
+        torch.default_generator.manual_seed(seed)
+        if in_use:
+            torch.cuda.manual_seed_all(seed)
+        if torch.backends.mps.is_available():
+            stack.enter_context(torch.random.fork_rng(devices=[0], device_type="mps"))
+            torch.mps.manual_seed(seed)
+        yield
 
 
 def seeded(build: Callable[[], M], seed: int) -> M:
@@ -34,8 +65,7 @@ def seeded(build: Callable[[], M], seed: int) -> M:
         >>> torch.equal(a.weight, b.weight)
         True
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with global_seed(seed):
         return build()
 
 

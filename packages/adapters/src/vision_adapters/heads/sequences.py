@@ -134,7 +134,8 @@ class ImageTextHead(nn.Module):
         ValueError: sizes below 1.
 
     Numerics:
-        s is capped at 100, as in CLIP.
+        s is at most 100, as in CLIP: a forward pass first puts a parameter that a step has carried beyond back to 100,
+        so that it can come down again (the gradient of a capped exponential is 0).
 
     Example:
         >>> ImageTextHead(6, 4, 8)(torch.randn(3, 6), torch.randn(5, 4)).shape
@@ -154,5 +155,6 @@ class ImageTextHead(nn.Module):
 
     def forward(self, image: Float[Tensor, "n d"], text: Float[Tensor, "m e"]) -> Float[Tensor, "n m"]:
         """Similarity of each image with each text."""
-        scale = self.log_scale.clamp(max=math.log(100.0)).exp()
-        return scale * F.normalize(self.image(image), dim=-1) @ F.normalize(self.text(text), dim=-1).T
+        with torch.no_grad():
+            self.log_scale.clamp_(max=math.log(100.0))
+        return self.log_scale.exp() * F.normalize(self.image(image), dim=-1) @ F.normalize(self.text(text), dim=-1).T

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 CHUNK = 4_000_000  # weights held at a time: 32 MB
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Score:
     """A metric's value and interval.
 

@@ -113,6 +113,7 @@ class RowWriter:
     def __init__(self, path: Path, count: int, shape: Sequence[int], dtype: torch.dtype, mark: str) -> None:
         self.path, self.count, self.shape = path, count, tuple(shape)
         self._log = path.with_name(f"{path.name}.done")
+        self.dtype = dtype
         numbers = torch.empty(0, dtype=dtype).numpy().dtype
         self._row_bytes = int(np.prod(self.shape, dtype=np.int64)) * numbers.itemsize
         header = _header(mark, count, self.shape, numbers)
@@ -149,7 +150,7 @@ class RowWriter:
         """Write the next rows.
 
         Raises:
-            ValueError: rows of another shape, or more than there is room for.
+            ValueError: rows of another shape or type, or more than there is room for.
             DiskFullError: a quota, or a system that promised room it does not have.
         """
         if rows.shape[1:] != self.shape or self.done + len(rows) > self.count:
@@ -157,6 +158,8 @@ class RowWriter:
                 f"{self.path.name} holds {self.count} rows of {self.shape}, {self.done} of them written; "
                 f"got {tuple(rows.shape)}"
             )
+        if rows.dtype != self.dtype:
+            raise ValueError(f"{self.path.name} holds {self.dtype} rows, got {rows.dtype}; convert them first")
         data = np.ascontiguousarray(rows.detach().cpu().numpy()).reshape(-1).view(np.uint8).data
         try:
             with self.path.open("r+b", buffering=0) as file:

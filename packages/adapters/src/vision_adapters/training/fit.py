@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from vision_adapters.heads import global_seed
 from vision_adapters.rows.source import Draw, drawn
 from vision_adapters.training.checkpoint import changing_state, fingerprint, load, save
 from vision_adapters.training.outcome import Direction, Fit, Kept, Validation, best_first
@@ -144,8 +145,7 @@ def fit(
     now = math.nan
 
     with ExitStack() as stack:
-        stack.enter_context(torch.random.fork_rng(devices=[place] if place.type == "cuda" else []))
-        torch.manual_seed(seed)
+        stack.enter_context(global_seed(seed))
         state: dict[str, Any] | None = None
         if checkpoint is not None and first_of_all and checkpoint.exists():
             state = load(checkpoint, marks, place if group is None else torch.device("cpu"))

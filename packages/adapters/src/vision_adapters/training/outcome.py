@@ -49,7 +49,7 @@ class Validation(NamedTuple):
     layers: dict[str, float]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Fit:
     """The outcome of a training.
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -14,6 +16,12 @@ if TYPE_CHECKING:
 
     from vision_adapters.training.recipe import Precision, Recipe
     from vision_adapters.training.shared import Share
+
+
+@lru_cache(maxsize=2)
+def epoch_order(samples: int, epoch: int, seed: int) -> npt.NDArray[np.int64]:
+    """The order of all samples in an epoch; the last two are kept, for every step of an epoch asks for the same one."""
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, epoch]))).permutation(samples)
 
 
 def batch_indices(samples: int, batch_size: int, step: int, seed: int) -> Tensor:
@@ -34,7 +42,7 @@ def batch_indices(samples: int, batch_size: int, step: int, seed: int) -> Tensor
     """
     size = min(batch_size, samples)
     epoch, place = divmod(step - 1, samples // size)
-    order = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, epoch]))).permutation(samples)
+    order = epoch_order(samples, epoch, seed)
     return torch.from_numpy(order[place * size : (place + 1) * size].copy())
 
 

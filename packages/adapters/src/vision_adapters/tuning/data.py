@@ -115,9 +115,9 @@ class Tuned:
     metric: str
 
     def scores(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
-        """Scores of new samples."""
+        """Scores of new samples, whose features may be of any floating-point type."""
         with torch.no_grad():
-            return torch.as_tensor(self.head(features))
+            return torch.as_tensor(self.head(features.float()))
 
     def trained_parameters(self) -> int:
         """Numbers that were fitted."""
@@ -133,7 +133,7 @@ class HeldOut:
     finished choices by their test score shows.
 
     Args:
-        features: [n, d].
+        features: [n, d], of any floating-point type.
         labels: classes [n], or 0/1 per class [n, k].
 
     Raises:

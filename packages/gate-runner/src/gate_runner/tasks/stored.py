@@ -101,7 +101,8 @@ class FeatureStore:
             The rows, in order.
 
         Raises:
-            DataError: the disk has no room; the message says how much is missing.
+            DataError: the disk has no room; the message says how much is missing. Or the encoder gave numbers of
+                another type than in the first batch, which that one cannot hold.
         """
         first: Tensor | None = None
         writer = (
@@ -111,7 +112,7 @@ class FeatureStore:
             first = encode(torch.arange(min(size, count))).cpu()
             if self.folder is None:
                 self.kept[name] = "memory"
-                return self._in_memory(first, count, size, encode, progress)
+                return self._in_memory(name, first, count, size, encode, progress)
             total = count * math.prod(first.shape[1:]) * first.element_size()
             if self.written + total > self.cap:
                 return self._anew(name, count, size, encode, f"{total / 1e9:.1f} GB do not fit under the cap")
@@ -126,7 +127,9 @@ class FeatureStore:
                 ) from error
         while writer.done < count:
             numbers = torch.arange(writer.done, min(writer.done + size, count))
-            writer.append(first if first is not None and writer.done == 0 else encode(numbers))
+            writer.append(
+                first if first is not None and writer.done == 0 else _of_type(writer.dtype, encode(numbers), name)
+            )
             progress(writer.done, count)
         stored = writer.finished()
         self.written += stored.nbytes
@@ -139,6 +142,7 @@ class FeatureStore:
 
     def _in_memory(
         self,
+        name: str,
         first: Tensor,
         count: int,
         size: int,
@@ -148,7 +152,7 @@ class FeatureStore:
         found = torch.empty(count, *first.shape[1:], dtype=first.dtype)
         for numbers in torch.split(torch.arange(count), size):
             start, stop = int(numbers[0]), int(numbers[-1]) + 1
-            found[start:stop] = first if start == 0 else encode(numbers).cpu()
+            found[start:stop] = first if start == 0 else _of_type(first.dtype, encode(numbers), name).cpu()
             progress(stop, count)
         return found
 
@@ -156,6 +160,13 @@ class FeatureStore:
         _LOG.warning("features of %s are encoded again whenever they are needed: %s", name, why)
         self.kept[name] = "encoded again"
         return EncodedRows(encode, count, size)
+
+
+def _of_type(dtype: torch.dtype, rows: Tensor, name: str) -> Tensor:
+    """Rows in the first batch's type, if that holds all of theirs."""
+    if rows.dtype != dtype and torch.promote_types(rows.dtype, dtype) != dtype:
+        raise DataError(f"features {name}: the encoder gave {rows.dtype} after {dtype} in its first batch")
+    return rows.to(dtype)
 
 
 def mark_of(images: Tensor | Pictures | Maps) -> str:
