@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from vision_adapters.heads import zero_shot_logits
+from vision_adapters.metrics import METRICS
 from vision_adapters.tuning import (
     METHODS,
     HeldOut,
@@ -22,6 +23,7 @@ from vision_adapters.tuning import (
 )
 from vision_adapters.tuning.anchored import _mixture, _refit
 from vision_adapters.tuning.discriminant import discriminant_head
+from vision_adapters.tuning.elevater import DECAYS, RATES
 from vision_adapters.tuning.logistic import RidgeLogistic
 from vision_adapters.tuning.unit_features import cosines, standardisation
 
@@ -160,6 +162,40 @@ def test_every_method_learns_and_repeats(method: str) -> None:
     assert value >= zero_shot
     assert method == "zero_shot" or value > 0.75
     assert first.scores(test).shape == (120, 5)
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("method", ["anchored", "elevater", "logistic"])
+def test_a_metric_of_which_less_is_better_is_tuned_for(method: str, several: bool) -> None:
+    """The Brier score needs probabilities, and its best value is the least: the search once kept an erased head."""
+    x, y, test, truth, texts = world(40)
+    if several:
+        y, truth = (F.one_hot(each, 5) for each in (y, truth))
+    tuned = tune(tuning_data(x, y, class_embeddings=texts, metric="brier"), method)
+    values = [each["validation"] for each in tuned.tried]
+    assert -0.25 < max(values) < 0
+    assert tuned.validation is not None
+    assert tuned.validation >= np.median(values)
+    chance = METRICS["brier"].chance(truth.numpy(), 5)
+    assert HeldOut(test, truth).score(tuned).value < 0.75 * chance
+
+
+def test_a_search_that_validation_does_not_judge_keeps_its_start() -> None:
+    """A label without negatives has no ROC curve: the choice was the largest decay, which erases the texts."""
+    x, y, *_, texts = world(40)
+    both = F.one_hot(y, 5)
+    always = both.clone()
+    always[:, 0] = 1
+    data = tuning_data(x, both, class_embeddings=texts, validation=(x, always), metric="roc_auc")
+    assert tune(data, "elevater").chosen == {"lr": RATES[0], "weight_decay": DECAYS[0]}
+
+
+def test_metrics_that_scores_do_not_have_are_refused() -> None:
+    x, y, *_ = world()
+    with pytest.raises(ValueError, match="'mae' does not measure scores of one label per sample, expected accuracy"):
+        tuning_data(x, y, metric="mae")
+    with pytest.raises(ValueError, match="'accuracy' does not measure scores of several labels"):
+        tuning_data(x, F.one_hot(y, 5), metric="accuracy")
 
 
 @pytest.mark.parametrize("method", ["anchored", "gda", "lp++", "clap", "tip_adapter", "logistic"])

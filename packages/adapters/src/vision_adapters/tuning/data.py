@@ -13,6 +13,30 @@ from torch import Tensor, nn
 from vision_adapters.metrics import Score, evaluate, metric_named
 from vision_adapters.tuning.folds import SPLITS, Fold, Split, make_folds
 
+SINGLE_LABEL_METRICS = ("accuracy", "acc@1", "acc@5", "mean_per_class")
+RANKING_METRICS = ("map_11point", "roc_auc", "average_precision", "brier")
+"""Metrics that class scores can be chosen by, for one label per sample, and for one or several."""
+
+
+def as_predictions(scores: Float[Tensor, "n k"], metric: str, *, several: bool) -> Float[Tensor, "n k"]:
+    """What a metric takes: probabilities for the Brier score, the scores themselves for all others.
+
+    Args:
+        scores: of a head.
+        metric: a key of `METRICS`.
+        several: whether a sample may have several labels.
+
+    Returns:
+        Scores, or their sigmoid (several labels) or softmax.
+
+    Example:
+        >>> as_predictions(torch.zeros(1, 2), "brier", several=False)
+        tensor([[0.5000, 0.5000]])
+    """
+    if metric != "brier":
+        return scores
+    return scores.sigmoid() if several else scores.softmax(1)
+
 
 @dataclass(frozen=True, eq=False)
 class TuningData:
@@ -80,7 +104,8 @@ class TuningData:
         A metric that these rows do not define (a label without positives) counts as the worst.
         """
         try:
-            value = evaluate(self.metric, scores, self.labels[rows], resamples=0).value
+            value = evaluate(self.metric, as_predictions(scores, self.metric, several=self.several), self.labels[rows],
+                             resamples=0).value  # fmt: skip
         except ValueError:
             return -math.inf
         return value if metric_named(self.metric).direction == "higher" else -value
@@ -166,9 +191,8 @@ class HeldOut:
             scores = torch.cat(
                 [tuned.scores(part.to(_device(tuned.head, part))).cpu() for part in torch.split(hidden, 4096)]
             )
-            if metric == "brier":
-                scores = scores.sigmoid() if truth.ndim == 2 else scores.softmax(1)
-            return evaluate(metric, scores, truth, seed=seed, resamples=resamples)
+            predictions = as_predictions(scores, metric, several=truth.ndim == 2)
+            return evaluate(metric, predictions, truth, seed=seed, resamples=resamples)
 
         self.__score = score
         self.__openings: tuple[tuple[str, str], ...] = ()
@@ -273,6 +297,10 @@ def tuning_data(
     if not 0 < logit_scale < math.inf:
         raise ValueError(f"logit_scale must be positive and finite, got {logit_scale}")
     name = metric_named(metric or ("accuracy" if y.ndim == 1 else "map_11point")).name
+    able = (*SINGLE_LABEL_METRICS, *RANKING_METRICS) if y.ndim == 1 else RANKING_METRICS
+    if name not in able:
+        kind = "one label" if y.ndim == 1 else "several labels"
+        raise ValueError(f"metric {name!r} does not measure scores of {kind} per sample, expected {', '.join(able)}")
     counts = torch.bincount(y, minlength=k) if y.ndim == 1 else y.sum(0).long()
     if bool((counts == 0).any()):
         raise ValueError(f"class {int(counts.argmin())} of {k} has no image, expected at least one")

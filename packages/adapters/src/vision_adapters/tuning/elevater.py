@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from vision_adapters.heads import LinearHead, language_head
+from vision_adapters.metrics import metric_named
 from vision_adapters.tuning.data import Tuned, TuningData
 from vision_adapters.tuning.folds import make_folds
 
@@ -52,8 +53,9 @@ def tune_elevater(data: TuningData, *, batched: bool = True, as_released: bool =
         ValueError: a class whose only image the split takes for validation.
 
     Numerics:
-        A run that is not finite scores 0, as in the toolkit. So does one whose decay erases the weights in one step
-        (lr x decay >= 1): what it leaves is rounding noise, which no two programs share.
+        A run that is not finite scores 0, as in the toolkit (minus infinity for a metric of which less is better). So
+        does one whose decay erases the weights in one step (lr x decay >= 1): what it leaves is rounding noise, which
+        no two programs share. Among equals, the lowest rate and decay win.
 
     Source:
         ELEVATER, appendix on hyper-parameter tuning; epochs, order and refinement are its toolkit's. Differences: the
@@ -71,17 +73,17 @@ def tune_elevater(data: TuningData, *, batched: bool = True, as_released: bool =
     scores: dict[Run, float] = {}
 
     def score(runs: list[Run]) -> None:
-        scores.update({run: 0.0 for run in runs if RATES[run.rate] * DECAYS[run.decay] >= 1})
+        scores.update({run: train.failed for run in runs if RATES[run.rate] * DECAYS[run.decay] >= 1})
         new = list(dict.fromkeys(run for run in runs if run not in scores))
         found = train.batched(new) if batched else [train.single(run) for run in new]
         scores.update(zip(new, found, strict=True))
 
     everything = range(len(RATES))
     score([Run(rate, decay) for rate in everything for decay in COARSE])
-    peak, top = [-1] * len(RATES), [0.0] * len(RATES)
+    peak, top = [-1] * len(RATES), [-math.inf] * len(RATES)
 
     def climb(rate: int, place: int, trained: int) -> None:
-        if scores[Run(rate, trained)] > top[rate]:
+        if peak[rate] < 0 or scores[Run(rate, trained)] > top[rate]:
             peak[rate], top[rate] = place, scores[Run(rate, trained)]
 
     for rate in everything:
@@ -116,6 +118,7 @@ class _Problem:
         self.x, self.y = data.features[train], data.labels[train]
         self.targets = data.targets(train)
         self.seen = None if held is None else data.features[held]
+        self.failed = 0.0 if metric_named(data.metric).direction == "higher" else -math.inf
 
     def batches(self, epoch: int) -> list[Tensor]:
         """The epoch's batches; one of a single sample has no variance and is skipped."""
@@ -135,7 +138,7 @@ class _Problem:
 
     def single(self, run: Run) -> float:
         """The best epoch's validation score of one configuration."""
-        best = 0.0
+        best = self.failed
         head = self.head()
         optimiser = torch.optim.SGD(
             head.parameters(), lr=RATES[run.rate], momentum=MOMENTUM, weight_decay=DECAYS[run.decay]
@@ -174,7 +177,7 @@ class _Problem:
         """The best epochs' validation scores of many configurations, trained side by side."""
         groups = self.groups(runs)
         norm = torch.nn.BatchNorm1d(self.x.shape[1], affine=False)
-        best = dict.fromkeys(runs, 0.0)
+        best = dict.fromkeys(runs, self.failed)
         for epoch in range(EPOCHS):
             parts = self.normalised(norm, epoch)
             assert self.seen is not None
@@ -215,12 +218,12 @@ class _Problem:
         return found
 
     def validated(self, scores: Tensor) -> float:
-        """The metric, 0 for scores that are not finite."""
+        """The metric, the worst value for scores that are not finite."""
         assert self.held is not None
         if not bool(torch.isfinite(scores).all()):
-            return 0.0
+            return self.failed
         value = self.data.score(scores, self.held)
-        return value if math.isfinite(value) else 0.0
+        return value if math.isfinite(value) else self.failed
 
 
 class _Batch(NamedTuple):
