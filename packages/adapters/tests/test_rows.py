@@ -92,6 +92,17 @@ def test_a_cut_writer_goes_on_after_its_last_whole_batch(tmp_path: Path, cut: st
         again.append(torch.zeros(2, 5))
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.int32])
+def test_rows_of_another_type_are_refused_and_change_nothing(tmp_path: Path, dtype: torch.dtype) -> None:
+    """Their bytes overwrote the neighbours, under a checksum that said all was well."""
+    writer = RowWriter(tmp_path / "f.npy", N, (D,), torch.float32, "x")
+    writer.append(values()[:20])
+    with pytest.raises(ValueError, match=rf"f.npy holds torch.float32 rows, got {dtype}"):
+        writer.append(values()[20:].to(dtype))
+    writer.append(values()[20:])
+    assert torch.equal(writer.finished()[:], values())
+
+
 def test_a_full_disk_says_how_much_is_missing_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

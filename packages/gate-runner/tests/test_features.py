@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from gate_runner.benchmarks import BENCHMARKS
+from gate_runner.errors import DataError
 from gate_runner.executors import run
 from gate_runner.runs import RunRequest
 from gate_runner.runs.results import Result
@@ -75,6 +76,17 @@ def test_the_scale_in_parts_is_that_of_the_whole(monkeypatch: pytest.MonkeyPatch
     torch.testing.assert_close(parts.mean.double(), flat.mean(0), rtol=1e-7, atol=0)
     torch.testing.assert_close(parts.std.double(), flat.std(0, correction=0), rtol=1e-6, atol=0)
     torch.testing.assert_close(Scale.of(rows, mask).mean.double(), flat.mean(0), rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("kept", ["memory", "disk"])
+def test_features_change_their_type_only_without_loss(tmp_path: Path, kept: str) -> None:
+    """An encoder's later batch in float64 was written into float32 rows as raw bytes."""
+    store = FeatureStore(tmp_path / "f" if kept == "disk" else None, in_memory=0)
+    types = {0: torch.float32, 2: torch.float16, 4: torch.float64}
+    half = store.encoded("a", 4, 2, lambda rows: torch.ones(len(rows), 3, dtype=types[int(rows[0])]), "m")
+    assert torch.equal(half[:], torch.ones(4, 3))
+    with pytest.raises(DataError, match=r"features b: the encoder gave torch.float64 after torch.float32"):
+        store.encoded("b", 6, 2, lambda rows: torch.ones(len(rows), 3, dtype=types[int(rows[0])]), "m")
 
 
 def test_a_store_counts_what_it_has_written(tmp_path: Path) -> None:
