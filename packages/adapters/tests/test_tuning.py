@@ -373,6 +373,20 @@ def test_features_as_an_encoder_leaves_them(method: str) -> None:
         assert torch.equal(plain, found)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+def test_held_out_features_of_any_type(dtype: torch.dtype) -> None:
+    """NumPy's default is float64, an encoder's on a GPU half precision: scoring ended in an error of matrix types."""
+    x, y, test, truth, texts = world(40)
+    data = tuning_data(x, y, class_embeddings=texts)
+    test = test.to(dtype)
+    for method in ("anchored", "tip_adapter", "prolip"):
+        tuned = tune(data, method)
+        expected = HeldOut(test.float(), truth).score(tuned).value
+        assert HeldOut(test, truth).score(tuned).value == expected
+        assert torch.equal(tuned.scores(test), tuned.scores(test.float()))
+    assert HeldOut(test.float().double().numpy(), truth.numpy()).score(tuned).value == expected
+
+
 def bad() -> list[tuple[dict[str, object], str]]:
     x, y, _, _, texts = world()
     broken = x.clone()
