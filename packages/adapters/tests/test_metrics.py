@@ -50,6 +50,14 @@ def test_weights_mean_repeated_samples(n: int, seed: int, levels: int) -> None:
     assert weighted_11point(*args)[0] == pytest.approx(slow.eleven_point(s[repeated], y[repeated]), abs=1e-12)
 
 
+def test_scores_can_be_compared_and_hashed() -> None:
+    """Their outcomes are arrays, which have no truth value: `==` raised, and so did a set of scores."""
+    first, second = (evaluate("accuracy", [0, 1], [0, 1]) for _ in range(2))
+    assert first == first
+    assert first != second
+    assert len({first, second}) == 2
+
+
 def test_macro_over_labels_and_classes() -> None:
     generator = np.random.default_rng(0)
     scores, truths = generator.random((50, 4)), generator.integers(0, 2, (50, 4))
