@@ -179,6 +179,21 @@ def test_batches_are_whole_and_visit_everything(n: int, size: int) -> None:
     assert n < 10 or not torch.equal(batch_indices(n, n, 1, 7), batch_indices(n, n, 2, 7))
 
 
+def test_an_epochs_order_is_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every step drew a permutation of all samples: 131 ms each with 1.28 million of them."""
+    generator, drawn = np.random.Generator, []
+    monkeypatch.setattr("numpy.random.Generator", lambda bits: drawn.append(bits) or generator(bits))
+    steps = [batch_indices(20, 5, step, 11) for step in range(1, 13)]  # three epochs of four steps
+    assert len(drawn) == 3
+    monkeypatch.undo()
+    for number, taken in enumerate(steps):
+        epoch, place = divmod(number, 4)
+        order = np.random.Generator(np.random.PCG64(np.random.SeedSequence([11, epoch]))).permutation(20)
+        assert taken.tolist() == order[5 * place : 5 * place + 5].tolist()
+        taken.zero_()  # the caller's copy
+    assert batch_indices(20, 5, 12, 11).sum() > 0
+
+
 def test_biases_norms_and_scalars_do_not_decay() -> None:
     module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.MultiheadAttention(4, 2), nn.LayerNorm((4, 4)))
     decayed, plain = (group["params"] for group in parameter_groups(module, 0.1))
