@@ -16,7 +16,7 @@ from vision_adapters.heads import (
     seeded,
     zero_shot_logits,
 )
-from vision_adapters.losses import cross_entropy
+from vision_adapters.losses import cross_entropy, symmetric_cross_entropy
 from vision_adapters.training import Recipe, fit
 
 from ._reference import prototypes
@@ -180,6 +180,47 @@ def test_frame_order_matters_and_frames_are_counted() -> None:
     assert not torch.allclose(head(clip), head(clip.flip(1)), atol=1e-5)
     with pytest.raises(ValueError, match=r"expected \[n, 4, d\]"):
         head(draw(1, 5, 6))
+
+
+def fake_gpus(monkeypatch: pytest.MonkeyPatch, in_use: bool) -> list[torch.Tensor]:
+    """Two GPUs whose generators are tensors; the list holds their present states."""
+    states = [torch.tensor([5]), torch.tensor([6])]
+    monkeypatch.setattr("torch.cuda.is_initialized", lambda: in_use)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.setattr("torch.cuda.get_rng_state", lambda device: states[int(device)].clone())
+    monkeypatch.setattr("torch.cuda.set_rng_state", lambda state, device: states[int(device)].copy_(state))
+    monkeypatch.setattr("torch.cuda.manual_seed_all", lambda seed: [state.fill_(seed) for state in states])
+    return states
+
+
+@pytest.mark.parametrize("in_use", [False, True])
+def test_a_seeded_start_leaves_the_generators_of_gpus_alone(monkeypatch: pytest.MonkeyPatch, in_use: bool) -> None:
+    """It put back the CPU's generator alone, and left every GPU's at the seed."""
+    states = fake_gpus(monkeypatch, in_use)
+    during: list[list[int]] = []
+
+    def build() -> LinearHead:
+        during.append([int(state) for state in states])
+        return LinearHead(4, 2)
+
+    before = torch.get_rng_state()
+    heads = [seeded(build, 9), seeded(build, 9)]
+    assert torch.equal(heads[0].weight, heads[1].weight)
+    assert during == [[9, 9] if in_use else [5, 6]] * 2
+    assert [int(state) for state in states] == [5, 6]
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_image_text_scale_comes_down_from_its_cap() -> None:
+    """Pairs that do not match want a small scale; one that a step had carried above 100 stayed there for good."""
+    head = seeded(lambda: ImageTextHead(4, 4, 8, logit_scale=1000.0), 0)
+    image, text = draw(16, 4), draw(16, 4, seed=1)
+    optimiser = torch.optim.SGD([head.log_scale], lr=0.5)
+    for _ in range(20):
+        optimiser.zero_grad()
+        symmetric_cross_entropy(head(image, text), torch.arange(16)).backward()
+        optimiser.step()
+    assert float(head.log_scale.detach().exp()) < 50
 
 
 def test_image_text_scale_is_capped() -> None:
