@@ -11,7 +11,7 @@ from gate_runner.readers.videos import Videos
 
 _EXPECTED = "kinetics400/train/, val/ and annotations/train.csv, val.csv"
 _PER_CLASS = 5
-_LOST = "'()"
+_LOST = str.maketrans({sign: None for sign in "'()"})
 
 
 def parts(folder: Path) -> Parts:
@@ -42,11 +42,12 @@ _FIELDS = ("label", "youtube_id", "time_start", "time_end")
 
 
 def _source(videos: Videos, row: Row) -> tuple[Source, ...] | None:
-    """Flat, or in folders of classes with blanks, underscores, or without the signs that torchvision drops."""
+    """Flat, or in folders of classes: as they are, with ``_`` for blanks, without ``'()``, or both as torchvision has it."""
     label = row.text("label")
     stem = f"{row.text('youtube_id')}_{row.integer('time_start'):06}_{row.integer('time_end'):06}"
-    spelt = (label, label.replace(" ", "_"), "".join(sign for sign in label if sign not in _LOST))
-    for name in (stem, *(f"{one}/{stem}" for one in dict.fromkeys(spelt))):
+    joined, bare = label.replace(" ", "_"), label.translate(_LOST)
+    folders = dict.fromkeys((label, joined, bare, joined.translate(_LOST)))
+    for name in (stem, *(f"{folder}/{stem}" for folder in folders)):
         if (source := videos.get(name)) is not None:
             return source
     return None
