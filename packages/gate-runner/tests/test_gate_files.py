@@ -236,14 +236,18 @@ def test_kinetics_in_the_folders_that_torchvision_makes(tmp_path: Path) -> None:
     folder = tmp_path / "kinetics400"
     labels = ("petting animal (not cat)", "massaging person's head", "abseiling")
     for split, count in (("train", 7), ("val", 2)):
-        lines = [f"{label},{label[:3]}{clip:08},{clip},{clip + 10},{split}" for label in labels for clip in range(count)]
+        lines = [
+            f"{label},{label[:3]}{clip:08},{clip},{clip + 10},{split}" for label in labels for clip in range(count)
+        ]
         write.text(folder / "annotations" / f"{split}.csv", ["label,youtube_id,time_start,time_end,split", *lines])
         for label in labels:
             for clip in range(count):
                 path = folder / split / f"{label[:3]}{clip:08}_{clip:06}_{clip + 10:06}.mp4"
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.touch()
-        official = Kinetics.__new__(Kinetics)  # the constructor opens every video; this only moves them to their classes
+        official = Kinetics.__new__(
+            Kinetics
+        )  # the constructor opens every video; this only moves them to their classes
         official.root, official.split = str(folder), split
         official.split_folder = str(folder / split)
         official.annotations = str(folder / "annotations")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
+import math
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, permutations
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,23 @@ def test_recalls_and_galleries_agree_with_loops() -> None:
     scores = one[:, 0] @ one[:, 1].T
     assert galleries["image_to_text"].tolist() == [float(scores[i].argmax() == i) for i in range(9)]
     assert galleries["text_to_image"].tolist() == [float(scores[:, i].argmax() == i) for i in range(9)]
+
+
+def test_equal_scores_share_the_places_of_recalls() -> None:
+    """A constant encoder knows nothing; others are the mean over all orders of what is equal."""
+    constant = _recalls(torch.ones(12, 6, 4))
+    for k in (1, 5, 10):
+        expected = 1 - math.comb(55, k) / math.comb(60, k)  # of 60 texts 5 are the image's
+        assert constant[f"i2t_r@{k}"] == pytest.approx(np.full(12, expected))
+        assert constant[f"t2i_r@{k}"] == pytest.approx(np.full(12, min(1.0, k / 12)))
+    generator = torch.Generator().manual_seed(1)
+    joint = torch.randint(0, 2, (3, 3, 2), generator=generator).double()
+    found, orders = _recalls(joint), list(permutations(range(6)))
+    texts = joint[:, 1:].reshape(6, 2)
+    for image in range(3):
+        scores = (texts @ joint[image, 0]).tolist()
+        first = [sorted(order, key=lambda text: -scores[text])[0] for order in orders]  # sorting keeps an order of ties
+        assert found["i2t_r@1"][image] == pytest.approx(np.mean([text // 2 == image for text in first]))
 
 
 def test_one_row_of_each_picture_is_in_a_gallery() -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from gate_runner.benchmarks.data import Split
@@ -56,7 +56,8 @@ def run(job: Job) -> Outcome:
     """Which text belongs to an image, and which image to a text.
 
     ``image_to_text`` and ``text_to_image`` are accuracies in galleries of 64 with one caption of each image, drawn by a
-    fixed seed; ``i2t_r@k`` and ``t2i_r@k`` are recalls among all test images and all their captions.
+    fixed seed; ``i2t_r@k`` and ``t2i_r@k`` are recalls among all test images and all their captions, equal
+    scores sharing their places.
     """
     each = len(job.data.train.texts or ()) // len(job.data.train)
 
@@ -188,20 +189,41 @@ def _recalls(joint: Tensor) -> dict[str, np.ndarray]:
     """Recalls among all images and all their texts; an image is found by any of its texts, and its texts count each."""
     count, texts = len(joint), joint.shape[1] - 1
     image, text = joint[:, 0], joint[:, 1:].reshape(count * texts, -1)
-    best, back = [], []
+    sizes = (1, 5, 10)
+    of_images, of_texts = [], []
     for start in range(0, count, 256):
         scores = image[start : start + 256] @ text.T
-        mine = scores.reshape(len(scores), count, texts)[
-            torch.arange(len(scores)), torch.arange(start, start + len(scores))
-        ]
-        best.append((scores > mine.max(dim=1).values[:, None]).sum(dim=1))
+        owners = torch.arange(start, start + len(scores))
+        own = owners[:, None] * texts + torch.arange(texts)
+        of_images.append(_found_within(scores, own, sizes))
     for start in range(0, count * texts, 256):
         scores = text[start : start + 256] @ image.T
-        own = torch.arange(start, start + len(scores)) // texts
-        back.append((scores > scores.gather(1, own[:, None])).sum(dim=1))
-    ahead, behind = torch.cat(best), torch.cat(back).reshape(count, texts)
-    found = {}
-    for k in (1, 5, 10):
-        found[f"i2t_r@{k}"] = (ahead < k).double().numpy()
-        found[f"t2i_r@{k}"] = (behind < k).double().mean(dim=1).numpy()
-    return found
+        own = torch.arange(start, start + len(scores))[:, None] // texts
+        of_texts.append(_found_within(scores, own, sizes))
+    i2t, t2i = torch.cat(of_images), torch.cat(of_texts).reshape(count, texts, -1).mean(dim=1)
+    return {
+        f"{direction}_r@{k}": recalls[:, column].numpy()
+        for column, k in enumerate(sizes)
+        for direction, recalls in (("i2t", i2t), ("t2i", t2i))
+    }
+
+
+def _found_within(
+    scores: Float[Tensor, "n m"], own: Int[Tensor, "n o"], sizes: Sequence[int]
+) -> Float[Tensor, "n sizes"]:
+    """For each row, the chance that one of its own columns is among the k best, when equal scores stand in any order.
+
+    Of ``g`` columns with the best own score, ``o`` are own; ``r`` places are left for them: 1 - C(g-o, r) / C(g, r).
+    """
+    mine = scores.gather(1, own)
+    best = mine.max(dim=1, keepdim=True).values
+    ahead, tied = (scores > best).sum(dim=1), (scores == best).sum(dim=1)
+    others = tied - (mine == best).sum(dim=1)
+    chances = []
+    for k in sizes:
+        missed = torch.ones(len(scores), dtype=torch.float64)
+        for filled in range(k):
+            factor = (others - filled).clamp_min(0) / (tied - filled).clamp_min(1)
+            missed = torch.where(filled < k - ahead, missed * factor.double(), missed)
+        chances.append(1 - missed)
+    return torch.stack(chances, dim=1)

@@ -11,7 +11,7 @@ from gate_runner.readers.videos import Videos
 
 _EXPECTED = "kinetics400/train/, val/ and annotations/train.csv, val.csv"
 _PER_CLASS = 5
-_LOST = str.maketrans({sign: None for sign in "'()"})
+_LOST = str.maketrans(dict.fromkeys("'()"))
 
 
 def parts(folder: Path) -> Parts:
