@@ -425,6 +425,28 @@ def test_an_index_as_json(tmp_path: Path) -> None:
         sides("resisc45_clip", tmp_path)
 
 
+def test_pictures_of_an_index_as_json_stand_by_their_ids(tmp_path: Path) -> None:
+    """vision-datasets sorts them so, and few-shot subsets are places in that order."""
+    folder = tmp_path / ICINW["resisc45_clip"].folder
+    ids = [31, 4, 15, 9]
+    for one in ids:
+        picture(folder / f"{one}.jpg")
+    raw = {
+        "images": [{"id": one, "file_name": f"{one}.jpg"} for one in ids],
+        "annotations": [{"id": one, "image_id": one, "category_id": 1 + one} for one in ids],
+        "categories": [{"id": 1 + at, "name": str(at)} for at in range(45)],
+    }
+    for index in ("train.json", "test.json"):
+        text(folder / index, json.dumps(raw))
+    found = sides("resisc45_clip", tmp_path)
+    assert [sample.target for sample in found.train] == [sample.target for sample in found.test] == sorted(ids)
+    assert [Path(str(sample.source)).stem for sample in found.train] == [str(one) for one in sorted(ids)]
+    raw["images"].append({"id": 4, "file_name": "9.jpg"})
+    text(folder / "train.json", json.dumps(raw))
+    with pytest.raises(DataError, match="image 5: the id 4 comes twice"):
+        sides("resisc45_clip", tmp_path)
+
+
 def test_what_is_wrong_with_an_index_is_named(tmp_path: Path) -> None:
     folder = write_elevater(tmp_path, "dtd", [("a.jpg", "3")])
     text(folder / "labels.txt", "".join(f"one {at}\n" for at in range(8)))

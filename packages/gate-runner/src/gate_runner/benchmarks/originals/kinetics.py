@@ -42,7 +42,7 @@ _FIELDS = ("label", "youtube_id", "time_start", "time_end")
 
 
 def _source(videos: Videos, row: Row) -> tuple[Source, ...] | None:
-    """Flat, or in folders of classes: as they are, with ``_`` for blanks, without ``'()``, or both as torchvision has it."""
+    """Flat, or in folders of classes: as named, with ``_`` for blanks, without ``'()``, or both, as by torchvision."""
     label = row.text("label")
     stem = f"{row.text('youtube_id')}_{row.integer('time_start'):06}_{row.integer('time_end'):06}"
     joined, bare = label.replace(" ", "_"), label.translate(_LOST)

@@ -1,7 +1,8 @@
 """ELEVATER's own copies: pictures in zips, and index files that say which picture is of which class.
 
 Reading them gives the published order, from which the published few-shot subsets are drawn. Two forms of index: text,
-``train.zip@train/4/001.jpg 7`` (several labels with commas), and COCO's JSON with ``zip_file`` beside ``file_name``.
+``train.zip@train/4/001.jpg 7`` (several labels with commas), and COCO's JSON with ``zip_file`` beside ``file_name``,
+whose pictures the toolkit sorts by their ids.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _LABELS = ("labels.txt", "labelmap.txt")
 
 
 def parts(folder: Path, sheet: IcinwSheet, names: Sequence[str]) -> Parts:
-    """Both splits in the order of their index files.
+    """Both splits in the toolkit's order: a text's lines, COCO's pictures by id.
 
     Args:
         folder: of the copy.
@@ -140,8 +141,14 @@ def _coco(path: Path, order: Sequence[int], several: bool) -> list[Sample]:
         for one in raw["annotations"]:
             labels.setdefault(int(one["image_id"]), []).append(rank[int(one["category_id"])])
         places, found = _Places(path.parent), []
-        for number, one in enumerate(raw["images"], start=1):
-            own = labels.get(int(one["id"]), [])
+        listed = sorted(enumerate(raw["images"], start=1), key=lambda entry: int(entry[1]["id"]))
+        last: int | None = None
+        for number, one in listed:
+            identity = int(one["id"])
+            if identity == last:
+                raise DataError(f"{path}, image {number}: the id {identity} comes twice")
+            last = identity
+            own = labels.get(identity, [])
             if not several and len(own) != 1:
                 raise DataError(f"{path}, image {number}: {len(own)} annotations, expected one")
             source = places(one.get("zip_file", ""), one["file_name"], f"{path}, image {number}")
