@@ -447,6 +447,17 @@ def test_pictures_of_an_index_as_json_stand_by_their_ids(tmp_path: Path) -> None
         sides("resisc45_clip", tmp_path)
 
 
+def test_a_line_without_labels_is_of_no_class_where_several_can_be(tmp_path: Path) -> None:
+    write_elevater(tmp_path, "voc-2007-classification", [("a.jpg", "0,14"), ("b.jpg", ""), ("c.jpg", "3")])
+    found = sides("voc-2007-classification", tmp_path).train
+    assert [sum(sample.target) for sample in found] == [2, 0, 1]
+    assert [str(sample.source.name) for sample in found] == ["a.jpg", "b.jpg", "c.jpg"]
+    folder = write_elevater(tmp_path, "dtd", [("a.jpg", "3")])
+    text(folder / "train.txt", "train.zip@a.jpg\n")
+    with pytest.raises(DataError, match="expected a path, a space and one label"):
+        sides("dtd", tmp_path)
+
+
 def test_what_is_wrong_with_an_index_is_named(tmp_path: Path) -> None:
     folder = write_elevater(tmp_path, "dtd", [("a.jpg", "3")])
     text(folder / "labels.txt", "".join(f"one {at}\n" for at in range(8)))

@@ -109,8 +109,10 @@ def _text(path: Path, order: Sequence[int], several: bool) -> list[Sample]:
     for number, line in lines(path):
         where = f"{path}, line {number}"
         name, _, said = line.rpartition(" ")  # paths hold spaces
-        labels = [_label(one, order, where) for one in said.split(",")] if name else []
-        if not labels or (len(labels) > 1 and not several):
+        if several and not name:  # no label behind the path: all classes are absent
+            name, said = line, ""
+        labels = [_label(one, order, where) for one in said.split(",") if said] if name else []
+        if not name or (len(labels) != 1 and not several):
             raise DataError(
                 f"{where}: {line[:80]!r}; expected a path, a space and {'labels' if several else 'one label'}"
             )
