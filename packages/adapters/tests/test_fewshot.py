@@ -96,6 +96,21 @@ def test_elevater_indices_of_several_labels() -> None:
         elevater_indices(table * 2, 1, 0)
 
 
+@pytest.mark.parametrize("shots", [3, 40, 1000])
+def test_classes_with_fewer_samples_give_all_of_them(shots: int) -> None:
+    """By the same rules in words; a class without samples is no error either."""
+    labels = np.concatenate([np.zeros(30), np.ones(2), np.full(9, 3)]).astype(np.int64)
+    got = elevater_indices(labels, shots, 1, short_classes="take")
+    assert got.indices.tolist() == by_the_toolkits_rule(labels.tolist(), shots, 1)
+    assert np.bincount(labels[got.indices]).tolist() == [min(shots, count) for count in (30, 2, 0, 9)]
+    table = (np.random.default_rng(3).random((60, 4)) < [0.5, 0.03, 0, 0.3]).astype(int)
+    images = detection_indices(table, shots, 1, short_classes="take").indices
+    assert (table[images].sum(0) >= np.minimum(shots, table.sum(0))).all()
+    assert len(set(images.tolist())) == len(images)
+    with pytest.raises(ValueError, match="short_classes must be 'refuse' or 'take', got 'all'"):
+        elevater_indices(labels, shots, 1, short_classes="all")  # type: ignore[arg-type]
+
+
 def test_elevater_refuses() -> None:
     with pytest.raises(ValueError, match="class 1 has 1 samples, expected at least 2"):
         elevater_indices(np.array([0, 0, 1]), 2, 0)

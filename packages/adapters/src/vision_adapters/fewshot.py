@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from jaxtyping import Int
 
 Labels = Tensor | npt.NDArray[np.integer]
+ShortClasses = Literal["refuse", "take"]
+"""What happens to a class with fewer samples than shots: an error, or all of its samples are taken."""
 
 
 class Episode(NamedTuple):
@@ -84,7 +86,7 @@ def sample_episode(labels: Labels, *, ways: int, shots: int, queries: int, gener
     )
 
 
-def elevater_indices(labels: Labels, shots: int, seed: int) -> FewShot:
+def elevater_indices(labels: Labels, shots: int, seed: int, *, short_classes: ShortClasses = "refuse") -> FewShot:
     """ELEVATER's few-shot training subset, the same indices for everybody.
 
     `random.Random(seed)` shuffles the indices; in that order a sample is taken while its class has fewer than `shots`.
@@ -95,12 +97,13 @@ def elevater_indices(labels: Labels, shots: int, seed: int) -> FewShot:
         labels: the class of each training sample, integers 0 … k - 1, each class present; or 0/1 per sample and label.
         shots: samples per class, >= 1.
         seed: ELEVATER uses 0, 1 and 2.
+        short_classes: "take" all samples of a class that has fewer, as ELEVATER's toolkit does, or "refuse" it.
 
     Returns:
         The indices in the order drawn, and their hash.
 
     Raises:
-        ValueError: a class with fewer than `shots` samples (or none), with its number and count.
+        ValueError: a class with fewer than `shots` samples (or none) where these are refused; its number and count.
 
     Example:
         >>> elevater_indices(np.array([0, 0, 0, 1, 1, 1]), 1, 0).indices
@@ -109,13 +112,13 @@ def elevater_indices(labels: Labels, shots: int, seed: int) -> FewShot:
     Source:
         ELEVATER, section 3.3 (indices fixed by the seed); the rule is that of its toolkit's data library.
     """
-    table = _checked(labels, shots)
+    table = _checked(labels, shots, short_classes)
     order = list(range(len(table)))
     random.Random(seed).shuffle(order)
     return _few_shot(_one_label_each(table, shots, order) if table.ndim == 1 else _several_labels(table, shots, order))
 
 
-def detection_indices(labels: Labels, shots: int, seed: int) -> FewShot:
+def detection_indices(labels: Labels, shots: int, seed: int, *, short_classes: ShortClasses = "refuse") -> FewShot:
     """ELEVATER's few-shot training subset for detection: at least `shots` images that show each class.
 
     In the order of `random.Random(seed).shuffle`, an image is taken while any class that it shows has fewer than
@@ -125,12 +128,14 @@ def detection_indices(labels: Labels, shots: int, seed: int) -> FewShot:
         labels: 0/1 per image and class, 1 where the image shows the class.
         shots: images per class, >= 1; ELEVATER uses 1, 3, 5 and 10.
         seed: of the order.
+        short_classes: "take" all images of a class that is in fewer, as GLIP does, or "refuse" it.
 
     Returns:
         The indices in the order taken, and their hash.
 
     Raises:
-        ValueError: another shape, or a class in fewer than `shots` images (or none), with its number and count.
+        ValueError: another shape, or a class in fewer than `shots` images (or none) where these are refused, with its
+            number and count.
 
     Example:
         >>> detection_indices(np.array([[1, 0], [1, 1], [0, 1], [1, 1]]), 1, 0).indices
@@ -138,10 +143,9 @@ def detection_indices(labels: Labels, shots: int, seed: int) -> FewShot:
 
     Source:
         ELEVATER, section 3.3, footnote 2 (N-shot is at least N images per category); the order and the rule are
-        GLIP's, whose detector ELEVATER fine-tunes. GLIP takes fewer images of a class that has fewer; here that is an
-        error.
+        GLIP's, whose detector ELEVATER fine-tunes.
     """
-    table = _checked(labels, shots)
+    table = _checked(labels, shots, short_classes)
     if table.ndim != 2:
         raise ValueError(f"detection labels must be 0/1 [images, classes], got shape {table.shape}")
     order = list(range(len(table)))
@@ -162,8 +166,10 @@ def _few_shot(taken: list[int]) -> FewShot:
     return FewShot(np.array(taken, dtype=np.int64), digest)
 
 
-def _checked(labels: Labels, shots: int) -> npt.NDArray[np.integer]:
-    """The labels as an array, each class with enough samples."""
+def _checked(labels: Labels, shots: int, short_classes: ShortClasses) -> npt.NDArray[np.integer]:
+    """The labels as an array, each class with enough samples where that is asked for."""
+    if short_classes not in ("refuse", "take"):
+        raise ValueError(f"short_classes must be 'refuse' or 'take', got {short_classes!r}")
     if shots < 1:
         raise ValueError(f"shots must be at least 1, got {shots}")
     table = np.asarray(torch.as_tensor(labels).cpu())
@@ -173,6 +179,8 @@ def _checked(labels: Labels, shots: int) -> npt.NDArray[np.integer]:
         wrong = table.min() if table.min() < 0 else table.max()
         span = "0 or more" if table.ndim == 1 else "0 or 1"
         raise ValueError(f"label {wrong} is out of range, expected {span}")
+    if short_classes == "take":
+        return table
     counts = np.bincount(table.astype(np.int64)) if table.ndim == 1 else table.astype(np.int64).sum(0)
     if counts.min() < shots:
         worst = int(counts.argmin())

@@ -20,6 +20,7 @@ def grid(
     controls: bool,
     knowledge_folder: Path | None,
     predictions: bool,
+    short_classes: str | None,
     options: Mapping[str, Any],
 ) -> None:
     """Fill a grid and print its averages; exit with 1 where a cell failed."""
@@ -51,6 +52,7 @@ def grid(
         probe=probe or "anchored",
         knowledge_folder=knowledge_folder,
         keep_predictions=predictions,
+        short_classes=cast("Any", short_classes or "take"),
     )
     with ProgressLine() as progress:
         cells = run_grid(request, say=typer.echo, progress=progress)

@@ -60,6 +60,14 @@ def run(
     predictions: Annotated[
         bool, typer.Option("--predictions", help="Of a grid: keep every cell's probabilities, for submissions.")
     ] = False,
+    short_classes: Annotated[
+        str | None,
+        typer.Option(
+            help="Of a grid, where a class has fewer images than shots: take all of them, as ELEVATER does (the "
+            "default), or skip the cell.",
+            metavar="take|skip",
+        ),
+    ] = None,
     **options: Unpack[Options],
 ) -> None:
     """Score an encoder. The same command again continues, and computes nothing twice.
@@ -73,7 +81,7 @@ def run(
     from gate_runner.commands.grid import grid
     from gate_runner.icinw.sets import is_grid
 
-    asked = [init, projection, knowledge, probe, knowledge_folder, predictions or None]
+    asked = [init, projection, knowledge, probe, knowledge_folder, predictions or None, short_classes]
     if is_grid(names, asked=any(one is not None for one in asked), shots=bool(options.get("shots"))):
         grid(
             names,
@@ -86,6 +94,7 @@ def run(
             controls,
             knowledge_folder,
             predictions,
+            short_classes,
             options,
         )
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from gate_runner.errors import UsageError, unknown
 
@@ -16,6 +16,9 @@ PROJECTIONS = ("1p", "2p")
 SOURCES = ("wiktionary", "wordnet", "gpt3")
 CONTROLS = ("random-words", "other-classes")
 KNOWLEDGE = ("none", *SOURCES, *CONTROLS, "auto")
+ShortClasses = Literal["take", "skip"]
+"""Where a class has fewer images than shots: all of them are taken, or the cell is skipped."""
+SHORT_CLASSES: tuple[ShortClasses, ...] = ("take", "skip")
 
 
 class Cell(NamedTuple):

@@ -117,15 +117,15 @@ class Filler:
         if key in same:
             there = same[key]
             return Filled(replace(there.record.moved(cell), known=texts.known), there.predictions)
-        metric = self.sets[cell.dataset].metric
+        metric, short = self.sets[cell.dataset].metric, self.request.short_classes
         if cell.tune == "full" and cell.shots != 0:
-            found = fill_finetuned(cell, self.encoder, pair, features, texts, metric, self.request.settings)
+            found = fill_finetuned(cell, self.encoder, pair, features, texts, metric, self.request.settings, short)
         else:
             probe = self.request.probe
             if cell.init == "random" and probe not in ALONE:
                 probe = ALONE[0]
             scale = self.encoder.logit_scale or 100.0
-            found = fill_frozen(cell, features, texts, metric, scale, probe)
+            found = fill_frozen(cell, features, texts, metric, scale, probe, short)
         found = Filled(replace(found.record, chosen=jsonable(found.record.chosen)), found.predictions)
         same[key] = found
         return found

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gate_runner.errors import EncoderError
-from gate_runner.icinw.cells import FULL, Cell
+from gate_runner.icinw.cells import FULL, Cell, ShortClasses
 from gate_runner.icinw.fitting import Filled, NotApplicableError, draw_shots
 from gate_runner.icinw.record import Record
 from gate_runner.icinw.texts import ClassTexts, digest_of
@@ -49,7 +49,14 @@ class _Whole(nn.Module):
 
 
 def fill_finetuned(
-    cell: Cell, encoder: Encoder, pair: Pair, features: Features, texts: ClassTexts, metric: str, settings: Settings
+    cell: Cell,
+    encoder: Encoder,
+    pair: Pair,
+    features: Features,
+    texts: ClassTexts,
+    metric: str,
+    settings: Settings,
+    short_classes: ShortClasses = "take",
 ) -> Filled:
     """Train encoder and head on one part of the drawn images, choose on the other, and score the test split once.
 
@@ -63,6 +70,7 @@ def fill_finetuned(
         texts: class texts.
         metric: ELEVATER's for the data set.
         settings: ``recipe``, ``recipe_fields``.
+        short_classes: as for `draw_shots`.
 
     Returns:
         Value, interval, validation and probabilities.
@@ -79,7 +87,7 @@ def fill_finetuned(
     begun = time.perf_counter()
     if encoder.module is None:
         raise EncoderError(f"encoder {encoder.spec!r} shows no weights to train: --tune frozen only")
-    draw = draw_shots(features.train_labels, cell.shots, cell.seed)
+    draw = draw_shots(features.train_labels, cell.shots, cell.seed, short_classes)
     labels = features.train_labels[draw.rows]
     several = labels.ndim == 2
     try:
@@ -152,6 +160,7 @@ def fill_finetuned(
         chosen={"step": done.best_step, "steps": recipe.steps, "recipe": settings.recipe},
         known=texts.known,
         draw=draw.sha256,
+        short=draw.short,
         texts=digest_of(texts.weights if cell.init == "language" else None),
         seconds=round(time.perf_counter() - begun, 4),
     )

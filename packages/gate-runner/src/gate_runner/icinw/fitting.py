@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from gate_runner.icinw.cells import FULL, Cell
+from gate_runner.icinw.cells import FULL, Cell, ShortClasses
 from gate_runner.icinw.record import Record
 from gate_runner.icinw.texts import ClassTexts, digest_of
 
@@ -31,22 +31,25 @@ class Draw:
     Args:
         rows: their indices, in the order drawn.
         sha256: of the indices.
+        short: classes with fewer images than shots, of which all were taken.
     """
 
     rows: Tensor
     sha256: str
+    short: int = 0
 
 
-def draw_shots(labels: Tensor, shots: int, seed: int) -> Draw:
+def draw_shots(labels: Tensor, shots: int, seed: int, short_classes: ShortClasses = "take") -> Draw:
     """ELEVATER's few-shot subset, or all training images.
 
     Args:
         labels: of the training images, in the order of the data set's list.
         shots: images per class, or -1 for all.
         seed: ELEVATER uses 0, 1 and 2.
+        short_classes: ``"take"`` all images of a class that has fewer, as ELEVATER's toolkit does, or ``"skip"``.
 
     Raises:
-        NotApplicableError: a class has fewer images.
+        NotApplicableError: a class has fewer images, and such cells are skipped.
     """
     import hashlib
 
@@ -56,10 +59,11 @@ def draw_shots(labels: Tensor, shots: int, seed: int) -> Draw:
         rows = torch.arange(len(labels))
         return Draw(rows, hashlib.sha256(",".join(map(str, rows.tolist())).encode()).hexdigest())
     try:
-        found = elevater_indices(labels, shots, seed)
+        drawn = elevater_indices(labels, shots, seed, short_classes="take" if short_classes == "take" else "refuse")
     except ValueError as error:
         raise NotApplicableError(f"{shots} shots: {error}") from error
-    return Draw(torch.from_numpy(found.indices), found.sha256)
+    counts = torch.bincount(labels) if labels.ndim == 1 else labels.sum(0)
+    return Draw(torch.from_numpy(drawn.indices), drawn.sha256, int((counts < shots).sum()))
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,15 @@ class Filled:
     predictions: np.ndarray
 
 
-def fill_frozen(cell: Cell, features: Features, texts: ClassTexts, metric: str, scale: float, probe: str) -> Filled:
+def fill_frozen(
+    cell: Cell,
+    features: Features,
+    texts: ClassTexts,
+    metric: str,
+    scale: float,
+    probe: str,
+    short_classes: ShortClasses = "take",
+) -> Filled:
     """Zero-shot, or a head on fixed features.
 
     Args:
@@ -80,6 +92,7 @@ def fill_frozen(cell: Cell, features: Features, texts: ClassTexts, metric: str, 
         metric: ELEVATER's for the data set.
         scale: the encoder's factor on cosines.
         probe: a key of ``vision_adapters.tuning.METHODS``.
+        short_classes: as for `draw_shots`.
 
     Returns:
         Value, interval, validation and probabilities.
@@ -92,7 +105,7 @@ def fill_frozen(cell: Cell, features: Features, texts: ClassTexts, metric: str, 
     start = time.perf_counter()
     language = cell.init == "language"
     shots = FULL if cell.shots == 0 else cell.shots
-    draw = draw_shots(features.train_labels, shots, cell.seed)
+    draw = draw_shots(features.train_labels, shots, cell.seed, short_classes)
     # the published search takes the backbone's own columns: its batch normalisation depends on them
     turned = language and not (probe == "elevater" and cell.projection == "1p")
     train, test = features.seen(cell.projection, anchored=turned)
@@ -129,6 +142,7 @@ def fill_frozen(cell: Cell, features: Features, texts: ClassTexts, metric: str, 
         chosen={"method": tuned.method, **tuned.chosen},
         known=texts.known,
         draw="" if cell.shots == 0 else draw.sha256,
+        short=draw.short,
         texts=digest_of(texts.weights if language else None),
         seconds=round(time.perf_counter() - start, 4),
     )

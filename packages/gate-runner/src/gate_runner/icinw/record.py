@@ -32,6 +32,7 @@ class Record:
         chosen: hyper-parameters, or the knowledge that ``auto`` chose.
         known: classes about which the knowledge says something.
         draw: SHA-256 of the drawn images' indices.
+        short: classes with fewer images than shots, of which all were taken.
         texts: digest of the class texts; cells with equal ones share their numbers.
         shared: whether the numbers are those of another cell.
         seconds: that computing took.
@@ -49,6 +50,7 @@ class Record:
     chosen: dict[str, Any] = field(default_factory=dict)
     known: int = 0
     draw: str = ""
+    short: int = 0
     texts: str = ""
     shared: bool = False
     seconds: float = 0.0

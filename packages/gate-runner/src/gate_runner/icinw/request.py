@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gate_runner.encoders.spec import parse_spec
 from gate_runner.errors import DataError, UsageError, unknown
-from gate_runner.icinw.cells import Axes
+from gate_runner.icinw.cells import SHORT_CLASSES, Axes, ShortClasses
 from gate_runner.icinw.sets import GridSet, resolve_sets
 from gate_runner.runs.naming import folder_name
 from gate_runner.settings import Settings
@@ -37,6 +37,8 @@ class GridRequest:
         probe: how heads on fixed features are fitted.
         knowledge_folder: of ELEVATER's knowledge files.
         keep_predictions: whether each cell's probabilities are kept, for submissions.
+        short_classes: where a class has fewer images than shots, ``"take"`` all of them, as ELEVATER's toolkit does, or
+            ``"skip"`` the cell.
 
     Example:
         >>> request = GridRequest(("micro/icinw",), "micro-clip", Path("runs/grid"), axes=Axes.of(shots="0,5"))
@@ -52,6 +54,7 @@ class GridRequest:
     probe: str = "anchored"
     knowledge_folder: Path | None = None
     keep_predictions: bool = False
+    short_classes: ShortClasses = "take"
 
     @property
     def spec(self) -> str:
@@ -69,6 +72,8 @@ class GridRequest:
         changed = {name: value for name, value in said.items() if value != getattr(start, name)}
         if settings.source == "hub":  # other copies, other orders of rows
             changed["source"] = "hub"
+        if self.short_classes != "take":
+            changed["short_classes"] = self.short_classes
         return {"kind": "grid", "limit": settings.limit, "probe": self.probe, **changed}
 
     def to_mapping(self) -> dict[str, Any]:
@@ -83,6 +88,7 @@ class GridRequest:
             "probe": self.probe,
             "knowledge_folder": None if folder is None else str(folder.absolute()),
             "keep_predictions": self.keep_predictions,
+            "short_classes": self.short_classes,
         }
 
     @classmethod
@@ -114,6 +120,7 @@ def make_grid_request(
     probe: str = "anchored",
     knowledge_folder: Path | None = None,
     keep_predictions: bool = False,
+    short_classes: ShortClasses = "take",
 ) -> GridRequest:
     """A request, checked as far as can be without loading an encoder.
 
@@ -126,6 +133,7 @@ def make_grid_request(
         probe: of `PROBES`.
         knowledge_folder: holds ``external/`` and ``gpt3/``.
         keep_predictions: see `GridRequest`.
+        short_classes: see `GridRequest`.
 
     Raises:
         UsageError: an unknown name, spec, probe or folder; the message shows it.
@@ -140,6 +148,8 @@ def make_grid_request(
     how = settings or Settings()
     if probe not in PROBES:
         raise unknown("--probe", probe, PROBES)
+    if short_classes not in SHORT_CLASSES:
+        raise unknown("--short-classes", short_classes, SHORT_CLASSES)
     if knowledge_folder is not None and not any((knowledge_folder / one).is_dir() for one in ("external", "gpt3")):
         raise DataError(f"--knowledge-folder {knowledge_folder} holds neither external/ nor gpt3/")
     if how.data_root is not None and not how.data_root.is_dir():
@@ -156,7 +166,9 @@ def make_grid_request(
     folder = output or Path("runs") / f"icinw-{folder_name(spec, how.limit)}"
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"output {folder} is a file, expected a folder")
-    request = GridRequest(several, encoder, folder, axes or Axes(), how, probe, knowledge_folder, keep_predictions)
+    request = GridRequest(
+        several, encoder, folder, axes or Axes(), how, probe, knowledge_folder, keep_predictions, short_classes
+    )
     for one in request.sets():
         root = one.benchmark.root_of(one.source, how.data_root)
         if root is not None:

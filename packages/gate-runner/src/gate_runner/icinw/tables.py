@@ -17,6 +17,7 @@ def all_tables(records: Sequence[Record]) -> list[Table]:
     """Every table for which there are cells, in the papers' order."""
     made = [
         averages(records),
+        short_classes(records),
         per_set(records),
         *gains(records),
         controls(records),
@@ -114,6 +115,18 @@ def averages(records: Sequence[Record]) -> Table:
         "LP trains a head on fixed features, FT the encoder, too. ± is the standard deviation over seeds of the mean "
         "over data sets. 1P: one linear layer on the backbone's features; 2P: on the projected ones.",
         (1,),
+    )
+
+
+def short_classes(records: Sequence[Record]) -> Table:
+    """The data sets in which some classes have fewer images than shots, of which all were taken."""
+    counted = {(one.cell.dataset, one.cell.shots): one.short for one in ok(records) if one.short}
+    return Table(
+        "short-classes",
+        "Classes with fewer images than shots",
+        ("Data set", "Shots", "Classes"),
+        tuple((name, shots_said(shots), str(count)) for (name, shots), count in counted.items()),
+        "All of their images were taken, as ELEVATER's toolkit does; `--short-classes skip` leaves such cells out.",
     )
 
 
