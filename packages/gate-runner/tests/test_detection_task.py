@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -183,7 +184,7 @@ def test_a_detector_that_finds_nothing_scores_zero() -> None:
     assert draw(data, judged.more, 0).caption.startswith("truth, and what was found")
 
 
-def test_shots_follow_the_rule_and_say_what_cannot_be_met() -> None:
+def test_shots_follow_the_rule_and_take_what_there_is() -> None:
     rng = np.random.default_rng(0)
     pictures = [{"box": [(0, 0, 1, 1)] * 2, "label": rng.integers(0, 3, 2)} for _ in range(40)]
     truth = Objects.of(pictures, [(4, 4)] * 40)
@@ -196,9 +197,16 @@ def test_shots_follow_the_rule_and_say_what_cannot_be_met() -> None:
         assert len(rows) <= 3 * shots
     assert draw_shots(truth, 5, 3, ("a", "b", "c")).tolist() != draw_shots(truth, 5, 30, ("a", "b", "c")).tolist()
     few = Objects.of([*pictures[:6], {"box": [(0, 0, 1, 1)], "label": [3]}], [(4, 4)] * 7)
-    with pytest.raises(DataError, match="2 shots cannot be met: only 1 pictures show class 'd'"):
-        draw_shots(few, 2, 3, ("a", "b", "c", "d"))
-    assert 6 in draw_shots(few, 2, 3, ("a", "b", "c", "d"), all_classes=False)
+    for shots in (2, 5, 40):  # as GLIP does: of a class that fewer pictures show, all are taken
+        order, left, taken = list(range(7)), dict.fromkeys(range(4), shots), []
+        random.Random(3).shuffle(order)
+        for row in order:
+            own = {int(label) for label in few.take([row]).rows.columns["label"]}
+            if any(left[label] > 0 for label in own):
+                taken.append(row)
+                left = {label: count - (label in own) for label, count in left.items()}
+        assert 6 in taken
+        assert draw_shots(few, shots, 3, ("a", "b", "c", "d")).tolist() == sorted(taken)
 
 
 def test_variants_have_names_of_their_own() -> None:
@@ -221,13 +229,23 @@ def test_variants_have_names_of_their_own() -> None:
     [
         ({"tune": "prompt"}, "--tune prompt trains a part of a detector"),
         ({"shots": "0"}, "--shots 0 is for detectors"),
-        ({"shots": "40"}, "40 shots cannot be met"),
     ],
 )
 def test_what_a_head_cannot_do_is_a_reason(options: dict[str, str], said: str, tmp_path: Path) -> None:
     done = gate_runner.run("micro/odinw-lot", encoder=Grid(), output=tmp_path, limit=20, show=False, **options)
     assert done.results[0].status == "failed"
     assert done.results[0].reason.startswith(said)
+
+
+def test_more_shots_than_pictures_take_all_and_say_so(tmp_path: Path) -> None:
+    done = gate_runner.run(
+        "micro/odinw-lot", encoder=Grid(), output=tmp_path, limit=20, show=False, shots="40", recipe_fields=SHORT
+    )
+    assert done.results[0].status == "ok", done.results[0].reason
+    draw = done.results[0].training["draw"]
+    assert len(draw["train"]) <= draw["drawn_from"][0] <= 20
+    assert all(count < 40 for count in draw["fewer_pictures_than_shots"].values())
+    assert draw["fewer_pictures_than_shots"]
 
 
 def test_without_patches_it_says_so(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def shown_of(job: Job) -> Shown:
     """The pictures that a job's benchmark shows, by its ``shots`` and the job's seed.
 
     Raises:
-        DataError: shots that cannot be met; the message names the class.
+        DataError: a prepared file that lists a picture that is not there.
     """
     shots = str(job.training.get("shots", "full"))
     said = {"split": job.training.get("split", "test"), "shots": shots}
@@ -58,16 +58,18 @@ def shown_of(job: Job) -> Shown:
     else:
         origin = f"our draw by ELEVATER's rule, seed {job.seed}; not its own"
         train = draw_shots(data.train.targets, int(shots), job.seed, data.classes)
-        held = draw_shots(data.validation.targets, VALIDATION.get(shots, 1), job.seed, data.classes, all_classes=False)
+        held = draw_shots(data.validation.targets, VALIDATION.get(shots, 1), job.seed, data.classes)
     few = replace(data, train=_taken(data.train, train), validation=_taken(data.validation, held))
     rows = {"train": train.tolist(), "validation": held.tolist()}
     draw = {"origin": origin, **rows, "sha256": _digest(rows), "drawn_from": [len(data.train), len(data.validation)]}
+    shown = _table(data.train.targets, data.classes).sum(axis=0).tolist()
+    short = {name: count for name, count in zip(data.classes, shown, strict=True) if count < int(shots)}
+    if short:
+        draw["fewer_pictures_than_shots"] = short
     return Shown(few, shots, {**said, "draw": draw})
 
 
-def draw_shots(
-    objects: Objects, shots: int, seed: int, classes: Sequence[str], *, all_classes: bool = True
-) -> Int[np.ndarray, " k"]:
+def draw_shots(objects: Objects, shots: int, seed: int, classes: Sequence[str]) -> Int[np.ndarray, " k"]:
     """Pictures until each class has as many as asked for, by ELEVATER's rule in a seeded order.
 
     Args:
@@ -75,15 +77,13 @@ def draw_shots(
         shots: pictures of each class, at least 1.
         seed: of the order.
         classes: their names.
-        all_classes: whether a class with fewer pictures is an error, or is taken whole.
 
     Returns:
         Indices of pictures, rising. A picture with several classes counts for each; so a class may have more boxes than
-        shots, and between `shots` and `shots` times the number of classes are drawn.
+        shots, and at most `shots` times the number of classes are drawn. Of a class that fewer pictures show, all are.
 
     Raises:
         UsageError: fewer than one shot.
-        DataError: a class that some picture shows, but not enough of them; the message names it.
 
     Example:
         >>> one = {"box": [(0, 0, 1, 1)], "label": [0]}
@@ -95,19 +95,19 @@ def draw_shots(
     """
     if shots < 1:
         raise UsageError(f"--shots must be at least 1 to draw pictures, not {shots}")
+    table = _table(objects, classes)
+    shown = np.flatnonzero(table.any(axis=1))
+    if not len(shown):
+        return shown
+    return np.sort(shown[detection_indices(table[shown], shots, seed, short_classes="take").indices])
+
+
+def _table(objects: Objects, classes: Sequence[str]) -> Int[np.ndarray, "n k"]:
+    """1 where a picture shows a class, crowds left out."""
     keep = ~objects.rows.columns["crowd"]
     table = np.zeros((len(objects), len(classes)), dtype=np.int64)
     table[objects.picture[keep], objects.rows.columns["label"][keep]] = 1
-    there = table.sum(axis=0)
-    for name, count in zip(classes, there.tolist(), strict=True):
-        if all_classes and 0 < count < shots:
-            raise DataError(f"{shots} shots cannot be met: only {count} pictures show class {name!r}")
-    shown, able, rare = np.flatnonzero(table.any(axis=1)), there >= shots, (there > 0) & (there < shots)
-    taken = shown[table[shown][:, rare].any(axis=1)]
-    if able.any():
-        drawn = detection_indices(table[shown][:, able], shots, seed).indices
-        taken = np.concatenate([taken, shown[drawn]])
-    return np.unique(taken)
+    return table
 
 
 def _prepared(job: Job, shots: str) -> tuple[str, np.ndarray, np.ndarray] | None:
@@ -130,7 +130,7 @@ def _prepared(job: Job, shots: str) -> tuple[str, np.ndarray, np.ndarray] | None
         if listed is None:
             if split == "train":
                 return None
-            taken = draw_shots(part.targets, count, job.seed, job.data.classes, all_classes=False)
+            taken = draw_shots(part.targets, count, job.seed, job.data.classes)
             names.append("validation drawn by us")
         else:
             assert not isinstance(part.images, torch.Tensor)
