@@ -18,7 +18,7 @@ from gate_runner.benchmarks.data import Split
 from gate_runner.benchmarks.sheets import SHEETS
 from gate_runner.benchmarks.sheets.paper import paper_row
 from gate_runner.encoders import load_encoder
-from gate_runner.errors import UsageError
+from gate_runner.errors import DataError, UsageError
 from gate_runner.micro.seeds import SEEDS
 from gate_runner.runs.request import make_request, parts_of
 from gate_runner.settings import Settings
@@ -181,25 +181,59 @@ def test_which_rows_of_the_paper_are_comparable() -> None:
     assert {name for name in SHEETS if (row := paper_row(name)) is not None and row.benchmark == name} == set(SHEETS)
 
 
-def test_gates_episodes_are_as_large_as_it_says_and_no_class_comes_twice() -> None:
-    targets = torch.arange(60).repeat_interleave(30)
-    split = Split(torch.zeros(1800, 3, 1, 1, dtype=torch.uint8), targets)
-    episodes = gate_episodes(split, "test", 5, 49, 40, 7)
-    for index, shots, asked in zip(*episodes, strict=True):
-        there = shots.any(dim=1)
-        assert 5 <= int(there.sum()) <= 49
-        assert torch.equal(there, asked.any(dim=1))
-        assert int(shots.sum()) <= 250
-        assert int(shots.sum(dim=1).max()) <= 44
-        assert set(asked.sum(dim=1)[there].tolist()) == {5}
-        used = index[shots | asked]
-        assert len(used.unique()) == len(used)
-        used_in = zip(index[there], (shots | asked)[there], strict=True)
-        classes = [set(targets[row[keep]].tolist()) for row, keep in used_in]
-        assert all(len(one) == 1 for one in classes)
-        assert len(set.union(*classes)) == len(classes)
-    again = gate_episodes(split, "test", 5, 49, 3, 7)
-    assert torch.equal(again.ways, episodes.ways[:3])
+def gates_episode(sizes: list[int], low: int, high: int, rng: np.random.RandomState) -> tuple[int, dict[int, int]]:
+    """Queries of each draw, and shots by class, by GATE's rule in its own order."""
+    ways = rng.choice(range(low, high + 1))
+    chosen = rng.choice(len(sizes), size=min(ways, len(sizes)))
+    queries = min(max(int(np.floor(min(sizes[label] for label in chosen) * 0.5)), 1), 5)
+    support, shots = 0, dict[int, int]()
+    for position, label in enumerate(chosen.tolist()):
+        left = 250 - support - (len(chosen) - position)
+        allowed = range(2, min(sizes[label], left, 50) - queries)
+        if len(allowed):
+            more = int(rng.choice(allowed))
+            shots[label] = shots.get(label, 0) + more
+            support += more
+    return queries, shots
+
+
+@pytest.mark.parametrize(("classes", "high"), [(7, 49), (15, 9), (30, 49), (200, 49)])
+def test_gates_episodes_have_its_ways_and_shots(classes: int, high: int) -> None:
+    """Over many episodes, the same numbers of different classes, shots and queries as GATE's rule draws."""
+    count, size = 400, 100
+    targets = torch.arange(classes).repeat_interleave(size)
+    split = Split(torch.zeros(len(targets), 3, 1, 1, dtype=torch.uint8), targets)
+    ours = gate_episodes(split, "test", 5, high, count, 7)
+    rules = [gates_episode([size] * classes, 5, high, np.random.RandomState(number)) for number in range(count)]
+    ways = np.array([len(shots) for _, shots in rules], dtype=float)
+    support = np.array([sum(shots.values()) for _, shots in rules], dtype=float)
+    for mine, theirs in ((ours.ways.numpy(), ways), (ours.shots.sum(dim=(1, 2)).numpy(), support)):
+        error = np.sqrt(mine.var() / count + theirs.var() / count)
+        assert abs(mine.mean() - theirs.mean()) < 4 * error + 1e-9
+    by_class = ours.shots.sum(dim=2)
+    assert int(by_class[by_class > 0].min()) == min(min(shots.values()) for _, shots in rules) == 2
+
+
+def test_gates_episodes_hold_no_sample_twice() -> None:
+    for size, classes in ((30, 60), (5, 6)):
+        targets = torch.arange(classes).repeat_interleave(size)
+        split = Split(torch.zeros(len(targets), 3, 1, 1, dtype=torch.uint8), targets)
+        episodes = gate_episodes(split, "test", 5, 49, 40, 7)
+        for index, shots, asked in zip(*episodes, strict=True):
+            there = shots.any(dim=1)
+            assert torch.equal(there, asked.any(dim=1))
+            assert int(shots.sum()) <= 250
+            assert int(shots.sum(dim=1)[there].min()) >= 2
+            used = index[shots | asked]
+            assert len(used.unique()) == len(used)
+            used_in = zip(index[there], (shots | asked)[there], strict=True)
+            labels = [set(targets[row[keep]].tolist()) for row, keep in used_in]
+            assert all(len(label) == 1 for label in labels)
+            assert len(set.union(*labels)) == len(labels)
+        again = gate_episodes(split, "test", 5, 49, 3, 7)
+        assert torch.equal(again.ways, episodes.ways[:3])
+    with pytest.raises(DataError, match="needs 5 classes of 5 images in the test split; it has 0"):
+        gate_episodes(Split(split.images, torch.arange(30)), "test", 5, 49, 1, 0)
 
 
 def test_padding_changes_no_score() -> None:

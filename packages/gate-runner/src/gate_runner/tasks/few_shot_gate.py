@@ -22,7 +22,10 @@ from gate_runner.tasks.score import Score
 from gate_runner.tasks.task import Drawing
 from vision_adapters.losses import IGNORED, cross_entropy
 
-QUERIES, MOST_SHOTS, MOST_SUPPORT = 5, 44, 250
+QUERIES, LEAST_SHOTS, MOST_SUPPORT = 5, 2, 250
+MOST_OF_A_CLASS = 50
+"""Shots and queries that one draw of a class takes stay below it."""
+LEAST_SAMPLES = 5
 _TEST_SEED = 2
 _AT_ONCE = 4
 
@@ -70,10 +73,13 @@ class PrototypeHead(nn.Module):
 
 
 def gate_episodes(split: Split, name: str, low: int, high: int, count: int, seed: int) -> Episodes:
-    """Episodes as GATE draws them, but no class twice in one.
+    """Episodes as GATE draws them, but no sample twice in one.
 
-    Ways are uniform from ``low`` to ``high`` (or all classes); queries 5, or half of the smallest class; shots of each
-    class uniform from 1 to what its samples and a support set of 250 leave, at most 44.
+    Ways are uniform from ``low`` to ``high``, cut to the number of classes; that many classes are drawn with
+    replacement. Queries are 5 for each, or half of the smallest class drawn. Shots are uniform from 2 to below
+    ``min(samples, room, 50) - queries``, where ``room`` is what a support set of 250 leaves when every class to come
+    takes one; a class without room for 2 is left out. A class that is drawn again adds its shots and queries to those
+    that it has, as far as its samples reach.
 
     Args:
         split: what is drawn from.
@@ -87,30 +93,48 @@ def gate_episodes(split: Split, name: str, low: int, high: int, count: int, seed
         Padded episodes.
 
     Raises:
-        DataError: fewer classes than ``low`` with two samples.
+        DataError: fewer classes than ``low`` with five samples, the fewest from which 2 shots and a query are drawn.
 
     Source:
-        GATE's released few-shot sets, whose classes are drawn with replacement: one can then be in an episode twice.
+        GATE's released few-shot sets. A class drawn twice is drawn from all of its samples there, so that one can be
+        shot and query at once.
     """
     members = [torch.nonzero(split.targets == label).flatten().numpy() for label in torch.unique(split.targets)]
-    members = [own for own in members if len(own) >= 2]
+    members = [own for own in members if len(own) >= LEAST_SAMPLES]
     if len(members) < low:
-        raise DataError(f"few-shot with {low} ways or more needs {low} classes of two images in the {name} split; "
-                        f"it has {len(members)}")  # fmt: skip
-    drawn = []
-    for number in range(count):
-        rng = np.random.default_rng((seed, number))
-        chosen = rng.permutation(len(members))[: int(rng.integers(low, min(high, len(members)) + 1))]
-        asked = max(1, min(QUERIES, min(len(members[place]) for place in chosen) // 2))
-        episode, support = [], 0
-        for position, place in enumerate(chosen):
-            own = rng.permutation(members[place])
-            room = MOST_SUPPORT - support - (len(chosen) - position - 1)
-            shots = int(rng.integers(1, max(1, min(len(own) - asked, room, MOST_SHOTS)) + 1))
-            episode.append((own[:shots], own[shots : shots + asked]))
-            support += shots
-        drawn.append(episode)
-    return _padded(drawn)
+        raise DataError(
+            f"few-shot with {low} ways or more needs {low} classes of {LEAST_SAMPLES} images in the {name} split; "
+            f"it has {len(members)}"
+        )
+    return _padded([_episode(members, low, high, np.random.default_rng((seed, number))) for number in range(count)])
+
+
+def _episode(
+    members: list[np.ndarray], low: int, high: int, rng: np.random.Generator
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Shots and queries of each class of one episode, in the order in which classes were drawn."""
+    ways = min(int(rng.integers(low, high + 1)), len(members))
+    drawn = rng.integers(0, len(members), ways)
+    queries = min(QUERIES, min(len(members[label]) for label in drawn) // 2)
+    wanted: dict[int, list[int]] = {}
+    support = 0
+    for position, label in enumerate(drawn.tolist()):
+        room = MOST_SUPPORT - support - (ways - position)
+        end = min(len(members[label]), room, MOST_OF_A_CLASS) - queries
+        if end <= LEAST_SHOTS:
+            continue
+        shots = int(rng.integers(LEAST_SHOTS, end))
+        support += shots
+        sizes = wanted.setdefault(label, [0, 0])
+        sizes[0] += shots
+        sizes[1] += queries
+    episode = []
+    for label, (shots, asked) in wanted.items():
+        own = rng.permutation(members[label])
+        asked = min(asked, len(own) // 2)
+        shots = min(shots, len(own) - asked)
+        episode.append((own[:shots], own[shots : shots + asked]))
+    return episode
 
 
 def _padded(drawn: list[list[tuple[np.ndarray, np.ndarray]]]) -> Episodes:

@@ -36,7 +36,7 @@ _OTHERS = {
         "omniglot", False, "they split characters whatever the alphabet, here alphabets are apart"
     ),
 }
-_EPISODES = "the same ways and shots, of classes that are drawn without replacement"
+_EPISODES = "ways, classes and shots are drawn as theirs are, but no picture is shot and query at once"
 
 
 def paper_row(benchmark: str) -> PaperRow | None:
