@@ -37,7 +37,7 @@ def global_seed(seed: int) -> Iterator[None]:
         >>> torch.equal(before, torch.get_rng_state())
         True
     """
-    in_use = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+    in_use = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()  # type: ignore[no-untyped-call]  # torch's
     with ExitStack() as stack:
         stack.enter_context(torch.random.fork_rng(devices=in_use))
         torch.default_generator.manual_seed(seed)
