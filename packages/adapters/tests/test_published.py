@@ -45,6 +45,29 @@ def test_gdas_head_adds_the_chosen_share_to_zero_shot() -> None:
     np.testing.assert_allclose(tuned.scores(x).numpy(), expected, rtol=1e-3, atol=1e-3)
 
 
+def test_gda_does_not_validate_on_classes_that_a_fold_lacks() -> None:
+    """Such images are never explained by the others, and drew alpha towards 0."""
+    x, y, texts = world(14, 6, 10)  # classes 0 to 3 twice, the others once
+    data = tuning_data(x, y, class_embeddings=texts, logit_scale=5.0)
+    counted = data.validation_rows()[data.counted()]
+    assert 0 < len(counted) < 14
+    unit = F.normalize(x, dim=1)
+    scores = torch.zeros(14, 10)
+    for fold in data.folds:
+        weights, biases = _gaussian(unit[fold.train], F.one_hot(y[fold.train], 10).float())
+        scores[fold.validation] = unit[fold.validation] @ weights.T + biases
+    zero_shot = 5.0 * unit @ F.normalize(texts, dim=1).T
+    for tried in tune(data, "gda").tried:
+        hits = (zero_shot + tried["alpha"] * scores)[counted].argmax(1) == y[counted]
+        assert tried["validation"] == pytest.approx(float(hits.float().mean()), abs=1e-6)
+
+
+def test_gda_weighs_its_parts_equally_where_nothing_validates() -> None:
+    x, y, texts = world(4, 5, 4)
+    tuned = tune(tuning_data(x, y, class_embeddings=texts), "gda")
+    assert (tuned.chosen, tuned.validation, tuned.tried) == ({"alpha": 1.0}, None, ())
+
+
 @pytest.mark.parametrize("several", [False, True])
 def test_tip_adapters_cache(several: bool) -> None:
     x, y, texts = world(11, 4, 3)

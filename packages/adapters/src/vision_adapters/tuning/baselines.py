@@ -64,7 +64,7 @@ def tune_gda(data: TuningData) -> Tuned:
 
     $s\,v_c \cdot x + \alpha (w_c \cdot x + b_c)$ with $w_c = \Sigma^{-1}\mu_c$, $b_c = -\mu_c^\top\Sigma^{-1}\mu_c / 2$
     (equal priors), and $\Sigma^{-1} = d\,((n - 1)\hat\Sigma + \operatorname{tr}(\hat\Sigma) I)^{-1}$; $\alpha$
-    is chosen on validation.
+    is chosen on validation. With one image per class, nothing can be validated, and alpha is 1.
 
     Args:
         data: with class embeddings, one label per sample.
@@ -83,13 +83,18 @@ def tune_gda(data: TuningData) -> Tuned:
     """
     texts = unit_texts(data, "gda")
     unit = F.normalize(data.features, dim=1)
-    rows = data.validation_rows()
+    weight, bias = _gaussian(unit, data.targets())
+    if not data.validates:
+        return Tuned("gda", {"alpha": 1.0}, None, linear_head(data.logit_scale * texts + weight, bias), (), data.metric)
+    rows, counted = data.validation_rows(), data.counted()
     parts = [_gaussian(unit[fold.train], data.targets(fold.train)) for fold in data.folds]
     gaussian = torch.cat([unit[fold.validation] @ w.T + b for fold, (w, b) in zip(data.folds, parts, strict=True)])
     zero_shot = data.logit_scale * cosines(data, unit[rows])
-    tried = [{"alpha": alpha, "validation": data.score(zero_shot + alpha * gaussian, rows)} for alpha in (0.0, *SHARES)]
+    tried = [
+        {"alpha": alpha, "validation": data.score((zero_shot + alpha * gaussian)[counted], rows[counted])}
+        for alpha in (0.0, *SHARES)
+    ]
     best = max(tried, key=lambda each: each["validation"])
-    weight, bias = _gaussian(unit, data.targets())
     head = linear_head(data.logit_scale * texts + best["alpha"] * weight, best["alpha"] * bias)
     return Tuned("gda", {"alpha": best["alpha"]}, best["validation"], head, tuple(tried), data.metric)
 
