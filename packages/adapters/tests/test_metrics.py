@@ -102,6 +102,17 @@ def test_masks_match_the_definition(name: str, form: str, seed: int) -> None:
     assert evaluate(name, torch.tensor(scores.argmax(1)), torch.tensor(true)).value == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("name", ["miou", "mean_acc", "overall_acc", "dice"])
+def test_label_maps_of_huge_numbers_are_refused(name: str) -> None:
+    """A count is kept for each class up to the largest: 10**9 of them took all memory."""
+    maps = np.zeros((2, 3, 3), dtype=np.int64)
+    maps[1, 2, 2] = 10**9
+    with pytest.raises(ValueError, match=r"name class 1000000000, expected 0\.\.65535 or -100"):
+        evaluate(name, maps, maps * 0)
+    with pytest.raises(ValueError, match="name class 1000000000"):
+        evaluate(name, maps * 0, maps)
+
+
 def test_pixel_accuracies_match_the_definition() -> None:
     generator = np.random.default_rng(5)
     predicted, true = generator.integers(0, 5, (3, 4, 6)), generator.integers(0, 4, (3, 4, 6))
@@ -116,6 +127,19 @@ def test_regression() -> None:
     prediction, target = np.array([[1.0], [4.0]]), np.array([2.0, 2.0])
     assert evaluate("mae", prediction, target).value == 1.5
     assert evaluate("mse", prediction, target).value == 2.5
+
+
+@pytest.mark.parametrize(("name", "wrong", "message"), [
+    ("mse", [0.0, 1e308], "sample 1 is so far from its target"),
+    ("mae", [0.0, 1.7e308], "sample 1 is so far from its target"),
+    ("mae", [8e307, 8e307], "mae of 2 samples is too large for float64"),
+    ("mae", [0.0, 8e307], "mae of a resample is too large"),
+])  # fmt: skip
+def test_errors_that_no_number_holds_are_refused(name: str, wrong: list[float], message: str) -> None:
+    """They gave a value of infinity with an interval of NaN."""
+    prediction = np.array(wrong)
+    with pytest.raises(ValueError, match=message):
+        evaluate(name, prediction, -prediction)
 
 
 def test_interval_is_the_resampled_metric() -> None:

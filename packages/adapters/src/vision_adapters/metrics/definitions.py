@@ -162,11 +162,22 @@ def _errors(power: int) -> Callable[[Array, Array], Floats]:
             predictions = predictions[..., 0]
         if predictions.shape != targets.shape:
             raise ValueError(f"predictions have shape {predictions.shape}, targets {targets.shape}; expected the same")
-        error = np.abs(predictions.astype(np.float64) - targets.astype(np.float64)) ** power
-        means: Floats = error.reshape(len(error), -1).mean(1)
+        with np.errstate(over="ignore"):
+            error = np.abs(predictions.astype(np.float64) - targets.astype(np.float64)) ** power
+            means: Floats = error.reshape(len(error), -1).mean(1)
+        if not np.isfinite(means).all():
+            sample = int(np.argmin(np.isfinite(means)))
+            raise ValueError(
+                f"predictions: sample {sample} is so far from its target that float64 holds no error to the power "
+                f"{power}: {predictions[sample].ravel()[0]} against {targets[sample].ravel()[0]}"
+            )
         return means
 
     return outcomes
+
+
+MOST_CLASSES = 2**16
+"""Of label maps, for each of which a count is kept per image: what a map of 16 bits can hold."""
 
 
 def _mask_counts(predictions: Array, targets: Array) -> Floats:
@@ -177,6 +188,10 @@ def _mask_counts(predictions: Array, targets: Array) -> Floats:
         raise ValueError(f"masks have shape {predictions.shape}, targets {targets.shape}; expected [n, (k,) h, w]")
     valid = targets != IGNORED
     classes = predictions.shape[1] if scored else int(max(labels.max(), targets.max())) + 1
+    if classes > MOST_CLASSES:
+        raise ValueError(
+            f"the label maps name class {classes - 1}, expected 0..{MOST_CLASSES - 1} or {IGNORED}; number them anew"
+        )
     for name, values in (("predictions", labels), ("targets", targets)):
         wrong = valid & ((values < 0) | (values >= classes))
         if wrong.any():

@@ -251,13 +251,21 @@ def score_outcomes(name: str, outcomes: Floats, *, seed: int = 0, resamples: int
     metric = metric_named(name)
     if len(outcomes) == 0:
         raise ValueError("there are no outcomes to score")
-    value = float(metric.aggregate(outcomes, np.ones((1, len(outcomes))))[0])
+    with np.errstate(over="ignore"):
+        value = float(metric.aggregate(outcomes, np.ones((1, len(outcomes))))[0])
+    if np.isinf(value):
+        raise ValueError(
+            f"{metric.name} of {len(outcomes)} samples is too large for float64; the worst has {outcomes.max()}"
+        )
     if np.isnan(value):
         raise ValueError(f"{metric.name} has no value: {metric.undefined}")
     if resamples and metric.trials is not None and (value in (0.0, 1.0) or _is_binary(outcomes)):
         low, high = wilson(value, metric.trials(outcomes), level)
         return Score(metric.name, metric.direction, value, low, high, outcomes)
-    values = np.concatenate([metric.aggregate(outcomes, rows) for rows in _weights(len(outcomes), resamples, seed)])
+    with np.errstate(over="ignore"):
+        values = np.concatenate([metric.aggregate(outcomes, rows) for rows in _weights(len(outcomes), resamples, seed)])
+    if np.isinf(values).any():
+        raise ValueError(f"{metric.name} of a resample is too large for float64; the worst sample has {outcomes.max()}")
     low, high = _interval(values, level, value)
     return Score(metric.name, metric.direction, value, low, high, outcomes)
 
