@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 from sklearn import metrics as sk
 
 from vision_adapters.metrics import METRICS, evaluate, paired_difference
-from vision_adapters.metrics.ranking import weighted_11point, weighted_auc, weighted_average_precision
+from vision_adapters.metrics.ranking import (
+    weighted_11point,
+    weighted_auc,
+    weighted_average_precision,
+    weighted_elevater_11point,
+)
 
 from . import _reference as slow
 
@@ -56,6 +61,33 @@ def test_scores_can_be_compared_and_hashed() -> None:
     assert first == first
     assert first != second
     assert len({first, second}) == 2
+
+
+def elevaters_eleven_points(scores: np.ndarray, truths: np.ndarray) -> float:
+    """The mean over eleven recalls of the best precision at or above each, on a curve with (recall 0, precision 1)."""
+    precision, recall, _ = sk.precision_recall_curve(truths, scores)
+    return float(np.mean([precision[recall >= level].max() for level in np.linspace(1, 0, 11)]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(2, 60), st.integers(0, 999), st.sampled_from([1, 3, 1000]))
+def test_elevaters_eleven_points(n: int, seed: int, levels: int) -> None:
+    s, y = binary(n, seed, levels)
+    ours = evaluate("map_11point_elevater", s, y, resamples=0).value
+    assert ours == pytest.approx(elevaters_eleven_points(s, y), abs=1e-12)
+    assert ours <= evaluate("map_11point", s, y, resamples=0).value + 1 / 11 + 1e-12
+    w = np.random.default_rng(seed).integers(0, 4, n).astype(float)
+    w[:2] = 1
+    repeated = np.repeat(np.arange(n), w.astype(int))
+    assert weighted_elevater_11point(s, y.astype(float), w[None])[0] == pytest.approx(
+        elevaters_eleven_points(s[repeated], y[repeated]), abs=1e-12
+    )
+
+
+def test_elevaters_metric_is_higher_where_the_best_ranked_are_wrong() -> None:
+    s, y = np.array([0.9, 0.8, 0.7]), np.array([0, 0, 1])
+    assert evaluate("map_11point", s, y, resamples=0).value == pytest.approx(1 / 3)
+    assert evaluate("map_11point_elevater", s, y, resamples=0).value == pytest.approx((10 / 3 + 1) / 11)
 
 
 def test_macro_over_labels_and_classes() -> None:

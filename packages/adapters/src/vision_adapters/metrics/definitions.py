@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from vision_adapters.metrics.arrays import IGNORED, Array, Floats, class_labels, ratio, score_columns
-from vision_adapters.metrics.ranking import weighted_11point, weighted_auc, weighted_average_precision
+from vision_adapters.metrics.ranking import (
+    weighted_11point,
+    weighted_auc,
+    weighted_average_precision,
+    weighted_elevater_11point,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -276,6 +281,15 @@ METRICS: dict[str, Metric] = {
             _prevalence,
             _ranked,
             _macro(weighted_11point),
+            _ranked_trials,
+            check=_refuse_lonely,
+        ),
+        Metric(
+            "map_11point_elevater",
+            "higher",
+            _prevalence,
+            _ranked,
+            _macro(weighted_elevater_11point),
             _ranked_trials,
             check=_refuse_lonely,
         ),

@@ -60,6 +60,35 @@ def weighted_average_precision(scores: Floats, truths: Floats, weights: Floats) 
     return ratio(area, total)
 
 
+def weighted_elevater_11point(scores: Floats, truths: Floats, weights: Floats) -> Floats:
+    r"""ELEVATER's 11-point average precision: VOC 2007's with a point of precision 1 at recall 0 added to the curve.
+
+    So the level at recall 0 is always 1: up to 1/11 more for a label whose best-ranked samples are wrong.
+
+    Args:
+        scores: [n].
+        truths: [n], 0 or 1.
+        weights: [r, n], at least 0.
+
+    Returns:
+        [r]; NaN where a row weights no positive.
+
+    Source:
+        The package vision-evaluation 0.2.14, which its toolkit scores VOC 2007 with, on scikit-learn's curve. Its
+        recalls are those of `linspace(1, 0, 11)`, compared without slack, as here: one of .3 is above 3 / 10.
+    """
+    positive, everything = _cumulated(scores, truths, weights)
+    total = positive[:, -1:]
+    precision = ratio(positive, everything, 0.0)
+    recall = ratio(positive, np.broadcast_to(total, positive.shape), 0.0)
+    best = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]
+    value = np.ones(len(weights))  # at recall 0
+    for level in np.linspace(1, 0, 11)[:-1]:
+        reached = (recall < level).sum(1)
+        value += best[np.arange(len(best)), np.minimum(reached, best.shape[1] - 1)]
+    return np.where(total[:, 0] > 0, value / 11, np.nan)
+
+
 def weighted_11point(scores: Floats, truths: Floats, weights: Floats) -> Floats:
     r"""VOC 2007's average precision: the mean over recalls 0, .1, …, 1 of the best precision at that recall or above.
 

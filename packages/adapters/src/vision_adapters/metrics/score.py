@@ -97,8 +97,9 @@ def evaluate(
     Forms of predictions and targets:
 
     - accuracy, acc@1, mean_per_class: labels [n] or scores [n, k]; classes [n]. acc@5: scores.
-    - map_11point, roc_auc, average_precision: scores [n, l] with 0/1 [n, l], scores [n] with 0/1 [n], or scores [n, k]
-      with classes [n] (one against the rest); the mean over labels.
+    - map_11point, map_11point_elevater, roc_auc, average_precision: scores [n, l] with 0/1 [n, l], scores [n] with 0/1
+      [n], or scores [n, k] with classes [n] (one against the rest); the mean over labels.
+      The second is the first with a point of precision 1 at recall 0, as ELEVATER's toolkit scores VOC 2007.
     - brier: the same forms with probabilities; the mean over labels.
     - miou, mean_acc, overall_acc, dice: masks [n, h, w] or scores [n, k, h, w]; masks [n, h, w], -100 not counted.
       Pixels are summed over the images first; classes neither predicted nor true are left out; dice leaves out class

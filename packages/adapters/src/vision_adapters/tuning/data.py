@@ -14,7 +14,7 @@ from vision_adapters.metrics import Score, evaluate, metric_named
 from vision_adapters.tuning.folds import SPLITS, Fold, Split, make_folds
 
 SINGLE_LABEL_METRICS = ("accuracy", "acc@1", "acc@5", "mean_per_class")
-RANKING_METRICS = ("map_11point", "roc_auc", "average_precision", "brier")
+RANKING_METRICS = ("map_11point", "map_11point_elevater", "roc_auc", "average_precision", "brier")
 """Metrics that class scores can be chosen by, for one label per sample, and for one or several."""
 
 

@@ -18,7 +18,7 @@ Values = Float[np.ndarray, " r"]
 Statistic = Callable[[Outcomes, Weights], Values]
 Difference = Callable[[Weights, Weights], Values]
 
-_RANKED = frozenset({"roc_auc", "average_precision", "map_11point"})
+_RANKED = frozenset({"roc_auc", "average_precision", "map_11point", "map_11point_elevater"})
 _CELLS = 1_000_000  # weights held at a time: 8 MB, of which a ranking makes a dozen copies
 _ROUNDING = 1e-12
 
