@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -127,6 +129,16 @@ def test_lpp_takes_all_steps_where_nothing_validates() -> None:
     tuned = tune(tuning_data(x, y, class_embeddings=texts), "lp++")
     assert tuned.chosen == {"steps": 300.0}
     assert tuned.validation is None
+
+
+def test_flags_of_scikit_learns_arithmetic_are_no_failure_and_ours_are() -> None:
+    for name in ("invalid value", "divide by zero", "overflow"):
+        warning = (f"{name} encountered in matmul", RuntimeWarning, "file.py", 1)
+        warnings.warn_explicit(*warning, module="sklearn.linear_model._linear_loss")
+        with pytest.raises(RuntimeWarning, match=name):
+            warnings.warn_explicit(*warning, module="vision_adapters.metrics.score")
+    with pytest.raises(RuntimeWarning, match="divide"):
+        warnings.warn_explicit("divide by zero encountered in log", RuntimeWarning, "f.py", 1, module="sklearn.utils")
 
 
 def test_one_regression_per_label() -> None:
