@@ -49,7 +49,7 @@ def encoded(picture: Image.Image, form: str) -> bytes:
 CALTECH = [
     {"airplane": "airplanes", "background": "background_google", "side of a car": "car_side",
      "body of a cougar cat": "cougar_body", "face of a cougar cat": "cougar_face",
-     "head of a  crocodile": "crocodile_head", "centered face": "faces", "off-center face": "faces_easy",
+     "head of a  crocodile": "crocodile_head", "centered face": "faces_easy", "off-center face": "faces",
      "head of a flamingo": "flamingo_head", "leopard": "leopards", "motorbike": "motorbikes",
      "snoopy (cartoon beagle)": "snoopy", "yin and yang symbol": "yin_yang"}.get(name, name.replace(" ", "_"))
     for name in class_names("caltech-101")

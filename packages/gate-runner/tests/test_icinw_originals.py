@@ -295,6 +295,24 @@ def test_the_authors_own_files_are_read_in_elevaters_order(name: str, tmp_path: 
         assert (labels[0], labels[-1]) == (first, last)
 
 
+def test_caltechs_faces_are_named_by_where_they_are(tmp_path: Path) -> None:
+    """``Faces_easy`` holds faces cut out, ``Faces`` people in rooms; CLIP, whose names these are, pairs them so."""
+    root = tmp_path / "caltech-101" / "101_ObjectCategories"
+    # as many folders stand before and behind the faces as in the archive
+    for name in (
+        "accordion",
+        *(f"b{at:02}" for at in range(36)),
+        "Faces",
+        "Faces_easy",
+        *(f"g{at}" for at in range(63)),
+    ):
+        touch(root / name, 32)
+    names = class_names("caltech-101")
+    named = {Path(str(one.source)).parent.name: names[one.target] for one in sides("caltech-101", tmp_path).train}
+    assert (named["Faces_easy"], named["Faces"]) == ("centered face", "off-center face")
+    assert (named["accordion"], named["b35"], named["g0"]) == ("accordion", names[36], names[39])
+
+
 def test_every_set_of_the_pack_has_a_writer_a_sheet_and_a_metric() -> None:
     assert tuple(WRITERS) == PACKS["icinw"] == tuple(ICINW)
     metrics = {name: sheet.metric for name, sheet in ICINW.items() if sheet.metric != "accuracy"}

@@ -30,8 +30,8 @@ _ALSO: dict[str, dict[str, str]] = {
         "cougar_body": "body of a cougar cat",
         "cougar_face": "face of a cougar cat",
         "crocodile_head": "head of a  crocodile",
-        "faces": "centered face",
-        "faces_easy": "off-center face",
+        "faces": "off-center face",
+        "faces_easy": "centered face",
         "flamingo_head": "head of a flamingo",
         "leopards": "leopard",
         "motorbikes": "motorbike",
@@ -53,7 +53,7 @@ _ALSO: dict[str, dict[str, str]] = {
     "fer-2013": {"disgust": "disgusted", "fear": "fearful", "surprise": "surprised"},
     "oxford-flower-102": {"pink-yellow dahlia?": "pink and yellow dahlia", "ball moss": "air plant"},
 }
-"""What else a class is called: as the data set's own files have it. Faces are in the order of the folders, as there."""
+"""What else a class is called: as the data set's own files have it. Caltech's faces are named as CLIP names them."""
 
 
 def load_icinw(name: str, request: DataRequest) -> Data[Any]:
