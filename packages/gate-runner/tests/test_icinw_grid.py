@@ -184,6 +184,14 @@ def test_the_same_request_again_computes_nothing(filled: Path, monkeypatch: pyte
     assert json.loads((filled / "manifest.json").read_text())["runs"][-1]["features"]["encoded"] == 4 * 48
 
 
+def test_a_cell_with_another_metric_is_computed_again(filled: Path) -> None:
+    """A folder of before, in which VOC 2007 was scored by another formula, would mix the two in one row."""
+    request = request_in(filled)
+    record = next(one for one in read_cells(filled) if one.status == "ok")
+    assert not filling_module.missing(request, record.cell, record.metric)
+    assert filling_module.missing(request, record.cell, "map_11point_elevater")
+
+
 def test_a_killed_run_continues_and_a_failed_cell_does_not_end_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -94,13 +94,14 @@ def _as_gate(name: str) -> Benchmark:
 
 def _of_icinw(sheet: IcinwSheet) -> Benchmark:
     """One of ELEVATER's data sets, which a grid runs; alone, a probe on all its training images."""
-    task = "multi-label" if sheet.metric == "map_11point" else "image-classification"
+    task = "multi-label" if sheet.several else "image-classification"
     training, original = _TRAINING[task]
+    metrics = ("map_11point", sheet.metric) if sheet.several else (sheet.metric,)
     return Benchmark(
         id=sheet.id,
         title=sheet.title,
         task=task,
-        metrics=(sheet.metric,),
+        metrics=metrics,
         sources={
             "local": f"gate_runner.benchmarks.originals.icinw.{sheet.module}:{_variable(sheet.id)}",
             "hub": sheet.id,

@@ -143,8 +143,8 @@ class Filler:
             raise NotApplicableError(f"encoder {self.encoder.spec!r} shows no features before its projection")
 
 
-def missing(request: GridRequest, cell: Cell) -> bool:
-    """Whether a cell has yet to be filled: it is not there, it failed, or it did not apply then."""
+def missing(request: GridRequest, cell: Cell, metric: str) -> bool:
+    """Whether a cell has yet to be filled: it is not there, failed, did not apply then, or has another metric."""
     path = cell_file(request.output, cell)
     if not path.exists():
         return True
@@ -154,7 +154,7 @@ def missing(request: GridRequest, cell: Cell) -> bool:
         if request.settings.recompute:
             return True
         raise
-    if there.status != "ok":
+    if there.status != "ok" or there.metric != metric:
         return True
     return request.keep_predictions and not predictions_file(request.output, cell).exists()
 

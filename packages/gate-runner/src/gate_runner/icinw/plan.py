@@ -84,8 +84,9 @@ def make_plan(request: GridRequest, encoder: Encoder) -> GridPlan:
     Returns:
         The plan, with what the run folder lacks.
     """
-    cells = [cell for one in request.sets() for cell in request.axes.cells(one.id)]
-    lacking = [cell for cell in cells if missing(request, cell)]
+    metrics = {dataset.id: dataset.metric for dataset in request.sets()}
+    cells = [cell for dataset in metrics for cell in request.axes.cells(dataset)]
+    lacking = [cell for cell in cells if missing(request, cell, metrics[cell.dataset])]
     units: dict[Unit, list[Cell]] = {}
     for cell in lacking:
         if cell.knowledge != "auto":

@@ -130,9 +130,10 @@ def _samples(sheet: IcinwSheet, table: Table, count: int) -> list[Sample]:
     hub = sheet.hub
     names = table.names.get(hub.target) or hub.names
     order: Sequence[int] = places(sheet.id, names, f"{hub.id}: column {hub.target!r}") if names else range(count)
-    several = sheet.metric == "map_11point"
     return [
-        Sample(_picture(sheet, row), _several(row, hub.target, order) if several else _one(row, hub.target, order))
+        Sample(
+            _picture(sheet, row), _several(row, hub.target, order) if sheet.several else _one(row, hub.target, order)
+        )
         for row in table.rows
     ]
 

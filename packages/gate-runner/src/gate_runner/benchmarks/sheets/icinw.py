@@ -49,6 +49,11 @@ class IcinwSheet:
     gigabytes: float = 0.0
     unsure: str = ""
 
+    @property
+    def several(self) -> bool:
+        """Whether an image can have several classes."""
+        return self.metric == "map_11point_elevater"
+
 
 _TEXT = ("train.txt", "test.txt")
 _DRAWN = "no split is published with the data: without ELEVATER's index files another one is drawn"
@@ -187,7 +192,7 @@ _ALL = (
         f"classes are in ELEVATER's alphabetical order, not in that of cars_meta.mat; {_ORDER}",
     ),
     IcinwSheet(
-        "voc-2007-classification", "Pascal VOC 2007 classification", 20, (2501, 4952), "map_11point",
+        "voc-2007-classification", "Pascal VOC 2007 classification", 20, (2501, 4952), "map_11point_elevater",
         "voc2007_20211007", ("train_ic.txt", "test_ic.txt"), "lists",
         "research; pictures under Flickr's terms", "Everingham et al., VOC Challenge, IJCV 2010",
         "http://host.robots.ox.ac.uk/pascal/VOC/voc2007/", Hub("mteb/VOC2007", target="classes"),

@@ -37,9 +37,8 @@ def parts(folder: Path, sheet: IcinwSheet, names: Sequence[str]) -> Parts:
             side with ours.
     """
     order, note = _order(folder, names)
-    several = sheet.metric == "map_11point"
     train, test = (
-        (_coco if index.endswith(".json") else _text)(folder / index, order, several) for index in sheet.index
+        (_coco if index.endswith(".json") else _text)(folder / index, order, sheet.several) for index in sheet.index
     )
     return Parts(train, test, note="; ".join(one for one in ("ELEVATER's own copy and order", note) if one))
 

@@ -98,7 +98,7 @@ def places_by_name(name: str, theirs: Sequence[str], where: str) -> list[int]:
 
 def form_of(sheet: IcinwSheet) -> Form:
     """What the samples of a data set become."""
-    return Form(target="labels" if sheet.metric == "map_11point" else "class", share=0.2, fit=sheet.fit)
+    return Form(target="labels" if sheet.several else "class", share=0.2, fit=sheet.fit)
 
 
 def originals(
