@@ -134,7 +134,26 @@ def test_masks_match_the_definition(name: str, form: str, seed: int) -> None:
     assert evaluate(name, torch.tensor(scores.argmax(1)), torch.tensor(true)).value == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("name", ["miou", "mean_acc", "overall_acc", "dice"])
+@pytest.mark.parametrize("seed", range(4))
+def test_foreground_overlap_leaves_out_what_is_truly_background(seed: int) -> None:
+    """By sets of pixels: what is predicted there costs nothing, background elsewhere is a class of its own."""
+    generator = np.random.default_rng(seed)
+    predicted, true = generator.integers(0, 4, (3, 4, 6)), generator.integers(0, 4, (3, 4, 6))
+    kept = {tuple(at) for at in np.argwhere(true != 0)}
+    overlaps = []
+    for label in range(4):
+        ours, theirs = ({at for at in kept if maps[at] == label} for maps in (predicted, true))
+        if ours | theirs:
+            overlaps.append(len(ours & theirs) / len(ours | theirs))
+    assert evaluate("miou_foreground", predicted, true, resamples=10).value == pytest.approx(np.mean(overlaps))
+    outside = np.where(true == 0, 3, true)
+    assert evaluate("miou_foreground", outside, true, resamples=10).value == 1.0
+    assert evaluate("miou", outside, true, resamples=10).value < 1.0
+    with pytest.raises(ValueError, match="every true pixel is of class 0, the background"):
+        evaluate("miou_foreground", predicted, np.zeros_like(true), resamples=10)
+
+
+@pytest.mark.parametrize("name", ["miou", "miou_foreground", "mean_acc", "overall_acc", "dice"])
 def test_label_maps_of_huge_numbers_are_refused(name: str) -> None:
     """A count is kept for each class up to the largest: 10**9 of them took all memory."""
     maps = np.zeros((2, 3, 3), dtype=np.int64)
@@ -198,7 +217,7 @@ def test_intervals_cover_the_truth() -> None:
 @pytest.mark.parametrize("name", list(METRICS))
 def test_outcomes_make_the_value_again_and_speed(name: str) -> None:
     generator = np.random.default_rng(0)
-    if name in ("miou", "mean_acc", "overall_acc", "dice"):
+    if name in ("miou", "miou_foreground", "mean_acc", "overall_acc", "dice"):
         predictions, targets = generator.integers(0, 5, (1000, 8, 8)), generator.integers(0, 5, (1000, 8, 8))
     elif name in ("mae", "mse"):
         predictions, targets = generator.random(1000), generator.random(1000)

@@ -212,6 +212,11 @@ def _mask_counts(predictions: Array, targets: Array) -> Floats:
     return counts
 
 
+def _foreground_counts(predictions: Array, targets: Array) -> Floats:
+    """`_mask_counts` of the pixels whose true class is not 0."""
+    return _mask_counts(predictions, np.where(targets == 0, IGNORED, targets))
+
+
 def _refuse_unlabelled(outcomes: Floats) -> None:
     """Some pixel must count."""
     if not outcomes.any():
@@ -307,6 +312,15 @@ METRICS: dict[str, Metric] = {
         ),
         Metric("brier", "lower", _uniform_brier, _brier, weighted_mean, len),
         Metric("miou", "higher", None, _mask_counts, _overlap("iou"), len, check=_refuse_unlabelled),
+        Metric(
+            "miou_foreground",
+            "higher",
+            None,
+            _foreground_counts,
+            _overlap("iou"),
+            len,
+            undefined="every true pixel is of class 0, the background",
+        ),
         Metric("mean_acc", "higher", None, _mask_counts, _pixel_accuracy(by_class=True), len, check=_refuse_unlabelled),
         Metric(
             "overall_acc", "higher", None, _mask_counts, _pixel_accuracy(by_class=False), len, check=_refuse_unlabelled

@@ -101,9 +101,9 @@ def evaluate(
       [n], or scores [n, k] with classes [n] (one against the rest); the mean over labels.
       The second is the first with a point of precision 1 at recall 0, as ELEVATER's toolkit scores VOC 2007.
     - brier: the same forms with probabilities; the mean over labels.
-    - miou, mean_acc, overall_acc, dice: masks [n, h, w] or scores [n, k, h, w]; masks [n, h, w], -100 not counted.
-      Pixels are summed over the images first; classes neither predicted nor true are left out; dice leaves out class
-      0, the background.
+    - miou, miou_foreground, mean_acc, overall_acc, dice: masks [n, h, w] or scores [n, k, h, w]; masks [n, h, w], -100
+      not counted. Pixels are summed over the images first; classes neither predicted nor true are left out; dice leaves
+      out class 0, the background; miou_foreground the pixels whose true class is 0, as GATE's code does.
     - mae, mse: numbers of the same shape.
 
     Args:

@@ -9,7 +9,7 @@ SHEETS = (
         id="acdc",
         title="ACDC cardiac segmentation",
         task="medical-segmentation",
-        metrics=("dice", "miou"),
+        metrics=("dice", "miou", "miou_foreground"),
         local="gate_runner.benchmarks.originals.acdc:ORIGINALS",
         micro="gate_runner.micro.cardiac:acdc",
         classes=4,
@@ -18,10 +18,15 @@ SHEETS = (
         citation="Bernard et al., IEEE Transactions on Medical Imaging 37, 2018",
         site="https://www.creatis.insa-lyon.fr/Challenge/acdc/",
         no_hub="GATE-engine/automated_cardiac_diagnosis_competition.ACDC holds volumes as nested lists",
-        gate="grey values from least to most over both frames; a patient is one sample",
-        ours="grey values from the 1st to the 99th percentile of a frame; a volume is one sample",
-        reason="the patients are the same, the unit is not",
-        comparable=True,
+        gate=(
+            "grey values from least to most over both frames; a patient is one sample; mIoU without what is "
+            "truly background; dice is a smoothed soft one of each slice, with the background as a class"
+        ),
+        ours=(
+            "grey values from the 1st to the 99th percentile of a frame; a volume is one sample; mIoU of all pixels, "
+            "dice of the three parts of the heart over all volumes; `miou_foreground` is GATE's mIoU"
+        ),
+        reason="their dice is another number; table 3's mIoU can stand beside `miou_foreground`, of the same patients",
         gigabytes=2.3,
     ),
     Sheet(
