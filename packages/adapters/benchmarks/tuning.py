@@ -55,7 +55,7 @@ def measure(row: dict[str, Any], arguments: argparse.Namespace) -> None:
         tuned = METHODS[name](data)
         row[f"{name}_cpu"] = time.process_time() - start
         row[f"{name}_accuracy"] = held.score(tuned, resamples=0).value
-        row[f"{name}_chosen"] = tuned.chosen
+        row[f"{name}_chosen"] = tuned.best_params
     if "elevater_run_after_run_chosen" in row and "elevater_batched_chosen" in row:
         row["same_pick"] = row["elevater_batched_chosen"] == row["elevater_run_after_run_chosen"]
         if not row["same_pick"]:

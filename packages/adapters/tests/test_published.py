@@ -43,7 +43,7 @@ def test_gdas_head_adds_the_chosen_share_to_zero_shot() -> None:
     unit = F.normalize(x, dim=1)
     weights, biases = reference.gaussian_discriminant(unit.double().tolist(), y.tolist(), 3)
     zero_shot = 20.0 * unit.double().numpy() @ F.normalize(texts, dim=1).double().numpy().T
-    expected = zero_shot + tuned.chosen["alpha"] * (unit.double().numpy() @ weights.T + biases)
+    expected = zero_shot + tuned.best_params["alpha"] * (unit.double().numpy() @ weights.T + biases)
     np.testing.assert_allclose(tuned.scores(x).numpy(), expected, rtol=1e-3, atol=1e-3)
 
 
@@ -51,7 +51,7 @@ def test_gda_does_not_validate_on_classes_that_a_fold_lacks() -> None:
     """Such images are never explained by the others, and drew alpha towards 0."""
     x, y, texts = world(14, 6, 10)  # classes 0 to 3 twice, the others once
     data = tuning_data(x, y, class_embeddings=texts, logit_scale=5.0)
-    counted = data.validation_rows()[data.counted()]
+    counted = data.validation_rows()[data.valid_mask()]
     assert 0 < len(counted) < 14
     unit = F.normalize(x, dim=1)
     scores = torch.zeros(14, 10)
@@ -59,7 +59,7 @@ def test_gda_does_not_validate_on_classes_that_a_fold_lacks() -> None:
         weights, biases = _gaussian(unit[fold.train], F.one_hot(y[fold.train], 10).float())
         scores[fold.validation] = unit[fold.validation] @ weights.T + biases
     zero_shot = 5.0 * unit @ F.normalize(texts, dim=1).T
-    for tried in tune(data, "gda").tried:
+    for tried in tune(data, "gda").candidates:
         hits = (zero_shot + tried["alpha"] * scores)[counted].argmax(1) == y[counted]
         assert tried["validation"] == pytest.approx(float(hits.float().mean()), abs=1e-6)
 
@@ -67,7 +67,7 @@ def test_gda_does_not_validate_on_classes_that_a_fold_lacks() -> None:
 def test_gda_weighs_its_parts_equally_where_nothing_validates() -> None:
     x, y, texts = world(4, 5, 4)
     tuned = tune(tuning_data(x, y, class_embeddings=texts), "gda")
-    assert (tuned.chosen, tuned.validation, tuned.tried) == ({"alpha": 1.0}, None, ())
+    assert (tuned.best_params, tuned.validation, tuned.candidates) == ({"alpha": 1.0}, None, ())
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -88,7 +88,7 @@ def test_tip_adapters_cache(several: bool) -> None:
 
 def test_tip_adapter_has_its_papers_values_where_nothing_validates() -> None:
     x, y, texts = world(4, 5, 4)
-    assert tune(tuning_data(x, y, class_embeddings=texts), "tip_adapter").chosen == {"alpha": 1.0, "beta": 5.5}
+    assert tune(tuning_data(x, y, class_embeddings=texts), "tip_adapter").best_params == {"alpha": 1.0, "beta": 5.5}
 
 
 @pytest.mark.parametrize(("n", "d", "k"), SIZES)
@@ -108,7 +108,7 @@ def test_claps_head_is_cosines_with_its_weights() -> None:
     tuned = tune(tuning_data(x, y, class_embeddings=texts, logit_scale=20.0), "clap")
     unit, towards = reference.unit_rows(x.double().tolist()), reference.unit_rows(texts.double().tolist())
     trust = reference.clap_trust(unit, y.tolist(), towards, 20.0)
-    assert tuned.chosen["trust"] == pytest.approx(sum(trust) / 3, rel=1e-5)
+    assert tuned.best_params["trust"] == pytest.approx(sum(trust) / 3, rel=1e-5)
     assert tuned.validation is None
     assert tuned.head.weight.norm(dim=1).tolist() == pytest.approx([20.0] * 3, rel=1e-5)
 
@@ -127,7 +127,7 @@ def test_lpp_takes_its_papers_steps(n: int, d: int, k: int) -> None:
 def test_lpp_takes_all_steps_where_nothing_validates() -> None:
     x, y, texts = world(4, 5, 4)
     tuned = tune(tuning_data(x, y, class_embeddings=texts), "lp++")
-    assert tuned.chosen == {"steps": 300.0}
+    assert tuned.best_params == {"steps": 300.0}
     assert tuned.validation is None
 
 
@@ -151,7 +151,7 @@ def test_one_regression_per_label() -> None:
     tuned = tune(tuning_data(x, both), "logistic")
     unit = F.normalize(x, dim=1).numpy()
     for label in range(3):
-        alone = LogisticRegression(C=tuned.chosen["C"], max_iter=500).fit(unit, both[:, label].numpy())
+        alone = LogisticRegression(C=tuned.best_params["C"], max_iter=500).fit(unit, both[:, label].numpy())
         np.testing.assert_allclose(
             tuned.scores(x)[:, label].numpy(), alone.decision_function(unit), rtol=1e-3, atol=1e-3
         )

@@ -58,19 +58,22 @@ def test_the_default_weighs_a_discriminant_where_noise_has_directions() -> None:
     loud = torch.linspace(0.2, 6.0, 30) @ torch.eye(30) * torch.randn(240, 30, generator=generator)
     turn = torch.linalg.qr(torch.randn(30, 30, generator=generator))[0]
     tuned = tune(tuning_data((means[y] + loud) @ turn, y))
-    tried = [each for each in tuned.tried if "lda" in each]
+    tried = [each for each in tuned.candidates if each["kind"] == "discriminant"]
     assert tried
-    assert max(each["validation"] for each in tried) > max(e["validation"] for e in tuned.tried if "lda" not in e) - 0.1
+    assert (
+        max(each["validation"] for each in tried)
+        > max(e["validation"] for e in tuned.candidates if e["kind"] != "discriminant") - 0.1
+    )
 
 
-@pytest.mark.parametrize(("method", "key"), [("lda", "lda"), ("prolip", "penalty")])
+@pytest.mark.parametrize(("method", "key"), [("lda", "temperature"), ("prolip", "penalty")])
 def test_new_methods_learn_from_images_and_texts(method: str, key: str) -> None:
     x, y, texts = world(60, noise=1.5, shift=1.0)
     many, truth, _ = world(600, noise=1.5, shift=1.0, seed=0)
     held = HeldOut(many[60:], truth[60:])
     data = tuning_data(x, y, class_embeddings=texts)
     tuned = tune(data, method)
-    assert key in tuned.chosen
+    assert key in tuned.best_params
     assert held.score(tuned, resamples=0).value > held.score(tune(data, "zero_shot"), resamples=0).value
 
 
@@ -94,7 +97,7 @@ def test_evidence_for_moving() -> None:
 def test_texts_that_are_right_stay_where_nothing_can_be_validated() -> None:
     x, y, texts = world(12, noise=0.1)
     tuned = tune(tuning_data(x, y, class_embeddings=texts))
-    assert tuned.chosen["strength"] == math.inf
+    assert tuned.best_params["kind"] == "zero_shot"
     right = F.normalize(x, dim=1) @ texts.T
     np.testing.assert_array_equal(tuned.scores(x).argmax(1), right.argmax(1))
 

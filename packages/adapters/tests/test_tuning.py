@@ -21,7 +21,7 @@ from vision_adapters.tuning import (
     tune_elevater,
     tuning_data,
 )
-from vision_adapters.tuning.anchored import _mixture, _refit
+from vision_adapters.tuning.anchored import Candidate, _refit
 from vision_adapters.tuning.discriminant import discriminant_head
 from vision_adapters.tuning.elevater import DECAYS, RATES
 from vision_adapters.tuning.logistic import RidgeLogistic
@@ -81,8 +81,8 @@ def test_the_strong_end_is_zero_shot_exactly() -> None:
     zero_shot = tune(tuning_data(x, y, class_embeddings=texts), "zero_shot")
     rounding = 4 * 100.0 * torch.finfo(torch.float32).eps  # of products scaled by 100; torch 2.2 shows it
     torch.testing.assert_close(zero_shot.scores(test), zero_shot_logits(test, texts, 100.0), rtol=0, atol=rounding)
-    assert tuned.tried[0]["strength"] == math.inf
-    assert tuned.validation == tuned.tried[0]["validation"] == 1.0
+    assert tuned.candidates[0]["kind"] == "zero_shot"
+    assert tuned.validation == tuned.candidates[0]["validation"] == 1.0
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -92,11 +92,11 @@ def test_validation_is_never_worse_than_zero_shot(seed: int, n: int) -> None:
     tuned = tune(tuning_data(x, y, class_embeddings=texts, seed=seed))
     if n == 5:  # one image per class: nothing to validate on
         assert tuned.validation is None
-        assert tuned.tried == ()
+        assert tuned.candidates == ()
         return
-    assert tuned.validation >= tuned.tried[0]["validation"]
-    assert tuned.tried[0]["strength"] == math.inf
-    assert {each["around"] for each in tuned.tried} == {0.0, 1.0}
+    assert tuned.validation >= tuned.candidates[0]["validation"]
+    assert tuned.candidates[0]["kind"] == "zero_shot"
+    assert {"zero_shot", "regression", "around_texts"} <= {each["kind"] for each in tuned.candidates}
 
 
 @pytest.mark.parametrize(("noise", "than"), [(0.3, "zero_shot"), (1.0, "zero_shot"), (1.0, "clap"), (3.0, "clap")])
@@ -115,11 +115,11 @@ def test_one_image_per_class_is_no_worse(noise: float, than: str) -> None:
 def test_texts_that_know_nothing_get_no_weight_with_one_image() -> None:
     x, y, _, _, texts = world(5, noise=0.3)
     tuned = tune(tuning_data(x, y, class_embeddings=texts.roll(1, 0)))
-    assert tuned.chosen == {"strength": 0.3, "blend": 0.0, "around": 1.0}
+    assert tuned.best_params == {"kind": "around_texts", "strength": 0.3, "blend": 0.0}
     many, truth = world(200, noise=0.3)[:2]
     assert HeldOut(many[5:], truth[5:]).score(tuned).value > 0.9
     trusted = tune(tuning_data(x, y, class_embeddings=texts))
-    assert trusted.chosen["blend"] > 10
+    assert trusted.best_params["blend"] > 10
 
 
 @pytest.mark.parametrize("strength", [1.0, 0.01])
@@ -128,7 +128,8 @@ def test_the_fit_around_the_texts_is_a_minimum(strength: float) -> None:
     x, y, _, _, texts = world(20, noise=1.0)
     data = tuning_data(x, y, class_embeddings=texts)
     unit = torch.nn.functional.normalize(data.features, dim=1)
-    head, blend = _refit(data, unit, strength, around=True)
+    head, chosen = _refit(data, unit, Candidate("around_texts", strength))
+    blend = chosen.blend
     standard = standardisation(unit)
     anchor = blend * cosines(data, unit)
     weights = (head.weight.detach() - blend * torch.nn.functional.normalize(texts, dim=1)) / standard.scale
@@ -146,9 +147,9 @@ def test_rows_without_their_class_in_training_do_not_count() -> None:
     x, y, _, _, texts = world(7, k=5)  # classes 0 and 1 twice, the others once
     data = tuning_data(x, y, class_embeddings=texts)
     rows = data.validation_rows()
-    assert [int(y[row]) in (0, 1) for row in rows] == data.counted().tolist()
-    assert data.validates  # four of seven
-    assert not tuning_data(x[:5], y[:5], class_embeddings=texts).validates
+    assert [int(y[row]) in (0, 1) for row in rows] == data.valid_mask().tolist()
+    assert data.has_validation  # four of seven
+    assert not tuning_data(x[:5], y[:5], class_embeddings=texts).has_validation
 
 
 @pytest.mark.parametrize("method", list(METHODS))
@@ -172,7 +173,7 @@ def test_a_metric_of_which_less_is_better_is_tuned_for(method: str, several: boo
     if several:
         y, truth = (F.one_hot(each, 5) for each in (y, truth))
     tuned = tune(tuning_data(x, y, class_embeddings=texts, metric="brier"), method)
-    values = [each["validation"] for each in tuned.tried]
+    values = [each["validation"] for each in tuned.candidates]
     assert -0.25 < max(values) < 0
     assert tuned.validation is not None
     assert tuned.validation >= np.median(values)
@@ -187,7 +188,7 @@ def test_a_search_that_validation_does_not_judge_keeps_its_start() -> None:
     always = both.clone()
     always[:, 0] = 1
     data = tuning_data(x, both, class_embeddings=texts, validation=(x, always), metric="roc_auc")
-    assert tune(data, "elevater").chosen == {"lr": RATES[0], "weight_decay": DECAYS[0]}
+    assert tune(data, "elevater").best_params == {"lr": RATES[0], "weight_decay": DECAYS[0]}
 
 
 def test_metrics_that_scores_do_not_have_are_refused() -> None:
@@ -254,8 +255,8 @@ def test_the_path_goes_on_while_it_helps_and_no_further() -> None:
     for noise in (0.5, 12.0):
         x, y, _, _, _ = world(400, d=4, k=8, noise=noise)
         tuned = tune(tuning_data(x, y, validation="shuffled"))
-        ends[noise] = min(each["strength"] for each in tuned.tried)
-        best = min(tuned.tried, key=lambda each: each["loss"])
+        ends[noise] = min(each["strength"] for each in tuned.candidates if "strength" in each)
+        best = min((each for each in tuned.candidates if "strength" in each), key=lambda each: each["loss"])
         assert best["strength"] >= ends[noise]
     assert ends[0.5] < 1e-3 < 0.01 < ends[12.0]
 
@@ -275,14 +276,16 @@ def test_the_batched_search_picks_what_run_after_run_picks(seed: int, as_release
     data = tuning_data(x, y, class_embeddings=texts, validation="toolkit")
     fast = tune_elevater(data, as_released=as_released)
     slow = tune_elevater(data, batched=False, as_released=as_released)
-    assert fast.chosen == slow.chosen
+    assert fast.best_params == slow.best_params
     assert fast.validation == pytest.approx(slow.validation)
-    assert [(a["lr"], a["weight_decay"]) for a in fast.tried] == [(a["lr"], a["weight_decay"]) for a in slow.tried]
+    assert [(a["lr"], a["weight_decay"]) for a in fast.candidates] == [
+        (a["lr"], a["weight_decay"]) for a in slow.candidates
+    ]
     np.testing.assert_allclose(
-        [each["validation"] for each in fast.tried], [each["validation"] for each in slow.tried], atol=0.1
+        [each["validation"] for each in fast.candidates], [each["validation"] for each in slow.candidates], atol=0.1
     )
     torch.testing.assert_close(fast.scores(test), slow.scores(test))
-    assert 42 <= len(fast.tried) <= 90
+    assert 42 <= len(fast.candidates) <= 90
 
 
 def test_the_toolkits_split_takes_the_first_fifth_of_each_class() -> None:
@@ -340,14 +343,14 @@ def test_test_labels_are_out_of_reach() -> None:
     ):
         with pytest.raises(TypeError):
             call()
-    assert held.openings == ()
+    assert held.evaluation_log == ()
     data = tuning_data(x, y, class_embeddings=texts)
     assert {field for field in TuningData.__dataclass_fields__ if "test" in field} == set()
     held.score(tune(data))
     held.score(tune(data, "gda"), metric="mean_per_class")
-    assert held.openings == (("anchored", "accuracy"), ("gda", "mean_per_class"))
+    assert held.evaluation_log == (("anchored", "accuracy"), ("gda", "mean_per_class"))
     with pytest.raises(AttributeError):
-        held.openings = ()
+        held.evaluation_log = ()
 
 
 def test_the_callers_arrays_can_change_afterwards() -> None:
@@ -460,17 +463,32 @@ def test_the_mean_of_a_regression_and_a_discriminant_is_a_candidate_and_its_head
         x, y, test_x, _, _ = world(120, d=24, k=6, seed=seed, noise=2.0)
         data = tuning_data(x, y)
         tuned = tune(data)
-        [mean] = [each for each in tuned.tried if "share" in each]
-        others = [each["loss"] for each in tuned.tried if "share" not in each and "lda" not in each]
+        [mean] = [each for each in tuned.candidates if each["kind"] == "mean"]
+        others = [each["loss"] for each in tuned.candidates if each["kind"] == "regression"]
         assert mean["loss"] < min(others)
         unit = F.normalize(x, dim=1)
-        one, _ = _refit(data, unit, mean["strength"], around=False, blend=mean["blend"])
-        other = discriminant_head(data, unit, mean["lda"], mean["lda_blend"])
+        one, _ = _refit(data, unit, Candidate("regression", mean["strength"], mean["blend"]))
+        other = discriminant_head(data, unit, mean["temperature"], mean["discriminant_blend"])
         with torch.no_grad():
             expected = 0.5 * one(test_x) + 0.5 * other(test_x)
-            assert torch.allclose(_mixture(data, unit, mean)(test_x), expected, atol=1e-3)
-        if "share" in tuned.chosen:
+            params = {name: value for name, value in mean.items() if name not in ("validation", "loss")}
+            assert torch.allclose(_refit(data, unit, Candidate(**params))[0](test_x), expected, atol=1e-3)
+        if tuned.best_params["kind"] == "mean":
             chosen += 1
             assert torch.allclose(tuned.scores(test_x), expected, atol=1e-3)
             assert tuned.validation == mean["validation"]
     assert chosen
+
+
+def test_old_names_work_for_one_more_release_and_say_the_new_ones() -> None:
+    x, y, test, truth, texts = world(20)
+    data, held = tuning_data(x, y, class_embeddings=texts), HeldOut(test, truth)
+    tuned = tune(data)
+    for owner, old, new in (
+        (tuned, "chosen", "best_params"), (tuned, "tried", "candidates"), (held, "openings", "evaluation_log"),
+        (data, "validates", "has_validation"),
+    ):  # fmt: skip
+        with pytest.warns(DeprecationWarning, match=rf"{old} is called {new} now"):
+            assert getattr(owner, old) == getattr(owner, new)
+    with pytest.warns(DeprecationWarning, match="counted is called valid_mask now"):
+        assert torch.equal(data.counted(), data.valid_mask())

@@ -57,7 +57,7 @@ def main() -> None:
 
     def anew() -> Tuned:
         found = tune_elevater(encoded(), batched=False)
-        for _ in found.tried:  # the first pass was for the first run; the last of these is for the final one
+        for _ in found.candidates:  # the first pass was for the first run; the last of these is for the final one
             encoded()
         return found
 
@@ -68,14 +68,14 @@ def main() -> None:
             start = time.process_time()
             found = make()
             seconds[name].append(time.process_time() - start)
-            picks[name] = found.chosen
+            picks[name] = found.best_params
         if picks["kept"] != picks["anew"]:
             raise SystemExit(f"not the same pick: {picks}")
     ratio = statistics.median(seconds["anew"]) / statistics.median(seconds["kept"])
     report = {
         "set": asked.set,
         "images": len(images),
-        "runs": len(found.tried) + 1,
+        "runs": len(found.candidates) + 1,
         "pick": picks["kept"],
         "processor_seconds": seconds,
         "ratio_of_medians": ratio,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -12,7 +13,6 @@ from vision_adapters.heads import LinearHead, language_head
 from vision_adapters.tuning.data import Tuned, TuningData
 from vision_adapters.tuning.discriminant import BLENDS as DISCRIMINANT_BLENDS
 from vision_adapters.tuning.discriminant import TEMPERATURES, discriminant_head, discriminant_scores
-from vision_adapters.tuning.folds import Fold
 from vision_adapters.tuning.logistic import RidgeLogistic
 from vision_adapters.tuning.safeguard import worth_moving
 from vision_adapters.tuning.unit_features import Standardisation, cosines, linear_head, standardisation
@@ -22,15 +22,51 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from vision_adapters.tuning.folds import Fold
+
 # Penalties times the number of classes: from weights that follow the class means to weights that separate the samples.
 STRENGTHS = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 3e-4, 1e-4, 3e-5, 1e-5)
 PATIENCE = 2  # points of the path without a better metric, after which it is left
 # The texts' part in the scores: cosines times these. A dual encoder's own scale is another, for zero-shot.
 BLENDS = (0.0, 1.0, 2.0, 4.0, 7.0, 12.0, 20.0, 35.0, 60.0, 100.0)
 UNVALIDATED = 0.3  # the strength where nothing can be validated
-SHARE = 0.5  # of the discriminant in a mean with a regression
-MIXED = ("share", "lda", "lda_blend", "strength", "blend", "around")
 STEPS = 8  # per point of the path: each starts from the one before
+
+Kind = Literal["zero_shot", "regression", "around_texts", "discriminant", "mean"]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A way of making scores; what its kind does not have is None.
+
+    Args:
+        kind: "zero_shot"; "regression", with the texts added; "around_texts", a regression fitted around them;
+            "discriminant", with the texts added; "mean", of a regression's and a discriminant's scores.
+        strength: the regression's penalty times the classes.
+        blend: of the texts: cosines times this (of the regression, in a mean).
+        temperature: factor of the discriminant's scores.
+        regression: the kind of regression in a mean.
+        discriminant_blend: of the texts in a mean's discriminant.
+    """
+
+    kind: Kind
+    strength: float | None = None
+    blend: float | None = None
+    temperature: float | None = None
+    regression: Kind | None = None
+    discriminant_blend: float | None = None
+
+    def params(self) -> dict[str, float | str]:
+        """What the kind has, by name."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+class Judged(NamedTuple):
+    """A candidate with its metric (more is better) and its mean log-loss on the counted validation rows."""
+
+    candidate: Candidate
+    validation: float
+    loss: float
 
 
 def tune_anchored(data: TuningData) -> Tuned:
@@ -62,10 +98,8 @@ def tune_anchored(data: TuningData) -> Tuned:
             several labels per sample, there is no fit around the texts, and every validation image counts.
 
     Returns:
-        The choice; its head is a `LinearHead` on raw features. In `chosen`, "strength" is the penalty times the classes
-        (infinite for zero-shot), "blend" is rho, and "around" is 1 for a fit around the texts; "lda" is
-        the factor of a discriminant's scores, and "share" its part in a mean. `validation` is None where nothing could
-        be validated.
+        The choice; its head is a `LinearHead` on raw features, its `best_params` are those of a `Candidate`.
+        `validation` is None where nothing could be validated.
 
     Numerics:
         Deterministic. Float32; each point of the path takes a handful of passes over the features.
@@ -77,115 +111,113 @@ def tune_anchored(data: TuningData) -> Tuned:
     """
     unit = F.normalize(data.features, dim=1)
     anchored = data.class_embeddings is not None and not data.several
-    if not data.validates:
+    if not data.has_validation:
         if anchored and not worth_moving(data, unit):
-            assert data.class_embeddings is not None
-            head = language_head(data.class_embeddings, data.logit_scale).eval()
-            return Tuned("anchored", _chosen(math.inf, data.logit_scale, 0.0), None, head, (), data.metric)
-        head, blend = _refit(data, unit, UNVALIDATED, around=anchored)
-        return Tuned("anchored", _chosen(UNVALIDATED, blend, float(anchored)), None, head, (), data.metric)
-    counted = data.counted()
-    rows = data.validation_rows()[counted]
-    tried: list[dict[str, float]] = []
-    floor = -math.inf
+            chosen = Candidate("zero_shot", blend=data.logit_scale)
+        else:
+            chosen = Candidate("around_texts" if anchored else "regression", UNVALIDATED, 0.0)
+        head, chosen = _refit(data, unit, chosen)
+        return Tuned("anchored", chosen.params(), None, head, (), data.metric)
+    trials = _Trials(data, unit)
     blends: tuple[float, ...] = (0.0,)
+    floor = -math.inf
     if data.class_embeddings is not None:
-        zero_shot = data.logit_scale * cosines(data, unit[rows])
-        tried.append({**_chosen(math.inf, data.logit_scale, 0.0), **_judged(data, zero_shot, rows)})
-        floor, blends = tried[0]["validation"], BLENDS
-    folds = [_fitted(data, unit, fold) for fold in data.folds]
-    blended = _descend(data, folds, counted, blends)
-    tried += blended
+        zero_shot = Candidate("zero_shot", blend=data.logit_scale)
+        floor = trials.judge(zero_shot, data.logit_scale * trials.cosines).validation
+        blends = BLENDS
+    folds = [_fold_problem(data, unit, fold) for fold in data.folds]
+    free = trials.descend(folds, blends)
     if anchored:
-        tried += _descend(data, [fold.around(data) for fold in folds], counted, (), behind=blended)
-    discriminants = _discriminants(data, unit, counted)
-    mixed = _mixed(data, unit, tried, discriminants, folds, counted)
-    tried += discriminants + mixed
-    best = _choose(tried, len(rows), floor)
-    if "share" in best:
-        return Tuned(
-            "anchored",
-            {name: best[name] for name in MIXED},
-            best["validation"],
-            _mixture(data, unit, best),
-            tuple(tried),
-            data.metric,
-        )
-    if "lda" in best:
-        discriminant = discriminant_head(data, unit, best["lda"], best["blend"])
-        chosen = {name: best[name] for name in ("lda", "blend")}
-        return Tuned("anchored", chosen, best["validation"], discriminant, tuple(tried), data.metric)
-    head, blend = _refit(data, unit, best["strength"], around=best["around"] == 1.0, blend=best["blend"])
-    chosen = _chosen(best["strength"], blend, best["around"])
-    return Tuned("anchored", chosen, best["validation"], head, tuple(tried), data.metric)
+        trials.descend([fold.around(data) for fold in folds], (), behind=free)
+    trials.discriminants()
+    trials.mean()
+    best = trials.choose(floor)
+    head, chosen = _refit(data, unit, best.candidate)
+    candidates = tuple({**each.candidate.params(), **_figures(each)} for each in trials.judged)
+    return Tuned("anchored", chosen.params(), best.validation, head, candidates, data.metric)
 
 
-def _discriminants(data: TuningData, unit: Tensor, counted: Tensor) -> list[dict[str, float]]:
-    """Shrinkage discriminant analysis, softened and blended with the texts, judged on the counted rows."""
-    found = discriminant_scores(data, unit, data.folds)
-    if found is None:
-        return []
-    rows = data.validation_rows()[counted]
-    scores, texts = found[counted], cosines(data, unit[rows])
-    return [
-        {
-            "lda": part,
-            "blend": blend,
-            "strength": math.inf,
-            "around": 0.0,
-            **_judged(data, part * scores + blend * texts, rows),
-        }
-        for part in TEMPERATURES
-        for blend in (DISCRIMINANT_BLENDS if data.class_embeddings is not None else (0.0,))
-    ]
+def _figures(judged: Judged) -> dict[str, float | str]:
+    return {"validation": judged.validation, "loss": judged.loss}
 
 
-def _mixed(
-    data: TuningData,
-    unit: Tensor,
-    regressions: list[dict[str, float]],
-    discriminants: list[dict[str, float]],
-    folds: list[_Fitted],
-    counted: Tensor,
-) -> list[dict[str, float]]:
-    """The mean of the scores of the surest regression and of the surest discriminant, judged on the counted rows."""
-    able = [each for each in regressions if each["strength"] < math.inf]
-    if len(folds) == 1 or not able or not discriminants:
-        return []
-    one, other = (min(each, key=lambda tried: tried["loss"]) for each in (able, discriminants))
-    rows, around = data.validation_rows()[counted], one["around"] == 1.0
-    parts = []
-    for fold in [each.around(data) for each in folds] if around else folds:
-        *_, delta = _solutions(fold.problem, data.classes, one["strength"])
-        parts.append((1.0 if around else one["blend"]) * fold.texts + fold.seen @ delta.T)
-    found = discriminant_scores(data, unit, data.folds)
-    assert found is not None
-    scores = other["lda"] * found[counted] + other["blend"] * cosines(data, unit[rows])
-    mean = (1 - SHARE) * torch.cat(parts)[counted] + SHARE * scores
-    named = {**one, "lda": other["lda"], "lda_blend": other["blend"], "share": SHARE}
-    return [{**named, **_judged(data, mean, rows)}]
+class _Trials:
+    """Candidates judged on the validation rows that count, and the scores of the surest of each family."""
+
+    def __init__(self, data: TuningData, unit: Tensor) -> None:
+        self.data, self.unit = data, unit
+        self.counted = data.valid_mask()
+        self.rows = data.validation_rows()[self.counted]
+        self.cosines = cosines(data, unit[self.rows])
+        self.judged: list[Judged] = []
+        self.surest: dict[str, tuple[Judged, Tensor]] = {}
+
+    def judge(self, candidate: Candidate, scores: Tensor) -> Judged:
+        """Note how a candidate does."""
+        found = Judged(candidate, self.data.score(scores, self.rows), _loss(self.data, scores, self.rows))
+        self.judged.append(found)
+        family = "regression" if candidate.kind == "around_texts" else candidate.kind
+        if family not in self.surest or found.loss < self.surest[family][0].loss:
+            self.surest[family] = found, scores
+        return found
+
+    def descend(
+        self, folds: list[_FoldProblem], blends: tuple[float, ...], behind: list[Judged] | None = None
+    ) -> list[Judged]:
+        """Try ever weaker penalties while they help, with every blend, or (without any) as fitted around the texts.
+
+        With `behind`, it is also left where its metric is two standard errors below what was `behind` at the same
+        penalty.
+        """
+        scale = math.fsum(each.scale for each in folds) / len(folds)
+        texts = torch.cat([each.texts for each in folds])[self.counted]
+        tried: list[Judged] = []
+        top, waited = -math.inf, 0
+        paths = zip(*(_solutions(each.problem, self.data.classes, STRENGTHS[-1]) for each in folds), strict=True)
+        for strength, deltas in zip(STRENGTHS, paths, strict=True):
+            scores = torch.cat([each.seen @ delta.T for each, delta in zip(folds, deltas, strict=True)])[self.counted]
+            here = [
+                self.judge(Candidate("regression", strength, blend), blend * texts + scores) for blend in blends
+            ] or [self.judge(Candidate("around_texts", strength, scale), texts + scores)]
+            tried += here
+            best = max(each.validation for each in here)
+            waited = 0 if best > top else waited + 1
+            top = max(top, best)
+            other = max([e.validation for e in behind or () if e.candidate.strength == strength], default=-math.inf)
+            if waited == PATIENCE or best < other - 4 * _slack(other, len(self.rows)):
+                break
+        return tried
+
+    def discriminants(self) -> None:
+        """Shrinkage discriminant analysis, softened and blended with the texts."""
+        scores = discriminant_scores(self.data, self.unit)
+        if scores is None:
+            return
+        scores = scores[self.counted]
+        for temperature in TEMPERATURES:
+            for blend in DISCRIMINANT_BLENDS if self.data.class_embeddings is not None else (0.0,):
+                candidate = Candidate("discriminant", temperature=temperature, blend=blend)
+                self.judge(candidate, temperature * scores + blend * self.cosines)
+
+    def mean(self) -> None:
+        """The mean of the scores of the surest regression and of the surest discriminant, over several folds."""
+        if len(self.data.folds) == 1 or not {"regression", "discriminant"} <= self.surest.keys():
+            return
+        (one, first), (other, second) = self.surest["regression"], self.surest["discriminant"]
+        candidate = Candidate(
+            "mean", one.candidate.strength, one.candidate.blend, other.candidate.temperature,
+            regression=one.candidate.kind, discriminant_blend=other.candidate.blend,
+        )  # fmt: skip
+        self.judge(candidate, 0.5 * first + 0.5 * second)
+
+    def choose(self, floor: float) -> Judged:
+        """The least log-loss among those within half a standard error of the best metric and not below `floor`."""
+        top = max(each.validation for each in self.judged)
+        able = [each for each in self.judged if each.validation >= max(top - _slack(top, len(self.rows)), floor)]
+        return min(able, key=lambda each: each.loss)
 
 
-def _mixture(data: TuningData, unit: Tensor, best: dict[str, float]) -> LinearHead:
-    """The head of such a mean, fitted on all rows: the mean of two linear heads is one."""
-    one, _ = _refit(data, unit, best["strength"], around=best["around"] == 1.0, blend=best["blend"])
-    other = discriminant_head(data, unit, best["lda"], best["lda_blend"])
-    share = best["share"]
-    return linear_head(
-        (1 - share) * one.weight.detach() + share * other.weight.detach(),
-        (1 - share) * one.bias.detach() + share * other.bias.detach(),
-    )
-
-
-def _chosen(strength: float, blend: float, around: float) -> dict[str, float]:
-    return {"strength": strength, "blend": blend, "around": around}
-
-
-def _judged(data: TuningData, scores: Tensor, rows: Tensor) -> dict[str, float]:
-    return {"validation": data.score(scores, rows), "loss": _loss(data, scores, rows)}
-
-
-class _Fitted(NamedTuple):
+class _FoldProblem(NamedTuple):
     """A fold: the regression on its training rows, and its validation rows.
 
     `seen` is standardised and rotated, `texts` the texts' part of the scores, `raw` and `trained` the cosines of the
@@ -200,62 +232,23 @@ class _Fitted(NamedTuple):
     trained: Tensor
     scale: float
 
-    def around(self, data: TuningData) -> _Fitted:
+    def around(self, data: TuningData) -> _FoldProblem:
         """The same fold with the regression around the texts."""
         scale = _text_scale(data, self.trained, self.fold.train)
         problem = self.problem.around(scale * self.trained)
         return self._replace(problem=problem, texts=scale * self.raw, scale=scale)
 
 
-def _fitted(data: TuningData, unit: Tensor, fold: Fold) -> _Fitted:
+def _fold_problem(data: TuningData, unit: Tensor, fold: Fold) -> _FoldProblem:
     standard, problem, _ = _problem(data, unit, fold.train, around=False)
     moved = standard(unit[fold.validation])
     raw, trained = cosines(data, unit[fold.validation]), cosines(data, unit[fold.train])
-    return _Fitted(fold, problem, moved @ problem.rotation, cosines(data, moved[:, :-1]), raw, trained, 0.0)
-
-
-def _descend(
-    data: TuningData,
-    folds: list[_Fitted],
-    counted: Tensor,
-    blends: tuple[float, ...],
-    behind: list[dict[str, float]] | None = None,
-) -> list[dict[str, float]]:
-    """Try ever weaker penalties while they help on the counted rows, with every blend, or (without any) as fitted.
-
-    With `behind`, it is also left where its metric is two standard errors below what was `behind` at the same penalty.
-    """
-    rows = data.validation_rows()[counted]
-    scale = math.fsum(each.scale for each in folds) / len(folds)
-    texts = torch.cat([each.texts for each in folds])[counted]
-    tried: list[dict[str, float]] = []
-    top, waited = -math.inf, 0
-    paths = zip(*(_solutions(each.problem, data.classes, STRENGTHS[-1]) for each in folds), strict=True)
-    for strength, deltas in zip(STRENGTHS, paths, strict=True):
-        scores = torch.cat([each.seen @ delta.T for each, delta in zip(folds, deltas, strict=True)])[counted]
-        here = [
-            {**_chosen(strength, blend, 0.0), **_judged(data, blend * texts + scores, rows)} for blend in blends
-        ] or [{**_chosen(strength, scale, 1.0), **_judged(data, texts + scores, rows)}]
-        tried += here
-        best = max(each["validation"] for each in here)
-        waited = 0 if best > top else waited + 1
-        top = max(top, best)
-        other = max([each["validation"] for each in behind or () if each["strength"] == strength], default=-math.inf)
-        if waited == PATIENCE or best < other - 4 * _slack(other, len(rows)):
-            break
-    return tried
+    return _FoldProblem(fold, problem, moved @ problem.rotation, cosines(data, moved[:, :-1]), raw, trained, 0.0)
 
 
 def _slack(value: float, samples: int) -> float:
     """Half the standard error of a metric between 0 and 1; 0 at the ends and outside."""
     return 0.5 * math.sqrt(value * (1 - value) / samples) if 0 < value < 1 else 0.0
-
-
-def _choose(tried: list[dict[str, float]], samples: int, floor: float) -> dict[str, float]:
-    """The least log-loss among those within half a standard error of the best metric and not below `floor`."""
-    top = max(each["validation"] for each in tried)
-    able = [each for each in tried if each["validation"] >= max(top - _slack(top, samples), floor)]
-    return min(able, key=lambda each: each["loss"])
 
 
 def _solutions(problem: RidgeLogistic, classes: int, last: float) -> Iterator[Tensor]:
@@ -287,31 +280,41 @@ def _problem(
     return standard, problem, scale
 
 
-def _refit(
-    data: TuningData,
-    unit: Tensor,
-    strength: float,
-    *,
-    around: bool,
-    blend: float = 0.0,
-) -> tuple[LinearHead, float]:
-    """The chosen head, fitted on all rows along the path that was validated, and the texts' weight in it."""
-    if strength == math.inf:
+def _refit(data: TuningData, unit: Tensor, chosen: Candidate) -> tuple[LinearHead, Candidate]:
+    """The chosen head, fitted on all rows, and the choice with the texts' weight in a fit around them."""
+    if chosen.kind == "zero_shot":
         assert data.class_embeddings is not None
-        return language_head(data.class_embeddings, data.logit_scale).eval(), data.logit_scale
+        return language_head(data.class_embeddings, data.logit_scale).eval(), chosen
+    if chosen.kind == "discriminant":
+        return discriminant_head(data, unit, chosen.temperature or 0.0, chosen.blend or 0.0), chosen
+    if chosen.kind == "mean":  # the mean of two linear heads is one
+        one, _ = _refit_regression(data, unit, replace(chosen, kind=chosen.regression or "regression"))
+        other = discriminant_head(data, unit, chosen.temperature or 0.0, chosen.discriminant_blend or 0.0)
+        weight, bias = (
+            0.5 * first.detach() + 0.5 * second.detach()
+            for first, second in ((one.weight, other.weight), (one.bias, other.bias))
+        )
+        return linear_head(weight, bias), chosen
+    return _refit_regression(data, unit, chosen)
+
+
+def _refit_regression(data: TuningData, unit: Tensor, chosen: Candidate) -> tuple[LinearHead, Candidate]:
+    """A regression on all rows, along the path that was validated."""
+    assert chosen.strength is not None
+    around = chosen.kind == "around_texts"
     standard, problem, scale = _problem(data, unit, torch.arange(len(unit)), around=around)
     # the same few steps per penalty: at weak ones the path stops early, and what is validated is the stopped solution
-    *_, delta = _solutions(problem, data.classes, strength)
+    *_, delta = _solutions(problem, data.classes, chosen.strength)
     found = problem.unrotated(delta)
     weight = found[:, :-1]
     texts = None if data.class_embeddings is None else F.normalize(data.class_embeddings, dim=1)
     if texts is not None and not around:
-        weight = weight + blend * texts
+        weight = weight + (chosen.blend or 0.0) * texts
     weight = weight * standard.scale
     bias = found[:, -1] - weight @ standard.centre
     if texts is not None and around:
-        weight, blend = weight + scale * texts, scale
-    return linear_head(weight, bias), blend
+        weight, chosen = weight + scale * texts, replace(chosen, blend=scale)
+    return linear_head(weight, bias), chosen
 
 
 def _loss(data: TuningData, scores: Tensor, rows: Tensor) -> float:

@@ -84,9 +84,9 @@ def tune_gda(data: TuningData) -> Tuned:
     texts = unit_texts(data, "gda")
     unit = F.normalize(data.features, dim=1)
     weight, bias = _gaussian(unit, data.targets())
-    if not data.validates:
+    if not data.has_validation:
         return Tuned("gda", {"alpha": 1.0}, None, linear_head(data.logit_scale * texts + weight, bias), (), data.metric)
-    rows, counted = data.validation_rows(), data.counted()
+    rows, counted = data.validation_rows(), data.valid_mask()
     parts = [_gaussian(unit[fold.train], data.targets(fold.train)) for fold in data.folds]
     gaussian = torch.cat([unit[fold.validation] @ w.T + b for fold, (w, b) in zip(data.folds, parts, strict=True)])
     zero_shot = data.logit_scale * cosines(data, unit[rows])
@@ -163,10 +163,10 @@ def tune_tip(data: TuningData) -> Tuned:
     """
     texts = unit_texts(data, "tip_adapter", several=True)
     unit = F.normalize(data.features, dim=1)
-    if not data.validates:
+    if not data.has_validation:
         head = CacheHead(texts, unit, data.targets(), data.logit_scale, 1.0, 5.5).eval()
         return Tuned("tip_adapter", {"alpha": 1.0, "beta": 5.5}, None, head, (), data.metric)
-    rows, counted = data.validation_rows(), data.counted()
+    rows, counted = data.validation_rows(), data.valid_mask()
     zero_shot = data.logit_scale * cosines(data, unit[rows])
     tried = [{"alpha": 0.0, "beta": 1.0, "validation": data.score(zero_shot[counted], rows[counted])}]
     for beta in (0.5, 1.0, 2.0, 5.5, 10.0, 20.0, 40.0):
@@ -200,9 +200,9 @@ def tune_logistic(data: TuningData) -> Tuned:
         At most 500 iterations of scikit-learn's L-BFGS per fit.
     """
     unit = F.normalize(data.features, dim=1)
-    rows, counted = data.validation_rows(), data.counted()
+    rows, counted = data.validation_rows(), data.valid_mask()
     tried = []
-    for strength in STRENGTHS if data.validates else ():
+    for strength in STRENGTHS if data.has_validation else ():
         parts = [_fitted(data, unit, fold.train, strength) for fold in data.folds]
         scores = torch.cat(
             [unit[fold.validation] @ weight.T + bias for (weight, bias), fold in zip(parts, data.folds, strict=True)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -11,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vision_adapters.metrics import Score, evaluate, metric_named
+from vision_adapters.renamed import renamed_attribute
 from vision_adapters.tuning.folds import SPLITS, Fold, Split, make_folds
 
 SINGLE_LABEL_METRICS = ("accuracy", "acc@1", "acc@5", "mean_per_class")
@@ -83,7 +85,7 @@ class TuningData:
         """Every row that some fold validates on, in the order of the folds."""
         return torch.cat([fold.validation for fold in self.folds])
 
-    def counted(self) -> Tensor:
+    def valid_mask(self) -> Tensor:
         """Which of `validation_rows` say something about a fit: a row whose class its fold has no image of does not.
 
         With several labels per sample, every row counts.
@@ -92,11 +94,14 @@ class TuningData:
             return torch.ones(len(self.validation_rows()), dtype=torch.bool)
         return torch.cat([torch.isin(self.labels[fold.validation], self.labels[fold.train]) for fold in self.folds])
 
+    validates = renamed_attribute("TuningData.validates", "has_validation")
+    counted = renamed_attribute("TuningData.counted", "valid_mask")
+
     @property
-    def validates(self) -> bool:
+    def has_validation(self) -> bool:
         """Whether at least half of the validation rows count; with one image per class, none does."""
-        counted = self.counted()
-        return 2 * int(counted.sum()) >= len(counted)
+        valid = self.valid_mask()
+        return 2 * int(valid.sum()) >= len(valid)
 
     def score(self, scores: Tensor, rows: Tensor) -> float:
         """The metric of scores for some rows; larger is better, whatever the metric's direction.
@@ -117,10 +122,10 @@ class Tuned:
 
     Args:
         method: which tuner made it.
-        chosen: its hyper-parameters.
+        best_params: its hyper-parameters.
         validation: the metric on validation (of cross-validation, pooled), or None for a method without one.
         head: features -> scores [n, k], in eval mode.
-        tried: every setting with its validation metric, in the order tried.
+        candidates: every setting with its validation metric, in the order tried.
         metric: the metric that `validation` is in, and the default of `HeldOut.score`.
 
     Example:
@@ -133,11 +138,14 @@ class Tuned:
     """
 
     method: str
-    chosen: dict[str, float]
+    best_params: Mapping[str, float | str]
     validation: float | None
     head: nn.Module
-    tried: tuple[dict[str, float], ...]
+    candidates: tuple[dict[str, Any], ...]
     metric: str
+
+    chosen = renamed_attribute("Tuned.chosen", "best_params")
+    tried = renamed_attribute("Tuned.tried", "candidates")
 
     def scores(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
         """Scores of new samples, whose features may be of any floating-point type."""
@@ -154,8 +162,8 @@ class HeldOut:
     """Test data that only a finished choice can be scored on.
 
     Features and labels live in a closure, not in attributes: there is nothing to index, copy, pickle or pass to a
-    tuner, and `score` takes nothing but a `Tuned`. Each scoring is recorded in `openings`, so that choosing among many
-    finished choices by their test score shows.
+    tuner, and `score` takes nothing but a `Tuned`. Each scoring is recorded in `evaluation_log`, so that choosing among
+    many finished choices by their test score shows.
 
     Args:
         features: [n, d], of any floating-point type.
@@ -178,7 +186,7 @@ class HeldOut:
         ELEVATER's toolkit reports the best of 50 epochs by the test set's labels; this type is the answer to that.
     """
 
-    __slots__ = ("__openings", "__score")
+    __slots__ = ("__evaluation_log", "__score")
 
     def __init__(self, features: Any, labels: Any) -> None:
         hidden, truth = torch.as_tensor(features), torch.as_tensor(labels)
@@ -195,7 +203,7 @@ class HeldOut:
             return evaluate(metric, predictions, truth, seed=seed, resamples=resamples)
 
         self.__score = score
-        self.__openings: tuple[tuple[str, str], ...] = ()
+        self.__evaluation_log: tuple[tuple[str, str], ...] = ()
 
     def score(self, tuned: Tuned, *, metric: str | None = None, seed: int = 0, resamples: int = 1000) -> Score:
         """The test metric of a finished choice, with its interval.
@@ -215,13 +223,15 @@ class HeldOut:
         if not isinstance(tuned, Tuned):
             raise TypeError(f"held-out data scores a finished choice (Tuned), got {type(tuned).__name__}")
         name = tuned.metric if metric is None else metric
-        self.__openings += ((tuned.method, name),)
+        self.__evaluation_log += ((tuned.method, name),)
         return self.__score(tuned, name, seed, resamples)
 
     @property
-    def openings(self) -> tuple[tuple[str, str], ...]:
+    def evaluation_log(self) -> tuple[tuple[str, str], ...]:
         """(method, metric) of every scoring so far."""
-        return self.__openings
+        return self.__evaluation_log
+
+    openings = renamed_attribute("HeldOut.openings", "evaluation_log")
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"held-out data has no {name!r}: score a finished choice with .score(tuned)")
@@ -230,7 +240,7 @@ class HeldOut:
         raise TypeError("held-out data cannot be copied or pickled")
 
     def __repr__(self) -> str:
-        return f"HeldOut({len(self.__openings)} openings)"
+        return f"HeldOut({len(self.__evaluation_log)} evaluations)"
 
 
 def tuning_data(
@@ -255,8 +265,8 @@ def tuning_data(
         metric: by default "accuracy", or "map_11point" for several labels.
         validation: "toolkit", the first ceil(20 %) of each class, as ELEVATER's toolkit; "shuffled", 20 % of each class
             (at least one) drawn with the seed; "folds", 5-fold cross-validation, which also takes classes of one image
-            (see `TuningData.validates`); "auto", "shuffled" from 1,000 images and 5 per class on, "folds" below; or
-            a pair (features, labels).
+            (see `TuningData.has_validation`); "auto", "shuffled" from 1,000 images and 5 per class on, "folds" below;
+            or a pair (features, labels).
         seed: of the draws.
 
     Returns:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from vision_adapters.heads import LinearHead
-    from vision_adapters.tuning.folds import Fold
 
 TEMPERATURES = (1.0, 0.3, 0.1)
 """Factors of the discriminant's scores, whose own are too sure of themselves where images are few."""
@@ -77,22 +76,19 @@ def fit_discriminant(unit: Float[Tensor, "n d"], member: Float[Tensor, "n k"]) -
     return Discriminant(weight.to(unit.dtype), bias.to(unit.dtype))
 
 
-def discriminant_scores(
-    data: TuningData, unit: Float[Tensor, "n d"], folds: tuple[Fold, ...]
-) -> Float[Tensor, "v k"] | None:
+def discriminant_scores(data: TuningData, unit: Float[Tensor, "n d"]) -> Float[Tensor, "v k"] | None:
     """Scores of every validation row by the discriminant of its fold, or None where one cannot be fitted.
 
     Args:
         data: one label per sample.
         unit: its features at length 1.
-        folds: of the data.
 
     Returns:
         One row for each of `TuningData.validation_rows`.
     """
-    if data.several or not all(can_discriminate(data.targets(fold.train)) for fold in folds):
+    if data.several or not all(can_discriminate(data.targets(fold.train)) for fold in data.folds):
         return None
-    parts = [fit_discriminant(unit[fold.train], data.targets(fold.train))(unit[fold.validation]) for fold in folds]
+    parts = [fit_discriminant(unit[fold.train], data.targets(fold.train))(unit[fold.validation]) for fold in data.folds]
     return torch.cat(parts)
 
 
@@ -122,7 +118,7 @@ def tune_lda(data: TuningData) -> Tuned:
         data: one label per sample, with at least two images more than classes.
 
     Returns:
-        The choice: "lda", the factor of the discriminant, and "blend", that of the cosines with the texts.
+        The choice: "temperature", the factor of the discriminant, and "blend", that of the cosines with the texts.
 
     Raises:
         ValueError: several labels per sample, or no scatter within classes.
@@ -134,17 +130,16 @@ def tune_lda(data: TuningData) -> Tuned:
         raise ValueError(
             f"lda needs scatter within classes; {len(unit)} images of {data.classes} classes have too little"
         )
-    scores = discriminant_scores(data, unit, data.folds)
-    if scores is None or not data.validates:
+    scores = discriminant_scores(data, unit)
+    if scores is None or not data.has_validation:
         blend = 0.0 if data.class_embeddings is None else data.logit_scale
-        return Tuned(
-            "lda", {"lda": 1.0, "blend": blend}, None, discriminant_head(data, unit, 1.0, blend), (), data.metric
-        )
-    counted, rows = data.counted(), data.validation_rows()
+        head = discriminant_head(data, unit, 1.0, blend)
+        return Tuned("lda", {"temperature": 1.0, "blend": blend}, None, head, (), data.metric)
+    counted, rows = data.valid_mask(), data.validation_rows()
     texts = cosines(data, unit[rows])
     tried = [
         {
-            "lda": temperature,
+            "temperature": temperature,
             "blend": blend,
             "validation": data.score((temperature * scores + blend * texts)[counted], rows[counted]),
         }
@@ -152,7 +147,6 @@ def tune_lda(data: TuningData) -> Tuned:
         for temperature in (TEMPERATURES if data.class_embeddings is not None else (1.0,))
     ]
     best = max(tried, key=lambda each: each["validation"])
-    head = discriminant_head(data, unit, best["lda"], best["blend"])
-    return Tuned(
-        "lda", {"lda": best["lda"], "blend": best["blend"]}, best["validation"], head, tuple(tried), data.metric
-    )
+    head = discriminant_head(data, unit, best["temperature"], best["blend"])
+    params = {"temperature": best["temperature"], "blend": best["blend"]}
+    return Tuned("lda", params, best["validation"], head, tuple(tried), data.metric)

@@ -65,7 +65,7 @@ def tune_elevater(data: TuningData, *, batched: bool = True, as_released: bool =
         >>> import torch
         >>> from vision_adapters import tuning_data
         >>> data = tuning_data(torch.eye(2).repeat(8, 1), torch.arange(2).repeat(8), class_embeddings=torch.eye(2))
-        >>> sorted(tune_elevater(data).chosen)
+        >>> sorted(tune_elevater(data).best_params)
         ['lr', 'weight_decay']
     """
     fold = data.folds[0] if len(data.folds) == 1 else make_folds(data.labels, "toolkit", 0)[0]

@@ -107,9 +107,9 @@ def tune_lpp(data: TuningData) -> Tuned:
     """
     texts = unit_texts(data, "lp++")
     unit = F.normalize(data.features, dim=1)
-    rows, counted = data.validation_rows(), data.counted()
+    rows, counted = data.validation_rows(), data.valid_mask()
     tried = []
-    if data.validates:
+    if data.has_validation:
         paths = [lpp_states(unit[fold.train], data.targets(fold.train), texts) for fold in data.folds]
         for place in range(STEPS // EVERY + 1):
             scores = torch.cat(

@@ -62,6 +62,6 @@ class Probe:
         )
         tuned = tune(data, self.method)
         score = HeldOut(work.features(test, "test", before=before), test.labels).score(tuned, seed=work.seed)
-        details = {"features": self.features, "chosen": tuned.chosen, "validation": tuned.validation}
+        details = {"features": self.features, "chosen": tuned.best_params, "validation": tuned.validation}
         kept = Kept(tuned.head, self.features, () if texts is None else work.prompts(self.template))
         return work.adapted(self.method, score, details, len(train), kept)

@@ -139,7 +139,7 @@ def fill_frozen(
         high=score.high,
         validation=tuned.validation,
         trained=0 if cell.shots == 0 else tuned.trained_parameters(),
-        chosen={"method": tuned.method, **tuned.chosen},
+        chosen={"method": tuned.method, **tuned.best_params},
         known=texts.known,
         draw="" if cell.shots == 0 else draw.sha256,
         short=draw.short,

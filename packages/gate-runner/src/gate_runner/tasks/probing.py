@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -77,17 +77,19 @@ def solve_and_test(job: Job, blind: Tensor) -> Outcome:
         "head_parameters": best.tuned.trained_parameters(),
         "steps": 0,
         "features": best.kind,
-        **_way(best.tuned.chosen),
+        **_way(best.tuned.best_params),
         "tried": [
-            {"features": one.kind, **_way(row), metric: row["validation"]} for one in found for row in one.tuned.tried
+            {"features": one.kind, **_way(row), metric: row["validation"]}
+            for one in found
+            for row in one.tuned.candidates
         ],
     }
     return Outcome(tuple(one for one, _ in judged), judged[0][1].outcomes, training, predicted.best(scores))
 
 
-def _way(row: Mapping[str, float]) -> dict[str, float]:
-    """The kind of head, in one number: a regression's penalty, or the factor of a discriminant's scores."""
-    return {"lda": row["lda"]} if "lda" in row else {"strength": row["strength"]}
+def _way(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The kind of head and its numbers."""
+    return {name: value for name, value in row.items() if name not in ("validation", "loss")}
 
 
 def _splits(job: Job) -> list[tuple[str, Split]]:
