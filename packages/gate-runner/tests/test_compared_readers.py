@@ -1,0 +1,305 @@
+"""One made-up tree in the official reader's layout, read by torchvision and by ours: the same pictures and classes."""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torchvision.datasets as official  # type: ignore[import-untyped]
+
+from gate_runner.benchmarks.original_files import Parts
+from gate_runner.benchmarks.originals.icinw.elevater import plain
+from gate_runner.benchmarks.originals.icinw.form import Arrays, class_names
+from gate_runner.detection.files import read_coco
+from gate_runner.readers import Cut
+
+from . import _gate_files as write
+from .test_gate_files import load, originals
+from .test_icinw_originals import WRITERS, sides
+
+AIRCRAFT = "fgvc-aircraft-2013b-variants102"
+Named = list[tuple[str, str]]
+"""A picture's path and its class, in words by which lists of classes are matched."""
+
+
+@pytest.fixture(autouse=True)
+def _made_up_files_are_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torchvision compares digests of the published files; these are others."""
+    for module in ("cifar", "fer2013", "flowers102", "places365"):
+        found = importlib.import_module(f"torchvision.datasets.{module}")
+        monkeypatch.setattr(found, "check_integrity", lambda path, md5=None: Path(path).exists())
+
+
+def moved(source: str, target: str) -> Callable[[Path], None]:
+    """Puts what a writer made where torchvision looks."""
+
+    def move(root: Path) -> None:
+        (root / target).parent.mkdir(parents=True, exist_ok=True)
+        aside = (root / source).rename(root / "aside")
+        (root / target).parent.mkdir(parents=True, exist_ok=True)
+        aside.rename(root / target)
+
+    return move
+
+
+def stay(root: Path) -> None:
+    """The layout is the same."""
+
+
+def all_pets(root: Path) -> None:
+    """torchvision takes its names from the listed pictures, so that each class needs one."""
+    for split in ("trainval", "test"):
+        stems = [f"{name.replace(' ', '_')}_{len(split)}" for name in class_names("oxford-iiit-pets")]
+        lines = (f"{stem} {label} 1 1" for label, stem in enumerate(stems, start=1))
+        write.text(root / "oxford-iiit-pet" / "annotations" / f"{split}.txt", lines)
+        for stem in stems:
+            write.picture(root / "oxford-iiit-pet" / "images" / f"{stem}.jpg")
+
+
+def as_png(root: Path) -> None:
+    """The ending that torchvision asks for."""
+    for path in list((root / "rendered-sst2").rglob("*.jpg")):
+        path.rename(path.with_suffix(".png"))
+
+
+def by_lists(files: str, labels: str) -> Callable[[Any], Named]:
+    return lambda data: [
+        (str(path), data.classes[label])
+        for path, label in zip(getattr(data, files), getattr(data, labels), strict=True)
+    ]
+
+
+def by_samples(attribute: str) -> Callable[[Any], Named]:
+    return lambda data: [(str(path), data.classes[label]) for path, label in getattr(data, attribute)]
+
+
+def numbered(attribute: str, name: str) -> Callable[[Any], Named]:
+    """Of a reader without names, whose numbers are in ELEVATER's order."""
+    return lambda data: [(str(path), class_names(name)[int(label)]) for path, label in getattr(data, attribute)]
+
+
+SPLITS = ({"split": "train"}, {"split": "test"})
+LISTED: dict[str, tuple[Callable[[Path], None], str, tuple[dict[str, Any], ...], Callable[[Any], Named]]] = {
+    AIRCRAFT: (
+        stay, "FGVCAircraft", tuple({**one, "annotation_level": "variant"} for one in SPLITS),
+        by_lists("_image_files", "_labels"),
+    ),
+    "dtd": (moved("dtd", "dtd/dtd"), "DTD", SPLITS, by_lists("_image_files", "_labels")),
+    "food-101": (stay, "Food101", SPLITS, by_lists("_image_files", "_labels")),
+    "oxford-iiit-pets": (
+        all_pets, "OxfordIIITPet", ({"split": "trainval"}, {"split": "test"}), by_lists("_images", "_labels"),
+    ),
+    "stanford-cars": (stay, "StanfordCars", SPLITS, by_samples("_samples")),
+    "gtsrb": (moved("GTSRB", "gtsrb/GTSRB"), "GTSRB", SPLITS, numbered("_samples", "gtsrb")),
+    "oxford-flower-102": (
+        stay, "Flowers102", SPLITS,
+        lambda data: [
+            (str(path), class_names("oxford-flower-102")[label])
+            for path, label in zip(data._image_files, data._labels, strict=True)
+        ],
+    ),
+    "country211": (stay, "Country211", SPLITS, numbered("samples", "country211")),
+    "rendered-sst2": (as_png, "RenderedSST2", SPLITS, numbered("_samples", "rendered-sst2")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_lists_of_pictures_are_torchvisions(name: str, tmp_path: Path) -> None:
+    """The same pictures in the same order where a list gives one, each of the class of the same name."""
+    arrange, reader, splits, named = LISTED[name]
+    WRITERS[name](tmp_path)
+    arrange(tmp_path)
+    if name == "gtsrb":
+        shutil.move(tmp_path / "GT-final_test.csv", tmp_path / "gtsrb" / "GT-final_test.csv")
+    read = sides(name, tmp_path)
+    assert isinstance(read, Parts)
+    for samples, options in zip((read.train, read.test), splits, strict=True):
+        theirs = [(path, key(label)) for path, label in named(getattr(official, reader)(str(tmp_path), **options))]
+        ours = [(path_of(sample.source), key(class_names(name)[sample.target])) for sample in samples]
+        assert sorted(ours) == sorted(theirs)
+        assert len(ours) == len(set(ours)) > 0
+        if name not in ("country211", "rendered-sst2", "food-101"):  # sorted by class in ELEVATER's order
+            assert ours == theirs
+
+
+def key(name: str) -> str:
+    return plain(name).replace(" ", "")
+
+
+def path_of(source: Any) -> str:
+    return str(source.source if isinstance(source, Cut) else source)
+
+
+@pytest.mark.parametrize(("name", "reader"), [("cifar-10", "CIFAR10"), ("cifar-100", "CIFAR100")])
+def test_cifar_is_torchvisions(name: str, reader: str, tmp_path: Path) -> None:
+    WRITERS[name](tmp_path)
+    if name == "cifar-100":  # torchvision wants the names as they lie in the archive
+        assert (tmp_path / "cifar-100-python" / "meta").is_file()
+    read = sides(name, tmp_path)
+    assert isinstance(read, Arrays)
+    for side, train in ((read.train, True), (read.test, False)):
+        theirs = getattr(official, reader)(str(tmp_path), train=train)
+        assert np.array_equal(side.images.transpose(0, 2, 3, 1), theirs.data)
+        ours = [key(class_names(name)[label]) for label in side.labels]
+        assert ours == [key(theirs.classes[label]) for label in theirs.targets]
+
+
+def test_mnist_is_torchvisions(tmp_path: Path) -> None:
+    WRITERS["mnist"](tmp_path)
+    raw = tmp_path / "MNIST" / "raw"
+    raw.mkdir(parents=True)
+    for path in (tmp_path / "mnist").iterdir():
+        content = path.read_bytes()
+        (raw / path.name.removesuffix(".gz")).write_bytes(gzip.decompress(content) if path.suffix == ".gz" else content)
+    shutil.rmtree(tmp_path / "mnist")
+    read = sides("mnist", tmp_path)
+    assert isinstance(read, Arrays)
+    for side, train in ((read.train, True), (read.test, False)):
+        theirs = official.MNIST(str(tmp_path), train=train)
+        assert np.array_equal(side.images[:, 0], theirs.data.numpy())
+        assert side.labels.tolist() == theirs.targets.tolist()
+
+
+def test_fer_is_torchvisions_but_for_the_public_test(tmp_path: Path) -> None:
+    """torchvision's test is both tests; ELEVATER's, and ours, is the private one."""
+    pixels = [" ".join(map(str, write.RNG.integers(0, 256, 2304))) for _ in range(21)]
+    uses = ("Training", "PublicTest", "PrivateTest")
+    rows = [(row % 7, pixels[row], uses[row // 7]) for row in range(21)]
+    write.rows(tmp_path / "fer2013" / "fer2013.csv", ("emotion", "pixels", "Usage"), *rows)
+    read = sides("fer-2013", tmp_path)
+    assert isinstance(read, Arrays)
+    emotions = ("angry", "disgusted", "fearful", "happy", "sad", "surprised", "neutral")
+    for side, split in ((read.train, "train"), (read.test, "test")):
+        theirs = official.FER2013(str(tmp_path), split=split)._samples[-len(side.labels) :]
+        assert np.array_equal(side.images[:, 0], np.stack([pixels.numpy() for pixels, _ in theirs]))
+        ours = [class_names("fer-2013")[label] for label in side.labels]
+        assert ours == [emotions[label] for _, label in theirs]
+
+
+def test_patch_camelyon_is_torchvisions(tmp_path: Path) -> None:
+    from gate_runner.readers.decode import decode
+
+    WRITERS["patch-camelyon"](tmp_path)
+    read = sides("patch-camelyon", tmp_path)
+    assert isinstance(read, Parts)
+    for samples, split in ((read.train, "train"), (read.test, "test")):
+        theirs = official.PCAM(str(tmp_path), split=split)
+        assert len(theirs) == len(samples)
+        for sample, (picture, label) in zip(samples, (theirs[row] for row in range(len(theirs))), strict=True):
+            assert np.array_equal(np.asarray(decode(sample.source)), np.asarray(picture))  # type: ignore[arg-type]
+            assert sample.target == label
+
+
+@pytest.mark.parametrize("name", ["eurosat_clip", "caltech-101"])
+def test_sets_without_a_split_have_torchvisions_classes(name: str, tmp_path: Path) -> None:
+    """Every picture that we draw is of the class of its folder; torchvision's order of Caltech's is another."""
+    WRITERS[name](tmp_path)
+    read = sides(name, tmp_path)
+    assert isinstance(read, Parts)
+    ours = {(Path(path_of(sample.source)).parent.name, sample.target) for sample in (*read.train, *read.test)}
+    if name == "eurosat_clip":
+        moved("2750", "eurosat/2750")(tmp_path)
+        theirs = official.EuroSAT(str(tmp_path))
+        assert ours == {(Path(path).parent.name, label) for path, label in theirs.samples}
+    else:
+        moved("caltech-101", "caltech101")(tmp_path)
+        (tmp_path / "caltech101" / "Annotations").mkdir()
+        categories = set(official.Caltech101(str(tmp_path), target_type="category").categories)
+        assert {folder for folder, _ in ours} == {*categories, "BACKGROUND_Google"}  # ELEVATER asks for it, too
+        assert sorted(label for _, label in ours) == list(range(102))
+
+
+def test_food_of_gate_is_torchvisions(tmp_path: Path) -> None:
+    write.food101(tmp_path)
+    found = originals("food101")
+    parts = found.parts
+    assert parts is not None
+    read = parts(found.find(tmp_path))
+    assert read is not None
+    for samples, split in ((read.train, "train"), (read.test, "test")):
+        theirs = official.Food101(str(tmp_path), split=split)
+        assert [(str(sample.source), sample.target) for sample in samples] == sorted(
+            (str(path), label) for path, label in zip(theirs._image_files, theirs._labels, strict=True)
+        )
+
+
+def test_places_are_torchvisions(tmp_path: Path) -> None:
+    write.places365(tmp_path)
+    found = originals("places365")
+    parts = found.parts
+    assert parts is not None
+    read = parts(found.find(tmp_path))
+    assert read is not None
+    folder = tmp_path / "places365"
+    (folder / "data_256_standard").symlink_to(folder / "data_256")
+    reader = importlib.import_module("torchvision.datasets.places365").Places365
+    theirs = object.__new__(
+        reader
+    )  # the constructor counts 1.8 million pictures; these are its own readers of the lists
+    theirs.root, theirs.small = str(folder), True
+    for samples, split in ((read.train, "train-standard"), (read.test, "val")):
+        theirs.split = split
+        classes, _ = theirs.load_categories(download=False)
+        listed, _ = theirs.load_file_list(download=False)
+        ours = [(Path(path_of(sample.source)).relative_to(folder).parts[1:], sample.target) for sample in samples]
+        assert ours == [(Path(path).relative_to(folder).parts[1:], label) for path, label in listed]
+    assert [plain(name) for name in read.classes or ()] == [plain(name[3:]) for name in classes]  # behind "/a/"
+
+
+def test_cityscapes_are_torchvisions(tmp_path: Path) -> None:
+    write.cityscapes(tmp_path)
+    data = load("cityscapes", tmp_path, size=8)
+    train = official.Cityscapes(str(tmp_path / "cityscapes"), split="train", target_type="semantic")
+    test = official.Cityscapes(str(tmp_path / "cityscapes"), split="val", target_type="semantic")
+    kept = [*data.train.images.files, *data.validation.images.files]  # type: ignore[union-attr]
+    assert sorted(str(files[0]) for files in kept) == sorted(train.images)
+    assert sorted(str(files[0]) for files in data.test.images.files) == sorted(test.images)  # type: ignore[union-attr]
+    ids = {one.id: one.train_id for one in official.Cityscapes.classes if not one.ignore_in_eval}
+    names = {one.train_id: one.name for one in official.Cityscapes.classes if not one.ignore_in_eval}
+    assert [plain(name) for name in data.classes] == [plain(names[label]) for label in sorted(names)]
+    whole = np.asarray(test[0][1])  # ids 7 (road) and 4 (static, which counts nowhere)
+    expected = np.vectorize(lambda value: ids.get(value, -100))(whole)
+    ours = np.asarray(data.test.targets[0:1][0])
+    assert set(np.unique(ours)) == set(np.unique(expected))
+
+
+def test_cocos_boxes_are_torchvisions(tmp_path: Path) -> None:
+    pytest.importorskip("pycocotools")
+    for number in (7, 3):
+        write.picture(tmp_path / f"{number}.jpg", 12, 10)
+    content = {
+        "images": [{"id": number, "file_name": f"{number}.jpg", "width": 12, "height": 10} for number in (7, 3)],
+        "categories": [{"id": 5, "name": "cat"}, {"id": 2, "name": "dog"}],
+        "annotations": [
+            {"id": 1, "image_id": 3, "category_id": 5, "bbox": [1, 2, 3, 4], "area": 12, "iscrowd": 0},
+            {"id": 2, "image_id": 7, "category_id": 2, "bbox": [0, 0, 5, 5], "area": 20, "iscrowd": 0},
+            {"id": 3, "image_id": 3, "category_id": 2, "bbox": [4, 1, 2, 2], "area": 4, "iscrowd": 1},
+        ],
+    }
+    write.dump(tmp_path / "a.json", content)
+    theirs = official.CocoDetection(str(tmp_path), str(tmp_path / "a.json"))
+    names = {one["id"]: one["name"] for one in content["categories"]}  # type: ignore[index]
+    expected = {
+        theirs.coco.loadImgs(number)[0]["file_name"]: sorted(
+            (names[one["category_id"]], *one["bbox"], one["area"], bool(one["iscrowd"]))
+            for one in theirs.coco.loadAnns(theirs.coco.getAnnIds(number))
+        )
+        for number in theirs.ids
+    }
+    listed = read_coco(tmp_path / "a.json")
+    ours = {
+        Path(file).name: sorted(
+            (listed.classes[label], *map(float, box), float(area), bool(crowd))
+            for box, label, area, crowd in zip(
+                *(row[field] for field in ("box", "label", "area", "crowd")), strict=True
+            )
+        )
+        for file, row in zip(listed.files, listed.objects.rows, strict=True)
+    }
+    assert ours == expected
