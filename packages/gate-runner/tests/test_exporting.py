@@ -214,3 +214,15 @@ def test_names_that_are_none_are_refused(run: StoredRun, tmp_path: Path) -> None
     for wrong in ("clip", "a/b/c", "../x", "a/", "a b/c"):
         with pytest.raises(UsageError, match="expected DEVELOPER/NAME"):
             model_name(run, wrong)
+
+
+@pytest.mark.parametrize("form", ["model-card", "mteb", "every-eval-ever", "csv"])
+def test_own_data_are_published_as_own_data(form: str, tmp_path: Path) -> None:
+    pytest.importorskip("huggingface_hub")
+    folder = write_run(tmp_path / "r", {"cifar100": 0.5}, source="file")
+    files = export(read_run(folder), form, tmp_path / "out").files
+    published = "".join(f"{path.name}\n{path.read_text()}" for path in files)
+    assert "own/cifar100" in published or "own-cifar100" in published
+    for own in ("own/cifar100", "own-cifar100", "cifar100-digest"):
+        published = published.replace(own, "")
+    assert "cifar100" not in published

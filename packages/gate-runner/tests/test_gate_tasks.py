@@ -171,20 +171,22 @@ def test_the_page_is_current() -> None:
 
 
 def test_which_rows_of_the_paper_are_comparable() -> None:
-    chexpert = paper_row("chexpert")
+    chexpert = paper_row("chexpert", "local")
     assert chexpert is not None
     assert chexpert.words == "no: their rows are another data set: see `chestxray14`"
-    assert paper_row("chestxray14") == (
+    assert paper_row("chestxray14", "local") == (
         "chexpert",
         True,
         "the same pictures, five findings and official test as the paper's rows",
     )
-    acdc = paper_row("acdc")  # its headline, dice, is a soft loss there
+    acdc = paper_row("acdc", "local")  # its headline, dice, is a soft loss there
     assert acdc is not None
     assert not acdc.comparable
     assert "miou_foreground" in SHEETS["acdc"].metrics
-    assert paper_row("digits") is None
-    assert {name for name in SHEETS if (row := paper_row(name)) is not None and row.benchmark == name} == set(SHEETS)
+    assert paper_row("digits", "local") is None
+    assert {name for name in SHEETS if (row := paper_row(name, "local")) is not None and row.benchmark == name} == set(
+        SHEETS
+    )
 
 
 def gates_episode(sizes: list[int], low: int, high: int, rng: np.random.RandomState) -> tuple[int, dict[int, int]]:

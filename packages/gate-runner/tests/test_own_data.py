@@ -527,3 +527,28 @@ def test_a_folder_or_a_table_in_a_files_place_is_told_the_command(tmp_path: Path
     for wrong in (tmp_path, tmp_path / "all.csv"):
         with pytest.raises(UsageError, match=f"no benchmark's file .*try: gate-runner run --data {tmp_path}"):
             resolve([str(wrong)])
+
+
+@pytest.mark.parametrize("name", ["cifar100", "mini-gate", "small", "chexpert"])
+def test_a_known_data_sets_name_is_refused(tmp_path: Path, name: str) -> None:
+    path = toml(tmp_path, f'[benchmark]\nid = "{name}"\n[data]\nkind = "folders"\n')
+    with pytest.raises(DataError, match=rf"mine.toml, line 2: field 'benchmark.id' is '{name}', .* e.g. 'my-{name}'"):
+        resolve([str(path)])
+
+
+def test_a_folder_called_like_a_known_data_set_is_renamed(tmp_path: Path) -> None:
+    found = guess(folders(tmp_path / "CIFAR100"))
+    assert found.values["benchmark"]["id"] == "my-cifar100"
+    assert "called my-cifar100: cifar100 is the name of a known data set" in found.said[-1]
+    path = tmp_path / "CIFAR100" / "benchmark.toml"
+    write_benchmark(found.values, path)
+    assert own_benchmark(path).id == "my-cifar100"
+
+
+def test_two_files_of_one_name_are_refused(tmp_path: Path) -> None:
+    text = '[benchmark]\nid = "a"\n[data]\nkind = "folders"\n'
+    (tmp_path / "other").mkdir()
+    paths = [toml(tmp_path, text), toml(tmp_path / "other", text)]
+    assert len(resolve([str(paths[0]), str(paths[0])])) == 1
+    with pytest.raises(UsageError, match=r"other/mine.toml is called 'a', as .*/mine.toml is: rename one of them"):
+        resolve([str(path) for path in paths])

@@ -175,3 +175,15 @@ def test_a_file_of_scores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     path.write_text("model,cifar100\nmine,170\n")
     with pytest.raises(UsageError, match=r"scores.csv, model 'mine': cifar100 is 170"):
         predict_file(path)
+
+
+def test_own_data_called_like_a_known_data_set_do_not_pass_for_it(tmp_path: Path) -> None:
+    """Folders of runs that were made before such names were refused, or by others."""
+    runs = [read_run(write_run(tmp_path / name, {"cifar100": 0.7}, encoder=name, source="file")) for name in ("a", "b")]
+    with pytest.raises(UsageError, match=r"no finished benchmark of the paper's table .* but own data \(cifar100\)"):
+        predict_run(runs[0])
+    write_run(tmp_path / "a", {"mini": 0.8}, encoder="a")
+    found = predict_run(read_run(tmp_path / "a"))
+    assert [one.benchmark for one in found.benchmarks if one.measured] == ["mini"]
+    assert "left out, as own data: cifar100" in found.warnings
+    assert "beside the paper's rows" not in " ".join(compare_runs(runs, resamples=50, permutations=99).sentences)

@@ -187,17 +187,21 @@ def predict_run(run: StoredRun, *, accept_stand_ins: bool = False, level: float 
     better = {
         row.benchmark
         for result in run.results
-        if result.status == "ok" and (row := paper_row(result.benchmark)) is not None and row.comparable
+        if result.status == "ok" and (row := paper_row(result.benchmark, result.source)) and row.comparable
     }
     values: dict[str, list[float]] = {}
     ways: dict[str, None] = {}
     warnings: list[str] = []
     refused: list[str] = []
+    own: list[str] = []
     for result in run.results:
         if result.status != "ok":
             continue
         score = result.scores[0]
-        row = paper_row(result.benchmark)
+        if result.source == "file":
+            own.append(result.name)
+            continue
+        row = paper_row(result.benchmark, result.source)
         metric = f"{row.benchmark}/{_SUFFIX.get(score.metric, score.metric)}" if row is not None else ""
         if row is None or metric not in known or (not row.comparable and row.benchmark in better):
             continue
@@ -223,7 +227,12 @@ def predict_run(run: StoredRun, *, accept_stand_ins: bool = False, level: float 
                 f"{run.path} holds synthetic stand-ins ({names}), and scores on stand-ins do not carry over to the "
                 "real data sets; give a CSV of real scores ('model,cifar100,mini,...', percent), or --accept-stand-ins"
             )
-        raise UsageError(f"{run.path} holds no finished benchmark of the paper's table ({', '.join(sorted(known))})")
+        mine = f", but own data ({', '.join(dict.fromkeys(own))})" if own else ""
+        raise UsageError(
+            f"{run.path} holds no finished benchmark of the paper's table ({', '.join(sorted(known))}){mine}"
+        )
+    if own:
+        warnings.append(f"left out, as own data: {', '.join(dict.fromkeys(own))}")
     if refused:
         warnings.append(f"left out, as synthetic stand-ins: {', '.join(dict.fromkeys(refused))}")
     means = {metric: min(100.0, max(0.0, math.fsum(one) / len(one))) for metric, one in values.items()}
@@ -242,7 +251,7 @@ def _way(result: Result) -> str:
 
 
 def _beside(benchmark: str) -> str:
-    row = paper_row(benchmark)
+    row = paper_row(benchmark, "local")
     return "" if row is None else row.words
 
 

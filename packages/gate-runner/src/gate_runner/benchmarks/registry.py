@@ -329,6 +329,10 @@ def resolve(names: Iterable[str]) -> list[Benchmark]:
             from gate_runner.own_data.making import own_benchmark
 
             own = own_benchmark(Path(name))
+            if own.id in found and found[own.id].sources != own.sources:
+                raise UsageError(
+                    f"{name} is called {own.id!r}, as {found[own.id].sources['file']} is: rename one of them"
+                )
             found[own.id] = own
             continue
         stand_in = _stand_in(name)

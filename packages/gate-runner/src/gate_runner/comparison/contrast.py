@@ -23,6 +23,7 @@ class Contrast:
         p_adjusted: ``test.p`` after Holm's correction over all contrasts of the comparison.
         verdict: ``"better"`` or ``"worse"`` for the second run, or ``"undecided"``.
         note: what a reader must know, e.g. "synthetic stand-in".
+        source: of the data, ``"file"`` where they are one's own in either run.
 
     Example:
         >>> from gate_runner.comparison import PairedTest
@@ -41,6 +42,7 @@ class Contrast:
     p_adjusted: float
     verdict: Literal["better", "worse", "undecided"]
     note: str
+    source: str = ""
 
     @property
     def gain(self) -> float:

@@ -154,6 +154,7 @@ def _contrast(
         p_adjusted=1.0,
         verdict="undecided",
         note="; ".join(notes),
+        source=next((one.source for one in (*ours, *theirs) if one.source == "file"), ours[0].source),
     )
 
 

@@ -36,7 +36,7 @@ def sentences(contrasts: Sequence[Contrast], alpha: float) -> Iterator[str]:
             f"{'These are' if every else 'Names with micro/ are'} synthetic stand-ins: what holds on them says nothing "
             "certain about the real data sets."
         )
-    rows = {one.name: row for one in contrasts if (row := paper_row(one.name)) is not None}
+    rows = {one.name: row for one in contrasts if (row := paper_row(one.name, one.source)) is not None}
     for able in (True, False):
         said = ", ".join(f"{name} ({row.reason})" for name, row in rows.items() if row.comparable is able)
         if said:

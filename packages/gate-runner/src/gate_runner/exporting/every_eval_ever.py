@@ -12,6 +12,7 @@ import numpy as np
 
 from gate_runner.__about__ import __version__
 from gate_runner.exporting.files import Files
+from gate_runner.exporting.means import published
 from gate_runner.exporting.model import ModelName
 from gate_runner.ragged import Outcomes, Ragged
 from gate_runner.runs.results import Result
@@ -98,9 +99,9 @@ def files(run: StoredRun, model: ModelName, organization: str) -> Files:
 def _result(result: Result, score: Score) -> dict[str, Any]:
     return {
         "evaluation_result_id": _result_id(result, score),
-        "evaluation_name": result.name,
+        "evaluation_name": published(result.name, result.source),
         "source_data": {
-            "dataset_name": result.name,
+            "dataset_name": published(result.name, result.source),
             "source_type": "other",
             "additional_details": {
                 "source": result.source,
@@ -147,14 +148,14 @@ def _samples(result: Result, outcomes: np.ndarray, evaluation: str, model: Model
     """A line per sample. Inputs are pictures: the line names the sample and the data's digest instead."""
     digest = str(result.data.get("sha256"))
     for index, outcome in enumerate(outcomes):
-        raw = f"{result.name} test sample {index} (data {digest[:16]})"
+        raw = f"{published(result.name, result.source)} test sample {index} (data {digest[:16]})"
         yield {
             "schema_version": SCHEMA,
             "evaluation_id": evaluation,
             "model_id": model.id,
-            "evaluation_name": result.name,
+            "evaluation_name": published(result.name, result.source),
             "evaluation_result_id": _result_id(result, result.scores[0]),
-            "sample_id": f"{result.name}/{index}",
+            "sample_id": f"{published(result.name, result.source)}/{index}",
             "sample_hash": hashlib.sha256(raw.encode()).hexdigest(),
             "interaction_type": "single_turn",
             "input": {"raw": raw, "reference": []},
@@ -166,7 +167,7 @@ def _samples(result: Result, outcomes: np.ndarray, evaluation: str, model: Model
 
 
 def _result_id(result: Result, score: Score) -> str:
-    return f"{result.name}.seed{result.seed}.{score.metric}"
+    return f"{published(result.name, result.source)}.seed{result.seed}.{score.metric}"
 
 
 def _uuid(texts: list[str]) -> uuid.UUID:

@@ -23,6 +23,7 @@ class Mean:
         chance: of the chance levels.
         seeds: how many.
         note: what a reader must know.
+        source: of the data; ``"file"`` are one's own.
     """
 
     benchmark: str
@@ -36,6 +37,22 @@ class Mean:
     chance: float
     seeds: int
     note: str
+    source: str
+
+    @property
+    def published(self) -> str:
+        """The name outside of the run's folder: one's own data never carry a data set's name alone."""
+        return published(self.name, self.source)
+
+
+def published(name: str, source: str) -> str:
+    """A benchmark's name where others read it.
+
+    Example:
+        >>> published("birds", "file"), published("cifar100", "local")
+        ('own/birds', 'cifar100')
+    """
+    return f"own/{name}" if source == "file" else name
 
 
 def means(run: StoredRun) -> list[Mean]:
@@ -67,6 +84,7 @@ def means(run: StoredRun) -> list[Mean]:
             first = done[0]
             rows.append(
                 Mean(first.benchmark, name, first.task, score.metric, score.direction, value, low, high, chance,
-                     len(each), first.note)
+                     len(each), "; ".join([*["own data"] * (first.source == "file"), *[first.note] * bool(first.note)]),
+                     first.source)
             )  # fmt: skip
     return rows

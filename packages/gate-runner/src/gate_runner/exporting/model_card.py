@@ -43,8 +43,8 @@ def files(run: StoredRun, model: ModelName, organization: str) -> Files:
         [
             EvalResult(
                 task_type=row.task,
-                dataset_type=row.name,
-                dataset_name=row.name,
+                dataset_type=row.published,
+                dataset_name=row.published,
                 dataset_split="test",
                 metric_type=row.metric,
                 metric_name=f"{row.metric}, 95 % CI {number(row.low)} to {number(row.high)}",
@@ -55,7 +55,7 @@ def files(run: StoredRun, model: ModelName, organization: str) -> Files:
     )
     front = yaml.safe_dump({"tags": ["gate-runner"], "model-index": index}, sort_keys=False, allow_unicode=True)
     texts = {"README.md": f"---\n{front}---\n\n{_section(run, model, rows)}"}
-    for name in dict.fromkeys(row.name for row in rows):
+    for name in dict.fromkeys(row.published for row in rows):
         entries = [
             EvalResultEntry(
                 dataset_id=f"gate-runner/{_plain(name)}",
@@ -65,7 +65,7 @@ def files(run: StoredRun, model: ModelName, organization: str) -> Files:
                 f"{row.seeds} seeds of the head; gate-runner {__version__}{f'; {row.note}' if row.note else ''}",
             )
             for row in rows
-            if row.name == name
+            if row.published == name
         ]
         listed = eval_result_entries_to_yaml(entries)
         texts[f".eval_results/{_plain(name)}.yaml"] = yaml.safe_dump(listed, sort_keys=False, allow_unicode=True)
@@ -92,6 +92,6 @@ def _section(run: StoredRun, model: ModelName, rows: list[Mean]) -> str:
     for row in rows:
         arrow = "↑" if row.direction == "higher" else "↓"
         interval = f"{number(row.low)} to {number(row.high)}"
-        values = [row.name, f"{row.metric} {arrow}", number(row.value), interval, number(row.chance)]
+        values = [row.published, f"{row.metric} {arrow}", number(row.value), interval, number(row.chance)]
         lines.append("| " + " | ".join(cell(text) for text in (*values, str(row.seeds), row.note)) + " |")
     return "\n".join(lines) + "\n"

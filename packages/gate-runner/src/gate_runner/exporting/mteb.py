@@ -43,7 +43,7 @@ def files(run: StoredRun, model: ModelName, organization: str) -> Files:
         first = next(result for result in run.named(name) if result.status == "ok")
         scores = {row.metric: row.value for row in mine}
         bounds = {f"{row.metric}_{end}": getattr(row, end) for row in mine for end in ("low", "high", "chance")}
-        task = "GateRunner-" + re.sub(r"[^A-Za-z0-9.]+", "-", name)
+        task = "GateRunner-" + re.sub(r"[^A-Za-z0-9.]+", "-", mine[0].published)
         split = {"hf_subset": "default", "languages": ["eng-Latn"], "main_score": mine[0].value, **scores, **bounds}
         contents[f"{folder}/{task}.json"] = _text(
             {

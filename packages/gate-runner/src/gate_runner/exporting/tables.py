@@ -6,6 +6,7 @@ import csv
 import io
 
 from gate_runner.exporting.files import Files
+from gate_runner.exporting.means import published
 from gate_runner.exporting.model import ModelName
 from gate_runner.reports.markup import inert
 from gate_runner.reports.overviews import overviews
@@ -36,7 +37,7 @@ def files(run: StoredRun, model: ModelName, organization: str) -> Files:
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(COLUMNS)
     for one in run.results:
-        known = [model.id, run.encoder, one.name, one.task, one.source, one.seed]
+        known = [model.id, run.encoder, published(one.name, one.source), one.task, one.source, one.seed]
         told = [one.data.get("test"), one.settings.get("limit"), one.note, one.status, one.reason]
         scores = [[s.metric, s.direction, s.value, s.low, s.high, s.chance] for s in one.scores] or [[None] * 6]
         for score in scores:

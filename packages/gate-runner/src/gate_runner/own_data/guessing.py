@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gate_runner.errors import DataError
+from gate_runner.own_data.reading import is_taken
 from gate_runner.readers import files_of_classes, table
 from gate_runner.readers.clips import VIDEOS
 from gate_runner.readers.folders import PICTURES, SPLIT_WORDS, classes_in
@@ -72,7 +73,19 @@ def guess(folder: Path) -> Guess:
     """
     if not folder.is_dir():
         raise DataError(f"{folder} is not a folder")
-    about = {"id": _identifier(folder), "title": folder.name, "task": "image-classification"}
+    identifier = _identifier(folder)
+    if is_taken(identifier):
+        renamed = f"my-{identifier}"
+        found = _looked_at(folder, renamed)
+        said = (
+            f"called {renamed}: {identifier} is the name of a known data set or pack, for which its results could pass"
+        )
+        return Guess(found.values, (*found.said, said))
+    return _looked_at(folder, identifier)
+
+
+def _looked_at(folder: Path, identifier: str) -> Guess:
+    about = {"id": identifier, "title": folder.name, "task": "image-classification"}
     tables = sorted(path for path in folder.iterdir() if path.suffix.lower() in _TABLES)
     if len(tables) == 1:
         return _of_table(folder, tables[0], about)

@@ -39,19 +39,22 @@ _OTHERS = {
 _EPISODES = "ways, classes and shots are drawn as theirs are, but no picture is shot and query at once"
 
 
-def paper_row(benchmark: str) -> PaperRow | None:
-    """The row of the paper's tables that a benchmark answers to.
+def paper_row(benchmark: str, source: str) -> PaperRow | None:
+    """The row of the paper's tables that a benchmark's results answer to.
 
     Args:
         benchmark: its id.
+        source: of the results' data, see `gate_runner.runs.results.Result`.
 
     Returns:
-        The row, or None where the tables have none.
+        The row, or None where the tables have none, or the data are of one's own, whatever they are called.
 
     Example:
-        >>> paper_row("ham10k").words, paper_row("mini-gate").comparable, paper_row("digits")
+        >>> paper_row("ham10k", "local").words, paper_row("mini-gate", "local").comparable, paper_row("ham10k", "file")
         ('no: their split leaks lesions', True, None)
     """
+    if source == "file":
+        return None
     if benchmark in _OTHERS:
         return _OTHERS[benchmark]
     base = benchmark.removesuffix("-gate")
