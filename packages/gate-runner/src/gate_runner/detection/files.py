@@ -16,7 +16,7 @@ from gate_runner.errors import DataError
 from gate_runner.readers import Files, Row
 from gate_runner.readers.boxes import voc
 from gate_runner.readers.folders import PICTURES
-from gate_runner.readers.tables import read_json
+from gate_runner.readers.tables import by_id, read_json
 
 UNNAMED = "(unlabelled)"
 """What a class with a blank name is called."""
@@ -80,7 +80,7 @@ def read_coco(path: Path, folder: Path | None = None, known: Sequence[str] | Non
     names = _categories(path, content)
     classes = tuple(known) if known is not None else tuple(names[one] for one in sorted(names))
     rank = {name: place for place, name in enumerate(classes)}
-    images = {row.integer("id"): row for row in _entries(path, content, "images", least=1)}
+    images = by_id(_entries(path, content, "images", least=1))
     objects: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
     sizes = {identity: _size(row, folder or path.parent) for identity, row in images.items()}
     clipped = dropped = 0
@@ -164,13 +164,12 @@ def _entries(path: Path, content: Any, field: str, least: int = 0) -> list[Row]:
 def _categories(path: Path, content: Any) -> dict[int, str]:
     """Names by id, without Roboflow's superclass; blank ones are called `UNNAMED`, and doubles get their id."""
     rows = _entries(path, content, "categories", least=1)
-    used = {row.values.get("category_id") for row in _entries(path, content, "annotations")}
+    used = {row.integer("category_id") for row in _entries(path, content, "annotations")}
     names: dict[int, str] = {}
-    for row in rows:
+    for identity, row in by_id(rows).items():
         name = row.values.get("name")
         if not isinstance(name, str | int | float):
             raise row.error("name", "text")
-        identity = row.integer("id")
         others = [one for one in rows if one is not row]
         super_class = identity not in used and others and all(
             str(one.values.get("supercategory")) == str(name) for one in others

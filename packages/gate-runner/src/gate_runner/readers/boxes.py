@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from xml.parsers import expat
 
 from gate_runner.errors import DataError
-from gate_runner.readers.tables import Row, read_json, records
+from gate_runner.readers.tables import Row, by_id, read_json, records
 
 
 class Box(NamedTuple):
@@ -48,10 +48,10 @@ def coco(path: Path) -> tuple[list[Boxed], tuple[str, ...]]:
         DataError: a missing field, a box that points to no picture or class, or one without an area; the message names
             file, entry and field.
     """
-    names = {row.integer("id"): row.text("name") for row in records(path, "categories")}
+    names = {identity: row.text("name") for identity, row in by_id(records(path, "categories")).items()}
     number = {identity: rank for rank, identity in enumerate(sorted(names))}
     corners = read_json(path).get("bbox_format") == "ltrb"
-    images = {row.integer("id"): row for row in records(path, "images")}
+    images = by_id(records(path, "images"))
     boxes: dict[int, list[Box]] = defaultdict(list)
     for row in records(path, "annotations"):
         image, label = row.integer("image_id"), row.integer("category_id")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gate_runner.errors import DataError
-from gate_runner.readers.tables import Row, lines, records
+from gate_runner.readers.tables import Row, by_id, lines, records
 
 
 class Captioned(NamedTuple):
@@ -52,7 +52,7 @@ def coco_captions(path: Path) -> Iterator[tuple[str, Row]]:
         >>> [(file, row.text("caption")) for file, row in coco_captions(path)]
         [('a.jpg', 'A cat.')]
     """
-    files = {row.integer("id"): row.text("file_name") for row in records(path, "images")}
+    files = {identity: row.text("file_name") for identity, row in by_id(records(path, "images")).items()}
     for row in records(path, "annotations"):
         if row.integer("image_id") not in files:
             raise row.error("image_id", "the id of an image of this file")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,20 +59,28 @@ class Row(NamedTuple):
         if blank is not None and (value is None or str(value).strip() == ""):
             return blank
         try:
-            found = float(value)  # type: ignore[arg-type]  # whatever it is, float() says
+            found = math.nan if _odd(value) else float(value)  # type: ignore[arg-type]  # whatever it is, float() says
         except (TypeError, ValueError, OverflowError):
             found = math.nan
         if not (low <= found <= high and math.isfinite(found)):
-            span = "a number" if math.isinf(low) and math.isinf(high) else f"a number from {low:g} to {high:g}"
-            raise self.error(field, span)
+            raise self.error(field, _span("number", low, high))
         return found
 
     def integer(self, field: str, low: float = -math.inf, high: float = math.inf) -> int:
-        """A whole number in a range."""
-        found = self.number(field, low, high)
-        if found != int(found):
-            raise self.error(field, "a whole number")
-        return int(found)
+        """A whole number in a range, exact: one with a point or an exponent has to be below 2**53."""
+        value = self.values.get(field)
+        try:
+            exact = int(value) if isinstance(value, int | str) and not _odd(value) else None
+        except ValueError:
+            exact = None
+        if exact is None:
+            number = self.number(field, low, high)
+            if number != int(number) or abs(number) > 2**53:
+                raise self.error(field, "a whole number")
+            exact = int(number)
+        if not low <= exact <= high:
+            raise self.error(field, _span("number", low, high))
+        return exact
 
     def one_of(self, field: str, known: Mapping[str, int]) -> int:
         """The index of a name among those known."""
@@ -81,6 +89,30 @@ class Row(NamedTuple):
             names = sorted(known)
             raise self.error(field, f"one of {', '.join(names[:8])}{' …' if len(names) > 8 else ''}")
         return known[value]
+
+
+def _odd(value: object) -> bool:
+    """Whether Python alone would take a text for a number: ``1_0``, or digits of other scripts."""
+    return isinstance(value, str) and ("_" in value or not value.isascii())
+
+
+def _span(what: str, low: float, high: float) -> str:
+    return f"a {what}" if math.isinf(low) and math.isinf(high) else f"a {what} from {low:g} to {high:g}"
+
+
+def by_id(rows: Iterable[Row]) -> dict[int, Row]:
+    """Rows by their field ``id``, in their order.
+
+    Raises:
+        DataError: no whole number, or an id that comes twice; the message names both rows.
+    """
+    found: dict[int, Row] = {}
+    for row in rows:
+        identity = row.integer("id")
+        if identity in found:
+            raise row.error("id", f"another than that of {found[identity].unit} {found[identity].line}")
+        found[identity] = row
+    return found
 
 
 def table(path: Path, needed: Sequence[str], delimiter: str | None = None) -> Iterator[Row]:
