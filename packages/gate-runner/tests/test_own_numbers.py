@@ -12,7 +12,8 @@ from PIL import Image
 
 from gate_runner.detection.files import read_coco
 from gate_runner.errors import DataError
-from gate_runner.readers import Row, boxes
+from gate_runner.own_data import guess, originals_of
+from gate_runner.readers import Row, boxes, table
 from gate_runner.readers.captions import coco_captions
 
 Content = dict[str, Any]
@@ -89,3 +90,68 @@ def test_whole_numbers_are_exact(value: object, read: int | None) -> None:
             row.integer("id")
     else:
         assert row.integer("id") == read
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda made: made["images"][2].update(width=1e30), r"entry 2: field 'width' is '1e\+30', expected a"),
+        (lambda made: made["images"][2].update(width=10**30), r"entry 2: field 'width' is '1000"),
+        (lambda made: made["annotations"][2].update(iscrowd="no"), r"entry 2: field 'iscrowd' is 'no', expected a"),
+        (lambda made: made["annotations"][2].update(category_id=[1]), r"entry 2: field 'category_id' is"),
+    ],
+)
+def test_odd_values_of_coco_files_are_refused(tmp_path: Path, change: Any, said: str) -> None:
+    path = coco_file(tmp_path, list(range(6)))
+    changed(path, change)
+    for read in (boxes.coco, read_coco):
+        with pytest.raises(DataError, match=said):
+            read(path)
+
+
+def test_a_crowd_is_what_says_1(tmp_path: Path) -> None:
+    path = coco_file(tmp_path, list(range(6)))
+    changed(path, lambda made: [one.update(iscrowd="0") for one in made["annotations"]])
+    assert sum(len(one.boxes) for one in boxes.coco(path)[0]) == 6
+    assert not any(one["crowd"].any() for one in read_coco(path).objects.rows)
+
+
+@pytest.mark.parametrize("name", ["../../secret.png", "/etc/secret.png"])
+def test_pictures_outside_of_the_folder_are_refused(tmp_path: Path, name: str) -> None:
+    path = coco_file(tmp_path, list(range(6)))
+    changed(path, lambda made: [made["images"][2].update(file_name=name), made["images"][2].pop("width")])
+    for read in (boxes.coco, read_coco):
+        with pytest.raises(DataError, match=rf"entry 2: field 'file_name' is '{name}', expected a path inside"):
+            read(path)
+
+
+def test_json_whose_pictures_are_no_list_is_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"images": {"0": {}}, "annotations": [], "categories": []}')
+    assert guess(tmp_path).values["data"]["kind"] == "coco"
+
+
+@pytest.mark.parametrize(
+    ("table", "names", "said"),
+    [
+        ("image,label\n0.png,é\n1.png,e\u0301\n", "", r"classes .* differ only in their case, or in what is not seen"),
+        ("image,label\n0.png,a\n1.png,a\u200b\n", "", r"classes 'a' and 'a\\u200b' differ only"),
+        ("image,label,label\n0.png,a,b\n1.png,b,a\n", "", r"line 1: the field 'label' comes twice"),
+        ("image,label\n0.png,a\n1.png,b\n", 'names = ["a", "b", "a"]', r"'classes.names': the class 'a' comes twice"),
+        ("image,label\n0.png,a\n1.png,b\n", 'file = "names.txt"', r"names.txt: the class 'b' comes twice"),
+    ],
+)
+def test_classes_that_are_one_are_not_two(tmp_path: Path, table: str, names: str, said: str) -> None:
+    coco_file(tmp_path, list(range(2)))
+    (tmp_path / "all.csv").write_text(table, encoding="utf-8")
+    (tmp_path / "names.txt").write_text("a\nb\nb\n")
+    path = tmp_path / "mine.toml"
+    path.write_text(f'[benchmark]\nid = "a"\n[data]\nkind = "table"\ntable = "all.csv"\n[classes]\n{names}\n')
+    with pytest.raises(DataError, match=said):
+        originals_of(path).check(tmp_path)
+
+
+def test_a_number_that_is_none_is_no_class(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"image": "0.png", "label": NaN}\n')
+    (row,) = table(tmp_path / "a.jsonl", ["image", "label"])
+    with pytest.raises(DataError, match=r"a.jsonl, line 1: field 'label' is 'nan', expected text"):
+        row.text("label")

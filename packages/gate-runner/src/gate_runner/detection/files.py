@@ -14,7 +14,7 @@ from PIL import Image
 from gate_runner.detection.objects import Objects
 from gate_runner.errors import DataError
 from gate_runner.readers import Files, Row
-from gate_runner.readers.boxes import voc
+from gate_runner.readers.boxes import is_crowd, size_of, voc
 from gate_runner.readers.folders import PICTURES
 from gate_runner.readers.tables import by_id, read_json
 
@@ -101,7 +101,7 @@ def read_coco(path: Path, folder: Path | None = None, known: Sequence[str] | Non
                 "box": box,
                 "label": rank[names[label]],
                 "area": row.number("area", 0) if area and not cut else box[2] * box[3],
-                "crowd": bool(row.values.get("iscrowd")),
+                "crowd": is_crowd(row),
             }
         )
     pictures = [{name: [one[name] for one in objects[image]] for name in ("box", "label", "area", "crowd")}
@@ -206,9 +206,7 @@ def _inside(
 
 
 def _size(row: Row, folder: Path) -> tuple[int, int]:
-    if row.values.get("width") is not None and row.values.get("height") is not None:
-        return row.integer("width", 1), row.integer("height", 1)
-    return _of_header(folder / row.text("file_name"))
+    return size_of(row) or _of_header(folder / row.path("file_name"))
 
 
 def _of_header(path: Path) -> tuple[int, int]:

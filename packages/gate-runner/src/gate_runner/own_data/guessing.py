@@ -302,7 +302,8 @@ def _coco_kind(path: Path) -> str:
 
 def _first_file(path: Path) -> str:
     images = json.loads(path.read_text(encoding="utf-8"))["images"]
-    return str(images[0].get("file_name", "")) if images and isinstance(images[0], dict) else ""
+    first = images[0] if isinstance(images, list) and images else None
+    return str(first.get("file_name", "")) if isinstance(first, dict) else ""
 
 
 def _identifier(folder: Path) -> str:

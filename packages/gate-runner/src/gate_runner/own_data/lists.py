@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -203,10 +205,11 @@ def _class_names(own: OwnBenchmark, folder: Path, found: Sequence[_Found]) -> tu
     said = sorted({name for one in found for name in _names_in(own, one)})
     by_case: dict[str, str] = {}
     for name in said:
-        other = by_case.setdefault(name.casefold(), name)
+        other = by_case.setdefault(_as_seen(name), name)
         if other != name:
             raise DataError(
-                f"classes {other!r} and {name!r} differ only in their case: are they one? Rename one of them"
+                f"classes {other!a} and {name!a} differ only in their case, or in what is not seen: are they "
+                "one? Rename one of them"
             )
     given = named_classes(own, folder)
     unknown = sorted(set(said) - set(given)) if given else []
@@ -218,15 +221,24 @@ def _class_names(own: OwnBenchmark, folder: Path, found: Sequence[_Found]) -> tu
     return names
 
 
+def _as_seen(name: str) -> str:
+    """A name without its case, in one composition, and without signs that have no width."""
+    return "".join(sign for sign in unicodedata.normalize("NFC", name).casefold() if unicodedata.category(sign) != "Cf")
+
+
 def named_classes(own: OwnBenchmark, folder: Path) -> tuple[str, ...]:
     """The names that the file gives, itself or in another; none where they are the data's."""
-    if not own.classes.file:
-        return own.classes.names
-    path = folder / own.classes.file
-    try:
-        return tuple(line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+    where, names = "field 'classes.names'", own.classes.names
+    if own.classes.file:
+        path = folder / own.classes.file
+        try:
+            where = str(path)
+            names = tuple(line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
+        except (OSError, UnicodeDecodeError) as error:
+            raise DataError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+    if doubled := [name for name, count in Counter(names).items() if count > 1]:
+        raise DataError(f"{where}: the class {doubled[0]!r} comes twice")
+    return names
 
 
 def shown_names(own: OwnBenchmark, folder: Path, names: Sequence[str]) -> tuple[str, ...]:

@@ -11,6 +11,9 @@ from xml.parsers import expat
 from gate_runner.errors import DataError
 from gate_runner.readers.tables import Row, by_id, read_json, records
 
+_WIDEST = 2**31 - 1
+"""Pixels of a picture's side, as formats of pictures hold them."""
+
 
 class Box(NamedTuple):
     """A box in pixels, from the picture's upper left corner, and its class."""
@@ -59,10 +62,10 @@ def coco(path: Path) -> tuple[list[Boxed], tuple[str, ...]]:
             raise row.error("image_id", "the id of an image of this file")
         if label not in number:
             raise row.error("category_id", "the id of a category of this file")
-        if not row.values.get("iscrowd"):
+        if not is_crowd(row):
             boxes[image].append(_coco_box(row, number[label], corners))
     found = [
-        Boxed(row.text("file_name"), _size(row), tuple(boxes[image]), str(row.values.get("zip_file") or ""))
+        Boxed(row.path("file_name"), size_of(row), tuple(boxes[image]), str(row.values.get("zip_file") or ""))
         for image, row in images.items()
     ]
     return found, tuple(names[identity] for identity in sorted(names))
@@ -91,7 +94,7 @@ def voc(path: Path, known: Mapping[str, int]) -> Boxed:
     sides = None
     if size is not None:
         row = Row(path, 0, size.texts())
-        sides = (row.integer("width", 1), row.integer("height", 1))
+        sides = (row.integer("width", 1, _WIDEST), row.integer("height", 1, _WIDEST))
     return Boxed(Row(path, 0, tree.texts()).text("filename"), sides, tuple(boxes))
 
 
@@ -105,10 +108,16 @@ def voc_names(path: Path) -> tuple[str, ...]:
     return tuple(dict.fromkeys(row.text("name") for row in found))
 
 
-def _size(row: Row) -> tuple[int, int] | None:
+def is_crowd(row: Row) -> bool:
+    """Whether a COCO object is a crowd; left out, it is none."""
+    return row.values.get("iscrowd") is not None and row.integer("iscrowd", 0, 1) == 1
+
+
+def size_of(row: Row) -> tuple[int, int] | None:
+    """Width and height of a COCO picture, where the file says them."""
     if row.values.get("width") is None or row.values.get("height") is None:
         return None
-    return row.integer("width", 1), row.integer("height", 1)
+    return row.integer("width", 1, _WIDEST), row.integer("height", 1, _WIDEST)
 
 
 def _coco_box(row: Row, label: int, corners: bool) -> Box:

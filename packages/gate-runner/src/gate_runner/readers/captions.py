@@ -52,7 +52,7 @@ def coco_captions(path: Path) -> Iterator[tuple[str, Row]]:
         >>> [(file, row.text("caption")) for file, row in coco_captions(path)]
         [('a.jpg', 'A cat.')]
     """
-    files = {identity: row.text("file_name") for identity, row in by_id(records(path, "images")).items()}
+    files = {identity: row.path("file_name") for identity, row in by_id(records(path, "images")).items()}
     for row in records(path, "annotations"):
         if row.integer("image_id") not in files:
             raise row.error("image_id", "the id of an image of this file")

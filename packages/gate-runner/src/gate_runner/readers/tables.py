@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 from gate_runner.errors import DataError, MissingCapabilityError
@@ -49,9 +50,17 @@ class Row(NamedTuple):
     def text(self, field: str) -> str:
         """A field that must not be empty."""
         value = self.values.get(field)
-        if not isinstance(value, str | int | float) or not str(value).strip():
+        blank = not isinstance(value, str | int | float) or not str(value).strip()
+        if blank or (isinstance(value, float) and not math.isfinite(value)):
             raise self.error(field, "text")
         return str(value).strip()
+
+    def path(self, field: str) -> str:
+        """A path inside the folder that the file is about."""
+        inner = self.text(field)
+        if PurePath(inner).is_absolute() or ".." in PurePath(inner).parts or "\0" in inner:
+            raise self.error(field, "a path inside the folder of its files")
+        return inner
 
     def number(self, field: str, low: float = -math.inf, high: float = math.inf, blank: float | None = None) -> float:
         """A finite number in a range; ``blank`` stands for an empty field where it is given."""
@@ -299,6 +308,9 @@ def _rows(path: Path, delimiter: str | None) -> Iterator[Row]:
                 delimiter = "\t" if path.suffix in (".tsv", ".tab") or "\t" in file.readline() else ","
                 file.seek(0)
             reader = csv.DictReader(file, delimiter=delimiter, skipinitialspace=True)
+            names = Counter(reader.fieldnames or ())
+            if doubled := [name for name, count in names.items() if name and count > 1]:
+                raise DataError(f"{path}, line 1: the field {doubled[0]!r} comes twice")
             for values in reader:
                 if None in values:
                     raise DataError(
