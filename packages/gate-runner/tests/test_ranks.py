@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -124,3 +126,34 @@ def test_what_one_process_alone_can_train_is_refused(tmp_path: Path) -> None:
         Settings(num_processes=2)
     with pytest.raises(UsageError, match="--num-processes must be at least 1, not 0"):
         Settings(num_processes=0)
+
+
+OTHER_NAME = """
+import fcntl, os, socket, struct, sys
+control = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+fcntl.ioctl(control, 0x8914, struct.pack("16sh", b"lo", 0x49))  # the loopback is up
+address = struct.pack("16sH2s4s8s", b"lo:1", socket.AF_INET, b"", socket.inet_aton("192.0.2.2"), b"")
+fcntl.ioctl(control, 0x8916, address)
+open("hosts", "w").write("192.0.2.2 server7\\n")
+if os.system("mount --bind hosts /etc/hosts"):
+    raise SystemExit(3)
+socket.sethostname("server7") if hasattr(socket, "sethostname") else sys.exit(3)
+print("other name", flush=True)
+from pathlib import Path
+from gate_runner.runs.ranks import _joined
+_joined(Path("store"), 0, 1, "cpu")
+files = [f"/proc/self/fd/{file}" for file in os.listdir("/proc/self/fd")]
+own = {os.readlink(file) for file in files if os.path.islink(file)}
+rows = [line.split() for line in open("/proc/net/tcp").readlines()[1:]]
+listening = [row[1] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in own]
+print(*[socket.inet_ntoa(bytes.fromhex(one[:8])[::-1]) for one in listening])
+"""
+
+
+@pytest.mark.skipif(not shutil.which("unshare"), reason="needs a network of its own")
+def test_processes_listen_on_the_loopback_whatever_the_hosts_name_is(tmp_path: Path) -> None:
+    command = ["unshare", "-Urmn", "--uts", sys.executable, "-c", OTHER_NAME]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    if "other name" not in done.stdout:
+        pytest.skip(f"no network of its own here: {done.stderr[-200:]}")
+    assert done.stdout.splitlines() == ["other name", "127.0.0.1"], done.stderr

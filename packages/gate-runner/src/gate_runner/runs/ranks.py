@@ -7,6 +7,7 @@ import faulthandler
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,7 @@ COMMAND = [sys.executable, "-P", "-c", "from gate_runner.runs.ranks import main;
 _READY = '{"event": "ready"}\n'
 _LONGEST = timedelta(hours=12)
 """Of what one process does alone, such as a validation, while the others wait. A dead one is noticed at once."""
+_GLOO = "GLOO_SOCKET_IFNAME"
 _DYING = 5.0
 """Seconds in which a process that broke off a training is seen to be dead."""
 
@@ -97,11 +99,29 @@ def _joined(store: Path, rank: int, world: int, kind: str) -> ProcessGroup:
     import torch.distributed as dist
 
     backend = "cpu:gloo,cuda:nccl" if kind == "cuda" else "gloo"
-    dist.init_process_group(
-        backend, init_method=store.absolute().as_uri(), rank=rank, world_size=world, timeout=_LONGEST
-    )
+    with _on_the_loopback():
+        dist.init_process_group(
+            backend, init_method=store.absolute().as_uri(), rank=rank, world_size=world, timeout=_LONGEST
+        )
     assert dist.group.WORLD is not None
     return dist.group.WORLD
+
+
+@contextmanager
+def _on_the_loopback() -> Iterator[None]:
+    """Let gloo listen on the loopback, as all processes are on this machine, not on what the host's name stands for."""
+    before = os.environ.get(_GLOO)
+    names = [name for _, name in socket.if_nameindex() if name in ("lo", "lo0")]
+    if not names:
+        raise UsageError("--num-processes needs the machine's loopback interface (lo), which is not there")
+    os.environ[_GLOO] = names[0]
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_GLOO]
+        else:
+            os.environ[_GLOO] = before
 
 
 def _name_the_dead(helpers: Sequence[subprocess.Popen[str]], kills: int | None, error: RuntimeError) -> None:
