@@ -117,7 +117,7 @@ def test_an_animation_gives_its_first_frame_and_says_so(tmp_path: Path, caplog: 
     frames = [Image.new("RGB", (4, 4), (value, 0, 0)) for value in (250, 10)]
     frames[0].save(tmp_path / "a.gif", save_all=True, append_images=frames[1:])
     assert pixels(tmp_path / "a.gif")[0, 0, 0] == 250
-    assert "a.gif has 2 frames: the first is used" in caplog.text
+    assert "a.gif has more than one frame: the first is used" in caplog.text
 
 
 def test_too_many_pixels_are_refused_and_the_limit_can_be_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,11 @@ import io
 import json
 import os
 import stat
+import struct
 import subprocess
 import sys
 import tarfile
+import time
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -32,11 +34,13 @@ from gate_runner.executors.worker import COMMAND
 from gate_runner.readers import archives, table
 from gate_runner.readers.arrays import read_matlab
 from gate_runner.readers.decode import decode
+from gate_runner.readers.maps import ClassMap
 from gate_runner.readers.tables import read_json
 from gate_runner.reports import as_markdown, gather
 from gate_runner.runs.folder import write
 from gate_runner.runs.stored import read_runs
 from gate_runner.tasks.stored import mark_of
+from vision_adapters.pictures import read_rgb
 
 from ._folders import write_run
 
@@ -378,3 +382,52 @@ def test_a_matlab_file_is_checked_before_its_library_reads_it(tmp_path: Path) ->
         deep = holder
     with pytest.raises(DataError, match="more than 32 deep"):
         read_matlab("deep", "m", bytes(matlab(deep)))
+
+
+POSTSCRIPT = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n%%EOF\n"
+
+
+def test_a_picture_starts_no_other_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = tmp_path / "started"
+    stand_in = tmp_path / "bin" / "gs"
+    stand_in.parent.mkdir()
+    stand_in.write_text(f'#!/bin/sh\ntouch {started}\necho "$@" >> {started}\n')
+    stand_in.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{stand_in.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr("PIL.EpsImagePlugin.gs_binary", None)
+    path = tmp_path / "eps.jpg"
+    path.write_bytes(POSTSCRIPT)
+    for read in (
+        lambda: decode(str(path)),
+        lambda: decode(str(path), 8),
+        lambda: read_rgb(path),
+        lambda: ClassMap({0: 0}, (), None).read(str(path)),
+    ):
+        with pytest.raises(ValueError, match=r"none of BMP, GIF, JPEG"):
+            read()
+    assert not started.exists()
+
+
+def test_a_tiff_of_many_directories_is_read_at_once(tmp_path: Path) -> None:
+    count, path = 30_000, tmp_path / "many.tif"
+    fields = [(256, 3, 1, 1), (257, 3, 1, 1), (258, 3, 1, 8), (259, 3, 1, 1), (262, 3, 1, 1), (273, 4, 1, 8),
+              (277, 3, 1, 1), (278, 3, 1, 1), (279, 4, 1, 1)]  # fmt: skip
+    size = 2 + 12 * len(fields) + 4
+    body = bytearray(struct.pack("<2sHII", b"II", 42, 12, 0))
+    for number in range(count):
+        body += struct.pack("<H", len(fields)) + b"".join(struct.pack("<HHII", *field) for field in fields)
+        body += struct.pack("<I", 12 + (number + 1) * size if number + 1 < count else 0)
+    path.write_bytes(body)
+    begun = time.process_time()
+    assert decode(str(path)).size == (1, 1)
+    assert time.process_time() - begun < 2  # milliseconds; 30,000 directories took Pillow's count 10 s
+
+
+@pytest.mark.parametrize("ending", ["png", "json"])
+def test_a_named_pipe_is_not_waited_for(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a.{ending}"
+    os.mkfifo(path)
+    with pytest.raises(DataError, match=r"a\.\w+ is no file that holds data, but a pipe"):
+        decode(str(path)) if ending == "png" else read_json(path)
+    with pytest.raises(ValueError, match="no file that holds data"):
+        read_rgb(path)

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
     from PIL import Image
 
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+"""What pictures are read as, whatever their names end in: Pillow's others include one that starts Ghostscript."""
 MOST_PIXELS = 89_478_485
 """A picture with more is refused; Pillow's own limit."""
 
@@ -54,10 +56,14 @@ def read_rgb(path: Path) -> Image.Image:
 def _decoded(path: Path) -> Image.Image:
     import io
 
-    from PIL import Image, ImageCms, ImageOps
+    from PIL import Image, ImageCms, ImageOps, UnidentifiedImageError
 
+    if path.exists() and not path.is_file():
+        raise ValueError("it is no file that holds data")  # a pipe would be waited for without end
     try:
-        file = Image.open(path)
+        file = Image.open(path, formats=FORMATS)
+    except UnidentifiedImageError as error:
+        raise ValueError(f"it is none of {', '.join(FORMATS)}") from error
     except Image.DecompressionBombError as error:  # Pillow's own limit, at twice as many
         raise ValueError(f"more than {MOST_PIXELS:,} pixels: {error}") from error
     with file as opened:

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
 from gate_runner.detection.objects import Objects
 from gate_runner.errors import DataError
 from gate_runner.readers import Files, Row
 from gate_runner.readers.boxes import is_crowd, size_of, voc
+from gate_runner.readers.decode import open_picture
 from gate_runner.readers.folders import PICTURES
 from gate_runner.readers.tables import by_id, read_json
 
@@ -211,7 +211,7 @@ def _size(row: Row, folder: Path) -> tuple[int, int]:
 
 def _of_header(path: Path) -> tuple[int, int]:
     try:
-        with Image.open(path) as opened:
+        with open_picture(str(path)) as opened:
             return opened.size
     except OSError as error:
         raise DataError(f"{path} is not there or no picture: {error}") from error

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import io
 import logging
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from PIL import Image, ImageCms, ImageOps
+from PIL import Image, ImageCms, ImageOps, UnidentifiedImageError
 
 from gate_runner.errors import DataError
 from gate_runner.readers.limits import within
-from gate_runner.readers.source import Cut, File, Member, Source, Stored, described, read_bytes
+from gate_runner.readers.source import Cut, File, Member, Source, Stored, described, read_bytes, refuse_special
 
 _LOG = logging.getLogger(__name__)
 
 Fit = Literal["crop", "whole"]
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+"""What pictures are read as, whatever their names end in: Pillow's others include one that starts Ghostscript."""
 _animated: set[str] = set()
 
 
@@ -49,9 +52,8 @@ def decode(source: Source, side: int | None = None) -> Image.Image:
         return stored_picture(source)
     file = source.source if isinstance(source, Cut) else source
     assert isinstance(file, str | Member)
-    Image.MAX_IMAGE_PIXELS = None  # Pillow's own limit is a warning first: ours stands before the decoding
     try:
-        with Image.open(io.BytesIO(read_bytes(file)) if isinstance(file, Member) else file) as opened:
+        with open_picture(file) as opened:
             within(opened.width * opened.height, "pixels", described(file))
             refuse_planar(opened, described(file))
             if side is not None and not isinstance(source, Cut):
@@ -64,6 +66,21 @@ def decode(source: Source, side: int | None = None) -> Image.Image:
     except Exception as error:  # Pillow's readers raise errors of every kind over broken files
         raise DataError(f"{described(file)} cannot be read as an image: {error}") from error
     return _inside(image, source) if isinstance(source, Cut) else image
+
+
+def open_picture(file: File) -> Image.Image:
+    """A picture whose header is read, in one of `FORMATS`, to be used as a context.
+
+    Raises:
+        DataError: none of these, or no regular file; the message names it.
+    """
+    Image.MAX_IMAGE_PIXELS = None  # Pillow's own limit is a warning first: ours stands before the decoding
+    if isinstance(file, str):
+        refuse_special(Path(file))
+    try:
+        return Image.open(io.BytesIO(read_bytes(file)) if isinstance(file, Member) else file, formats=FORMATS)
+    except UnidentifiedImageError as error:
+        raise DataError(f"{described(file)} cannot be read as an image: it is none of {', '.join(FORMATS)}") from error
 
 
 def square(image: Image.Image, side: int, fit: Fit = "crop") -> Image.Image:
@@ -102,12 +119,19 @@ def refuse_planar(image: Image.Image, name: str) -> None:
 
 
 def _note_frames(image: Image.Image, file: File) -> None:
-    if getattr(image, "is_animated", False) and image.format != "MPO":
-        name = described(file)
-        if name not in _animated:
-            _animated.add(name)
-            _LOG.warning("%s has %d frames: the first is used", name, getattr(image, "n_frames", 2))
+    """Say that a picture has several frames. They are not counted: of a TIFF, Pillow's count takes their square."""
+    if image.format not in ("GIF", "PNG", "TIFF", "WEBP"):
+        return
+    try:
+        image.seek(1)
+    except EOFError:
+        return
+    finally:
         image.seek(0)
+    name = described(file)
+    if name not in _animated:
+        _animated.add(name)
+        _LOG.warning("%s has more than one frame: the first is used", name)
 
 
 def _to_rgb(image: Image.Image, file: File) -> Image.Image:

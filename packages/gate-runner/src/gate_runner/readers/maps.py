@@ -10,8 +10,9 @@ from jaxtyping import Int16, Shaped
 from PIL import Image
 
 from gate_runner.errors import DataError
+from gate_runner.readers.decode import open_picture
 from gate_runner.readers.limits import within
-from gate_runner.readers.source import File, Member, Source, Stored, described, read_bytes
+from gate_runner.readers.source import File, Member, Source, Stored, described
 
 IGNORED = -100
 """What a pixel has that counts nowhere."""
@@ -100,10 +101,8 @@ class ClassMap:
         return self._of_picture(source)
 
     def _of_picture(self, source: File) -> Shaped[np.ndarray, "h w"]:
-        import io
-
         try:
-            with Image.open(io.BytesIO(read_bytes(source))) as image:
+            with open_picture(source) as image:
                 within(image.width * image.height, "pixels", described(source))
                 values = np.asarray(image.convert("RGB") if self.colours is not None else image)
         except DataError:

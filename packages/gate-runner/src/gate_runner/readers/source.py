@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat as status
 from pathlib import Path
 from typing import NamedTuple
 
@@ -106,10 +107,25 @@ def read_bytes(file: File) -> bytes:
     """
     if isinstance(file, Member):
         return archives.read(file.archive, file.name)
+    refuse_special(Path(file))
     try:
         return Path(file).read_bytes()
     except OSError as error:
         raise DataError(f"{file} cannot be read: {error.strerror or error}") from error
+
+
+def refuse_special(path: Path) -> None:
+    """Refuse a pipe, socket or device, which is waited for without end.
+
+    Raises:
+        DataError: it is one; the message names it.
+    """
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return  # opening it says what is wrong
+    if not (status.S_ISREG(mode) or status.S_ISDIR(mode)):
+        raise DataError(f"{path} is no file that holds data, but a pipe, socket or device")
 
 
 def stamp(source: Source) -> str:

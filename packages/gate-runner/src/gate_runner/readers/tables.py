@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from gate_runner.errors import DataError, MissingCapabilityError
 from gate_runner.readers.json_lists import entries
 from gate_runner.readers.limits import within
+from gate_runner.readers.source import refuse_special
 
 csv.field_size_limit(2**24)
 _AT_ONCE = 256
@@ -252,6 +253,7 @@ def read_json(path: Path) -> Any:
         >>> read_json(path)
         [1, 2]
     """
+    refuse_special(path)
     try:
         within(path.stat().st_size, "bytes", str(path))
         return json.loads(path.read_bytes())

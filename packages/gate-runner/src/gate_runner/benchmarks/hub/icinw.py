@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-from PIL import Image
 
 from gate_runner.benchmarks.data import Data
 from gate_runner.benchmarks.hub.fetching import fetched
@@ -20,7 +17,7 @@ from gate_runner.benchmarks.request import DataRequest
 from gate_runner.benchmarks.sheets.icinw import ICINW, IcinwSheet
 from gate_runner.errors import DataError
 from gate_runner.readers import Cut, Member, Row, shuffled
-from gate_runner.readers.source import read_bytes
+from gate_runner.readers.decode import open_picture
 
 _ALSO: dict[str, dict[str, str]] = {
     "caltech-101": {
@@ -157,9 +154,9 @@ def _picture(sheet: IcinwSheet, row: Row) -> Member | Cut:
     if not sheet.id.startswith("fgvc-aircraft"):
         return found
     try:
-        with Image.open(io.BytesIO(read_bytes(found))) as opened:
+        with open_picture(found) as opened:
             width, height = opened.size
-    except OSError as error:
+    except (OSError, DataError) as error:
         raise row.error(sheet.hub.image, "a picture") from error
     return Cut(found, (0, 0, width, max(1, height - BANNER)))
 

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 
 from gate_runner.benchmarks.original_files import Parts, Sample
 from gate_runner.benchmarks.originals.icinw.form import class_names, originals, places_by_name
 from gate_runner.errors import DataError
 from gate_runner.readers import Cut, Files, first_of, lines, pairs, place, read_json, table
+from gate_runner.readers.decode import open_picture
 
 BANNER = 20
 """Rows at the foot of each picture of an aircraft that carry its photographer's name."""
@@ -63,7 +63,7 @@ def _aircraft(folder: Path) -> Parts:
             if variant not in known:
                 raise DataError(f"{where}: variant {variant!r} is not in variants.txt")
             file = str(files.get(f"{image}.jpg", where))
-            with Image.open(file) as opened:
+            with open_picture(file) as opened:
                 width, height = opened.size
             found.append(Sample(Cut(file, (0, 0, width, max(1, height - BANNER))), known[variant]))
         return found
