@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib
 import io
 import json
@@ -32,9 +33,11 @@ from gate_runner.errors import DataError, EncoderError, UsageError
 from gate_runner.executors.slot import Slot
 from gate_runner.executors.worker import COMMAND
 from gate_runner.readers import archives, table
-from gate_runner.readers.arrays import read_matlab
+from gate_runner.readers.arrays import read_matlab, stored_array
 from gate_runner.readers.decode import decode
 from gate_runner.readers.maps import ClassMap
+from gate_runner.readers.nifti import volume
+from gate_runner.readers.source import Stored
 from gate_runner.readers.tables import read_json
 from gate_runner.reports import as_markdown, gather
 from gate_runner.runs.folder import write
@@ -431,3 +434,61 @@ def test_a_named_pipe_is_not_waited_for(ending: str, tmp_path: Path) -> None:
         decode(str(path)) if ending == "png" else read_json(path)
     with pytest.raises(ValueError, match="no file that holds data"):
         read_rgb(path)
+
+
+def hdf5(folder: Path) -> dict[str, tuple[Stored, str]]:
+    """Files of HDF5 that ask for much, lead elsewhere, or hold no rows; and what is said of each."""
+    h5py = pytest.importorskip("h5py")
+    path = folder / "a.h5"
+    (folder / "secret").write_bytes(bytes(range(12)) * 4)
+    with h5py.File(folder / "other.h5", "w") as other:
+        other["x"] = np.zeros((2, 4, 4), np.uint8)
+    with h5py.File(path, "w") as file:
+        file.create_dataset("large", (1, 60_000, 60_000, 3), np.uint8, chunks=(1, 100, 100, 3))
+        file.create_dataset("chunk", (9, 4, 4), np.uint8, chunks=(2**12, 2**10, 2**10), maxshape=(None, None, None))
+        file.create_dataset("outside", (1, 4, 4, 3), np.uint8, external=[(str(folder / "secret"), 0, 48)])
+        layout = h5py.VirtualLayout((2, 4, 4), np.uint8)
+        layout[:] = h5py.VirtualSource(folder / "other.h5", "x", (2, 4, 4))
+        file.create_virtual_dataset("virtual", layout)
+        file["link"] = h5py.ExternalLink(str(folder / "other.h5"), "x")
+        file["nowhere"], file["loop"] = h5py.SoftLink("/none"), h5py.SoftLink("/loop")
+        file.create_group("group/inner")
+        file["scalar"], file["text"] = 3, np.array([b"a", b"b"])
+        file["empty"] = h5py.Empty(np.uint8)
+        file["fine/x"] = np.zeros((2, 4, 4), np.uint8)
+    said = {
+        "large": r"large, row 0 has 10,800,000,000 bytes, more", "chunk": r"a chunk of chunk has [\d,]+ bytes, more",
+        "outside": "lie in other files", "virtual": "lie in other files", "link": "is a link", "nowhere": "is a link",
+        "loop": "is a link", "group": "no array of numbers", "group/inner": "no array of numbers",
+        "scalar": "no array of numbers", "text": "no array of numbers", "empty": "no array of numbers",
+        "fine/none": "has no array 'fine/none'", "fine/x/y": "has no array",
+    }  # fmt: skip
+    return {key: (Stored(str(path), key, 0), words) for key, words in said.items()}
+
+
+def test_hdf5_has_limits_and_stays_in_its_file(tmp_path: Path) -> None:
+    for source, said in hdf5(tmp_path).values():
+        with pytest.raises(DataError, match=said):
+            stored_array(source)
+    assert stored_array(Stored(str(tmp_path / "a.h5"), "fine/x", 1)).shape == (4, 4)
+
+
+def test_nifti_has_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nibabel = pytest.importorskip("nibabel")
+    path = tmp_path / "a.nii.gz"
+    nibabel.save(nibabel.Nifti1Image(np.zeros((40, 50, 60), np.uint8), np.eye(4)), path)
+    assert volume(path).shape == (40, 50, 60)
+    monkeypatch.setenv("GATE_RUNNER_MAX_BYTES", "500000")
+    with pytest.raises(DataError, match=r"a.nii.gz, as numbers, has 960,000 bytes, more than 500,000"):
+        volume(path)
+    monkeypatch.delenv("GATE_RUNNER_MAX_BYTES")
+    head = bytearray(gzip.decompress(path.read_bytes())[:352])
+    head[42:48] = struct.pack("<3h", 32_000, 32_000, 4)  # claims 4 GB, holds nothing
+    (tmp_path / "b.nii.gz").write_bytes(gzip.compress(head))
+    with pytest.raises(DataError, match=r"b.nii.gz, as numbers, has 32,768,000,000 bytes, more than"):
+        volume(tmp_path / "b.nii.gz")
+    head[108:112] = struct.pack("<f", 2e9)
+    for content, said in ((head, "its values begin at byte 2e"), (b"\0" * 600, "no header of 348 or 540 bytes")):
+        (tmp_path / "b.nii.gz").write_bytes(gzip.compress(content))
+        with pytest.raises(DataError, match=said):
+            volume(tmp_path / "b.nii.gz")

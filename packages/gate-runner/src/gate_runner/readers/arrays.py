@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import threading
 from functools import lru_cache
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from PIL import Image
 
 from gate_runner.errors import DataError, MissingCapabilityError
+from gate_runner.readers.limits import within
 from gate_runner.readers.matlab import check
 from gate_runner.readers.source import File, Stored, described, read_bytes
 
@@ -50,7 +52,7 @@ def stored_shape(file: str, key: str) -> tuple[int, ...]:
     """The shape of an array in an HDF5 file, of which nothing is read.
 
     Raises:
-        DataError: the file is damaged or has no such array.
+        DataError: the file is damaged, has no such array, or one that lies in another file.
         MissingCapabilityError: h5py is not installed; the message names the extra.
     """
     with _LOCK:
@@ -61,15 +63,20 @@ def stored_array(source: Stored) -> np.ndarray:
     """One row of an array, its axes in the order that the source says.
 
     Raises:
-        DataError: the file is damaged, or has no such array or row.
+        DataError: the file is damaged, has no such array or row, or one that lies in another file or is larger than
+            `limits` allow.
     """
     with _LOCK:
         array = _array(source.file, source.key)
         if not 0 <= source.row < len(array):
             raise DataError(f"{described(source)} is not there: {source.key} has {len(array)} rows")
+        row = math.prod(array.shape[1:]) * array.dtype.itemsize
+        within(row, "bytes", described(source))
+        if array.chunks is not None:  # each that is touched is unpacked whole
+            within(math.prod(array.chunks) * array.dtype.itemsize, "bytes", f"{source.file}: a chunk of {source.key}")
         try:
             found = np.asarray(array[source.row])
-        except (OSError, ValueError, TypeError) as error:
+        except Exception as error:  # HDF5's library raises errors of many unrelated types for a damaged file
             raise DataError(f"{described(source)} cannot be read: {error}") from error
     return found.transpose(source.axes) if source.axes else found
 
@@ -87,10 +94,28 @@ def stored_picture(source: Stored) -> Image.Image:
 
 
 def _array(file: str, key: str) -> Any:
+    """An array of numbers that lies in this file: neither behind a link to another nor in storage beside it."""
+    import h5py
+
     handle = _opened(file)
-    if key not in handle:
-        raise DataError(f"{file} has no array {key!r}; it has {', '.join(list(handle)[:12])}")
-    return handle[key]
+    try:
+        place = handle
+        for name in filter(None, key.split("/")):
+            link = place.get(name, getlink=True) if isinstance(place, h5py.Group) else None
+            if link is None:
+                raise DataError(f"{file} has no array {key!r}; it has {', '.join(list(handle)[:12])}")
+            if not isinstance(link, h5py.HardLink):
+                raise DataError(f"{file}: {key!r} is a link, not an array of this file")
+            place = place[name]
+        if not isinstance(place, h5py.Dataset) or not place.shape or place.dtype.kind not in "buif":
+            raise DataError(f"{file}: {key!r} is no array of numbers with rows")
+        if place.external or place.is_virtual:
+            raise DataError(f"{file}: the values of {key!r} lie in other files, which are not read")
+    except DataError:
+        raise
+    except Exception as error:  # as above
+        raise DataError(f"{file}: {key!r} cannot be read as HDF5: {error}") from error
+    return place
 
 
 @lru_cache(maxsize=8)
@@ -101,5 +126,5 @@ def _opened(file: str) -> Any:
         raise MissingCapabilityError(f"{file} is HDF5: pip install 'gate-runner[hdf5]'") from error
     try:
         return h5py.File(file, "r")
-    except OSError as error:
+    except Exception as error:  # as above
         raise DataError(f"{file} cannot be read as HDF5: {error}") from error
