@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from gate_runner.benchmarks.tables import read_table
 from gate_runner.data_check import check_data
 from gate_runner.detection.files import read_coco, read_voc
 from gate_runner.detection.published import details
+from gate_runner.detection.shots import draw_shots
 from gate_runner.errors import DataError
 
 Content = dict[str, Any]
@@ -102,6 +104,27 @@ def test_a_real_run_says_split_shots_and_draw(tmp_path: Path) -> None:
     assert three.training["draw"]["origin"].startswith("ELEVATER's fewshot_train_shot1_seed3.json")
     assert three.training["draw"]["train"] == [0, 1]
     assert thirty.training["draw"]["origin"].startswith("our draw by ELEVATER's rule, seed 30")
+
+
+def test_shots_are_drawn_from_the_pictures_by_their_ids(tmp_path: Path) -> None:
+    """GLIP sorts the ids before it shuffles them, so that a file in another order gives the same draw."""
+    root = written(tmp_path / THERMAL, [(1, "dog"), (2, "person")], (30, 6, 6))
+    path = root / "train" / "_annotations.coco.json"
+    changed(path, lambda made: random.Random(5).shuffle(made["images"]))
+    made = json.loads(path.read_text())
+    names = {one["id"]: one["file_name"] for one in made["images"]}
+    labels: dict[int, set[int]] = {number: set() for number in sorted(names)}
+    for one in made["annotations"]:
+        labels[one["image_id"]].add(one["category_id"])
+    ids, left, expected = [number for number, own in labels.items() if own], {1: 3, 2: 3}, set()
+    random.Random(30).shuffle(ids)
+    for number in ids:
+        if any(left[label] > 0 for label in labels[number]):
+            expected.add(names[number])
+            left = {label: count - (label in labels[number]) for label, count in left.items()}
+    data = find_benchmark("odinw-thermal").load("local", DataRequest(tmp_path, size=8))
+    files = [Path(str(frames[0])).name for frames in data.train.images.files]  # type: ignore[union-attr]
+    assert {files[row] for row in draw_shots(data.train.targets, 3, 30, data.classes)} == expected
 
 
 def test_bad_input_is_cut_left_out_or_refused(tmp_path: Path) -> None:

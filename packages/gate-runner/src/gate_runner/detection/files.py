@@ -58,7 +58,9 @@ class Listed:
         return ", ".join(said)
 
 
-def read_coco(path: Path, folder: Path | None = None, known: Sequence[str] | None = None) -> Listed:
+def read_coco(
+    path: Path, folder: Path | None = None, known: Sequence[str] | None = None, *, sort_ids: bool = False
+) -> Listed:
     """Pictures and objects of a COCO file.
 
     A class's index is the rank of its id among those in the file, whatever gaps there are. Roboflow's superclass, a
@@ -68,9 +70,10 @@ def read_coco(path: Path, folder: Path | None = None, known: Sequence[str] | Non
         path: of the JSON file.
         folder: of the pictures; the file's by default.
         known: names of classes in the order of their indices, where another file says them; by default this file's.
+        sort_ids: whether the pictures stand by their ids, as pycocotools and GLIP, which draws few shots so, have them.
 
     Returns:
-        The pictures in the file's order.
+        The pictures, in the file's order unless `sort_ids`.
 
     Raises:
         DataError: no JSON, a list or field that is missing, an object of a picture or class that there is not, or
@@ -81,6 +84,8 @@ def read_coco(path: Path, folder: Path | None = None, known: Sequence[str] | Non
     classes = tuple(known) if known is not None else tuple(names[one] for one in sorted(names))
     rank = {name: place for place, name in enumerate(classes)}
     images = by_id(_entries(path, content, "images", least=1))
+    if sort_ids:
+        images = dict(sorted(images.items()))
     objects: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
     sizes = {identity: _size(row, folder or path.parent) for identity, row in images.items()}
     clipped = dropped = 0

@@ -155,12 +155,12 @@ def _read(where: Place, split: str, known: Sequence[str] | None) -> Listed | Non
         return None
     if path.is_dir():
         return read_voc(path, known)
-    read = read_coco(path, known=None)
+    read = read_coco(path, known=None, sort_ids=True)
     if known is not None and read.classes != tuple(known):
         if set(read.classes) - set(known):
             odd = sorted(set(read.classes) - set(known))[0]
             raise DataError(f"{path}: class {odd!r} is none of the training split's {len(known)}")
-        read = read_coco(path, known=known)
+        read = read_coco(path, known=known, sort_ids=True)
     return read
 
 
