@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from vision_adapters.__about__ import __version__
 
 if TYPE_CHECKING:
+    from vision_adapters.classifier import HeadClassifier
     from vision_adapters.efficiency import parameter_counts, performance_efficiency
     from vision_adapters.fewshot import detection_indices, elevater_indices, sample_episode
     from vision_adapters.finetune import Classifier, interpolate, train_only
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 _LAZY = {
     "Classifier": "vision_adapters.finetune",
     "Fit": "vision_adapters.training",
+    "HeadClassifier": "vision_adapters.classifier",
     "HeldOut": "vision_adapters.tuning",
     "ImageTextHead": "vision_adapters.heads",
     "LinearHead": "vision_adapters.heads",
@@ -104,6 +106,7 @@ __all__ = [
     "METRICS",
     "Classifier",
     "Fit",
+    "HeadClassifier",
     "HeldOut",
     "ImageTextHead",
     "LinearHead",

@@ -1,0 +1,192 @@
+"""The tuners as a scikit-learn classifier: in a `Pipeline`, under `clone`, pickled, with its parameters by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from vision_adapters.tuning.data import Tuned, as_predictions, tuning_data
+from vision_adapters.tuning.methods import tune
+
+
+class HeadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """A head on cached features, every choice made by validation inside `fit`.
+
+    Args:
+        method: a key of `METHODS`: "anchored" (the default), "logistic", "elevater", "gda", "clap", …
+        class_embeddings: one text embedding per class, in the space of the features: a mapping class -> [d], or rows in
+            the order of `classes_` (sorted). None for a probe without texts.
+        logit_scale: the dual encoder's scale, > 0.
+        scoring: what validation maximises (or minimises), a key of `METRICS`; by default accuracy, or 11-point mAP for
+            several labels per sample.
+        validation: as in `tuning_data`: "auto", "folds", "shuffled", "toolkit", or a pair (X, y).
+        random_state: of the split.
+
+    Attributes:
+        classes_: the classes, sorted; for several labels per sample, 0 … k - 1.
+        best_params_: the choice, by name.
+        best_score_: its validation metric (more is better, so that a Brier score is negative), or None where nothing
+            could be validated.
+        cv_results_: what was tried, one entry per candidate, as `GridSearchCV` has it: "params", a masked array
+            "param_NAME" for each, "mean_test_score", "rank_test_score".
+        head_: a torch module, features -> scores.
+        tuned_: the `Tuned`, which `HeldOut.score` takes.
+        n_features_in_: columns of X.
+
+    Raises:
+        ValueError: at `fit`, what `tuning_data` refuses, and embeddings that lack a class, with its name.
+
+    Numerics:
+        Float32, like the tuners; a batch's scores differ from a single row's by rounding.
+
+    Example:
+        >>> texts = np.eye(3, 8)
+        >>> y = np.array(["cat", "cow", "dog"])[np.arange(60) % 3]
+        >>> X = np.eye(3, 8)[np.arange(60) % 3] + np.random.default_rng(0).normal(size=(60, 8))
+        >>> classifier = HeadClassifier(class_embeddings=dict(zip(["cat", "cow", "dog"], texts))).fit(X, y)
+        >>> classifier.predict(texts), classifier.predict_proba(texts).shape
+        (array(['cat', 'cow', 'dog'], dtype='<U3'), (3, 3))
+
+    Source:
+        The interface is scikit-learn's.
+    """
+
+    def __init__(
+        self,
+        method: str = "anchored",
+        *,
+        class_embeddings: Any = None,
+        logit_scale: float = 100.0,
+        scoring: str | None = None,
+        validation: Any = "auto",
+        random_state: Any = 0,
+    ) -> None:
+        self.method = method
+        self.class_embeddings = class_embeddings
+        self.logit_scale = logit_scale
+        self.scoring = scoring
+        self.validation = validation
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, class_embeddings: Any = None) -> Self:
+        """Choose and fit a head.
+
+        Args:
+            X: features [n, d].
+            y: classes [n], or 0/1 per label [n, k].
+            class_embeddings: in place of the constructor's.
+        """
+        shape = np.asarray(_host(y)).shape
+        several = len(shape) == 2 and shape[1] > 1
+        X, y = validate_data(self, _host(X), _host(y), dtype=[np.float64, np.float32], multi_output=several)
+        check_classification_targets(y)
+        self.classes_ = np.arange(y.shape[1]) if several else np.unique(y)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs at least two classes, got the one class {self.classes_.tolist()[0]!r}"
+            )
+        embeddings = self.class_embeddings if class_embeddings is None else class_embeddings
+        seed = self.random_state
+        if not isinstance(seed, int | np.integer):
+            seed = check_random_state(seed).randint(2**31 - 1)
+        validation = self.validation
+        if isinstance(validation, tuple):
+            validation = (torch.as_tensor(validation[0]).float(), self._codes(validation[1], several))
+        data = tuning_data(
+            torch.tensor(X, dtype=torch.float32),
+            self._codes(y, several),
+            classes=len(self.classes_),
+            class_embeddings=None if embeddings is None else self._rows(embeddings),
+            logit_scale=self.logit_scale,
+            metric=self.scoring,
+            validation=validation,
+            seed=int(seed),
+        )
+        self.tuned_: Tuned = tune(data, self.method)
+        self.head_ = self.tuned_.head
+        self.best_params_ = dict(self.tuned_.best_params)
+        self.best_score_ = self.tuned_.validation
+        self.cv_results_ = _results(self.tuned_.candidates)
+        return self
+
+    def decision_function(self, X: Any) -> np.ndarray[Any, Any]:
+        """Scores [n, k]; of two classes, the second's less the first's [n]."""
+        scores = self._scores(X)
+        if len(self.classes_) == 2 and not self._several:
+            return np.asarray(scores[:, 1] - scores[:, 0])
+        return scores.numpy()
+
+    def predict_proba(self, X: Any) -> np.ndarray[Any, Any]:
+        """Probabilities [n, k]: the softmax of the scores, or the sigmoid where a sample may have several labels."""
+        return as_predictions(self._scores(X).double(), "brier", several=self._several).numpy()
+
+    def predict(self, X: Any) -> np.ndarray[Any, Any]:
+        """The best class of each sample, or 0/1 per label."""
+        scores = self._scores(X)
+        return (scores > 0).long().numpy() if self._several else np.asarray(self.classes_[scores.argmax(1).numpy()])
+
+    @property
+    def _several(self) -> bool:
+        return bool(self._labels_ndim == 2)
+
+    def _scores(self, X: Any) -> torch.Tensor:
+        check_is_fitted(self)
+        X = validate_data(self, _host(X), dtype=[np.float64, np.float32], reset=False)
+        return self.tuned_.scores(torch.tensor(X, dtype=torch.float32))
+
+    def _codes(self, y: Any, several: bool) -> torch.Tensor:
+        """Labels as numbers of `classes_`."""
+        self._labels_ndim = 2 if several else 1
+        labels = np.asarray(_host(y))
+        if several:
+            return torch.from_numpy(labels.astype(np.int64))
+        unknown = labels[~np.isin(labels, self.classes_)]
+        if len(unknown):
+            raise ValueError(f"validation has the class {unknown.tolist()[0]!r}, which y lacks")
+        return torch.from_numpy(np.searchsorted(self.classes_, labels))
+
+    def _rows(self, embeddings: Any) -> torch.Tensor:
+        """One row per class, in the order of `classes_`."""
+        if isinstance(embeddings, Mapping):
+            missing = [name for name in self.classes_.tolist() if name not in embeddings]
+            if missing:
+                raise ValueError(f"class_embeddings lack the class {missing[0]!r}")
+            embeddings = np.stack([np.asarray(_host(embeddings[name])) for name in self.classes_.tolist()])
+        return torch.as_tensor(embeddings).float()
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
+
+def _host(values: Any) -> Any:
+    """A tensor as an array; anything else as it is."""
+    if not isinstance(values, torch.Tensor):
+        return values
+    values = values.detach().cpu()
+    return values.float().numpy() if values.dtype in (torch.bfloat16, torch.float16) else values.numpy()
+
+
+def _results(candidates: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+    """`cv_results_` of the candidates."""
+    params = [
+        {name: value for name, value in each.items() if name not in ("validation", "loss")} for each in candidates
+    ]
+    scores = np.array([each["validation"] for each in candidates], dtype=np.float64)
+    found: dict[str, Any] = {"params": params, "mean_test_score": scores}
+    for name in dict.fromkeys(name for each in params for name in each):
+        column: Any = np.ma.masked_all(len(params), dtype=object)  # type: ignore[no-untyped-call]  # NumPy's
+        for row, each in enumerate(params):
+            if name in each:
+                column[row] = each[name]
+        found[f"param_{name}"] = column
+    found["rank_test_score"] = np.array([1 + int((scores > score).sum()) for score in scores], dtype=np.int32)
+    return found

@@ -1,0 +1,109 @@
+"""The tuners as a scikit-learn classifier."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import check_estimator
+
+from vision_adapters import HeadClassifier, HeldOut, tune, tuning_data
+
+NAMES = np.array(["ant", "bee", "cow"])
+
+
+def world(n: int = 60, d: int = 8, seed: int = 0) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+    rng = np.random.default_rng(seed)
+    centres = 2 * np.random.default_rng(9).normal(size=(3, d))
+    numbers = np.arange(n) % 3
+    texts = dict(zip(NAMES.tolist(), centres + np.random.default_rng(8).normal(size=(3, d)), strict=True))
+    return centres[numbers] + rng.normal(size=(n, d)), NAMES[numbers], texts
+
+
+def test_it_keeps_scikit_learns_contract() -> None:
+    """Every check passes, but the array API's, which is skipped unless SciPy's is switched on."""
+    found = check_estimator(HeadClassifier(), on_skip=None)
+    assert sum(each["status"] == "passed" for each in found) >= 50
+
+
+def test_it_is_the_tuner_on_numbered_classes() -> None:
+    X, y, texts = world()
+    classifier = HeadClassifier(class_embeddings=texts, logit_scale=10.0, random_state=3).fit(X, y)
+    rows = torch.from_numpy(np.stack([texts[name] for name in NAMES]))
+    codes = torch.from_numpy(np.searchsorted(NAMES, y))
+    tuned = tune(tuning_data(X, codes, class_embeddings=rows, logit_scale=10.0, seed=3))
+    test, truth, _ = world(90, seed=1)
+    scores = tuned.scores(torch.from_numpy(test))
+    np.testing.assert_array_equal(classifier.decision_function(test), scores.numpy())
+    np.testing.assert_array_equal(classifier.predict(test), NAMES[scores.argmax(1).numpy()])
+    np.testing.assert_allclose(classifier.predict_proba(test), scores.double().softmax(1).numpy())
+    held = HeldOut(test, np.searchsorted(NAMES, truth))
+    assert classifier.score(test, truth) == pytest.approx(held.score(classifier.tuned_).value)
+    assert classifier.best_params_ == tuned.best_params
+    assert classifier.best_score_ == tuned.validation
+    assert list(classifier.classes_) == NAMES.tolist()
+
+
+def test_embeddings_by_name_by_row_or_at_fit_are_one() -> None:
+    X, y, texts = world()
+    rows = np.stack([texts[name] for name in NAMES])
+    ways = [
+        HeadClassifier(class_embeddings=texts).fit(X, y), HeadClassifier(class_embeddings=rows).fit(X, y),
+        HeadClassifier().fit(X, y, class_embeddings=torch.from_numpy(rows)),
+        HeadClassifier(class_embeddings=dict(reversed(texts.items()))).fit(torch.from_numpy(X), y),
+    ]  # fmt: skip
+    for other in ways[1:]:
+        np.testing.assert_array_equal(ways[0].decision_function(X), other.decision_function(X))
+    assert not np.array_equal(HeadClassifier().fit(X, y).decision_function(X), ways[0].decision_function(X))
+    with pytest.raises(ValueError, match="class_embeddings lack the class 'cow'"):
+        HeadClassifier(class_embeddings={"ant": rows[0], "bee": rows[1]}).fit(X, y)
+
+
+def test_cv_results_are_those_of_a_grid_search() -> None:
+    X, y, texts = world()
+    classifier = HeadClassifier(class_embeddings=texts).fit(X, y)
+    found = classifier.cv_results_
+    assert classifier.best_score_ in found["mean_test_score"]
+    assert found["rank_test_score"].min() == 1
+    assert found["mean_test_score"][found["rank_test_score"] == 1][0] == found["mean_test_score"].max()
+    assert {"params", "param_kind", "param_strength", "param_blend"} <= found.keys()
+    for row, params in enumerate(found["params"]):
+        for name in ("strength", "blend", "temperature"):
+            assert found[f"param_{name}"].mask[row] == (name not in params)
+
+
+def test_it_goes_through_pipelines_searches_clones_and_pickles() -> None:
+    X, y, texts = world()
+    pipeline = make_pipeline(FunctionTransformer(), HeadClassifier(class_embeddings=texts))
+    search = GridSearchCV(pipeline, {"headclassifier__method": ["zero_shot", "clap"]}, cv=3).fit(X, y)
+    assert search.best_score_ > 0.8
+    assert cross_val_score(HeadClassifier("lda", random_state=np.random.RandomState(0)), X, y, cv=3).min() > 0.6
+    copied = clone(pipeline).fit(X, y)
+    again = pickle.loads(pickle.dumps(copied))
+    np.testing.assert_array_equal(copied.predict_proba(X), again.predict_proba(X))
+
+
+def test_several_labels_and_the_brier_score() -> None:
+    X, y, _ = world(90)
+    both = (y[:, None] == NAMES).astype(int)
+    both[::5, 0] = 1
+    classifier = HeadClassifier(scoring="brier").fit(X, both)
+    assert -0.15 < classifier.best_score_ < 0
+    chance = classifier.predict_proba(X)
+    assert chance.shape == (90, 3)
+    np.testing.assert_array_equal(classifier.predict(X), (chance > 0.5).astype(int))
+    assert classifier.score(X, both) > 0.6
+
+
+def test_a_validation_pair_has_the_classes_names() -> None:
+    X, y, _ = world()
+    other, truth, _ = world(30, seed=2)
+    assert HeadClassifier(validation=(other, truth)).fit(X, y).score(other, truth) > 0.8
+    with pytest.raises(ValueError, match="validation has the class 'dog', which y lacks"):
+        HeadClassifier(validation=(other, np.where(truth == "cow", "dog", truth))).fit(X, y)
