@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict
 
 from gate_runner.encoders.outputs import agree
 from gate_runner.errors import DataError, StorageError, UsageError
 from gate_runner.ragged import Outcomes, Ragged
 from gate_runner.runs.lock import held
-from gate_runner.runs.results import Result, samples_digest
+from gate_runner.runs.results import Result, samples_digest, validated
 
 PREDICTED = "predicted_sha256"
 """In a result's ``training``: the digest of what was predicted of each sample; not there where nothing was kept."""
@@ -211,11 +212,57 @@ class RunFolder:
             if (self.path / "results").exists():
                 raise UsageError(f"{self.path} holds results but no manifest.json; choose another --output")
             return {}, []
-        try:
-            found = json.loads(path.read_text())
-            return dict(found["identity"]), list(found["runs"])
-        except (KeyError, TypeError, ValueError, RecursionError) as error:
-            raise DataError(f"{path} is not a manifest: {error!r}; choose another --output") from error
+        found = read_manifest(path)
+        return dict(found["identity"]), list(found["runs"])
+
+
+class _Encoder(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    spec: str
+    fingerprint: str | None = None
+    parameters: int | None = None
+    provides: list[str] = []
+
+
+class _Identity(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    encoder: _Encoder
+    tune: str = "frozen"
+    recipe: str = "quick"
+
+
+class _Hardware(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    gpus: list[Any] = []
+
+
+class _Circumstances(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    command: list[str] = []
+    versions: dict[str, str] = {}
+    hardware: _Hardware = _Hardware()
+    files: dict[str, str] = {}
+
+
+class _Manifest(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    identity: _Identity
+    runs: list[_Circumstances]
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """What a manifest holds.
+
+    Raises:
+        DataError: it cannot be read, or a field has another type than a run gives it; the message names both.
+    """
+    try:
+        found = json.loads(path.read_text())
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is not a manifest: {error!r}; choose another --output") from error
+    validated(_Manifest, found, str(path))
+    manifest: dict[str, Any] = found
+    return manifest
 
 
 def stored_plan(output: Path) -> dict[tuple[str, int], float]:

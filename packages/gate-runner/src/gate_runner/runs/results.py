@@ -10,9 +10,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from gate_runner.errors import DataError
 from gate_runner.ragged import Outcomes, Ragged
@@ -95,7 +96,7 @@ class Result:
         """
         try:
             raw = json.loads(path.read_text())
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        except (ValueError, RecursionError) as error:
             raise DataError(f"{path} is not a result file: {error}; --recompute computes it again") from error
         return cls.from_mapping(raw, str(path))
 
@@ -120,13 +121,100 @@ class Result:
         missing, extra = (known | {"digest"}) - set(raw), set(raw) - known - {"schema", "digest"}
         if missing or extra:
             raise DataError(f"{where}: missing fields {sorted(missing)}, unknown fields {sorted(extra)}")
-        if _digest({key: value for key, value in raw.items() if key != "digest"}) != raw["digest"]:
+        try:
+            digest = _digest({key: value for key, value in raw.items() if key != "digest"})
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{where} is not a result file: {error}; --recompute computes it again") from error
+        if digest != raw["digest"]:
             raise DataError(
                 f"{where} was changed after it was written: its digest does not fit; --recompute computes it again"
             )
         values = {name: raw[name] for name in known}
+        validated(_Shape, values, where)
         values["scores"] = tuple(Score(**score) for score in raw["scores"])
         return cls(**values)
+
+
+def validated(shape: type[BaseModel], values: object, where: str) -> None:
+    """Refuse JSON whose fields are of other types than its writer gives them: a digest is no proof that it wrote them.
+
+    Raises:
+        DataError: the first that is wrong; the message names file and field.
+    """
+    try:
+        shape.model_validate_json(json.dumps(values), strict=True)
+    except ValidationError as error:
+        first, *more = error.errors(include_url=False)
+        field = ".".join(map(str, first["loc"]))
+        also = f" (and {len(more)} more)" if more else ""
+        raise DataError(f"{where}: field {field!r} is {first['input']!r:.80}: {first['msg']}{also}") from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where} cannot be read: {error}") from None
+
+
+class _ScoreShape(BaseModel):
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    metric: str
+    direction: Literal["higher", "lower"]
+    value: float
+    low: float
+    high: float
+    chance: float
+
+
+class _Point(BaseModel):
+    """A row of a training's validation: the step, and values by metric."""
+
+    model_config = ConfigDict(extra="allow")
+    step: int
+
+
+class _Training(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    steps: int | None = None
+    chosen_step: int | None = None
+    validation: list[_Point] | None = None
+
+
+class _Data(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    test: int | None = None
+    sha256: str | None = None
+
+
+class _Energy(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    joules: dict[str, dict[str, float]] = {}
+    unmeasured: dict[str, str] = {}
+
+
+class _Shape(BaseModel):
+    """What readers of results rely on: types of fields, and of what stands in some of them."""
+
+    model_config = ConfigDict(extra="forbid")
+    benchmark: str
+    name: Annotated[str, Field(min_length=1)]
+    task: str
+    source: str
+    seed: int
+    status: Literal["ok", "failed"]
+    reason: str
+    note: str
+    settings: dict[str, Any]
+    encoder: dict[str, Any]
+    scores: list[_ScoreShape]
+    data: _Data
+    training: _Training
+    samples_sha256: str
+    memory: dict[str, int]
+    seconds: dict[str, float]
+    energy: _Energy
+
+    @model_validator(mode="after")
+    def _scored(self) -> Self:
+        if self.status == "ok" and not self.scores:
+            raise ValueError("it is 'ok', but has no score")
+        return self
 
 
 def samples_digest(samples: Outcomes) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 
 from gate_runner.errors import DataError, UsageError
 from gate_runner.ragged import Outcomes, Ragged
-from gate_runner.runs.folder import PREDICTED, RunFolder, read_predicted, read_samples
+from gate_runner.runs.folder import PREDICTED, RunFolder, read_manifest, read_predicted, read_samples
 from gate_runner.runs.results import Result, samples_digest
 
 
@@ -100,11 +99,8 @@ def read_run(path: Path, label: str | None = None) -> StoredRun:
     manifest_file = path / "manifest.json"
     if not manifest_file.is_file():
         raise UsageError(f"{path} holds no manifest.json; expected a folder that 'gate-runner run' wrote")
-    try:
-        manifest = json.loads(manifest_file.read_text())
-        spec = manifest["identity"]["encoder"]["spec"]
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
-        raise DataError(f"{manifest_file} is not a manifest: {error!r}") from error
+    manifest = read_manifest(manifest_file)
+    spec = manifest["identity"]["encoder"]["spec"]
     results = [Result.from_file(file) for file in sorted((path / "results").glob("*.json"))]
     if not results:
         raise UsageError(f"{path} holds no results yet")
