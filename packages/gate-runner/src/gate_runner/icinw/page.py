@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -15,6 +14,7 @@ from gate_runner.icinw.record import Record, read_cells
 from gate_runner.icinw.tables import all_tables
 from gate_runner.reports.markup import folded, note, scroll, table
 from gate_runner.reports.paper_table import Table
+from gate_runner.runs.folder import read_manifest
 
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
@@ -108,8 +108,6 @@ def _about(folder: Path, manifest: dict[str, Any]) -> str:
 
 def _manifest(folder: Path) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = json.loads((folder / "manifest.json").read_text())
-        _ = found["identity"]["encoder"], found["runs"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return read_manifest(folder / "manifest.json")
+    except OSError as error:
         raise DataError(f"{folder / 'manifest.json'} is not a grid's manifest: {error!r}") from error
-    return found

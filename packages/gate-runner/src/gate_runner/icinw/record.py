@@ -13,6 +13,7 @@ from gate_runner.runs.folder import write
 
 SCHEMA = "gate-runner/grid-cell/1"
 Status = Literal["ok", "failed", "skipped"]
+_TYPICAL = Cell("digits", 0, "frozen", "language", "2p", "none", 0)
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,17 @@ class Record:
             raw = json.loads(path.read_text())
             if raw.pop("schema") != SCHEMA:
                 raise ValueError("another schema")
-            return cls(**{**raw, "cell": Cell(**raw["cell"])})
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            record = cls(**{**raw, "cell": Cell(**raw["cell"])})
+            numbers = (record.value, record.low, record.high, record.validation, record.trained, record.known,
+                       record.short, record.seconds)  # fmt: skip
+            if not all(one is None or type(one) in (int, float) for one in numbers):
+                raise ValueError("a number is none")
+            if [type(one) for one in record.cell] != [type(one) for one in _TYPICAL]:
+                raise ValueError("its cell has a field of another type")
+            if not isinstance(record.chosen, dict):
+                raise ValueError("what it chose is no object")
+            return record
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise DataError(f"{path} is not a cell of a grid: {error!r}; remove it to compute it again") from error
 
 
@@ -116,6 +126,6 @@ def is_grid_folder(folder: Path) -> bool:
     """Whether a run folder holds a grid."""
     try:
         kind = json.loads((folder / "manifest.json").read_text())["identity"].get("kind")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return False
     return bool(kind == "grid")

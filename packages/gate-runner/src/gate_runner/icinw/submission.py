@@ -22,10 +22,10 @@ from gate_runner.benchmarks.sheets.icinw import ICINW
 from gate_runner.errors import DataError
 from gate_runner.icinw.cells import FULL, Cell
 from gate_runner.icinw.record import Record, predictions_file, read_cells
-from gate_runner.runs.folder import write
+from gate_runner.readers.limits import within
+from gate_runner.runs.folder import read_manifest, write
 
 MEMBER = "all_predictions.json"
-_LARGEST = 8 * 2**30
 _KEYS = (
     "model_name", "dataset_name", "num_trainable_params", "num_params", "num_visual_params", "num_backbone_params",
     "n_shot", "rnd_seeds", "predictions",
@@ -93,7 +93,7 @@ def entries_of(
             found.setdefault(cell.dataset, []).append(one)
     if not found:
         raise DataError(f"{folder} has no cells with a value of {Cell('', *way, 0).name.rpartition('.')[0]}")
-    parameters = json.loads((folder / "manifest.json").read_text())["identity"]["encoder"].get("parameters") or 0
+    parameters = read_manifest(folder / "manifest.json")["identity"]["encoder"].get("parameters") or 0
     made = []
     for dataset, records in found.items():
         records = sorted(records, key=lambda one: one.cell.seed)
@@ -183,15 +183,13 @@ def read_submission(path: Path, *, whole: bool = True) -> list[Entry]:
 def _content(path: Path) -> Any:
     try:
         if path.suffix != ".zip":
+            within(path.stat().st_size, "bytes", str(path))
             return json.loads(path.read_text())
         with zipfile.ZipFile(path) as file:
             names = [one.filename for one in file.infolist() if not one.is_dir()]
             if names != [MEMBER]:
                 raise DataError(f"{path} holds {', '.join(names[:5]) or 'nothing'}; expected {MEMBER} alone")
-            if file.getinfo(MEMBER).file_size > _LARGEST:
-                raise DataError(
-                    f"{path}: {MEMBER} has {file.getinfo(MEMBER).file_size} bytes, at most {_LARGEST} are read"
-                )
+            within(file.getinfo(MEMBER).file_size, "bytes", f"{path}: {MEMBER}")
             return json.loads(file.read(MEMBER))
     except DataError:
         raise
@@ -207,17 +205,30 @@ def _entry(raw: Any, where: str) -> Entry:
         raise DataError(f"{where} lacks {', '.join(missing)}")
     name = str(raw["dataset_name"])
     try:
-        predictions = np.array(raw["predictions"], dtype=np.float64)
-    except (TypeError, ValueError) as error:
+        predictions = np.array(raw["predictions"])
+        if predictions.dtype.kind not in "iuf":
+            raise ValueError(f"{predictions.dtype.name} where numbers are expected")
+        predictions = predictions.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
         raise DataError(
             f"{where}, {name}: predictions are no numbers [seed][image][class] of one shape: {error}"
         ) from error
     try:
-        seeds, shots = tuple(int(seed) for seed in raw["rnd_seeds"]), int(raw["n_shot"])
+        if not isinstance(raw["rnd_seeds"], list):
+            raise ValueError(f"rnd_seeds are {str(raw['rnd_seeds'])[:80]!r}, expected a list of whole numbers")
+        seeds, shots = tuple(_whole("rnd_seeds", seed) for seed in raw["rnd_seeds"]), _whole("n_shot", raw["n_shot"])
         counts = {key: float(raw[key]) for key in _KEYS[2:6]}
-    except (TypeError, ValueError) as error:
+        if odd := [key for key, count in counts.items() if not math.isfinite(count)]:
+            raise ValueError(f"{odd[0]} is {counts[odd[0]]}, expected a number")
+    except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"{where}, {name}: {error}") from error
     return Entry(name, str(raw["model_name"]), shots, seeds, predictions, counts)
+
+
+def _whole(key: str, value: object) -> int:
+    if type(value) is not int:
+        raise ValueError(f"{key} holds {str(value)[:80]!r}, expected a whole number")
+    return value
 
 
 def check(entry: Entry, where: str) -> None:

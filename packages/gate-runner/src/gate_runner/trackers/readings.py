@@ -53,6 +53,6 @@ def configuration(output: Path) -> dict[str, Any]:
     """What the run folder's manifest says of encoder, limit, versions and machine; empty before there is one."""
     try:
         manifest = json.loads((output / "manifest.json").read_text())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return {**manifest["identity"], **(manifest["runs"][-1] if manifest["runs"] else {})}

@@ -1,0 +1,67 @@
+"""Submissions and cells of strangers: numbers that are none, and what is larger than it seems."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gate_runner.errors import DataError
+from gate_runner.icinw.cells import Cell
+from gate_runner.icinw.record import Record
+from gate_runner.icinw.submission import MEMBER, Entry, read_submission
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"n_shot": float("inf")}, "n_shot holds 'inf', expected a whole number"),
+        ({"n_shot": True}, "n_shot holds 'True'"),
+        ({"rnd_seeds": [0, 1e999]}, "rnd_seeds holds 'inf'"),
+        ({"rnd_seeds": [0, 0.5]}, "rnd_seeds holds '0.5'"),
+        ({"rnd_seeds": "01"}, "rnd_seeds are '01', expected a list"),
+        ({"num_params": float("nan")}, "num_params is nan, expected a number"),
+        ({"predictions": [[["0.1"] * 10] * 3] * 2}, "where numbers are expected"),
+        ({"predictions": [[[True] + [False] * 9] * 3] * 2}, "bool where numbers are expected"),
+    ],
+)
+def test_what_is_no_number_in_a_submission_is_refused(changes: dict[str, Any], said: str, tmp_path: Path) -> None:
+    entry = Entry("mnist", "a model", 5, (0, 1), np.full((2, 3, 10), 0.1)).to_mapping()
+    path = tmp_path / "mnist.json"
+    path.write_text(json.dumps(entry))
+    assert len(read_submission(path)) == 1
+    path.write_text(json.dumps({**entry, **changes}))
+    with pytest.raises(DataError, match=said):
+        read_submission(path)
+
+
+def test_a_large_submission_is_refused_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GATE_RUNNER_MAX_BYTES", "1000")
+    with zipfile.ZipFile(tmp_path / "all.zip", "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr(MEMBER, "[" + "0," * 5000 + "0]")
+    (tmp_path / "one.json").write_text("[" + "0," * 5000 + "0]")
+    for name in ("all.zip", "one.json"):
+        with pytest.raises(DataError, match="has 10,003 bytes, more than 1,000; GATE_RUNNER_MAX_BYTES"):
+            read_submission(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"value": "0.5"}, {"chosen": 3}, {"seconds": []}, "list", "deep", {"cell": {"seed": "0"}}]
+)
+def test_what_is_no_cell_is_refused(changes: Any, tmp_path: Path) -> None:
+    cell = Cell("digits", 0, "frozen", "language", "2p", "none", 0)
+    raw = json.loads(Record(cell, "ok", metric="accuracy", value=0.75).to_json())
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(raw))
+    assert Record.from_file(path).value == 0.75
+    if isinstance(changes, str):
+        path.write_text({"list": "[1]", "deep": "[" * 200_000}[changes])
+    else:
+        own = {"cell": {**raw["cell"], **changes["cell"]}} if "cell" in changes else changes
+        path.write_text(json.dumps({**raw, **own}))
+    with pytest.raises(DataError, match=r"a.json is not a cell of a grid"):
+        Record.from_file(path)
