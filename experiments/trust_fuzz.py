@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import csv
 import gzip
+import hashlib
 import io
 import json
 import math
@@ -452,7 +453,121 @@ def eqben_arrays() -> tuple[list[bytes], Read]:
     return [file.getvalue()], lambda content: decode_array(content, "fuzz")
 
 
+def runner_hdf5() -> tuple[list[bytes], Read]:
+    import h5py
+
+    from gate_runner.readers import arrays
+
+    wholes = []
+    for how in ({}, {"compression": "gzip", "chunks": (1, 4, 4)}):
+        file = io.BytesIO()
+        with h5py.File(file, "w") as made:
+            made.create_dataset("x", data=np.arange(48, dtype=np.uint8).reshape(3, 4, 4), **how)
+            made["link"] = h5py.SoftLink("/x")
+        wholes.append(file.getvalue())
+
+    def read(path: Path) -> object:
+        arrays._opened.cache_clear()
+        return [arrays.stored_array(arrays.Stored(str(path), "x", row)) for row in range(3)]
+
+    return wholes, in_file("a.h5", read)
+
+
+def runner_nifti() -> tuple[list[bytes], Read]:
+    import nibabel
+
+    from gate_runner.readers.nifti import volume
+
+    whole = nibabel.Nifti1Image(np.arange(60, dtype=np.int16).reshape(3, 4, 5), np.eye(4)).to_bytes()
+
+    def parse(content: bytes) -> object:
+        path = PLACE / ("a.nii.gz" if content[:2] == b"\x1f\x8b" else "a.nii")
+        path.write_bytes(content)
+        return volume(path)
+
+    return [whole, gzip.compress(whole)], parse
+
+
+def runner_odinw() -> tuple[list[bytes], Read]:
+    from gate_runner.detection.files import read_coco
+
+    (PLACE / "a.jpg").write_bytes(picture("JPEG", "RGB"))
+    whole, _ = runner_boxes()
+    return whole, in_file("a.json", read_coco)
+
+
+def runner_captions() -> tuple[list[bytes], Read]:
+    from gate_runner.readers.captions import coco_captions
+
+    whole = {"images": [{"id": 1, "file_name": "a.jpg"}], "annotations": [{"image_id": 1, "caption": "A cat."}]}
+    return [json.dumps(whole).encode()], in_file("a.json", drained(coco_captions))
+
+
+def signed(content: bytes) -> bytes:
+    """A result with the digest of what it says, as anyone can compute it; other bytes as they are."""
+    try:
+        held = json.loads(content)
+        held.pop("digest")
+        held["digest"] = hashlib.sha256(json.dumps(held, sort_keys=True, allow_nan=False).encode()).hexdigest()
+        return json.dumps(held).encode()
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return content
+
+
+def runner_folders() -> tuple[list[bytes], Read]:
+    """A whole run folder, of which the result or the manifest is mutated: read, reported, and exported."""
+    from gate_runner.exporting.means import means
+    from gate_runner.reports import as_markdown, gather
+    from gate_runner.runs.folder import RunFolder
+    from gate_runner.runs.results import SCHEMA, Result
+    from gate_runner.runs.stored import read_runs
+    from gate_runner.tasks.score import Score
+
+    scores = (Score("acc@1", "higher", 0.5, 0.4, 0.6, 0.1),)
+    held = Result("digits", "digits", "image-classification", "built-in", 0, "ok", scores=scores,
+                  data={"test": 50, "classes": 10, "sha256": "a"}, seconds={"total": 2.0}, memory={"peak_bytes": 5},
+                  training={"steps": 100, "chosen_step": 50, "validation": [{"step": 50, "acc@1": 0.5}]},
+                  energy={"joules": {}, "unmeasured": {"cpu": "none"}}, encoder={"spec": "a"})  # fmt: skip
+    folder = RunFolder(PLACE / "run")
+    folder.claim({"encoder": {"spec": "a", "parameters": 5}, "limit": None, "schema": SCHEMA}, {"command": ["x"]})
+    folder.save(held, np.linspace(0, 1, 50).round())
+    result, manifest = folder.result_file("digits", 0), folder.path / "manifest.json"
+    wholes = [result.read_bytes(), manifest.read_bytes()]
+
+    def parse(content: bytes) -> object:
+        is_result = b"gate-runner/manifest" not in content
+        result.write_bytes(signed(content) if is_result else wholes[0])
+        manifest.write_bytes(wholes[1] if is_result else content)
+        runs = read_runs([folder.path])
+        return as_markdown(gather(runs, tests=False)), [means(run) for run in runs]
+
+    return wholes, parse
+
+
+def runner_cells() -> tuple[list[bytes], Read]:
+    from gate_runner.icinw.cells import Cell
+    from gate_runner.icinw.record import Record
+
+    cell = Cell("digits", 0, "frozen", "language", "2p", "none", 0)
+    whole = Record(cell, "ok", metric="accuracy", value=0.75, chosen={"l2": 1.0}).to_json()
+    return [whole.encode()], in_file("a.json", Record.from_file)
+
+
+def runner_submissions() -> tuple[list[bytes], Read]:
+    from gate_runner.icinw.submission import Entry, read_submission
+
+    whole = Entry("mnist", "a model", 5, (0, 1), np.full((2, 3, 10), 0.1)).to_mapping()
+    return [json.dumps(whole).encode()], in_file("mnist.json", read_submission)
+
+
 READERS: dict[str, tuple[Made, float]] = {
+    "gate-runner: HDF5": (runner_hdf5, 10),
+    "gate-runner: NIfTI": (runner_nifti, 10),
+    "gate-runner: ODinW": (runner_odinw, 20),
+    "gate-runner: COCO captions": (runner_captions, 20),
+    "gate-runner: run folders": (runner_folders, 10),
+    "gate-runner: grid cells": (runner_cells, 20),
+    "gate-runner: submissions": (runner_submissions, 20),
     "gate-runner: pickles": (runner_pickles, 150),
     "eqben-builder: pickles": (eqben_pickles, 150),
     "gate-runner: pictures": (runner_pictures, 60),
