@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import importlib
 import shutil
 from collections.abc import Callable
@@ -12,12 +13,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torchvision.datasets as official  # type: ignore[import-untyped]
+from PIL import Image
+from torchvision.datasets.folder import default_loader  # type: ignore[import-untyped]
 
+from gate_runner.benchmarks import BENCHMARKS, DataRequest
 from gate_runner.benchmarks.original_files import Parts
 from gate_runner.benchmarks.originals.icinw.elevater import plain
 from gate_runner.benchmarks.originals.icinw.form import Arrays, class_names
+from gate_runner.benchmarks.pictures import Pictures
 from gate_runner.detection.files import read_coco
+from gate_runner.icinw.sets import resolve_sets
 from gate_runner.readers import Cut
+from gate_runner.readers.decode import decode
 
 from . import _gate_files as write
 from .test_gate_files import load, originals
@@ -183,8 +190,6 @@ def test_fer_is_torchvisions_but_for_the_public_test(tmp_path: Path) -> None:
 
 
 def test_patch_camelyon_is_torchvisions(tmp_path: Path) -> None:
-    from gate_runner.readers.decode import decode
-
     WRITERS["patch-camelyon"](tmp_path)
     read = sides("patch-camelyon", tmp_path)
     assert isinstance(read, Parts)
@@ -213,6 +218,36 @@ def test_sets_without_a_split_have_torchvisions_classes(name: str, tmp_path: Pat
         categories = set(official.Caltech101(str(tmp_path), target_type="category").categories)
         assert {folder for folder, _ in ours} == {*categories, "BACKGROUND_Google"}  # ELEVATER asks for it, too
         assert sorted(label for _, label in ours) == list(range(102))
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "P", "RGB"])
+def test_transparent_pictures_as_torchvision_loads_them(mode: str, tmp_path: Path) -> None:
+    """A grid of ELEVATER's sets shows what lies under alpha, as its toolkit; elsewhere white lies below."""
+    values = write.RNG.integers(0, 256, (6, 8, len(mode) if mode in ("RGBA", "LA", "RGB") else 1), dtype=np.uint8)
+    picture = Image.fromarray(values.squeeze(), "RGB" if mode == "P" and values.shape[2] == 3 else None)
+    picture = picture.convert(mode) if picture.mode != mode else picture
+    path = tmp_path / "a.png"
+    picture.save(path, **({"transparency": 3} if mode == "P" else {}))
+    theirs = np.asarray(default_loader(str(path)))
+    assert np.array_equal(np.asarray(decode(str(path), transparency="drop")), theirs)
+    if mode != "P":
+        assert np.array_equal(np.asarray(decode(str(path))), theirs) == (mode == "RGB")
+    shown = [Pictures.of([path], 8, transparency=way).note_in for way in ("white", "drop")]
+    digests = [hashlib.sha256() for _ in shown]
+    for note, digest in zip(shown, digests, strict=True):
+        note(digest)
+    assert digests[0].digest() != digests[1].digest()
+
+
+def test_grids_of_elevaters_sets_drop_alpha(tmp_path: Path) -> None:
+    WRITERS["hateful-memes"](tmp_path)
+    clear = Image.new("RGBA", (8, 8), (200, 10, 10, 0))
+    for path in (tmp_path / "hateful_memes" / "img").iterdir():
+        clear.save(path)
+    pair = resolve_sets(["hateful-memes"], None, tmp_path)[0].load(tmp_path, None, 8)
+    assert pair.train.images[0][:, 0, 0].tolist() == [200, 10, 10]
+    data = BENCHMARKS["hateful-memes"].load("local", DataRequest(tmp_path, size=8))
+    assert data.train.images[0][:, 0, 0].tolist() == [255, 255, 255]
 
 
 def test_food_of_gate_is_torchvisions(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from gate_runner.errors import DataError
 from gate_runner.readers.clips import read_clip
-from gate_runner.readers.decode import Fit, decode, square
+from gate_runner.readers.decode import Fit, Transparency, decode, square
 from gate_runner.readers.source import Clip, Cut, Member, Source, Stored, file_of, read_bytes, stamp
 
 _THREADS = min(8, os.cpu_count() or 1)
@@ -35,6 +35,7 @@ class Pictures:
         side: of the images that come out, in pixels.
         fit: ``"crop"`` scales the shorter side and cuts the middle out; ``"whole"`` scales both sides.
         video: whether samples have a frame axis; all then have the same number of frames.
+        transparency: see `decode`.
 
     Raises:
         DataError: at indexing, for a file that is no image; the message names it.
@@ -51,11 +52,15 @@ class Pictures:
     side: int
     fit: Fit = "crop"
     video: bool = False
+    transparency: Transparency = "white"
 
     @classmethod
-    def of(cls, paths: Sequence[Source | Path], side: int, fit: Fit = "crop") -> Pictures:
+    def of(
+        cls, paths: Sequence[Source | Path], side: int, fit: Fit = "crop", transparency: Transparency = "white"
+    ) -> Pictures:
         """Still images."""
-        return cls(tuple((str(path) if isinstance(path, Path) else path,) for path in paths), side, fit)
+        files = tuple((str(path) if isinstance(path, Path) else path,) for path in paths)
+        return cls(files, side, fit, transparency=transparency)
 
     @property
     def shape(self) -> torch.Size:
@@ -89,6 +94,8 @@ class Pictures:
         """Add every file's folder, name, size and content to a digest; of a large file, parts of its content."""
         for frames, content in zip(self.files, self.contents, strict=True):
             digest.update(" ".join(map(stamp, frames)).encode() + b" " + content + b"\n")
+        if self.transparency != "white":
+            digest.update(self.transparency.encode())
 
     @cached_property
     def contents(self) -> tuple[bytes, ...]:
@@ -103,7 +110,7 @@ class Pictures:
             return tuple(pool.map(_of_frames, self.files, chunksize=64))
 
     def _read(self, source: Source) -> UInt8[np.ndarray, "f 3 s s"]:
-        shown = read_clip(source) if isinstance(source, Clip) else [decode(source, self.side)]
+        shown = read_clip(source) if isinstance(source, Clip) else [decode(source, self.side, self.transparency)]
         squares = [np.asarray(square(image, self.side, self.fit)) for image in shown]
         return np.ascontiguousarray(np.stack(squares).transpose(0, 3, 1, 2))
 

@@ -95,7 +95,7 @@ def _split(samples: Sequence[Sample], size: int, fit: Fit) -> Split:
 
     targets = torch.tensor([sample.target for sample in samples])
     sources: list[Any] = [sample.source for sample in samples]  # stills
-    return Split(Pictures.of(sources, size, fit), targets)
+    return Split(Pictures.of(sources, size, fit, transparency="drop"), targets)  # as vision-datasets reads them
 
 
 @dataclass(frozen=True)

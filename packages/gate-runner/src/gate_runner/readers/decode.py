@@ -17,21 +17,24 @@ from gate_runner.readers.source import Cut, File, Member, Source, Stored, descri
 _LOG = logging.getLogger(__name__)
 
 Fit = Literal["crop", "whole"]
+Transparency = Literal["white", "drop"]
+"""Whether transparent pictures lie over white, or show the colours that lie below, as ``convert("RGB")`` has them."""
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 """What pictures are read as, whatever their names end in: Pillow's others include one that starts Ghostscript."""
 _animated: set[str] = set()
 
 
-def decode(source: Source, side: int | None = None) -> Image.Image:
+def decode(source: Source, side: int | None = None, transparency: Transparency = "white") -> Image.Image:
     """One picture in RGB, upright.
 
-    EXIF's orientation is applied; transparency lies over white; 16-bit grey is scaled to 8; floats in 0 to 1 or 0 to
-    255 are scaled or rounded; CMYK goes through its own colour profile where it has one; of an animation the first
-    frame is taken, which is logged.
+    EXIF's orientation is applied; transparency lies over white, or is dropped; 16-bit grey is scaled to 8; floats in 0
+    to 1 or 0 to 255 are scaled or rounded; CMYK goes through its own colour profile where it has one; of an animation
+    the first frame is taken, which is logged.
 
     Args:
         source: a file, a member of an archive, a row of an array, or a box in one of the first two.
         side: where the result is scaled down to this afterwards: a JPEG is then decoded at a fraction of its size.
+        transparency: ``"drop"`` as torchvision and vision-datasets do.
 
     Returns:
         The picture.
@@ -60,7 +63,7 @@ def decode(source: Source, side: int | None = None) -> Image.Image:
                 opened.draft("RGB", (2 * side, 2 * side))
             _note_frames(opened, file)
             ImageOps.exif_transpose(opened, in_place=True)  # a copy costs 5 % of a PNG file's decoding
-            image = _to_rgb(opened, file)
+            image = _to_rgb(opened, file, transparency)
     except DataError:
         raise
     except Exception as error:  # Pillow's readers raise errors of every kind over broken files
@@ -134,11 +137,13 @@ def _note_frames(image: Image.Image, file: File) -> None:
         _LOG.warning("%s has more than one frame: the first is used", name)
 
 
-def _to_rgb(image: Image.Image, file: File) -> Image.Image:
+def _to_rgb(image: Image.Image, file: File, transparency: Transparency) -> Image.Image:
     if image.mode.startswith("I;16") or image.mode in ("I", "F"):
         return _scaled(np.asarray(image), image.mode, file).convert("RGB")
     if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
         solid = image.convert("RGBA")
+        if transparency == "drop":
+            return solid.convert("RGB")
         white = Image.new("RGBA", solid.size, (255, 255, 255, 255))
         return Image.alpha_composite(white, solid).convert("RGB")
     if image.mode == "CMYK" and (profile := image.info.get("icc_profile")):
