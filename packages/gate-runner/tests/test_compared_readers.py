@@ -338,3 +338,54 @@ def test_cocos_boxes_are_torchvisions(tmp_path: Path) -> None:
         for file, row in zip(listed.files, listed.objects.rows, strict=True)
     }
     assert ours == expected
+
+
+def made_ucf(root: Path) -> list[str]:
+    folder = root / "ucf101"
+    names = ("ApplyEyeMakeup", "YoYo")
+    clips = [f"{name}/v_{name}_g{group:02}_c01.avi" for name in names for group in range(1, 5)]
+    for clip in clips:
+        (folder / "UCF-101" / clip).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "UCF-101" / clip).touch()
+    lists = folder / "ucfTrainTestlist"
+    write.text(lists / "classInd.txt", (f"{label} {name}" for label, name in enumerate(names, start=1)))
+    write.text(lists / "testlist01.txt", clips[::2])
+    write.text(lists / "trainlist01.txt", (f"{clip} {1 + clip.startswith('Y')}" for clip in clips[1::2]))
+    return [str(folder / "UCF-101" / clip) for clip in clips]
+
+
+def made_hmdb(root: Path) -> list[str]:
+    folder, clips = root / "hmdb51", []
+    for name in ("brush_hair", "cartwheel"):
+        lines = [f"Film#{film}_(a&b;)_{name}_u_nm_np1_fr_med_0.avi {film % 3} " for film in range(6)]
+        write.text(folder / "testTrainMulti_7030_splits" / f"{name}_test_split1.txt", lines)
+        for line in lines:
+            clips.append(str(folder / name / line.split()[0]))
+            Path(clips[-1]).parent.mkdir(parents=True, exist_ok=True)
+            Path(clips[-1]).touch()
+    return clips
+
+
+@pytest.mark.parametrize(
+    ("name", "made", "reader", "lists"),
+    [
+        ("ucf", made_ucf, "UCF101", "ucf101/ucfTrainTestlist"),
+        ("hmdb51", made_hmdb, "HMDB51", "hmdb51/testTrainMulti_7030_splits"),
+    ],
+)
+def test_folds_of_videos_are_torchvisions(
+    name: str, made: Callable[[Path], list[str]], reader: str, lists: str, tmp_path: Path
+) -> None:
+    """By torchvision's own rule of folds; its constructor decodes every video."""
+    clips = made(tmp_path)
+    found = originals(name)
+    assert found.parts is not None
+    read = found.parts(found.find(tmp_path))
+    assert read is not None
+    theirs = object.__new__(getattr(official, reader))
+    theirs.root = str(tmp_path / "ucf101" / "UCF-101")
+    for samples, train in ((read.train, True), (read.test, False)):
+        chosen = theirs._select_fold(clips, str(tmp_path / lists), 1, train)
+        ours = {str(sample.source[0].source): key(read.classes[sample.target]) for sample in samples}  # type: ignore[index,union-attr]
+        assert ours == {clips[row]: key(Path(clips[row]).parent.name) for row in chosen}
+        assert ours
