@@ -74,6 +74,9 @@ def _listed(tree: ast.Module) -> list[str] | None:
 
 def _homes(tree: ast.Module, module: str, names: tuple[str, ...]) -> dict[str, tuple[str, str]]:
     homes = {name: (module, name) for name in names}
+    for node in tree.body:  # a dictionary of names and the submodules that they are imported from when they are used
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_HOMES":
+            homes |= {name: (f"{module}.{home}", name) for name, home in ast.literal_eval(node.value).items()}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
             for alias in node.names:

@@ -124,13 +124,6 @@ def _blocks(module: nn.Module, name: str | None, reached: Collection[str] | None
 def recomputed(module: nn.Module, forward: Callable[..., Any]) -> Callable[..., Any]:
     """A forward pass that keeps its inputs alone, and is taken again in the backward pass.
 
-    Args:
-        module: whose pass it is; its running statistics (batch norms) move once, not twice.
-        forward: of tensors.
-
-    Returns:
-        The same function, where gradients are wanted; elsewhere it is called as it is.
-
     Source:
         Chen et al. (2016), through `torch.utils.checkpoint`.
     """

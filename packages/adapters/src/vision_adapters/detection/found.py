@@ -33,14 +33,6 @@ class Found(NamedTuple):
 def best_of(scores: Float[Tensor, "n p k"], boxes: Float[Tensor, "n p 4"], most: int) -> Found:
     """The best pairs of a place and a class.
 
-    Args:
-        scores: of each class at each place.
-        boxes: of each place.
-        most: how many to keep.
-
-    Returns:
-        At most `most` detections of each picture.
-
     Example:
         >>> best_of(torch.tensor([[[0.1, 0.9], [0.8, 0.2]]]), torch.zeros(1, 2, 4), 2).labels.tolist()
         [[1, 0]]
@@ -52,13 +44,7 @@ def best_of(scores: Float[Tensor, "n p k"], boxes: Float[Tensor, "n p 4"], most:
 
 
 def without_doubles(found: Found, overlap: float, most: int) -> Found:
-    """Non-maximum suppression within each class; places that are lost have the score 0.
-
-    Args:
-        found: the best first.
-        overlap: above which the weaker of two boxes of a class is dropped.
-        most: how many to keep.
-    """
+    """Non-maximum suppression within each class; places that are lost have the score 0."""
     kept = []
     for boxes, scores, labels in zip(*found, strict=True):
         keep = nms(corners(boxes) + 4.0 * labels[:, None], scores, overlap)[:most]

@@ -16,13 +16,6 @@ if TYPE_CHECKING:
 def sinusoidal_positions(length: int, width: int) -> Float[Tensor, "length width"]:
     r"""Fixed positions: $\sin(p\,\omega_i)$ and $\cos(p\,\omega_i)$ with $\omega_i = 10000^{-2i/\text{width}}$.
 
-    Args:
-        length: number of positions, >= 1.
-        width: numbers per position, even.
-
-    Returns:
-        Sines in the first half of the columns, cosines in the second.
-
     Example:
         >>> sinusoidal_positions(1, 4)
         tensor([[0., 0., 1., 1.]])

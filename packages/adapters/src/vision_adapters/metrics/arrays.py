@@ -14,14 +14,7 @@ IGNORED = -100
 
 
 def as_array(values: Any) -> Array:
-    """A NumPy array of a tensor, an array or a list.
-
-    Args:
-        values: a torch tensor (on any device), an array, or nested lists of numbers.
-
-    Returns:
-        The array; bfloat16 becomes float32.
-    """
+    """A NumPy array of a tensor, an array or a list."""
     if hasattr(values, "detach"):
         values = values.detach().cpu()
         values = values.float() if values.is_floating_point() else values
@@ -30,16 +23,7 @@ def as_array(values: Any) -> Array:
 
 
 def refuse_nan(name: str, values: Array, before: int = 0) -> None:
-    """Raise for the first sample that holds NaN or infinity.
-
-    Args:
-        name: what the array is called in the message.
-        values: samples along the first dimension.
-        before: samples that came before the first of these.
-
-    Raises:
-        ValueError: with the sample's index.
-    """
+    """Raise for the first sample that holds NaN or infinity."""
     if np.issubdtype(values.dtype, np.floating):
         bad = ~np.isfinite(values).reshape(len(values), -1).all(1)
         if bad.any():
@@ -48,14 +32,6 @@ def refuse_nan(name: str, values: Array, before: int = 0) -> None:
 
 def ratio(upper: Floats, lower: Floats, otherwise: float = np.nan) -> Floats:
     """Quotient where `lower` is above 0.
-
-    Args:
-        upper: numerators.
-        lower: denominators of the same shape.
-        otherwise: the value elsewhere.
-
-    Returns:
-        The quotients.
 
     Example:
         >>> ratio(np.array([1.0, 1.0]), np.array([2.0, 0.0]))
@@ -67,18 +43,7 @@ def ratio(upper: Floats, lower: Floats, otherwise: float = np.nan) -> Floats:
 
 
 def class_labels(targets: Array, classes: int | None) -> Array:
-    """Check a vector of classes.
-
-    Args:
-        targets: one class per sample.
-        classes: k, or None where predictions do not tell.
-
-    Returns:
-        The targets as int64.
-
-    Raises:
-        ValueError: another shape, fractions, or a class out of range, shown with its place.
-    """
+    """Check a vector of classes."""
     if targets.ndim != 1:
         raise ValueError(f"targets must be one class per sample, got shape {targets.shape}")
     labels = targets.astype(np.int64)
@@ -91,19 +56,7 @@ def class_labels(targets: Array, classes: int | None) -> Array:
 
 
 def score_columns(predictions: Array, targets: Array) -> tuple[Floats, Floats]:
-    """Scores and 0/1 truths with one column per label.
-
-    Args:
-        predictions: [n] scores of one label; [n, 2] of two classes or [n, k] of k classes with targets [n];
-            or [n, l] with targets [n, l].
-        targets: 0/1 per sample (and label), or one class per sample.
-
-    Returns:
-        Scores [n, l] and truths [n, l]; two classes give the one column "second against first".
-
-    Raises:
-        ValueError: shapes that do not belong together, or truths other than 0 and 1.
-    """
+    """Scores and 0/1 truths with one column per label."""
     scores = predictions.astype(np.float64)
     if scores.ndim == 2 and targets.ndim == 1:
         labels = class_labels(targets, scores.shape[1])

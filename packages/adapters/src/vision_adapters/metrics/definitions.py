@@ -52,15 +52,7 @@ class Metric:
 
 
 def weighted_mean(outcomes: Floats, weights: Floats) -> Floats:
-    """The mean over samples of one number each.
-
-    Args:
-        outcomes: [n].
-        weights: [r, n].
-
-    Returns:
-        [r].
-    """
+    """The mean over samples of one number each."""
     return ratio(weights @ outcomes, weights.sum(1))
 
 

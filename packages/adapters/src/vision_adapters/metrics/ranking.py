@@ -24,16 +24,7 @@ def _cumulated(scores: Floats, truths: Floats, weights: Floats) -> tuple[Floats,
 
 
 def weighted_auc(scores: Floats, truths: Floats, weights: Floats) -> Floats:
-    r"""Area under the ROC curve: the weighted share of (positive, negative) pairs in the right order, ties being half.
-
-    Args:
-        scores: [n].
-        truths: [n], 0 or 1.
-        weights: [r, n], at least 0.
-
-    Returns:
-        [r]; NaN where a row weights positives or negatives alone.
-    """
+    r"""Area under the ROC curve: the weighted share of (positive, negative) pairs in the right order, ties half."""
     positive, everything = _cumulated(scores, truths, weights)
     negative = everything - positive
     gained = np.diff(positive, axis=1, prepend=0.0)
@@ -43,16 +34,7 @@ def weighted_auc(scores: Floats, truths: Floats, weights: Floats) -> Floats:
 
 
 def weighted_average_precision(scores: Floats, truths: Floats, weights: Floats) -> Floats:
-    r"""Average precision $\sum_g (R_g - R_{g-1}) P_g$ over the distinct scores g, without interpolation.
-
-    Args:
-        scores: [n].
-        truths: [n], 0 or 1.
-        weights: [r, n], at least 0.
-
-    Returns:
-        [r]; NaN where a row weights no positive.
-    """
+    r"""Average precision $\sum_g (R_g - R_{g-1}) P_g$ over the distinct scores g, without interpolation."""
     positive, everything = _cumulated(scores, truths, weights)
     gained = np.diff(positive, axis=1, prepend=0.0)
     total = positive[:, -1]
@@ -64,14 +46,6 @@ def weighted_elevater_11point(scores: Floats, truths: Floats, weights: Floats) -
     r"""ELEVATER's 11-point average precision: VOC 2007's with a point of precision 1 at recall 0 added to the curve.
 
     So the level at recall 0 is always 1: up to 1/11 more for a label whose best-ranked samples are wrong.
-
-    Args:
-        scores: [n].
-        truths: [n], 0 or 1.
-        weights: [r, n], at least 0.
-
-    Returns:
-        [r]; NaN where a row weights no positive.
 
     Source:
         The package vision-evaluation 0.2.14, which its toolkit scores VOC 2007 with, on scikit-learn's curve. Its
@@ -91,14 +65,6 @@ def weighted_elevater_11point(scores: Floats, truths: Floats, weights: Floats) -
 
 def weighted_11point(scores: Floats, truths: Floats, weights: Floats) -> Floats:
     r"""VOC 2007's average precision: the mean over recalls 0, .1, …, 1 of the best precision at that recall or above.
-
-    Args:
-        scores: [n].
-        truths: [n], 0 or 1.
-        weights: [r, n], at least 0.
-
-    Returns:
-        [r]; NaN where a row weights no positive.
 
     Source:
         Everingham et al. (2010), section 4.2.

@@ -24,19 +24,7 @@ SAMPLED_ROWS = 64
 def fingerprint(
     inputs: Sequence[Rows], targets: Rows, recipe: Recipe, seed: int, direction: str, module: nn.Module
 ) -> dict[str, str]:
-    """What must be equal for a checkpoint to belong to a call.
-
-    Args:
-        inputs: the training inputs; up to 64 evenly spaced rows are hashed.
-        targets: likewise, and whole where they are a tensor.
-        recipe: every number of it.
-        seed: of the data's order.
-        direction: of the validation score.
-        module: names and shapes of its parameters and buffers.
-
-    Returns:
-        A readable value per aspect.
-    """
+    """What must be equal for a checkpoint to belong to a call."""
     count = len(targets)
     rows = torch.linspace(0, count - 1, min(SAMPLED_ROWS, count)).long()
     digest, forms = hashlib.sha256(), []
@@ -74,25 +62,13 @@ def _note(digest: hashlib._Hash, value: Any) -> None:
 
 
 def changing_state(module: nn.Module) -> dict[str, Tensor]:
-    """Copies of the trainable parameters and of the buffers: what training can change.
-
-    Args:
-        module: any module.
-
-    Returns:
-        Name -> copy, on the module's device; frozen parameters are left out.
-    """
+    """Copies of the trainable parameters and of the buffers: what training can change."""
     frozen = {name for name, parameter in module.named_parameters() if not parameter.requires_grad}
     return {name: value.detach().clone() for name, value in module.state_dict().items() if name not in frozen}
 
 
 def save(path: Path, state: dict[str, Any]) -> None:
-    """Write `state` so that a reader finds the old file or the new one, never a part.
-
-    Args:
-        path: the file; its folder must exist.
-        state: tensors, numbers, strings, lists and dicts of them.
-    """
+    """Write `state` so that a reader finds the old file or the new one, never a part."""
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         with partial.open("wb") as file:
@@ -105,19 +81,7 @@ def save(path: Path, state: dict[str, Any]) -> None:
 
 
 def load(path: Path, expected: dict[str, str], device: torch.device) -> dict[str, Any]:
-    """Read a checkpoint and see that it belongs to this call.
-
-    Args:
-        path: what `save` wrote.
-        expected: this call's `fingerprint`.
-        device: where the tensors go.
-
-    Returns:
-        The state.
-
-    Raises:
-        ValueError: a file of another call, naming the aspects that differ, or a file that is no checkpoint.
-    """
+    """Read a checkpoint and see that it belongs to this call."""
     try:
         state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
         found: dict[str, str] = state["fingerprint"]

@@ -56,12 +56,7 @@ def parameter_groups(module: nn.Module, weight_decay: float, head_lr_scale: floa
 
 
 class Rate:
-    """The learning rate of each step; its state is three numbers.
-
-    Args:
-        recipe: the schedule and its numbers.
-        optimiser: whose groups get the rate.
-    """
+    """The learning rate of each step; its state is three numbers."""
 
     def __init__(self, recipe: Recipe, optimiser: torch.optim.Optimizer) -> None:
         self.recipe, self.optimiser = recipe, optimiser

@@ -23,15 +23,6 @@ class Share:
     The loss is taken of the outputs of all processes, which are gathered, so that it may be any function of a batch's
     outputs (contrastive, dice), and its gradient flows into the process's own part; `DistributedDataParallel` adds the
     parts up.
-
-    Args:
-        module: on `place`; after this it has the weights and buffers of the first process.
-        group: of all processes that call this.
-        place: this process's device.
-        batch: samples of a whole batch.
-
-    Raises:
-        ValueError: fewer samples than processes.
     """
 
     def __init__(self, module: nn.Module, group: dist.ProcessGroup, place: torch.device, batch: int) -> None:
@@ -46,11 +37,7 @@ class Share:
         return whole.tensor_split(self.world)[self.rank]
 
     def pieces(self, count: int, micro_batches: int) -> list[list[Int[Tensor, " p"]]]:
-        """The places in a batch of ``count`` that each process has in each of its micro-batches.
-
-        Returns:
-            For each micro-batch, one vector per process; all have at least one place.
-        """
+        """The places in a batch of ``count`` that each process has in each of its micro-batches."""
         shares = torch.arange(count).tensor_split(self.world)
         cut = min(micro_batches, len(shares[-1]))
         return [list(each) for each in zip(*(share.tensor_split(cut) for share in shares), strict=True)]
@@ -69,15 +56,7 @@ class Share:
             dist.broadcast(buffer, src=dist.get_global_rank(self.group, 0), group=self.group)
 
     def gathered(self, output: Any, sizes: Sequence[int]) -> Any:
-        """The outputs of all processes, in the order of the samples; gradients flow into this process's own.
-
-        Args:
-            output: a tensor whose first dimension is this process's samples, or tuples, lists and dicts of such.
-            sizes: samples of each process.
-
-        Raises:
-            ValueError: anything else, with its type or shape.
-        """
+        """The outputs of all processes, in the order of the samples; gradients flow into this process's own."""
         if isinstance(output, Tensor):
             return self._joined(output, sizes)
         if isinstance(output, dict):
@@ -105,13 +84,6 @@ class Share:
 
 def from_first(value: Any, group: dist.ProcessGroup | None) -> Any:
     """What the first process has, in every process of a group.
-
-    Args:
-        value: anything that can be pickled; looked at in the first process alone.
-        group: or None for a training in one process.
-
-    Returns:
-        The first process's value.
 
     Example:
         >>> from_first(3, None)

@@ -49,16 +49,6 @@ def batch_indices(samples: int, batch_size: int, step: int, seed: int) -> Tensor
 def resolved_precision(precision: Precision, device: torch.device) -> Literal["float32", "bfloat16"]:
     """What the forward passes of a training compute in.
 
-    Args:
-        precision: "auto" is bfloat16 on a GPU that computes in it, and float32 elsewhere.
-        device: where the training runs.
-
-    Returns:
-        "float32" or "bfloat16".
-
-    Raises:
-        ValueError: bfloat16 on a GPU that lacks it.
-
     Example:
         >>> resolved_precision("auto", torch.device("cpu"))
         'float32'
@@ -205,12 +195,6 @@ def moved(value: Any, place: torch.device) -> Any:
 
 def widened(output: Any) -> Any:
     """A module's output with every half-precision tensor in float32, in which losses are taken.
-
-    Args:
-        output: a tensor, or tuples, lists and dicts of them.
-
-    Returns:
-        The same structure.
 
     Example:
         >>> widened((torch.zeros(2, dtype=torch.bfloat16), 3))

@@ -21,19 +21,7 @@ STRENGTHS = tuple(10.0 ** (power / 2) for power in range(-2, 13))
 
 
 def unit_texts(data: TuningData, method: str, *, several: bool = False) -> Float[Tensor, "k d"]:
-    """The class texts at length 1.
-
-    Args:
-        data: with class embeddings.
-        method: for the message.
-        several: whether the method takes several labels per sample.
-
-    Returns:
-        One row per class.
-
-    Raises:
-        ValueError: no texts, or several labels per sample where the method takes one.
-    """
+    """The class texts at length 1."""
     if data.class_embeddings is None:
         raise ValueError(f"{method} needs class_embeddings, got None")
     if data.several and not several:

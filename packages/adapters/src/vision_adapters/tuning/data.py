@@ -23,14 +23,6 @@ RANKING_METRICS = ("map_11point", "map_11point_elevater", "roc_auc", "average_pr
 def as_predictions(scores: Float[Tensor, "n k"], metric: str, *, several: bool) -> Float[Tensor, "n k"]:
     """What a metric takes: probabilities for the Brier score, the scores themselves for all others.
 
-    Args:
-        scores: of a head.
-        metric: a key of `METRICS`.
-        several: whether a sample may have several labels.
-
-    Returns:
-        Scores, or their sigmoid (several labels) or softmax.
-
     Example:
         >>> as_predictions(torch.zeros(1, 2), "brier", several=False)
         tensor([[0.5000, 0.5000]])
@@ -331,15 +323,7 @@ def tuning_data(
 
 
 def check_features(features: Tensor, name: str) -> None:
-    """Refuse anything but a finite matrix with rows and columns.
-
-    Args:
-        features: [n, d].
-        name: for the message.
-
-    Raises:
-        ValueError: another shape, or the first row with NaN or infinity.
-    """
+    """Refuse anything but a finite matrix with rows and columns."""
     if features.ndim != 2 or 0 in features.shape or not features.is_floating_point():
         raise ValueError(f"{name} must be a matrix of floats, got {features.dtype} of shape {tuple(features.shape)}")
     bad = ~torch.isfinite(features).all(1)

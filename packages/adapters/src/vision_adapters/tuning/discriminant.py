@@ -50,13 +50,6 @@ def fit_discriminant(unit: Float[Tensor, "n d"], member: Float[Tensor, "n k"]) -
     $\Sigma$ is the covariance within classes, drawn towards a multiple of the identity as far as Ledoit and Wolf's
     formula says. A class without images gets the mean of all.
 
-    Args:
-        unit: features of length 1.
-        member: 0/1, one 1 per row.
-
-    Returns:
-        Weights and biases.
-
     Source:
         Ledoit and Wolf, A well-conditioned estimator for large-dimensional covariance matrices (2004), as scikit-learn
         computes it.
@@ -77,15 +70,7 @@ def fit_discriminant(unit: Float[Tensor, "n d"], member: Float[Tensor, "n k"]) -
 
 
 def discriminant_scores(data: TuningData, unit: Float[Tensor, "n d"]) -> Float[Tensor, "v k"] | None:
-    """Scores of every validation row by the discriminant of its fold, or None where one cannot be fitted.
-
-    Args:
-        data: one label per sample.
-        unit: its features at length 1.
-
-    Returns:
-        One row for each of `TuningData.validation_rows`.
-    """
+    """Scores of every validation row by the discriminant of its fold, or None where one cannot be fitted."""
     if data.several or not all(can_discriminate(data.targets(fold.train)) for fold in data.folds):
         return None
     parts = [fit_discriminant(unit[fold.train], data.targets(fold.train))(unit[fold.validation]) for fold in data.folds]
@@ -93,17 +78,7 @@ def discriminant_scores(data: TuningData, unit: Float[Tensor, "n d"]) -> Float[T
 
 
 def discriminant_head(data: TuningData, unit: Float[Tensor, "n d"], temperature: float, blend: float) -> LinearHead:
-    """The head fitted on all rows.
-
-    Args:
-        data: one label per sample.
-        unit: its features at length 1.
-        temperature: factor of the discriminant.
-        blend: factor of the cosines with the texts.
-
-    Returns:
-        A `LinearHead` on features.
-    """
+    """The head fitted on all rows."""
     found = fit_discriminant(unit, data.targets())
     weight = temperature * found.weight
     if data.class_embeddings is not None:

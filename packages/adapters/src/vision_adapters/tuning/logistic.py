@@ -116,15 +116,6 @@ def lbfgs(
 ) -> Tensor:
     """Minimise a smooth convex function by L-BFGS with a diagonal start and backtracking.
 
-    Args:
-        function: the value, the gradient, and the inverse of the curvature's diagonal.
-        x: where to start.
-        steps: at most so many iterations.
-        tolerance: stop when a full step would move x by less than this, relative to its norm (or 1e-3 of a unit).
-
-    Returns:
-        The last iterate.
-
     Source:
         Nocedal and Wright, Numerical Optimization, algorithms 7.4 and 7.5 with an Armijo search.
     """

@@ -57,19 +57,7 @@ def clap_weights(
     *,
     steps: int = STEPS,
 ) -> Float[Tensor, "k d"]:
-    """CLAP's class weights after its steps.
-
-    Args:
-        x: features of length 1.
-        member: 0/1, one 1 per row.
-        texts: class texts of length 1, where the weights start.
-        scale: of the cosines.
-        trust: how strongly each class is held at its text.
-        steps: how many.
-
-    Returns:
-        One row per class, not of length 1.
-    """
+    """CLAP's class weights after its steps."""
     w, moved = texts, torch.zeros_like(texts)
     for step in range(steps):
         length = w.norm(dim=1, keepdim=True)
@@ -125,16 +113,7 @@ def tune_lpp(data: TuningData) -> Tuned:
 def lpp_states(
     x: Float[Tensor, "n d"], member: Float[Tensor, "n k"], texts: Float[Tensor, "k d"]
 ) -> list[Float[Tensor, "k d"]]:
-    r"""LP++'s combined weights at the start and after every tenth step.
-
-    Args:
-        x: features of length 1.
-        member: 0/1, one 1 per row.
-        texts: class texts of length 1.
-
-    Returns:
-        31 matrices $w + \alpha v$.
-    """
+    r"""LP++'s combined weights at the start and after every tenth step."""
     n, counts = len(x), member.sum(0)
     seen = x @ texts.T
     own = (seen * member).sum(0)[counts > 0] / counts[counts > 0]

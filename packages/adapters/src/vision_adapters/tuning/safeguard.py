@@ -54,15 +54,7 @@ class Evidence(NamedTuple):
 
 
 def evidence(data: TuningData, unit: Float[Tensor, "n d"]) -> Evidence:
-    """Hits of the texts on the training images, which they have not seen.
-
-    Args:
-        data: with class embeddings and one label per sample.
-        unit: its features at length 1.
-
-    Returns:
-        The evidence.
-    """
+    """Hits of the texts on the training images, which they have not seen."""
     assert data.class_embeddings is not None
     texts = F.normalize(data.class_embeddings, dim=1)
     moved = unit - unit.mean(0)

@@ -49,30 +49,14 @@ def standardisation(unit: Float[Tensor, "n d"]) -> Standardisation:
 
 
 def cosines(data: TuningData, unit: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
-    """Products of features with the class texts at length 1: cosines for features of length 1; 0 without texts.
-
-    Args:
-        data: whose class embeddings.
-        unit: one row per image.
-
-    Returns:
-        One number per row and class.
-    """
+    """Products of features with the class texts at length 1: cosines for features of length 1; 0 without texts."""
     if data.class_embeddings is None:
         return unit.new_zeros(len(unit), data.classes)
     return unit @ F.normalize(data.class_embeddings, dim=1).T
 
 
 def linear_head(weight: Float[Tensor, "k d"], bias: Float[Tensor, " k"]) -> LinearHead:
-    """A head on unit-length features with given weights.
-
-    Args:
-        weight: one row per class.
-        bias: one number per class.
-
-    Returns:
-        The head, in eval mode.
-    """
+    """A head on unit-length features with given weights."""
     with torch.random.fork_rng(devices=[]):
         head = LinearHead(weight.shape[1], len(weight), features="l2").to(weight.device)
     with torch.no_grad():
