@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor, nn
+from torchvision.ops import box_iou, generalized_box_iou
 
-from vision_adapters.detection import DenseHead, SetHead, box_iou, corners, generalized_iou, match_sets, nms, set_loss
+from vision_adapters.detection import DenseHead, Detections, SetHead, box_convert, generalized_iou, match_sets, set_loss
+from vision_adapters.detection.boxes import suppressed
 from vision_adapters.detection.sets import Weights
 from vision_adapters.heads import seeded
 from vision_adapters.training import Recipe, fit
@@ -38,7 +40,7 @@ def hit_rate(head: DenseHead | SetHead, tokens: Tensor, truth: Tensor) -> float:
         for label, *box in truth[row].tolist():
             if label >= 0:
                 mine = found.labels[row] == int(label)
-                overlap = box_iou(corners(found.boxes[row][mine]), corners(torch.tensor(box)))
+                overlap = box_iou(_corners(found.boxes[row][mine]), _corners(torch.tensor([box])))
                 total, hits = total + 1, hits + int(bool((overlap > 0.5).any()))
     return hits / total
 
@@ -88,25 +90,43 @@ def test_a_head_learns_where_things_are_and_resumes_to_the_bit(
         assert torch.equal(one, other)
 
 
+def _corners(boxes: Tensor) -> Tensor:
+    return box_convert(boxes, "cxcywh", "xyxy")
+
+
 def test_overlaps_of_boxes() -> None:
-    one = torch.tensor([[0.0, 0, 2, 2], [0, 0, 1, 1], [0, 0, 0, 0]])
-    other = torch.tensor([[1.0, 1, 3, 3], [0, 0, 1, 1], [2, 2, 3, 3]])
-    assert box_iou(one, other).tolist() == pytest.approx([1 / 7, 1.0, 0.0])
-    assert generalized_iou(one, other).tolist() == pytest.approx([1 / 7 - 2 / 9, 1.0, -8 / 9])
+    first = torch.tensor([[0.0, 0, 2, 2], [0, 0, 1, 1], [0, 0, 0, 0]])
+    second = torch.tensor([[1.0, 1, 3, 3], [0, 0, 1, 1], [2, 2, 3, 3]])
+    assert generalized_iou(first, second).tolist() == pytest.approx([1 / 7 - 2 / 9, 1.0, -8 / 9])
+    some = _corners(torch.rand(2, 9, 4, generator=torch.Generator().manual_seed(0)) + 0.01)
+    for picture in some:
+        torch.testing.assert_close(
+            generalized_iou(picture[:, None], picture[None]),
+            generalized_box_iou(picture, picture),
+            rtol=1e-4,
+            atol=1e-5,
+        )
 
 
 def test_suppression_against_a_plain_loop() -> None:
     generator = torch.Generator().manual_seed(0)
-    boxes = corners(
-        torch.cat([torch.rand(60, 2, generator=generator), 0.3 * torch.rand(60, 2, generator=generator)], 1)
-    )
-    scores = torch.rand(60, generator=generator).mul(10).round()
-    left, kept = sorted(range(60), key=lambda row: -float(scores[row])), []
+    boxes = torch.cat([torch.rand(60, 2, generator=generator), 0.2 + 0.4 * torch.rand(60, 2, generator=generator)], 1)
+    scores = torch.rand(60, generator=generator).sort(descending=True).values
+    labels = torch.arange(60) % 2
+    overlap = box_iou(_corners(boxes), _corners(boxes))
+    left, kept = list(range(60)), []
     while left:
         best = left.pop(0)
         kept.append(best)
-        left = [row for row in left if float(box_iou(boxes[best], boxes[row])) <= 0.3]
-    assert nms(boxes, scores, 0.3).tolist() == kept
+        left = [row for row in left if labels[row] != labels[best] or float(overlap[best, row]) <= 0.3]
+    assert 10 < len(kept) < 50
+    ours = suppressed(Detections(boxes[None], scores[None], labels[None]), 0.3, 50)
+    assert torch.equal(ours.boxes[0, : len(kept)], boxes[kept])
+    assert torch.equal(ours.scores[0, : len(kept)], scores[kept])
+    assert ours.scores[0, len(kept) :].tolist() == [0.0] * (50 - len(kept))
+    assert torch.equal(
+        suppressed(Detections(boxes[None], scores[None], labels[None]), 0.3, 5).boxes[0], boxes[kept[:5]]
+    )
 
 
 def test_of_two_objects_at_a_place_the_smaller_is_learned_and_a_tiny_one_is_not_lost() -> None:

@@ -1,52 +1,59 @@
-"""Boxes and how far they overlap."""
+"""Detections, and what both heads need of boxes; conversions, overlaps and suppression are torchvision's."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import torch
+import torch.nn.functional as F
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
     from torch import Tensor
 
 
-def corners(boxes: Float[Tensor, "*n 4"]) -> Float[Tensor, "*n 4"]:
-    """From centre, width and height to left, top, right and bottom.
+class Detections(NamedTuple):
+    """Detections of some pictures, equally many of each, the best first.
+
+    boxes: centre, width and height as shares of the picture ``[n, q, 4]``.
+    scores: in [0, 1] ``[n, q]``.
+    labels: class indices ``[n, q]``.
 
     Example:
-        >>> corners(torch.tensor([0.5, 0.5, 0.5, 1.0])).tolist()
+        >>> Detections(torch.zeros(1, 2, 4), torch.tensor([[0.9, 0.1]]), torch.tensor([[3, 1]])).labels.tolist()
+        [[3, 1]]
+    """
+
+    boxes: Float[Tensor, "n q 4"]
+    scores: Float[Tensor, "n q"]
+    labels: Int[Tensor, "n q"]
+
+
+def box_convert(boxes: Float[Tensor, "*n 4"], in_fmt: str, out_fmt: str) -> Float[Tensor, "*n 4"]:
+    """Boxes in another form; `torchvision.ops.box_convert`, for any leading dimensions.
+
+    Args:
+        boxes: numbers of `in_fmt`.
+        in_fmt: "cxcywh", "xyxy" or "xywh".
+        out_fmt: likewise.
+
+    Raises:
+        ImportError: without torchvision, naming the extra.
+
+    Example:
+        >>> box_convert(torch.tensor([0.5, 0.5, 0.5, 1.0]), "cxcywh", "xyxy").tolist()
         [0.25, 0.0, 0.75, 1.0]
     """
-    half = boxes[..., 2:] / 2
-    return torch.cat([boxes[..., :2] - half, boxes[..., :2] + half], dim=-1)
+    converted: Tensor = _ops().box_convert(boxes.reshape(-1, 4), in_fmt, out_fmt)
+    return converted.view(boxes.shape)
 
 
-def box_iou(one: Float[Tensor, "*n 4"], other: Float[Tensor, "*n 4"]) -> Float[Tensor, " *n"]:
-    """Intersection over union of boxes given by their corners, pair by pair (shapes are broadcast).
-
-    Args:
-        one: left, top, right, bottom.
-        other: likewise.
-
-    Returns:
-        Shares in [0, 1]; 0 for boxes without an area.
-
-    Example:
-        >>> round(float(box_iou(torch.tensor([0.0, 0.0, 2.0, 2.0]), torch.tensor([1.0, 0.0, 3.0, 2.0]))), 3)
-        0.333
-    """
-    shared, whole, _ = _areas(one, other)
-    return shared / whole.clamp_min(1e-9)
-
-
-def generalized_iou(one: Float[Tensor, "*n 4"], other: Float[Tensor, "*n 4"]) -> Float[Tensor, " *n"]:
-    r"""Generalised intersection over union $\mathrm{IoU} - (|C| - |U|) / |C|$, C the box around both.
+def generalized_iou(first: Float[Tensor, "*n 4"], second: Float[Tensor, "*n 4"]) -> Float[Tensor, " *n"]:
+    r"""Generalised intersection over union $\mathrm{IoU} - (|C| - |U|) / |C|$, C the box around both, box by box.
 
     Args:
-        one: left, top, right, bottom.
-        other: likewise; shapes are broadcast.
+        first: left, top, right, bottom.
+        second: likewise; shapes are broadcast.
 
     Returns:
         Values in (-1, 1], also for boxes that do not touch.
@@ -56,45 +63,77 @@ def generalized_iou(one: Float[Tensor, "*n 4"], other: Float[Tensor, "*n 4"]) ->
         0.0
 
     Source:
-        Rezatofighi et al., Generalized Intersection over Union, CVPR 2019.
+        Rezatofighi et al., Generalized Intersection over Union, CVPR 2019. torchvision has it for all pairs of two
+        lists, or as a loss of equal shapes; a batch of pictures is broadcast here.
     """
-    shared, whole, around = _areas(one, other)
-    around = around.clamp_min(1e-9)
-    return shared / whole.clamp_min(1e-9) - (around - whole) / around
+    shared = (
+        torch.minimum(first[..., 2:], second[..., 2:]) - torch.maximum(first[..., :2], second[..., :2])
+    ).clamp_min(0)
+    around = torch.maximum(first[..., 2:], second[..., 2:]) - torch.minimum(first[..., :2], second[..., :2])
+    areas = [(boxes[..., 2:] - boxes[..., :2]).clamp_min(0).prod(dim=-1) for boxes in (first, second)]
+    intersection, hull = shared.prod(dim=-1), around.prod(dim=-1)
+    union = areas[0] + areas[1] - intersection
+    hull = hull.clamp_min(1e-9)
+    return intersection / union.clamp_min(1e-9) - (hull - union) / hull
 
 
-def nms(boxes: Float[Tensor, "p 4"], scores: Float[Tensor, " p"], overlap: float) -> Int[Tensor, " kept"]:
-    """Non-maximum suppression: a box falls where a better one overlaps it by more than `overlap`.
+def focal_loss(
+    logits: Float[Tensor, "*n"], truth: Float[Tensor, "*n"], *, alpha: float = 0.25, gamma: float = 2.0
+) -> Float[Tensor, "*n"]:
+    r"""Sigmoid focal loss $-\alpha_t (1 - p_t)^\gamma \log p_t$, one value per logit.
 
     Args:
-        boxes: left, top, right, bottom.
-        scores: of each.
-        overlap: intersection over union, in [0, 1].
-
-    Returns:
-        Indices of those that stay, the best first; of equal scores the earlier box.
+        logits: any shape.
+        truth: 0 or 1, likewise.
+        alpha: weight of the ones; that of the zeros is 1 - alpha.
+        gamma: how far easy ones are left aside.
 
     Example:
-        >>> boxes = torch.tensor([[0.0, 0.0, 2.0, 2.0], [0.1, 0.0, 2.1, 2.0], [5.0, 5.0, 6.0, 6.0]])
-        >>> nms(boxes, torch.tensor([0.8, 0.9, 0.1]), 0.5).tolist()
-        [1, 2]
+        >>> bool(focal_loss(torch.tensor(4.0), torch.tensor(1.0)) < focal_loss(torch.tensor(0.0), torch.tensor(1.0)))
+        True
+
+    Source:
+        Lin et al., Focal Loss for Dense Object Detection, ICCV 2017. `torchvision.ops.sigmoid_focal_loss` multiplies in
+        another order: heads that were trained with this one would end with other last digits.
     """
-    order = scores.argsort(descending=True, stable=True)
-    sorted_boxes = boxes[order]
-    above = (box_iou(sorted_boxes[:, None], sorted_boxes[None]) > overlap).cpu().numpy()
-    stays = []
-    fallen = np.zeros(len(order), dtype=bool)
-    for place in range(len(order)):
-        if not fallen[place]:
-            stays.append(place)
-            fallen |= above[place]
-    return order[torch.tensor(stays, dtype=torch.long, device=order.device)]
+    chance = logits.sigmoid()
+    right = chance * truth + (1 - chance) * (1 - truth)
+    weight = alpha * truth + (1 - alpha) * (1 - truth)
+    return weight * (1 - right) ** gamma * F.binary_cross_entropy_with_logits(logits, truth, reduction="none")
 
 
-def _areas(one: Tensor, other: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Areas of the intersection, the union, and the box around both."""
-    inner = (torch.minimum(one[..., 2:], other[..., 2:]) - torch.maximum(one[..., :2], other[..., :2])).clamp_min(0)
-    outer = torch.maximum(one[..., 2:], other[..., 2:]) - torch.minimum(one[..., :2], other[..., :2])
-    own, its = ((each[..., 2:] - each[..., :2]).clamp_min(0).prod(dim=-1) for each in (one, other))
-    shared = inner.prod(dim=-1)
-    return shared, own + its - shared, outer.prod(dim=-1)
+def topk_detections(scores: Float[Tensor, "n p k"], boxes: Float[Tensor, "n p 4"], most: int) -> Detections:
+    """The best pairs of a place and a class, at most `most` of each picture.
+
+    Example:
+        >>> topk_detections(torch.tensor([[[0.1, 0.9], [0.8, 0.2]]]), torch.zeros(1, 2, 4), 2).labels.tolist()
+        [[1, 0]]
+    """
+    classes = scores.shape[-1]
+    value, index = scores.flatten(1).topk(min(most, scores.shape[1] * classes), dim=1)
+    place = torch.div(index, classes, rounding_mode="floor")
+    return Detections(boxes.gather(1, place[..., None].expand(-1, -1, 4)), value, index % classes)
+
+
+def suppressed(detections: Detections, overlap: float, most: int) -> Detections:
+    """Non-maximum suppression within each class (`torchvision.ops.batched_nms`); places that are lost score 0."""
+    pictures = []
+    for boxes, scores, labels in zip(*detections, strict=True):
+        keep = _ops().batched_nms(box_convert(boxes, "cxcywh", "xyxy"), scores, labels, overlap)[:most]
+        missing = min(most, len(scores)) - len(keep)
+        pictures.append(
+            (
+                torch.cat([boxes[keep], boxes[:1].expand(missing, -1)]),
+                torch.cat([scores[keep], scores.new_zeros(missing)]),
+                torch.cat([labels[keep], labels[:1].expand(missing)]),
+            )
+        )
+    return Detections(*(torch.stack(part) for part in zip(*pictures, strict=True)))
+
+
+def _ops() -> Any:
+    try:
+        from torchvision import ops
+    except ImportError as error:
+        raise ImportError("boxes need torchvision: pip install 'vision-adapters[detection]'") from error
+    return ops

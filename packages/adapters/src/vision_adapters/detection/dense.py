@@ -9,9 +9,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vision_adapters.detection.boxes import corners, generalized_iou
-from vision_adapters.detection.found import Found, best_of, without_doubles
-from vision_adapters.detection.losses import focal_loss
+from vision_adapters.detection.boxes import (
+    Detections,
+    box_convert,
+    focal_loss,
+    generalized_iou,
+    suppressed,
+    topk_detections,
+)
 from vision_adapters.heads.transformer import Transformer
 
 if TYPE_CHECKING:
@@ -44,8 +49,8 @@ class DenseHead(nn.Module):
 
     Example:
         >>> head = DenseHead(12, 3, grid=(4, 4), width=16)
-        >>> said = head(torch.randn(2, 16, 12))
-        >>> said.shape, head.detections(said, most=5).boxes.shape
+        >>> logits = head(torch.randn(2, 16, 12))
+        >>> logits.shape, head.detections(logits, most=5).boxes.shape
         (torch.Size([2, 64, 8]), torch.Size([2, 5, 4]))
 
     Source:
@@ -105,56 +110,55 @@ class DenseHead(nn.Module):
             )
         x = self.draw(self.mix(self.enter(tokens) + self.position))
         x = x.view(-1, h, w, x.shape[-1] // (f * f), f, f).permute(0, 3, 1, 4, 2, 5).reshape(len(x), -1, h * f, w * f)
-        said: Tensor = self.join(x).flatten(2).transpose(1, 2)
-        return said
+        logits: Tensor = self.join(x).flatten(2).transpose(1, 2)
+        return logits
 
-    def boxes(self, said: Float[Tensor, "n p c"]) -> Float[Tensor, "n p 4"]:
+    def boxes(self, logits: Float[Tensor, "n p c"]) -> Float[Tensor, "n p 4"]:
         """Left, top, right and bottom of each place's box, as shares of the picture."""
-        step = said.new_tensor(self.step)
-        reach = F.softplus(said[..., -4:]) * 2
+        step = logits.new_tensor(self.step)
+        reach = F.softplus(logits[..., -4:]) * 2
         return torch.cat([self.places - reach[..., :2] * step, self.places + reach[..., 2:] * step], dim=-1)
 
-    def detections(self, said: Float[Tensor, "n p c"], most: int = 100, overlap: float = 0.6) -> Found:
+    def detections(self, logits: Float[Tensor, "n p c"], most: int = 100, overlap: float = 0.6) -> Detections:
         """The best boxes of each picture.
 
         Args:
-            said: of the head.
+            logits: of the head.
             most: how many.
             overlap: above which the weaker of two boxes of a class is dropped.
         """
-        scores = (said[..., : self.classes].sigmoid() * said[..., self.classes, None].sigmoid()).sqrt()
-        reach = self.boxes(said).clamp(0, 1)
-        found = best_of(scores, torch.cat([(reach[..., :2] + reach[..., 2:]) / 2, reach[..., 2:] - reach[..., :2]], -1),
-                        CANDIDATES)  # fmt: skip
-        return without_doubles(found, overlap, most)
+        scores = (logits[..., : self.classes].sigmoid() * logits[..., self.classes, None].sigmoid()).sqrt()
+        reach = self.boxes(logits).clamp(0, 1)
+        boxes = torch.cat([(reach[..., :2] + reach[..., 2:]) / 2, reach[..., 2:] - reach[..., :2]], dim=-1)
+        return suppressed(topk_detections(scores, boxes, CANDIDATES), overlap, most)
 
-    def loss(self, said: Float[Tensor, "n p c"], truth: Float[Tensor, "n m 5"]) -> Float[Tensor, ""]:
+    def loss(self, logits: Float[Tensor, "n p c"], truth: Float[Tensor, "n m 5"]) -> Float[Tensor, ""]:
         """Focal loss on classes, generalised IoU on boxes, cross-entropy on centerness.
 
         Args:
-            said: of the head.
+            logits: of the head.
             truth: objects of each picture: class index (-1 where there is none), centre, width and height as shares.
         """
         owner = self._owners(truth)
         mine = owner >= 0
         chosen = truth.gather(1, owner.clamp_min(0)[..., None].expand(-1, -1, 5))
-        wanted = F.one_hot(chosen[..., 0].long().clamp_min(0), self.classes).to(said) * mine[..., None]
+        wanted = F.one_hot(chosen[..., 0].long().clamp_min(0), self.classes).to(logits) * mine[..., None]
         count = mine.sum().clamp_min(1)
-        classes = focal_loss(said[..., : self.classes], wanted).sum() / count
-        box = corners(chosen[mine][:, 1:])
-        place = self.places.expand(len(said), -1, -1)[mine]
+        classes = focal_loss(logits[..., : self.classes], wanted).sum() / count
+        box = box_convert(chosen[mine][:, 1:], "cxcywh", "xyxy")
+        place = self.places.expand(len(logits), -1, -1)[mine]
         sides = torch.cat([place - box[:, :2], box[:, 2:] - place], dim=1).clamp_min(1e-4)
         pairs = sides.view(-1, 2, 2)  # the two sides of an axis: left and right, top and bottom
         central = (pairs.amin(dim=1) / pairs.amax(dim=1)).prod(dim=1).sqrt()
-        near = F.binary_cross_entropy_with_logits(said[..., self.classes][mine], central, reduction="sum") / count
-        shape = ((1 - generalized_iou(self.boxes(said)[mine], box)) * central).sum() / central.sum().clamp_min(1e-6)
+        near = F.binary_cross_entropy_with_logits(logits[..., self.classes][mine], central, reduction="sum") / count
+        shape = ((1 - generalized_iou(self.boxes(logits)[mine], box)) * central).sum() / central.sum().clamp_min(1e-6)
         total: Tensor = classes + near + shape if bool(mine.any()) else classes
         return total
 
     @torch.no_grad()
     def _owners(self, truth: Float[Tensor, "n m 5"]) -> Tensor:
         """The object that each place learns, or -1 ``[n, p]``: of those around whose centre it lies, the smallest."""
-        box = corners(truth[..., 1:])
+        box = box_convert(truth[..., 1:], "cxcywh", "xyxy")
         step = truth.new_tensor(self.step) * RADIUS
         centre, real = truth[..., 1:3], truth[..., 0] >= 0
         place = self.places[None, :, None]

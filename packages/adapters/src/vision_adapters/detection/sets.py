@@ -9,9 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vision_adapters.detection.boxes import corners, generalized_iou
-from vision_adapters.detection.found import Found, best_of
-from vision_adapters.detection.losses import focal_loss
+from vision_adapters.detection.boxes import Detections, box_convert, focal_loss, generalized_iou, topk_detections
 from vision_adapters.heads.transformer import Block
 
 if TYPE_CHECKING:
@@ -50,8 +48,8 @@ class SetHead(nn.Module):
 
     Example:
         >>> head = SetHead(12, 3, grid=(4, 4), queries=9, width=16)
-        >>> said = head(torch.randn(2, 16, 12))
-        >>> said.shape, head.detections(said, most=5).boxes.shape
+        >>> outputs = head(torch.randn(2, 16, 12))
+        >>> outputs.shape, head.detections(outputs, most=5).boxes.shape
         (torch.Size([2, 2, 9, 7]), torch.Size([2, 5, 4]))
 
     Source:
@@ -102,35 +100,37 @@ class SetHead(nn.Module):
         seen = self.encode(self.enter(tokens) + self.position)
         asked = self.query.expand(len(tokens), -1, -1)
         box = self.anchor.expand(len(tokens), -1, -1)
-        said = []
+        outputs = []
         for block in self.blocks:
-            asked = block(asked + self._at(seen, box), self.where(box), seen + self.position)
+            asked = block(asked + self._sampled(seen, box), self.where(box), seen + self.position)
             box = box + self.correct(asked)
-            said.append(torch.cat([self.say(asked), box], dim=-1))
+            outputs.append(torch.cat([self.say(asked), box], dim=-1))
             box = box.detach()
-        return torch.stack(said, dim=1)
+        return torch.stack(outputs, dim=1)
 
-    def _at(self, seen: Tensor, box: Tensor) -> Tensor:
-        """What the tokens say at the centres of boxes, between four of them."""
+    def _sampled(self, seen: Tensor, box: Tensor) -> Tensor:
+        """The tokens at the centres of boxes, interpolated bilinearly."""
         rows, columns = self.grid
         field = seen.transpose(1, 2).reshape(len(seen), -1, rows, columns)
         centre = 2 * box[..., :2].sigmoid() - 1
         found = F.grid_sample(field, centre[:, None], padding_mode="border", align_corners=False)
         return found[:, :, 0].transpose(1, 2)
 
-    def detections(self, said: Float[Tensor, "n b q c"], most: int = 100) -> Found:
+    def detections(self, outputs: Float[Tensor, "n b q c"], most: int = 100) -> Detections:
         """The best pairs of a query and a class, of the last block; nothing is suppressed."""
-        last = said[:, -1]
-        return best_of(last[..., : self.classes].sigmoid(), last[..., self.classes :].sigmoid(), most)
+        last = outputs[:, -1]
+        return topk_detections(last[..., : self.classes].sigmoid(), last[..., self.classes :].sigmoid(), most)
 
-    def loss(self, said: Float[Tensor, "n b q c"], truth: Float[Tensor, "n m 5"]) -> Float[Tensor, ""]:
+    def loss(self, outputs: Float[Tensor, "n b q c"], truth: Float[Tensor, "n m 5"]) -> Float[Tensor, ""]:
         """The mean of `set_loss` over the blocks.
 
         Args:
-            said: of the head.
+            outputs: of the head.
             truth: objects of each picture: class index (-1 where there is none), centre, width and height as shares.
         """
-        each = [set_loss(one[..., : self.classes], one[..., self.classes :].sigmoid(), truth) for one in said.unbind(1)]
+        each = [
+            set_loss(one[..., : self.classes], one[..., self.classes :].sigmoid(), truth) for one in outputs.unbind(1)
+        ]
         return torch.stack(each).mean()
 
 
@@ -189,7 +189,7 @@ def set_loss(
     if len(picture):
         mine = boxes[picture, query]
         distance = (mine - chosen[:, 1:]).abs().sum()
-        apart = (1 - generalized_iou(corners(mine), corners(chosen[:, 1:]))).sum()
+        apart = (1 - generalized_iou(_corners(mine), _corners(chosen[:, 1:]))).sum()
         total = total + (weight.distance * distance + weight.overlap * apart) / count
     return total
 
@@ -229,7 +229,7 @@ def match_sets(
     label = truth[..., 0].long().clamp_min(0)
     classes = (yes - no).gather(2, label[:, None].expand(-1, logits.shape[1], -1))
     distance = torch.cdist(boxes, truth[..., 1:], p=1)
-    apart = -generalized_iou(corners(boxes)[:, :, None], corners(truth[..., 1:])[:, None])
+    apart = -generalized_iou(_corners(boxes)[:, :, None], _corners(truth[..., 1:])[:, None])
     cost = (weights.classes * classes + weights.distance * distance + weights.overlap * apart).double().cpu().numpy()
     rows = []
     for picture, most in enumerate(counts.tolist()):
@@ -238,6 +238,10 @@ def match_sets(
         rows += [(picture, int(q), int(real[m])) for q, m in zip(query, which, strict=True)]
     found = torch.tensor(rows, dtype=torch.long, device=logits.device).view(-1, 3)
     return found[:, 0], found[:, 1], found[:, 2]
+
+
+def _corners(boxes: Tensor) -> Tensor:
+    return box_convert(boxes, "cxcywh", "xyxy")
 
 
 def _spread(queries: int) -> Tensor:

@@ -14,7 +14,7 @@ from gate_runner.detection.prompts import Phrase
 from gate_runner.detection.scoring import in_pixels
 from gate_runner.ragged import Ragged
 from gate_runner.readers.decode import decode
-from vision_adapters.detection.found import best_of
+from vision_adapters.detection import topk_detections
 
 if TYPE_CHECKING:
     from gate_runner.benchmarks.pictures import Pictures
@@ -59,7 +59,7 @@ def detect(
     detector.model.eval()
     for row in range(len(images)):
         spotted = detector.spot(whole_picture(images, row), asked)
-        best = best_of(spotted.scores[None], spotted.boxes[None], MOST)
+        best = topk_detections(spotted.scores[None], spotted.boxes[None], MOST)
         corners = best.boxes[0].numpy().astype(np.float64)
         boxes = np.concatenate([(corners[:, :2] + corners[:, 2:]) / 2, corners[:, 2:] - corners[:, :2]], axis=1)
         found.append(in_pixels(boxes[None], best.scores.numpy(), best.labels.numpy(), sizes[row : row + 1]))

@@ -227,6 +227,6 @@ def _task(asked: Sequence[Phrase]) -> str:
 
 
 def _corners(boxes: Tensor) -> Tensor:
-    from vision_adapters.detection import corners
+    from vision_adapters.detection import box_convert
 
-    return corners(boxes.float().cpu())
+    return box_convert(boxes.float().cpu(), "cxcywh", "xyxy")

@@ -29,7 +29,7 @@ from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.fitting import fit_head, recipe_of
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.training import predict
-from vision_adapters.detection import DenseHead, Found, SetHead
+from vision_adapters.detection import DenseHead, Detections, SetHead
 from vision_adapters.heads import seeded
 
 _MOST = 100
@@ -162,6 +162,6 @@ def _most_objects(split: Any) -> int:
     return int(counted.max(initial=1))
 
 
-def _packed(found: Found) -> Tensor:
+def _packed(found: Detections) -> Tensor:
     """As one tensor ``[n, q, 6]``: box, score, label."""
     return torch.cat([found.boxes, found.scores[..., None], found.labels[..., None].to(found.boxes)], dim=-1)
