@@ -130,12 +130,13 @@ def _save(folder: Path, card: dict[str, Any], kept: Kept) -> None:
     write(folder / "card.json", (json.dumps(card, indent=1, ensure_ascii=False) + "\n").encode())
 
 
-def load_head(folder: Path | str, *, encoder: Encoder | None = None, device: str = "auto") -> Head:
+def load_head(folder: Path | str, *, encoder: Encoder | str | None = None, device: str = "auto") -> Head:
     """Read a head, and make the encoder that it was adapted on.
 
     Args:
         folder: that `save_head` wrote.
-        encoder: to use instead of making the one that the card names; its weights must be the same.
+        encoder: to use instead of making the one that the card names, or its spec; its weights must be the same. It has
+            to be given where the card names code, a plug-in or what is fetched: a file does not choose these.
         device: a torch device; ``"auto"`` takes the first GPU where there is one.
 
     Returns:
@@ -143,7 +144,8 @@ def load_head(folder: Path | str, *, encoder: Encoder | None = None, device: str
 
     Raises:
         DataError: no head, or a damaged one; the message names the file.
-        EncoderError: an encoder with other weights; the message shows both fingerprints.
+        EncoderError: an encoder with other weights, whose fingerprints the message shows, or one that a file may not
+            choose.
 
     Example:
         >>> load_head("head/").classes  # doctest: +SKIP
@@ -153,12 +155,16 @@ def load_head(folder: Path | str, *, encoder: Encoder | None = None, device: str
         ...
         gate_runner.errors.DataError: ...nowhere...
     """
-    from gate_runner.encoders import load_encoder
     from gate_runner.encoders.device import device_for
+    from gate_runner.encoders.named import load_named_encoder
 
     path = Path(folder)
     card = _read_card(path)
-    made = load_encoder(card["encoder"]["spec"], device=device_for(device)) if encoder is None else encoder
+    if encoder is None or isinstance(encoder, str):
+        named = card["encoder"]["spec"]
+        made = load_named_encoder(named, path / "card.json", chosen=encoder, device=device_for(device))
+    else:
+        made = encoder
     expected, here = card["encoder"]["fingerprint"], made.fingerprint()
     if expected != here:
         raise EncoderError(

@@ -22,6 +22,9 @@ Source = Annotated[
     Path, typer.Argument(help="CLASS/IMAGE; train/CLASS/IMAGE with val/… or test/…; or a table: path,label[,split].")
 ]
 EncoderOption = Annotated[str, typer.Option("--encoder", help="Encoder spec.")]
+OwnEncoder = Annotated[
+    str | None, typer.Option("--encoder", help="Spec of the head's encoder, where its card names code or a hub.")
+]
 Template = Annotated[
     list[str] | None,
     typer.Option(help="Prompt of a class; {} stands for its name. Several are averaged. 'a photo of a {}' by default."),
@@ -149,6 +152,7 @@ def predict(
     images: Annotated[list[Path], typer.Argument(metavar="IMAGES", help="Image files, or folders of them.")],
     top: Annotated[int, typer.Option(help="Classes to give for each image.", min=1)] = 1,
     output: Annotated[Path | None, typer.Option(help="A .csv or .jsonl file; printed as CSV by default.")] = None,
+    encoder: OwnEncoder = None,
     batch_size: BatchSize = 64,
     device: Device = "auto",
 ) -> None:
@@ -163,7 +167,7 @@ def predict(
     if output is not None and output.suffix.lower() not in (".csv", ".jsonl"):
         raise UsageError(f"--output {output} must end in .csv or .jsonl")
     files = image_files(images)
-    loaded = load_head(head, device=device)
+    loaded = load_head(head, encoder=encoder, device=device)
     top = min(top, len(loaded.classes))
     with ProgressLine() as progress:
         predicted = loaded.predict(files, top=top, batch_size=batch_size, progress=progress)
@@ -182,12 +186,13 @@ def predict(
 def export(
     head: Annotated[Path, typer.Argument(metavar="HEAD", help="A folder that 'adapt … --save' wrote.")],
     output: Annotated[Path, typer.Argument(metavar="FILE.onnx", help="To be written.")],
+    encoder: OwnEncoder = None,
 ) -> None:
     """Write encoder and head together as ONNX, and compare it with torch."""
     from gate_runner.adaptation import load_head
     from gate_runner.adaptation.onnx_export import export_onnx
 
-    worst = export_onnx(load_head(head, device="cpu"), output)
+    worst = export_onnx(load_head(head, encoder=encoder, device="cpu"), output)
     typer.echo(f"wrote {output}: pixels [n, 3, s, s] in 0 to 1 to probabilities, within {worst:.1g} of torch")
 
 

@@ -14,8 +14,9 @@ from torch import Tensor
 
 from gate_runner.__about__ import __version__
 from gate_runner.encoders.encoder import Encoder, fingerprint_of
+from gate_runner.encoders.named import spec_of_file
 from gate_runner.encoders.own import adopt
-from gate_runner.encoders.spec import EncoderSpec, parse_spec
+from gate_runner.encoders.spec import EncoderSpec
 from gate_runner.errors import DataError, EncoderError, StorageError
 from vision_adapters.low_rank import merge_lora
 
@@ -147,19 +148,11 @@ def load(spec: EncoderSpec, make: Callable[[str], Encoder]) -> Encoder:
         make: from a spec string to an encoder.
 
     Raises:
-        EncoderError: as `load_tuned`; or the start was made by a function, which a card does not get to call: its spec
-            is then to be said.
+        EncoderError: as `load_tuned`; or the card names what a file may not choose, see `spec_of_file`.
     """
-    folder, _, said = spec.name.partition("=")
-    start = said or str(read_card(Path(folder).expanduser())["encoder"]["spec"])
-    try:
-        source = parse_spec(start).source
-    except ValueError as error:
-        raise EncoderError(
-            f"encoder {spec.text!r} was trained from an object ({start}): gate_runner.load_tuned(folder, base) takes it"
-        ) from error
-    if not said and source == "module":
-        raise EncoderError(
-            f"encoder {spec.text!r} was trained from {start}, which is code: say tuned:{folder}={start} to call it"
-        )
+    folder, _, start = spec.name.partition("=")
+    if not start:
+        named = str(read_card(Path(folder).expanduser())["encoder"]["spec"])
+        card = Path(folder) / "card.json"
+        start = spec_of_file(named, card, say=f"tuned:{folder}={{}}")
     return load_tuned(Path(folder).expanduser(), make(start), spec=spec.text)

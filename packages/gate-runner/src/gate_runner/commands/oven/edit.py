@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gate_runner.commands.oven.options import FileFormat, Folder, LeaveOut, encoder_name
+from gate_runner.commands.oven.options import FileFormat, Folder, LeaveOut, NamedEncoder, encoder_name
 from gate_runner.commands.progress import ProgressLine
 
 if TYPE_CHECKING:
@@ -20,19 +20,21 @@ def add(
     kb: Folder,
     file_format: FileFormat = None,
     leave_out: LeaveOut = None,
+    encoder: NamedEncoder = None,
 ) -> None:
     """Add entities; the name index follows, with the answers of a build from scratch, and so do the vectors."""
     from oven_retrieval.workspace import add_to_workspace
 
     with ProgressLine() as progress:
         linker = add_to_workspace(source, kb, file_format=file_format, filters=leave_out or (), progress=progress)
-    _report(linker, kb)
+    _report(linker, kb, encoder)
 
 
 def remove(
     kb: Folder,
     ids: Annotated[list[str] | None, typer.Argument(help="Ids of the entities to remove.")] = None,
     ids_from: Annotated[Path | None, typer.Option(help="File with one id per line.")] = None,
+    encoder: NamedEncoder = None,
 ) -> None:
     """Remove entities; nothing is removed if one of the ids is not there."""
     from gate_runner.errors import UsageError
@@ -43,7 +45,7 @@ def remove(
         names += [line.strip() for line in ids_from.read_text(encoding="utf-8").splitlines() if line.strip()]
     if not names:
         raise UsageError("remove: expected ids or --ids-from, got none")
-    _report(remove_from_workspace(names, kb), kb)
+    _report(remove_from_workspace(names, kb), kb, encoder)
 
 
 def update(
@@ -52,36 +54,40 @@ def update(
         bool,
         typer.Option("--rebuild", help="Build the name indexes anew from the entities, whatever is there."),
     ] = False,
+    encoder: NamedEncoder = None,
 ) -> None:
     """Bring the indexes up to date with the entities, after an edit that was interrupted."""
     from oven_retrieval.workspace import update_workspace
 
-    _report(update_workspace(kb, rebuild=rebuild), kb)
+    _report(update_workspace(kb, rebuild=rebuild), kb, encoder)
 
 
-def compact(kb: Folder) -> None:
+def compact(kb: Folder, encoder: NamedEncoder = None) -> None:
     """Close the gaps that removed entities have left."""
     from oven_retrieval.workspace import compact_workspace
 
-    _report(compact_workspace(kb), kb)
+    _report(compact_workspace(kb), kb, encoder)
 
 
-def _report(linker: NameLinker, folder: Path) -> None:
+def _report(linker: NameLinker, folder: Path, encoder: str | None) -> None:
     gaps = len(linker.kb) - linker.kb.entity_count
     typer.echo(f"{linker.kb.entity_count:,} entities in {folder}" + (f", {gaps:,} empty rows" if gaps else ""))
     if (folder / "vectors").is_dir():
         from oven_retrieval.encoding import update_vectors
 
-        index = update_vectors(folder, linker.kb, _encoder, say=typer.echo)
+        def make_encoder(name: str) -> TextEncoder:
+            return _encoder(name, folder, encoder)
+
+        index = update_vectors(folder, linker.kb, make_encoder, say=typer.echo)
         typer.echo(f"vectors up to date: {index.plan.factory}")
 
 
-def _encoder(name: str) -> TextEncoder:
-    """The encoder that vectors name, if it still has the weights that made them."""
-    from gate_runner.encoders import load_encoder
+def _encoder(name: str, folder: Path, chosen: str | None) -> TextEncoder:
+    """The encoder that vectors name, or the one that is given, if it still has the weights that made them."""
+    from gate_runner.encoders.named import load_named_encoder
     from gate_runner.errors import UsageError
 
-    model = load_encoder(name.rpartition("@")[0])
+    model = load_named_encoder(name.rpartition("@")[0], folder / "vectors" / "manifest.json", chosen=chosen)
     if encoder_name(model) != name:
         raise UsageError(f"vectors are of {name}, expected {encoder_name(model)}; encode again with `build`")
     return model

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from gate_runner.commands.oven.options import NamedEncoder
+
 Reference = Annotated[Path | None, typer.Option(help="OVEN's reference jsonl of this split.")]
 Predictions = Annotated[Path | None, typer.Option(help="Predictions of this split: data_id, pred_entity_id.")]
 
@@ -34,6 +36,7 @@ def evaluate(
         Path | None,
         typer.Option(help="Folder written by `train`: answers the references first, with --kb and --images."),
     ] = None,
+    encoder: NamedEncoder = None,
     device: Annotated[str, typer.Option(help="Torch device of the model.")] = "cpu",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
@@ -54,8 +57,8 @@ def evaluate(
     )
 
     if model is not None:
-        query_predictions = _answered(query_reference, query_predictions, model, kb, images, device)
-        entity_predictions = _answered(entity_reference, entity_predictions, model, kb, images, device)
+        query_predictions = _answered(query_reference, query_predictions, model, kb, images, encoder, device)
+        entity_predictions = _answered(entity_reference, entity_predictions, model, kb, images, encoder, device)
     files = {}
     for name, reference, predictions in (
         ("query", query_reference, query_predictions),
@@ -96,7 +99,13 @@ def evaluate(
 
 
 def _answered(
-    reference: Path | None, predictions: Path | None, model: Path, kb: Path | None, images: Path | None, device: str
+    reference: Path | None,
+    predictions: Path | None,
+    model: Path,
+    kb: Path | None,
+    images: Path | None,
+    encoder: str | None,
+    device: str,
 ) -> Path | None:
     """Predictions of a model for a reference that has none, written beside the reference."""
     from gate_runner.commands.oven.train import answer_file
@@ -107,6 +116,6 @@ def _answered(
     if kb is None or images is None:
         raise UsageError("eval --model: expected --kb and --images, to answer the references")
     output = reference.with_name(f"{reference.name.removesuffix('.jsonl')}.{model.name}.jsonl")
-    answered, _ = answer_file(reference, images, kb, model, output, device=device)
+    answered, _ = answer_file(reference, images, kb, model, output, encoder, device=device)
     typer.echo(f"{answered:,} answers of {model} in {output}", err=True)
     return output

@@ -20,6 +20,9 @@ FileFormat = Annotated[
 LeaveOut = Annotated[
     list[str] | None, typer.Option(help="Pages to leave out: disambiguation, redirects, media. Repeatable.")
 ]
+NamedEncoder = Annotated[
+    str | None, typer.Option("--encoder", help="Spec of the encoder, where the folder names code or a hub.")
+]
 
 
 def encoder_name(model: Encoder) -> str:

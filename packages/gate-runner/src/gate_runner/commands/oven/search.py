@@ -14,10 +14,8 @@ from gate_runner.commands.oven.pictures import read_pictures
 
 def search(
     kb: Annotated[Path | None, typer.Option("--kb", help="Folder written by `gate-runner oven build`.")] = None,
-    encoder: Annotated[str | None, typer.Option(help="The encoder that `build` was given.")] = None,
-    model: Annotated[
-        Path | None, typer.Option(help="Folder written by `train`, for --encoder; asks --text about --image.")
-    ] = None,
+    encoder: Annotated[str | None, typer.Option(help="The encoder that `build` or `train` was given.")] = None,
+    model: Annotated[Path | None, typer.Option(help="Folder written by `train`; asks --text about --image.")] = None,
     image: Annotated[list[Path] | None, typer.Option(help="Picture to look for. Repeatable.")] = None,
     text: Annotated[list[str] | None, typer.Option(help="Text to look for. Repeatable.")] = None,
     name: Annotated[list[str] | None, typer.Option(help="Name to link, with --shards. Repeatable.")] = None,
@@ -38,7 +36,7 @@ def search(
 
         records = search_shards(shards, ray, encoder, image or [], text or [], name or [], k, template, device)
     elif model is not None:
-        records = _ask(_there(kb), model, image or [], text or [], k, device)
+        records = _ask(_there(kb), model, encoder, image or [], text or [], k, device)
     else:
         records = _nearest(_there(kb), encoder, image, text, k, template, device)
     for record in records:
@@ -58,7 +56,9 @@ def _there(kb: Path | None) -> Path:
     return kb
 
 
-def _ask(kb: Path, model: Path, images: list[Path], texts: list[str], k: int, device: str) -> list[dict[str, Any]]:
+def _ask(
+    kb: Path, model: Path, encoder: str | None, images: list[Path], texts: list[str], k: int, device: str
+) -> list[dict[str, Any]]:
     from gate_runner.commands.oven.train import open_trained
     from gate_runner.errors import UsageError
     from oven_retrieval.encoding import describe_neighbours
@@ -69,7 +69,7 @@ def _ask(kb: Path, model: Path, images: list[Path], texts: list[str], k: int, de
             f"got {len(images)} and {len(texts)}"
         )
     asked = texts * len(images) if len(texts) == 1 else texts
-    opened, size = open_trained(model, kb, device)
+    opened, size = open_trained(model, kb, device, encoder)
     check_best(k, opened.kb.entity_count)
     found = opened.search(read_pictures(images, size), asked, k)
     labels = [f"{image}: {text}" for image, text in zip(images, asked, strict=True)]

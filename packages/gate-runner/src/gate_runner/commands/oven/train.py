@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gate_runner.commands.oven.options import Folder, encoder_name
+from gate_runner.commands.oven.options import Folder, NamedEncoder, encoder_name
 from gate_runner.commands.oven.pictures import read_pictures, towers_of
 from gate_runner.commands.progress import ProgressLine
 
@@ -110,13 +110,14 @@ def answer(
     model: Annotated[Path, typer.Option(help="Folder written by `train`.")],
     images: Images,
     output: Annotated[Path, typer.Option(help="OVEN's prediction jsonl to write, for `eval`.")],
+    encoder: NamedEncoder = None,
     batch_size: Batch = 64,
     device: Device = "cpu",
     skip_missing: SkipMissing = False,
 ) -> None:
     """Answer questions with a trained model, and write predictions that `eval` scores."""
     answered, left_out = answer_file(
-        questions, images, kb, model, output, batch=batch_size, device=device, skip_missing=skip_missing
+        questions, images, kb, model, output, encoder, batch=batch_size, device=device, skip_missing=skip_missing
     )
     typer.echo(f"wrote {answered:,} predictions to {output}" + (f"; left out {left_out:,}" if left_out else ""))
 
@@ -127,6 +128,7 @@ def answer_file(
     kb: Path,
     model: Path,
     output: Path,
+    encoder: str | None = None,
     *,
     batch: int = 64,
     device: str = "cpu",
@@ -140,6 +142,7 @@ def answer_file(
         kb: folder written by `build`.
         model: folder written by `train`.
         output: prediction jsonl to write.
+        encoder: spec of the encoder; the one that the model names by default, see `spec_of_file`.
         batch: pictures per call of the encoder.
         device: torch device.
         skip_missing: leave out questions without an image.
@@ -150,27 +153,29 @@ def answer_file(
     from oven_retrieval.models import ImageFolder, read_questions, write_predictions
 
     asked, left_out = read_questions(questions, ImageFolder(images), answered=False, skip_missing=skip_missing)
-    opened, size = open_trained(model, kb, device)
+    opened, size = open_trained(model, kb, device, encoder)
     write_predictions(opened, asked, output, lambda paths: read_pictures(paths, size), batch=batch)
     return len(asked), left_out
 
 
-def open_trained(folder: Path, kb: Path, device: str) -> tuple[TrainedModel, int]:
-    """Open a model with the encoder that it names.
+def open_trained(folder: Path, kb: Path, device: str, encoder: str | None = None) -> tuple[TrainedModel, int]:
+    """Open a model with the encoder that it names, where a file may choose it, or with the one that is given.
 
     Args:
         folder: the model.
         kb: folder written by `build`.
         device: torch device.
+        encoder: spec of the encoder, or None.
 
     Returns:
         The model, and the side of the pictures that it takes.
     """
     from gate_runner.encoders import load_encoder
+    from gate_runner.encoders.named import spec_of_file
     from oven_retrieval import KnowledgeBase
     from oven_retrieval.models import open_model, read_config
 
-    spec = read_config(folder)[0].encoder.rpartition("@")[0]
+    spec = encoder or spec_of_file(read_config(folder)[0].encoder.rpartition("@")[0], folder / "model.json")
     loaded = load_encoder(spec, device=device)
     opened = open_model(folder, KnowledgeBase(kb / "kb"), towers_of(spec, device), encoder_name=encoder_name(loaded))
     opened.dual.module.to(device)

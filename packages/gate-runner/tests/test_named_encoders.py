@@ -1,0 +1,143 @@
+"""A file names no code to run: every file that holds an encoder's spec, with a function's in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+from typer.testing import CliRunner
+
+import gate_runner
+from gate_runner.adaptation import Probe, load_head
+from gate_runner.cli import app
+from gate_runner.encoders import load_encoder
+from gate_runner.encoders.named import spec_of_file
+from gate_runner.encoders.tuned import save_tuned
+from gate_runner.errors import EncoderError
+
+EVIL = """
+from pathlib import Path
+
+def make():
+    Path("PWNED").touch()
+    from gate_runner.encoders import load_encoder
+    made = load_encoder("micro-clip")
+    made.spec = "evil:make"
+    return made
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current directory, which is searched for modules, with code and pictures."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "evil.py").write_text(EVIL)
+    for colour in ("red", "blue"):
+        (tmp_path / "photos" / colour).mkdir(parents=True)
+        for number in range(4):
+            Image.new("RGB", (32, 32), colour).save(tmp_path / "photos" / colour / f"{number}.png")
+    return tmp_path
+
+
+def edited(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+def call(*words: object) -> str:
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    assert done.exit_code != 0
+    return f"{done.output} {done.exception}"
+
+
+def trained(folder: Path, spec: str) -> None:
+    """A trained encoder's folder, whose card names another spec."""
+    encoder = load_encoder("micro-clip")
+    assert encoder.module is not None
+    start = {name: value.clone() for name, value in encoder.module.state_dict().items()}
+    save_tuned(encoder, start, folder, {})
+    edited(folder / "card.json", lambda card: card["encoder"].update(spec=spec))
+
+
+SPECS = ["evil:make", "tuned:nested", "tuned:anything=evil:make", "tuned:round", "hf:somebody/model", "timm:resnet18"]
+
+
+@pytest.fixture(params=SPECS)
+def spec(request: pytest.FixtureRequest, place: Path) -> str:
+    trained(place / "nested", "evil:make")
+    trained(place / "round", "tuned:round")
+    return str(request.param)
+
+
+def test_a_heads_card(spec: str, place: Path) -> None:
+    gate_runner.adapt("photos", Probe("logistic"), encoder="micro-clip", device="cpu", save="head")
+    edited(place / "head" / "card.json", lambda card: card["encoder"].update(spec=spec))
+    with pytest.raises(EncoderError, match=r"card\.json"):
+        load_head("head")
+    for words in (("predict", "head", "photos/red"), ("export", "head", "head.onnx")):
+        assert "card.json" in call("adapt", *words)
+    assert not (place / "PWNED").exists()
+    assert load_head("head", encoder="micro-clip").classes == ("blue", "red")
+
+
+def test_the_user_may_say_what_a_card_may_not(place: Path) -> None:
+    gate_runner.adapt("photos", Probe("logistic"), encoder="evil:make", device="cpu", save="head")
+    (place / "PWNED").unlink()
+    assert "say --encoder evil:make if you trust it" in call("adapt", "predict", "head", "photos/red")
+    assert not (place / "PWNED").exists()
+    done = CliRunner().invoke(app, ["adapt", "predict", "head", "photos/red", "--encoder", "evil:make"])
+    assert done.exit_code == 0, done.output
+    assert (place / "PWNED").exists()
+
+
+def test_a_trained_encoders_card(spec: str, place: Path) -> None:
+    trained(place / "tuned", spec)
+    said = call("run", "digits", "--limit", 20, "--encoder", "tuned:tuned", "--output", "run")
+    assert "card.json" in said
+    assert not (place / "PWNED").exists()
+
+
+def test_a_model_of_entities(spec: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from gate_runner.commands.oven import train
+
+    class Config:
+        encoder = f"{spec}@0123456789ab"
+
+    monkeypatch.setattr("oven_retrieval.models.read_config", lambda folder: (Config, {}))
+    with pytest.raises(EncoderError, match=r"model\.json"):
+        train.open_trained(place / "model", place / "kb", "cpu")
+    assert not (place / "PWNED").exists()
+
+
+def test_the_vectors_of_a_knowledge_base(spec: str, place: Path) -> None:
+    rows = [json.dumps({"id": f"Q{number}", "name": name}) for number, name in enumerate(("oak", "elm", "ash"))]
+    (place / "kb.jsonl").write_text("\n".join(rows[:2]))
+    (place / "more.jsonl").write_text(rows[2])
+    built = CliRunner().invoke(app, ["oven", "build", "kb.jsonl", "--output", "kb", "--encoder", "micro-clip"])
+    assert built.exit_code == 0, built.output
+    edited(
+        place / "kb" / "vectors" / "manifest.json",
+        lambda manifest: manifest["meta"].update(encoder=f"{spec}@926aaf0bd88b; name"),
+    )
+    assert "manifest.json" in call("oven", "add", "more.jsonl", "--kb", "kb")
+    assert "manifest.json" in call("oven", "update", "--kb", "kb")
+    assert not (place / "PWNED").exists()
+
+
+def test_what_is_built_in_may_be_named(place: Path) -> None:
+    torch.save({}, place / "weights.pt")
+    trained(place / "sound", "micro-clip")
+    (place / "model").mkdir()
+    for text in ("micro-clip/random:3", "lite:0", "timm:resnet18/random", "timm:resnet18/weights.pt", "tuned:sound",
+                 "tuned:sound=micro-clip", "open_clip:ViT-B-32/random", "hf:model"):  # fmt: skip
+        assert spec_of_file(text, Path("card.json")) == text
+    for text in ("open_clip:ViT-B-32/openai", "open_clip:hf-hub:a/random", "timm:hf_hub:a/random", "hf:absent/model",
+                 "open_clip:roberta-ViT-B-32/random", "timm:resnet18", 7, None, "no such thing"):  # fmt: skip
+        with pytest.raises(EncoderError, match=r"card\.json names the encoder"):
+            spec_of_file(text, Path("card.json"))
