@@ -62,6 +62,26 @@ class Listed:
         return made[0] if len(made) == 1 else made
 
 
+class Repeating(Listed):
+    """Each job gives the same scene several times over."""
+
+    duplicate_bits = 4
+
+    def make(self, index):
+        rng = np.random.default_rng(index)
+        images = rng.integers(0, 256, (2, 32, 32, 3), dtype=np.uint8)
+        return [
+            Made((images[0], images[1]), (f"a {index} {k}", f"b {index} {k}"), "thing", {"job": index})
+            for k, _ in enumerate(self.jobs[index])
+        ]
+
+
+def test_pairs_of_one_job_are_compared_with_each_other(tmp_path):
+    manifest = build(Repeating(["mmm", "mm"]), tmp_path / "b")
+    assert (manifest["pairs"], manifest["dropped"]) == (2, {"near-duplicate of another pair": 3})
+    assert not verify(tmp_path / "b").failures
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole") / "build"

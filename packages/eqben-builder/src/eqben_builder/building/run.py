@@ -146,6 +146,8 @@ class _State:
         self.barren: Counter[str] = Counter()
         for entry in self.ledger.entries:
             self._count(entry)
+            for first, second in entry.hashes if self.hashes is not None else ():
+                self.hashes.add(first, second)
 
     def _count(self, entry: Entry) -> None:
         self.kept.update(entry.kept)
@@ -153,9 +155,6 @@ class _State:
         sizes = [size for _, size in entry.files.values()]
         self.bytes += sum(sizes)
         self.space += sum(-(-size // _BLOCK) * _BLOCK for size in sizes) + _ROW * sum(entry.kept.values())
-        for first, second in entry.hashes if self.hashes is not None else ():
-            assert self.hashes is not None
-            self.hashes.add(first, second)
         if self.builder.count is None:
             aspect = self._aspect(entry.job)
             self.barren[aspect] = 0 if entry.kept else self.barren[aspect] + 1
@@ -240,6 +239,8 @@ class _State:
                 if self.hashes.alike(first, second) is not None:
                     dropped[_DUPLICATE] += 1
                     continue
+                # At once, so that the next pair of this job is compared with it.
+                self.hashes.add(first, second)
                 hashes.append((first, second))
             name = f"{finished.job:06d}" + (f"-{number:03d}" if len(finished.pairs) > 1 else "")
             paths = places(name)
