@@ -246,6 +246,38 @@ def test_intervals_take_questions_of_a_picture_together_and_have_width_at_one():
     assert sure.score.low < 0.6
 
 
+def test_an_averages_interval_counts_the_pictures_of_its_own_questions():
+    """Everything is right: Wilson's interval ends at 1 / (1 + z^2 / n), with n the pictures of the average's subsets."""
+
+    def lower_end(n):
+        return 1 / (1 + 1.959964**2 / n)
+
+    def table_of(sizes, shared):
+        rows = [
+            question(f"{name}{k}", name, cluster=f"{k}" if shared else f"{name}{k}")
+            for name, size in sizes.items()
+            for k in range(size)
+        ]
+        scores = Similarities([column(1.0, 0.0)] * len(rows), [None] * len(rows))
+        return suite_table(data_of("sugarcrepe", rows), scores, resamples=5)
+
+    def seven(**sizes):
+        return {name: 20 for name in SUITES["sugarcrepe"].counts} | sizes
+
+    sizes = seven(swap_obj=10, add_att=500)
+    table = table_of(sizes, shared=False)
+    assert table.line("pooled").score.low == pytest.approx(lower_end(sum(sizes.values())))
+    assert table.line("mean of 7").score.low == pytest.approx(lower_end(49 / sum(1 / n for n in sizes.values())))
+    table = table_of(seven(), shared=True)  # the same 20 pictures in each subset
+    assert table.line("mean of 7").score.low == pytest.approx(lower_end(20))
+    sizes = {"prod/atom/4": 30, "prod/swap/4": 40, "syst/seen/laion/comp": 300}
+    rows = [question(f"{name}{k}", name, cluster=f"{name}{k}") for name, size in sizes.items() for k in range(size)]
+    table = suite_table(data_of("crepe", rows), Similarities([column(1.0, 0.0)] * 370, [None] * 370), resamples=5)
+    lines = [line for line in table.averages if line.measure == "accuracy"]
+    assert lines
+    assert all(line.score.low < lower_end(100) for line in lines), "the other 300 pictures are not this average's"
+
+
 def test_sets_are_right_when_all_of_them_are():
     rows = [question(k, "a", tuple("abcd"), sets={"pair": f"p{k // 2}", "set of four": "s"}) for k in range(4)]
     scores = [column(1, 0, 0, 0)] * 3 + [column(0, 1, 0, 0)]

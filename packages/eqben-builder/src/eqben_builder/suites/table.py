@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from eqben_builder.scoring.intervals import Share, share_of
+from eqben_builder.scoring.intervals import Share, effective, share_of
 from eqben_builder.suites.blind import Difference, blind_outcomes, paired_difference
 from eqben_builder.suites.outcomes import Outcome, main_outcome, outcomes_of
 from eqben_builder.suites.published import published_scores
@@ -122,7 +122,8 @@ def suite_table(
     Numerics:
         Questions of one picture are resampled together, over all subsets at once, so that an average's interval knows
         that its subsets share pictures. At 0 and at 1, where resampling has nothing to vary, the interval is Wilson's
-        with the number of pictures.
+        with the number of pictures that the line's own questions show; a mean of parts counts at most as many as have
+        its variance, 1 / sum of w^2 / n.
 
     Example:
         >>> from eqben_builder.formats import Picture
@@ -242,6 +243,10 @@ class _Cells:
     def columns(self, measure: str, subset: str) -> list[int]:
         return [k for (named, of, _), k in self.keys.items() if (named, of) == (measure, subset)]
 
+    def held(self, columns: Sequence[int]) -> int:
+        """Clusters that have a question in these cells."""
+        return int(np.count_nonzero(self.counts[:, columns].sum(1)))
+
     def drawn(self, resamples: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Resampled sums and counts of every cell, [resamples, cells]."""
         rng = np.random.default_rng(seed)
@@ -289,7 +294,7 @@ class _Cells:
         value = float(self.value(measure, subset, self.rights, self.totals))
         chance = float(self.value(measure, subset, self.chances, self.totals))
         columns = self.columns(measure, subset)
-        held = int(np.count_nonzero(self.counts[:, columns].sum(1)))
+        held = self.held(columns)
         draws = self.value(measure, subset, *sample)
         if measure == "mean rank":  # no share: its interval is the quantiles alone
             low, high = np.quantile(draws, (tail, 1 - tail)).tolist()
@@ -347,13 +352,15 @@ def _average(
     chance = _part(one.part, one.measure, cells, cells.chances, cells.totals)
     assert draws is not None
     assert chance is not None
-    score = share_of(float(value), draws, float(chance), cells.clusters, tail)
+    trials = _trials(one.part, one.measure, cells)
+    score = share_of(float(value), draws, float(chance), trials, tail)
     beside = {}
     for name in blind if one.measure in SEEN else ():
         theirs = _part(one.part, f"blind {name}", cells, cells.rights, cells.totals)
         drawn = _part(one.part, f"blind {name}", cells, *sample)
         if theirs is not None and drawn is not None:
-            beside[name] = share_of(float(theirs), drawn, score.chance, cells.clusters, tail)
+            trials = _trials(one.part, f"blind {name}", cells)
+            beside[name] = share_of(float(theirs), drawn, score.chance, trials, tail)
     better = None
     if beside:
         best = max(beside, key=lambda name: beside[name].value)
@@ -386,3 +393,29 @@ def _part(
     parts = [_part(one, measure, cells, sums, counts) for one in part]
     held = [one for one in parts if one is not None]
     return np.asarray(np.mean(held, axis=0)) if len(held) == len(parts) else None
+
+
+def _trials(part: Part, measure: str, cells: _Cells) -> float:
+    """How many independent things a part's score rests on.
+
+    These are the clusters of its own questions; a mean of parts rests on no more than `effective` of theirs, since the
+    smallest part weighs as much as the largest.
+    """
+    there = cells.subsets(measure)
+    if isinstance(part, str) and len(fitting(part, there)) != 1:
+        part = tuple(fitting(part, there))
+    if isinstance(part, tuple) and not isinstance(part, Pooled | Without):
+        own = [_trials(one, measure, cells) for one in part]
+        return min(cells.held(_columns(part, measure, cells)), effective(np.full(len(own), 1 / len(own)), own))
+    return cells.held(_columns(part, measure, cells))
+
+
+def _columns(part: Part, measure: str, cells: _Cells) -> list[int]:
+    """The cells that a part's score is made of."""
+    there = cells.subsets(measure)
+    if isinstance(part, Without):
+        return [k for k in cells.columns(measure, part.subset) if cells.group[k] not in part.groups]
+    if isinstance(part, str | Pooled):
+        patterns = (part,) if isinstance(part, str) else part.subsets
+        return [k for pattern in patterns for name in fitting(pattern, there) for k in cells.columns(measure, name)]
+    return [k for one in part for k in _columns(one, measure, cells)]
