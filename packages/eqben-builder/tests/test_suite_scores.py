@@ -297,6 +297,16 @@ def test_statements_are_cut_where_the_other_folds_say():
     assert found["accuracy"].chance[0] == 0.5
 
 
+def test_statements_of_neighbouring_scores_are_told_apart():
+    """Half way between two neighbouring floats may be the larger one, which must stay above the threshold."""
+    low = np.nextafter(0.1, 1.0)  # of an odd last bit, so that the half rounds upwards
+    high = np.nextafter(low, 1.0)
+    assert (low + high) / 2 == high
+    rows = [SuiteRow(f"{k}", "s", "statement", (NOTHING,), ("a",), f"{k}", label=k % 2 == 0) for k in range(20)]
+    scores = [np.array([[high if k % 2 == 0 else low]]) for k in range(20)]
+    assert outcomes_of(rows, Similarities(scores, [None] * 20))["accuracy"].right.all()
+
+
 def reference_retrieval(similar, right, k):
     recall, precision, average = [], [], []
     for query, answers in right.items():

@@ -62,13 +62,17 @@ def best_threshold(scores: ArrayLike) -> float:
         0.28
     """
     s = _checked(scores)
-    values = np.unique(s)
+    return best_cut(s[:, 0], s[:, 1])
+
+
+def best_cut(positives: NDArray[np.float64], negatives: NDArray[np.float64]) -> float:
+    """The cut above which most of `positives` and fewest of `negatives` lie; of equally good ones, the lowest."""
+    values = np.unique(np.concatenate([positives, negatives]))
     cuts = np.concatenate(([values[0] - 1.0], (values[:-1] + values[1:]) / 2, [values[-1] + 1.0]))
     # Halves of neighbours may round to the larger one: a cut must lie below what it accepts.
     cuts[1:-1] = np.minimum(cuts[1:-1], np.nextafter(values[1:], -np.inf))
-    captions, foils = np.sort(s[:, 0]), np.sort(s[:, 1])
-    accepted = len(s) - np.searchsorted(captions, cuts, side="right")
-    rejected = np.searchsorted(foils, cuts, side="right")
+    accepted = len(positives) - np.searchsorted(np.sort(positives), cuts, side="right")
+    rejected = np.searchsorted(np.sort(negatives), cuts, side="right")
     return float(cuts[np.argmax(accepted + rejected)])
 
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from eqben_builder.scoring.valse import best_cut
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -168,7 +170,7 @@ def _statements(
     said = np.zeros(len(places), dtype=bool)
     for k in np.unique(fold):
         inside, others = fold == k, fold != k
-        cut = _threshold(scores[others], labels[others]) if others.any() else 0.0
+        cut = best_cut(scores[others & labels], scores[others & ~labels]) if others.any() else 0.0
         said[inside] = scores[inside] > cut
     chance = max(labels.mean(), 1 - labels.mean())
     return [
@@ -188,14 +190,6 @@ def folds_of(clusters: Sequence[str], seed: int) -> NDArray[np.intp]:
     names, at = np.unique(np.asarray(clusters), return_inverse=True)
     folds: NDArray[np.intp] = (np.random.default_rng(seed).permutation(len(names)) % min(FOLDS, len(names)))[at]
     return folds
-
-
-def _threshold(scores: NDArray[np.float64], labels: NDArray[np.bool_]) -> float:
-    values = np.unique(scores)
-    cuts = np.concatenate(([values[0] - 1], (values[1:] + values[:-1]) / 2, [values[-1] + 1]))
-    yes, no = np.sort(scores[labels]), np.sort(scores[~labels])
-    right = (len(yes) - np.searchsorted(yes, cuts, "right")) + np.searchsorted(no, cuts, "right")
-    return float(cuts[np.argmax(right)])
 
 
 def _joined(entries: list[tuple[int, float, bool, float]]) -> Outcome:
