@@ -50,6 +50,21 @@ def test_pairs_differ_in_one_thing_and_captions_in_one_run_of_words(aspect):
             assert all(outline(thing, scene.stage).inside for thing in scene.things)
 
 
+def test_a_pair_is_checked_once(monkeypatch):
+    passed = []
+
+    def counted(pair):
+        change = check_pair(pair)
+        passed.append(change)
+        return change
+
+    for module in ("pairs", "builder"):
+        monkeypatch.setattr(f"eqben_builder.kubric.{module}.check_pair", counted)
+    made = KubricBuilder(engine=RasterEngine(), seed=11).make(0)
+    assert made is not None
+    assert len(passed) == 1
+
+
 def test_what_changes_is_as_the_aspect_says():
     for pair in pairs("attribute"):
         ((a, b),) = [(a, b) for a, b in zip(pair.scene0.things, pair.scene1.things, strict=True) if a != b]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from eqben_builder.building.builder import Dropped, Made
 from eqben_builder.building.evidence import colour_distance, pixel_change, token_edits
-from eqben_builder.engines.scene import SIZES, FloorScene, SceneChange
+from eqben_builder.engines.scene import SIZES, FloorScene, SceneChange, scene_changes
 from eqben_builder.kubric.pairs import ASPECTS, Choices, ScenePair, check_pair, scene_pair
 from eqben_builder.micro.sampling import generator_at
 
@@ -176,7 +176,7 @@ class KubricBuilder:
         drawn = self.engine.draw((pair.scene0, pair.scene1), self.size, int(rng.integers(1 << 31)))
         if isinstance(drawn, str):
             return Dropped(drawn, aspect)
-        change = check_pair(pair)
+        change = scene_changes(pair.scene0, pair.scene1)[0]  # the only one: `scene_pair` has checked the pair
         if change.field == "colour" and drawn.notes.get("untouched_before_denoising", 1.0) < LEAST_UNTOUCHED:
             return Dropped("a change of colour reaches too far", aspect)
         mask = _mask(change, pair, drawn.seen)
