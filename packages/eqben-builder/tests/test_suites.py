@@ -458,6 +458,25 @@ def test_karpathys_coco_with_eccvs_positives(tmp_path):
         read_gallery(tmp_path, "coco")
 
 
+def test_answers_beyond_the_gallery_are_left_out_and_counted(tmp_path):
+    """As in ECCV Caption's own file, where two answers are sixth captions of their pictures."""
+    write_coco(tmp_path)
+    dump(tmp_path, "coco/eccv_image_to_caption.json", {"101": [10, 15, 20], "102": [25]})
+    dump(tmp_path, "coco/eccv_caption_to_image.json", {"20": [101, 102]})
+    gallery = read_gallery(tmp_path, "coco")
+    assert gallery.positives["eccv"].captions_of == {1: [5, 10]}
+    assert gallery.notes == ("eccv_image_to_caption.json: 2 answers are not in the gallery and left out (15, 25)",)
+    for content, message in (
+        ({"101": [15]}, "no answer of any query"),
+        ({"101": 15}, "expected a list of ids, found 15"),
+        ({"a": [10]}, "'a' is no whole number"),
+        ([1], "expected a JSON object, found a list"),
+    ):
+        dump(tmp_path, "coco/eccv_image_to_caption.json", content)
+        with pytest.raises(ValueError, match=message):
+            read_gallery(tmp_path, "coco")
+
+
 def write_objects(root, content):
     dump(root, "cola/data/COLA_singleobjects_benchmark_PACO.json", content)
     image(root, "coco/train2017/1.jpg", "coco/val2017/2.jpg")

@@ -142,6 +142,15 @@ def text_of(row: Any, name: str, where: str) -> str:
     return value
 
 
+def whole_number(value: Any, where: object) -> int:
+    """An id as a number: a whole one, or its digits as text."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
+        return int(value)
+    raise ValueError(f"{where}: {str(value)[:60]!r} is no whole number")
+
+
 def lines_of(path: Path) -> Iterator[tuple[str, Any]]:
     """JSON lines with their places."""
     with path.open("rb") as file:

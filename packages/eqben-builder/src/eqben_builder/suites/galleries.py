@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from eqben_builder.formats.json_files import load_json
-from eqben_builder.suites.files import Files, field_of, text_of
+from eqben_builder.suites.files import Files, field_of, text_of, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -68,7 +68,8 @@ def read_gallery(root: str | Path, name: str) -> Gallery:
     COCO: `dataset_coco.json` or BLIP's `coco_karpathy_test.json`, pictures under `val2014/`; ECCV's
     `{eccv,cxc}_{image_to_caption,caption_to_image}.json` beside it need `dataset_coco.json`, which holds the ids.
     COCO's 5,000 pictures come with five folds of 1,000, in the order of ECCV Caption's `coco_test_ids.npy` where that
-    lies there, else in the annotations' order.
+    lies there, else in the annotations' order. Answers that are not among the 25,000 captions are left out, as the
+    authors' scorer never finds them, and a note counts them.
     Flickr30k: `dataset_flickr30k.json`, BLIP's `flickr30k_test.json`, or `flickr30k_test_karpathy.txt`.
 
     Args:
@@ -116,11 +117,10 @@ def read_gallery(root: str | Path, name: str) -> Gallery:
         own.setdefault(image, []).append(caption)
     positives = {"original": Positives(own, {caption: [image] for caption, image in enumerate(owners)})}
     positives |= _extended(files, ids)
-    notes = (
-        [] if len(positives) > 1 else ["no extended positives: a right answer that nobody wrote down counts as wrong"]
-    )
+    if len(positives) == 1:
+        files.notes.append("no extended positives: a right answer that nobody wrote down counts as wrong")
     folds = _folds(files, owners, ids) if name == "coco" else ()
-    return Gallery(name, tuple(images), tuple(captions), positives, tuple(notes), folds)
+    return Gallery(name, tuple(images), tuple(captions), positives, tuple(files.notes), folds)
 
 
 def _folds(files: Files, owners: Sequence[int], ids: tuple[list[int], list[int]] | None) -> tuple[tuple[int, ...], ...]:
@@ -188,8 +188,8 @@ def _karpathy(path: Path) -> tuple[list[tuple[str, list[str]]], tuple[list[int],
         folder = row.get("filepath")
         name = text_of(row, "filename", where)
         entries.append((f"{folder}/{name}" if folder else name, [text_of(one, "raw", where) for one in sentences]))
-        image_ids.append(int(row.get("cocoid", row.get("imgid", number))))
-        caption_ids += [int(one.get("sentid", -1)) for one in sentences]
+        image_ids.append(whole_number(row.get("cocoid", row.get("imgid", number)), where))
+        caption_ids += [whole_number(one.get("sentid", 0), where) for one in sentences]
     if not entries:
         raise ValueError(f"{path} holds no image of the split 'test'")
     return entries, (image_ids, caption_ids)
@@ -207,19 +207,35 @@ def _extended(files: Files, ids: tuple[list[int], list[int]] | None) -> dict[str
         at_image = {value: k for k, value in enumerate(ids[0])}
         at_caption = {value: k for k, value in enumerate(ids[1])}
         places = [(at_image, at_caption), (at_caption, at_image)]
-        tables = [_judged(files.find(one), *at) for one, at in zip(both, places, strict=True)]
+        tables = [_judged(files, one, *at) for one, at in zip(both, places, strict=True)]
         found[name] = Positives(tables[0], tables[1])
     return found
 
 
-def _judged(path: Path, queries: dict[int, int], answers: dict[int, int]) -> dict[int, list[int]]:
-    table: dict[int, list[int]] = {}
+def _judged(files: Files, name: str, queries: dict[int, int], answers: dict[int, int]) -> dict[int, list[int]]:
+    """A file's queries with their right answers; answers that the gallery does not hold are left out and counted.
+
+    Two captions of ECCV Caption's own file are the sixth ones of their pictures: nothing can find them.
+    """
+    path = files.find(name)
     content: Any = load_json(path)
+    if not isinstance(content, dict):
+        raise ValueError(f"{path}: expected a JSON object, found a {type(content).__name__}")
+    table: dict[int, list[int]] = {}
+    unknown: list[int] = []
     for key, right in content.items():
-        if int(key) not in queries:
+        if whole_number(key, path) not in queries:
             raise ValueError(f"{path}: the query {key!r} is not in the test split")
-        unknown = [one for one in right if int(one) not in answers]
-        if unknown:
-            raise ValueError(f"{path}, query {key!r}: the answer {unknown[0]!r} is not in the test split")
-        table[queries[int(key)]] = [answers[int(one)] for one in right]
+        if not isinstance(right, list):
+            raise ValueError(f"{path}, query {key!r}: expected a list of ids, found {str(right)[:60]}")
+        ids = [whole_number(one, path) for one in right]
+        unknown += [one for one in ids if one not in answers]
+        known = [answers[one] for one in ids if one in answers]
+        if known:
+            table[queries[int(key)]] = known
+    if not table:
+        raise ValueError(f"{path}: no answer of any query is in the test split, such as {unknown[:1]}")
+    if unknown:
+        shown = ", ".join(map(str, unknown[:5])) + (", …" if len(unknown) > 5 else "")
+        files.notes.append(f"{name}: {len(unknown)} answers are not in the gallery and left out ({shown})")
     return table
