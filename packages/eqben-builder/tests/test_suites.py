@@ -167,6 +167,18 @@ def test_orders_are_drawn_once_and_read_again(tmp_path):
         order_captions([], np.random.default_rng(0))
 
 
+def test_orders_are_drawn_from_every_caption(tmp_path):
+    """As ARO does: some of COCO's pictures have six or seven, 25,010 in all."""
+    write_coco(tmp_path)
+    drawn = json.loads(draw_orders(tmp_path, "coco", lambda text: [(word, "NN") for word in text.split()]).read_text())
+    assert [row["captions"][0] for row in drawn] == [f"caption {number} {k}" for number in range(3) for k in range(6)]
+    entry = {"image": "val2014/a.jpg", "caption": [f"word {k}" for k in range(7)]}
+    (tmp_path / "coco/dataset_coco.json").unlink()
+    dump(tmp_path, "coco/coco_karpathy_test.json", [entry])
+    path = draw_orders(tmp_path, "coco", lambda text: [(word, "NN") for word in text.split()])
+    assert len(json.loads(path.read_text())) == 7
+
+
 def test_frozen_orders_know_their_pictures_by_the_bytes(tmp_path):
     pa = pytest.importorskip("pyarrow")
     pq = pytest.importorskip("pyarrow.parquet")

@@ -94,7 +94,7 @@ def read_gallery(root: str | Path, name: str) -> Gallery:
     if name not in ("coco", "flickr30k"):
         raise ValueError(f"gallery {name!r} is neither 'coco' nor 'flickr30k'")
     files = Files(Path(root), name)
-    entries, ids = _entries(files, name)
+    entries, ids = _entries(files, name, CAPTIONS)
     images: list[Picture] = []
     captions: list[str] = []
     owners: list[int] = []
@@ -143,7 +143,7 @@ def _folds(files: Files, owners: Sequence[int], ids: tuple[list[int], list[int]]
 
 
 def karpathy_entries(root: Path, name: str) -> list[tuple[str, list[str]]]:
-    """The pictures of Karpathy's test split with their captions, by name: no picture has to be there.
+    """The pictures of Karpathy's test split with all their captions, by name: no picture has to be there.
 
     Raises:
         ValueError: Another name than "coco" and "flickr30k"; file, row and field.
@@ -151,14 +151,16 @@ def karpathy_entries(root: Path, name: str) -> list[tuple[str, list[str]]]:
     """
     if name not in ("coco", "flickr30k"):
         raise ValueError(f"gallery {name!r} is neither 'coco' nor 'flickr30k'")
-    return _entries(Files(root, name), name)[0]
+    return _entries(Files(root, name), name, None)[0]
 
 
-def _entries(files: Files, name: str) -> tuple[list[tuple[str, list[str]]], tuple[list[int], list[int]] | None]:
-    """(picture, captions) of the test split, and COCO's ids of pictures and captions where the file has them."""
+def _entries(
+    files: Files, name: str, most: int | None
+) -> tuple[list[tuple[str, list[str]]], tuple[list[int], list[int]] | None]:
+    """(picture, its first `most` captions) of the test split, and COCO's ids of both where the file has them."""
     whole = f"dataset_{name}.json"
     if files.there(whole):
-        return _karpathy(files.find(whole))
+        return _karpathy(files.find(whole), most)
     if name == "flickr30k" and not files.there("flickr30k_test.json"):
         path = files.find("flickr30k_test_karpathy.txt", "flickr30k_test.json")
         grouped: dict[str, list[str]] = {}
@@ -167,24 +169,26 @@ def _entries(files: Files, name: str) -> tuple[list[tuple[str, list[str]]], tupl
             if not cut:
                 raise ValueError(f"{path}, line {number}: expected NAME.jpg,CAPTION, found {line[:60]!r}")
             grouped.setdefault(f"{picture}.jpg", []).append(caption.strip().strip('"').strip())
-        return [(picture, texts[:CAPTIONS]) for picture, texts in grouped.items()], None
+        return [(picture, texts[:most]) for picture, texts in grouped.items()], None
     entries = []
     for where, _, row in files.json("coco_karpathy_test.json" if name == "coco" else "flickr30k_test.json", kind=list):
         texts = field_of(row, "caption", where)
         if not isinstance(texts, list) or not texts:
             raise ValueError(f"{where}: field 'caption' should be a list of texts, found {texts!r}")
-        entries.append((text_of(row, "image", where), [str(text) for text in texts[:CAPTIONS]]))
+        entries.append((text_of(row, "image", where), [str(text) for text in texts[:most]]))
     return entries, None
 
 
-def _karpathy(path: Path) -> tuple[list[tuple[str, list[str]]], tuple[list[int], list[int]] | None]:
+def _karpathy(
+    path: Path, most: int | None
+) -> tuple[list[tuple[str, list[str]]], tuple[list[int], list[int]] | None]:
     content = load_json(path)
     entries, image_ids, caption_ids = [], [], []
     for number, row in enumerate(field_of(content, "images", str(path))):
         where = f"{path}, image {number}"
         if field_of(row, "split", where) != "test":
             continue
-        sentences = field_of(row, "sentences", where)[:CAPTIONS]
+        sentences = field_of(row, "sentences", where)[:most]
         folder = row.get("filepath")
         name = text_of(row, "filename", where)
         entries.append((f"{folder}/{name}" if folder else name, [text_of(one, "raw", where) for one in sentences]))
