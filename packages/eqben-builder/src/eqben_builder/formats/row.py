@@ -35,7 +35,7 @@ class Picture:
         path: The file, or the zip file that holds it; None for one in memory.
         member: Its name within the zip file.
         content: The encoded bytes of one in memory.
-        box: Only this part of it: left, top, width and height in pixels; what of it lies outside is cut off.
+        box: Only this part of it: left, top, width and height in pixels; what of it lies outside is black.
 
     A file that ends in `.npy` holds blue, green and red in this order, uint8 [height, width, 3], as EqBen's YouCook2
     part does.
@@ -84,7 +84,7 @@ class Picture:
         if self._is_array():
             return decode_array(stored, self.name)[:, :, ::-1].copy()
         picture = decode(stored, self.name)
-        return picture if self.box is None else _inside(picture, self.box, self.name)
+        return picture if self.box is None else _cropped(picture, self.box, self.name)
 
     def encoded(self) -> tuple[bytes, str]:
         """PNG or JPEG bytes, as stored where they are one of the two, and the ending that belongs to them."""
@@ -136,12 +136,17 @@ class PairRow:
         return [self.image0] if self.image1 is None else [self.image0, self.image1]
 
 
-def _inside(picture: NDArray[np.uint8], box: tuple[int, int, int, int], name: str) -> NDArray[np.uint8]:
-    left, top = max(0, box[0]), max(0, box[1])
-    part = picture[top : max(0, box[1] + box[3]), left : max(0, box[0] + box[2])]
-    if not part.size:
-        raise ValueError(f"{name}: the box {box} holds no pixel of {picture.shape[1]} x {picture.shape[0]}")
-    return np.ascontiguousarray(part)
+def _cropped(picture: NDArray[np.uint8], box: tuple[int, int, int, int], name: str) -> NDArray[np.uint8]:
+    """The box of a picture; black where it lies outside, as Pillow and torchvision crop."""
+    left, top, width, height = box
+    within(width * height, "pixels", f"{name}: the box {box}")
+    part = np.zeros((height, width, 3), np.uint8)
+    rows = slice(max(0, top), max(0, top + height))
+    columns = slice(max(0, left), max(0, left + width))
+    seen = picture[rows, columns]
+    down, right = rows.start - top, columns.start - left
+    part[down : down + seen.shape[0], right : right + seen.shape[1]] = seen
+    return part
 
 
 def encode_png(picture: UInt8[np.ndarray, "h w 3"]) -> bytes:

@@ -179,9 +179,7 @@ def _entries(
     return entries, None
 
 
-def _karpathy(
-    path: Path, most: int | None
-) -> tuple[list[tuple[str, list[str]]], tuple[list[int], list[int]] | None]:
+def _karpathy(path: Path, most: int | None) -> tuple[list[tuple[str, list[str]]], tuple[list[int], list[int]] | None]:
     content = load_json(path)
     entries, image_ids, caption_ids = [], [], []
     for number, row in enumerate(field_of(content, "images", str(path))):
