@@ -247,7 +247,7 @@ def test_intervals_take_questions_of_a_picture_together_and_have_width_at_one():
 
 
 def test_an_averages_interval_counts_the_pictures_of_its_own_questions():
-    """Everything is right: Wilson's interval ends at 1 / (1 + z^2 / n), with n the pictures of the average's subsets."""
+    """All is right: Wilson's interval ends at 1 / (1 + z^2 / n), with n the pictures of the average's subsets."""
 
     def lower_end(n):
         return 1 / (1 + 1.959964**2 / n)
@@ -262,7 +262,7 @@ def test_an_averages_interval_counts_the_pictures_of_its_own_questions():
         return suite_table(data_of("sugarcrepe", rows), scores, resamples=5)
 
     def seven(**sizes):
-        return {name: 20 for name in SUITES["sugarcrepe"].counts} | sizes
+        return dict.fromkeys(SUITES["sugarcrepe"].counts, 20) | sizes
 
     sizes = seven(swap_obj=10, add_att=500)
     table = table_of(sizes, shared=False)

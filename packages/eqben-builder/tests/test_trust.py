@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tarfile
 import textwrap
+import time
 import zipfile
 from pathlib import Path
 
@@ -385,8 +386,54 @@ def test_of_an_animation_the_first_frame_is_taken_and_said():
     frames = [Image.new("RGB", (2, 2), (value, 0, 0)) for value in (0, 255)]
     file = io.BytesIO()
     frames[0].save(file, "GIF", save_all=True, append_images=frames[1:])
-    with pytest.warns(AnimatedPictureWarning, match="x has 2 frames: the first is used"):
+    with pytest.warns(AnimatedPictureWarning, match="x has several frames: the first is used"):
         assert decode(file.getvalue(), "x")[0, 0, 0] == 0
+
+
+def test_postscript_starts_no_program(tmp_path, monkeypatch):
+    """Pillow would give it to `gs`; one stands on the path that leaves a mark where it is started."""
+    mark = tmp_path / "started"
+    (tmp_path / "gs").write_text(f"#!/bin/sh\ntouch {mark}\n")
+    (tmp_path / "gs").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr("PIL.EpsImagePlugin.gs_binary", None)
+    image = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n%%EOF\n"
+    (tmp_path / "a.jpg").write_bytes(image)
+    for source in (image, tmp_path / "a.jpg"):
+        with pytest.raises(ValueError, match="cannot be decoded: cannot identify image file"):
+            decode(source)
+    assert not mark.exists()
+
+
+def tiff_of_directories(count):
+    """A grey pixel, and as many more directories that each name the next."""
+    entries = [(256, 4, 1), (257, 4, 1), (258, 3, 8), (259, 3, 1), (262, 3, 1), (273, 4, 8), (278, 4, 1), (279, 4, 1)]
+    content = b"II*\0" + struct.pack("<I", 12) + b"\x7f\0\0\0"
+    size = 2 + 12 * len(entries) + 4
+    for number in range(count):
+        following = 12 + (number + 1) * size if number + 1 < count else 0
+        content += struct.pack("<H", len(entries))
+        content += b"".join(struct.pack("<HHII", tag, kind, 1, value) for tag, kind, value in entries)
+        content += struct.pack("<I", following)
+    return content
+
+
+def test_a_tiffs_directories_are_not_walked():
+    assert decode(tiff_of_directories(1)).shape == (1, 1, 3)
+    with pytest.warns(AnimatedPictureWarning, match="several frames"):
+        assert decode(tiff_of_directories(2))[0, 0, 0] == 127
+    many = tiff_of_directories(20_000)  # 2 MB
+    begun = time.process_time()
+    with pytest.warns(AnimatedPictureWarning, match="several frames"):
+        decode(many)
+    assert time.process_time() - begun < 0.5  # walked by Pillow: several seconds
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes are POSIX's")
+def test_a_pipe_is_no_picture(tmp_path):
+    os.mkfifo(tmp_path / "a.jpg")
+    with pytest.raises(ValueError, match="it is no file that holds data"):
+        decode(tmp_path / "a.jpg")
 
 
 # Forms without room

@@ -16,6 +16,8 @@ from eqben_builder.limits import within
 if TYPE_CHECKING:
     from jaxtyping import UInt8
 
+#: What pictures are read as, whatever they are called: Pillow's other readers include one that starts Ghostscript.
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 _ALPHA = ("RGBA", "LA", "PA", "RGBa", "La")
 
 
@@ -42,7 +44,8 @@ def decode(source: bytes | Path, name: str | None = None) -> UInt8[np.ndarray, "
         uint8 [height, width, 3], red first.
 
     Raises:
-        ValueError: No picture, a damaged one, more pixels than `EQBEN_MAX_PIXELS`, or values with no known scale.
+        ValueError: None of `FORMATS`, a damaged picture, more pixels than `EQBEN_MAX_PIXELS`, or values of no known
+            scale.
         FileNotFoundError: No such file.
 
     Example:
@@ -55,12 +58,13 @@ def decode(source: bytes | Path, name: str | None = None) -> UInt8[np.ndarray, "
     # Pillow's own limit is a warning first; ours stands before the decoding, and the user's may lie above Pillow's.
     Image.MAX_IMAGE_PIXELS = None
     try:
-        with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source) as opened:
+        if isinstance(source, Path) and source.exists() and not source.is_file():
+            raise ValueError("it is no file that holds data")  # a pipe would be waited for without end
+        with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS) as opened:
             _check_size(opened.width * opened.height, called)
             _refuse_planar(opened, called)
-            if getattr(opened, "is_animated", False) and opened.format != "MPO":
-                frames = getattr(opened, "n_frames", 2)
-                warnings.warn(AnimatedPictureWarning(f"{called} has {frames} frames: the first is used"), stacklevel=2)
+            if _animated(opened):
+                warnings.warn(AnimatedPictureWarning(f"{called} has several frames: the first is used"), stacklevel=2)
                 opened.seek(0)
             ImageOps.exif_transpose(opened, in_place=True)
             return np.array(_to_rgb(opened, called))
@@ -68,6 +72,13 @@ def decode(source: bytes | Path, name: str | None = None) -> UInt8[np.ndarray, "
         raise
     except Exception as error:  # Pillow's readers raise errors of every kind over broken files
         raise ValueError(f"{called} cannot be decoded: {error}") from error
+
+
+def _animated(image: Image.Image) -> bool:
+    """Whether there is a second frame; Pillow counts a TIFF's frames by the square of their number."""
+    if image.format == "TIFF":
+        return bool(getattr(image.tag_v2, "next", 0))  # type: ignore[attr-defined]  # a TIFF's image has it
+    return image.format in ("GIF", "PNG", "WEBP") and bool(getattr(image, "is_animated", False))
 
 
 def _refuse_planar(image: Image.Image, name: str) -> None:

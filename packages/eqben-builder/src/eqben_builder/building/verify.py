@@ -223,7 +223,7 @@ def _pictures(root: Path, record: PairRecord) -> tuple[NDArray[np.uint8], NDArra
     place = (root / str(name)).resolve()
     if not place.is_relative_to(root.resolve()):
         raise ValueError(f"the mask leads out of the folder: {name!r}")
-    with Image.open(place) as image:
+    with Image.open(place, formats=("PNG",)) as image:
         mask = np.asarray(image.convert("L")) > 127
     return pictures[0], pictures[1], mask
 
