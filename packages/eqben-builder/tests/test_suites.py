@@ -179,6 +179,26 @@ def test_orders_are_drawn_from_every_caption(tmp_path):
     assert len(json.loads(path.read_text())) == 7
 
 
+def test_pictures_are_decoded_as_the_authors_code_does(tmp_path):
+    """Published scores were computed on `Image.open(...).convert("RGB")`; the upright picture is had by name."""
+    write_sugarcrepe(tmp_path)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    pixels = np.random.default_rng(0).integers(0, 256, (6, 8, 4), dtype=np.uint8)
+    path = next(path for path in tmp_path.rglob("*.jpg"))
+    Image.fromarray(pixels).save(path, "PNG", exif=exif)
+    for asked, shape in ({}, (6, 8)), ({"pixels": "upright"}, (8, 6)):
+        pictures = [row.images[0] for row in read_suite(SUITES["sugarcrepe"], tmp_path, **asked).rows]
+        (shown,) = {picture for picture in pictures if picture.path == path}
+        assert shown.load().shape[:2] == shape
+    (official,) = {
+        picture for row in read(tmp_path, "sugarcrepe").rows for picture in row.images if picture.path == path
+    }
+    assert np.array_equal(official.load(), np.asarray(Image.open(path).convert("RGB")))
+    with pytest.raises(ValueError, match="'white' is neither 'official' nor 'upright'"):
+        read_suite(SUITES["sugarcrepe"], tmp_path, pixels="white")
+
+
 def test_frozen_orders_know_their_pictures_by_the_bytes(tmp_path):
     pa = pytest.importorskip("pyarrow")
     pq = pytest.importorskip("pyarrow.parquet")

@@ -29,7 +29,7 @@ class AnimatedPictureWarning(UserWarning):
     """An animation was given where a picture is expected: its first frame is used."""
 
 
-def decode(source: bytes | Path, name: str | None = None) -> UInt8[np.ndarray, "h w 3"]:
+def decode(source: bytes | Path, name: str | None = None, *, plain: bool = False) -> UInt8[np.ndarray, "h w 3"]:
     """One picture in 8-bit RGB, upright.
 
     EXIF's orientation is applied; transparency lies over white; 16-bit grey is scaled to 8; floats in 0 to 1 or in 0 to
@@ -39,6 +39,8 @@ def decode(source: bytes | Path, name: str | None = None) -> UInt8[np.ndarray, "
     Args:
         source: The file, or its bytes.
         name: What messages call it; the file's path by default.
+        plain: As `Image.open(...).convert("RGB")` gives it, which published scores were computed with: transparency is
+            dropped, so that what lies under it shows, and neither EXIF nor colour profiles are looked at.
 
     Returns:
         uint8 [height, width, 3], red first.
@@ -66,6 +68,8 @@ def decode(source: bytes | Path, name: str | None = None) -> UInt8[np.ndarray, "
             if _animated(opened):
                 warnings.warn(AnimatedPictureWarning(f"{called} has several frames: the first is used"), stacklevel=2)
                 opened.seek(0)
+            if plain:
+                return np.array(opened.convert("RGB"))
             ImageOps.exif_transpose(opened, in_place=True)
             return np.array(_to_rgb(opened, called))
     except (FileNotFoundError, PictureRefusedError):

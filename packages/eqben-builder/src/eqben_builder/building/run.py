@@ -146,8 +146,9 @@ class _State:
         self.barren: Counter[str] = Counter()
         for entry in self.ledger.entries:
             self._count(entry)
-            for first, second in entry.hashes if self.hashes is not None else ():
-                self.hashes.add(first, second)
+            if self.hashes is not None:
+                for first, second in entry.hashes:
+                    self.hashes.add(first, second)
 
     def _count(self, entry: Entry) -> None:
         self.kept.update(entry.kept)

@@ -36,6 +36,7 @@ class Picture:
         member: Its name within the zip file.
         content: The encoded bytes of one in memory.
         box: Only this part of it: left, top, width and height in pixels; what of it lies outside is black.
+        plain: Decoded as `Image.open(...).convert("RGB")` would, as in `eqben_builder.pictures.decode`.
 
     A file that ends in `.npy` holds blue, green and red in this order, uint8 [height, width, 3], as EqBen's YouCook2
     part does.
@@ -50,6 +51,7 @@ class Picture:
     member: str | None = None
     content: bytes | None = field(default=None, repr=False)
     box: tuple[int, int, int, int] | None = None
+    plain: bool = False
 
     @property
     def name(self) -> str:
@@ -83,7 +85,7 @@ class Picture:
         stored = self.read()
         if self._is_array():
             return decode_array(stored, self.name)[:, :, ::-1].copy()
-        picture = decode(stored, self.name)
+        picture = decode(stored, self.name, plain=self.plain)
         return picture if self.box is None else _cropped(picture, self.box, self.name)
 
     def encoded(self) -> tuple[bytes, str]:

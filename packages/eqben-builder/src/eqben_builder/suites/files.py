@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from eqben_builder.formats import Picture
 from eqben_builder.formats.json_files import load_json, parse_json
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
     from eqben_builder.suites.row import Shape
 
+#: "official": as the authors' code, by `Image.open(...).convert("RGB")`; "upright": turned, transparency over white.
+Pixels = Literal["official", "upright"]
 #: Roots of pictures that several suites share, beside the suite's own folder.
 SHARED = ("", "coco", "visual_genome", "flickr30k", "swig")
 
@@ -29,13 +32,17 @@ class Files:
     Args:
         root: The data root: pictures that suites share lie in it, or in its folders coco, visual_genome, flickr30k.
         name: The suite's folder in it; the root itself where there is no such folder.
+        pixels: How pictures are decoded.
 
     Attributes:
         missing: Picture -> how many questions want it; these questions are left out.
         notes: What a reader of the scores should know.
     """
 
-    def __init__(self, root: Path, name: str) -> None:
+    def __init__(self, root: Path, name: str, pixels: Pixels = "official") -> None:
+        if pixels not in ("official", "upright"):
+            raise ValueError(f"pixels = {pixels!r} is neither 'official' nor 'upright'")
+        self.plain = pixels == "official"
         if not root.is_dir():
             raise FileNotFoundError(f"{root} is no folder")
         self.own = root / name if (root / name).is_dir() else root
@@ -100,8 +107,12 @@ class Files:
             for place in places:
                 path = base / place
                 if path.is_file():
-                    return Picture(path, box=None if box is None else _box(box, place))
+                    return Picture(path, box=None if box is None else _box(box, place), plain=self.plain)
         return places[0]
+
+    def decoded(self, picture: Picture) -> Picture:
+        """The picture, to be decoded as this suite's are."""
+        return picture if picture.plain == self.plain else replace(picture, plain=self.plain)
 
     def row(
         self,
@@ -122,7 +133,7 @@ class Files:
         if absent:
             self.left_out[subset] += 1
             return
-        there = tuple(image for image in images if isinstance(image, Picture))
+        there = tuple(self.decoded(image) for image in images if isinstance(image, Picture))
         yield SuiteRow(name, subset, shape, there, tuple(captions), cluster, group, dict(sets or {}), label)
 
 

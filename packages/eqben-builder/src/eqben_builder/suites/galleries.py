@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from eqben_builder.formats.json_files import load_json
-from eqben_builder.suites.files import Files, field_of, text_of, whole_number
+from eqben_builder.suites.files import Files, Pixels, field_of, text_of, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,7 +62,7 @@ class Gallery:
     folds: tuple[tuple[int, ...], ...] = ()
 
 
-def read_gallery(root: str | Path, name: str) -> Gallery:
+def read_gallery(root: str | Path, name: str, *, pixels: Pixels = "official") -> Gallery:
     """Karpathy's test split with its pictures, and the extended positives of ECCV Caption where their files lie there.
 
     COCO: `dataset_coco.json` or BLIP's `coco_karpathy_test.json`, pictures under `val2014/`; ECCV's
@@ -75,6 +75,7 @@ def read_gallery(root: str | Path, name: str) -> Gallery:
     Args:
         root: The data root.
         name: "coco" or "flickr30k".
+        pixels: How pictures are decoded, as in `read_suite`.
 
     Raises:
         ValueError: Another name; file, row and field; a picture that is missing: a smaller gallery is an easier one.
@@ -93,7 +94,7 @@ def read_gallery(root: str | Path, name: str) -> Gallery:
     """
     if name not in ("coco", "flickr30k"):
         raise ValueError(f"gallery {name!r} is neither 'coco' nor 'flickr30k'")
-    files = Files(Path(root), name)
+    files = Files(Path(root), name, pixels)
     entries, ids = _entries(files, name, CAPTIONS)
     images: list[Picture] = []
     captions: list[str] = []

@@ -10,7 +10,7 @@ import numpy as np
 
 from eqben_builder.formats.json_files import load_json
 from eqben_builder.scoring.intervals import share_of
-from eqben_builder.suites.files import Files
+from eqben_builder.suites.files import Files, Pixels
 from eqben_builder.suites.gallery_table import GalleryLine, GalleryTable
 
 if TYPE_CHECKING:
@@ -50,12 +50,13 @@ class ObjectGallery:
     notes: tuple[str, ...] = ()
 
 
-def read_objects(root: str | Path, name: str) -> ObjectGallery:
+def read_objects(root: str | Path, name: str, *, pixels: Pixels = "official") -> ObjectGallery:
     """Cola's `data/COLA_singleobjects_benchmark_NAME.json`: labels, and rows of picture, annotation, label, hard list.
 
     Args:
         root: The data root; the file lies in its folder `cola`, or in the root itself.
         name: "GQA", "CLEVR" or "PACO".
+        pixels: How pictures are decoded, as in `read_suite`.
 
     Raises:
         ValueError: Another name; file, row and field that is wrong.
@@ -76,7 +77,7 @@ def read_objects(root: str | Path, name: str) -> ObjectGallery:
     """
     if name not in COLA:
         raise ValueError(f"Cola's single objects {name!r}: expected one of {', '.join(COLA)}")
-    files = Files(Path(root), "cola")
+    files = Files(Path(root), "cola", pixels)
     path = files.find(*(f"{folder}COLA_singleobjects_benchmark_{name}.json" for folder in ("data/", "")))
     labels, data = _two_parts(load_json(path), path)
     images: list[Picture] = []
