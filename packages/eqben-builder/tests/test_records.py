@@ -2,11 +2,15 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from eqben_builder.building.builder import Made
+from eqben_builder.engines.engine import Drawn
 from eqben_builder.records import PairRecord
+from eqben_builder.suites import ObjectGallery
 
 ROW = {
     "id": "kubric-000012",
@@ -67,3 +71,19 @@ def test_a_missing_field_and_a_row_that_is_no_object_are_named():
             PairRecord.from_dict({key: value for key, value in ROW.items() if key != name}, where="line 3")
     with pytest.raises(ValueError, match="expected an object, found list"):
         PairRecord.from_dict([1])
+
+
+def test_records_of_arrays_can_be_compared_and_hashed():
+    """Two with the same arrays are two: comparing arrays gives no truth value, and hashing them an error."""
+    images = (np.zeros((2, 2, 3), np.uint8), np.ones((2, 2, 3), np.uint8))
+    ids = np.zeros((2, 2), np.int16)
+    right = np.ones((1, 1), bool)
+    for record in (
+        lambda: Made(images, ("a", "b"), "count"),
+        lambda: Drawn(images, (ids, ids)),
+        lambda: ObjectGallery("g", (), ("a",), right, right),
+    ):
+        first, second = record(), record()
+        assert first == first
+        assert first != second
+        assert len({first, second}) == 2

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, UInt8
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Made:
     """One pair, in memory.
 

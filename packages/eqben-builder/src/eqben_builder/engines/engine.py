@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from eqben_builder.engines.scene import FloorScene
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Drawn:
     """Two pictures, and who is seen where.
 

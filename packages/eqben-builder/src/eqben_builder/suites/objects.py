@@ -24,7 +24,7 @@ COLA = ("GQA", "CLEVR", "PACO")
 _FOLDERS = ("{}", "images/{}", "vg_gqa_images/{}", "VG_100K/{}", "VG_100K_2/{}", "train2017/{}", "val2017/{}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ObjectGallery:
     """Pictures, descriptions, and which of them fit.
 
