@@ -191,3 +191,14 @@ def test_rows_of_zeros_give_finite_gradients() -> None:
     loss.backward()
     assert bool(torch.isfinite(zeroed.grad).all())
     assert float(zeroed.grad[0].abs().max()) == 0.0
+
+
+@pytest.mark.parametrize("backend", ["dense", "tiled"])
+def test_relative_takes_margins_that_it_does_not_have(backend: str) -> None:
+    image, text = features(5)
+    pairs = pairs_for(5)
+    plain, with_margins = (
+        EqSimLoss("relative", margin=margin, margin_v1=margin, backend=backend)(image, text, close_pairs=pairs)
+        for margin in (0.0, 0.2)
+    )
+    assert torch.equal(plain, with_margins)

@@ -299,7 +299,11 @@ class EqSimLoss(nn.Module):
         margins = {"v1": self.objective.margin_v1, "v2_text": self.objective.margin, "v2_image": self.objective.margin}
         if self._warned or not any(margins.values()):
             return
-        dead = [name for name in self.term_names if margins[name] > 0 and float(getattr(terms, name).detach()) == 0.0]
+        dead = [
+            name
+            for name in self.term_names
+            if margins.get(name, 0.0) > 0 and float(getattr(terms, name).detach()) == 0.0
+        ]
         if dead:
             self._warned = True
             named = " and ".join(f"{name} (margin {margins[name]})" for name in dead)
