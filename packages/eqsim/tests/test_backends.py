@@ -176,3 +176,16 @@ def test_triton_without_a_gpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     with pytest.raises(ValueError, match=r"backend='triton': .*'dense', 'gram' and 'tiled' can"):
         EqSimLoss("v1", backend="triton")(torch.ones(2, 2), torch.ones(2, 2))
+
+
+@pytest.mark.parametrize("score", ["cosine", "logits", "softmax"])
+@pytest.mark.parametrize("kind", [ClipEqSimLoss, SigLipEqSimLoss])
+def test_a_scale_of_zero_has_the_dense_gradient(kind: type, score: str) -> None:
+    found = []
+    for backend in ("dense", "tiled"):
+        inputs = leaves(7, 5)
+        with torch.no_grad():
+            inputs[2].zero_()
+        loss = kind("v1", score, backend=backend)(*inputs)
+        found.append(gradients(loss, inputs))
+    torch.testing.assert_close(found[1], found[0], rtol=1e-10, atol=1e-12)

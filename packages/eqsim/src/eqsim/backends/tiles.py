@@ -37,6 +37,9 @@ LEAST = 1e-25
 SPREAD = 60.0
 """Of log-sum-exps that share a shift: a score that is 1e-11 of a row's sum is then still above float32's least."""
 
+LEAST_SCALE = 2.0**-90
+"""What stands for a scale of 0 where gradients are formed."""
+
 ACCELERATOR_TILE = 4096
 """Elsewhere: few launches, and half a gigabyte of buffers."""
 
@@ -368,6 +371,9 @@ def tile_gradients(
     """
     plan = plan_of(numbers)
     n = image.shape[0]
+    # At scale 0 the scaled tiles would have lost the dot products that the scale's own gradient is made of; a power of
+    # two this small keeps their digits and is nothing beside any bias.
+    scale = torch.where(scale == 0, torch.full_like(scale, LEAST_SCALE), scale)
     grad_image, grad_text = torch.zeros_like(image), torch.zeros_like(text)
     grad_numbers, grad_matching = image.new_zeros(2), image.new_zeros(n)
     rows, columns = lse.unbind(0)
