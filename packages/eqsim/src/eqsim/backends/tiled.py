@@ -187,7 +187,8 @@ def _plan(
         image=v2 and not split and "image" in objective.sides,
         score=SCORE_CODES[objective.score],
         margin=objective.margin if pairwise else 0.0,
-        margin_v1=objective.margin_v1 if pairwise else 0.0,
+        # v2 built from sum a^2 has no margin: `split` says that its own is 0, and v1's is not its business.
+        margin_v1=objective.margin_v1 if pairwise and objective.mode != "v2" else 0.0,
         tile=tile,
         rank=rank,
         world_size=world,

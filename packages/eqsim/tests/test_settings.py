@@ -1,0 +1,117 @@
+"""Settings drawn at random over the whole space: every backend that takes them against the float64 definition."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+
+from eqsim import ClipEqSimLoss, EqSimLoss, SigLipEqSimLoss
+from eqsim.backends import tiled
+
+from . import _reference
+
+LOSSES = {None: EqSimLoss, "clip": ClipEqSimLoss, "sigmoid": SigLipEqSimLoss}
+
+
+class Case(NamedTuple):
+    contrast: str | None
+    settings: dict[str, Any]
+    pairs: list[tuple[int, int]] | None
+    n: int
+    d: int
+    tile: int
+    scale: float
+
+
+def draw(seed: int) -> Case:
+    """Draw a loss, its settings, a list of pairs (some empty, some with doubles and both orders) and sizes."""
+    choose = random.Random(seed)
+    n = choose.choice([1, 2, 3, 5, 7])
+    mode = choose.choice(["v1", "v2", "v2", "hybrid", "relative", "none"])
+    score = choose.choice(["cosine", "logits", "softmax"])
+    settings: dict[str, Any] = {
+        "mode": mode,
+        "score": score,
+        "sides": choose.choice([("text", "image"), ("image", "text"), ("text",), ("image",)]),
+        "margin": choose.choice([0.0, 0.0, 0.01, 0.3]),
+        "margin_v1": choose.choice([0.0, 0.01, 0.3]),
+        "margin_mode": choose.choice(["mean", "pair"]),
+        "distant_reduction": choose.choice(["mean", "reference"]),
+        "weight": choose.choice([0.0, 0.5, 0.5, 1.0]),
+        "pair_weight": choose.choice([0.0, 0.0, 0.7]),
+        "epsilon": choose.choice([1e-2, 0.5]),
+    }
+    pairs = None
+    if mode in ("hybrid", "relative") or settings["pair_weight"] or choose.random() < 0.3:
+        ordered = _reference.all_pairs(n)
+        pairs = choose.choices(ordered, k=choose.choice([0, 1, 4, 9])) if ordered else []
+        pairs += [(j, i) for i, j in pairs[:2]]
+    contrast = choose.choice([None, None, "clip", "sigmoid"])
+    scale = choose.choice([0.0, 0.5, 3.0, -1.0])
+    return Case(contrast, settings, pairs, n, choose.choice([1, 4]), choose.choice([1, 2, 3, 8]), scale)
+
+
+def definition(case: Case, image: torch.Tensor, text: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor) -> Any:
+    """Return the sum of the losses, each by its loop."""
+    chosen = case.settings
+    scores = _reference.score_matrix(image, text, chosen["score"], scale)
+    kind = "cosine" if chosen["score"] == "cosine" else "logits"
+    logits = _reference.score_matrix(image, text, kind, scale) * (scale if kind == "cosine" else 1.0)
+    listed = _reference.all_pairs(case.n) if case.pairs is None else case.pairs
+    v2 = (chosen["sides"], chosen["margin"], chosen["margin_mode"])
+    total = scores.sum() * 0.0
+    if chosen["mode"] == "v1":
+        total = total + _reference.v1(scores, listed, chosen["margin_v1"], chosen["margin_mode"])
+    elif chosen["mode"] == "v2":
+        total = total + _reference.v2(scores, listed, *v2)
+    elif chosen["mode"] == "hybrid":
+        margins = (chosen["sides"], chosen["margin"], chosen["margin_v1"], chosen["margin_mode"])
+        total = total + _reference.hybrid(scores, listed, *margins, chosen["distant_reduction"])
+    elif chosen["mode"] == "relative":
+        total = total + _reference.relative(scores, listed, chosen["epsilon"])
+    total = chosen["weight"] * total
+    if chosen["pair_weight"]:
+        total = total + chosen["pair_weight"] * _reference.pair_loss(logits, listed)
+    if case.contrast == "clip":
+        total = total + _reference.contrastive(logits)
+    elif case.contrast == "sigmoid":
+        total = total + _reference.sigmoid(logits + bias)
+    return total
+
+
+def check(seed: int, backend: str, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Compare value and gradients of one draw; False where the backend refuses it."""
+    case = draw(seed)
+    monkeypatch.setattr(tiled, "TILE", case.tile)
+    generator = torch.Generator().manual_seed(seed)
+    image, text = torch.randn(2, case.n, case.d, generator=generator, dtype=torch.float64)
+    numbers = [torch.tensor(value, dtype=torch.float64) for value in (case.scale, -1.0)]
+    inputs = [value.requires_grad_() for value in (image, text, *numbers)]
+    pairs = None if case.pairs is None else torch.tensor(case.pairs, dtype=torch.int64).reshape(-1, 2)
+    loss = LOSSES[case.contrast](**case.settings)
+    loss.backend = backend
+    try:
+        loss.explain(case.n, case.d, close_pairs=pairs is not None)
+    except ValueError as refusal:
+        assert "can" in str(refusal)  # noqa: PT017  # a refusal names what can
+        return False
+    fast, slow = loss(*inputs, close_pairs=pairs), definition(case, *inputs)
+    torch.testing.assert_close(fast, slow, rtol=1e-9, atol=1e-11, msg=lambda text: f"{seed}, {case}: {text}")
+    gradients = [
+        torch.autograd.grad(value, inputs, allow_unused=True, materialize_grads=True) for value in (fast, slow)
+    ]
+    for ours, theirs in zip(*gradients, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-8, atol=1e-10, msg=lambda text: f"{seed}, {case}: {text}")
+    return True
+
+
+@pytest.mark.filterwarnings("ignore:.*is exactly 0")
+@pytest.mark.parametrize("backend", ["dense", "tiled", "gram"])
+def test_any_settings_are_the_definition(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The Gram matrices refuse most of them: sums over all pairs of raw scores alone.
+    draws = 1000 if backend == "gram" else 400
+    compared = sum(check(seed, backend, monkeypatch) for seed in range(draws))
+    assert compared == draws if backend != "gram" else compared > 100
