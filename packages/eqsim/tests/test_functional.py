@@ -17,6 +17,7 @@ from eqsim.functional import (
     quad_sums,
     select_close_pairs,
 )
+from eqsim.residuals import first_occurrence
 
 from . import _reference
 
@@ -217,3 +218,14 @@ def test_half_precision_scores_are_reduced_in_float32() -> None:
 def test_bad_input_is_named(call: object, shown: str) -> None:
     with pytest.raises((ValueError, TypeError), match=shown):
         call(scores_of(4).detach())
+
+
+def test_pairs_of_a_large_batch_stay_apart_in_int32() -> None:
+    # In 32 bits 61,356 * 70,000 + 67,301 wraps to 20,005: that of (0, 20,005).
+    pairs = torch.tensor([[0, 20_005], [61_356, 67_301], [20_005, 0]])
+    n = 70_000
+    assert (61_356 * n + 67_301) % 2**32 == 20_005
+    for dtype in (torch.int64, torch.int32):
+        order, first = first_occurrence(pairs.to(dtype), n)
+        assert int(first.sum()) == 2
+        assert sorted(order[:2].tolist()) == [0, 2]

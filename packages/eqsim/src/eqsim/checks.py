@@ -85,7 +85,7 @@ def check_pairs(pairs: Tensor, n: int, device: torch.device, *, values: bool) ->
         msg = f"close_pairs has shape {tuple(pairs.shape)}: expected (p, 2), one row (i, j) for each ordered pair"
         raise ValueError(msg)
     if pairs.dtype not in (torch.int64, torch.int32):
-        msg = f"close_pairs has dtype {pairs.dtype}: expected torch.int64"
+        msg = f"close_pairs has dtype {pairs.dtype}: expected torch.int64 or torch.int32"
         raise TypeError(msg)
     if pairs.device != device:
         msg = f"close_pairs is on {pairs.device}: expected the features' device, {device}"

@@ -61,6 +61,7 @@ def first_occurrence(pairs: Int[Tensor, "p 2"], n: int) -> tuple[Int[Tensor, " p
     Returns:
         (order, first): `pairs[order]` is sorted, and `first` is 1 where a set occurs for the first time, else 0.
     """
+    pairs = pairs.long()  # int32, which is taken too, would wrap from n = 46,341 on
     key = torch.minimum(pairs[:, 0], pairs[:, 1]) * n + torch.maximum(pairs[:, 0], pairs[:, 1])
     key, order = torch.sort(key)
     first = torch.ones_like(key, dtype=torch.bool)
