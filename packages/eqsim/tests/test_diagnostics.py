@@ -65,3 +65,18 @@ def test_one_sample_has_nothing_to_compare() -> None:
     assert found.equivariance.numel() == 0
     assert found.inside_margin == {}
     assert found.histogram(3)[0] == [0, 0, 0]
+
+
+@pytest.mark.filterwarnings("ignore:.*no gradient")
+def test_a_histogram_of_equal_scores_counts_all_in_the_first_bin() -> None:
+    image = torch.eye(5)
+    counts, edges = diagnose(EqSimLoss("v2"), image, image.clone()).histogram(4)
+    assert counts == [10, 0, 0, 0]
+    assert edges == [0.0, 0.25, 0.5, 0.75, 1.0]
+
+
+@pytest.mark.filterwarnings("ignore:.*no gradient")
+def test_a_batch_of_one_has_no_pair_and_no_nan() -> None:
+    found = diagnose(EqSimLoss(), *(torch.ones(1, 3) for _ in range(2)))
+    assert "nan" not in str(found)
+    assert found.histogram(2) == ([0, 0], [0.0, 0.5, 1.0])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from eqsim.backends.dense import dense_contrastive, dense_pair_loss, dense_terms
+from eqsim.checks import check_positive
 from eqsim.close_pairs import select_close_pairs
 from eqsim.features import as_scalar, at_least_float32, unit_rows
 from eqsim.functional import equivariance_score
@@ -58,16 +59,19 @@ class Diagnosis:
     dead: tuple[str, ...]
 
     def histogram(self, bins: int = 50, high: float | None = None) -> tuple[list[int], list[float]]:
-        """Count equivariance scores in equal bins from 0 to `high` (their maximum by default): counts and edges.
+        """Count equivariance scores in equal bins from 0 to `high` (by default their maximum, or 1 where that is 0).
 
-        Scores above `high` are left out.
+        Returns counts and edges. Scores above `high` are left out.
         """
+        check_positive(bins=bins, **({} if high is None else {"high": high}))
         top = float(self.equivariance.max()) if high is None and self.equivariance.numel() else (high or 1.0)
-        counts = torch.histc(self.equivariance, bins=bins, min=0.0, max=top) if top > 0 else torch.zeros(bins)
+        top = top or 1.0  # all scores are 0: every one is in the first bin, of any width
+        counts = torch.histc(self.equivariance, bins=bins, min=0.0, max=top)
         return [int(count) for count in counts], torch.linspace(0.0, top, bins + 1).tolist()
 
     def __str__(self) -> str:
-        lines = [f"{self.samples} samples, mean equivariance score {float(self.equivariance.mean()):.4g}"]
+        mean = f"mean equivariance score {float(self.equivariance.mean()):.4g}" if len(self.equivariance) else "no pair"
+        lines = [f"{self.samples} sample{'s' * (self.samples != 1)}, {mean}"]
         heading = "  ".join(f"{level:>9.0%}" for level in QUANTILES)
         lines.append(f"{'quantiles':<22}{heading}")
         lines += [
