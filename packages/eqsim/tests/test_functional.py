@@ -229,3 +229,14 @@ def test_pairs_of_a_large_batch_stay_apart_in_int32() -> None:
         order, first = first_occurrence(pairs.to(dtype), n)
         assert int(first.sum()) == 2
         assert sorted(order[:2].tolist()) == [0, 2]
+
+
+def test_a_temperature_draws_as_the_logits_of_that_scale_do() -> None:
+    generator = torch.Generator().manual_seed(0)
+    cosines = torch.nn.functional.normalize(torch.randn(9, 4, generator=generator), dim=1)
+    cosines = cosines @ cosines.T
+    drawn = [
+        select_close_pairs(scores, rule, generator=torch.Generator().manual_seed(1))
+        for scores, rule in ((cosines * 50.0, Multinomial(3)), (cosines, Multinomial(3, temperature=0.02)))
+    ]
+    assert torch.equal(*drawn)

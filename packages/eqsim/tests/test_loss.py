@@ -202,3 +202,17 @@ def test_relative_takes_margins_that_it_does_not_have(backend: str) -> None:
         for margin in (0.0, 0.2)
     )
     assert torch.equal(plain, with_margins)
+
+
+def test_draws_from_cosines_need_a_scale_or_a_temperature() -> None:
+    image, text = features(9)
+    with pytest.raises(ValueError, match=r"logit_scale is None: Multinomial\(n=2.*without a temperature needs it"):
+        EqSimLoss(close=Multinomial(2))(image, text)
+    losses = [
+        EqSimLoss(close=rule, generator=torch.Generator().manual_seed(0))(image, text, scale)
+        for rule, scale in ((Multinomial(2), 50.0), (Multinomial(2, 0.02), None), (Multinomial(2, 0.02), 3.0))
+    ]
+    assert torch.equal(losses[0], losses[1])
+    assert torch.equal(losses[0], losses[2])
+    pairs = pairs_for(9)
+    EqSimLoss(close=Multinomial(2))(image, text, close_pairs=pairs)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from eqsim.checks import check_scores
+from eqsim.checks import check_positive, check_scores
 from eqsim.distributed import gather_pairs
 from eqsim.features import at_least_float32
 
@@ -60,20 +60,26 @@ class Multinomial:
 
     Args:
         n: draws in each direction, >= 1.
+        temperature: > 0; the logits are then the scores before `logit_scale`, over this. None takes the logits as they
+            are scaled, which a loss on cosines can do only where it is given a scale: cosines themselves differ by so
+            little that their softmax is almost flat.
 
     Raises:
-        ValueError: n is no whole number >= 1; shows it.
+        ValueError: n is no whole number >= 1, or a temperature that is not above 0; shows it.
 
     Example:
-        >>> Multinomial(4).count(3)
+        >>> Multinomial(4, temperature=0.01).count(3)
         2
 
     Source: the authors' training code (n = 4), which the paper's text does not mention.
     """
 
     n: int
+    temperature: float | None = None
 
     def __post_init__(self) -> None:
+        if self.temperature is not None:
+            check_positive(temperature=self.temperature)
         if not isinstance(self.n, int) or self.n < 1:
             msg = f"Multinomial(n={self.n!r}): expected a whole number >= 1"
             raise ValueError(msg)
@@ -84,6 +90,12 @@ class Multinomial:
 
 
 ClosePairs = TopK | Multinomial
+
+
+def draw_scale(close: ClosePairs, scale: Tensor | float) -> Tensor | float:
+    """Return what the scores are multiplied by where pairs are chosen: the logits' scale, or one over a temperature."""
+    temperature = close.temperature if isinstance(close, Multinomial) else None
+    return scale if temperature is None else 1 / temperature
 
 
 def pick_columns(
@@ -112,7 +124,8 @@ def select_close_pairs(
     so a pair can occur up to four times; v2 counts every occurrence.
 
     Args:
-        logits: (n, n) scaled logits, rows images; only their order matters for TopK, their values for Multinomial.
+        logits: (n, n) scaled logits, rows images; only their order matters for TopK, their values for Multinomial
+            (cosines, say, with a temperature).
         close: the rule.
         generator: source of the draws of Multinomial (on the logits' device); None uses torch's global one.
 
@@ -133,6 +146,7 @@ def select_close_pairs(
     Source: "EqSim/EqBen" section 3 for TopK; the authors' code for Multinomial.
     """
     check_scores(logits)
+    logits = logits * draw_scale(close, 1.0)
     own = torch.arange(logits.shape[0], device=logits.device)
     rows = pick_columns(logits, own, close, generator)
     columns = pick_columns(logits.mT, own, close, generator)
@@ -146,7 +160,7 @@ CHUNK_ELEMENTS = 1 << 22
 def select_from_features(
     image: Float[Tensor, "n d"],
     text: Float[Tensor, "n d"],
-    scale: Float[Tensor, ""],
+    scale: Float[Tensor, ""] | float,
     close: ClosePairs,
     *,
     generator: torch.Generator | None = None,
@@ -170,6 +184,7 @@ def select_from_features(
         (2 n k, 2) ordered pairs, the same on every rank.
     """
     n = image.shape[0]
+    scale = draw_scale(close, scale)
     share = n // world_size
     step = max(1, CHUNK_ELEMENTS // n)
     picked = []

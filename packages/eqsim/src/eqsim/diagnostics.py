@@ -137,7 +137,8 @@ def diagnose(
         logits = dots * scale
         scores = {"cosine": dots, "logits": logits, "softmax": logits.softmax(dim=1)}[loss.objective.score]
         if close_pairs is None and loss.close is not None:
-            close_pairs = select_close_pairs(logits.detach(), loss.close, generator=loss.generator)
+            drawn_from = dots if loss.draws_by_temperature else logits
+            close_pairs = select_close_pairs(drawn_from.detach(), loss.close, generator=loss.generator)
         terms = dense_terms(loss.objective, scores, close_pairs)
         asked = [name for name in terms._fields if name in loss.term_names]
         values = {name: loss.weight * getattr(terms, name) for name in asked}

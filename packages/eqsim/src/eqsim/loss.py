@@ -211,6 +211,11 @@ class EqSimLoss(nn.Module):
         return self._contrast
 
     @property
+    def draws_by_temperature(self) -> bool:
+        """Whether close pairs are drawn by a temperature of the rule's own, not by the logits' scale."""
+        return isinstance(self.close, Multinomial) and self.close.temperature is not None
+
+    @property
     def term_names(self) -> tuple[str, ...]:
         """The terms that the mode and the sides have, of "v1", "v2_text" and "v2_image"."""
         v2 = tuple(f"v2_{side}" for side in ("text", "image") if side in self.objective.sides)
@@ -233,6 +238,8 @@ class EqSimLoss(nn.Module):
             what = "mode='relative'" if self.objective.mode == "relative" else f"pair_weight={self.pair_weight}"
             msg = f"close_pairs is None: {what} needs the pairs that it runs over, or a rule such as close=TopK(k=1)"
             raise ValueError(msg)
+        if close_pairs is None and isinstance(self.close, Multinomial) and not self.draws_by_temperature:
+            check_scale(self.objective.score, logit_scale, needed_for=f"{self.close} without a temperature")
         check_process_group(self.rank, self.world_size)
         compiling = torch.compiler.is_compiling()
         device = image_features.device
