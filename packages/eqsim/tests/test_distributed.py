@@ -164,6 +164,23 @@ def wrapped_outcome(wrap: Callable[[TwoTowers], nn.Module] | None, rank: int, wo
     return found
 
 
+def refusals(rank: int, world_size: int) -> list[str]:
+    """The messages for a world size that is not the group's, and for a last batch that one rank has less of."""
+    uneven = torch.ones(4 if rank == 0 else 1, 2)
+    calls = [(EqSimLoss("v1", rank=rank, world_size=world_size + 1), torch.ones(2, 2))]
+    calls += [
+        (loss, uneven)
+        for loss in (EqSimLoss("v1", rank=rank, world_size=world_size), CyclicLoss(rank=rank, world_size=world_size))
+    ]
+    messages = []
+    for loss, rows in calls:
+        try:
+            loss(rows, rows)
+        except ValueError as error:
+            messages.append(str(error))
+    return messages
+
+
 def worker(process: int, ports: dict[int, int], folder: Path) -> None:
     """Be rank `process` of every group that has one, one group after the other."""
     torch.set_num_threads(1)
@@ -174,10 +191,9 @@ def worker(process: int, ports: dict[int, int], folder: Path) -> None:
         dist.init_process_group("gloo", init_method=address, rank=process, world_size=world_size)
         try:
             torch.save(outcome(process, world_size), folder / f"{world_size}-{process}.pt")
-            try:
-                EqSimLoss("v1", rank=process, world_size=world_size + 1)(torch.ones(2, 2), torch.ones(2, 2))
-            except ValueError as error:
-                (folder / f"{world_size}-{process}.txt").write_text(str(error), encoding="utf-8")
+            (folder / f"{world_size}-{process}.txt").write_text(
+                "\n".join(refusals(process, world_size)), encoding="utf-8"
+            )
             for name, (wrap, sizes) in WRAPPERS.items():
                 if world_size in sizes and missing(name) is None:
                     together = wrapped_outcome(wrap, process, world_size)
@@ -218,6 +234,7 @@ def test_gradients_do_not_depend_on_the_number_of_processes(results: Path) -> No
             assert abs(float(together[name][1].norm() / expected[1].norm()) - 1) < 1e-6
         message = (results / f"{world_size}-{rank}.txt").read_text(encoding="utf-8")
         assert f"world_size={world_size + 1}: expected the process group's own" in message
+        assert message.count(f"the shapes (4, 2), {', '.join(['(1, 2)'] * (world_size - 1))} on ranks") == 2
 
 
 @pytest.mark.parametrize("wrapper", WRAPPERS)

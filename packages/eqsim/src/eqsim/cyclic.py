@@ -9,7 +9,7 @@ from torch import nn
 
 from eqsim.backends.gram import gram_sums
 from eqsim.checks import check_choice, check_features, check_non_negative
-from eqsim.distributed import check_process_group, sum_over_ranks
+from eqsim.distributed import check_even_batches, check_process_group, sum_over_ranks
 from eqsim.features import at_least_float32, unit_rows
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ class CyclicLoss(nn.Module):
         """Compute the loss of a batch; see the class."""
         check_features(image_features, text_features)
         check_process_group(self.rank, self.world_size)
+        check_even_batches(image_features, self.world_size)
         n = image_features.shape[0] * self.world_size
         divisor = n if self.reduction == "reference" else n * n
         with torch.autocast(image_features.device.type, enabled=False):

@@ -40,6 +40,23 @@ def check_process_group(rank: int, world_size: int) -> None:
         raise ValueError(msg)
 
 
+def check_even_batches(rows: Tensor, world_size: int) -> None:
+    """Raise ValueError on every rank unless all hold the same number of rows of the same size (one tiny gather).
+
+    Without the check gloo aborts one process and breaks the others' connections, and NCCL may wait for ever.
+    """
+    if world_size == 1 or torch.compiler.is_compiling():
+        return
+    shape = torch.tensor(rows.shape, device=rows.device)
+    shapes = [tuple(one.tolist()) for one in gather_rows(shape[None], world_size)]
+    if len(set(shapes)) > 1:
+        msg = (
+            f"features have the shapes {', '.join(map(str, shapes))} on ranks 0 to {world_size - 1}: expected one shape "
+            "(drop_last=True, or a DistributedSampler, which fills the last batch up)"
+        )
+        raise ValueError(msg)
+
+
 class _Gather(torch.autograd.Function):
     """Concatenate the rows of all ranks; backward sums the ranks' gradients and returns this rank's rows."""
 

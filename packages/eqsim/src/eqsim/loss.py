@@ -18,7 +18,7 @@ from eqsim.checks import (
     check_sides,
 )
 from eqsim.close_pairs import Multinomial, TopK
-from eqsim.distributed import check_process_group
+from eqsim.distributed import check_even_batches, check_process_group
 from eqsim.known_pairs import EPSILON
 from eqsim.objective import Objective
 
@@ -241,6 +241,7 @@ class EqSimLoss(nn.Module):
         if close_pairs is None and isinstance(self.close, Multinomial) and not self.draws_by_temperature:
             check_scale(self.objective.score, logit_scale, needed_for=f"{self.close} without a temperature")
         check_process_group(self.rank, self.world_size)
+        check_even_batches(image_features, self.world_size)
         compiling = torch.compiler.is_compiling()
         device = image_features.device
         if close_pairs is not None:
