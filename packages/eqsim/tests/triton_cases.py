@@ -118,3 +118,19 @@ def test_half_precision_products_with_float32_sums(dtype: torch.dtype) -> None:
 
 def test_auto_takes_the_kernels_on_a_gpu() -> None:
     assert EqSimLoss("v1", "softmax").explain(4096, 64, "cuda").name == "triton"
+
+
+@pytest.mark.parametrize("score", ["cosine", "logits", "softmax"])
+@pytest.mark.parametrize("factor", [1e-7, 1.0, 1e7])
+def test_strips_of_float16_keep_gradients_of_any_size(factor: float, score: str) -> None:
+    # A mean over a large batch, or a small weight, gives every score less than float16's least; a GradScaler more than
+    # its most.
+    image, text, scale, _ = leaves(37, 20)
+    rows = [unit_rows(values).detach().half().float().requires_grad_() for values in (image, text)]
+    gradient = []
+    for dtype, options in ((torch.float32, {"triton": True, "half": 2}), (torch.float64, {})):
+        inputs = [values.detach().to(dtype).requires_grad_() for values in rows]
+        parts = tiled_parts(Objective("v2", score), "clip", *inputs, scale.detach().to(dtype), None, None, **options)
+        gradient.append(gradients(factor * (parts.terms.total() + parts.contrastive), inputs))
+    for ours, theirs in zip(*gradient, strict=True):
+        assert float((ours - theirs).abs().max()) < 4e-3 * float(theirs.abs().max())

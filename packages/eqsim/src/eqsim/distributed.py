@@ -51,8 +51,8 @@ def check_even_batches(rows: Tensor, world_size: int) -> None:
     shapes = [tuple(one.tolist()) for one in gather_rows(shape[None], world_size)]
     if len(set(shapes)) > 1:
         msg = (
-            f"features have the shapes {', '.join(map(str, shapes))} on ranks 0 to {world_size - 1}: expected one shape "
-            "(drop_last=True, or a DistributedSampler, which fills the last batch up)"
+            f"features have the shapes {', '.join(map(str, shapes))} on ranks 0 to {world_size - 1}: expected one "
+            "shape (drop_last=True, or a DistributedSampler, which fills the last batch up)"
         )
         raise ValueError(msg)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 import torch
 
+from eqsim.backends.tiles import HALF_CODES
 from eqsim.close_pairs import select_from_features
 from eqsim.distributed import gather_with_gradient
 from eqsim.features import as_scalar, at_least_float32, unit_rows
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
     from eqsim.close_pairs import ClosePairs
     from eqsim.objective import Contrast, Objective, Parts
-
-HALF_CODES = {torch.bfloat16: 1, torch.float16: 2}
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from eqsim.backends.tiles import (
+    DOTS,
     GRADIENTS_SCHEMA,
+    HALF_CODES,
     LOGITS,
+    SOFTMAX,
     SOFTMAX_SCHEMA,
     STATISTICS_SCHEMA,
     Plan,
@@ -41,6 +44,23 @@ def _blocks(n: int, plan: Plan) -> int:
 
 def _sizes() -> dict[str, int]:
     return {"BLOCK_M": BLOCK_M, "BLOCK_N": BLOCK_N, "BLOCK_K": BLOCK_K}
+
+
+def _into_range(
+    image: Tensor, text: Tensor, scale: Tensor, lse_weights: Tensor, sum_weights: Tensor, plan: Plan
+) -> Tensor:
+    """Return a power of two that brings every element of a float16 strip below 1, and the largest near it.
+
+    Gradients are linear in the incoming weights. 1/2n of a softmax's tail is below float16's least number at usual
+    batch sizes, and with a GradScaler's factor the head is above its largest; sums of n elements stay in range, too.
+    """
+    if plan.half != HALF_CODES[torch.float16]:
+        return torch.ones_like(scale)
+    largest = torch.linalg.vector_norm(image, dim=1).amax() * torch.linalg.vector_norm(text, dim=1).amax()
+    residual = {DOTS: largest, LOGITS: largest * scale.square(), SOFTMAX: scale.abs()}[plan.score]
+    bound = scale.abs() * (lse_weights.abs().amax(1).sum() + sum_weights[3].abs())
+    bound = bound + 16 * residual * sum_weights[:3].abs().sum()
+    return torch.where(bound > 0, torch.exp2(-torch.ceil(torch.log2(bound))), torch.ones_like(bound))
 
 
 def _narrow(rows: Tensor, plan: Plan) -> Tensor:
@@ -136,6 +156,8 @@ def triton_gradients(
     grad_image, grad_text = torch.zeros_like(image), torch.zeros_like(text)
     grad_numbers, grad_matching = image.new_zeros(2), image.new_zeros(n)
     narrow_image, narrow_text = _narrow(image, plan), _narrow(text, plan)
+    factor = _into_range(image, text, scale, lse_weights, sum_weights, plan)
+    lse_weights, sum_weights = lse_weights * factor, sum_weights * factor
     columns = -(-n // BLOCK_N)
     strip = max(1, min(STRIP_ELEMENTS // n, n) // BLOCK_M) * BLOCK_M
     starts = range(0, n, strip)
@@ -176,4 +198,4 @@ def triton_gradients(
         grad_text[start:stop] = grad_y[:rows] @ narrow_image
         grad_numbers += partial[:2].sum(dim=(1, 2))
         grad_matching[start:stop] = partial[2].sum(dim=1)
-    return grad_image, grad_text, grad_numbers, grad_matching
+    return grad_image / factor, grad_text / factor, grad_numbers / factor, grad_matching / factor
