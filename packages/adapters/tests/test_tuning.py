@@ -21,7 +21,7 @@ from vision_adapters.tuning import (
     tune_elevater,
     tuning_data,
 )
-from vision_adapters.tuning.anchored import Candidate, _refit
+from vision_adapters.tuning.anchored import MEAN_TEMPERATURES, REGRESSIONS, Candidate, _refit, tune_anchored
 from vision_adapters.tuning.discriminant import discriminant_head
 from vision_adapters.tuning.elevater import DECAYS, RATES
 from vision_adapters.tuning.logistic import RidgeLogistic
@@ -457,6 +457,61 @@ def test_few_images_all_validate_and_many_leave_a_fifth_out() -> None:
     assert len(make_folds(rare, "auto", 0)) == 5
 
 
+def ring(n: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Two classes in four and four sectors by turns: no line parts them, neighbours do."""
+    generator = torch.Generator().manual_seed(seed)
+    angle = 2 * math.pi * torch.rand(n, generator=generator)
+    return torch.stack([angle.cos(), angle.sin()], 1), (angle / (math.pi / 4)).long() % 2
+
+
+def test_neighbours_are_a_candidate_and_their_head_gives_the_validated_scores() -> None:
+    x, y = ring(400, 0)
+    test, truth = ring(400, 1)
+    data = tuning_data(x, y)
+    tuned = tune(data)
+    assert tuned.best_params["kind"] == "cache"
+    assert HeldOut(test, truth).score(tuned).value > 0.9
+    assert HeldOut(test, truth).score(tune_anchored(data, linear=True)).value < 0.7
+    alpha, beta = tuned.best_params["alpha"], tuned.best_params["beta"]
+    for row in range(5):
+        total = [0.0, 0.0]
+        for key, label in zip(x.double(), y.tolist(), strict=True):
+            total[label] += math.exp(
+                -beta * (1 - float(F.normalize(test[row].double(), dim=0) @ F.normalize(key, dim=0)))
+            )
+        expected = [alpha * each for each in total]
+        assert tuned.scores(test[row : row + 1])[0].tolist() == pytest.approx(expected, rel=1e-3)
+
+
+def test_class_means_are_a_candidate_without_texts() -> None:
+    x, y, test, _, texts = world(30, noise=1.0)
+    tried = [each for each in tune(tuning_data(x, y)).candidates if each["kind"] == "class_means"]
+    assert {each["temperature"] for each in tried} == set(MEAN_TEMPERATURES)
+    with_texts = tune(tuning_data(x, y, class_embeddings=texts))
+    assert not [each for each in with_texts.candidates if each["kind"] == "class_means"]
+    data, unit = tuning_data(x, y), F.normalize(x, dim=1)
+    head, _ = _refit(data, unit, Candidate("class_means", temperature=10.0))
+    means = F.normalize(torch.stack([unit[y == label].mean(0) for label in range(5)]), dim=1)
+    torch.testing.assert_close(head(test).detach(), 10 * F.normalize(test, dim=1) @ means.T, rtol=1e-4, atol=1e-4)
+
+
+def test_a_solved_regression_is_scikit_learns() -> None:
+    """At the same penalty, on balanced classes, where scikit-learn's free bias is near 0 too."""
+    from sklearn.linear_model import LogisticRegression
+
+    x, y, test, _, _ = world(200, d=12, k=4, noise=2.0)
+    data, unit = tuning_data(x, y), F.normalize(x, dim=1)
+    strength = 0.003
+    head, _ = _refit(data, unit, Candidate("solved", strength, 0.0))
+    scale = standardisation(unit, spread=False).scale[0]
+    cost = float(scale**2) / (len(x) * strength / 4)
+    theirs = LogisticRegression(C=cost, max_iter=2000, tol=1e-8).fit((unit - unit.mean(0)).numpy(), y.numpy())
+    scores = theirs.decision_function((F.normalize(test, dim=1) - unit.mean(0)).numpy())
+    ours = head(test).detach().numpy()
+    assert np.corrcoef(ours.ravel(), scores.ravel())[0, 1] > 0.999
+    assert (ours.argmax(1) == scores.argmax(1)).mean() > 0.97
+
+
 def test_the_mean_of_a_regression_and_a_discriminant_is_a_candidate_and_its_head_gives_its_scores() -> None:
     chosen = 0
     for seed in range(4):
@@ -464,10 +519,10 @@ def test_the_mean_of_a_regression_and_a_discriminant_is_a_candidate_and_its_head
         data = tuning_data(x, y)
         tuned = tune(data)
         [mean] = [each for each in tuned.candidates if each["kind"] == "mean"]
-        others = [each["loss"] for each in tuned.candidates if each["kind"] == "regression"]
+        others = [each["loss"] for each in tuned.candidates if each["kind"] in REGRESSIONS]
         assert mean["loss"] < min(others)
         unit = F.normalize(x, dim=1)
-        one, _ = _refit(data, unit, Candidate("regression", mean["strength"], mean["blend"]))
+        one, _ = _refit(data, unit, Candidate(mean["regression"], mean["strength"], mean["blend"]))
         other = discriminant_head(data, unit, mean["temperature"], mean["discriminant_blend"])
         with torch.no_grad():
             expected = 0.5 * one(test_x) + 0.5 * other(test_x)

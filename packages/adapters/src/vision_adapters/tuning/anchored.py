@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from vision_adapters.heads import LinearHead, language_head
+from vision_adapters.tuning.baselines import CacheHead
 from vision_adapters.tuning.data import Tuned, TuningData
 from vision_adapters.tuning.discriminant import BLENDS as DISCRIMINANT_BLENDS
 from vision_adapters.tuning.discriminant import TEMPERATURES, discriminant_head, discriminant_scores
@@ -20,7 +21,7 @@ from vision_adapters.tuning.unit_features import Standardisation, cosines, linea
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torch import Tensor
+    from torch import Tensor, nn
 
     from vision_adapters.tuning.folds import Fold
 
@@ -31,8 +32,14 @@ PATIENCE = 2  # points of the path without a better metric, after which it is le
 BLENDS = (0.0, 1.0, 2.0, 4.0, 7.0, 12.0, 20.0, 35.0, 60.0, 100.0)
 UNVALIDATED = 0.3  # the strength where nothing can be validated
 STEPS = 8  # per point of the path: each starts from the one before
+SOLVED_STEPS = 25  # per point where a regression is to be solved
+SHARPNESSES = (5.0, 10.0, 20.0, 40.0, 80.0)  # of a cache of cosines
+CACHE_WEIGHTS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+CACHED_IMAGES = 10_000  # of more, a cache is slow to ask, and regressions are ahead
+MEAN_TEMPERATURES = (5.0, 10.0, 20.0, 40.0)
 
-Kind = Literal["zero_shot", "regression", "around_texts", "discriminant", "mean"]
+Kind = Literal["zero_shot", "regression", "around_texts", "solved", "discriminant", "class_means", "cache", "mean"]
+REGRESSIONS = ("regression", "around_texts", "solved")
 
 
 @dataclass(frozen=True)
@@ -41,10 +48,14 @@ class Candidate:
 
     Args:
         kind: "zero_shot"; "regression", with the texts added; "around_texts", a regression fitted around them;
-            "discriminant", with the texts added; "mean", of a regression's and a discriminant's scores.
+            "solved", one on features that are centred alone, solved at each penalty as scikit-learn's is;
+            "discriminant"; "class_means", cosines with them; "cache", Tip-Adapter's, of cosines with every image;
+            "mean", of a regression's and a discriminant's scores.
         strength: the regression's penalty times the classes.
         blend: of the texts: cosines times this (of the regression, in a mean).
-        temperature: factor of the discriminant's scores.
+        temperature: factor of the discriminant's scores, or of the cosines with class means.
+        alpha: weight of the cache.
+        beta: its sharpness.
         regression: the kind of regression in a mean.
         discriminant_blend: of the texts in a mean's discriminant.
     """
@@ -53,6 +64,8 @@ class Candidate:
     strength: float | None = None
     blend: float | None = None
     temperature: float | None = None
+    alpha: float | None = None
+    beta: float | None = None
     regression: Kind | None = None
     discriminant_blend: float | None = None
 
@@ -69,7 +82,7 @@ class Judged(NamedTuple):
     loss: float
 
 
-def tune_anchored(data: TuningData) -> Tuned:
+def tune_anchored(data: TuningData, *, linear: bool = False) -> Tuned:
     r"""Move away from zero-shot as far, and in as many directions, as validation supports.
 
     Scores are $\rho\, v_c \cdot z + \delta_c \cdot z + b_c$ with z the unit-length feature, each dimension centred and
@@ -85,7 +98,9 @@ def tune_anchored(data: TuningData) -> Tuned:
 
     Shrinkage discriminant analysis, softened and blended with the texts, is a further candidate, and so, over
     several folds, is the mean of its scores and a regression's, each the surest of its kind: they err on different
-    images.
+    images. So are a regression on features that are centred alone, solved at the penalties around the best as
+    scikit-learn's probe is; Tip-Adapter's cache of cosines with every image, up to 10,000 of them; and, where there are
+    no texts, cosines with class means.
 
     A validation image whose class has no image left to train on says nothing about the fit, and is left out. Where that
     is more than half of them (one image per class), nothing is validated. The texts have not seen these images, so that
@@ -94,11 +109,13 @@ def tune_anchored(data: TuningData) -> Tuned:
     zero-shot stays, for a single image per class then harms more often than it helps.
 
     Args:
-        data: with one fold, or several for pooled cross-validation. Without texts, only the penalty is chosen; with
-            several labels per sample, there is no fit around the texts, and every validation image counts.
+        data: with one fold, or several for pooled cross-validation. With several labels per sample, there is no fit
+            around the texts, no discriminant, no cache and no class means, and every validation image counts.
+        linear: leave the cache out, so that the head is a `LinearHead`, which a training can go on from.
 
     Returns:
-        The choice; its head is a `LinearHead` on raw features, its `best_params` are those of a `Candidate`.
+        The choice; its head is a `LinearHead` or a `CacheHead` on raw features, its `best_params` are those of a
+        `Candidate`.
         `validation` is None where nothing could be validated.
 
     Numerics:
@@ -129,8 +146,14 @@ def tune_anchored(data: TuningData) -> Tuned:
     free = trials.descend(folds, blends)
     if anchored:
         trials.descend([fold.around(data) for fold in folds], (), behind=free)
+    trials.solved(free, blends)
     trials.discriminants()
     trials.mean()
+    if not data.several:
+        if not linear:
+            trials.cache()
+        if data.class_embeddings is None:
+            trials.class_means()
     best = trials.choose(floor)
     head, chosen = _refit(data, unit, best.candidate)
     candidates = tuple({**each.candidate.params(), **_figures(each)} for each in trials.judged)
@@ -156,7 +179,7 @@ class _Trials:
         """Note how a candidate does."""
         found = Judged(candidate, self.data.score(scores, self.rows), _loss(self.data, scores, self.rows))
         self.judged.append(found)
-        family = "regression" if candidate.kind == "around_texts" else candidate.kind
+        family = "regression" if candidate.kind in REGRESSIONS else candidate.kind
         if family not in self.surest or found.loss < self.surest[family][0].loss:
             self.surest[family] = found, scores
         return found
@@ -187,6 +210,43 @@ class _Trials:
             if waited == PATIENCE or best < other - 4 * _slack(other, len(self.rows)):
                 break
         return tried
+
+    def solved(self, path: list[Judged], blends: tuple[float, ...]) -> None:
+        """Regressions that are solved, at the penalties around the surest of a path, on features centred alone."""
+        surest = min(path, key=lambda each: each.loss).candidate.strength
+        assert surest is not None
+        folds = [_fold_problem(self.data, self.unit, fold, spread=False) for fold in self.data.folds]
+        texts = torch.cat([each.texts for each in folds])[self.counted]
+        deltas = [fold.problem.start() for fold in folds]
+        place = STRENGTHS.index(surest)
+        for strength in STRENGTHS[max(0, place - 1) : place + 3]:
+            deltas = [_solved(f.problem, self.data, strength, start) for f, start in zip(folds, deltas, strict=True)]
+            scores = torch.cat([each.seen @ delta.T for each, delta in zip(folds, deltas, strict=True)])[self.counted]
+            for blend in blends:
+                self.judge(Candidate("solved", strength, blend), blend * texts + scores)
+
+    def class_means(self) -> None:
+        """Cosines with the mean feature of each class; where there are texts, those stand for the classes."""
+        folds = self.data.folds
+        means = [_class_means(self.unit[fold.train], self.data.targets(fold.train)) for fold in folds]
+        near = [self.unit[fold.validation] @ mean.T for fold, mean in zip(folds, means, strict=True)]
+        scores = torch.cat(near)[self.counted]
+        for temperature in MEAN_TEMPERATURES:
+            self.judge(Candidate("class_means", temperature=temperature), temperature * scores)
+
+    def cache(self) -> None:
+        """Zero-shot and a cache of the training images, as in Tip-Adapter; the cache alone where there are no texts."""
+        if len(self.unit) > CACHED_IMAGES:
+            return
+        data, blend = self.data, 0.0 if self.data.class_embeddings is None else self.data.logit_scale
+        near = [(self.unit[fold.validation] @ self.unit[fold.train].T, data.targets(fold.train)) for fold in data.folds]
+        for beta in SHARPNESSES:
+            parts = [torch.exp(beta * (cosine - 1)) @ member for cosine, member in near]
+            scores = torch.cat(parts)[self.counted]
+            for alpha in CACHE_WEIGHTS:
+                self.judge(
+                    Candidate("cache", blend=blend, alpha=alpha, beta=beta), blend * self.cosines + alpha * scores
+                )
 
     def discriminants(self) -> None:
         """Shrinkage discriminant analysis, softened and blended with the texts."""
@@ -239,8 +299,8 @@ class _FoldProblem(NamedTuple):
         return self._replace(problem=problem, texts=scale * self.raw, scale=scale)
 
 
-def _fold_problem(data: TuningData, unit: Tensor, fold: Fold) -> _FoldProblem:
-    standard, problem, _ = _problem(data, unit, fold.train, around=False)
+def _fold_problem(data: TuningData, unit: Tensor, fold: Fold, *, spread: bool = True) -> _FoldProblem:
+    standard, problem, _ = _problem(data, unit, fold.train, around=False, spread=spread)
     moved = standard(unit[fold.validation])
     raw, trained = cosines(data, unit[fold.validation]), cosines(data, unit[fold.train])
     return _FoldProblem(fold, problem, moved @ problem.rotation, cosines(data, moved[:, :-1]), raw, trained, 0.0)
@@ -261,16 +321,28 @@ def _solutions(problem: RidgeLogistic, classes: int, last: float) -> Iterator[Te
             return
 
 
+def _solved(problem: RidgeLogistic, data: TuningData, strength: float, start: Tensor) -> Tensor:
+    return problem.solve(strength / data.classes, start, steps=SOLVED_STEPS)
+
+
+def _class_means(unit: Tensor, member: Tensor) -> Tensor:
+    """The mean of each class's features, at length 1; that of all for a class without images."""
+    counts = member.sum(0)
+    means = (member.T @ unit) / counts.clamp_min(1)[:, None]
+    means[counts == 0] = unit.mean(0)
+    return F.normalize(means, dim=1)
+
+
 def _text_scale(data: TuningData, texts: Tensor, rows: Tensor) -> float:
     """The blend at which the texts alone explain the labels of some rows best."""
     return min(BLENDS, key=lambda blend: _loss(data, blend * texts, rows))
 
 
 def _problem(
-    data: TuningData, unit: Tensor, rows: Tensor, *, around: bool
+    data: TuningData, unit: Tensor, rows: Tensor, *, around: bool, spread: bool = True
 ) -> tuple[Standardisation, RidgeLogistic, float]:
     """The regression on some rows, and the weight of the texts that it is fitted around (0 where it is not)."""
-    standard = standardisation(unit[rows])
+    standard = standardisation(unit[rows], spread=spread)
     anchor, scale = None, 0.0
     if around:
         texts = cosines(data, unit[rows])
@@ -280,13 +352,21 @@ def _problem(
     return standard, problem, scale
 
 
-def _refit(data: TuningData, unit: Tensor, chosen: Candidate) -> tuple[LinearHead, Candidate]:
+def _refit(data: TuningData, unit: Tensor, chosen: Candidate) -> tuple[nn.Module, Candidate]:
     """The chosen head, fitted on all rows, and the choice with the texts' weight in a fit around them."""
     if chosen.kind == "zero_shot":
         assert data.class_embeddings is not None
         return language_head(data.class_embeddings, data.logit_scale).eval(), chosen
     if chosen.kind == "discriminant":
         return discriminant_head(data, unit, chosen.temperature or 0.0, chosen.blend or 0.0), chosen
+    texts = None if data.class_embeddings is None else F.normalize(data.class_embeddings, dim=1)
+    if chosen.kind == "class_means":
+        weight = (chosen.temperature or 0.0) * _class_means(unit, data.targets())
+        return linear_head(weight, weight.new_zeros(data.classes)), chosen
+    if chosen.kind == "cache":
+        keys = unit.new_zeros(data.classes, unit.shape[1]) if texts is None else texts
+        parts = (chosen.blend or 0.0, chosen.alpha or 0.0, chosen.beta or 0.0)
+        return CacheHead(keys, unit, data.targets(), *parts).eval(), chosen
     if chosen.kind == "mean":  # the mean of two linear heads is one
         one, _ = _refit_regression(data, unit, replace(chosen, kind=chosen.regression or "regression"))
         other = discriminant_head(data, unit, chosen.temperature or 0.0, chosen.discriminant_blend or 0.0)
@@ -301,10 +381,13 @@ def _refit(data: TuningData, unit: Tensor, chosen: Candidate) -> tuple[LinearHea
 def _refit_regression(data: TuningData, unit: Tensor, chosen: Candidate) -> tuple[LinearHead, Candidate]:
     """A regression on all rows, along the path that was validated."""
     assert chosen.strength is not None
-    around = chosen.kind == "around_texts"
-    standard, problem, scale = _problem(data, unit, torch.arange(len(unit)), around=around)
+    around, solved = chosen.kind == "around_texts", chosen.kind == "solved"
+    standard, problem, scale = _problem(data, unit, torch.arange(len(unit)), around=around, spread=not solved)
     # the same few steps per penalty: at weak ones the path stops early, and what is validated is the stopped solution
-    *_, delta = _solutions(problem, data.classes, chosen.strength)
+    if solved:
+        delta = _solved(problem, data, chosen.strength, problem.start())
+    else:
+        *_, delta = _solutions(problem, data.classes, chosen.strength)
     found = problem.unrotated(delta)
     weight = found[:, :-1]
     texts = None if data.class_embeddings is None else F.normalize(data.class_embeddings, dim=1)

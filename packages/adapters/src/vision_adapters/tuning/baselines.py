@@ -125,7 +125,10 @@ class CacheHead(nn.Module):
         self.scale, self.alpha, self.beta = scale, alpha, beta
 
     def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
-        """Scores of each class."""
+        """Scores of each class, a few thousand rows at a time: each is compared with every key."""
+        return torch.cat([self._scores(part) for part in torch.split(x, 4096)])
+
+    def _scores(self, x: Tensor) -> Tensor:
         unit = F.normalize(x, dim=1)
         affinity = torch.exp(-self.beta * (1 - unit @ self.get_buffer("keys").T))
         return self.scale * unit @ self.get_buffer("texts").T + self.alpha * affinity @ self.get_buffer("values")

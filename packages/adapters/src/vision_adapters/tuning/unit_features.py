@@ -30,11 +30,12 @@ class Standardisation(NamedTuple):
         return torch.cat([moved, moved.new_ones(len(moved), 1)], dim=1)
 
 
-def standardisation(unit: Float[Tensor, "n d"]) -> Standardisation:
+def standardisation(unit: Float[Tensor, "n d"], *, spread: bool = True) -> Standardisation:
     """Centre and scales of the training features.
 
     Args:
         unit: rows of length 1.
+        spread: whether each dimension has a scale of its own; otherwise one serves all, which turns nothing.
 
     Returns:
         The map. Each dimension's variance is pulled towards their mean with the weight of PRIOR samples, so that few
@@ -43,6 +44,8 @@ def standardisation(unit: Float[Tensor, "n d"]) -> Standardisation:
     centre = unit.mean(0)
     variance = (unit - centre).square().mean(0)
     variance = (len(unit) * variance + PRIOR * variance.mean()) / (len(unit) + PRIOR)
+    if not spread:
+        variance = torch.full_like(variance, float(variance.mean()))
     if float(variance.max()) < 1e-14:
         return Standardisation(centre, torch.ones_like(variance))
     return Standardisation(centre, (variance * unit.shape[1]).rsqrt())

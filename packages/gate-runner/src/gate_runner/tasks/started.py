@@ -17,7 +17,8 @@ from gate_runner.tasks.job import StartedAt, alone
 from gate_runner.tasks.probing import solvable
 from gate_runner.tasks.recipes import starts_at_probe
 from vision_adapters.heads import LinearHead
-from vision_adapters.tuning import tune, tuning_data
+from vision_adapters.tuning import tuning_data
+from vision_adapters.tuning.anchored import tune_anchored
 
 if TYPE_CHECKING:
     from gate_runner.settings import Settings
@@ -104,7 +105,8 @@ def solved_probe(job: Job) -> SolvedProbe:
     for name, kind in kinds_to_probe(job).items():
         features = rows_of(job, train, kind, f"train-{name}")[:].float()
         with job.timed("train"):
-            found.append((name, kind, tune(tuning_data(features, labels, metric=metric, seed=job.seed))))
+            data = tuning_data(features, labels, metric=metric, seed=job.seed)
+            found.append((name, kind, tune_anchored(data, linear=True)))
     name, kind, best = max(found, key=lambda one: one[2].validation or 0.0)
     assert isinstance(best.head, LinearHead)
     with torch.no_grad():
