@@ -80,3 +80,9 @@ def test_a_batch_of_one_has_no_pair_and_no_nan() -> None:
     found = diagnose(EqSimLoss(), *(torch.ones(1, 3) for _ in range(2)))
     assert "nan" not in str(found)
     assert found.histogram(2) == ([0, 0], [0.0, 0.5, 1.0])
+
+
+def test_diagnoses_can_be_compared_and_put_into_sets() -> None:
+    first, second = (diagnose(EqSimLoss("v1"), *features(4)) for _ in range(2))
+    assert first != second
+    assert len({first, second}) == 2

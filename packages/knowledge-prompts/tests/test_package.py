@@ -51,3 +51,21 @@ def test_imports_stay_light(use, absent):
 def test_the_light_import_test_can_fail():
     code = "import sys, numpy\nsys.exit(any(name in sys.modules for name in ['numpy']))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 1
+
+
+def test_records_that_hold_arrays_can_be_compared_and_put_into_sets():
+    prompts = knowledge_prompts.build_prompts(knowledge_prompts.ClassPrompts("own", ["{}"], ["owl", "hen"]))
+    classes = ["owl", "hen"]
+
+    def encode(texts):
+        return [[1.0, 0.0]] * len(texts)
+
+    for make in (
+        lambda: knowledge_prompts.coverage(classes, [knowledge_prompts.RandomWords()]),
+        lambda: knowledge_prompts.class_embeddings(encode, prompts),
+        lambda: knowledge_prompts.concept_map({"a": [[1.0, 0.0], [0.0, 1.0]]}),
+    ):
+        first, second = make(), make()
+        assert first == first  # noqa: PLR0124  # the comparison is what is tested
+        assert first != second
+        assert len({first, second}) == 2

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # it holds a tensor, which has no single truth
 class Diagnosis:
     """What `diagnose` measured on one batch.
 

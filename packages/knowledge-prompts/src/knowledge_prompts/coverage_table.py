@@ -14,7 +14,7 @@ from knowledge_prompts.sources.knowledge import KnowledgeSource, check_sources
 from knowledge_prompts.sources.stored import StoredKnowledge
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # tables of arrays are compared by their fields
 class Coverage:
     """Items per class and source.
 

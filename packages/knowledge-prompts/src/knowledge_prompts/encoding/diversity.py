@@ -35,7 +35,7 @@ def concept_spread(features: ArrayLike) -> float:
     return float(np.sqrt(np.mean(np.sum((unit - unit.mean(axis=0)) ** 2, axis=1))))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # arrays are compared by their fields
 class ConceptMap:
     """Concepts of one or several data sets in the plane that shows most of their variance.
 

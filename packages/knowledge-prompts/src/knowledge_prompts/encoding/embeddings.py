@@ -23,7 +23,7 @@ _SAME = 1e-4
 _CHUNK = 1024
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # arrays are compared by their fields
 class ClassEmbeddings:
     """One unit vector per class.
 
