@@ -217,6 +217,12 @@ def test_files_honour_the_umask(tmp_path):
         assert stat.S_IMODE((tmp_path / f"{mask}.tsv").stat().st_mode) == expected
 
 
+def test_nothing_sets_the_umask_of_other_threads(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "umask", lambda mask: pytest.fail(f"the process's umask was set to {mask:o}"))
+    write_gpt3(tmp_path / "a.tsv", {"owl": ["A bird."]})
+    assert [path.name for path in tmp_path.iterdir()] == ["a.tsv"]
+
+
 def test_a_model_folder_runs_no_code_of_its_own(tmp_path):
     pytest.importorskip("transformers")
     marker = tmp_path / "ran"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -217,18 +216,13 @@ def _is_texts(value: object) -> bool:
 def _write(path: str | Path, rows: Sequence[Mapping[str, object]]) -> None:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}.part")
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        # A plain open, since the kernel then applies the umask; mkstemp gives nobody else a right, and to read the
+        # umask is to set it for every thread.
+        with temporary.open("x", encoding="utf-8") as file:
             json.dump(rows, file)
-        Path(temporary).chmod(0o666 & ~_umask())  # mkstemp gives nobody else a right, whatever the umask allows
-        Path(temporary).replace(path)
+        temporary.replace(path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)  # it can be read only by setting it
-    os.umask(mask)
-    return mask
