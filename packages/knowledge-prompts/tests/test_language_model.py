@@ -20,6 +20,7 @@ from knowledge_prompts import (
     sample_contexts,
     write_gpt3,
 )
+from knowledge_prompts.sources import generated as generation
 from knowledge_prompts.sources.generated import check_answer
 
 DEFINITIONS = {name: f"What {name} means." for name in ("ship", "storage tank", "owl", "tench", "hen")}
@@ -160,6 +161,39 @@ def test_a_line_that_was_being_written_is_asked_for_again(server, tmp_path):
     cache.write_text("oops\n")
     with pytest.raises(KnowledgeFileError, match=r"answers\.jsonl, line 1: not JSON"):
         generated(server, cache=cache)
+
+
+def test_an_answer_is_parsed_once_however_many_classes_are_asked_about(server, tmp_path, monkeypatch):
+    cache = tmp_path / "answers.jsonl"
+    names = [f"class {number}" for number in range(20)]
+    generated(server, cache=cache, items_per_class=2).items(names[0])
+    parsed = 0
+
+    def counted(path: Any, number: int, line: bytes) -> tuple[str, str]:
+        nonlocal parsed
+        parsed += 1
+        return answer_of(path, number, line)
+
+    answer_of = generation._answer_of
+    monkeypatch.setattr(generation, "_answer_of", counted)
+    source = generated(server, cache=cache, items_per_class=2)
+    other = generated(server, cache=cache, items_per_class=2)
+    for name in names:
+        source.items(name)
+    assert parsed == 4, "both read what was there"
+    assert other.items(names[-1]) == source.items(names[-1])
+    assert parsed == 2 + len(cache.read_text().splitlines()), "the other takes over the rest, once"
+    assert other.calls == 0
+
+
+def test_a_cache_that_was_replaced_is_read_anew(server, tmp_path):
+    cache = tmp_path / "answers.jsonl"
+    source = generated(server, cache=cache, items_per_class=1)
+    source.items("owl")
+    cache.unlink()
+    assert source.items("owl") == ["An explanation."]
+    assert source.calls == 2
+    assert len(cache.read_text().splitlines()) == 1
 
 
 def test_a_failure_is_repeated_then_listed_and_answers_stay(server, tmp_path):

@@ -66,6 +66,6 @@ def test_records_that_hold_arrays_can_be_compared_and_put_into_sets():
         lambda: knowledge_prompts.concept_map({"a": [[1.0, 0.0], [0.0, 1.0]]}),
     ):
         first, second = make(), make()
-        assert first == first  # noqa: PLR0124  # the comparison is what is tested
+        assert first == first  # the comparison is what is tested
         assert first != second
         assert len({first, second}) == 2

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from knowledge_prompts.sources.in_context import in_context_prompt, sample_contexts
-from knowledge_prompts.sources.json_records import complaint, read_text
+from knowledge_prompts.sources.json_records import complaint
 from knowledge_prompts.sources.language_model import LanguageModel, LanguageModelError
 from knowledge_prompts.sources.lock import exclusive
 
@@ -85,8 +86,10 @@ class GeneratedKnowledge:
         self.calls = 0
         self.failed: dict[str, str] = {}
         self._refused = ""
-        # Read now so that a broken file is told at once; read again, under the lock, before anything is asked.
-        self._answers = {} if self.cache is None else _read_cache(self.cache, mend=False)
+        self._answers: dict[str, str] = {}
+        self._bytes_read = self._lines_read = 0
+        if self.cache is not None:
+            self._read_cache(self.cache)  # so that a broken file is told at once
 
     def items(self, class_name: str) -> list[str]:
         """The answers about a class, each once; those that are not in the cache are asked for.
@@ -97,7 +100,9 @@ class GeneratedKnowledge:
         if self.cache is None:
             return self._items(class_name)
         with exclusive(self.cache, "a search for knowledge"):
-            self._answers = _read_cache(self.cache)
+            torn = self._read_cache(self.cache)
+            if torn:
+                os.truncate(self.cache, self._bytes_read)
             return self._items(class_name)
 
     def _items(self, class_name: str) -> list[str]:
@@ -143,8 +148,29 @@ class GeneratedKnowledge:
         if self.cache is not None:
             self.cache.parent.mkdir(parents=True, exist_ok=True)
             row = {"key": key, "model": self.model.identity, "classname": class_name, "answer": answer}
-            with self.cache.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
+            line = json.dumps(row).encode() + b"\n"
+            with self.cache.open("ab") as file:
+                file.write(line)
+            self._bytes_read += len(line)
+            self._lines_read += 1
+
+    def _read_cache(self, path: Path) -> bool:
+        """Take over what the file has gained since the last look; whether its last line was broken off."""
+        size = path.stat().st_size if path.exists() else 0
+        if size < self._bytes_read:  # another file in its place
+            self._answers, self._bytes_read, self._lines_read = {}, 0, 0
+        if size == self._bytes_read:
+            return False
+        with path.open("rb") as file:
+            file.seek(self._bytes_read)
+            # A last line without its end was being written when a run was broken off.
+            whole, end, torn = file.read().rpartition(b"\n")
+        for number, line in enumerate(whole.split(b"\n") if end else [], start=self._lines_read + 1):
+            key, answer = _answer_of(path, number, line)
+            self._answers[key] = answer
+            self._lines_read = number
+        self._bytes_read += len(whole) + len(end)
+        return bool(torn)
 
 
 def check_answer(text: str, class_name: str) -> str:
@@ -169,25 +195,16 @@ def check_answer(text: str, class_name: str) -> str:
     return answer
 
 
-def _read_cache(path: Path, *, mend: bool = True) -> dict[str, str]:
-    if not path.exists():
-        return {}
-    lines = read_text(path).split("\n")
-    answers: dict[str, str] = {}
-    # A last line without its end was being written when the run was broken off.
-    torn = lines.pop()
-    for number, line in enumerate(lines, start=1):
-        try:
-            row: Any = json.loads(line)
-        except ValueError as error:
-            raise complaint(path, number, f"not JSON ({error})") from None
-        except RecursionError:
-            raise complaint(path, number, "nested too deeply") from None
-        for field in ("key", "answer"):
-            if not isinstance(row, dict) or not isinstance(row.get(field), str):
-                raise complaint(path, number, f"field {field!r}: expected a text")
-        answers[row["key"]] = row["answer"]
-    if torn and mend:
-        kept = "".join(line + "\n" for line in lines)
-        path.write_text(kept, encoding="utf-8")
-    return answers
+def _answer_of(path: Path, number: int, line: bytes) -> tuple[str, str]:
+    try:
+        row: Any = json.loads(line.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise complaint(path, number, f"not UTF-8 (byte {line[error.start]:#04x})") from None
+    except ValueError as error:
+        raise complaint(path, number, f"not JSON ({error})") from None
+    except RecursionError:
+        raise complaint(path, number, "nested too deeply") from None
+    for field in ("key", "answer"):
+        if not isinstance(row, dict) or not isinstance(row.get(field), str):
+            raise complaint(path, number, f"field {field!r}: expected a text")
+    return row["key"], row["answer"]
