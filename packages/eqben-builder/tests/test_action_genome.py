@@ -61,6 +61,30 @@ def test_names_that_data_has_no_need_of_are_refused(tmp_path, name):
         load_at(tmp_path / "a.pkl")
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"cnumpy\ndtype\n}X\x04\x00\x00\x00makecnumpy\nndarray\nsb.",  # the state of a name
+        b"cnumpy\ndtype\n.",  # a name as the value
+        b"cnumpy\ndtype\n(Vf4\nI0\nI1\ntR.",  # a dtype as the value
+        b"cnumpy\ndtype\n)\x81.",  # a class made anew
+        b"cnumpy\nndarray\n(tR.",  # an array without its values
+        b"}(cnumpy\ndtype\nNu.",  # a name as a key
+        b"(lp0\n)\x85a.",  # a tuple in a tuple
+        b"\x80\x04\x8f.",  # a set
+        b"\x80\x05\x96\xff\xff\xff\xff\xff\x00\x00\x00.",  # bytes that are not there
+        b"\x82\x01.", b"Pa\n.", b"",
+    ],
+)  # fmt: skip
+def test_hostile_opcodes_are_refused_and_change_nothing(content, tmp_path):
+    (tmp_path / "a.pkl").write_bytes(content)
+    with pytest.raises(ValueError, match="is no"):
+        load_at(tmp_path / "a.pkl")
+    assert pickles.load(b"\x80\x02]r\xff\xff\xff\x7f.", "far.pkl") == []  # no room is made for what is claimed
+    again = pickles.load(pickle.dumps({"x": np.arange(3.0)}), "b.pkl")
+    assert again["x"].tolist() == [0.0, 1.0, 2.0]
+
+
 # Action Genome
 
 
