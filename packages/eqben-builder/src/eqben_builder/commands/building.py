@@ -1,4 +1,4 @@
-"""``gate-runner eqben build``: make a folder of pairs, or continue one."""
+"""`eqben build` and `eqben verify`: make a folder of pairs, or continue one; check it from what is on the disk."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from eqben_builder.build import Builder, BuildStatus
+    from eqben_builder.building import Builder, BuildStatus
 
+_SHOWN = 50  # failures that are listed
 _EVERY = 30.0  # seconds between lines where the output is no terminal
 
 
@@ -47,11 +48,10 @@ def build(
     The first jobs are timed: how long the rest takes and how large it gets is said before it begins. A build that was
     interrupted goes on where it was; the number of workers does not change a byte.
     """
-    from eqben_builder.build import build as run
+    from eqben_builder.building import build as run
     from eqben_builder.building.registry import BUILDERS, builder_of
-    from gate_runner.commands.described import of_pairs
-    from gate_runner.croissant import write_croissant
-    from gate_runner.errors import unknown
+    from eqben_builder.commands.models import unknown
+    from eqben_builder.croissant import write_croissant
 
     if subset not in BUILDERS:
         raise unknown("subset", subset, BUILDERS)
@@ -71,14 +71,32 @@ def build(
     for reason, number in manifest["dropped"].items():
         typer.echo(f"dropped {number}: {reason}")
     typer.echo(f"hash {manifest['hash']}")
-    typer.echo(f"wrote {write_croissant(output, of_pairs(manifest))}")
+    typer.echo(f"wrote {write_croissant(output, manifest)}")
+
+
+def verify(
+    folder: Annotated[Path, typer.Argument(help="What `build` wrote.")],
+    render: Annotated[int, typer.Option(min=0, help="micro, kubric: make so many pairs anew and compare.")] = 0,
+    seed: Annotated[int | None, typer.Option(min=0, help="Of that draw; another one each time.")] = None,
+) -> None:
+    """Make every hash and certificate again, and list what does not hold; the exit status is then 1."""
+    from eqben_builder.building import verify as check
+
+    found = check(folder, render=render, seed=seed)
+    for failure in found.failures[:_SHOWN]:
+        typer.echo(f"{failure.where}: {failure.check}: {failure.found}")
+    if len(found.failures) > _SHOWN:
+        typer.echo(f"and {len(found.failures) - _SHOWN} more")
+    typer.echo(
+        f"{found.pairs} pairs, {found.certified} certified again from their sources, {len(found.failures)} failures"
+    )
+    if found.failures:
+        raise typer.Exit(1)
 
 
 def _builder(subset: str, make: Callable[..., Builder], options: dict[str, Any]) -> Builder:
     """The subset's builder; an option that it does not take, or needs and does not get, is named."""
     import inspect
-
-    from gate_runner.errors import UsageError
 
     flags = {
         "aspects": "--aspect", "denoise": "--no-denoise", "shapes": "--shape", "colours": "--colour",
@@ -87,10 +105,10 @@ def _builder(subset: str, make: Callable[..., Builder], options: dict[str, Any])
     taken = inspect.signature(make).parameters
     for name in options:
         if name not in taken:
-            raise UsageError(f"{flags.get(name, f'--{name}')} is no option of the subset {subset!r}")
+            raise ValueError(f"{flags.get(name, f'--{name}')} is no option of the subset {subset!r}")
     for name, parameter in taken.items():
         if parameter.default is parameter.empty and name not in options:
-            raise UsageError(f"the subset {subset!r} needs {flags.get(name, f'--{name}')}")
+            raise ValueError(f"the subset {subset!r} needs {flags.get(name, f'--{name}')}")
     return make(**options)
 
 

@@ -1,17 +1,29 @@
-"""Pictures of any size, as an encoder takes them."""
+"""``gate-runner eqben``: eqben-builder's commands, with this package's encoders."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
-from PIL import Image
+from eqben_builder.cli import make_app
+from eqben_builder.commands.models import Models
+from gate_runner.own_models import own_model
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from gate_runner.encoders.encoder import Encoder
+
+
+def encoder_of(spec: str, device: str) -> Cropping:
+    """The encoder of a spec, for pictures of any size."""
+    from gate_runner.encoders import load_encoder
+
+    return Cropping(load_encoder(spec, device=device))
+
+
+app = make_app(Models(encoder_of, own_model, usual="micro-clip"))
 
 
 class Cropping:
@@ -28,6 +40,10 @@ class Cropping:
 
     def encode_image(self, images: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
         """Features ``[n, d]`` of pictures of any sizes."""
+        import numpy as np
+        import torch
+        from PIL import Image
+
         squares = [middle_square(image) for image in images]
         if len({square.shape for square in squares}) > 1:
             side = (self.encoder.image_size,) * 2
@@ -46,6 +62,7 @@ def middle_square(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """The largest square in the middle of a picture.
 
     Example:
+        >>> import numpy as np
         >>> middle_square(np.zeros((4, 7, 3), np.uint8)).shape
         (4, 4, 3)
     """

@@ -1,4 +1,4 @@
-"""``gate-runner eqben review`` and ``apply-votes``: look at pairs, and leave out what was rejected."""
+"""`eqben convert`, `review` and `apply-votes`: pairs in other forms, looked at, and without what was rejected."""
 
 from __future__ import annotations
 
@@ -6,6 +6,33 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+
+
+def convert(
+    source: Annotated[
+        Path, typer.Argument(help="A build's folder, parquet, ImageFolder, tar shards, EqBen's, Winoground's, VALSE's.")
+    ],
+    output: Annotated[Path, typer.Argument(help="Folder to write; it must not exist.")],
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help="parquet, imagefolder, webdataset, eqben-ag, eqben-video, eqben-flat, eqben-all or folder.",
+        ),
+    ] = "parquet",
+    images: Annotated[Path | None, typer.Option(help="Folder of the pictures, where it is another.")] = None,
+    validation: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="parquet: share of a validation split; videos are not divided.")
+    ] = 0.0,
+) -> None:
+    """Read pairs from any known form and write them in another, one pair at a time."""
+    from eqben_builder.commands.models import unknown
+    from eqben_builder.formats import WRITERS, read_any, write_as
+
+    if form not in WRITERS:
+        raise unknown("format", form, WRITERS)
+    rows = read_any(source, images=images)
+    typer.echo(f"{form} in {write_as(rows, output, form, validation=validation)}")
 
 
 def review(
@@ -44,10 +71,9 @@ def apply_votes(
 ) -> None:
     """Leave out what reviewers rejected, and list it in errata.json."""
     from eqben_builder.pages import apply_votes as apply
-    from gate_runner.errors import UsageError
 
     if rule not in ("any", "majority"):
-        raise UsageError(f"--rule {rule!r} is neither 'any' nor 'majority'")
+        raise ValueError(f"--rule {rule!r} is neither 'any' nor 'majority'")
     found = apply(
         source, votes, output, form=form, rule="any" if rule == "any" else "majority",
         undecided="drop" if drop_undecided else "keep", partial=part, images=images,

@@ -1,4 +1,4 @@
-"""``gate-runner eqben score SUITE``: compositional suites from their original files, and retrieval galleries."""
+"""`eqben score SUITE`: compositional suites from their original files, and retrieval galleries."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
+    from eqben_builder.commands.models import Models
     from eqben_builder.progress import Progress
     from eqben_builder.scoring import DualEncoder
     from eqben_builder.suites import GalleryTable, SuiteData, SuiteLine, SuiteTable
@@ -18,16 +19,17 @@ ALL = "compositional"
 _COLA = ("cola/data", "cola", "data", "")
 
 
-def is_suite(name: str) -> bool:
-    """Whether this names a suite, a gallery, or all of them, rather than a path."""
+def is_suite(name: str, root: Path | None) -> bool:
+    """Whether this names a suite, a gallery, or all of them, rather than a path; with a data root a name is a suite."""
     from eqben_builder.suites import SUITES
 
-    return not Path(name).exists() and name in (*SUITES, *GALLERIES, ALL, f"micro/{ALL}")
+    return (root is not None or not Path(name).exists()) and name in (*SUITES, *GALLERIES, ALL, f"micro/{ALL}")
 
 
 def score_suites(
     name: str,
     encoders: list[str],
+    models: Models,
     *,
     data_root: Path | None,
     language_model: str | None,
@@ -40,16 +42,13 @@ def score_suites(
     """Score one suite, or all that are there, with each encoder, and print every subset and average."""
     from eqben_builder.pages import write_suites_page
     from eqben_builder.suites import ObjectGallery, encode_gallery, gallery_table, object_table, suite_table
-    from gate_runner.commands.eqben.pictures import Cropping
-    from gate_runner.encoders import load_encoder
-    from gate_runner.own_models import own_model
 
     suites, galleries = _read(name, data_root, limit), _galleries(name, data_root)
-    scorers = {} if language_model is None else {language_model: own_model(language_model)}
+    scorers = {} if language_model is None else {language_model: models.model(language_model)}
     tables: dict[str, list[SuiteTable]] = {}
     searched: dict[str, list[GalleryTable]] = {}
     for spec in encoders:
-        encoder = Cropping(load_encoder(spec, device=device))
+        encoder = models.encoder(spec, device)
         for data in suites:
             found = _similar(data, encoder, batch_size)
             table = suite_table(data, found, scorers=scorers, seed=seed)
@@ -67,20 +66,19 @@ def score_suites(
 
 def _read(name: str, root: Path | None, limit: int | None) -> list[SuiteData]:
     from eqben_builder.suites import SUITES, micro_suite, read_suite
-    from gate_runner.errors import DataError
 
     if name == f"micro/{ALL}":
         return [micro_suite(pairs=max(1, (limit or 900) // 15))]
     if name in GALLERIES:
         return []
     if root is None:
-        raise DataError(f"{name} reads original files: give --data-root ({_expected(name)})")
+        raise ValueError(f"{name} reads original files: give --data-root ({_expected(name)})")
     if name != ALL:
         return [read_suite(SUITES[name], root, limit=limit)]
     there = [suite for suite in SUITES.values() if (root / suite.id).is_dir()]
     absent = [suite.id for suite in SUITES.values() if suite not in there]
     if not there:
-        raise DataError(f"{root} holds no folder of a suite: {', '.join(absent)}")
+        raise ValueError(f"{root} holds no folder of a suite: {', '.join(absent)}")
     if absent:
         typer.echo(f"not in {root}, and not scored: {', '.join(absent)}", err=True)
     return [read_suite(suite, root, limit=limit) for suite in there]
@@ -94,13 +92,12 @@ def _expected(name: str) -> str:
 
 def _galleries(name: str, root: Path | None) -> list[Any]:
     from eqben_builder.suites import micro_gallery
-    from gate_runner.errors import DataError
 
     if name == f"micro/{ALL}":
         return [micro_gallery()]
     if name in GALLERIES:
         if root is None:
-            raise DataError(f"{name} reads original files: give --data-root (its annotations and their pictures)")
+            raise ValueError(f"{name} reads original files: give --data-root (its annotations and their pictures)")
         return _gallery(name, root, every=False)
     if name != ALL or root is None:
         return []
@@ -110,7 +107,6 @@ def _galleries(name: str, root: Path | None) -> list[Any]:
 def _gallery(name: str, root: Path, *, every: bool) -> list[Any]:
     """Galleries of a name; among all that are there none where its own folder or files are missing."""
     from eqben_builder.suites import COLA, read_gallery, read_objects
-    from gate_runner.errors import DataError
 
     if name in ("coco", "flickr30k"):
         return [] if every and not (root / name).is_dir() else [read_gallery(root, name)]
@@ -120,7 +116,7 @@ def _gallery(name: str, root: Path, *, every: bool) -> list[Any]:
         if any((root / folder / f"COLA_singleobjects_benchmark_{one}.json").is_file() for folder in _COLA)
     ]
     if not found and not every:
-        raise DataError(f"{root} holds none of Cola's COLA_singleobjects_benchmark_{{{','.join(COLA)}}}.json")
+        raise ValueError(f"{root} holds none of Cola's COLA_singleobjects_benchmark_{{{','.join(COLA)}}}.json")
     return [read_objects(root, one) for one in found]
 
 

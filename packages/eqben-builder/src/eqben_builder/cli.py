@@ -1,0 +1,87 @@
+"""The command line: `eqben build|verify|score|review|apply-votes|convert`. Nothing heavy is imported for its help."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from eqben_builder.commands.models import Models
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import typer
+
+ABOUT = "Pairs of images and captions that differ in one thing: build, score."
+
+
+def make_app(models: Models | None = None) -> typer.Typer:
+    """The Typer application.
+
+    Args:
+        models: How `score` comes by encoders and models; by default from `MODULE:FUNCTION`.
+
+    Raises:
+        ImportError: Typer is missing; the message names the extra.
+
+    Example:
+        >>> [command.name or command.callback.__name__ for command in make_app().registered_commands]
+        ['build', 'verify', 'score', 'review', 'apply-votes', 'convert']
+    """
+    try:
+        import typer
+    except ImportError as error:
+        raise ImportError("the command line needs typer: pip install 'eqben-builder[cli]'") from error
+
+    from eqben_builder.commands.building import build, verify
+    from eqben_builder.commands.pairs import apply_votes, convert, review
+    from eqben_builder.commands.scoring import score_with
+
+    app = typer.Typer(
+        help=ABOUT,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.command()(build)
+    app.command()(verify)
+    app.command("score")(score_with(models or Models()))
+    app.command()(review)
+    app.command("apply-votes")(apply_votes)
+    app.command()(convert)
+    return app
+
+
+def main(arguments: Sequence[str] | None = None, models: Models | None = None) -> None:
+    """Run a command; an error that the user can mend is one line, and the exit status 2.
+
+    Args:
+        arguments: Without the program's name; those of the process by default.
+        models: As for `make_app`.
+
+    Raises:
+        SystemExit: Always, with the status.
+
+    Example:
+        >>> main(["verify", "no-such-folder"])
+        Traceback (most recent call last):
+        SystemExit: 2
+    """
+    try:
+        make_app(models)(args=None if arguments is None else list(arguments), prog_name="eqben")
+    except (ValueError, OSError, ImportError) as error:
+        if os.environ.get("EQBEN_DEBUG"):
+            raise
+        line = " ".join(str(error).split()) or type(error).__name__
+        sys.stderr.write(f"eqben: {line}\n")
+        raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        sys.stderr.write("eqben: interrupted; the same command continues\n")
+        raise SystemExit(130) from None
+
+
+def console() -> None:
+    """The entry point of the console script."""
+    main()

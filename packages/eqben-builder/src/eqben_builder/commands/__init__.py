@@ -1,0 +1,1 @@
+"""The commands of `eqben`, which `eqben_builder.cli` puts together."""

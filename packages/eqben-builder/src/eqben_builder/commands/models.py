@@ -1,0 +1,103 @@
+"""Models that a command is told by name: by default `MODULE:FUNCTION`, where the function makes one."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from eqben_builder.scoring import DualEncoder
+
+
+def made_by(spec: str, device: str | None = None) -> Any:
+    """Call `MODULE:FUNCTION`, with the device where it takes one, and return what it made.
+
+    Args:
+        spec: The module, in which the current directory counts, and a function of it.
+        device: Such as "cuda"; given to a function that has a parameter of this name.
+
+    Raises:
+        ValueError: No such module or function.
+
+    Example:
+        >>> made_by("collections:Counter")
+        Counter()
+        >>> made_by("collections:counter")
+        Traceback (most recent call last):
+        ValueError: model 'collections:counter': module 'collections' has no 'counter'
+    """
+    module_name, _, function_name = spec.partition(":")
+    if not module_name or not function_name:
+        raise ValueError(f"model {spec!r}: expected MODULE:FUNCTION")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)  # last: a file that is called like a library must not take its place
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise ValueError(f"model {spec!r}: cannot import {module_name!r}: {error}") from error
+    if not hasattr(module, function_name):
+        raise ValueError(f"model {spec!r}: module {module_name!r} has no {function_name!r}")
+    make = getattr(module, function_name)
+    try:
+        takes_device = device is not None and "device" in inspect.signature(make).parameters
+    except (TypeError, ValueError):  # something built in
+        takes_device = False
+    return make(device=device) if takes_device else make()
+
+
+def encoder_by(spec: str, device: str) -> DualEncoder:
+    """A dual encoder: something with `encode_image` and `encode_text`; a `ValueError` where it lacks one."""
+    encoder: DualEncoder = made_by(spec, device)
+    for method in ("encode_image", "encode_text"):
+        if not callable(getattr(encoder, method, None)):
+            raise ValueError(f"model {spec!r}: what it makes has no {method}: expected encode_image and encode_text")
+    return encoder
+
+
+def model_by(spec: str) -> Callable[..., Any]:
+    """A model that is called; a `ValueError` where it cannot be."""
+    model: Any = made_by(spec)
+    if not callable(model):
+        raise ValueError(f"model {spec!r}: what it makes cannot be called")
+    function: Callable[..., Any] = model
+    return function
+
+
+@dataclass(frozen=True)
+class Models:
+    """How the commands come by models.
+
+    Args:
+        encoder: (spec, device) -> a dual encoder of pictures [height, width, 3] and captions.
+        model: spec -> a fusion model, a multimodal language model or a model of captions.
+        usual: The encoder's spec where none is given; None asks for one.
+
+    Example:
+        >>> Models(usual="small").default()
+        ['small']
+    """
+
+    encoder: Callable[[str, str], DualEncoder] = encoder_by
+    model: Callable[[str], Callable[..., Any]] = model_by
+    usual: str | None = None
+
+    def default(self) -> list[str]:
+        """Specs where the command line names none."""
+        if self.usual is None:
+            raise ValueError("give --encoder MODULE:FUNCTION, where the function returns encode_image and encode_text")
+        return [self.usual]
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:
+    """An error for a name that nothing has, with the nearest that exist."""
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    offer = "nearest" if near else "there are"
+    return ValueError(f"unknown {kind} {name!r}; {offer}: {', '.join(near or sorted(names))}")

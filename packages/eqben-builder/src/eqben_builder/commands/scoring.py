@@ -1,0 +1,227 @@
+"""`eqben score`: how models do on pairs, suites and galleries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from eqben_builder.commands.models import Models
+    from eqben_builder.formats import PairRow
+    from eqben_builder.scoring import ScoreTable, Share
+
+
+def score_with(models: Models) -> Callable[..., None]:
+    """The command, whose models are made by these."""
+
+    def score(
+        source: Annotated[
+            Path,
+            typer.Argument(help="Pairs in any form that `convert` reads; or a suite, coco, flickr30k, compositional."),
+        ],
+        encoder: Annotated[list[str] | None, typer.Option(help="Spec of a dual encoder; may be repeated.")] = None,
+        scores: Annotated[
+            list[Path] | None, typer.Option(help="Similarities from elsewhere, npz, csv or jsonl; may be repeated.")
+        ] = None,
+        fusion: Annotated[
+            list[str] | None,
+            typer.Option(
+                help="MODULE:FUNCTION that returns a model: pictures and captions to scores; may be repeated."
+            ),
+        ] = None,
+        ask: Annotated[
+            str | None,
+            typer.Option(
+                help="MODULE:FUNCTION that returns a multimodal language model: pictures and a prompt to text."
+            ),
+        ] = None,
+        images: Annotated[Path | None, typer.Option(help="Folder of the pictures, where it is another.")] = None,
+        data_root: Annotated[
+            Path | None, typer.Option(help="Suites: holds a folder for each, and coco/ and the like.")
+        ] = None,
+        language_model: Annotated[
+            str | None,
+            typer.Option(help="Suites: MODULE:FUNCTION that returns a model of captions alone: a blind line."),
+        ] = None,
+        page: Annotated[
+            Path | None, typer.Option(help="Write an HTML page with the table, curves and worst pairs.")
+        ] = None,
+        save: Annotated[
+            Path | None, typer.Option(help="Write the first model's similarities to this npz file.")
+        ] = None,
+        scale: Annotated[
+            str | None, typer.Option(help="VALSE: what the scores are, probability or calibrated (any scale).")
+        ] = None,
+        blind: Annotated[bool, typer.Option("--blind", help="Also score a model that reads captions only.")] = False,
+        limit: Annotated[int | None, typer.Option(min=1, help="The first so many pairs only.")] = None,
+        batch_size: Annotated[int, typer.Option(min=1, help="Pairs at once.")] = 64,
+        device: Annotated[str, typer.Option(help="A torch device.")] = "cpu",
+        seed: Annotated[int, typer.Option(min=0, help="Of the intervals.")] = 0,
+    ) -> None:
+        """Text, image and group score by subset and aspect, with 95 % intervals, ties and chance.
+
+        A suite's name in place of a path reads its original files from --data-root: every subset and published average,
+        with what a model reaches that never looks at the pictures.
+
+        VALSE's rows (one picture, a caption, a foil) get its pairwise accuracy, and with --scale its thresholded ones.
+        """
+        from itertools import islice
+
+        from eqben_builder.commands.suites import is_suite, score_suites
+        from eqben_builder.formats import read_any
+
+        if is_suite(str(source), data_root):
+            other = {"--scores": scores, "--fusion": fusion, "--ask": ask, "--save": save, "--scale": scale}
+            for name, given in other.items():
+                if given:
+                    raise ValueError(f"{name} is for pairs, and {source} is a suite")
+            score_suites(
+                str(source), encoder or models.default(), models, data_root=data_root, language_model=language_model,
+                limit=limit, page=page, batch_size=batch_size, device=device, seed=seed,
+            )  # fmt: skip
+            return
+        if data_root is not None or language_model is not None:
+            raise ValueError(f"--data-root and --language-model are for suites, and {source} is none")
+        rows = list(islice(read_any(source, images=images), limit))
+        if not rows:
+            raise ValueError(f"{source} holds no pairs")
+        foils = rows[0].image1 is None
+        if foils and page is not None:
+            raise ValueError(f"{source} holds rows of one picture: the page shows pairs of two")
+        others = scores or fusion or ask
+        found = _similarities(
+            rows, encoder or ([] if others else models.default()), scores or [], models, batch_size, device
+        )
+        found |= _fused(rows, fusion or [], models, batch_size)
+        if (save is not None or page is not None) and not found:
+            raise ValueError("--save and --page need similarities: give --encoder, --fusion or --scores")
+        if save is not None:
+            import numpy as np
+
+            np.savez(save, scores=next(iter(found.values())), ids=np.array([row.id for row in rows]))
+        for name, s in found.items():
+            typer.echo(name)
+            if foils:
+                _show_foils(s, scale, seed)
+            else:
+                _show_pairs(s, rows, seed)
+        if ask is not None:
+            _show_answers(rows, ask, models, seed)
+        if blind:
+            _show_blind(rows, seed)
+        if page is not None:
+            from eqben_builder.pages import write_results_page
+
+            typer.echo(
+                f"page {write_results_page(rows, found, page, title=f'Minimal pairs: {source.name}', seed=seed)}"
+            )
+
+    return score
+
+
+def _similarities(
+    rows: list[PairRow], encoders: list[str], files: list[Path], models: Models, batch_size: int, device: str
+) -> dict[str, NDArray[np.float64]]:
+    """Similarities of each model, files first."""
+    from eqben_builder.scoring import dual_similarities, read_scores
+
+    ids, foils = [row.id for row in rows], rows[0].image1 is None
+    found = {}
+    for path in files:
+        name = path.stem if path.stem not in found else str(path)
+        found[name] = read_scores(path, ids, foils=foils)
+    for spec in encoders:
+        found[spec] = dual_similarities(rows, models.encoder(spec, device), batch=batch_size)
+    return found
+
+
+def _fused(rows: list[PairRow], specs: list[str], models: Models, batch_size: int) -> dict[str, NDArray[np.float64]]:
+    from eqben_builder.scoring import fusion_similarities
+
+    return {spec: fusion_similarities(rows, models.model(spec), batch=max(1, batch_size // 4)) for spec in specs}
+
+
+def _show_answers(rows: list[PairRow], spec: str, models: Models, seed: int) -> None:
+    from eqben_builder.scoring import caption_order_scores
+
+    if rows[0].image1 is None:
+        raise ValueError("--ask needs pairs of two pictures")
+    shown = ((row.image0.load(), row.image1.load(), row.caption0, row.caption1) for row in rows if row.image1)
+    found = caption_order_scores(shown, models.model(spec), seed=seed)
+    typer.echo(f"{spec}, asked which caption is whose in both orders of the captions")
+    for name, share in (
+        ("right, own caption first", found.first), ("right, own caption second", found.swapped),
+        ("right in both orders", found.both), ("same answer in both orders", found.consistent),
+    ):  # fmt: skip
+        typer.echo(f"{name:<28}{_said(share):<22}chance {share.chance:.3f}")
+    typer.echo(f"{found.unparsed} of {2 * len(rows)} answers could not be read; {found.follows_order:.3f} say 1;2")
+
+
+def _show_pairs(s: NDArray[np.float64], rows: list[PairRow], seed: int) -> None:
+    import numpy as np
+
+    from eqben_builder.pages.results import videos_of
+    from eqben_builder.scoring import equivariance_scores, score_table
+
+    subsets, aspects = [row.subset for row in rows], [row.aspect for row in rows]
+    table = score_table(s, subsets, aspects, clusters=videos_of(rows), seed=seed)
+    typer.echo(f"{'':<22}{'pairs':>8}  {'text':<22}{'image':<22}{'group':<22}ties")
+    for row in table.rows:
+        name = f"  {row.name.split('/', 1)[1]}" if row.kind == "aspect" else row.name
+        shares = "".join(f"{_said(share):<22}" for share in (row.text, row.image, row.group))
+        typer.echo(f"{name:<22}{row.pairs:>8}  {shares}{row.ties}")
+    chance = "".join(f"{share.chance:<22.3f}" for share in _macro(table))
+    typer.echo(f"{'chance':<32}{chance}")
+    typer.echo(f"average of all columns {_said(table.average)}, chance {table.average.chance:.3f}")
+    if np.ptp(s) > 0:
+        relative = np.median(equivariance_scores(s, scale="spread"))
+        given = np.median(equivariance_scores(s))
+        typer.echo(f"median equivariance score {given:.4g}, in units of the scores' spread {relative:.4g} (0 is best)")
+
+
+def _macro(table: ScoreTable) -> tuple[Share, Share, Share]:
+    row = table.row("macro")
+    return row.text, row.image, row.group
+
+
+def _show_foils(s: NDArray[np.float64], scale: str | None, seed: int) -> None:
+    import numpy as np
+
+    from eqben_builder.scoring import valse_scores
+
+    if scale is not None:
+        if scale not in ("probability", "calibrated"):
+            raise ValueError(f"--scale {scale!r} is neither 'probability' nor 'calibrated'")
+        found = valse_scores(s, scale="probability" if scale == "probability" else "calibrated", seed=seed)
+        for name, share in (
+            ("pairwise", found.pairwise), ("accuracy", found.accuracy), ("caption p_c", found.caption),
+            ("foil p_f", found.foil),
+        ):  # fmt: skip
+            typer.echo(f"{name:<14}{_said(share):<22}chance {share.chance:.3f}")
+        cuts = ", ".join(f"{cut:.4g}" for cut in found.thresholds)
+        typer.echo(f"min(p_c, p_f) {found.smaller:.3f}; thresholds {cuts}; {len(s)} rows, {found.ties} ties")
+        return
+    right = s[:, 0] > s[:, 1]
+    draws = np.random.default_rng(seed).binomial(len(s), right.mean(), 1000) / len(s)
+    low, high = np.quantile(draws, (0.025, 0.975))
+    typer.echo(f"{'pairwise':<14}{right.mean():.3f} ({low:.3f}, {high:.3f})  chance 0.500; {len(s)} rows")
+    typer.echo("accuracy and min(p_c, p_f) need a threshold: give --scale probability or --scale calibrated")
+
+
+def _show_blind(rows: list[PairRow], seed: int) -> None:
+    from eqben_builder.scoring import blind_scores
+
+    found = blind_scores([(row.caption0, row.caption1) for row in rows], seed=seed)
+    learnt = f", told apart {_said(found.learnt)}" if found.learnt is not None else ""
+    typer.echo(f"blind: caption 0 likelier {_said(found.likelier)}{learnt}; chance 0.500, leak {found.leak:.3f}")
+
+
+def _said(share: Share) -> str:
+    return f"{share.value:.3f} ({share.low:.3f}, {share.high:.3f})"

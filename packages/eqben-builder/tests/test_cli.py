@@ -1,0 +1,159 @@
+"""`eqben` by itself: no runner, models by `MODULE:FUNCTION`, help without torch, errors in one line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+pytest.importorskip("typer")
+
+from eqben_builder.cli import main
+from eqben_builder.commands.models import Models, made_by
+
+MODELS = """
+import numpy as np
+
+class Brightness:
+    def __init__(self, device):
+        self.device = device
+    def encode_image(self, images):
+        return np.stack([np.append(image.mean((0, 1)), 1.0) for image in images])
+    def encode_text(self, captions):
+        return np.stack([[len(text), text.count("a"), text.count("e"), 1.0] for text in captions])
+
+def load(device):
+    return Brightness(device)
+
+def nothing():
+    return object()
+
+def language():
+    return lambda captions: [len(text) for text in captions]
+"""
+
+
+def call(capsys, *arguments, models=None):
+    """Exit status, and what was printed."""
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments], models)
+    said = capsys.readouterr()
+    return ended.value.code or 0, said.out, said.err
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "own_eqben_models.py").write_text(MODELS)
+    yield tmp_path
+    sys.modules.pop("own_eqben_models", None)
+
+
+def test_pairs_are_built_checked_converted_and_scored(here, capsys):
+    status, out, _ = call(capsys, "build", "micro", "pairs", "--pairs", 2, "--size", 32, "--workers", 1)
+    assert status == 0
+    assert "6 pairs in pairs (2 attribute, 2 count, 2 relation)" in out
+    described = json.loads((here / "pairs" / "croissant.json").read_text())
+    assert next(field["name"] for field in described["recordSet"][0]["field"]) == "id"
+    assert (
+        described["distribution"][0]["sha256"]
+        == json.loads((here / "pairs" / "manifest.json").read_text())["files"]["pairs.jsonl"]
+    )
+    status, out, _ = call(capsys, "verify", "pairs", "--render", 2)
+    assert (status, out) == (0, "6 pairs, 6 certified again from their sources, 0 failures\n")
+    status, out, _ = call(capsys, "convert", "pairs", "shards", "--format", "webdataset")
+    assert status == 0
+    assert call(capsys, "review", "shards", "page.html")[0] == 0
+    arguments = ["--encoder", "own_eqben_models:load", "--save", "s.npz", "--blind"]
+    status, out, _ = call(capsys, "score", "pairs", "--limit", 5, *arguments)
+    assert status == 0
+    assert "own_eqben_models:load" in out
+    assert "leak" in out
+    assert np.load(here / "s.npz")["scores"].shape == (5, 2, 2)
+
+
+def test_a_verified_folder_that_was_changed_ends_with_status_1(here, capsys):
+    call(capsys, "build", "micro", "pairs", "--pairs", 1, "--size", 32, "--workers", 1)
+    next((here / "pairs" / "images").rglob("*.png")).unlink()
+    status, out, _ = call(capsys, "verify", "pairs")
+    assert status == 1
+    assert "is missing" in out
+
+
+def test_a_suite_is_scored_with_a_blind_line_of_ones_own(here, capsys):
+    names = ("replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "add_obj", "add_att")
+    (here / "sugarcrepe").mkdir()
+    for name in names:
+        row = {"filename": "1.jpg", "caption": "a cup", "negative_caption": "a large hat"}
+        (here / "sugarcrepe" / f"{name}.json").write_text(json.dumps({"0": row}))
+    Image.new("RGB", (4, 4)).save(here / "sugarcrepe" / "1.jpg")
+    status, out, _ = call(
+        capsys, "score", "sugarcrepe", "--encoder", "own_eqben_models:load", "--data-root", ".",
+        "--language-model", "own_eqben_models:language",
+    )  # fmt: skip
+    assert status == 0
+    assert "SugarCrepe, own_eqben_models:load" in out
+    assert all(name in out for name in names)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["build", "mikro", "x"], "unknown subset 'mikro'; nearest: micro"),
+        (["build", "sd", "x", "--engine", "raster"], "--engine is no option of the subset 'sd'"),
+        (["score", "micro/compositional"], "give --encoder MODULE:FUNCTION"),
+        (
+            ["score", "sugarcrepe", "--encoder", "own_eqben_models:load"],
+            "sugarcrepe reads original files: give --data-root",
+        ),
+        (["score", "micro/compositional", "--encoder", "own_eqben_models:nothing"], "has no encode_image"),
+        (["score", "micro/compositional", "--encoder", "own_eqben_models:absent"], "has no 'absent'"),
+        (["score", "micro/compositional", "--encoder", "noSuchModule:f"], "cannot import 'noSuchModule'"),
+        (["score", "micro/compositional", "--encoder", "clip"], "expected MODULE:FUNCTION"),
+        (["convert", "nowhere", "x"], "nowhere"),
+    ],
+)
+def test_errors_are_one_line(here, capsys, arguments, message):
+    status, _, err = call(capsys, *arguments)
+    assert status == 2
+    assert err.startswith("eqben: ")
+    assert err.count("\n") == 1
+    assert message in err
+
+
+def test_a_caller_brings_its_own_encoders(here, capsys):
+    asked = []
+
+    def encoder(spec, device):
+        asked.append((spec, device))
+        return made_by("own_eqben_models:load", device)
+
+    status, out, _ = call(capsys, "score", "micro/compositional", "--limit", 15, models=Models(encoder, usual="mine"))
+    assert status == 0
+    assert asked == [("mine", "cpu")]
+    assert "suite, mine" in out
+
+
+def test_help_imports_nothing_heavy():
+    code = """if True:
+        import sys
+        from eqben_builder.cli import main
+        try:
+            main([*sys.argv[1:], "--help"])
+        except SystemExit:
+            print(sorted({"torch", "mitsuba", "av", "pyarrow", "gate_runner"} & set(sys.modules)))
+        """
+    for command in ([], ["build"], ["score"]):
+        done = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines()[-1] == "[]"
+        assert "Usage: eqben" in done.stdout
+
+
+def test_without_typer_the_extra_is_named(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "typer", None)
+    assert call(capsys, "--help") == (2, "", "eqben: the command line needs typer: pip install 'eqben-builder[cli]'\n")
