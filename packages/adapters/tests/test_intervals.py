@@ -4,6 +4,7 @@ from math import comb
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from vision_adapters.metrics import RunningScores, evaluate, score_outcomes, wilson
 
@@ -115,20 +116,26 @@ def test_scores_of_batches_are_those_of_all_samples(name: str) -> None:
     for size in (1, 2, 1, 1, 7):
         rows = slice(running.samples, running.samples + size)
         running.update(guess[rows], truth[rows])
-    found, whole = running.scores(seed=3), evaluate(name, guess, truth, seed=3)
+    found, whole = running.compute(seed=3), evaluate(name, guess, truth, seed=3)
     assert (found[name].value, found[name].low, found[name].high) == (whole.value, whole.low, whole.high)
     np.testing.assert_array_equal(found[name].outcomes, whole.outcomes)
     assert found["mean_acc"].value == evaluate("mean_acc", guess, truth, resamples=0).value
+
+
+def test_wilsons_ends_are_scipys() -> None:
+    for trials, right in ((1, 0), (1, 1), (7, 3), (40, 39), (1000, 500)):
+        theirs = stats.binomtest(right, trials).proportion_ci(0.9, "wilson")
+        assert wilson(right / trials, trials, 0.9) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
 
 
 def test_running_scores_refuse_what_evaluate_refuses() -> None:
     running = RunningScores(["roc_auc"])
     running.update([0.1, 0.2], [1, 1])  # one class only, so far
     with pytest.raises(ValueError, match="label 0 has 2 positives among 2 samples"):
-        running.scores()
+        running.compute()
     running.update([0.3], [0])
-    assert running.scores()["roc_auc"].value == 0.0
+    assert running.compute()["roc_auc"].value == 0.0
     with pytest.raises(ValueError, match="predictions: sample 4 holds NaN"):
         running.update([0.5, np.nan], [1, 0])
     with pytest.raises(ValueError, match="no samples"):
-        RunningScores(["accuracy"]).scores()
+        RunningScores(["accuracy"]).compute()

@@ -1,4 +1,8 @@
-"""A small pre-norm transformer over tokens, shared by the heads for masks, questions and clips."""
+"""A small pre-norm transformer over tokens, shared by the heads for masks, questions and clips.
+
+`torch.nn.TransformerEncoderLayer(norm_first=True)` is the same function from another random start: heads of one seed
+would end with other weights.
+"""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def evaluate(
     if not 0 < level < 1 or resamples < 0:
         raise ValueError(f"expected 0 < level < 1 and resamples >= 0, got {level=}, {resamples=}")
     running.update(predictions, targets)
-    return running.scores(seed=seed, resamples=resamples, level=level)[name]
+    return running.compute(seed=seed, resamples=resamples, level=level)[name]
 
 
 class RunningScores:
@@ -161,7 +161,7 @@ class RunningScores:
         >>> running = RunningScores(["accuracy"])
         >>> running.update([0, 1], [0, 1])
         >>> running.update([1, 0], [1, 1])
-        >>> running.scores()["accuracy"].value
+        >>> running.compute()["accuracy"].value
         0.75
     """
 
@@ -193,7 +193,7 @@ class RunningScores:
             parts.append(outcomes(predicted, true))
         self.samples += len(true)
 
-    def scores(self, *, seed: int = 0, resamples: int = 1000, level: float = 0.95) -> dict[str, Score]:
+    def compute(self, *, seed: int = 0, resamples: int = 1000, level: float = 0.95) -> dict[str, Score]:
         """Each metric on all samples so far.
 
         Args:
@@ -287,7 +287,8 @@ def wilson(share: float, trials: float, level: float = 0.95) -> tuple[float, flo
         [0.61, 1.0]
 
     Source:
-        Wilson (1927); Brown, Cai and DasGupta (2001) compare its coverage.
+        Wilson (1927); Brown, Cai and DasGupta (2001) compare its coverage. `scipy.stats.binomtest` gives the same ends,
+        of whole numbers of trials alone; those of a mean over classes are not whole.
     """
     z = NormalDist().inv_cdf((1 + level) / 2)
     centre = (share + z * z / (2 * trials)) / (1 + z * z / trials)

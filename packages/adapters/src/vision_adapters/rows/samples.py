@@ -1,4 +1,9 @@
-"""Samples that a function makes one by one (decoded, augmented), ahead of time in worker processes."""
+"""Samples that a function makes one by one (decoded, augmented), ahead of time in worker processes.
+
+The processes are `concurrent.futures`'. `torch.utils.data.DataLoader` raises over a dead worker wherever the main
+process is, by a signal, and so in the middle of a training's step; here the batch is asked for again and the training
+goes on.
+"""
 
 from __future__ import annotations
 

@@ -160,6 +160,7 @@ class RowWriter:
             )
         if rows.dtype != self.dtype:
             raise ValueError(f"{self.path.name} holds {self.dtype} rows, got {rows.dtype}; convert them first")
+        # written, not assigned through a memory map: where the disk has no room, that ends the process by a signal
         data = np.ascontiguousarray(rows.detach().cpu().numpy()).reshape(-1).view(np.uint8).data
         try:
             with self.path.open("r+b", buffering=0) as file:

@@ -18,6 +18,7 @@ from gate_runner.detection.matching import match
 from gate_runner.detection.prompts import Phrase
 from gate_runner.detection.trainable import choose, steady, with_classes
 from gate_runner.errors import UsageError
+from vision_adapters.heads import global_seed
 from vision_adapters.training.checkpoint import changing_state, load, save
 from vision_adapters.training.step import batch_indices
 
@@ -117,8 +118,7 @@ def tune_detector(job: Job, detector: Detector, asked: Sequence[Phrase]) -> dict
         raise UsageError(f"--tune prompt learns a table on text tokens, but {detector.family} reads none")
     shots = str(job.training.get("shots", "full"))
     recipe = recipe_for(job.settings.tune, shots, dict(job.settings.recipe_fields))
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(job.seed)
+    with global_seed(job.seed):
         if not detector.reads:
             with_classes(detector, len(asked))
         trained = choose(detector, job.settings.tune)

@@ -163,7 +163,7 @@ class _Judge:
         if self.gather is not None:
             truth = self.gather(self.targets[:], self.split)
             self._update(self.gather(torch.cat(self.parts), self.split), truth)
-        return self.running.scores(seed=seed, resamples=resamples)
+        return self.running.compute(seed=seed, resamples=resamples)
 
     def _update(self, predictions: Tensor, truth: Tensor) -> None:
         self.running.update(predictions, truth)

@@ -18,6 +18,7 @@ from gate_runner.tasks.recipes import augments
 from gate_runner.tasks.scaling import Scale
 from gate_runner.tasks.stored import EncodedRows
 from vision_adapters.finetune import keep_blocks, recompute_blocks, train_only
+from vision_adapters.heads import global_seed
 from vision_adapters.low_rank import add_lora, remove_lora
 from vision_adapters.rows import Rows, SampleRows
 
@@ -58,8 +59,7 @@ class Tuned:
                 parts = [features_of(encoder, kind, part).cpu() for part in torch.split(few, 32)]
             self.scale = Scale.of(torch.cat(parts))
         self.width = len(self.scale.mean)
-        with torch.random.fork_rng(devices=[]):  # low-rank updates start at random
-            torch.manual_seed(job.seed)
+        with global_seed(job.seed):  # low-rank updates start at random
             self.trained = choose_weights(encoder, kind, job.settings.tune, few[:2])
         if job.settings.checkpoint_blocks:
             try:
