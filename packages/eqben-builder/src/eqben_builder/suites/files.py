@@ -171,7 +171,11 @@ def lines_of(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _box(box: Sequence[float], place: str) -> tuple[int, int, int, int]:
-    x, y, width, height = (int(float(value)) for value in box)
-    if width < 1 or height < 1:
+    """Left, top, width and height in whole pixels: the four edges are rounded, as Pillow rounds them."""
+    x, y, width, height = (float(value) for value in box)
+    if not all(abs(value) < 1e9 for value in (x, y, width, height)):
+        raise ValueError(f"the box {tuple(box)} of {place} is no box")
+    left, top, right, bottom = round(x), round(y), round(x + width), round(y + height)
+    if right <= left or bottom <= top:
         raise ValueError(f"the box {tuple(box)} of {place} holds no pixel")
-    return x, y, width, height
+    return left, top, right - left, bottom - top
