@@ -1,83 +1,171 @@
-"""Whether two versions of gate-runner give the pack `small` the same scores to the last digit, and what each takes.
+"""Whether a change of gate-runner's shape left every score as it was, to the last digit.
 
-Runs the pack in turn in both environments, several times. Prints every score that differs in value, interval or
-chance, and the ratio of the medians of processor time (of the run and all its processes).
+Runs small cases of everything that gives a score: packs, real pictures, detection, ELEVATER's grid, compositional
+suites, few-shot episodes, a folder of one's own, `adapt`; with a frozen and with a trained encoder, with three seeds.
+Of every score it keeps value, interval, chance and the digest of the outcomes behind them.
 
-python benchmarks/same_scores.py --before OLD/bin/python [--after NEW/bin/python] [--times 3] [--packs small]
+python benchmarks/same_scores.py --record            # before a change: writes results/same_scores.json
+python benchmarks/same_scores.py                     # after it: prints what differs; ends with 1 if something does
+python benchmarks/same_scores.py --only digits grid  # some cases
+python benchmarks/same_scores.py --python OLD/bin/python --record   # of another environment
+
+Sums differ in their last digits between processors: record and compare on one machine, with the same packages.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import platform
-import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
+from typing import Any
 
-Scores = dict[str, tuple[float, float, float, float]]
+Scores = dict[str, Any]
+"""Value, low, high and chance, and a digest of outcomes, by what was scored."""
+
+SEEDS = ["--seed", "0", "--seed", "1", "--seed", "2"]
+RESULTS = Path(__file__).parent / "results" / "same_scores.json"
+
+RUNS = {
+    "small": ["small", *SEEDS, "--limit", "60", "--set", "steps=16", "--set", "validate_every=8"],
+    "digits": ["real", *SEEDS, "--limit", "200"],
+    "few-shot": ["mini-gate", "omniglot", *SEEDS, "--limit", "60"],
+    "odinw": ["micro/odinw", "--limit", "24", "--set", "steps=20", "--set", "validate_every=10"],
+    "compositional": ["micro/compositional", "--limit", "60"],
+    "tuned-full": [
+        *["digits", "acdc", "clevr-math", "--tune", "full", *SEEDS, "--limit", "40"],
+        *["--set", "steps=4", "--set", "validate_every=2"],
+    ],
+    "tuned-lora": [
+        *["digits", "acdc", "--tune", "lora", *SEEDS, "--limit", "40"],
+        *["--set", "steps=4", "--set", "validate_every=2"],
+    ],
+    "grid": ["micro/icinw", "--shots", "0,5,full", "--init", "random,language", "--limit", "60"],
+    "grid-projections": [
+        "icinw-shapes",
+        "--shots",
+        "5",
+        "--projection",
+        "1p,2p",
+        "--probe",
+        "elevater",
+        "--limit",
+        "60",
+    ],
+    "grid-tuned": ["icinw-shapes", "--shots", "5", "--tune", "frozen,full", "--limit", "40", "--set", "steps=4"],
+}
+"""Arguments of ``gate-runner run`` by the case's name."""
+
+OWN = {
+    "own-run": ["run", "--data", "FOLDER", *SEEDS],
+    "own-probe": ["adapt", "probe", "FOLDER"],
+    "own-probe-shots": ["adapt", "probe", "FOLDER", "--shots", "2", "--method", "logistic"],
+    "own-zeroshot": ["adapt", "zeroshot", "FOLDER"],
+    "own-finetune": ["adapt", "finetune", "FOLDER", "--steps", "4", "--batch-size", "8"],
+}
+"""Whole commands on a folder of class folders, which is written first."""
 
 
-def scores(python: str, packs: list[str], folder: Path) -> tuple[float, Scores]:
-    """Processor seconds of one run, and value, interval and chance of every score by benchmark and metric."""
-    command = "from gate_runner.cli import main; main()"
-    words = [python, "-W", "ignore", "-c", command, "run", *packs, "--output", str(folder)]
-    process = subprocess.Popen(
-        words, stdout=subprocess.DEVNULL, cwd=folder.parent, env={**os.environ, "OMP_NUM_THREADS": "1"}
-    )
-    _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        raise SystemExit(f"{python} failed; see above")
-    found: Scores = {}
-    for path in sorted((folder / "results").glob("*.json")):
+def run_case(python: str, words: list[str], place: Path) -> None:
+    """Run one command of gate-runner to its end, with one compute thread."""
+    command = [python, "-W", "ignore", "-c", "from gate_runner.cli import main; main()", *words]
+    cache = place / "caches" / words[-1].replace(os.sep, "-")  # what another case encoded was batched otherwise
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GATE_RUNNER_CACHE": str(cache)}
+    done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(words)} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+
+
+def write_own_folder(folder: Path) -> None:
+    """Three classes of 24 pictures: faintly coloured squares on noise, from fixed seeds."""
+    import numpy as np
+    from PIL import Image
+
+    for label, colour in {"red": (220, 60, 50), "green": (60, 190, 80), "blue": (60, 80, 210)}.items():
+        (folder / label).mkdir(parents=True)
+        for number in range(24):
+            generator = np.random.default_rng([number, *colour])
+            pixels = generator.integers(0, 256, (48, 48, 3), dtype=np.uint8)
+            top, left = generator.integers(4, 24, 2)
+            blend = 0.07 * np.array(colour) + 0.93 * pixels[top : top + 20, left : left + 20]
+            pixels[top : top + 20, left : left + 20] = blend.astype(np.uint8)
+            Image.fromarray(pixels).save(folder / label / f"{number}.png")
+
+
+def stored_scores(folder: Path) -> Scores:
+    """Every score of a run folder or a grid's, by benchmark, variant, seed and metric."""
+    scores: Scores = {}
+    for path in sorted(folder.glob("results/**/*.json")):
         result = json.loads(path.read_text())
+        if result["status"] != "ok":
+            raise SystemExit(f"{path.name}: {result['reason']}")
         for score in result["scores"]:
-            name = f"{result['benchmark']} {score['metric']}"
-            found[name] = tuple(score[key] for key in ("value", "low", "high", "chance"))
-    return usage.ru_utime + usage.ru_stime, found
+            numbers = [score[key] for key in ("value", "low", "high", "chance")]
+            scores[f"{path.stem} {score['metric']}"] = [*numbers, result["samples_sha256"]]
+    for path in sorted(folder.glob("cells/*/*.json")):
+        cell = json.loads(path.read_text())
+        if cell["status"] == "failed":
+            raise SystemExit(f"{path}: {cell['reason']}")
+        digest = hashlib.sha256(json.dumps(cell["chosen"], sort_keys=True).encode()).hexdigest()[:16]
+        numbers = [cell[key] for key in ("value", "low", "high", "validation")]
+        scores[f"{path.parent.name} {path.stem} {cell['metric']}"] = [*numbers, cell["draw"], digest]
+    return scores
+
+
+def measure(python: str, only: list[str]) -> tuple[dict[str, Scores], dict[str, float]]:
+    """Scores and seconds of each case."""
+    scores: dict[str, Scores] = {}
+    seconds: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        write_own_folder(place / "photos")
+        commands = {case: ["run", *words] for case, words in RUNS.items()} | OWN
+        for case, words in commands.items():
+            if only and case not in only:
+                continue
+            started = time.perf_counter()
+            target = place / (f"{case}.json" if words[0] == "adapt" else case)
+            filled = ["photos" if word == "FOLDER" else word for word in words]
+            run_case(python, [*filled, "--output", str(target)], place)
+            if target.is_dir():
+                scores[case] = stored_scores(target)
+            else:
+                adapted = json.loads(target.read_text())
+                scores[case] = {key: value for key, value in adapted.items() if key not in ("seconds", "source")}
+            seconds[case] = round(time.perf_counter() - started, 1)
+            print(f"{case}: {len(scores[case])} scores, {seconds[case]} s", flush=True)
+    return scores, seconds
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--before", required=True)
-    parser.add_argument("--after", default=sys.executable)
-    parser.add_argument("--times", type=int, default=3)
-    parser.add_argument("--packs", nargs="+", default=["small"])
-    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "same_scores.json")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--record", action="store_true")
+    parser.add_argument("--only", nargs="+", default=[], choices=[*RUNS, *OWN])
+    parser.add_argument("--file", type=Path, default=RESULTS)
     options = parser.parse_args()
-    seconds: dict[str, list[float]] = {"before": [], "after": []}
-    first: dict[str, Scores] = {}
-    with tempfile.TemporaryDirectory() as place:
-        for number in range(options.times):
-            for which in ("before", "after"):
-                took, found = scores(getattr(options, which), options.packs, Path(place) / f"{which}{number}")
-                seconds[which].append(took)
-                if found != first.setdefault(which, found):
-                    raise SystemExit(f"{which}: two runs of one version differ")
-                print(f"{which} {number}: {took:.1f} processor seconds", flush=True)
-    names = sorted(first["before"].keys() | first["after"].keys())
-    differing = {
-        name: {which: first[which].get(name) for which in first}
-        for name in names
-        if first["before"].get(name) != first["after"].get(name)
-    }
-    medians = {which: statistics.median(taken) for which, taken in seconds.items()}
-    both = [name for name in names if all(name in found for found in first.values())]
-    report = {
-        "packs": options.packs,
-        "scores": len(first["before"]),
-        "values that differ": [name for name in both if len({found[name][0] for found in first.values()}) > 1],
-        "new scores": [name for name in names if name not in first["before"]],
-        "differing": differing,
-        "cpu_seconds": seconds,
-        "ratio_of_medians": medians["after"] / medians["before"],
-        "hardware": {"machine": platform.machine(), "cores": os.cpu_count(), "load": os.getloadavg()[0]},
-    }
-    print(json.dumps(report, indent=1))
-    options.output.write_text(json.dumps(report, indent=1) + "\n")
+    scores, seconds = measure(options.python, options.only)
+    if options.record:
+        machine = {"machine": platform.machine(), "cores": os.cpu_count(), "python": platform.python_version()}
+        report = {"scores": scores, "seconds": seconds, "hardware": machine}
+        options.file.write_text(json.dumps(report, indent=1, sort_keys=True) + "\n")
+        return
+    recorded = json.loads(options.file.read_text())["scores"]
+    differing = [
+        f"{case} {name}: {recorded[case].get(name)} is {found.get(name)}"
+        for case, found in scores.items()
+        for name in sorted(recorded[case].keys() | found.keys())
+        if recorded[case].get(name) != json.loads(json.dumps(found.get(name)))
+    ]
+    print("\n".join(differing))
+    print(f"{sum(map(len, scores.values()))} scores, {len(differing)} differ")
+    raise SystemExit(bool(differing))
 
 
 if __name__ == "__main__":
