@@ -1,11 +1,19 @@
-"""What every test process has: one compute thread, and no limit on the time that one of Hypothesis's examples takes."""
+"""What every test process has: one compute thread, a cache of its own, and no limit on the time of an example."""
 
+import atexit
 import os
+import shutil
+import tempfile
 
 from hypothesis import settings
 
 # Two processes with two threads each on two cores wait for one another.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Features that a user's commands left must not be found by a test, nor a test's by a user.
+if "GATE_RUNNER_CACHE" not in os.environ:
+    os.environ["GATE_RUNNER_CACHE"] = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, os.environ["GATE_RUNNER_CACHE"], ignore_errors=True)
 
 # The time of one example says how busy the machine is; pytest's own limit ends what hangs.
 settings.register_profile("any-machine", deadline=None)

@@ -28,9 +28,9 @@ def run(images: int, kept: str, steps: int) -> dict[str, object]:
     from gate_runner.benchmarks import BENCHMARKS, Benchmark
     from gate_runner.benchmarks.data import Data, Split
     from gate_runner.encoders.encoder import Encoder, PatchFeatures
+    from gate_runner.features import FeatureCache
     from gate_runner.runs.memory import PeakMemory
     from gate_runner.tasks import Job, run_task
-    from gate_runner.tasks.stored import FeatureStore
 
     torch.set_num_threads(1)
     generator = torch.Generator().manual_seed(0)
@@ -50,12 +50,12 @@ def run(images: int, kept: str, steps: int) -> dict[str, object]:
     benchmark = Benchmark("made-up", "made up", base.task, base.metrics, {}, training)
     data = Data(split(images), split(64), split(64), ("dark", "light"))
     with tempfile.TemporaryDirectory() as folder:
-        store = FeatureStore(None) if kept == "memory" else FeatureStore(Path(folder), in_memory=0)
+        store = FeatureCache(None) if kept == "memory" else FeatureCache(Path(folder), in_memory=0)
         memory, start, cpu = PeakMemory(), time.perf_counter(), time.process_time()
         outcome = run_task(Job(encoder, benchmark, data, features=store))
         seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     return {
-        "images": images, "kept": store.kept["train"], "steps": steps, "seconds": seconds, "cpu_seconds": cpu,
+        "images": images, "kept": store.placed["train"], "steps": steps, "seconds": seconds, "cpu_seconds": cpu,
         "peak_bytes": memory.read().get("peak_bytes"), "validation": list(outcome.training["validation"]),
     }  # fmt: skip
 

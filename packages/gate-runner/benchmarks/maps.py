@@ -31,9 +31,9 @@ def run(count: int, kept: str) -> dict[str, object]:
     from gate_runner.benchmarks.data import Data, Split
     from gate_runner.benchmarks.maps import Maps
     from gate_runner.encoders.encoder import Encoder
+    from gate_runner.features import FeatureCache
     from gate_runner.readers import ClassMap
     from gate_runner.tasks import Job
-    from gate_runner.tasks.stored import FeatureStore
     from gate_runner.tasks.targets import frequencies, targets_of
 
     torch.set_num_threads(1)
@@ -52,7 +52,7 @@ def run(count: int, kept: str) -> dict[str, object]:
 
         data = Data(split(count), split(8), split(8), tuple(map(str, range(CLASSES))))
         encoder = Encoder("made-up", 8, lambda pixels: pixels.flatten(1).float())
-        store = FeatureStore(Path(folder) / "kept", in_memory=0) if kept == "disk" else FeatureStore(None)
+        store = FeatureCache(Path(folder) / "kept", in_memory=0) if kept == "disk" else FeatureCache(None)
         before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
         rows = targets_of(Job(encoder, BENCHMARKS["ade20k"], data, features=store))["train"]
         read = time.process_time()

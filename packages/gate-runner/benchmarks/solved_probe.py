@@ -19,6 +19,7 @@ import argparse
 import json
 import os
 import platform
+import tempfile
 import time
 import warnings
 from dataclasses import replace
@@ -35,25 +36,18 @@ from gate_runner.benchmarks import BENCHMARKS, DataRequest
 from gate_runner.benchmarks.data import Data, Split
 from gate_runner.benchmarks.pictures import Pictures
 from gate_runner.encoders import load_encoder
+from gate_runner.features import FeatureCache
 from gate_runner.tasks import Job
 from gate_runner.tasks.features import before_projection, pooled
 from gate_runner.tasks.probing import solve_and_test
-from gate_runner.tasks.stored import FeatureStore
 from gate_runner.tasks.targets import frequencies
 
 STRENGTHS = np.logspace(-6, 2, 15)
 
 
-class Once(FeatureStore):
-    """Features that are encoded once and given again from memory."""
-
-    def encoded(self, name: str, *rest: Any) -> Any:
-        """As the store does, the first time."""
-        if not hasattr(self, "made"):
-            self.made: dict[str, Any] = {}
-        if name not in self.made:
-            self.made[name] = super().encoded(name, *rest)
-        return self.made[name]
+def once() -> FeatureCache:
+    """An empty cache: what is encoded for one head is there for the next."""
+    return FeatureCache(Path(tempfile.mkdtemp()) / "encoder")
 
 
 def of_folder(folder: Path, size: int, limit: int | None) -> Data[Any]:
@@ -96,7 +90,7 @@ def over_draws(spec: str, folder: Path, draws: int) -> dict[str, Any]:
         if encoder.backbone is not None:
             known["backbone"] = before_projection(job, whole, "all of the backbone")[:]
         for seed in range(1, draws + 1):
-            places, store = redrawn(whole.targets, splits, seed), Once()
+            places, store = redrawn(whole.targets, splits, seed), once()
             store.made = {f"{name}-{kind}": known[kind][places[name]] for name in splits for kind in known}
             own = Data(*(whole.take(places[name]) for name in splits), data.classes)
             rows.append(compared(replace(job, data=own, features=store)))
@@ -180,7 +174,7 @@ def main() -> None:
                 data = BENCHMARKS[name].load(source, DataRequest(limit=limit, size=encoder.image_size))
             benchmark = BENCHMARKS["digits" if name == "pictures" else name]
             with torch.inference_mode():
-                row = {"encoder": spec, "data": name, **compared(Job(encoder, benchmark, data, features=Once()))}
+                row = {"encoder": spec, "data": name, **compared(Job(encoder, benchmark, data, features=once()))}
             rows.append(row)
             print(
                 f"{spec:<22}{name:<12}ours {row['ours']:.3f} ({row['features']}), scikit-learn {row['sklearn']:.3f}"

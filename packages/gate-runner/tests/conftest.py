@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -166,3 +167,24 @@ def shared_data() -> Path:
     if not root.is_dir():
         pytest.skip("the project's shared data is not here")
     return root
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Features that the tests of one file encode are not found by those of another."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GATE_RUNNER_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture
+def cold_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Path]:
+    """Called, it makes an empty cache the one that is used from now on; the first is there at once."""
+
+    def emptied() -> Path:
+        folder = tmp_path_factory.mktemp("cache")
+        monkeypatch.setenv("GATE_RUNNER_CACHE", str(folder))
+        return folder
+
+    emptied()
+    return emptied

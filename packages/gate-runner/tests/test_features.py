@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,13 +17,16 @@ import torch
 
 from gate_runner.benchmarks import BENCHMARKS
 from gate_runner.errors import DataError
+from gate_runner.encoders import load_encoder
+from gate_runner.encoders.encoder import Encoder
 from gate_runner.executors import run
+from gate_runner.features import FeatureCache, IndexedRows, cache, digests_of
 from gate_runner.runs import RunRequest
 from gate_runner.runs.results import Result
 from gate_runner.settings import Settings
-from gate_runner.tasks import stored
 from gate_runner.tasks.scaling import Scale
-from gate_runner.tasks.stored import FeatureStore, IndexedRows, mark_of
+
+Cold = Callable[[], Path]
 
 
 def request_with(own: str, output: Path, **options: Any) -> RunRequest:
@@ -35,14 +42,15 @@ def scored(own: str, output: Path, **options: Any) -> Result:
 
 
 def test_a_run_gives_the_same_whether_features_are_held_stored_or_made_again(
-    own: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    own: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, cold_cache: Cold
 ) -> None:
     held = scored(own, tmp_path / "held")
     assert held.status == "ok", held.reason
+    monkeypatch.setattr(cache, "IN_MEMORY", 0)
+    read = scored(own, tmp_path / "read")
+    cold_cache()
     again = scored(own, tmp_path / "again", feature_cache="1kB")
     assert "do not fit under the cap" in caplog.text
-    monkeypatch.setattr(stored, "IN_MEMORY", 0)
-    read = scored(own, tmp_path / "read")
     # the scale is then measured in parts, in float64, which moves its last bits
     assert again.scores == read.scores
     assert [row["acc@1"] for row in read.training["validation"]] == pytest.approx(
@@ -51,7 +59,7 @@ def test_a_run_gives_the_same_whether_features_are_held_stored_or_made_again(
 
 
 def test_a_full_disk_fails_the_row_and_says_how_much_is_missing(
-    own: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    own: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cold_cache: Cold
 ) -> None:
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -60,9 +68,109 @@ def test_a_full_disk_fails_the_row_and_says_how_much_is_missing(
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 0})())
     failed = scored(own, tmp_path / "full")
     assert failed.status == "failed"
-    assert "no room for train.npy: it needs 0.00 GB" in failed.reason
+    assert "npy: it needs 0.00 GB" in failed.reason
     assert "--encode-again does without" in failed.reason
     assert scored(own, tmp_path / "full", encode_again=True).status == "ok"
+
+
+def test_seeds_benchmarks_and_runs_encode_a_picture_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cold_cache: Cold
+) -> None:
+    calls: list[int] = []
+    plain = Encoder.encode_backbone
+
+    def counting(self: Encoder, images: Any) -> Any:
+        calls.append(len(images))
+        return plain(self, images)
+
+    monkeypatch.setattr(Encoder, "encode_backbone", counting)
+    how = Settings(limit=40, seeds=(0, 1, 2), device="cpu")
+    first = run(RunRequest([BENCHMARKS["digits"]], "micro-clip", tmp_path / "a", how))
+    assert sum(calls) == 2 + 3 * 40  # the probe of the encoder, and three splits once for three seeds
+    assert [result.memory["reused"] for result in first] == [0, 240, 240]  # of both kinds of features
+    whole = run(RunRequest([BENCHMARKS["digits"]], "micro-clip", tmp_path / "b", how.changed(seeds=[0])))
+    assert sum(calls) == 2 + 3 * 40 + 2
+    assert whole[0].scores == first[0].scores
+    assert whole[0].samples_sha256 == first[0].samples_sha256
+
+
+def test_other_code_behind_the_same_weights_has_rows_of_its_own(cold_cache: Cold) -> None:
+    encoder = load_encoder("micro-clip")
+    features = FeatureCache.of(encoder, encoder.fingerprint())
+    encoder.outputs = {**encoder.outputs, "image": [-value for value in encoder.outputs["image"]]}
+    other = FeatureCache.of(encoder, encoder.fingerprint())
+    assert features.folder != other.folder
+    encoder.std = (0.5, 0.5, 0.5)
+    assert FeatureCache.of(encoder, encoder.fingerprint()).folder not in (features.folder, other.folder)
+
+
+def encode(rows: torch.Tensor) -> torch.Tensor:
+    return rows[:, None] * torch.ones(3)
+
+
+TEXTS = digests_of([f"text {number}" for number in range(10)])
+
+
+def test_rows_of_several_segments_come_in_the_order_asked_for(tmp_path: Path) -> None:
+    odd = FeatureCache(tmp_path / "encoder").rows("odd", "text", TEXTS[1::2], 2, lambda rows: encode(2 * rows + 1))
+    assert torch.equal(odd[:], encode(torch.arange(1, 10, 2)))
+    order = torch.tensor([9, 0, 3, 3, 4])
+    for in_memory in (10_000, 0):
+        features = FeatureCache(tmp_path / "encoder", in_memory=in_memory)
+        rows = features.rows("some", "text", TEXTS[order.numpy()], 2, lambda numbers: encode(order[numbers]))
+        assert torch.equal(rows[:], encode(order))
+        assert torch.equal(rows[torch.tensor([4, 2])], encode(order[[4, 2]]))
+        assert torch.equal(rows[1:4], encode(order[1:4]))
+        assert features.placed == {"some": "memory" if in_memory else "disk"}
+    assert features.encoded["text"] == 0
+
+
+def test_what_was_not_used_longest_makes_room(tmp_path: Path) -> None:
+    features = FeatureCache(tmp_path / "encoder", cap=870)  # 536 and 284 bytes with headers and digests, and 60 more
+    features.rows("a", "a", TEXTS, 5, encode)
+    features.rows("b", "b", TEXTS[:1], 5, encode)
+    for place, kind in enumerate("ab"):
+        (file,) = (tmp_path / "encoder" / kind).glob("*.digests.npy")
+        os.utime(file, (place, place))
+    features.rows("c", "c", TEXTS[:5], 5, encode)
+    assert not list((tmp_path / "encoder" / "a").glob("*.npy"))
+    assert list((tmp_path / "encoder" / "b").glob("*.npy"))
+
+
+WRITER = """
+import sys, time
+from pathlib import Path
+import torch
+from gate_runner.features import FeatureCache, digests_of
+
+def encode(rows):
+    with open(sys.argv[2], "a") as log:
+        log.write(f"{len(rows)}\\n")
+    time.sleep(0.05)
+    return rows[:, None] * torch.ones(3)
+
+rows = FeatureCache(Path(sys.argv[1])).rows("t", "text", digests_of([f"text {n}" for n in range(40)]), 4, encode)
+assert torch.equal(rows[:], torch.arange(40)[:, None] * torch.ones(3))
+"""
+
+
+def test_writers_at_once_encode_each_row_once_and_a_killed_one_is_continued(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+
+    def start() -> subprocess.Popen[bytes]:
+        return subprocess.Popen([sys.executable, "-W", "ignore", "-c", WRITER, str(tmp_path / "encoder"), str(log)])
+
+    killed = start()
+    while not log.exists() or len(log.read_text().splitlines()) < 4:
+        assert killed.poll() is None
+        time.sleep(0.01)
+    killed.kill()
+    killed.wait()
+    done = len(log.read_text().splitlines())
+    assert done < 10
+    writers = [start() for _ in range(3)]
+    assert [writer.wait() for writer in writers] == [0, 0, 0]
+    assert len(log.read_text().splitlines()) <= 11  # ten batches, and the one that was under way at the kill
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -81,19 +189,9 @@ def test_the_scale_in_parts_is_that_of_the_whole(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("kept", ["memory", "disk"])
 def test_features_change_their_type_only_without_loss(tmp_path: Path, kept: str) -> None:
     """An encoder's later batch in float64 was written into float32 rows as raw bytes."""
-    store = FeatureStore(tmp_path / "f" if kept == "disk" else None, in_memory=0)
+    features = FeatureCache(tmp_path / "f" if kept == "disk" else None, in_memory=0)
     types = {0: torch.float32, 2: torch.float16, 4: torch.float64}
-    half = store.encoded("a", 4, 2, lambda rows: torch.ones(len(rows), 3, dtype=types[int(rows[0])]), "m")
+    half = features.rows("a", "a", TEXTS[:4], 2, lambda rows: torch.ones(len(rows), 3, dtype=types[int(rows[0])]))
     assert torch.equal(half[:], torch.ones(4, 3))
     with pytest.raises(DataError, match=r"features b: the encoder gave torch.float64 after torch.float32"):
-        store.encoded("b", 6, 2, lambda rows: torch.ones(len(rows), 3, dtype=types[int(rows[0])]), "m")
-
-
-def test_a_store_counts_what_it_has_written(tmp_path: Path) -> None:
-    store = FeatureStore(tmp_path / "f", cap=100)
-    ones = store.encoded("a", 5, 2, lambda rows: torch.ones(len(rows), 3), "m")  # 60 bytes
-    twos = store.encoded("b", 5, 2, lambda rows: 2 * torch.ones(len(rows), 3), "m")
-    assert store.kept == {"a": "memory", "b": "encoded again"}
-    assert torch.equal(ones[:], torch.ones(5, 3))
-    assert torch.equal(twos[torch.tensor([4, 0, 1])], 2 * torch.ones(3, 3))
-    assert mark_of(torch.zeros(1, 3, 2, 2)) != mark_of(torch.zeros(2, 3, 2, 2))
+        features.rows("b", "b", TEXTS[:6], 2, lambda rows: torch.ones(len(rows), 3, dtype=types[int(rows[0])]))

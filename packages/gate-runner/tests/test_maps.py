@@ -20,9 +20,9 @@ from gate_runner.benchmarks.maps import Maps
 from gate_runner.encoders import load_encoder
 from gate_runner.encoders.encoder import Encoder, PatchFeatures
 from gate_runner.errors import DataError
+from gate_runner.features import FeatureCache
 from gate_runner.readers import ClassMap
 from gate_runner.tasks import Job, features, run_task
-from gate_runner.tasks.stored import FeatureStore
 from gate_runner.tasks.targets import middle
 
 KIND = ClassMap({7: 0, 8: 1, 9: 2}, ignored=(0,))
@@ -50,10 +50,10 @@ def scenes(tmp_path: Path) -> Data[Maps]:
     return Data(split("train", 12), split("validation", 5), split("test", 5), ("a", "b", "c"))
 
 
-def job(data: Data[Maps], encoder: Encoder, task: str = "segmentation", store: FeatureStore | None = None) -> Job:
+def job(data: Data[Maps], encoder: Encoder, task: str = "segmentation", store: FeatureCache | None = None) -> Job:
     own = next(one for one in BENCHMARKS.values() if one.task == task)
     training = {**own.training, "steps": 4, "validate_every": 2, "batch_size": 4}
-    return Job(encoder, replace(own, training=training), data, features=store or FeatureStore())
+    return Job(encoder, replace(own, training=training), data, features=store or FeatureCache())
 
 
 def encoder() -> Encoder:
@@ -70,13 +70,13 @@ def test_maps_in_files_give_what_maps_in_memory_give(scenes: Data[Maps], tmp_pat
     )
     expected = run_task(job(held, encoder()))
     stores = {
-        "memory": FeatureStore(tmp_path / "a"),
-        "disk": FeatureStore(tmp_path / "b", in_memory=0),
-        "encoded again": FeatureStore(tmp_path / "c", cap=0),
+        "memory": FeatureCache(tmp_path / "a" / "encoder"),
+        "disk": FeatureCache(tmp_path / "b" / "encoder", in_memory=0),
+        "encoded again": FeatureCache(tmp_path / "c", cap=0, in_memory=0),
     }
     for where, store in stores.items():
         found = run_task(job(scenes, encoder(), store=store))
-        assert store.kept["maps-train"] == where
+        assert store.placed["maps-train"] == where
         assert found.scores == expected.scores
         np.testing.assert_array_equal(found.samples, expected.samples)
     assert expected.samples.shape[0] == 5  # also the map that counts nowhere
@@ -117,15 +117,15 @@ import torch
 from test_maps import KIND, encoder, job
 from gate_runner.benchmarks.data import Data, Split
 from gate_runner.benchmarks.maps import Maps
-from gate_runner.tasks.stored import FeatureStore
+from gate_runner.features import FeatureCache
 from gate_runner.tasks.targets import frequencies, targets_of
 
 path, folder = sys.argv[1:]
 peaks = []
 for count in (200, 1400):
-    maps = [Maps((path,) * n, 256, KIND.read) for n in (count, 2, 2)]
+    maps = [Maps(tuple(f"{path}/{i}.png" for i in range(n)), 256, KIND.read) for n in (count, 2, 2)]
     parts = [Split(torch.zeros(len(one), 3, 16, 16, dtype=torch.uint8), one) for one in maps]
-    store = FeatureStore(Path(folder) / str(count), in_memory=0)
+    store = FeatureCache(Path(folder) / str(count), in_memory=0)
     rows = targets_of(job(Data(*parts, ("a", "b", "c")), encoder(), store=store))["train"]
     assert len(rows) == count and frequencies(rows, 3).shape == (3, 256, 256)
     for start in range(0, count, 8):
@@ -136,10 +136,12 @@ print(json.dumps(peaks))
 
 
 def test_memory_does_not_grow_with_the_number_of_maps(tmp_path: Path) -> None:
-    values = np.random.default_rng(0).integers(7, 10, (16, 16)).repeat(32, 0).repeat(32, 1).astype(np.uint8)
-    Image.fromarray(values).save(tmp_path / "map.png")  # 512 px
+    generator = np.random.default_rng(0)
+    for number in range(1400):
+        values = generator.integers(7, 10, (16, 16)).repeat(4, 0).repeat(4, 1).astype(np.uint8)
+        Image.fromarray(values).save(tmp_path / f"{number}.png")
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", MEMORY, str(tmp_path / "map.png"), str(tmp_path)],
+        [sys.executable, "-W", "ignore", "-c", MEMORY, str(tmp_path), str(tmp_path)],
         capture_output=True,
         text=True,
         check=False,
@@ -162,8 +164,8 @@ def test_stored_questions_give_what_those_in_memory_give(
     short = replace(clevr, training={**clevr.training, "steps": 2, "validate_every": 1, "batch_size": 4})
     expected = run_task(Job(micro, short, data))
     monkeypatch.setattr(features, "_WORDS_IN_MEMORY", 0)
-    for store in (FeatureStore(tmp_path / "a", in_memory=0), FeatureStore(tmp_path / "b", cap=0)):
+    for store in (FeatureCache(tmp_path / "a", in_memory=0), FeatureCache(tmp_path / "b", cap=0, in_memory=0)):
         found = run_task(Job(micro, short, data, features=store))
-        assert ("texts-train" in store.kept) is sees_texts
+        assert ("texts-train" in store.placed) is sees_texts
         assert found.scores == expected.scores
         np.testing.assert_array_equal(found.samples, expected.samples)

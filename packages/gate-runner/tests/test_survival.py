@@ -155,8 +155,11 @@ def test_a_hang_ends_at_its_limit_and_a_retry_can_help(request_here: RunRequest)
     assert starts == [NAME, NAME]
 
 
-def test_too_little_memory_halves_the_batch_and_gives_the_same(request_here: RunRequest, tmp_path: Path) -> None:
+def test_too_little_memory_halves_the_batch_and_gives_the_same(
+    request_here: RunRequest, tmp_path: Path, cold_cache: Callable[[], Path]
+) -> None:
     whole = run(request_here)[0]
+    cold_cache()
     Path("runs out").touch()
     (halved,) = run(replace(request_here, output=tmp_path / "halved"))
     assert halved.training["encoder_batch"] == 16
@@ -165,7 +168,7 @@ def test_too_little_memory_halves_the_batch_and_gives_the_same(request_here: Run
 
 
 def test_a_worker_that_the_system_kills_for_memory_gets_smaller_batches(
-    request_here: RunRequest, monkeypatch: pytest.MonkeyPatch
+    request_here: RunRequest, monkeypatch: pytest.MonkeyPatch, cold_cache: Callable[[], Path]
 ) -> None:
     from gate_runner.executors import slot
 
@@ -175,6 +178,7 @@ def test_a_worker_that_the_system_kills_for_memory_gets_smaller_batches(
     (halved,) = run(request_here.changed(isolate="worker"))
     assert (halved.status, halved.training["encoder_batch"]) == ("ok", 16)
     monkeypatch.setattr(slot, "killed_for_memory", lambda: 3)  # it was somebody else
+    cold_cache()
     (failed,) = run(request_here.changed(isolate="worker", seeds=(1,)))
     assert failed.reason == "its process died: signal 9 (Killed)"
 
@@ -269,10 +273,13 @@ def test_a_damaged_checkpoint_starts_the_training_anew(request_here: RunRequest)
     assert [path.name for path in (folder.path / "results").iterdir()] == ["micro-cifar100.seed0.json"]
 
 
-def test_what_was_encoded_is_not_encoded_again(request_here: RunRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_encoded_is_not_encoded_again(
+    request_here: RunRequest, monkeypatch: pytest.MonkeyPatch, cold_cache: Callable[[], Path]
+) -> None:
     from gate_runner.encoders.encoder import Encoder
 
     whole = run(replace(request_here, output=request_here.output.with_name("whole")))[0]
+    cache = cold_cache()
 
     class Stops(Observer):
         def progress(self, name: str, seed: int, phase: str, done: int, total: int) -> None:
@@ -281,14 +288,13 @@ def test_what_was_encoded_is_not_encoded_again(request_here: RunRequest, monkeyp
 
     with pytest.raises(KeyboardInterrupt):
         run(request_here, observers=[Stops()])
-    folder = request_here.output / "unfinished" / "micro-cifar100.seed0.features"
-    names = [f"{split}.npy{end}" for split in ("test", "train", "validation") for end in ("", ".done")]
-    assert sorted(path.name for path in folder.iterdir()) == names
-    damaged = bytearray((folder / "train.npy").read_bytes())
+    order = sorted(cache.rglob("*.digests.npy"), key=lambda path: path.stat().st_mtime_ns)  # as they were used last
+    train, _, test = (path.with_name(path.name.replace(".digests", "")) for path in order)
+    damaged = bytearray(train.read_bytes())
     damaged[-1] ^= 1  # one bit of the second batch is wrong: computed again
-    (folder / "train.npy").write_bytes(damaged)
-    written = (folder / "test.npy.done").read_text().splitlines()
-    (folder / "test.npy.done").write_text("of other images\n" + "\n".join(written[1:]))
+    train.write_bytes(damaged)
+    log = test.with_name(f"{test.name}.done")
+    log.write_text("of other images\n" + "\n".join(log.read_text().splitlines()[1:]))
     sizes = []
     module_of = Encoder.to
 

@@ -204,8 +204,8 @@ def adapt(
         device: a torch device; ``"auto"`` takes the first GPU where there is one.
         skip_unreadable: leave out files that cannot be decoded, and list them, instead of stopping at the first.
         save: folder to keep the head in, for `gate_runner.adaptation.load_head`.
-        cache: folder to keep a frozen encoder's features in, so that other methods, shots and seeds encode nothing
-            again; of an encoder whose weights cannot be seen nothing is kept.
+        cache: folder of all encoders' features, `gate_runner.features.cache_folder` by default: other methods, shots,
+            seeds and runs encode nothing again; of an encoder whose weights cannot be seen nothing is kept.
         progress: told how far it is.
 
     Returns:

@@ -118,7 +118,7 @@ class Options(TypedDict, total=False):
     feature_cache: Annotated[
         int | str,
         typer.Option(
-            metavar="BYTES", help="Features of one benchmark on disk, at most, e.g. 20GB; others are made again."
+            metavar="BYTES", help="Features in the user's cache folder, at most, e.g. 20GB; old ones make room."
         ),
         str,
     ]

@@ -220,8 +220,8 @@ class Settings:
             every batch (`torch.nn.parallel.DistributedDataParallel`), and the gradient is the whole batch's.
         checkpoint_blocks: compute an encoder's blocks again in the backward pass instead of keeping what they gave:
             less memory, the same gradient, about a third more time.
-        feature_cache: bytes, or a text like ``"20GB"``, that the features of one benchmark under way may take on disk;
-            what does not fit is encoded again whenever it is needed.
+        feature_cache: bytes, or a text like ``"20GB"``, that all features may take in the user's cache folder;
+            those that were not used longest make room, and what does not fit is encoded again whenever it is needed.
         encode_again: do so, too, where the disk has no room for features, instead of failing.
         executor: ``"local"``, ``"ray"``, ``"slurm"`` or a plug-in.
         executor_options: what the executor understands, e.g. ``{"address": "ray://head:10001"}``.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,11 +14,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gate_runner.adaptation.adapted import Adapted
-from gate_runner.adaptation.cache import FeatureCache, Known
 from gate_runner.adaptation.images import OwnImages, Samples
-from gate_runner.benchmarks.pictures import content_digest
 from gate_runner.benchmarks.shared import pixels_key
 from gate_runner.class_words import ClassWords, words_of
+from gate_runner.features import FeatureCache, Kind, digests_of, encode_pictures
 
 if TYPE_CHECKING:
     from gate_runner.adaptation.kept import Kept
@@ -37,7 +37,7 @@ class Work:
         seed: of draws and training.
         batch_size: images at a time.
         progress: told how far it is.
-        cache: folder in which features are kept for other methods, shots and seeds; None keeps none.
+        cache: folder of all encoders' features; `gate_runner.features.cache_folder` by default.
     """
 
     encoder: Encoder
@@ -50,30 +50,41 @@ class Work:
     seen: dict[str, dict[bytes, str]] = field(default_factory=dict)
 
     def features(self, samples: Samples, name: str, *, before: bool = False) -> Float[Tensor, "n d"]:
-        """Pooled features, each image read and encoded once; one that the cache knows not at all.
+        """Pooled features; an image that the cache knows is not encoded.
 
         Args:
             samples: of a split.
             name: of the split.
             before: those before the projection into the texts' space.
         """
-        encode = self.encoder.encode_backbone if before else self.encoder.encode_image
-        cache = None if self.cache is None else FeatureCache.of(self.cache, self.encoder, before=before)
-        if cache is None:
-            return self._streamed(samples, name, lambda batch: encode(batch).cpu())[0]
-        contents = [bytes.fromhex(content_digest(file)) for file in samples.files]
-        new = {content: at for at, content in enumerate(contents) if content not in cache.known}
-        if new:
-            found, pixels = self._streamed(
-                samples.take(torch.tensor(list(new.values()))), name, lambda batch: encode(batch).cpu()
-            )
-            cache.known.update(zip(new, map(Known, found, pixels), strict=True))
-            cache.save()
-        known = [cache.known[content] for content in contents]
+        pictures, pixels = samples.pictures(self.encoder.image_size), dict[int, bytes]()
+
+        def watch(numbers: Tensor, shown: Tensor) -> None:
+            pixels.update(zip(numbers.tolist(), map(pixels_key, shown), strict=True))
+
+        def keys(numbers: Tensor) -> Tensor:
+            unread = [at for at in numbers.tolist() if at not in pixels]
+            watch(torch.tensor(unread), pictures.take(unread)[:])
+            return torch.stack([torch.frombuffer(bytearray(pixels[at]), dtype=torch.uint8) for at in numbers.tolist()])
+
+        def progress(done: int, total: int) -> None:
+            self.progress(f"encode {name}", done, total)
+
+        kind: Kind = "backbone" if before else "pooled"
+        rows = encode_pictures(
+            self.features_cache, self.encoder, pictures, kind, name, self.batch_size, progress, watch
+        )
+        shown = self.features_cache.rows(name, "pixels", digests_of(pictures), self.batch_size, keys)[:]
         seen = self.seen.setdefault(name, {})
-        for one, file in zip(known, samples.files, strict=True):
-            seen.setdefault(one.pixels, file)
-        return torch.stack([one.features for one in known])
+        for row, file in zip(shown, samples.files, strict=True):
+            seen.setdefault(row.numpy().tobytes(), file)
+        features: Tensor = rows[:]
+        return features.clone()  # out of inference mode
+
+    @cached_property
+    def features_cache(self) -> FeatureCache:
+        """Of the encoder as it is given, before anything is trained."""
+        return FeatureCache.of(self.encoder, self.encoder.fingerprint(), root=self.cache)
 
     def predictions(self, module: torch.nn.Module, samples: Samples, name: str) -> Tensor:
         """What a module from images gives."""

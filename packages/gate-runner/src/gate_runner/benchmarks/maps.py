@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,15 @@ class Maps:
     def take(self, index: Sequence[int]) -> Maps:
         """Those of the samples at these positions; nothing is read."""
         return replace(self, files=tuple(self.files[at] for at in index))
+
+    @cached_property
+    def contents(self) -> tuple[bytes, ...]:
+        """A digest of what each annotation's file holds, and of the place in it; read once.
+
+        Raises:
+            DataError: a file is missing or damaged; the message names it.
+        """
+        return tuple(f"{content_digest(file_of(source))} {source[1:]}".encode() for source in self.files)
 
     def note_in(self, digest: hashlib._Hash) -> None:
         """Add every annotation's folder, name, size and content to a digest."""

@@ -49,7 +49,7 @@ Skip = Annotated[bool, typer.Option("--skip-unreadable", help="Leave out images 
 Output = Annotated[Path | None, typer.Option(help="JSON file for the result.")]
 Cache = Annotated[
     Path | None,
-    typer.Option(help="Folder to keep features in: other methods, shots and seeds then encode nothing again."),
+    typer.Option(help="Folder of features, which methods, shots, seeds and runs share; the user's cache by default."),
 ]
 Save = Annotated[Path | None, typer.Option(help="Folder to keep the head in, for 'adapt predict'.")]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,14 +13,13 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from gate_runner.errors import EncoderError
+from gate_runner.features import Kind, encode_pictures
 from gate_runner.runs.folder import write
-from gate_runner.tasks.features import images_at
-from gate_runner.tasks.stored import FeatureStore, mark_of
 
 if TYPE_CHECKING:
     from gate_runner.benchmarks.data import Split
     from gate_runner.encoders.encoder import Encoder
+    from gate_runner.features import FeatureCache
     from gate_runner.icinw.sets import GridSet, Pair
     from gate_runner.tasks.job import Progress
 
@@ -97,17 +95,17 @@ def projection_of(encoder: Encoder) -> Tensor | None:
 
 
 def encode(
-    encoder: Encoder, dataset: GridSet, pair: Pair, folder: Path, batch: int, cap: int, progress: Progress
+    encoder: Encoder, dataset: GridSet, pair: Pair, cache: FeatureCache, counts: Path, batch: int, progress: Progress
 ) -> Features:
-    """Features of both splits, read where they are kept, and how often a picture went through the encoder.
+    """Features of both splits.
 
     Args:
         encoder: frozen.
         dataset: whose they are.
         pair: its pictures.
-        folder: where features are kept; an interrupted encoding goes on from there.
+        cache: of the encoder.
+        counts: file that says how often a picture went through the encoder.
         batch: pictures at a time.
-        cap: bytes that the files of this data set may take.
         progress: told how many are done.
 
     Returns:
@@ -117,55 +115,28 @@ def encode(
         EncoderError: NaN or infinity; the message says where.
     """
     projection = projection_of(encoder)
-    through = encoder.encode_image if projection is None else encoder.encode_backbone
-    store = FeatureStore(folder, cap, again=True)
-    found: dict[str, Tensor] = {}
+    kind: Kind = "pooled" if projection is None else "backbone"
+    features: dict[str, Tensor] = {}
     for side in ("train", "test"):
         split: Split = getattr(pair, side)
-        counted = _Counted(folder / "encoded.json", side, len(split))
-        encoded = _checked(through, split, f"encoder {encoder.spec!r} gave NaN or infinity for {dataset.name}", counted)
+        before = cache.encoded[kind]
         tell = partial(progress, f"{dataset.name}: encode {side}")
-        rows = store.encoded(side, len(split), batch, encoded, mark_of(split.images), tell)
-        found[side] = rows[:].clone()  # out of inference mode
-        counted.write()
+        name = f"{dataset.name}'s {side}"
+        try:
+            rows = encode_pictures(cache, encoder, split.images, kind, name, batch, tell)
+        finally:
+            _count(counts, side, len(split), cache.encoded[kind] - before)
+        features[side] = rows[:].clone()  # out of inference mode
     targets, asked = pair.train.targets.long(), pair.test.targets.long()
-    return Features(found["train"], found["test"], targets, asked, projection, pair.classes, pair.note)
+    return Features(features["train"], features["test"], targets, asked, projection, pair.classes, pair.note)
 
 
-def _checked(
-    through: Callable[[Tensor], Tensor], split: Split, complaint: str, counted: _Counted
-) -> Callable[[Tensor], Tensor]:
-    """Numbers of a split's pictures to their features, each counted."""
-
-    def encoded(numbers: Tensor) -> Tensor:
-        features = through(images_at(split.images, numbers)).cpu()
-        bad = ~torch.isfinite(features).all(1)
-        if bool(bad.any()):
-            raise EncoderError(f"{complaint}, image {int(numbers[int(bad.int().argmax())])} of {len(split)}")
-        counted.add(len(numbers))
-        return features
-
-    return encoded
-
-
-class _Counted:
-    """How many pictures of a split there are, and how many were encoded, in a file that later processes add to."""
-
-    def __init__(self, path: Path, side: str, images: int) -> None:
-        self.path, self.side, self.images, self.added = path, side, images, 0
-
-    def add(self, count: int) -> None:
-        """Note that pictures were encoded; written every time, since the process may be killed."""
-        self.added += count
-        self.write()
-
-    def write(self) -> None:
-        """Add to the file."""
-        counts = encoded_counts(self.path)
-        before = counts.get(self.side, {}).get("encoded", 0)
-        counts[self.side] = {"images": self.images, "encoded": before + self.added}
-        self.added = 0
-        write(self.path, json.dumps(counts).encode())
+def _count(path: Path, side: str, images: int, encoded: int) -> None:
+    """Add to the file how many pictures of a split there are, and how many were encoded."""
+    counts = encoded_counts(path)
+    before = counts.get(side, {}).get("encoded", 0)
+    counts[side] = {"images": images, "encoded": before + encoded}
+    write(path, json.dumps(counts).encode())
 
 
 def encoded_counts(path: Path) -> dict[str, dict[str, int]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from gate_runner.errors import DataError, StorageError
+from gate_runner.features import FeatureCache
 from gate_runner.icinw.cells import Cell
 from gate_runner.icinw.features import Features, encode, projection_of
 from gate_runner.icinw.finetuning import fill_finetuned
@@ -56,6 +57,7 @@ class Filler:
     def __post_init__(self) -> None:
         """Index the data sets."""
         self.sets = {one.id: one for one in self.request.sets()}
+        self.cache = FeatureCache.of(self.encoder, self.encoder.fingerprint(), cap=self.request.settings.feature_cache)
         self.embed = None if self.encoder.text is None else Embedder(self.encoder.encode_text)
 
     def data(self, dataset: str) -> tuple[Pair, Features]:
@@ -64,10 +66,8 @@ class Filler:
             self.held.clear()
             one, settings = self.sets[dataset], self.request.settings
             pair = one.load(settings.data_root, settings.limit, self.encoder.image_size)
-            folder = self.request.output / "features" / dataset
-            features = encode(
-                self.encoder, one, pair, folder, settings.batch_size, settings.feature_cache, self.progress
-            )
+            counts = self.request.output / "features" / dataset / "encoded.json"
+            features = encode(self.encoder, one, pair, self.cache, counts, settings.batch_size, self.progress)
             self.held[dataset] = (pair, features)
         return self.held[dataset]
 

@@ -10,11 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gate_runner.errors import EncoderError
+from gate_runner.features import images_at
 from gate_runner.icinw.cells import FULL, Cell, ShortClasses
 from gate_runner.icinw.fitting import Filled, NotApplicableError, draw_shots
 from gate_runner.icinw.record import Record
 from gate_runner.icinw.texts import ClassTexts, digest_of
-from gate_runner.tasks.features import images_at
 from gate_runner.tasks.recipes import recipe_for
 from gate_runner.tasks.tuned import untouched
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from gate_runner.encoders.encoder import Encoder
 from gate_runner.encoders.own import adopt
 from gate_runner.errors import DataError, UsageError
+from gate_runner.features import images_at
 from gate_runner.monitoring.geometry import alignment, effective_rank, uniformity
 from gate_runner.runs.circumstances import circumstances, command, own_files
 from gate_runner.runs.folder import RunFolder
@@ -26,7 +27,6 @@ from gate_runner.runs.results import SCHEMA, Result
 from gate_runner.settings import Settings
 from gate_runner.tasks import Job, Score, run_task
 from gate_runner.tasks.augmentation import Augmented
-from gate_runner.tasks.features import images_at
 from vision_adapters.rows import sample_generator
 
 if TYPE_CHECKING:

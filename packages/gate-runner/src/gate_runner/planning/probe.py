@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from gate_runner.encoders.encoder import Encoder, PatchFeatures
+from gate_runner.features.cache import IN_MEMORY
 from gate_runner.planning.counting import Counted, count, shortened
 from gate_runner.runs.memory import PeakMemory
 from gate_runner.runs.part import Part
 from gate_runner.tasks import Job, TaskType, find_task_type, run_task
 from gate_runner.tasks.rates import Work, factors, work
-from gate_runner.tasks.stored import IN_MEMORY
 
 if TYPE_CHECKING:
     from gate_runner.benchmarks.data import Data

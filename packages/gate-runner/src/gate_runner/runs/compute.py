@@ -96,8 +96,8 @@ def _compute(
     start: float,
 ) -> tuple[Result, Outcome]:
     from gate_runner.benchmarks.shared import shared_pictures
+    from gate_runner.features import FeatureCache
     from gate_runner.tasks import Job, run_task
-    from gate_runner.tasks.stored import FeatureStore
     from gate_runner.tasks.tuned import untouched
 
     memory = PeakMemory()
@@ -111,9 +111,11 @@ def _compute(
     progress("encode train", 0, 1)  # who watches must know it, should the first batch be too large
     checkpoint = part.folder.unfinished_file(part.name, part.seed)
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
-    features = FeatureStore(
-        part.folder.features_folder(part.name, part.seed), part.settings.feature_cache, part.settings.encode_again
-    )
+    fingerprint = description.get("fingerprint")
+    features = FeatureCache.of(encoder, fingerprint, cap=part.settings.feature_cache)
+    if features.folder is None:  # nobody could tell whose features they are: they go with the unit
+        features.folder = part.folder.features_folder(part.name, part.seed)
+    features.again = part.settings.encode_again
     job = Job(
         encoder=encoder,
         benchmark=part.benchmark,
@@ -148,7 +150,7 @@ def _compute(
         },
         training={**outcome.training, **_sizes(part)},
         seconds={**phases.seconds, "total": time.perf_counter() - start},
-        memory=memory.read(),
+        memory={**memory.read(), "encoded": features.encoded.total(), "reused": features.reused.total()},
     )
     return result, outcome
 

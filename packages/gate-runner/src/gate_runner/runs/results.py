@@ -41,8 +41,9 @@ class Result:
         data: number of samples in each split, classes, and a digest.
         training: how the head's training went.
         samples_sha256: digest of the per-sample outcomes, see `samples_digest`; empty where it failed.
-        memory: ``peak_bytes`` of the process while this part ran, and ``gpu_peak_bytes`` where it ran on a GPU; empty
-            where the system does not tell, and not comparable between runs.
+        memory: ``peak_bytes`` of the process while this part ran, and ``gpu_peak_bytes`` where it ran on a GPU, where
+            the system tells; rows of features that were ``encoded`` here, and ``reused`` from what other parts and
+            runs encoded. Not comparable between runs.
         seconds: time in each phase; not comparable between runs.
         energy: joules by device and phase, and for each device without a counter the reason; not comparable either.
 

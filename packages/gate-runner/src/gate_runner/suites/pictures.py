@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -74,13 +75,17 @@ class QuestionPictures(Pictures):
         """Add every picture's name, box and content to a digest; of a large file, parts of its content."""
         for pictures in self.files:
             for picture in pictures:
-                if picture.content is None:
-                    about = content_digest(str(picture.path))
-                else:
-                    about = hashlib.blake2b(picture.content, digest_size=16).hexdigest()
                 name = "" if picture.path is None else picture.path.name
-                digest.update(f"{name} {picture.member} {picture.box} {about}\n".encode())
+                digest.update(f"{name} {picture.member} {picture.box} {_content(picture)}\n".encode())
             digest.update(b"\n")
+
+    @cached_property
+    def contents(self) -> tuple[bytes, ...]:
+        """A digest of what each question's pictures hold, with the parts of them that are shown."""
+        return tuple(
+            "\n".join(f"{picture.member} {picture.box} {_content(picture)}" for picture in pictures).encode()
+            for pictures in self.files
+        )
 
     def _square(self, picture: Picture) -> UInt8[np.ndarray, "3 s s"]:
         try:
@@ -88,3 +93,10 @@ class QuestionPictures(Pictures):
         except (ValueError, OSError) as error:
             raise DataError(f"{picture.name} cannot be read: {error}") from error
         return np.ascontiguousarray(np.asarray(square(shown, self.side, self.fit)).transpose(2, 0, 1))
+
+
+def _content(picture: Picture) -> str:
+    """A digest of the picture's file."""
+    if picture.content is None:
+        return content_digest(str(picture.path))
+    return hashlib.blake2b(picture.content, digest_size=16).hexdigest()

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from gate_runner.benchmarks import DataRequest, resolve
 from gate_runner.errors import MissingCapabilityError
-from gate_runner.tasks.features import embedded, images_at
+from gate_runner.features import images_at
+from gate_runner.tasks.features import embedded
 from knowledge_prompts import ClassPrompts, build_prompts, class_embeddings
 from vision_adapters.finetune import interpolate
 from vision_adapters.metrics import METRICS, evaluate, paired_difference

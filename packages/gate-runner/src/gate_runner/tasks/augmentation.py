@@ -12,7 +12,7 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
-from gate_runner.tasks.features import images_at
+from gate_runner.features import images_at
 
 if TYPE_CHECKING:
     from gate_runner.benchmarks.pictures import Pictures

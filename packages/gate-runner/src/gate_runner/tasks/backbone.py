@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Protocol
 import torch
 from torch import Tensor, nn
 
+from gate_runner.features import Kind
 from gate_runner.tasks.attached import Attached
-from gate_runner.tasks.features import Kind, rows_of
+from gate_runner.tasks.features import rows_of
 from gate_runner.tasks.scaling import Scale
 
 if TYPE_CHECKING:

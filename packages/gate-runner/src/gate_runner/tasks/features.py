@@ -3,84 +3,49 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int, UInt8
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from gate_runner.benchmarks.data import Split
-from gate_runner.benchmarks.pictures import Pictures
-from gate_runner.errors import EncoderError
+from gate_runner.features import EncodedRows, Kind, digests_of, encode_pictures
 from gate_runner.tasks.job import Job
-from gate_runner.tasks.stored import EncodedRows, IndexedRows, mark_of
 from vision_adapters.rows import Rows
 
-Kind = Literal["pooled", "backbone", "patches"]
-"""Features of whole images or frames, the same before the projection into the texts' space, or of their places."""
 _WORD_WIDTH = 64
 _WORDS_IN_MEMORY = 256_000_000
 """Bytes of a split's text tokens above which they are kept as features are."""
 
 
 def pooled(job: Job, split: Split, name: str) -> Rows:
-    """Pooled features ``[n, d]``; of videos, one per frame ``[n, f, d]``.
-
-    Raises:
-        EncoderError: NaN or infinity in the features; the message says in which images of which split.
-    """
-    frames = split.images.shape[1:-3]
-
-    def encode(images: Tensor) -> Tensor:
-        found = job.encoder.encode_image(images.reshape(-1, *images.shape[-3:]))
-        return found.reshape(len(images), *frames, found.shape[-1])
-
-    return _encoded(job, split.images, name, encode, max(1, job.settings.batch_size // frames.numel()))
-
-
-def before_projection(job: Job, split: Split, name: str) -> Rows:
-    """Pooled features before the projection into the texts' space ``[n, b]``.
-
-    Raises:
-        MissingCapabilityError: the encoder has no such projection.
-        EncoderError: NaN or infinity in the features.
-    """
-    return _encoded(job, split.images, name, job.encoder.encode_backbone, job.settings.batch_size)
+    """Pooled features ``[n, d]``; of videos, one per frame ``[n, f, d]``."""
+    return rows_of(job, split, "pooled", name)
 
 
 def patches(job: Job, split: Split, name: str) -> Rows:
-    """Patch features ``[n, t, d]``.
-
-    Raises:
-        MissingCapabilityError: the encoder gives pooled features only.
-        EncoderError: NaN or infinity in the features.
-    """
-    return _encoded(
-        job, split.images, name, lambda images: job.encoder.encode_patches(images).tokens, job.settings.batch_size
-    )
+    """Patch features ``[n, t, d]``."""
+    return rows_of(job, split, "patches", name)
 
 
 def rows_of(job: Job, split: Split, kind: Kind, name: str) -> Rows:
-    """Features of a kind; see `pooled`, `before_projection` and `patches`."""
-    encode = {"pooled": pooled, "backbone": before_projection, "patches": patches}[kind]
-    return encode(job, split, name)
+    """Features of a kind of all samples of a split, each different picture encoded once; see `encode_pictures`."""
+
+    def progress(done: int, total: int) -> None:
+        job.progress(f"encode {name}", done, total)
+
+    with job.timed("encode"):
+        return encode_pictures(job.features, job.encoder, split.images, kind, name, job.settings.batch_size, progress)
 
 
 def kinds_to_probe(job: Job) -> dict[str, Kind]:
     """Kinds of features that a classifier may be fitted to, by what results call them."""
     kinds: dict[str, Kind] = {"projected": "pooled"}
     return kinds if job.encoder.backbone is None else {**kinds, "backbone": "backbone"}
-
-
-def images_at(images: Tensor | Pictures, rows: Tensor) -> UInt8[Tensor, "b *frames 3 s s"]:
-    """Images by their numbers, in memory or from their files."""
-    if isinstance(images, Pictures):
-        return replace(images, files=tuple(images.files[row] for row in rows.tolist()))[:]
-    return images[rows]
 
 
 def embedded(job: Job, texts: Sequence[str]) -> Float[Tensor, "n d"]:
@@ -129,7 +94,7 @@ class _Places:
 def words(job: Job, split: Split, name: str) -> Words:
     """Text tokens of the questions, from the encoder's text side or, where it has none, from fixed random vectors.
 
-    Tokens of many texts are kept as features of images are, see `FeatureStore`.
+    Tokens of many texts are kept as features of images are, see `FeatureCache`.
 
     Args:
         job: whose encoder.
@@ -146,36 +111,6 @@ def words(job: Job, split: Split, name: str) -> Words:
         own = job.encoder.text_tokens is not None
         tokens, mask = _by_encoder(job, unique, name) if own else _by_hash(unique)
     return Words(tokens, mask, torch.tensor([row[text] for text in questions]))
-
-
-def _encoded(job: Job, images: Tensor | Pictures, name: str, encode: Callable[[Tensor], Tensor], size: int) -> Rows:
-    """Features of each different image, once; see `FeatureStore`."""
-    shown, index = (images, None) if isinstance(images, Tensor) else _different(images)
-
-    def checked(numbers: Tensor) -> Tensor:
-        found = encode(images_at(shown, numbers))
-        bad = (~torch.isfinite(found)).flatten(1).any(dim=1)
-        if bool(bad.any()):
-            raise EncoderError(
-                f"encoder {job.encoder.spec!r} gave NaN or infinity for {int(bad.sum())} of {len(found)} images "
-                f"encoded together, the first at index {int(numbers[int(bad.int().argmax())])} of the {name} split"
-            )
-        return found
-
-    def progress(done: int, total: int) -> None:
-        job.progress(f"encode {name}", done, total)
-
-    with job.timed("encode"):
-        rows = job.features.encoded(name, len(shown), size, checked, mark_of(shown), progress)
-    return rows if index is None else IndexedRows(rows, index)
-
-
-def _different(images: Pictures) -> tuple[Pictures, Tensor | None]:
-    """The different files, and the place of each sample's among them where some come twice."""
-    place = {files: number for number, files in enumerate(dict.fromkeys(images.files))}
-    if len(place) == len(images):
-        return images, None
-    return replace(images, files=tuple(place)), torch.tensor([place[files] for files in images.files])
 
 
 def _by_encoder(job: Job, texts: list[str], name: str) -> tuple[Rows, Bool[Tensor, "u l"]]:
@@ -202,9 +137,9 @@ def _stored(job: Job, texts: list[str], name: str) -> tuple[Rows, Bool[Tensor, "
     def progress(done: int, total: int) -> None:
         job.progress(f"encode {name} texts", done, total)
 
-    digest = hashlib.sha256("\n".join(texts).encode()).hexdigest()
     size = job.settings.batch_size
-    rows = job.features.encoded(f"texts-{name}", len(texts), size, encode, digest, progress)
+    together = hashlib.sha256("\n".join(texts).encode()).hexdigest()[:32]  # of one length, which other texts may not be
+    rows = job.features.rows(f"texts-{name}", f"tokens-{together}", digests_of(texts), size, encode, progress)
     mask = torch.cat([rows[numbers][..., -1] > 0 for numbers in torch.split(torch.arange(len(texts)), size)])
     longest = int(mask.sum(dim=1).max())
     longest = mask.shape[1] if bool(mask[:, longest:].any()) else longest

@@ -20,9 +20,9 @@ if TYPE_CHECKING:  # they import torch, which the process that only watches over
 
     from gate_runner.benchmarks.data import Data
     from gate_runner.encoders.encoder import Encoder
+    from gate_runner.features import FeatureCache
     from gate_runner.ragged import Outcomes
     from gate_runner.tasks.scaling import Scale
-    from gate_runner.tasks.stored import FeatureStore
 
 
 class Progress(Protocol):
@@ -78,10 +78,10 @@ class Phases:
             self.seconds[phase] = self.seconds.get(phase, 0.0) + time.perf_counter() - start
 
 
-def _in_memory() -> FeatureStore:
-    from gate_runner.tasks.stored import FeatureStore
+def _in_memory() -> FeatureCache:
+    from gate_runner.features import FeatureCache
 
-    return FeatureStore()
+    return FeatureCache()
 
 
 class StartedAt(NamedTuple):
@@ -123,7 +123,7 @@ class Job:
     checkpoint: Path | None = None
     progress: Progress = silent
     phases: Phases = field(default_factory=Phases)
-    features: FeatureStore = field(default_factory=_in_memory)
+    features: FeatureCache = field(default_factory=_in_memory)
     together: Callable[[], AbstractContextManager[ProcessGroup | None]] = alone
     start: StartedAt | None = None
     head_only: bool = False

@@ -14,13 +14,13 @@ from gate_runner.benchmarks.data import Split
 from gate_runner.benchmarks.pictures import Pictures
 from gate_runner.benchmarks.request import SplitName
 from gate_runner.errors import MissingCapabilityError
+from gate_runner.features import IndexedRows
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.features import embedded, words
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.measured import hits, train_and_measure
 from gate_runner.tasks.predicted import best
 from gate_runner.tasks.scaling import Scale
-from gate_runner.tasks.stored import IndexedRows
 from vision_adapters.heads import seeded
 from vision_adapters.losses import cross_entropy, symmetric_cross_entropy
 from vision_adapters.rows import Rows

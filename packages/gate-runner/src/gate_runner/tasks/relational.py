@@ -7,12 +7,12 @@ from functools import partial
 from torch import Tensor
 
 from gate_runner.benchmarks.request import SplitName
+from gate_runner.features import IndexedRows
 from gate_runner.tasks.backbone import Backbone, make_backbone
 from gate_runner.tasks.features import Words, words
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best
 from gate_runner.tasks.scaling import Scale
-from gate_runner.tasks.stored import IndexedRows
 from gate_runner.tasks.targets import frequencies
 from gate_runner.tasks.training import Extra, train_and_test
 from vision_adapters.heads import RelationalHead, seeded

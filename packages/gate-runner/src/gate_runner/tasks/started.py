@@ -10,8 +10,9 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from gate_runner.features import Kind
 from gate_runner.tasks.after_training import class_weights
-from gate_runner.tasks.features import Kind, kinds_to_probe, rows_of
+from gate_runner.tasks.features import kinds_to_probe, rows_of
 from gate_runner.tasks.fitting import HeadTrained
 from gate_runner.tasks.job import StartedAt, alone
 from gate_runner.tasks.probing import solvable

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,6 +15,7 @@ from eqben_builder.scoring import Share
 from eqben_builder.suites import Features, SuiteLine, SuiteTable, similarities, suite_table
 from gate_runner.benchmarks.data import Data, Split
 from gate_runner.errors import DataError
+from gate_runner.features import digests_of
 from gate_runner.own_models import own_model
 from gate_runner.ragged import Ragged
 from gate_runner.suites import QuestionPictures, Questions
@@ -92,7 +92,6 @@ def _features(job: Job, pictures: QuestionPictures, captions: Sequence[str]) -> 
     different = pictures.different()
     images = pooled(job, Split(different, torch.zeros(len(different))), "test")
     texts = list(dict.fromkeys(captions))
-    mark = hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
     def encode(numbers: Tensor) -> Tensor:
         return job.encoder.encode_text([texts[number] for number in numbers.tolist()])
@@ -101,7 +100,7 @@ def _features(job: Job, pictures: QuestionPictures, captions: Sequence[str]) -> 
         job.progress("encode captions", done, total)
 
     with job.timed("encode"):
-        said = job.features.encoded("captions", len(texts), job.settings.batch_size, encode, mark, progress)
+        said = job.features.rows("captions", "text", digests_of(texts), job.settings.batch_size, encode, progress)
     return Features(
         _unit(images[:][:, 0]),
         _unit(said[:]),

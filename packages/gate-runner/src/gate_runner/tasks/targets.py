@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gate_runner.benchmarks.maps import Maps
-from gate_runner.tasks.stored import mark_of
+from gate_runner.features import digests_of
 
 if TYPE_CHECKING:
     from gate_runner.benchmarks.request import SplitName
@@ -52,8 +52,8 @@ def _kept(job: Job, split: SplitName) -> Rows:
         job.progress(f"read maps {split}", done, total)
 
     with job.timed("data"):
-        rows = job.features.encoded(name, len(targets), _READ, targets.__getitem__, mark_of(targets), progress)
-        if job.features.kept[name] == "encoded again":
+        rows = job.features.rows(name, "maps", digests_of(targets), _READ, targets.__getitem__, progress)
+        if job.features.placed[name] == "encoded again":
             for numbers in torch.split(torch.arange(len(targets)), _READ):
                 rows[numbers]  # one that is wrong is said now
     return rows

@@ -11,12 +11,11 @@ from torch import Tensor, nn
 
 from gate_runner.benchmarks.request import SplitName
 from gate_runner.errors import EncoderError
+from gate_runner.features import EncodedRows, Kind, images_at
 from gate_runner.tasks.attached import Attached
 from gate_runner.tasks.augmentation import Augmented
-from gate_runner.tasks.features import Kind, images_at
 from gate_runner.tasks.recipes import augments
 from gate_runner.tasks.scaling import Scale
-from gate_runner.tasks.stored import EncodedRows
 from vision_adapters.finetune import keep_blocks, recompute_blocks, train_only
 from vision_adapters.heads import global_seed
 from vision_adapters.low_rank import add_lora, remove_lora

@@ -1,0 +1,81 @@
+"""Pictures through a frozen encoder: each different one once, and nothing but finite numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from jaxtyping import UInt8
+from torch import Tensor
+
+from gate_runner.benchmarks.pictures import Pictures
+from gate_runner.errors import EncoderError
+from gate_runner.features.cache import FeatureCache, digests_of
+from vision_adapters.rows import Rows
+
+if TYPE_CHECKING:
+    from gate_runner.encoders.encoder import Encoder
+
+Kind = Literal["pooled", "backbone", "patches"]
+"""Features of whole images or frames, the same before the projection into the texts' space, or of their places."""
+
+
+def encode_pictures(
+    cache: FeatureCache,
+    encoder: Encoder,
+    images: Tensor | Pictures,
+    kind: Kind,
+    name: str,
+    batch_size: int,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    watch: Callable[[Tensor, Tensor], None] = lambda numbers, shown: None,
+) -> Rows:
+    """Features of pictures ``[n, d]``, of places ``[n, t, d]``, of videos with an axis of frames behind the first.
+
+    Args:
+        cache: of the encoder.
+        encoder: frozen.
+        images: in memory or in their files.
+        kind: of features.
+        name: of the split, in messages.
+        batch_size: images, or frames, per call of the encoder.
+        progress: told how many samples are done.
+        watch: told the numbers and the pixels of what is encoded.
+
+    Raises:
+        MissingCapabilityError: the encoder does not give this kind of features.
+        EncoderError: NaN or infinity; the message says in which images of which split.
+    """
+    frames = images.shape[1:-3]
+
+    def encode(numbers: Tensor) -> Tensor:
+        shown = images_at(images, numbers)
+        watch(numbers, shown)
+        flat = features_of_kind(encoder, kind, shown.reshape(-1, *shown.shape[-3:]))
+        features = flat.reshape(len(shown), *frames, *flat.shape[1:])
+        bad = (~torch.isfinite(features)).flatten(1).any(dim=1)
+        if bool(bad.any()):
+            raise EncoderError(
+                f"encoder {encoder.spec!r} gave NaN or infinity for {int(bad.sum())} of {len(features)} images "
+                f"encoded together, the first at index {int(numbers[int(bad.int().argmax())])} of the {name} split"
+            )
+        return features
+
+    size = max(1, batch_size // frames.numel())
+    return cache.rows(name, kind, digests_of(images), size, encode, progress)
+
+
+def features_of_kind(encoder: Encoder, kind: Kind, images: UInt8[Tensor, "n 3 s s"]) -> Tensor:
+    """What the frozen encoder gives of a batch of pictures."""
+    if kind == "pooled":
+        return encoder.encode_image(images)
+    return encoder.encode_backbone(images) if kind == "backbone" else encoder.encode_patches(images).tokens
+
+
+def images_at(images: Tensor | Pictures, rows: Tensor) -> UInt8[Tensor, "b *frames 3 s s"]:
+    """Images by their numbers, in memory or from their files."""
+    if isinstance(images, Pictures):
+        return replace(images, files=tuple(images.files[row] for row in rows.tolist()))[:]
+    return images[rows]
