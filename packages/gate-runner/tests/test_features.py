@@ -16,9 +16,9 @@ import pytest
 import torch
 
 from gate_runner.benchmarks import BENCHMARKS
-from gate_runner.errors import DataError
 from gate_runner.encoders import load_encoder
 from gate_runner.encoders.encoder import Encoder
+from gate_runner.errors import DataError
 from gate_runner.executors import run
 from gate_runner.features import FeatureCache, IndexedRows, cache, digests_of
 from gate_runner.runs import RunRequest

@@ -218,8 +218,8 @@ class FeatureCache:
             progress: told how many inputs are done.
 
         Raises:
-            DataError: the disk has no room; the message says how much is missing. Or the encoder gave numbers of another
-                type than in the first batch, which that one cannot hold.
+            DataError: the disk has no room; the message says how much is missing. Or the encoder gave another type of
+                numbers than in the first batch, which cannot hold them.
         """
         rank: dict[bytes, int] = {}
         index = torch.tensor([rank.setdefault(digest, len(rank)) for digest in digests.tolist()])
