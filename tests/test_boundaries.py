@@ -127,7 +127,8 @@ def test_only_the_runner_depends_on_siblings() -> None:
             assert not named & (set(distributions.values()) - {distributions[folder]}), folder
     runner = declared("gate-runner")[""]
     for folder in LIBRARIES:
-        (requirement,) = [one for one in runner if one.startswith(f"{distributions[folder]}>")]
+        named = re.compile(rf"{distributions[folder]}(\[[^]]*\])?>")
+        (requirement,) = [requirement for requirement in runner if named.match(requirement)]
         assert "@" not in requirement
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -193,7 +194,7 @@ def test_a_cell_with_another_metric_is_computed_again(filled: Path) -> None:
 
 
 def test_a_killed_run_continues_and_a_failed_cell_does_not_end_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cold_cache: Callable[[], Path]
 ) -> None:
     real, calls = filling_module.fill_frozen, []
 

@@ -156,7 +156,7 @@ def load_head(folder: Path | str, *, encoder: Encoder | str | None = None, devic
         gate_runner.errors.DataError: ...nowhere...
     """
     from gate_runner.encoders.device import device_for
-    from gate_runner.encoders.named import load_named_encoder
+    from gate_runner.encoders.loading import load_named_encoder
 
     path = Path(folder)
     card = _read_card(path)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from gate_runner.benchmarks.benchmark import Benchmark
@@ -12,7 +10,6 @@ from gate_runner.benchmarks.sheets import SHEETS, Sheet
 from gate_runner.benchmarks.sheets.icinw import ICINW, IcinwSheet
 from gate_runner.benchmarks.suites import PUBLISHED, SUITES
 from gate_runner.benchmarks.tables import read_table
-from gate_runner.errors import UsageError, unknown
 from gate_runner.plugins import with_plugins
 
 _RATES = (1.0, 0.3, 3.0)
@@ -287,80 +284,12 @@ def all_benchmarks() -> dict[str, Benchmark]:
     return with_plugins(ENTRY_POINTS, Benchmark, BENCHMARKS)
 
 
-def find_benchmark(name: str) -> Benchmark:
-    """One benchmark by its id.
-
-    Raises:
-        UsageError: there is none; the message shows the nearest.
+def is_taken(name: str) -> bool:
+    """Whether results of that name would pass for a known data set's.
 
     Example:
-        >>> find_benchmark("digits").task
-        'image-classification'
+        >>> is_taken("cifar100"), is_taken("cifar100-gate"), is_taken("my-cifar100")
+        (True, True, False)
     """
-    base, _, variant = name.partition("@")
-    known = BENCHMARKS if base in BENCHMARKS else all_benchmarks()
-    if base not in known:
-        raise unknown("benchmark", base, known)
-    return known[base] if not variant else _varied(known[base], variant)
-
-
-def resolve(names: Iterable[str]) -> list[Benchmark]:
-    """Packs and benchmarks to benchmarks, each once, in the order in which they were first named.
-
-    Args:
-        names: ids of packs or benchmarks, ``micro/`` and an id for a stand-in, as results print it, or paths of
-            benchmarks' TOML files.
-
-    Returns:
-        The benchmarks.
-
-    Raises:
-        UsageError: a name that is none of these; the message shows the nearest.
-        DataError: a TOML file that is wrong; the message names its line.
-
-    Example:
-        >>> [benchmark.id for benchmark in resolve(["digits", "small"])][:3]
-        ['digits', 'acdc', 'ade20k']
-    """
-    found: dict[str, Benchmark] = {}
-    known: dict[str, Benchmark] = BENCHMARKS
-    for name in names:
-        if name.endswith(".toml"):
-            from gate_runner.own_data.making import own_benchmark
-
-            own = own_benchmark(Path(name))
-            if own.id in found and found[own.id].sources != own.sources:
-                raise UsageError(
-                    f"{name} is called {own.id!r}, as {found[own.id].sources['file']} is: rename one of them"
-                )
-            found[own.id] = own
-            continue
-        stand_in = _stand_in(name)
-        if stand_in is not None:
-            found[stand_in.id] = stand_in
-            continue
-        base, _, variant = name.partition("@")
-        if base not in PACKS and base not in known:
-            known = all_benchmarks()
-            if base not in known:
-                if Path(name).exists():
-                    folder = Path(name) if Path(name).is_dir() else Path(name).absolute().parent
-                    raise UsageError(f"{name} is no benchmark's file (.toml); try: gate-runner run --data {folder}")
-                raise unknown("pack or benchmark", base, [*PACKS, *known])
-        for member in PACKS.get(base, (base,)):
-            one = _varied(known[member], variant) if variant else known[member]
-            found[one.id] = one
-    return list(found.values())
-
-
-def _varied(benchmark: Benchmark, variant: str) -> Benchmark:
-    """What ``ID@VARIANT`` names, see `gate_runner.tasks.TaskType.variant`."""
-    from gate_runner.tasks.registry import find_task_type
-
-    return find_task_type(benchmark.task).varied(benchmark, variant)
-
-
-def _stand_in(name: str) -> Benchmark | None:
-    """The benchmark that ``micro/ID`` names, with its stand-in as the only source."""
-    one = all_benchmarks().get(name.removeprefix("micro/")) if name.startswith("micro/") else None
-    return None if one is None or "micro" not in one.sources else replace(one, sources={"micro": one.sources["micro"]})
+    base = name.removesuffix("-gate")
+    return any(one in known for one in (name, base) for known in (BENCHMARKS, PACKS, SHEETS, ICINW))

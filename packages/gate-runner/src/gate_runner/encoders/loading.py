@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gate_runner.encoders.named import spec_of_file
 from gate_runner.encoders.spec import ENTRY_POINTS, EncoderSpec, parse_spec
 from gate_runner.errors import EncoderError
 
@@ -41,6 +43,21 @@ def load_encoder(text: str, *, device: str = "cpu") -> Encoder:
         raise EncoderError(f"encoder {text!r} cannot be moved to {device}: {str(error).splitlines()[0]}") from error
     encoder.outputs = probe(encoder)
     return encoder
+
+
+def load_named_encoder(named: str, file: Path, *, chosen: str | None = None, device: str = "cpu") -> Encoder:
+    """The encoder that a file names, where a file may choose it, or the one that the user says in its place.
+
+    Args:
+        named: the spec string in the file.
+        file: that holds it, for messages.
+        chosen: the spec string that the user says, or None.
+        device: a torch device.
+
+    Raises:
+        EncoderError: the file names code, a plug-in or what has to be fetched; the message says what to do.
+    """
+    return load_encoder(chosen or spec_of_file(named, file), device=device)
 
 
 def _made(spec: EncoderSpec) -> Encoder:

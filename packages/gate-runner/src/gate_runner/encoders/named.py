@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from gate_runner.encoders.spec import EncoderSpec, parse_spec
-from gate_runner.errors import EncoderError, UsageError
+from gate_runner.errors import DataError, EncoderError, UsageError
 
-if TYPE_CHECKING:
-    from gate_runner.encoders.encoder import Encoder
-
+CARD_SCHEMA = "gate-runner/encoder/1"
+"""Of a trained encoder's card; changes whenever one of its fields does."""
 _BUILT_IN = ("micro-clip", "lite")
 _FOLDERS = ("hf", "hf-detector", "hf-text", "hf-audio")
-
-
-def load_named_encoder(named: str, file: Path, *, chosen: str | None = None, device: str = "cpu") -> Encoder:
-    """The encoder that a file names, where a file may choose it, or the one that the user says in its place.
-
-    Args:
-        named: the spec string in the file.
-        file: that holds it, for messages.
-        chosen: the spec string that the user says, or None.
-        device: a torch device.
-
-    Raises:
-        EncoderError: the file names code, a plug-in or what has to be fetched; the message says what to do.
-    """
-    from gate_runner.encoders.loading import load_encoder
-
-    return load_encoder(chosen or spec_of_file(named, file), device=device)
 
 
 def spec_of_file(named: object, file: Path, *, say: str = "--encoder {}") -> str:
@@ -73,8 +56,6 @@ def spec_of_file(named: object, file: Path, *, say: str = "--encoder {}") -> str
             raise EncoderError(f"{file}: tuned:{folder} was trained from itself, says its card")
         seen.add(folder)
         if not start:
-            from gate_runner.encoders.tuned import read_card
-
             start = str(read_card(Path(folder).expanduser())["encoder"]["spec"])
         inner = start
     if not _is_safe(spec):
@@ -83,6 +64,28 @@ def spec_of_file(named: object, file: Path, *, say: str = "--encoder {}") -> str
             f"say {say.format(named)} if you trust it"
         )
     return str(named)
+
+
+def read_card(folder: Path) -> dict[str, Any]:
+    """What is known of a trained encoder.
+
+    Raises:
+        EncoderError: the folder holds none, or its card cannot be read; the message names the file.
+    """
+    path = folder / "card.json"
+    try:
+        card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        said = card["encoder"]
+        if card["schema"] != CARD_SCHEMA:
+            raise DataError(f"{path}: schema is {card['schema']!r}, expected {CARD_SCHEMA!r}")
+        _ = [str(said[name]) for name in ("spec", "start", "fingerprint")]
+    except OSError as error:
+        raise EncoderError(f"{folder} holds no trained encoder: {path}: {error.strerror or error}") from error
+    except DataError as error:
+        raise EncoderError(str(error)) from error
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise EncoderError(f"{path} is not an encoder's card: {error!r}") from error
+    return card
 
 
 def _is_safe(spec: EncoderSpec) -> bool:

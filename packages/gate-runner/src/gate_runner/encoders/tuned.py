@@ -14,14 +14,11 @@ from torch import Tensor
 
 from gate_runner.__about__ import __version__
 from gate_runner.encoders.encoder import Encoder, fingerprint_of
-from gate_runner.encoders.named import spec_of_file
+from gate_runner.encoders.named import CARD_SCHEMA, read_card, spec_of_file
 from gate_runner.encoders.own import adopt
 from gate_runner.encoders.spec import EncoderSpec
-from gate_runner.errors import DataError, EncoderError, StorageError
+from gate_runner.errors import EncoderError, StorageError
 from vision_adapters.low_rank import merge_lora
-
-SCHEMA = "gate-runner/encoder/1"
-"""Of the card; changes whenever one of its fields does."""
 
 
 def save_tuned(encoder: Encoder, start: Mapping[str, Tensor], folder: Path, about: Mapping[str, Any]) -> Path:
@@ -46,7 +43,7 @@ def save_tuned(encoder: Encoder, start: Mapping[str, Tensor], folder: Path, abou
     now = encoder.module.state_dict()
     changed = {name: value.detach().cpu() for name, value in now.items() if not torch.equal(value.cpu(), start[name])}
     card = {
-        "schema": SCHEMA,
+        "schema": CARD_SCHEMA,
         "gate_runner": __version__,
         "encoder": {
             "spec": encoder.spec,
@@ -74,28 +71,6 @@ def save_tuned(encoder: Encoder, start: Mapping[str, Tensor], folder: Path, abou
     except OSError as error:
         raise StorageError.about(folder, error) from error
     return folder
-
-
-def read_card(folder: Path) -> dict[str, Any]:
-    """What is known of a trained encoder.
-
-    Raises:
-        EncoderError: the folder holds none, or its card cannot be read; the message names the file.
-    """
-    path = folder / "card.json"
-    try:
-        card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        said = card["encoder"]
-        if card["schema"] != SCHEMA:
-            raise DataError(f"{path}: schema is {card['schema']!r}, expected {SCHEMA!r}")
-        _ = [str(said[name]) for name in ("spec", "start", "fingerprint")]
-    except OSError as error:
-        raise EncoderError(f"{folder} holds no trained encoder: {path}: {error.strerror or error}") from error
-    except DataError as error:
-        raise EncoderError(str(error)) from error
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise EncoderError(f"{path} is not an encoder's card: {error!r}") from error
-    return card
 
 
 def load_tuned(folder: Path | str, base: Any, *, spec: str | None = None) -> Encoder:

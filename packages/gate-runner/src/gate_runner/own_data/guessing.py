@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gate_runner.benchmarks.registry import is_taken
 from gate_runner.errors import DataError
-from gate_runner.own_data.reading import is_taken
 from gate_runner.readers import files_of_classes, table
 from gate_runner.readers.clips import VIDEOS
 from gate_runner.readers.folders import PICTURES, SPLIT_WORDS, classes_in

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from gate_runner.benchmarks.benchmark import Benchmark
-from gate_runner.own_data.reading import read_benchmark
+from gate_runner.benchmarks.registry import is_taken
+from gate_runner.errors import DataError
+from gate_runner.own_data.reading import line_of, read_benchmark
 
 _METRICS = {
     "image-classification": ("acc@1",),
@@ -53,6 +55,12 @@ def own_benchmark(path: Path) -> Benchmark:
         'image-classification'
     """
     own = read_benchmark(path)
+    if is_taken(own.benchmark.id):
+        raise DataError(
+            f"{path}, line {line_of(path.read_text(encoding='utf-8'), ['benchmark', 'id'])}: field 'benchmark.id' is "
+            f"{own.benchmark.id!r}, the name of a known data set or pack: choose another, e.g. "
+            f"{'my-' + own.benchmark.id!r}"
+        )
     about = own.benchmark
     training: dict[str, Any] = {**_RECIPES.get(about.task, _RECIPE), **own.training}
     if about.task == "zero-shot":

@@ -25,8 +25,8 @@ def read_benchmark(path: Path) -> OwnBenchmark:
         All that it says, defaults filled in.
 
     Raises:
-        DataError: not there, not TOML, a field that does not exist (with the nearest), or one of a wrong type or value,
-            or an id that is a known data set's; the message names file, line and field.
+        DataError: not there, not TOML, a field that does not exist (with the nearest), or one of a wrong type or value;
+            the message names file, line and field.
 
     Example:
         >>> import tempfile
@@ -43,30 +43,9 @@ def read_benchmark(path: Path) -> OwnBenchmark:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(f"{path} is not TOML: {error}") from error
     try:
-        own = OwnBenchmark.model_validate(values)
+        return OwnBenchmark.model_validate(values)
     except ValidationError as error:
         raise DataError(_said(path, text, error)) from None
-    if is_taken(own.benchmark.id):
-        raise DataError(
-            f"{path}, line {_line(text, ['benchmark', 'id'])}: field 'benchmark.id' is {own.benchmark.id!r}, the name "
-            f"of a known data set or pack: choose another, e.g. {'my-' + own.benchmark.id!r}"
-        )
-    return own
-
-
-def is_taken(name: str) -> bool:
-    """Whether results of that name would pass for a known data set's.
-
-    Example:
-        >>> is_taken("cifar100"), is_taken("cifar100-gate"), is_taken("my-cifar100")
-        (True, True, False)
-    """
-    from gate_runner.benchmarks.registry import BENCHMARKS, PACKS
-    from gate_runner.benchmarks.sheets import SHEETS
-    from gate_runner.benchmarks.sheets.icinw import ICINW
-
-    base = name.removesuffix("-gate")
-    return any(one in known for one in (name, base) for known in (BENCHMARKS, PACKS, SHEETS, ICINW))
 
 
 def _said(path: Path, text: str, error: ValidationError) -> str:
@@ -74,7 +53,7 @@ def _said(path: Path, text: str, error: ValidationError) -> str:
     problems = error.errors(include_url=False)
     first = problems[0]
     place = [str(one) for one in first["loc"]]
-    line = _line(text, place)
+    line = line_of(text, place)
     where = f"{path}{f', line {line}' if line else ''}"
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     name = ".".join(place)
@@ -96,7 +75,7 @@ def _known(place: Sequence[str]) -> list[str]:
     return list(model.model_fields)
 
 
-def _line(text: str, place: Sequence[str]) -> int | None:
+def line_of(text: str, place: Sequence[str]) -> int | None:
     """The line of a key (``a.b`` is ``b`` under ``[a]``), or of the nearest table above it."""
     best = None
     table: list[str] = []

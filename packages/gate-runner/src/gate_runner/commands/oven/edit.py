@@ -84,7 +84,7 @@ def _report(linker: NameLinker, folder: Path, encoder: str | None) -> None:
 
 def _encoder(name: str, folder: Path, chosen: str | None) -> TextEncoder:
     """The encoder that vectors name, or the one that is given, if it still has the weights that made them."""
-    from gate_runner.encoders.named import load_named_encoder
+    from gate_runner.encoders.loading import load_named_encoder
     from gate_runner.errors import UsageError
 
     model = load_named_encoder(name.rpartition("@")[0], folder / "vectors" / "manifest.json", chosen=chosen)
