@@ -43,9 +43,10 @@ def public_modules() -> dict[str, Module]:
     for source in sorted(ROOT.glob("packages/*/src")):
         for path in sorted(source.rglob("*.py")):
             tree = ast.parse(path.read_text(encoding="utf-8"))
-            names = _listed(tree)
+            name = module_name(path, source)
+            stub = path.with_suffix(".pyi")
+            names, tree = _stub(stub, name, tree) if stub.exists() else (_listed(tree), tree)
             if names is not None:
-                name = module_name(path, source)
                 summary = (ast.get_docstring(tree) or "").split("\n\n")[0].replace("\n", " ")
                 public = tuple(sorted(set(names) - SKIPPED))
                 found[name] = Module(name, source.parent.name, summary, public, _homes(tree, name, public))
@@ -70,6 +71,15 @@ def _listed(tree: ast.Module) -> list[str] | None:
         else:
             names.append(ast.literal_eval(item))
     return names
+
+
+def _stub(path: Path, module: str, tree: ast.Module) -> tuple[list[str] | None, ast.Module]:
+    """What a package imports when it is asked for, by the stub beside it, and those imports in absolute form."""
+    imports = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.ImportFrom)]
+    for node in imports:
+        node.module, node.level = f"{module}.{node.module}", 0
+    names = [alias.asname or alias.name for node in imports for alias in node.names]
+    return names, ast.Module([*tree.body, *imports], [])
 
 
 def _homes(tree: ast.Module, module: str, names: tuple[str, ...]) -> dict[str, tuple[str, str]]:

@@ -45,8 +45,7 @@ def test_imagenet_set_is_open_clips():
 
 @given(st.text("ab {}%s\\", max_size=20), st.text("ab {}%s\\", max_size=10))
 def test_fill_replaces_the_placeholder_and_nothing_else(before, name):
-    before = before.replace("{}", "")
-    assert fill(before + "[{}]", name).startswith(before + "[" + name.replace("{}", "")[:0])
+    before = before.replace("{", "")  # of "{{}}" without "{}" a "{}" would be left
     assert fill(before + "[{}]", name) == before + "[" + name + "]"
 
 

@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from knowledge_prompts import concept_features, concept_map, concept_spread, map_svg
+from knowledge_prompts import concept_features, concept_map, concept_spread, draw_map, map_svg
 
 
 def reference_spread(features):
@@ -68,16 +68,18 @@ def test_map_refuses(sets, message):
         concept_map(sets)
 
 
-def test_picture_is_xml_with_every_point_and_escaped_names():
+def test_the_picture_has_every_point_on_one_scale_and_names_as_they_are():
     generator = np.random.default_rng(3)
-    svg = map_svg(concept_map({"<cats> & dogs": generator.normal(size=(5, 3)), "b": generator.normal(size=(4, 3))}))
-    root = ET.fromstring(svg)
-    space = "{http://www.w3.org/2000/svg}"
-    circles = root.findall(f"{space}circle")
-    assert len(circles) == 9
-    width, height = float(root.attrib["width"]), float(root.attrib["height"])
-    assert all(0 <= float(c.attrib["cx"]) <= width and 0 <= float(c.attrib["cy"]) <= height for c in circles)
-    assert any(t.text is not None and t.text.startswith("<cats> & dogs: 5 concepts") for t in root.iter(f"{space}text"))
+    concepts = concept_map({"$cats$ & <dogs>": generator.normal(size=(5, 3)), "b": generator.normal(size=(4, 3))})
+    figure = draw_map(concepts)
+    for axes, (name, points) in zip(figure.axes, concepts.points.items(), strict=True):
+        np.testing.assert_array_equal(axes.collections[0].get_offsets(), points)
+        assert (np.abs(points) < axes.get_xlim()[1]).all()
+        assert axes.get_xlim() == axes.get_ylim() == figure.axes[0].get_xlim()
+        assert axes.get_title().startswith(f"{name}: {len(points)} concepts, spread 0.")
+    with pytest.warns(DeprecationWarning, match="draw_map"):
+        svg = map_svg(concepts)
+    assert ET.fromstring(svg).tag == "{http://www.w3.org/2000/svg}svg"
 
 
 def test_concept_features_count_a_name_once():

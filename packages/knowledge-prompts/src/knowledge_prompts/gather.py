@@ -10,10 +10,9 @@ from knowledge_prompts.coverage_table import Coverage, coverage
 from knowledge_prompts.progress import Progress
 from knowledge_prompts.prompts.class_prompts import ClassPrompts
 from knowledge_prompts.sources.elevater_files import ExternalRecord, write_external, write_gpt3
-from knowledge_prompts.sources.generated import GeneratedKnowledge
+from knowledge_prompts.sources.generated import GeneratedKnowledge, sole_writer
 from knowledge_prompts.sources.knowledge import KnowledgeSource
 from knowledge_prompts.sources.language_model import LanguageModel
-from knowledge_prompts.sources.lock import exclusive
 from knowledge_prompts.sources.named import named_sources
 from knowledge_prompts.sources.stored import StoredKnowledge
 from knowledge_prompts.sources.wordnet import WordNet, WordNetDefinition, WordNetPath
@@ -159,7 +158,7 @@ def build_files(
         raise ValueError("none of the classes has a definition to show the language model; give WordNet or Wiktionary")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    with exclusive(folder, "a build of knowledge"):
+    with sole_writer(folder):
         files: list[Path] = []
         stored: list[StoredKnowledge] = []
         if wordnet is not None or wiktionary is not None:

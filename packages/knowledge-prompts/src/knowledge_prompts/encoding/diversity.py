@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def concept_spread(features: ArrayLike) -> float:
@@ -122,41 +126,58 @@ def concept_features(encode_text: Any, classes: Sequence[str], **options: Any) -
     return class_embeddings(encode_text, build_prompts(ClassPrompts("names", ["{}"], names)), **options).weights
 
 
-def map_svg(concepts: ConceptMap, *, side: int = 320, radius: float = 2.0) -> str:
-    """The picture of a concept map: one panel per data set, side by side, all on the same scale.
+def draw_map(concepts: ConceptMap, *, side: float = 3.2, radius: float = 2.0) -> Figure:
+    """Draw a concept map: one panel per data set, side by side, all on the same scale.
 
     Args:
         concepts: What `concept_map` gives.
-        side: Width and height of a panel in pixels.
-        radius: Radius of a point in pixels.
+        side: Width and height of a panel in inches.
+        radius: Radius of a point in points.
 
     Returns:
-        A whole SVG document, names escaped.
+        A figure of matplotlib, which belongs to no window; ``figure.savefig(path)`` writes any of its formats.
+
+    Raises:
+        ModuleNotFoundError: matplotlib is not installed; names the extra.
 
     Example:
-        >>> import numpy as np
-        >>> from knowledge_prompts import concept_map
-        >>> map_svg(concept_map({"pets": np.eye(3, dtype=np.float32)})).startswith("<svg")
+        >>> figure = draw_map(concept_map({"pets": np.eye(3, dtype=np.float32)}))
+        >>> figure.axes[0].get_title()
+        'pets: 3 concepts, spread 0.816'
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ModuleNotFoundError("a picture needs matplotlib: pip install 'knowledge-prompts[plot]'") from None
+    limit = 1.05 * max((float(np.abs(points).max()) for points in concepts.points.values()), default=0.0) or 1.0
+    figure = Figure(figsize=(side * len(concepts.points), side + 0.6), layout="constrained")
+    for position, (name, points) in enumerate(concepts.points.items(), start=1):
+        axes: Any = figure.add_subplot(1, len(concepts.points), position)
+        axes.scatter(points[:, 0], points[:, 1], s=(2 * radius) ** 2, color="#1f5fa8", alpha=0.5, linewidths=0)
+        axes.set(xlim=(-limit, limit), ylim=(-limit, limit), xticks=[], yticks=[], aspect="equal")
+        axes.set_title(
+            f"{name}: {len(points)} concepts, spread {concepts.spread[name]:.3f}", fontsize=9, parse_math=False
+        )
+    figure.supxlabel(f"shares of variance {concepts.explained[0]:.1%} and {concepts.explained[1]:.1%}", fontsize=9)
+    return figure
+
+
+def map_svg(concepts: ConceptMap, *, side: int = 320, radius: float = 2.0) -> str:
+    """Return `draw_map` as an SVG document; sides in pixels. Deprecated.
+
+    Example:
+        >>> import warnings
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore", DeprecationWarning)
+        ...     "<svg" in map_svg(concept_map({"pets": np.eye(3, dtype=np.float32)}))
         True
     """
-    limit = max((float(np.abs(points).max()) for points in concepts.points.values()), default=0.0) or 1.0
-    scale = (side - 20) / 2 / limit
-    shapes: list[str] = []
-    for number, (name, points) in enumerate(concepts.points.items()):
-        left = number * (side + 10)
-        caption = f"{name}: {len(points)} concepts, spread {concepts.spread[name]:.3f}"
-        shapes.append(f'<rect x="{left}" y="24" width="{side}" height="{side}" fill="none" stroke="#999"/>')
-        shapes.append(f'<text x="{left + 4}" y="16" font-size="12">{escape(caption)}</text>')
-        shapes += [
-            f'<circle cx="{left + side / 2 + scale * x:.2f}" cy="{24 + side / 2 - scale * y:.2f}" r="{radius:g}" '
-            f'fill="#1f5fa8" fill-opacity="0.5"/>'
-            for x, y in points
-        ]
-    width = len(concepts.points) * (side + 10) - 10
-    axes = f"shares of variance {concepts.explained[0]:.1%} and {concepts.explained[1]:.1%}"
-    shapes.append(f'<text x="4" y="{side + 40}" font-size="12">{axes}</text>')
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{side + 48}" font-family="sans-serif">'
-    return "\n".join([head, *shapes, "</svg>", ""])
+    warnings.warn(
+        "map_svg is deprecated: draw_map(...).savefig('map.svg') writes the same", DeprecationWarning, stacklevel=2
+    )
+    text = io.StringIO()
+    draw_map(concepts, side=side / 100, radius=radius).savefig(text, format="svg")
+    return text.getvalue()
 
 
 def _unit_rows(features: ArrayLike, name: str) -> NDArray[np.float64]:

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock, Timeout
 
 from knowledge_prompts.sources.in_context import in_context_prompt, sample_contexts
 from knowledge_prompts.sources.json_records import complaint
 from knowledge_prompts.sources.language_model import LanguageModel, LanguageModelError
-from knowledge_prompts.sources.lock import exclusive
 
 _LONGEST = 600
+
+
+@contextlib.contextmanager
+def sole_writer(path: Path) -> Iterator[None]:
+    """Keep a folder, or a file that need not exist yet, from every other writer; BlockingIOError where there is one."""
+    lock = FileLock(path / ".lock" if path.is_dir() else path.with_name(f".{path.name}.lock"), timeout=0)
+    Path(lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise BlockingIOError(f"{path} is being written by another process; wait until it is done") from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 class GeneratedKnowledge:
@@ -95,11 +112,11 @@ class GeneratedKnowledge:
         """The answers about a class, each once; those that are not in the cache are asked for.
 
         Raises:
-            BlockingIOError: Another process is writing the cache; names it.
+            BlockingIOError: Another process is writing the cache; names the file.
         """
         if self.cache is None:
             return self._items(class_name)
-        with exclusive(self.cache, "a search for knowledge"):
+        with sole_writer(self.cache):
             torn = self._read_cache(self.cache)
             if torn:
                 os.truncate(self.cache, self._bytes_read)

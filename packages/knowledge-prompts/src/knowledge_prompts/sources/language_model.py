@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib.util
 import json
 import os
-import urllib.error
-import urllib.request
-from http.client import HTTPException
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal, Protocol
 from urllib.parse import urlsplit
 
-from knowledge_prompts.sources.transport import TooLongError, send
-
+MOST_BYTES = 1 << 20
+_OK = 200
 _TRY_AGAIN = (408, 409, 425, 429)
+_GRACE = 0.5  # seconds for closing the connection
 
 
 class LanguageModelError(RuntimeError):
@@ -78,6 +79,7 @@ class Endpoint:
     Raises:
         ValueError: An address that is not http or https, or holds more than host and path; a number out of range, which
             is shown. The address is not, since a key may be in it.
+        ModuleNotFoundError: httpx is not installed; names the extra.
 
     Numerics: The time is that of the whole call, looking up the name included. The key is in no error, no cache and no
         `identity`, and an answer that repeats it is refused. Redirections are not followed, so that the key goes
@@ -119,6 +121,8 @@ class Endpoint:
             raise ValueError(f"max_tokens is {max_tokens}; expected at least 1")
         if not timeout > 0:
             raise ValueError(f"timeout is {timeout}; expected more than 0 seconds")
+        if importlib.util.find_spec("httpx") is None:
+            raise ModuleNotFoundError("an endpoint needs httpx: pip install 'knowledge-prompts[endpoint]'")
         self.url = url.rstrip("/") + ("/chat/completions" if kind == "chat" else "/completions")
         self.model, self.kind, self.timeout, self.key_variable = model, kind, timeout, key_variable
         self.settings = {"model": model, "max_tokens": max_tokens, "temperature": temperature}
@@ -150,26 +154,42 @@ class Endpoint:
             raise
 
     def _sent(self, body: bytes, headers: dict[str, str], key: str) -> str:
-        request = urllib.request.Request(self.url, body, headers, method="POST")  # noqa: S310 - http(s) only, checked above
+        import httpx
+
+        # httpx's limits start anew with every byte, so the whole call has one of its own; in a thread, since a notebook
+        # runs a loop already, and one that is left behind where the system is still looking a name up.
+        pool = ThreadPoolExecutor(1)
         try:
-            raw = send(request, self.timeout)
-        except urllib.error.HTTPError as error:
-            with error:
-                permanent = 300 <= error.code < 500 and error.code not in _TRY_AGAIN
-                raise LanguageModelError(f"status {error.code} ({error.reason})", permanent=permanent) from None
+            asked = pool.submit(asyncio.run, asyncio.wait_for(self._posted(body, headers), self.timeout))
+            status, reason, raw = asked.result(self.timeout + _GRACE)
         except TimeoutError:
             raise LanguageModelError(f"no answer within {self.timeout:g} s") from None
-        except urllib.error.URLError as error:
-            if isinstance(error.reason, TimeoutError):
-                raise LanguageModelError(f"no answer within {self.timeout:g} s") from None
-            raise LanguageModelError(f"not reached ({error.reason})") from None
-        except TooLongError as error:
-            raise LanguageModelError(str(error)) from None
-        except (HTTPException, OSError) as error:
+        except (httpx.ConnectError, httpx.UnsupportedProtocol) as error:
+            raise LanguageModelError(f"not reached ({error})") from None
+        except (httpx.HTTPError, OSError) as error:
             raise LanguageModelError(f"broken off ({type(error).__name__}: {error})") from None
+        finally:
+            pool.shutdown(wait=False)
+        if status != _OK:
+            permanent = 300 <= status < 500 and status not in _TRY_AGAIN
+            raise LanguageModelError(f"status {status} ({reason})", permanent=permanent)
         if key and key.encode() in raw:
             raise LanguageModelError("the answer repeats the key", permanent=True)
         return self._answer(raw)
+
+    async def _posted(self, body: bytes, headers: dict[str, str]) -> tuple[int, str, bytes]:
+        import httpx
+
+        raw = b""
+        async with (
+            httpx.AsyncClient(timeout=self.timeout, follow_redirects=False) as client,
+            client.stream("POST", self.url, content=body, headers=headers) as response,
+        ):
+            async for chunk in response.aiter_bytes():
+                raw += chunk
+                if len(raw) > MOST_BYTES:
+                    raise LanguageModelError(f"an answer of more than {MOST_BYTES} bytes")
+        return response.status_code, response.reason_phrase, raw
 
     def _answer(self, raw: bytes) -> str:
         try:
