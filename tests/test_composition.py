@@ -127,7 +127,7 @@ def test_knowledge_is_stored_covered_and_mapped(tmp_path: Path) -> None:
     assert "1 of 2" in covered.stdout
     mapped = call("prompts", "diversity", "flowers.txt", "--output", "map.svg", cwd=tmp_path)
     assert mapped.returncode == 0, mapped.stderr
-    assert (tmp_path / "map.svg").read_text().startswith("<svg")
+    assert "<svg" in (tmp_path / "map.svg").read_text()
     missing = call("prompts", "coverage", "nowhere.txt", cwd=tmp_path)
     assert missing.returncode == 2
     assert "nowhere.txt" in missing.stderr

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from knowledge_prompts.sources.json_records import Record, complaint, list_records
+from knowledge_prompts.sources.json_records import Record, complaint, list_records, write_text
 from knowledge_prompts.sources.stored import StoredKnowledge
 from knowledge_prompts.sources.wordnet import check_max_nodes, join_path
 
@@ -93,7 +92,7 @@ def write_external(path: str | Path, records: Sequence[ExternalRecord]) -> None:
         }
         for record in records
     ]
-    _write(path, rows)
+    write_text(path, json.dumps(rows))
 
 
 def read_gpt3(path: str | Path) -> dict[str, tuple[str, ...]]:
@@ -132,7 +131,8 @@ def write_gpt3(path: str | Path, items_by_class: Mapping[str, Sequence[str]]) ->
         >>> path.read_text()[:20]
         '[{"classname": "hen"'
     """
-    _write(path, [{"classname": name, "gpt3": list(items)} for name, items in items_by_class.items()])
+    rows = [{"classname": name, "gpt3": list(items)} for name, items in items_by_class.items()]
+    write_text(path, json.dumps(rows))
 
 
 def external_sources(
@@ -211,18 +211,3 @@ def _fields(path: str | Path, record: Record, needed: Sequence[str]) -> dict[str
 
 def _is_texts(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
-
-
-def _write(path: str | Path, rows: Sequence[Mapping[str, object]]) -> None:
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}.part")
-    try:
-        # A plain open, since the kernel then applies the umask; mkstemp gives nobody else a right, and to read the
-        # umask is to set it for every thread.
-        with temporary.open("x", encoding="utf-8") as file:
-            json.dump(rows, file)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise

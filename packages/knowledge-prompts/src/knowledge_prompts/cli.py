@@ -1,0 +1,266 @@
+"""The command line ``prompts``: show, build, coverage, diversity. Needs the extra ``cli``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from knowledge_prompts import LanguageModel, WordNet
+
+ABOUT = "Class prompts with external knowledge: look at them, build them, count and embed them."
+TextEncoders = Callable[[str, str], Callable[[list[str]], Any]]
+"""From a name and a torch device to a function from texts to features ``[n, d]``."""
+
+Classes = Annotated[
+    str, typer.Argument(help="A built-in set such as oxford-flower-102, a .txt file of class names, or a .json file.")
+]
+WordNetFolder = Annotated[
+    Path | None, typer.Option(help="Folder with WordNet's database files; by default the usual places.")
+]
+NoWordNet = Annotated[bool, typer.Option("--no-wordnet", help="Do without WordNet.")]
+Wiktionary = Annotated[Path | None, typer.Option(help="Wiktextract's dump, .jsonl or .jsonl.gz.")]
+HeadWords = Annotated[bool, typer.Option(help="Where Wiktionary lacks a name, take its longest ending that it has.")]
+Knowledge = Annotated[
+    Path | None, typer.Option(help="Folder of ELEVATER's files, with external/ and gpt3/ in it.", show_default=False)
+]
+
+Sources = Annotated[
+    list[str] | None,
+    typer.Option("--source", help="NAME=PATH of a source, such as cupl=prompts.json; repeat it for several."),
+]
+
+
+def show(
+    class_name: Annotated[str, typer.Argument(help="Any class name, such as sunflower.")],
+    templates: Annotated[str, typer.Option(help="Built-in template set, or the path of your own.")] = "generic",
+    wordnet_folder: WordNetFolder = None,
+    knowledge: Knowledge = None,
+    source: Sources = None,
+    style: Annotated[str, typer.Option(help="Form of a prompt with knowledge: paper or toolkit.")] = "paper",
+    limit: Annotated[int, typer.Option(help="Prompts to show per source.", min=1)] = 5,
+) -> None:
+    """Show a class's prompts with and without knowledge."""
+    from knowledge_prompts import check_style, gather_sources, load_class_prompts, show_prompts
+
+    class_prompts = load_class_prompts(templates)
+    named = knowledge is not None or source
+    sources = gather_sources(class_prompts, knowledge=knowledge, sources=source or ()) if named else None
+    lines = show_prompts(
+        class_name,
+        class_prompts=class_prompts,
+        sources=sources,
+        wordnet_folder=wordnet_folder,
+        style=check_style(style),
+        max_prompts=limit,
+    )
+    for line in lines:
+        typer.echo(line)
+
+
+def build(
+    classes: Classes,
+    output: Annotated[Path, typer.Option(help="Folder to write external/ and gpt3/ into.")],
+    wordnet_folder: WordNetFolder = None,
+    no_wordnet: NoWordNet = False,
+    wiktionary: Wiktionary = None,
+    head_words: HeadWords = False,
+    endpoint: Annotated[str | None, typer.Option(help="Address of an endpoint that speaks OpenAI's protocol.")] = None,
+    model: Annotated[str | None, typer.Option(help="Name of the endpoint's model.")] = None,
+    completion: Annotated[bool, typer.Option(help="Use the endpoint's completions, not its chat.")] = False,
+    key_variable: Annotated[str, typer.Option(help="Environment variable with the key.")] = "OPENAI_API_KEY",
+    local_model: Annotated[Path | None, typer.Option(help="Folder with a language model of transformers.")] = None,
+    items: Annotated[int, typer.Option(help="Answers per class.", min=1)] = 5,
+    shots: Annotated[int, typer.Option(help="Example pairs per question.", min=1)] = 3,
+    max_calls: Annotated[int | None, typer.Option(help="The most calls of the language model.", min=0)] = None,
+    timeout: Annotated[float, typer.Option(help="Seconds per call.")] = 30.0,
+    seed: Annotated[int, typer.Option(help="Seed of the draw of examples.")] = 0,
+) -> None:
+    """Make knowledge for your own classes, in ELEVATER's format. The same command again asks only what is missing."""
+    from knowledge_prompts import Wiktextract, build_files, load_class_prompts
+
+    asked = _language_model(endpoint, model, completion, key_variable, local_model, timeout)
+    class_prompts = load_class_prompts(classes)
+    found = build_files(
+        class_prompts,
+        output,
+        wordnet=_wordnet(wordnet_folder, no_wordnet),
+        wiktionary=Wiktextract(wiktionary, class_prompts.classes, head_words=head_words) if wiktionary else None,
+        model=asked,
+        items_per_class=items,
+        shots=shots,
+        max_calls=max_calls,
+        seed=seed,
+        progress=lambda phase, done, of: typer.echo(f"\r{phase}: {done} of {of} classes", nl=done == of, err=True),
+    )
+    for line in found.lines():
+        typer.echo(line)
+    if found.failed:
+        raise typer.Exit(1)
+
+
+def coverage(
+    classes: Classes,
+    knowledge: Knowledge = None,
+    wordnet_folder: WordNetFolder = None,
+    no_wordnet: NoWordNet = False,
+    wiktionary: Wiktionary = None,
+    head_words: HeadWords = False,
+    cupl: Annotated[Path | None, typer.Option(help="CuPL's JSON.")] = None,
+    descriptors: Annotated[Path | None, typer.Option(help="Visual descriptors' JSON.")] = None,
+    source: Sources = None,
+    table: Annotated[Path | None, typer.Option(help="Also write items per class and source, tab-separated.")] = None,
+) -> None:
+    """Count the classes that each source knows."""
+    from knowledge_prompts import coverage as count
+    from knowledge_prompts import gather_sources, load_class_prompts
+    from knowledge_prompts.sources.json_records import write_text
+
+    class_prompts = load_class_prompts(classes)
+    sources = gather_sources(
+        class_prompts,
+        knowledge=knowledge,
+        wordnet=_wordnet(wordnet_folder, no_wordnet),
+        wiktionary=wiktionary,
+        cupl_file=cupl,
+        descriptors=descriptors,
+        head_words=head_words,
+        sources=source or (),
+    )
+    found = count(class_prompts.classes, sources, repeated=class_prompts.repeated)
+    for line in found.lines():
+        typer.echo(line)
+    if table is not None:
+        write_text(table, found.table())
+        typer.echo(f"wrote {table}")
+
+
+def diversity(classes: list[str], encode_text: Callable[[list[str]], Any], output: Path | None = None) -> None:
+    """Measure how far the concepts of sets lie apart, and draw them."""
+    from knowledge_prompts import concept_features, concept_map, draw_map, load_class_prompts
+
+    sets = [load_class_prompts(name) for name in classes]
+    names = [one.name for one in sets]
+    for one in sets:
+        if not one.classes:
+            raise ValueError(f"template set {one.name!r} has no classes; expected at least one class name")
+        if names.count(one.name) > 1:
+            raise ValueError(f"two sets are called {one.name!r}; give one of them another name")
+    concepts = concept_map({one.name: concept_features(encode_text, one.classes) for one in sets})
+    for name, spread in concepts.spread.items():
+        typer.echo(f"{name}: {len(concepts.points[name])} concepts, spread {spread:.3f}")
+    if output is not None:
+        figure = draw_map(concepts)
+        output.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(output)
+        typer.echo(f"wrote {output}")
+
+
+def text_encoder(name: str, device: str) -> Callable[[list[str]], Any]:
+    """An encoder of texts by name: ``open_clip:MODEL/WEIGHTS``, or ``MODULE:FUNCTION``, called with ``device=``.
+
+    Raises:
+        ValueError: Neither form, or a module without that function; shows the name.
+    """
+    library, _, rest = name.partition(":")
+    model_name, _, weights = rest.partition("/")
+    if not rest or (library == "open_clip" and not weights):
+        raise ValueError(f"encoder {name!r}; expected open_clip:MODEL/WEIGHTS, or MODULE:FUNCTION of your own")
+    if library != "open_clip":
+        sys.path.insert(0, str(Path.cwd()))  # as python -m does, so that one's own module is found
+        function: Any = getattr(import_module(library), rest, None)
+        if function is None:
+            raise ValueError(f"encoder {name!r}: module {library} has no {rest!r}")
+        encode: Callable[[list[str]], Any] = function(device=device)
+        return encode
+    try:
+        import open_clip
+        import torch
+    except ImportError:
+        raise ModuleNotFoundError("an encoder of open_clip needs it: pip install open_clip_torch") from None
+    model: Any = open_clip.create_model(model_name, pretrained=weights, device=device).eval()
+    tokenize: Any = open_clip.get_tokenizer(model_name)
+
+    def encode_by_open_clip(texts: list[str]) -> Any:
+        with torch.inference_mode():
+            return model.encode_text(tokenize(texts).to(device))
+
+    return encode_by_open_clip
+
+
+def make_app(text_encoders: TextEncoders = text_encoder, *, encoder: str | None = None) -> typer.Typer:
+    r"""The commands as a Typer application, for a command line of one's own.
+
+    Args:
+        text_encoders: Makes what ``diversity --encoder`` names, from the name and a torch device.
+        encoder: The name that ``--encoder`` has by default; None where it must be given.
+
+    Example:
+        >>> from typer.testing import CliRunner
+        >>> app = make_app(lambda name, device: lambda texts: [[len(text), 1.0] for text in texts])
+        >>> CliRunner().invoke(app, ["diversity", "mnist", "--encoder", "lengths"]).output
+        'mnist: 10 concepts, spread 0.000\n'
+    """
+    app = typer.Typer(help=ABOUT, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
+    for command in (show, build, coverage):
+        app.command()(command)
+    default: Any = ... if encoder is None else encoder
+
+    @app.command("diversity")
+    def diversity_of(
+        classes: Annotated[list[str], typer.Argument(help="One or several sets: built-in, .txt or .json.")],
+        name: Annotated[
+            str, typer.Option("--encoder", help="Encoder with a text side, such as open_clip:ViT-B-32/WEIGHTS.")
+        ] = default,
+        device: Annotated[str, typer.Option(help="torch device.")] = "cpu",
+        output: Annotated[
+            Path | None, typer.Option(help="Also write the picture, in the format that its suffix names.")
+        ] = None,
+    ) -> None:
+        """Measure how far the concepts of data sets lie apart for an encoder, and draw them side by side."""
+        diversity(classes, text_encoders(name, device), output)
+
+    return app
+
+
+def console(arguments: Sequence[str] | None = None) -> None:
+    """Run ``prompts``; an error that the user can mend is one line, and the exit status 2."""
+    try:
+        make_app()(args=None if arguments is None else list(arguments), prog_name="prompts")
+    except (ValueError, OSError, ImportError) as error:
+        sys.stderr.write(f"prompts: {' '.join(str(error).split()) or type(error).__name__}\n")
+        raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        sys.stderr.write("prompts: interrupted; the same command asks only what is missing\n")
+        raise SystemExit(130) from None
+
+
+def _wordnet(folder: Path | None, without: bool) -> WordNet | None:
+    from knowledge_prompts import WordNet
+
+    return None if without else WordNet(folder)
+
+
+def _language_model(
+    endpoint: str | None, model: str | None, completion: bool, key_variable: str, folder: Path | None, timeout: float
+) -> LanguageModel | None:
+    from knowledge_prompts import Endpoint, LocalModel
+
+    if endpoint and folder:
+        raise ValueError("both --endpoint and --local-model were given; expected one of them")
+    if (endpoint is None) != (model is None):
+        given, lacking = ("--endpoint", "--model") if endpoint else ("--model", "--endpoint")
+        raise ValueError(f"{given} was given without {lacking}; expected both")
+    if folder is not None:
+        sys.stderr.write(f"loading {folder}\n")
+        return LocalModel.from_folder(folder)
+    if endpoint is None or model is None:
+        return None
+    return Endpoint(
+        endpoint, model, kind="completion" if completion else "chat", key_variable=key_variable, timeout=timeout
+    )

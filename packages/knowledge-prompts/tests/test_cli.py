@@ -1,0 +1,103 @@
+"""The command line, in processes of its own where it matters what is imported."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("typer")
+
+from typer.testing import CliRunner
+
+from knowledge_prompts.cli import console, make_app
+
+
+def lengths(name, device):
+    assert (name, device) == ("lengths", "cpu")
+    return lambda texts: [[len(text), 1.0] for text in texts]
+
+
+def run(*arguments):
+    return CliRunner().invoke(make_app(lengths, encoder="lengths"), list(arguments))
+
+
+@pytest.mark.parametrize("command", [[], ["show"], ["build"], ["coverage"], ["diversity"]])
+def test_help_imports_neither_torch_nor_numpy(command):
+    code = f"""
+import sys
+from knowledge_prompts.cli import console
+try:
+    console({[*command, "--help"]!r})
+except SystemExit as done:
+    assert not done.code, done.code
+assert not {{"torch", "numpy", "httpx", "matplotlib"}} & set(sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert " ".join(["Usage: prompts", *command, "[OPTIONS]"]) in done.stdout
+
+
+def test_show_build_and_coverage_of_own_classes(tiny_wordnet, tmp_path):
+    (tmp_path / "birds.txt").write_text("sunflower\nzzyzx\n")
+    shown = run("show", "sunflower", "--wordnet-folder", str(tiny_wordnet))
+    assert "a photo of a sunflower." in shown.output
+    assert "wordnet-definition (1)" in shown.output
+    birds, knowledge = str(tmp_path / "birds.txt"), str(tmp_path / "own")
+    built = run("build", birds, "--output", knowledge, "--wordnet-folder", str(tiny_wordnet))
+    assert built.exit_code == 0, built.output
+    stored = json.loads((tmp_path / "own" / "external" / "birds_knowledge.tsv").read_text())
+    assert [bool(row["def_wn"]) for row in stored] == [True, False]
+    table = tmp_path / "new" / "table.tsv"
+    counted = run("coverage", birds, "--knowledge", knowledge, "--no-wordnet", "--table", str(table))
+    assert "1 of 2" in counted.output
+    assert "without knowledge: zzyzx" in counted.output
+    assert table.read_text().splitlines()[0].startswith("class\t")
+    assert len(table.read_text().splitlines()) == 3
+
+
+def test_diversity_takes_a_factory_and_writes_a_picture(tmp_path):
+    pytest.importorskip("matplotlib")
+    done = run("diversity", "mnist", "cifar-10", "--output", str(tmp_path / "deep" / "map.svg"))
+    assert done.exit_code == 0, done.output
+    assert "mnist: 10 concepts, spread 0." in done.output
+    assert "<svg" in (tmp_path / "deep" / "map.svg").read_text()
+    assert run("diversity", "mnist", "--output", str(tmp_path / "map.png")).exit_code == 0
+    assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_an_encoder_of_ones_own_by_module_and_function(tmp_path, monkeypatch, capsys):
+    (tmp_path / "own_encoder.py").write_text(
+        "def make(device):\n    return lambda texts: [[len(t), 1.0] for t in texts]\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    with pytest.raises(SystemExit) as done:
+        console(["diversity", "mnist", "--encoder", "own_encoder:make"])
+    assert not done.value.code
+    assert "mnist: 10 concepts" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["diversity", "mnist", "--encoder", "open_clip:ViT-B-32"], "expected open_clip:MODEL/WEIGHTS"),
+        (["diversity", "mnist", "--encoder", "json:nothing"], "module json has no 'nothing'"),
+        (["diversity", "mnist", "--encoder", "no_such_module_here:make"], "no_such_module_here"),
+        (["coverage", "nowhere.txt"], "nowhere.txt"),
+        (
+            ["build", "mnist", "--output", "out", "--endpoint", "http://localhost"],
+            "--endpoint was given without --model",
+        ),
+    ],
+)
+def test_errors_are_one_line(arguments, message, capsys):
+    with pytest.raises(SystemExit) as done:
+        console(arguments)
+    error = capsys.readouterr().err
+    assert done.value.code == 2
+    assert error.startswith("prompts: ")
+    assert message in error
+    assert error.count("\n") == 1
