@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from jaxtyping import Float64
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike, DTypeLike, NDArray
 
     from eqben_builder.formats import PairRow
 
@@ -77,8 +77,8 @@ def dual_similarities(
     for some in _batches(rows, batch):
         pictures, at = _distinct([picture for row in some for picture in row.pictures()])
         captions, of = _distinct([text for row in some for text in (row.caption0, row.caption1)])
-        images = _unit(encoder.encode_image([picture.load() for picture in pictures]), len(pictures), "pictures")
-        texts = _unit(encoder.encode_text(captions), len(captions), "captions")
+        images = unit_rows(encoder.encode_image([picture.load() for picture in pictures]), len(pictures), "pictures")
+        texts = unit_rows(encoder.encode_text(captions), len(captions), "captions")
         v, t = images[at].reshape(len(some), -1, images.shape[1]), texts[of].reshape(len(some), 2, -1)
         if v.shape[2] != t.shape[2]:
             raise ValueError(f"pictures have {v.shape[2]} features and captions {t.shape[2]}: expected as many")
@@ -145,14 +145,22 @@ def _distinct(values: Sequence[Any]) -> tuple[list[Any], list[int]]:
     return list(places), at
 
 
-def _unit(features: ArrayLike, n: int, what: str) -> NDArray[np.float64]:
-    found = np.asarray(features, dtype=np.float64)
-    if found.ndim != 2 or len(found) != n:
-        raise ValueError(f"the features of {n} {what} have the shape {found.shape}, expected ({n}, d)")
-    length = np.linalg.norm(found, axis=1, keepdims=True)
+def unit_rows(features: object, n: int, what: str, dtype: DTypeLike | None = np.float64) -> NDArray[Any]:
+    """Features [n, d], each row of length 1; a `ValueError` for another shape, a zero row, or no numbers.
+
+    Args:
+        features: What a model gave.
+        n: How many rows there should be.
+        what: They are of, for the message.
+        dtype: None keeps theirs.
+    """
+    rows = np.asarray(features, dtype=dtype)
+    if rows.ndim != 2 or len(rows) != n:
+        raise ValueError(f"the features of {n} {what} have the shape {rows.shape}, expected ({n}, d)")
+    length = np.linalg.norm(rows, axis=1, keepdims=True)
     if not np.isfinite(length).all() or not length.all():
         raise ValueError(f"the features of the {what} hold a row that is zero or not finite")
-    unit: NDArray[np.float64] = found / length
+    unit: NDArray[Any] = rows / length
     return unit
 
 

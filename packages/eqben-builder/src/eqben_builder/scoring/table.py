@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from eqben_builder.scoring.intervals import Share, effective, share_of
-from eqben_builder.scoring.winoground import CHANCE, winoground_scores
+from eqben_builder.scoring.winoground import CHANCE, comparisons, winoground_scores
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -123,7 +123,7 @@ def score_table(
     n = len(found.outcomes)
     subsets, aspects = _names(subsets, n, "subsets", "pairs"), _names(aspects, n, "aspects", "")
     shared = None if clusters is None else np.unique(_names(clusters, n, "clusters", ""), return_inverse=True)[1]
-    ties = _tied(np.asarray(scores, dtype=np.float64))
+    ties: NDArray[np.bool_] = np.any(comparisons(np.asarray(scores, dtype=np.float64))[1], axis=1)
     groups: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for k, (subset, aspect) in enumerate(zip(subsets, aspects, strict=True)):
         groups[subset][aspect].append(k)
@@ -168,12 +168,6 @@ def _names(given: Sequence[str] | None, n: int, what: str, default: str) -> list
     if len(names) != n:
         raise ValueError(f"{len(names)} {what} for {n} pairs")
     return names
-
-
-def _tied(s: NDArray[np.float64]) -> NDArray[np.bool_]:
-    own, other = s[:, (0, 1), (0, 1)], s[:, (0, 1), (1, 0)]
-    tied: NDArray[np.bool_] = (own[:, :, None] == other[:, None, :]).any(axis=(1, 2))
-    return tied
 
 
 def _bootstrap(

@@ -9,7 +9,7 @@ import numpy as np
 from eqben_builder.scoring.intervals import Share, share_of
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float64
+    from jaxtyping import Bool, Float, Float64
     from numpy.typing import ArrayLike
 
 #: What scores drawn independently from one continuous distribution would get.
@@ -73,11 +73,8 @@ def winoground_scores(
     s = checked_scores(scores)
     if not 0.0 < level < 1.0 or resamples < 1:
         raise ValueError(f"level = {level!r} and resamples = {resamples!r}: expected within (0, 1) and at least 1")
-    text = (s[:, 0, 0] > s[:, 1, 0]) & (s[:, 1, 1] > s[:, 0, 1])
-    image = (s[:, 0, 0] > s[:, 0, 1]) & (s[:, 1, 1] > s[:, 1, 0])
-    outcomes = np.stack([text, image, text & image], axis=1)
-    own, other = s[:, (0, 1), (0, 1)], s[:, (0, 1), (1, 0)]
-    ties = int((own[:, :, None] == other[:, None, :]).any(axis=(1, 2)).sum())
+    outcomes, tied = comparisons(s)
+    ties = int(tied.any(axis=1).sum())
     rng = np.random.default_rng(seed)
     tail = (1 - level) / 2
     shares = []
@@ -85,6 +82,16 @@ def winoground_scores(
         value = float(outcomes[:, k].mean())
         shares.append(share_of(value, rng.binomial(len(s), value, resamples) / len(s), CHANCE[name], len(s), tail))
     return WinogroundScores(shares[0], shares[1], shares[2], ties, outcomes)
+
+
+def comparisons(s: Float[np.ndarray, "n 2 2"]) -> tuple[Bool[np.ndarray, "n 3"], Bool[np.ndarray, "n 2"]]:
+    """Of each pair whether text, image and group are right, and whether text and image hold an exact tie."""
+    own = s[:, (0, 1), (0, 1)]
+    # Of each picture the other caption's score, and of each caption the other picture's.
+    others = (s[:, (1, 0), (0, 1)], s[:, (0, 1), (1, 0)])
+    text, image = ((own > other).all(axis=1) for other in others)
+    tied = np.stack([(own == other).any(axis=1) for other in others], axis=1)
+    return np.stack([text, image, text & image], axis=1), tied
 
 
 def checked_scores(scores: ArrayLike) -> Float64[np.ndarray, "n 2 2"]:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from eqben_builder.scoring.similarity import unit_rows
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -99,12 +101,12 @@ def encode_rows(
     listed, said = list(pictures), list(captions)
     for start in range(0, len(listed), batch):
         some = [picture.load() for picture in listed[start : start + batch]]
-        images.append(_unit(encoder.encode_image(some), len(some), "pictures"))
+        images.append(unit_rows(encoder.encode_image(some), len(some), "pictures", np.float32))
         if progress is not None:
             progress("pictures", start + len(some), len(listed))
     for start in range(0, len(said), batch):
         words = said[start : start + batch]
-        texts.append(_unit(encoder.encode_text(words), len(words), "captions"))
+        texts.append(unit_rows(encoder.encode_text(words), len(words), "captions", np.float32))
         if progress is not None:
             progress("captions", start + len(words), len(said))
     made = Features(np.concatenate(images), np.concatenate(texts), pictures, captions)
@@ -157,14 +159,3 @@ def similarities(rows: Sequence[SuiteRow], features: Features) -> Similarities:
                 values[k] = found[j]
                 texts[k] = own[j] if own is not None and rows[k].shape == "paraphrases" else None
     return Similarities(values, texts)
-
-
-def _unit(features: object, count: int, what: str) -> NDArray[np.float32]:
-    found = np.asarray(features, dtype=np.float32)
-    if found.ndim != 2 or len(found) != count or not np.isfinite(found).all():
-        raise ValueError(f"{what}: {count} gave features {found.shape}, or one that is not finite")
-    length = np.linalg.norm(found, axis=1, keepdims=True)
-    if not length.all():
-        raise ValueError(f"{what}: a feature is all zero")
-    unit: NDArray[np.float32] = found / length
-    return unit

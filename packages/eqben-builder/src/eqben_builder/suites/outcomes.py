@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from eqben_builder.scoring.valse import best_cut
+from eqben_builder.scoring.winoground import CHANCE, comparisons
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -83,17 +84,23 @@ def outcomes_of(rows: Sequence[SuiteRow], found: Similarities, *, seed: int = 0)
     def add(measure: str, place: int, right: float, tied: bool, chance: float) -> None:
         parts.setdefault(measure, []).append((place, float(right), bool(tied), chance))
 
-    statements = []
+    pairs: list[int] = []
+    statements: list[int] = []
     for place, (row, s) in enumerate(zip(rows, found.values, strict=True)):
         if row.shape in ("captions", "images"):
             _choice(place, s.ravel(), row.shape == "captions", add)
         elif row.shape == "pairs":
-            _pair(place, s, add)
+            pairs.append(place)
+            for measure in CHANCE:
+                parts.setdefault(measure, [])  # so that measures stand in the order in which their questions come
         elif row.shape == "paraphrases":
             _paraphrases(place, s[:, 0], found.texts[place], add)
         else:
             statements.append(place)
-    made = {measure: _joined(entries) for measure, entries in parts.items()}
+    of_pairs = _pairs(pairs, found) if pairs else {}
+    made = {
+        measure: of_pairs[measure] if measure in of_pairs else _joined(entries) for measure, entries in parts.items()
+    }
     if statements:
         scores = np.array([float(found.values[place].ravel()[0]) for place in statements])
         made["accuracy"] = _with(made.get("accuracy"), _statements(rows, statements, scores, seed))
@@ -141,14 +148,14 @@ def _choice(place: int, s: NDArray[np.floating], recalls: bool, add: _Add) -> No
         add("mean rank", place, rank, False, (len(s) + 1) / 2)
 
 
-def _pair(place: int, s: NDArray[np.floating], add: _Add) -> None:
-    text = s[0, 0] > s[1, 0] and s[1, 1] > s[0, 1]
-    image = s[0, 0] > s[0, 1] and s[1, 1] > s[1, 0]
-    in_text = bool(s[0, 0] == s[1, 0] or s[1, 1] == s[0, 1])
-    in_image = bool(s[0, 0] == s[0, 1] or s[1, 1] == s[1, 0])
-    add("text", place, text, in_text, 1 / 4)
-    add("image", place, image, in_image, 1 / 4)
-    add("group", place, text and image, in_text or in_image, 1 / 6)
+def _pairs(places: list[int], found: Similarities) -> dict[str, Outcome]:
+    right, tied = comparisons(np.stack([found.values[place] for place in places]))
+    both = np.column_stack([tied, tied.any(axis=1)])
+    rows = np.array(places, np.intp)
+    return {
+        measure: Outcome(rows, right[:, column].astype(np.float64), both[:, column], np.full(len(places), chance))
+        for column, (measure, chance) in enumerate(CHANCE.items())
+    }
 
 
 def _paraphrases(place: int, s: NDArray[np.floating], own: NDArray[np.floating] | None, add: _Add) -> None:

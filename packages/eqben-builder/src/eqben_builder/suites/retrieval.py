@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from eqben_builder.scoring.intervals import Share, share_of
+from eqben_builder.scoring.similarity import unit_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -141,7 +142,7 @@ def _values(
     ks: Sequence[int],
 ) -> tuple[NDArray[np.float64], list[float]]:
     """Of each query its hits within each k, R-precision and average precision at R; and what chance gives."""
-    q, a = _unit(queries, "queries"), _unit(answers, "answers")
+    q, a = (unit_rows(rows, len(rows), what, None) for rows, what in ((queries, "queries"), (answers, "answers")))
     asked = sorted(right)
     if not asked or q.shape[1] != a.shape[1] or not 1 <= min(ks) <= max(ks) <= len(a):
         raise ValueError(f"{len(asked)} queries, features {q.shape} and {a.shape}, ks = {tuple(ks)}: nothing to search")
@@ -196,14 +197,3 @@ def _chance_of_map(gallery: int, right: int) -> float:
     """Of a random order: rank r is right with R / N, and then (r - 1)(R - 1)/(N - 1) more are expected before it."""
     others = (right - 1) / max(1, gallery - 1)
     return sum((1 + (rank - 1) * others) / rank for rank in range(1, right + 1)) / gallery
-
-
-def _unit(features: NDArray[Any], what: str) -> NDArray[Any]:
-    found = np.asarray(features)
-    if found.ndim != 2 or not np.isfinite(found).all():
-        raise ValueError(f"{what} have the shape {found.shape} or are not finite: expected finite features (n, d)")
-    length = np.linalg.norm(found, axis=1, keepdims=True)
-    if not length.all():
-        raise ValueError(f"a feature of the {what} is all zero")
-    unit: NDArray[Any] = found / length
-    return unit

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from eqben_builder.scoring.grounding import THRESHOLDS, ground_boundary, grounding_accuracy
+from eqben_builder.scoring.similarity import unit_rows
 from eqben_builder.video.decode import VideoError, frames_at
 from eqben_builder.video.gebc import read_gebc
 from eqben_builder.video.library import Library
 
 if TYPE_CHECKING:
     import os
-
-    from numpy.typing import NDArray
 
     from eqben_builder.scoring.similarity import DualEncoder
 
@@ -113,9 +112,9 @@ def ground_gebc(
             _log.warning("%s", error)
             missing += len(boundaries)
             continue
-        images = _unit(np.asarray(encoder.encode_image(frames), dtype=np.float64))
+        images = unit_rows(encoder.encode_image(frames), len(frames), "frames")
         texts = [text for boundary in boundaries for text in (boundary.before, boundary.after)]
-        captions = _unit(np.asarray(encoder.encode_text(texts), dtype=np.float64))
+        captions = unit_rows(encoder.encode_text(texts), len(texts), "captions")
         similarities = (captions @ images.T).reshape(len(boundaries), 2, len(frames))
         for boundary, s in zip(boundaries, similarities, strict=True):
             predicted.append(ground_boundary(s, times).time)
@@ -125,11 +124,3 @@ def ground_gebc(
     accuracy = grounding_accuracy(predicted, true, thresholds)
     average = float(np.mean(list(accuracy.values())))
     return GroundingReport(accuracy, average, tuple(predicted), tuple(true), missing)
-
-
-def _unit(features: NDArray[np.float64]) -> NDArray[np.float64]:
-    length = np.linalg.norm(features, axis=-1, keepdims=True)
-    if not np.isfinite(length).all() or not length.all():
-        raise ValueError("the encoder gave features that are zero or not finite")
-    unit: NDArray[np.float64] = features / length
-    return unit
