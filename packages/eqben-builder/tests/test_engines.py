@@ -4,16 +4,19 @@ import importlib.util
 import math
 import subprocess
 import sys
+import tempfile
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from eqben_builder.building.lock import LOCK
 from eqben_builder.engines import meshes
 from eqben_builder.engines.assets import assets_digest, read_assets
 from eqben_builder.engines.floors import floor_texture
 from eqben_builder.engines.scene import FLOORS, outline
+from eqben_builder.engines.workspace import Workspace
 from eqben_builder.kubric import FloorScene, KubricBuilder, Stage, Thing
 
 BALL = Thing("sphere", "red", "large", "rubber", -0.7, 0.0)
@@ -232,3 +235,15 @@ def test_samples_out_of_range_are_refused(engine):
     with pytest.raises(ValueError, match="samples = 0"):
         KubricBuilder(samples=0)
     assert (engine.samples, type(engine)(denoise=False).samples) == (12, 256)
+
+
+def test_folders_of_killed_engines_are_cleared_by_the_next(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left = tmp_path / "eqben-work-old"
+    left.mkdir()
+    (left / LOCK).write_text("{}")
+    held = Workspace()
+    space = Workspace()
+    assert not left.exists()
+    assert held.folder.exists()
+    assert space.folder.exists()

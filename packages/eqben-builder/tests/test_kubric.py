@@ -291,7 +291,8 @@ def test_pixel_shares_are_those_of_the_loop():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"engine": "rasta"}, "engine 'rasta' is not one of mitsuba, blender, raster"),
+        ({"engine": "blender"}, "the blender engine is gone: mitsuba draws the same scenes"),
+        ({"engine": "rasta"}, "engine 'rasta' is not one of mitsuba, raster"),
         ({"aspects": ["colour"]}, "aspect 'colour' is not one of attribute"),
         ({"shapes": ["mug"]}, "'mug' is none of the raster engine's"),
         ({"materials": ["glass"]}, "'glass' is none of the raster engine's"),

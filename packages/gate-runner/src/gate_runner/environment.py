@@ -53,7 +53,7 @@ def environment() -> dict[str, Any]:
         "hardware": _hardware(),
         "requirements": _requirements(packages),
         "extras": {name: _extras(name) for name, there in packages.items() if there is not None},
-        "programs": {name: shutil.which(name) is not None for name in ("blender", "chromium", "sbatch", "git")},
+        "programs": {name: shutil.which(name) is not None for name in ("chromium", "sbatch", "git")},
         "plug-ins": _plugins(),
     }
 

@@ -26,7 +26,7 @@ def build(
     workers: Annotated[int, typer.Option(min=0, help="Processes; 0 for one on each core, for sd one.")] = 0,
     seed: Annotated[int | None, typer.Option(min=0, help="The same seed gives the same bytes.")] = None,
     size: Annotated[int | None, typer.Option(min=8, help="Side of the pictures in pixels.")] = None,
-    engine: Annotated[str | None, typer.Option(help="kubric: mitsuba, blender (installed by you) or raster.")] = None,
+    engine: Annotated[str | None, typer.Option(help="kubric: mitsuba or raster.")] = None,
     meshes: Annotated[Path | None, typer.Option(help="kubric: folder of OBJ or PLY objects.")] = None,
     samples: Annotated[int | None, typer.Option(min=1, help="kubric: paths for each pixel.")] = None,
     no_denoise: Annotated[bool, typer.Option("--no-denoise", help="kubric: leave the noise in.")] = False,

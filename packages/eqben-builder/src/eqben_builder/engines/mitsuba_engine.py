@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eqben_builder.engines.assets import Asset, assets_digest, read_assets
 from eqben_builder.engines.denoise import EXTRA, Denoiser, DenoiserMissingError
 from eqben_builder.engines.engine import Drawn, hidden
 from eqben_builder.engines.floors import floor_texture
@@ -24,10 +25,9 @@ from eqben_builder.engines.lighting import (
     metal_tint,
     sky,
 )
+from eqben_builder.engines.meshes import BUNDLED, bundled_mesh, on_the_floor, ply
 from eqben_builder.engines.meshes import Mesh as Triangles
-from eqben_builder.engines.meshes import bundled_mesh, on_the_floor, ply
-from eqben_builder.engines.path_tracer import MANY_SAMPLES, PathTracer
-from eqben_builder.engines.scene import AIM, COLOURS, FIELD_OF_VIEW
+from eqben_builder.engines.scene import AIM, COLOURS, FIELD_OF_VIEW, MATERIALS
 from eqben_builder.engines.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -37,10 +37,12 @@ if TYPE_CHECKING:
 
 _DEPTH = 12
 """Bounces: a mug of glass is seen through four sheets, and its floor is lit through four more."""
+#: Without a denoiser.
+MANY_SAMPLES = 256
 _SAMPLES, _GUIDE_SAMPLES = 12, 2
 
 
-class MitsubaEngine(PathTracer):
+class MitsubaEngine:
     """Renders both scenes of a pair with the same noise.
 
     Args:
@@ -62,11 +64,19 @@ class MitsubaEngine(PathTracer):
     """
 
     name = "mitsuba"
+    materials = MATERIALS
+    colours = tuple(COLOURS)
 
     def __init__(
         self, *, meshes: str | os.PathLike[str] | None = None, samples: int | None = None, denoise: bool = True
     ) -> None:
-        super().__init__(meshes, samples, denoise, usual=_SAMPLES)
+        samples = samples if samples is not None else _SAMPLES if denoise else MANY_SAMPLES
+        if not 1 <= samples <= 4096:
+            raise ValueError(f"samples = {samples!r} lies outside 1 to 4096")
+        self.samples, self.denoise = samples, denoise
+        self._assets: dict[str, Asset] = {} if meshes is None else {asset.noun: asset for asset in read_assets(meshes)}
+        self.shapes: tuple[str, ...] = tuple(self._assets) or BUNDLED
+        self.textured = frozenset(noun for noun, asset in self._assets.items() if asset.texture is not None)
         _mitsuba()
         if denoise:
             try:
@@ -83,6 +93,11 @@ class MitsubaEngine(PathTracer):
     def __getstate__(self) -> dict[str, Any]:
         # A worker process makes its own files and its own denoiser.
         return self.__dict__ | {"_files": {}, "_space": None, "_denoisers": {}}
+
+    def parameters(self) -> dict[str, Any]:
+        """Everything that decides the pictures, besides scenes, size and seed."""
+        known = {"samples": self.samples, "denoise": self.denoise, "objects": list(self.shapes)}
+        return known | ({"meshes": assets_digest(tuple(self._assets.values()))} if self._assets else {})
 
     def versions(self) -> dict[str, str]:
         """Mitsuba's, and the denoiser's."""

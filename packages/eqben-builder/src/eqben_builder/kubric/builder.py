@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from eqben_builder.engines.engine import Engine
     from eqben_builder.records import PairRecord
 
-ENGINES: tuple[str, ...] = ("mitsuba", "blender", "raster")
+ENGINES: tuple[str, ...] = ("mitsuba", "raster")
 #: Share of the mask that must move visibly, and share of the rest that a change of colour may move.
 LEAST_INSIDE, MOST_OUTSIDE = 0.25, 0.01
 #: How far apart the two pictures must look on average where they may differ, in CIE L*a*b*; below it, thin objects of
@@ -47,14 +47,12 @@ def engine_of(
 
         return MitsubaEngine(meshes=meshes, samples=samples, denoise=denoise)
     if name == "blender":
-        from eqben_builder.engines.blender_engine import BlenderEngine
-
-        return BlenderEngine(meshes=meshes, samples=samples, denoise=denoise)
+        raise ValueError("the blender engine is gone: mitsuba draws the same scenes, the same at every run")
     if name == "raster":
         from eqben_builder.engines.raster_engine import RasterEngine
 
         if meshes is not None:
-            raise ValueError("the raster engine draws no meshes: take the mitsuba engine or blender")
+            raise ValueError("the raster engine draws no meshes: take the mitsuba engine")
         return RasterEngine()
     raise ValueError(f"engine {name!r} is not one of {', '.join(ENGINES)}")
 
@@ -64,8 +62,8 @@ class KubricBuilder:
 
     Args:
         aspects: Some of "attribute", "counting", "location"; all by default.
-        engine: "mitsuba" (path traced; extra `mitsuba`), "blender" (Cycles; an installed Blender, see `find_blender`),
-            "raster" (flat silhouettes, a hundred times as fast), or an engine of one's own.
+        engine: "mitsuba" (path traced; extra `mitsuba`), "raster" (flat silhouettes, a hundred times as fast), or one
+            of your own.
         seed: At least 0.
         size: Side of the pictures in pixels, 64 to 2048.
         meshes: Folder of OBJ or PLY objects for an engine that renders, such as Google Scanned Objects.
