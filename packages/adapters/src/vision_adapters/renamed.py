@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+from typing import Any
 
 
 def renamed_attribute(old: str, new: str) -> property:
@@ -24,30 +20,8 @@ def renamed_attribute(old: str, new: str) -> property:
     """
 
     def read(self: Any) -> Any:
-        _warn(old, new)
+        message = f"{old} is called {new} now; the old name goes with the next release"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
         return getattr(self, new)
 
     return property(read)
-
-
-def renamed_names(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
-    """A module's `__getattr__` for names that lie elsewhere now.
-
-    Args:
-        module: its name.
-        names: old name -> "module.new_name".
-    """
-
-    def read(name: str) -> Any:
-        if name not in names:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        _warn(f"{module}.{name}", names[name])
-        place, _, new = names[name].rpartition(".")
-        return getattr(import_module(place), new)
-
-    return read
-
-
-def _warn(old: str, new: str) -> None:
-    message = f"{old} is called {new} now; the old name goes with the next release"
-    warnings.warn(message, DeprecationWarning, stacklevel=3)
