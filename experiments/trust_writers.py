@@ -27,7 +27,7 @@ import numpy as np
 
 import gate_runner
 from eevee import load_table, select
-from eqben_builder.build import build, read_records, verify
+from eqben_builder.building import build, read_records, verify
 from eqben_builder.formats import PairRow, Picture, encode_png, read_any, write_as
 from eqben_builder.micro.builder import MicroBuilder
 from knowledge_prompts import ClassPrompts, GeneratedKnowledge, StoredKnowledge, build_files

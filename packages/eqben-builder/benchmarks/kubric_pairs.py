@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from reporting import report
 
-from eqben_builder.build import BuildStatus, build, read_records, verify
+from eqben_builder.building import BuildStatus, build, read_records, verify
 from eqben_builder.kubric import KubricBuilder
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw
 
-from eqben_builder.build import read_records
+from eqben_builder.building import read_records
 
 GAP, LINE = 3, 13
 

@@ -21,12 +21,12 @@ from pathlib import Path
 
 from reporting import report
 
-from eqben_builder.build import build, read_manifest
+from eqben_builder.building import build, read_manifest
 from eqben_builder.kubric import KubricBuilder
 
 _CHILD = """
 import sys
-from eqben_builder.build import build
+from eqben_builder.building import build
 from eqben_builder.kubric import KubricBuilder
 if __name__ == "__main__":
     build(KubricBuilder(engine=sys.argv[2], size=int(sys.argv[4])), sys.argv[1], pairs=int(sys.argv[3]), workers=2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eqben_builder.build import Dropped
+from eqben_builder.building import Dropped
 from eqben_builder.records import PairRecord
 
 RATE = 10

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from eqben_builder.build import Made, build
+from eqben_builder.building import Made, build
 from eqben_builder.building.registry import certifier_of
 from eqben_builder.formats import read_any
 from eqben_builder.video import pickles

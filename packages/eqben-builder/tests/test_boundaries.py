@@ -44,3 +44,27 @@ def test_the_readmes_code_runs(tmp_path, monkeypatch):
     namespace = {}
     for block in blocks:
         exec(compile(block, str(README), "exec"), namespace)
+
+
+def test_the_former_path_of_building_warns():
+    from eqben_builder import build as former
+    from eqben_builder import building
+
+    for name in building.__all__:
+        with pytest.warns(
+            DeprecationWarning, match=rf"eqben_builder\.build\.{name} is eqben_builder\.building\.{name} now"
+        ):
+            assert getattr(former, name) is getattr(building, name)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = former.nothing
+
+
+def test_suites_and_scores_need_no_builders_dependency():
+    """What reads and scores suites imports no engine and no extra; the micro world needs NumPy and Pillow alone."""
+    code = "import eqben_builder.scoring, eqben_builder.suites, sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = done.stdout.split()
+    ours = {name.split(".")[1] for name in loaded if name.startswith("eqben_builder.")}
+    assert "suites" in ours
+    assert not ours & {"engines", "kubric", "diffusion", "video", "pages", "commands"}
+    assert not {name.split(".")[0] for name in loaded} & {"mitsuba", "av", "cv2", "pyarrow", "torch", "typer"}

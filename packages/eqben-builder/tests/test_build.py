@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from eqben_builder.build import DiskFullError, Dropped, Made, build, read_manifest, read_records, verify
+from eqben_builder.building import DiskFullError, Dropped, Made, build, read_manifest, read_records, verify
 from eqben_builder.building import folder as folder_module
 from eqben_builder.building import run as run_module
 from eqben_builder.building import status as status_module
@@ -119,7 +119,7 @@ def test_another_seed_gives_another_hash(whole, tmp_path):
 
 _CHILD = """
 import sys
-from eqben_builder.build import build
+from eqben_builder.building import build
 from eqben_builder.micro.builder import MicroBuilder
 if __name__ == "__main__":
     build(MicroBuilder(size=32, seed=3), sys.argv[1], pairs=12, workers=int(sys.argv[2]))

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from eqben_builder.build import build, read_records, verify
+from eqben_builder.building import build, read_records, verify
 from eqben_builder.diffusion.builder import DiffusionBuilder
 from eqben_builder.diffusion.prompts import ASPECTS, KINDRED, prompt_pair
 from eqben_builder.micro import generator_at

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from eqben_builder.build import build, verify
+from eqben_builder.building import build, verify
 from eqben_builder.formats import WRITERS, PairRow, Picture, encode_png, read_any, read_pictures, write_as
 from eqben_builder.formats.parquet import write_parquet
 from eqben_builder.formats.shards import write_webdataset

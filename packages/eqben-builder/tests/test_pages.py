@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from eqben_builder.build import build, read_manifest, read_records, verify
+from eqben_builder.building import build, read_manifest, read_records, verify
 from eqben_builder.formats import PairRow, Picture, encode_png, read_any, write_as
 from eqben_builder.micro.builder import MicroBuilder
 from eqben_builder.pages import apply_votes, read_votes, write_results_page, write_review_page

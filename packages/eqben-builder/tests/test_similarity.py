@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eqben_builder.build import build
+from eqben_builder.building import build
 from eqben_builder.formats import PairRow, read_any
 from eqben_builder.micro.builder import MicroBuilder
 from eqben_builder.scoring import dual_similarities, fusion_similarities

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageCms
 
-from eqben_builder.build import build, read_records, verify
+from eqben_builder.building import build, read_records, verify
 from eqben_builder.building.lock import LOCK, FolderBusyError, sole_writer
 from eqben_builder.formats import PairRow, Picture, encode_png, read_any, write_as
 from eqben_builder.formats.json_files import json_lines, load_json
@@ -103,7 +103,7 @@ def test_two_pairs_of_one_id_are_refused(tmp_path, built):
 KILLS = """
     import os, sys
     from pathlib import Path
-    from eqben_builder.build import build
+    from eqben_builder.building import build
     from eqben_builder.micro.builder import MicroBuilder
 
     root = Path(sys.argv[1])

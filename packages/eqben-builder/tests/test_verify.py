@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from eqben_builder.build import build, verify
+from eqben_builder.building import build, verify
 from eqben_builder.building.evidence import pixel_change
 from eqben_builder.building.folder import file_digest, final_hash
 from eqben_builder.kubric import KubricBuilder

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from eqben_builder.build import Made, build, read_records
+from eqben_builder.building import Made, build, read_records
 from eqben_builder.building.registry import builder_of, certifier_of
 from eqben_builder.records import PairRecord
 from eqben_builder.video.faces import face_detector

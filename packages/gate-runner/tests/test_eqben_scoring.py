@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from eqben_builder.build import build, read_records
+from eqben_builder.building import build, read_records
 from eqben_builder.formats import read_any
 from eqben_builder.micro.builder import MicroBuilder
 from eqben_builder.pages.review import source_of

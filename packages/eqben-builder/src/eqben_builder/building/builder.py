@@ -65,7 +65,7 @@ class Builder(Protocol):
         A builder of its own needs this much. Worker processes import its class, so it stands in a module.
 
         >>> import tempfile
-        >>> from eqben_builder.build import Made, build
+        >>> from eqben_builder.building import Made, build
         >>> class Greys:
         ...     subset, licence, aspects, count, duplicate_bits = "own", "CC0-1.0", ("tone",), 1, None
         ...     def parameters(self):

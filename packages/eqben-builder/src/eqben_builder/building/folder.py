@@ -94,7 +94,7 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
 
     Example:
         >>> import tempfile
-        >>> from eqben_builder.build import build
+        >>> from eqben_builder.building import build
         >>> from eqben_builder.micro.builder import MicroBuilder
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     _ = build(MicroBuilder(aspects=["count"], size=32, seed=5), folder, pairs=1)
@@ -129,7 +129,7 @@ def read_records(folder: str | os.PathLike[str]) -> Iterator[PairRecord]:
 
     Example:
         >>> import tempfile
-        >>> from eqben_builder.build import build
+        >>> from eqben_builder.building import build
         >>> from eqben_builder.micro.builder import MicroBuilder
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     _ = build(MicroBuilder(aspects=["count"], size=32), folder, pairs=2)

@@ -28,7 +28,7 @@ class BuildStatus:
 
     Example:
         >>> import tempfile
-        >>> from eqben_builder.build import build
+        >>> from eqben_builder.building import build
         >>> from eqben_builder.micro.builder import MicroBuilder
         >>> seen = []
         >>> with tempfile.TemporaryDirectory() as folder:

@@ -34,7 +34,7 @@ class Failure:
 
     Example:
         >>> import tempfile
-        >>> from eqben_builder.build import build, verify
+        >>> from eqben_builder.building import build, verify
         >>> from eqben_builder.micro.builder import MicroBuilder
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     _ = build(MicroBuilder(aspects=["count"], size=32), folder, pairs=1)
@@ -59,7 +59,7 @@ class Verification:
 
     Example:
         >>> import tempfile
-        >>> from eqben_builder.build import build
+        >>> from eqben_builder.building import build
         >>> from eqben_builder.micro.builder import MicroBuilder
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     _ = build(MicroBuilder(aspects=["count"], size=32), folder, pairs=2)
@@ -103,7 +103,7 @@ def verify(
 
     Example:
         >>> import tempfile
-        >>> from eqben_builder.build import build
+        >>> from eqben_builder.building import build
         >>> from eqben_builder.micro.builder import MicroBuilder
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     _ = build(MicroBuilder(aspects=["count"], size=32), folder, pairs=2)

@@ -40,7 +40,7 @@ class Source(NamedTuple):
 
     Example:
         >>> import tempfile
-        >>> from eqben_builder.build import build
+        >>> from eqben_builder.building import build
         >>> from eqben_builder.micro.builder import MicroBuilder
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     _ = build(MicroBuilder(aspects=["count"], size=32), f"{folder}/pairs", pairs=2)
@@ -69,7 +69,7 @@ def detect(path: str | os.PathLike[str]) -> Source:
 
     Example:
         >>> import tempfile
-        >>> from eqben_builder.build import build
+        >>> from eqben_builder.building import build
         >>> from eqben_builder.micro.builder import MicroBuilder
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     _ = build(MicroBuilder(aspects=["count"], size=32), f"{folder}/pairs", pairs=2)
@@ -132,7 +132,7 @@ def read_any(path: str | os.PathLike[str], *, images: str | os.PathLike[str] | N
 
     Example:
         >>> import tempfile
-        >>> from eqben_builder.build import build
+        >>> from eqben_builder.building import build
         >>> from eqben_builder.micro.builder import MicroBuilder
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     _ = build(MicroBuilder(size=32), f"{folder}/pairs", pairs=2)
@@ -205,7 +205,7 @@ def write_as(rows: Iterable[PairRow], output: str | os.PathLike[str], form: str,
 
     Example:
         >>> import tempfile
-        >>> from eqben_builder.build import build
+        >>> from eqben_builder.building import build
         >>> from eqben_builder.micro.builder import MicroBuilder
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     _ = build(MicroBuilder(aspects=["count"], size=32), f"{folder}/pairs", pairs=2)

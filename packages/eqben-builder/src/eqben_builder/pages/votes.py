@@ -124,7 +124,7 @@ def apply_votes(
 
     Example:
         >>> import tempfile
-        >>> from eqben_builder.build import build
+        >>> from eqben_builder.building import build
         >>> from eqben_builder.micro.builder import MicroBuilder
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     _ = build(MicroBuilder(aspects=["count"], size=32), f"{folder}/pairs", pairs=3)
