@@ -186,16 +186,11 @@ class RowWriter:
 
     def _begin(self, header: str, numbers: np.dtype[Any]) -> None:
         self._log.unlink(missing_ok=True)
-        total = self.count * self._row_bytes
         try:
-            with self.path.open("wb") as file:
-                about = {"descr": np.lib.format.dtype_to_descr(numbers), "fortran_order": False}
-                np.lib.format.write_array_header_2_0(file, {**about, "shape": (self.count, *self.shape)})
-                file.flush()
-                if total and hasattr(os, "posix_fallocate"):
-                    os.posix_fallocate(file.fileno(), file.tell(), total)
-                else:
-                    file.truncate(file.tell() + total)
+            np.lib.format.open_memmap(self.path, mode="w+", dtype=numbers, shape=(self.count, *self.shape))
+            if hasattr(os, "posix_fallocate"):
+                with self.path.open("r+b") as file:
+                    os.posix_fallocate(file.fileno(), 0, self.path.stat().st_size)
             self._log.write_text(header + "\n", encoding="utf-8")
         except OSError as error:
             raise self._without_room(error) from error
