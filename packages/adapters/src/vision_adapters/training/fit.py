@@ -20,7 +20,7 @@ from vision_adapters.training.shared import Share, from_first
 from vision_adapters.training.step import Stepper, Taken, batch_indices, resolved_precision
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from torch.distributed import ProcessGroup
@@ -41,6 +41,7 @@ def fit(
     direction: Direction,
     seed: int,
     checkpoint: Path | None = None,
+    belongs_to: Mapping[str, str] | None = None,
     progress: Progress | None = None,
     device: torch.device | str | None = None,
     keep: int = 1,
@@ -65,6 +66,8 @@ def fit(
             ends with the same bits as one that was never interrupted. A finished one is only read.
         progress: called after each step with ("train", step, steps).
         device: where the module and each batch go; by default, where the first input is if it is a tensor.
+        belongs_to: what else must be equal for a checkpoint to be of this training, by name: the weights that it starts
+            at, the metric that chooses; what differs is shown.
         keep: how many of the best validated checkpoints to keep, for `ensemble_logits`.
         layers: whether to record the gradient norm of each layer in the history.
         group: of processes that all call this with the same arguments, each with a device of its own: every batch is
@@ -137,7 +140,9 @@ def fit(
     marks: dict[str, str] = {}
     if checkpoint is not None:
         marks = fingerprint(inputs, targets, recipe, seed, direction, module)
-        marks |= {"keep": str(keep), "layers": str(layers), "precision": precision}
+        marks |= {"keep": str(keep), "layers": str(layers), "precision": precision, **(belongs_to or {})}
+        for left in checkpoint.parent.glob(f"{checkpoint.name}.*.partial"):  # of a process that was killed as it wrote
+            left.unlink(missing_ok=True)
     history: list[Validation] = []
     kept: list[Kept] = []
     done, seconds = 0, 0.0

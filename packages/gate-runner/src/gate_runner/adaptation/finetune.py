@@ -77,6 +77,7 @@ class Finetune:
         Raises:
             UsageError: the encoder shows no module, or the training diverges.
         """
+        from gate_runner.encoders.encoder import fingerprint_of
         from gate_runner.tasks.after_training import mixed
         from gate_runner.tasks.tuned import choose_weights
         from vision_adapters.efficiency import parameter_counts
@@ -125,9 +126,20 @@ class Finetune:
                 direction=metric_named(work.metric).direction,
                 seed=work.seed,
                 checkpoint=self.checkpoint,
+                belongs_to={
+                    "encoder": str(before),
+                    "pixels": f"{encoder.image_size} {encoder.mean} {encoder.std}",
+                    "head": fingerprint_of(head.state_dict()),
+                    "part": self.part,
+                    "metric": work.metric,
+                },
                 progress=work.progress,
                 device=encoder.device,
             )
+        except ValueError as error:
+            if self.checkpoint is None or str(self.checkpoint) not in str(error):
+                raise
+            raise UsageError(f"--checkpoint {error}") from error
         except FloatingPointError as error:
             raise UsageError(f"{error}; try a lower --lr than {self.lr}") from error
         if self.wise != 1.0:
