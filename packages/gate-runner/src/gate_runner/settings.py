@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from operator import attrgetter
@@ -24,6 +25,7 @@ SPLITS = ("test", "valid")
 PROMPTS = ("overrides", "names", "path", "definition", "wiktionary", "gpt3")
 """What a detector reads; all but the first two are knowledge behind the names."""
 PROTOCOLS = ("ours", "gate")
+RECIPES = ("quick", "gate")
 
 
 def seconds_in(said: float | str | None) -> float | None:
@@ -137,6 +139,23 @@ def _names_in(said: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([said] if isinstance(said, str) else said or ()))
 
 
+def _recipe_in(name: str, said: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """A recipe's base and fields; those of a file are read here, so that results are known by what it says."""
+    if name in RECIPES:
+        return name, said
+    path = Path(name)
+    if path.suffix != ".toml":
+        raise UsageError(f"--recipe is quick, gate or a .toml file, not {name!r}")
+    try:
+        told = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise UsageError(f"--recipe {path} cannot be read: {error}") from error
+    base = told.pop("base", "quick")
+    if base not in RECIPES:
+        raise unknown(f"base of the recipe {path}", str(base), RECIPES)
+    return str(base), {**told, **said}
+
+
 def _share_in(said: float | str | None) -> float | str | None:
     if said is None or said == "best":
         return said
@@ -196,7 +215,8 @@ class Settings:
         recompute: compute again what is there but damaged or changed, instead of stopping.
         tune: which weights of the encoder learn with the head: ``"frozen"``, ``"bias"``, ``"norm"``, ``"last-block"``,
             ``"lora"`` or ``"full"``; of a detector ``"linear"``, ``"prompt"`` or ``"full"``.
-        recipe: by which they learn: ``"quick"``, sized for stand-ins, ``"gate"``, the paper's, or a TOML file.
+        recipe: by which they learn: ``"quick"``, sized for stand-ins, ``"gate"``, the paper's, or a TOML file, whose
+            fields are read as they are said, and become ``recipe_fields``.
         recipe_fields: fields of the recipe that differ, e.g. ``{"lr": 1e-4}``; heads on frozen encoders take them, too.
         head: on frozen patches, where a task has several: ``"dense"`` or ``"detr"``.
         shots: training pictures of each class, one result for each number: ``"0,5,full"``; all of them by default.
@@ -279,6 +299,9 @@ class Settings:
             read = one.metadata.get("read")
             if read is not None:
                 object.__setattr__(self, one.name, read(getattr(self, one.name)))
+        recipe, recipe_fields = _recipe_in(self.recipe, self.recipe_fields)
+        object.__setattr__(self, "recipe", recipe)
+        object.__setattr__(self, "recipe_fields", recipe_fields)
         for name in ("limit", "batch_size", "micro_batches", "workers", "num_processes"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -295,8 +318,6 @@ class Settings:
         self._check_knowledge()
         if self.decode_workers < 0:
             raise UsageError(f"--decode-workers must be at least 0, not {self.decode_workers}")
-        if self.recipe not in ("quick", "gate") and not self.recipe.endswith(".toml"):
-            raise UsageError(f"--recipe is quick, gate or a .toml file, not {self.recipe!r}")
         if self.recipe != "quick" and self.tune == "frozen":
             raise UsageError(f"--recipe {self.recipe} trains an encoder: it goes with --tune other than frozen")
         self._check_trained()

@@ -157,6 +157,11 @@ def parts_of(request: RunRequest) -> list[Part]:
         raise UsageError(f"output {request.output} is a file, expected a folder")
     parts = []
     for benchmark in request.benchmarks:
+        if settings.tune in ("linear", "prompt") and benchmark.task != "detection":
+            raise UsageError(
+                f"--tune {settings.tune} trains detectors; {benchmark.id} is {benchmark.task}: try frozen, bias, norm, "
+                "last-block, lora or full"
+            )
         for variant in find_task_type(benchmark.task).variants(benchmark, settings):
             source = variant.choose_source(settings.source, settings.data_root)
             root = variant.root_of(source, settings.data_root)

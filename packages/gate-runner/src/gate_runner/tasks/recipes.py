@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-import tomllib
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gate_runner.errors import UsageError, unknown
@@ -50,6 +49,9 @@ _QUICK_STEPS, _QUICK_EPISODES = 450, 150
 ImageNet .385 at the start, .450 after 150 steps, .473 after 400; of ADE20K .317, .366, .408; of CUB's episodes .873,
 and .992 after 150. All are in the figures of ``experiments/tuning_table.py``."""
 _STARTS = ("probe", "random")
+_YES, _NO = ("true", "1", "yes"), ("false", "0", "no")
+_MOST = 10**9
+"""Of steps and samples: more is a slip."""
 _SOLVED_TASK, _SOLVED_RATE = "image-classification", 1e-4
 """Chosen on validation of the stand-in of ImageNet, from a solved head (micro-clip, seed 0), rather than 3e-5."""
 _QUICK_RATE = {"full": 3e-4, "last-block": 1e-3, "lora": 2e-3, "bias": 2e-3, "norm": 2e-3}
@@ -101,13 +103,9 @@ def recipe_of_family(settings: Settings, family: Family | None, task: str) -> Re
     """The recipe of an architecture family; see `recipe_for`."""
     from vision_adapters.training import Recipe, gate_recipe
 
-    name, said = settings.recipe, dict(settings.recipe_fields)
-    if name not in ("quick", "gate"):
-        given = _from_file(Path(name))
-        name, said = str(given.pop("base", "quick")), {**given, **said}
-    changes = checked(said)
+    changes = checked(settings.recipe_fields)
     try:
-        if name == "gate":
+        if settings.recipe == "gate":
             return gate_recipe(family or "vit", _GATE_TASKS.get(task, "classification"), **changes)
         rate = _QUICK_RATE[settings.tune]
         if settings.tune == "full" and family == "convolutional":
@@ -177,7 +175,10 @@ def start_in_words(settings: Settings, task: str) -> str:
 
 def augments(settings: Settings) -> bool:
     """Whether training images are augmented: as GATE does, and in no quick recipe unless it says so."""
-    return str(_special(settings, "augment", {"quick": False, "gate": True})).lower() in ("true", "1", "yes")
+    said = str(settings.recipe_fields.get("augment", settings.recipe == "gate")).lower()
+    if said not in _YES + _NO:
+        raise unknown("value of augment", said, _YES + _NO)
+    return said in _YES
 
 
 def starts_at_probe(settings: Settings) -> bool:
@@ -186,27 +187,10 @@ def starts_at_probe(settings: Settings) -> bool:
     Raises:
         UsageError: ``head_start`` is neither ``probe`` nor ``random``.
     """
-    said = _special(settings, "head_start", {"quick": "probe", "gate": "random"})
+    said = settings.recipe_fields.get("head_start", "probe" if settings.recipe == "quick" else "random")
     if said not in _STARTS:
         raise unknown("value of head_start", str(said), _STARTS)
     return bool(said == "probe")
-
-
-def _special(settings: Settings, name: str, by_base: Mapping[str, Any]) -> Any:
-    """A field that is not of a training's recipe proper: as it was said, or as its base has it."""
-    said = dict(settings.recipe_fields)
-    if settings.recipe not in ("quick", "gate"):
-        said = {**_from_file(Path(settings.recipe)), **said}
-    return said.get(name, by_base.get(said.get("base", settings.recipe), by_base["quick"]))
-
-
-def _from_file(path: Path) -> dict[str, Any]:
-    if path.suffix != ".toml":
-        raise UsageError(f"--recipe is quick, gate or a .toml file, not {str(path)!r}")
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"--recipe {path} cannot be read: {error}") from error
 
 
 def checked(said: Mapping[str, Any]) -> dict[str, Any]:
@@ -232,21 +216,27 @@ def checked(said: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in said.items():
         if name == "head_start" and value not in _STARTS:
             raise unknown("value of head_start", str(value), _STARTS)
+        if name == "augment" and str(value).lower() not in _YES + _NO:
+            raise unknown("value of augment", str(value), _YES + _NO)
         if name in ("augment", "base", "head_start"):
             continue
         if name not in known:
             raise unknown("field of a recipe", name, [*known, "augment", "head_start"])
         kind = str(known[name].type)
         try:
+            if isinstance(value, bool):
+                raise ValueError(value)
             if isinstance(value, str) and kind.startswith(("float", "int")):
                 value = None if value == "none" and known[name].default is None else float(value)
             if kind == "int" and value is not None:
-                if float(value) != int(value):
+                if float(value) != int(value) or abs(value) > _MOST:
                     raise ValueError(value)
                 value = int(value)
             if name == "betas":
                 value = tuple(float(each) for each in (value.split(",") if isinstance(value, str) else value))
-        except ValueError as error:
+            if kind.startswith("float") and value is not None and not math.isfinite(value):
+                raise ValueError(value)
+        except (ValueError, TypeError, OverflowError) as error:
             raise UsageError(f"recipe: {name} is {value!r}, expected {kind}") from error
         found[name] = value
     return found
