@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,34 +67,39 @@ def export_onnx(head: Head, path: Path) -> float:
     whole = _Whole(head).eval().cpu()
     pixels = torch.rand(3, 3, side, side, generator=torch.Generator().manual_seed(0))
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with torch.no_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the exporter's, about its own future
-            expected = whole(pixels)
-            torch.onnx.export(
-                whole,
-                (pixels,),
-                str(path),
-                input_names=["pixels"],
-                output_names=["probabilities"],
-                dynamic_shapes={"pixels": {0: torch.export.Dim("n", min=1)}},
-                dynamo=True,
-                external_data=False,
-                verbose=False,
+        try:
+            with torch.no_grad(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the exporter's, about its own future
+                expected = whole(pixels)
+                torch.onnx.export(
+                    whole,
+                    (pixels,),
+                    str(beside),
+                    input_names=["pixels"],
+                    output_names=["probabilities"],
+                    dynamic_shapes={"pixels": {0: torch.export.Dim("n", min=1)}},
+                    dynamo=True,
+                    external_data=False,
+                    verbose=False,
+                )
+        except Exception as error:
+            reason = next(iter(str(error).splitlines()), type(error).__name__)
+            raise EncoderError(f"encoder {head.encoder.spec!r} cannot be written as ONNX: {reason:.200}") from error
+        model = onnx.load(str(beside))
+        model.metadata_props.add(key="classes", value=json.dumps(list(head.classes)))
+        onnx.save(model, str(beside))
+        session = onnxruntime.InferenceSession(str(beside), providers=["CPUExecutionProvider"])
+        worst = 0.0
+        for count in (3, 1):
+            (found,) = session.run(None, {"pixels": pixels[:count].numpy()})
+            worst = max(worst, float((torch.from_numpy(found) - expected[:count]).abs().max()))
+        if not worst < _AGREES:
+            raise EncoderError(
+                f"{path} would give probabilities that differ by {worst:.2g} from torch's; it is not written"
             )
-    except Exception as error:
-        path.unlink(missing_ok=True)
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise EncoderError(f"encoder {head.encoder.spec!r} cannot be written as ONNX: {reason:.200}") from error
-    model = onnx.load(str(path))
-    model.metadata_props.add(key="classes", value=json.dumps(list(head.classes)))
-    onnx.save(model, str(path))
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    worst = 0.0
-    for count in (3, 1):
-        (found,) = session.run(None, {"pixels": pixels[:count].numpy()})
-        worst = max(worst, float((torch.from_numpy(found) - expected[:count]).abs().max()))
-    if not worst < _AGREES:
-        path.unlink()
-        raise EncoderError(f"{path} gave probabilities that differ by {worst:.2g} from torch's; it was removed")
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
     return worst

@@ -117,7 +117,7 @@ def write_csv(predicted: Iterable[Prediction], top: int, file: TextIO) -> int:
     for one in predicted:
         pairs = [value for pair in zip(one.classes, one.probabilities, strict=True) for value in pair]
         shown = [inert(value) if isinstance(value, str) else f"{value:.6f}" for value in pairs]
-        writer.writerow([inert(one.file), *shown, *([""] * (2 * top - len(shown))), one.error])
+        writer.writerow([inert(one.file), *shown, *([""] * (2 * top - len(shown))), inert(one.error)])
         failed += bool(one.error)
     return failed
 

@@ -27,7 +27,7 @@ def files(run: StoredRun, model: ModelName, organization: str) -> Files:
         A file per benchmark, and one about the model.
     """
     encoder = run.manifest["identity"]["encoder"]
-    revision = str(encoder.get("fingerprint") or "unknown")[:40]
+    revision = re.sub(r"[^A-Za-z0-9]+", "-", str(encoder.get("fingerprint") or "unknown"))[:40]
     folder = f"results/{model.developer}__{model.name}/{revision}"
     about = {
         "name": model.id,
