@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from gate_runner.__about__ import __version__
 from gate_runner.adaptation.kept import Kept, head_form, head_from
 from gate_runner.errors import DataError, EncoderError, UsageError
-from gate_runner.runs.folder import write
+from gate_runner.runs.folder import write_folder
 from gate_runner.runs.lock import held
 
 if TYPE_CHECKING:
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from gate_runner.encoders.encoder import Encoder
     from gate_runner.tasks.job import Progress
 
-SCHEMA = "gate-runner/head/2"
+SCHEMA = "gate-runner/head/3"
 """Of the card; changes whenever one of its fields does."""
+_OLD_SCHEMA = "gate-runner/head/2"
+"""Of 0.1: without a digest of the card, and without the encoder's normalisation; read all the same."""
 
 
 @dataclass(frozen=True)
@@ -124,10 +126,9 @@ def _save(folder: Path, card: dict[str, Any], kept: Kept) -> None:
     files = {"head.safetensors": save(_plain(kept.head.state_dict()))}
     if kept.encoder is not None:
         files["encoder.safetensors"] = save(_plain(kept.encoder))
-    for name, content in files.items():
-        write(folder / name, content)
     card["files"] = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
-    write(folder / "card.json", (json.dumps(card, indent=1, ensure_ascii=False) + "\n").encode())
+    card["digest"] = card_digest(card)
+    write_folder(folder, {**files, "card.json": (json.dumps(card, indent=1, ensure_ascii=False) + "\n").encode()})
 
 
 def load_head(folder: Path | str, *, encoder: Encoder | str | None = None, device: str = "auto") -> Head:
@@ -171,9 +172,19 @@ def load_head(folder: Path | str, *, encoder: Encoder | str | None = None, devic
             f"{path} was adapted on {card['encoder']['spec']} with weights {str(expected)[:16]}…, not on "
             f"{made.spec} with weights {str(here)[:16]}…"
         )
+    differing = [
+        f"{name} {card['encoder'][name]}, not {now}"
+        for name, now in (("image_size", made.image_size), ("mean", list(made.mean)), ("std", list(made.std)))
+        if card["encoder"].get(name, now) != now
+    ]
+    if differing:
+        raise EncoderError(f"{path} was adapted on pictures with {'; '.join(differing)}: probabilities would differ")
     if card["part"]:
         _take_weights(made, card["part"], _tensors(path / "encoder.safetensors", card), path)
     head = head_from(card["head"], _tensors(path / "head.safetensors", card))
+    values = getattr(head, "values", None)  # of a cache, whose card does not say its outputs
+    if values is not None and values.shape[1] != len(card["classes"]):
+        raise DataError(f"{path}: {len(card['classes'])} classes for a head of {values.shape[1]} outputs")
     return Head(made, head.to(made.device), card)
 
 
@@ -181,7 +192,12 @@ def _card(found: Adapted, kept: Kept, encoder: Encoder) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "gate_runner": __version__,
-        "encoder": {**encoder.describe(), **({} if kept.start is None else {"fingerprint": kept.start})},
+        "encoder": {
+            **encoder.describe(),
+            **({} if kept.start is None else {"fingerprint": kept.start}),
+            "mean": list(encoder.mean),
+            "std": list(encoder.std),
+        },
         "method": found.method,
         "features": kept.features,
         "part": kept.part,
@@ -198,8 +214,10 @@ def _read_card(folder: Path) -> dict[str, Any]:
     path = folder / "card.json"
     try:
         card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        if card["schema"] != SCHEMA:
+        if card["schema"] not in (SCHEMA, _OLD_SCHEMA):
             raise DataError(f"{path}: schema is {card['schema']!r}, expected {SCHEMA!r}")
+        if card["schema"] == SCHEMA and card_digest(card) != card["digest"]:
+            raise DataError(f"{path} was changed after it was written: its digest does not fit; save the head again")
         _ = (
             card["encoder"]["spec"],
             card["encoder"]["fingerprint"],
@@ -208,8 +226,15 @@ def _read_card(folder: Path) -> dict[str, Any]:
             card["part"],
             card["files"].keys(),
         )
-        if not card["classes"]:
-            raise DataError(f"{path}: no classes")
+        classes = card["classes"]
+        if not (isinstance(classes, list) and classes and all(isinstance(name, str) for name in classes)):
+            raise DataError(f"{path}: classes are {classes!s:.60}, expected a list of names")
+        if len(set(classes)) != len(classes) or len(classes) != card["head"].get("outputs", len(classes)):
+            raise DataError(
+                f"{path}: {len(set(classes))} different classes for a head of {card['head'].get('outputs')} outputs"
+            )
+        if card["features"] not in ("projected", "backbone"):
+            raise DataError(f"{path}: features are {card['features']!r}, expected projected or backbone")
     except OSError as error:
         raise DataError(f"{folder} holds no head: {path}: {error.strerror or error}") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -217,6 +242,12 @@ def _read_card(folder: Path) -> dict[str, Any]:
             raise
         raise DataError(f"{path} is not a head's card: {error!r}") from error
     return card
+
+
+def card_digest(card: Mapping[str, Any]) -> str:
+    """SHA-256 of a card without its digest."""
+    content = {name: value for name, value in card.items() if name != "digest"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _tensors(path: Path, card: dict[str, Any]) -> dict[str, Tensor]:
@@ -232,6 +263,11 @@ def _tensors(path: Path, card: dict[str, Any]) -> dict[str, Tensor]:
         raise DataError(
             f"{path} does not belong to its card.json: it was changed, or its saving was stopped; save it again"
         )
+    broken = [
+        name for name, tensor in found.items() if tensor.is_floating_point() and not bool(tensor.isfinite().all())
+    ]
+    if broken:
+        raise DataError(f"{path}: {broken[0]!r} holds NaN or infinity; train the head again")
     return found
 
 

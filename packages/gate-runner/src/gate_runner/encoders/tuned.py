@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,8 @@ from gate_runner.encoders.encoder import Encoder, fingerprint_of
 from gate_runner.encoders.named import CARD_SCHEMA, read_card, spec_of_file
 from gate_runner.encoders.own import adopt
 from gate_runner.encoders.spec import EncoderSpec
-from gate_runner.errors import EncoderError, StorageError
+from gate_runner.errors import EncoderError
+from gate_runner.runs.folder import write_folder
 from vision_adapters.low_rank import merge_lora
 
 
@@ -48,28 +47,17 @@ def save_tuned(encoder: Encoder, start: Mapping[str, Tensor], folder: Path, abou
         "encoder": {
             "spec": encoder.spec,
             "image_size": encoder.image_size,
+            "mean": list(encoder.mean),
+            "std": list(encoder.std),
             "start": fingerprint_of(start),
             "fingerprint": fingerprint_of(now),
             "changed": len(changed),
         },
         **about,
     }
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        beside = folder.parent / f".{folder.name}.{os.getpid()}"
-        shutil.rmtree(beside, ignore_errors=True)
-        beside.mkdir()
-        try:
-            kept = {name: value.clone().contiguous() for name, value in changed.items()}
-            (beside / "encoder.safetensors").write_bytes(save(kept))
-            (beside / "card.json").write_text(json.dumps(card, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-            if folder.exists():
-                shutil.rmtree(folder)
-            beside.rename(folder)
-        finally:
-            shutil.rmtree(beside, ignore_errors=True)
-    except OSError as error:
-        raise StorageError.about(folder, error) from error
+    weights = save({name: value.clone().contiguous() for name, value in changed.items()})
+    text = json.dumps(card, indent=1, ensure_ascii=False) + "\n"
+    write_folder(folder, {"encoder.safetensors": weights, "card.json": text.encode()})
     return folder
 
 
@@ -104,6 +92,9 @@ def load_tuned(folder: Path | str, base: Any, *, spec: str | None = None) -> Enc
             f"{place} was trained from {said['spec']} with weights {said['start'][:16]}…, not from {encoder.spec} with "
             f"weights {str(encoder.fingerprint())[:16]}…"
         )
+    for name, now in (("image_size", encoder.image_size), ("mean", list(encoder.mean)), ("std", list(encoder.std))):
+        if said.get(name, now) != now:
+            raise EncoderError(f"{place} was trained on pictures with {name} {said[name]}, not {now} as {encoder.spec}")
     path = place / "encoder.safetensors"
     try:
         encoder.module.load_state_dict({**encoder.module.state_dict(), **load_file(path)}, strict=True)

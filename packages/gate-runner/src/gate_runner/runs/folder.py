@@ -360,6 +360,33 @@ def _umask() -> int:
         return 0o022
 
 
+def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write a folder of files beside it and exchange the two at once, so that a reader sees the old one or the new one.
+
+    Args:
+        folder: to be made, or to be replaced with all that it holds.
+        files: by name.
+
+    Raises:
+        StorageError: the system refuses; an old folder is still there.
+    """
+    from oven_retrieval.durable import replace_folder
+
+    beside = folder.parent / f".{folder.name}.{os.getpid()}.new"
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        for left in folder.parent.glob(f".{folder.name}.*.new"):  # of writers that were killed
+            shutil.rmtree(left, ignore_errors=True)
+        beside.mkdir()
+        for name, content in files.items():
+            write(beside / name, content)
+        replace_folder(beside, folder)
+    except OSError as error:
+        raise StorageError.about(folder, error) from error
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
 def write(path: Path, content: bytes) -> None:
     """Write to a file beside it and rename, so that a reader sees the old file or the new one.
 

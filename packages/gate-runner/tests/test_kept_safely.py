@@ -1,0 +1,256 @@
+"""What is kept is not lost, not exchanged and not mixed up: heads, trained encoders, checkpoints and recipes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+
+import gate_runner
+from gate_runner.adaptation import Finetune, Probe, load_head
+from gate_runner.adaptation.predicting import Prediction, write_csv
+from gate_runner.adaptation.saved import card_digest
+from gate_runner.encoders import load_encoder
+from gate_runner.encoders.tuned import load_tuned, save_tuned
+from gate_runner.errors import DataError, EncoderError, UsageError
+from gate_runner.exporting import export
+from gate_runner.runs.folder import write_folder
+from gate_runner.runs.request import make_request, parts_of
+from gate_runner.runs.stored import read_run
+from gate_runner.settings import Settings
+from gate_runner.tasks.recipes import augments, checked
+
+from ._folders import write_run
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("photos")
+    for name, colour in {"red": (220, 40, 40), "blue": (40, 40, 220)}.items():
+        (folder / name).mkdir()
+        for number in range(6):
+            Image.new("RGB", (32, 32), (colour[0], 20 * number, colour[2])).save(folder / name / f"{number}.png")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def head(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("heads") / "head"
+    gate_runner.adapt(photos, Probe("logistic"), encoder="micro-clip", device="cpu", save=folder)
+    return folder
+
+
+def changed(head: Path, place: Path, change: Callable[[dict[str, Any]], None], *, signed: bool) -> Path:
+    shutil.copytree(head, place)
+    card = json.loads((place / "card.json").read_text())
+    change(card)
+    if signed:
+        card["digest"] = card_digest(card)
+    (place / "card.json").write_text(json.dumps(card))
+    return place
+
+
+def test_a_card_whose_classes_were_exchanged_is_refused(head: Path, tmp_path: Path) -> None:
+    place = changed(head, tmp_path / "head", lambda card: card["classes"].reverse(), signed=False)
+    with pytest.raises(DataError, match=r"card\.json was changed after it was written"):
+        load_head(place)
+
+
+def test_a_head_of_the_last_release_is_read(head: Path, tmp_path: Path) -> None:
+    def older(card: dict[str, Any]) -> None:
+        card["schema"] = "gate-runner/head/2"
+        for name in ("mean", "std"):
+            del card["encoder"][name]
+        del card["digest"]
+
+    assert load_head(changed(head, tmp_path / "head", older, signed=False)).classes == ("blue", "red")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda card: card.update(classes=["a", "b", "c"]), "3 different classes for a head of 2"),
+        (lambda card: card.update(classes=["a", "a"]), "1 different classes"),
+        (lambda card: card.update(classes=True), "classes are True"),
+        (lambda card: card.update(classes=[1, 2]), "expected a list of names"),
+        (lambda card: card.update(features="bogus"), "features are 'bogus'"),
+    ],
+)
+def test_cards_that_cannot_be(head: Path, tmp_path: Path, change: Any, said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        load_head(changed(head, tmp_path / "head", change, signed=True))
+
+
+def test_tensors_that_are_no_numbers(head: Path, tmp_path: Path) -> None:
+    import hashlib
+
+    from safetensors.torch import load_file, save
+
+    tensors = load_file(head / "head.safetensors")
+    name = next(name for name, value in tensors.items() if value.ndim == 2)
+    tensors[name][0, 0] = float("nan")
+    content = save(tensors)
+
+    def with_nan(card: dict[str, Any]) -> None:
+        card["files"]["head.safetensors"] = hashlib.sha256(content).hexdigest()
+
+    place = changed(head, tmp_path / "head", with_nan, signed=True)
+    (place / "head.safetensors").write_bytes(content)
+    with pytest.raises(DataError, match="holds NaN or infinity"):
+        load_head(place)
+
+
+def test_the_same_weights_behind_another_normalisation(head: Path, tmp_path: Path) -> None:
+    encoder = load_encoder("micro-clip")
+    encoder.mean = (0.5, 0.5, 0.5)
+    with pytest.raises(EncoderError, match="was adapted on pictures with mean"):
+        load_head(head, encoder=encoder)
+    assert encoder.module is not None
+    start = {name: value.clone() for name, value in encoder.module.state_dict().items()}
+    save_tuned(encoder, start, tmp_path / "tuned", {})
+    with pytest.raises(EncoderError, match="was trained on pictures with mean"):
+        load_tuned(tmp_path / "tuned", load_encoder("micro-clip"))
+
+
+@pytest.mark.parametrize("call", ["mkdir", "fsync", "replace", "rename", "rmtree"])
+def test_a_process_that_stops_while_a_folder_is_written_leaves_the_old_or_the_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """Stopped before each of its calls of the system, from the first on."""
+    owner = shutil if call == "rmtree" else os
+    old, new = {"a": b"old", "b": b"old"}, {"a": b"new", "b": b"new"}
+    for number in range(12):
+        place = tmp_path / str(number) / "folder"
+        write_folder(place, old)
+        left = [number]
+        real = getattr(owner, call)
+
+        def stopping(*args: Any, left: list[int] = left, real: Any = real, **more: Any) -> Any:
+            left[0] -= 1
+            if left[0] < 0:
+                raise KeyboardInterrupt
+            return real(*args, **more)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, call, stopping)
+            try:
+                write_folder(place, new)
+                stopped = False
+            except KeyboardInterrupt:
+                stopped = True
+        held = {path.name: path.read_bytes() for path in place.iterdir()}
+        assert held in (old, new)
+        write_folder(place, new)
+        assert [path.name for path in place.parent.iterdir()] == ["folder"]
+        if not stopped:
+            break
+
+
+def test_a_checkpoint_of_another_fine_tuning_is_refused(photos: Path, tmp_path: Path) -> None:
+    def tune(**options: Any) -> float:
+        how: dict[str, Any] = {"part": "bias", "steps": 2, "checkpoint": tmp_path / "c.pt"}
+        settings: dict[str, Any] = {"encoder": "micro-clip", "batch_size": 4, "device": "cpu"}
+        method = Finetune(**{**how, **{name: options.pop(name) for name in ("template",) if name in options}})
+        return gate_runner.adapt(photos, method, **{**settings, **options}).value
+
+    tune()
+    left = tmp_path / "c.pt.123.partial"
+    left.touch()
+    tune()
+    assert not left.exists()
+    for options, name in (
+        ({"encoder": "micro-clip/random"}, "encoder"),
+        ({"metric": "mean_per_class"}, "metric"),
+        ({"template": "a {} wall"}, "head"),
+    ):
+        with pytest.raises(UsageError, match=rf"belongs to another training: .*{name}"):
+            tune(**options)
+
+
+def test_a_recipe_is_known_by_what_it_says(tmp_path: Path) -> None:
+    path = tmp_path / "r.toml"
+    path.write_text('base = "gate"\nsteps = 2\nlr = 1e-4\nhead_start = "probe"\naugment = false\n')
+    first = Settings(tune="bias", recipe=str(path), recipe_fields={"steps": "3"})
+    assert first.recipe == "gate"
+    assert not augments(first)
+    path.write_text('base = "gate"\nsteps = 2\nlr = 0.3\n')
+    second = Settings(tune="bias", recipe=str(path))
+    assert first.identity() != second.identity()
+    assert first.identity()["recipe_fields"] == {"steps": "3", "lr": 1e-4, "head_start": "probe", "augment": False}
+    assert Settings(**first.to_mapping()).identity() == first.identity()  # as a worker gets it
+
+
+@pytest.mark.parametrize("text", ['base = "gats"', "a = " + "[" * 5000, "steps = "])
+def test_recipes_that_cannot_be_read(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "r.toml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match="recipe"):
+        Settings(tune="bias", recipe=str(path))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"steps": "inf"}, {"steps": "1e400"}, {"steps": [1]}, {"betas": 3}, {"lr": True}, {"lr": "nan"},
+        {"augment": "perhaps"}, {"batch_size": "1e19"}, {"validate_every": "1e30"},
+    ],
+)  # fmt: skip
+def test_recipe_fields_that_are_none(fields: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=next(iter(fields))):
+        checked(fields)
+
+
+@pytest.mark.parametrize("tune", ["linear", "prompt"])
+def test_modes_of_detectors_are_for_detectors(tune: str, tmp_path: Path) -> None:
+    request = make_request("digits", output=tmp_path, settings=Settings(tune=tune))  # type: ignore[arg-type]  # it is one
+    with pytest.raises(UsageError, match=f"--tune {tune} trains detectors; digits is image-classification"):
+        parts_of(request)
+
+
+def test_a_table_of_predictions_holds_no_formula(tmp_path: Path) -> None:
+    with (tmp_path / "p.csv").open("w") as file:
+        write_csv([Prediction("a.png", error="=cmd|x.png cannot be read")], 1, file)
+    assert "'=cmd" in (tmp_path / "p.csv").read_text()
+
+
+def test_an_export_that_fails_leaves_the_old_file(head: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("onnxscript")
+    from gate_runner.adaptation.onnx_export import export_onnx
+
+    (tmp_path / "head.onnx").write_bytes(b"old")
+
+    def failing(*args: Any, **more: Any) -> None:
+        Path(args[2]).write_bytes(b"half")
+        raise RuntimeError("no operator of that name")
+
+    monkeypatch.setattr(torch.onnx, "export", failing)
+    with pytest.raises(EncoderError, match="cannot be written as ONNX"):
+        export_onnx(load_head(head), tmp_path / "head.onnx")
+    assert [path.name for path in tmp_path.iterdir()] == ["head.onnx"]
+    assert (tmp_path / "head.onnx").read_bytes() == b"old"
+
+
+def test_a_strangers_run_is_exported_into_the_folder_alone(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", {"digits": 0.5})
+    path = run / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["identity"]["encoder"].update(fingerprint="../../../../../escaped", spec="../../escaped")
+    path.write_text(json.dumps(manifest))
+    for form in ("mteb", "every-eval-ever", "model-card", "csv"):
+        made = export(read_run(run), form, tmp_path / "out" / "a" / "b" / form)
+        assert all((tmp_path / "out" / "a" / "b" / form) in file.resolve().parents for file in made.files)
+    assert {path.name for path in tmp_path.iterdir()} == {"run", "out"}
+    assert {path.name for path in (tmp_path / "out" / "a" / "b").iterdir()} == {
+        "mteb",
+        "every-eval-ever",
+        "model-card",
+        "csv",
+    }
+    assert [path.name for path in (tmp_path / "out").rglob("*") if path.parent.name in ("out", "a")] == ["a", "b"]
