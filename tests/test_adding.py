@@ -20,7 +20,7 @@ def test_the_page_on_eqsim_backends_can_be_followed(tmp_path: Path) -> None:
         (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / place).write_text(text)
     (change,) = re.findall(r"```diff\n(.*?)```", page, flags=re.DOTALL)
-    choice = tmp_path / "packages/eqsim/src/eqsim/backends/choice.py"
+    choice = tmp_path / "packages/eqsim/src/eqsim/backends/__init__.py"
     source = choice.read_text()
     for hunk in change.split("\n\n"):
         lines = hunk.strip("\n").split("\n")

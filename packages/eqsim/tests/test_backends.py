@@ -8,12 +8,13 @@ import pytest
 import torch
 
 from eqsim import ClipEqSimLoss, EqSimLoss, SigLipEqSimLoss, TopK
-from eqsim.backends import Need, choose_backend
+from eqsim.backends import Size, choose_backend
 from eqsim.backends.dense import dense_parts
 from eqsim.backends.gram import gram_sums
 from eqsim.backends.tiled import tiled_parts
+from eqsim.batch import Batch
 from eqsim.features import unit_rows
-from eqsim.objective import Objective
+from eqsim.settings import Settings
 
 from . import _reference
 
@@ -56,18 +57,18 @@ def test_tiles_are_the_dense_matrix(n: int, d: int, tile: int, contrast: str | N
     for mode, score, kind, sides, margins, listed in SETTINGS[{1: 0, 2: 1, 7: 2, 13: 1}[n] :: 3]:
         if kind != contrast or (mode == "hybrid" and not listed):
             continue
-        objective = Objective(mode, score, sides, margins[1], margins[2], margins[0])
+        settings = Settings(mode, score, sides, margins[1], margins[2], margins[0], contrast=contrast)
         rows = (unit_rows(image), unit_rows(text)) if score == "cosine" else (image, text)
         pairs = neighbours(n) if listed else None
         offset = bias if contrast == "sigmoid" else None
-        call = (objective, contrast, *rows, scale, offset, pairs)
+        batch = Batch(settings, *rows, scale, offset, pairs)
         losses = []
-        for parts in (dense_parts(*call), tiled_parts(*call, tile=tile)):
+        for parts in (dense_parts(batch), tiled_parts(batch, tile=tile)):
             contrastive = 0.0 if parts.contrastive is None else parts.contrastive
             losses.append(0.7 * parts.terms.total() + 1.3 * contrastive)
         torch.testing.assert_close(losses[1], losses[0], rtol=1e-11, atol=1e-12)
         for ours, theirs in zip(gradients(losses[1], inputs), gradients(losses[0], inputs), strict=True):
-            torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-11, msg=lambda m, c=call: f"{c[0]}: {m}")
+            torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-11, msg=lambda m, c=settings: f"{c}: {m}")
 
 
 @pytest.mark.parametrize(("n", "d"), [(1, 3), (2, 3), (7, 5), (40, 6)])
@@ -80,7 +81,9 @@ def test_gram_is_the_dense_matrix(n: int, d: int, mode: str, score: str) -> None
         inputs = leaves(n, d)[:3]
         pairs = neighbours(n) if mode == "hybrid" else None
         losses = [
-            EqSimLoss(mode, score, sides, margin, margin / 2, backend=backend)(*inputs, close_pairs=pairs)
+            EqSimLoss(mode, score, sides=sides, margin=margin, margin_v1=margin / 2, backend=backend)(
+                *inputs, close_pairs=pairs
+            )
             for backend in ("dense", "gram")
         ]
         torch.testing.assert_close(losses[1], losses[0], rtol=1e-10, atol=1e-12)
@@ -154,7 +157,7 @@ def test_large_batches_take_the_tiled_path_with_several_tiles() -> None:
 def test_auto_picks_by_size_and_says_why(
     settings: dict[str, object], n: int, d: int, device: str, listed: bool, name: str
 ) -> None:
-    choice = choose_backend(Need(Objective(**settings), None, n, d, device, listed))
+    choice = choose_backend(Settings(**settings), Size(n, d, device, listed))
     assert choice.name == name
     assert str(n) in choice.reason
 

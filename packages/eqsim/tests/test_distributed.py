@@ -32,12 +32,15 @@ def cases(rank: int, world_size: int) -> dict[str, tuple[torch.nn.Module, torch.
     share = {"rank": rank, "world_size": world_size}
     return {
         "gram v1": (EqSimLoss("v1", backend="gram", **share), None),
-        "gram v2 one side, margin": (EqSimLoss("v2", "logits", ("text",), 0.01, backend="gram", **share), None),
+        "gram v2 one side, margin": (
+            EqSimLoss("v2", "logits", sides=("text",), margin=0.01, backend="gram", **share),
+            None,
+        ),
         "gram hybrid": (EqSimLoss("hybrid", backend="gram", **share), PAIRS),
         "gram with clip": (ClipEqSimLoss("v2", backend="gram", **share), None),
         "tiled hybrid": (ClipEqSimLoss("hybrid", backend="tiled", **share), PAIRS),
         "tiled softmax": (ClipEqSimLoss("hybrid", "softmax", margin_v1=1e-6, backend="tiled", **share), PAIRS),
-        "tiled softmax v2": (EqSimLoss("v2", "softmax", ("image",), backend="tiled", **share), None),
+        "tiled softmax v2": (EqSimLoss("v2", "softmax", sides=("image",), backend="tiled", **share), None),
         "tiled sigmoid": (SigLipEqSimLoss("v2", "logits", margin=0.05, backend="tiled", **share), None),
         "dense hybrid": (ClipEqSimLoss("hybrid", "softmax", backend="dense", **share), PAIRS),
         "top-k": (ClipEqSimLoss("hybrid", close=TopK(k=2), backend="tiled", **share), None),

@@ -8,7 +8,7 @@ import warnings
 import pytest
 import torch
 
-from eqsim import EqSimLoss, Multinomial, TopK
+from eqsim import EqSimLoss, Multinomial, PairLoss, TopK, diagnose
 from eqsim.functional import select_close_pairs
 
 from . import _reference
@@ -216,3 +216,55 @@ def test_draws_from_cosines_need_a_scale_or_a_temperature() -> None:
     assert torch.equal(losses[0], losses[2])
     pairs = pairs_for(9)
     EqSimLoss(close=Multinomial(2))(image, text, close_pairs=pairs)
+
+
+def test_positions_of_the_first_release_warn_and_mean_the_same() -> None:
+    with pytest.warns(DeprecationWarning, match="EqSimLoss: give sides, margin by name"):
+        old = EqSimLoss("v2", "cosine", ("text",), 0.25)
+    assert old.settings == EqSimLoss("v2", "cosine", sides=("text",), margin=0.25).settings
+    with pytest.warns(DeprecationWarning, match="settings holds the same"):
+        assert old.objective is old.settings
+    with pytest.warns(DeprecationWarning, match="PairLoss: give close by name"):
+        assert PairLoss(0.5, "cosine", TopK(k=1)).close == TopK(k=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        EqSimLoss("v2", "cosine", sides=("text",))
+
+
+def test_the_weight_may_be_set_between_steps() -> None:
+    image, text = features(6)
+    for loss, inputs in ((EqSimLoss("v1"), ()), (PairLoss(), (2.0,))):
+        pairs = pairs_for(6)
+        before = loss(image, text, *inputs, close_pairs=pairs)
+        loss.weight = 0.25
+        assert loss.weight == 0.25
+        torch.testing.assert_close(loss(image, text, *inputs, close_pairs=pairs), 0.25 * before)
+        with pytest.raises(ValueError, match="weight=-1"):
+            loss.weight = -1
+
+
+def test_a_miner_gives_pairs_and_a_loss_takes_them() -> None:
+    image, text = features(9)
+    unit = [rows / rows.norm(dim=1, keepdim=True) for rows in (image, text)]
+    for mode in MODES:
+        mined = EqSimLoss(mode)(image, text, close_pairs=TopK(k=2)(*unit))
+        assert torch.equal(mined, EqSimLoss(mode, close=TopK(k=2))(image, text))
+
+    def neighbours(image: torch.Tensor, text: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        assert not torch.is_grad_enabled()
+        assert float(scale) == 3.0
+        torch.testing.assert_close(image, unit[0].to(image.dtype))
+        return pairs_for(len(image))
+
+    mined = EqSimLoss("v2", close=neighbours)(image, text, 3.0)
+    assert torch.equal(mined, EqSimLoss("v2")(image, text, 3.0, close_pairs=pairs_for(9)))
+    assert diagnose(EqSimLoss("v2", close=neighbours), image, text, 3.0).terms["v2_text"] > 0
+    with pytest.raises(ValueError, match="expected indices in"):
+        EqSimLoss("v2", close=lambda image, text, scale: torch.tensor([[0, 99]]))(image, text)
+    with pytest.raises(TypeError, match="close=3: expected"):
+        EqSimLoss(close=3)
+
+
+def test_the_pair_loss_is_no_kind_of_eqsim() -> None:
+    assert not isinstance(PairLoss(), EqSimLoss)
+    assert PairLoss().settings.term_names == ()

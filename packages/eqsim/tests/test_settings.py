@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from typing import Any, NamedTuple
 
@@ -92,7 +93,7 @@ def check(seed: int, backend: str, monkeypatch: pytest.MonkeyPatch) -> bool:
     inputs = [value.requires_grad_() for value in (image, text, *numbers)]
     pairs = None if case.pairs is None else torch.tensor(case.pairs, dtype=torch.int64).reshape(-1, 2)
     loss = LOSSES[case.contrast](**case.settings)
-    loss.backend = backend
+    loss.settings = dataclasses.replace(loss.settings, backend=backend)
     try:
         loss.explain(case.n, case.d, close_pairs=pairs is not None)
     except ValueError as refusal:

@@ -14,8 +14,9 @@ import torch
 from eqsim import ClipEqSimLoss, EqSimLoss
 from eqsim.backends.dense import dense_parts
 from eqsim.backends.tiled import tiled_parts
+from eqsim.batch import Batch
 from eqsim.features import unit_rows
-from eqsim.objective import Objective
+from eqsim.settings import Settings
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SETTINGS = list(
@@ -58,19 +59,14 @@ def test_kernels_are_the_dense_matrix(n: int, d: int, contrast: str | None) -> N
             continue
         inputs = leaves(n, d)
         image, text, scale, bias = inputs
-        objective = Objective(mode, score, sides, margins[1], margins[1] / 2, margins[0])
+        settings = Settings(mode, score, sides, margins[1], margins[1] / 2, margins[0], contrast=contrast)
         rows = (unit_rows(image), unit_rows(text)) if score == "cosine" else (image / 2, text / 2)
         pairs = torch.tensor([(i, (i + 1) % n) for i in range(n if n > 1 else 0)], device=DEVICE).reshape(-1, 2).long()
-        call = (
-            objective,
-            contrast,
-            *rows,
-            scale,
-            bias if contrast == "sigmoid" else None,
-            pairs if mode == "hybrid" else None,
+        batch = Batch(
+            settings, *rows, scale, bias if contrast == "sigmoid" else None, pairs if mode == "hybrid" else None
         )
         found = []
-        for parts in (dense_parts(*call), tiled_parts(*call, triton=True)):
+        for parts in (dense_parts(batch), tiled_parts(batch, triton=True)):
             contrastive = 0.0 if parts.contrastive is None else parts.contrastive
             loss = 0.7 * parts.terms.total() + 1.3 * contrastive
             found.append((loss, gradients(loss, inputs)))
@@ -78,7 +74,7 @@ def test_kernels_are_the_dense_matrix(n: int, d: int, contrast: str | None) -> N
         for ours, theirs in zip(found[1][1], found[0][1], strict=True):
             size = float(theirs.abs().max())
             torch.testing.assert_close(
-                ours, theirs, rtol=0, atol=2e-5 * size + 1e-6, msg=lambda m, o=call[0]: f"{o} {m}"
+                ours, theirs, rtol=0, atol=2e-5 * size + 1e-6, msg=lambda m, o=settings: f"{o} {m}"
             )
 
 
@@ -128,9 +124,11 @@ def test_strips_of_float16_keep_gradients_of_any_size(factor: float, score: str)
     image, text, scale, _ = leaves(37, 20)
     rows = [unit_rows(values).detach().half().float().requires_grad_() for values in (image, text)]
     gradient = []
-    for dtype, options in ((torch.float32, {"triton": True, "half": 2}), (torch.float64, {})):
+    settings = Settings("v2", score, contrast="clip")
+    for dtype, half in ((torch.float32, 2), (torch.float64, 0)):
         inputs = [values.detach().to(dtype).requires_grad_() for values in rows]
-        parts = tiled_parts(Objective("v2", score), "clip", *inputs, scale.detach().to(dtype), None, None, **options)
+        batch = Batch(settings, *inputs, scale.detach().to(dtype), half=half)
+        parts = tiled_parts(batch, triton=half > 0)
         gradient.append(gradients(factor * (parts.terms.total() + parts.contrastive), inputs))
     for ours, theirs in zip(*gradient, strict=True):
         assert float((ours - theirs).abs().max()) < 4e-3 * float(theirs.abs().max())

@@ -1,23 +1,47 @@
-"""Which pairs are semantically close: the k best-scoring others of each sample, or a draw from the softmax."""
+"""Miners of semantically close pairs: the k best-scoring others of each sample, or a draw from the softmax.
+
+A loss takes pairs; a miner gives them. `TopK` and `Multinomial` are two, and so is any callable of yours from
+(image rows, text rows, logit scale) of the whole batch to (p, 2) pairs of indices.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
+from torch import Tensor
 
-from eqsim.checks import check_positive, check_scores
+from eqsim.checks import check_features, check_positive, check_scores
 from eqsim.distributed import gather_pairs
-from eqsim.features import at_least_float32
+from eqsim.features import as_scalar, at_least_float32
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
-    from torch import Tensor
+
+
+class _Miner:
+    """Calls a rule on features; see `TopK` and `Multinomial`."""
+
+    def __call__(
+        self,
+        image_features: Float[Tensor, "n d"],
+        text_features: Float[Tensor, "n d"],
+        logit_scale: Tensor | float = 1.0,
+        *,
+        generator: torch.Generator | None = None,
+    ) -> Int[Tensor, "p 2"]:
+        """Return the close pairs of one process's batch of features, taken as they are (normalise them for cosines)."""
+        check_features(image_features, text_features)
+        image, text = at_least_float32(image_features), at_least_float32(text_features)
+        scale = as_scalar(logit_scale, image)
+        rule = cast("TopK | Multinomial", self)
+        return select_from_features(image, text, scale, rule, generator=generator)
 
 
 @dataclass(frozen=True)
-class TopK:
+class TopK(_Miner):
     """The best-scoring others of each sample, in both directions.
 
     Args:
@@ -27,6 +51,9 @@ class TopK:
     Example:
         >>> TopK(0.05).count(101), TopK(k=4).count(101)
         (5, 4)
+        >>> rows = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
+        >>> TopK(k=1)(rows, rows).tolist()
+        [[0, 1], [1, 0], [2, 1], [0, 1], [1, 0], [2, 1]]
 
     Source: "EqSim/EqBen" section 3 ("samples with top-k% as close").
     """
@@ -52,7 +79,7 @@ class TopK:
 
 
 @dataclass(frozen=True)
-class Multinomial:
+class Multinomial(_Miner):
     """Draw n others of each sample without replacement, with probability proportional to the softmax of the logits.
 
     Drawn as the n largest of logits + Gumbel noise, which has exactly that distribution and works where probabilities
@@ -90,6 +117,7 @@ class Multinomial:
 
 
 ClosePairs = TopK | Multinomial
+Miner = ClosePairs | Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def draw_scale(close: ClosePairs, scale: Tensor | float) -> Tensor | float:

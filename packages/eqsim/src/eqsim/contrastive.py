@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from eqsim.loss import EqSimLoss, sum_of
+from eqsim.loss import EqSimLoss
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
-    from torch import Tensor
-
-    from eqsim.objective import Contrast
+    from eqsim.settings import Contrast
 
 
 class ClipEqSimLoss(EqSimLoss):
@@ -43,20 +40,6 @@ class ClipEqSimLoss(EqSimLoss):
     """
 
     _contrast: Contrast | None = "clip"
-
-    def forward(
-        self,
-        image_features: Float[Tensor, "n d"],
-        text_features: Float[Tensor, "n d"],
-        logit_scale: Float[Tensor, ""] | float | None = None,
-        logit_bias: Float[Tensor, ""] | float | None = None,
-        *,
-        close_pairs: Int[Tensor, "p 2"] | None = None,
-        output_dict: bool = False,
-    ) -> Tensor | dict[str, Tensor]:
-        """Compute both losses of a batch; see the class."""
-        losses = self._losses(image_features, text_features, logit_scale, logit_bias, close_pairs)
-        return losses if output_dict else sum_of(losses)
 
 
 class SigLipEqSimLoss(ClipEqSimLoss):

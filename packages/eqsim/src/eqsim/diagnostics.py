@@ -10,16 +10,17 @@ import torch
 
 from eqsim.backends.dense import dense_contrastive, dense_pair_loss, dense_terms
 from eqsim.checks import check_positive
-from eqsim.close_pairs import select_close_pairs
+from eqsim.close_pairs import Multinomial, TopK, select_close_pairs
 from eqsim.features import as_scalar, at_least_float32, unit_rows
 from eqsim.functional import equivariance_score
 from eqsim.known_pairs import pair_differences
+from eqsim.residuals import RESIDUALS
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
     from torch import Tensor
 
-    from eqsim.loss import EqSimLoss
+    from eqsim.loss import BatchLoss
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -88,7 +89,7 @@ class Diagnosis:
 
 
 def diagnose(
-    loss: EqSimLoss,
+    loss: BatchLoss,
     image_features: Float[Tensor, "n d"],
     text_features: Float[Tensor, "n d"],
     logit_scale: Tensor | float | None = None,
@@ -132,21 +133,24 @@ def diagnose(
     image, text = (at_least_float32(rows.detach()).clone().requires_grad_() for rows in (image_features, text_features))
     with torch.enable_grad(), torch.autocast(image.device.type, enabled=False):
         scale = as_scalar(1.0 if logit_scale is None else logit_scale, image).detach()
-        rows = (unit_rows(image), unit_rows(text)) if loss.objective.score == "cosine" else (image, text)
+        rows = (unit_rows(image), unit_rows(text)) if loss.settings.score == "cosine" else (image, text)
         dots = rows[0] @ rows[1].mT
         logits = dots * scale
-        scores = {"cosine": dots, "logits": logits, "softmax": logits.softmax(dim=1)}[loss.objective.score]
-        if close_pairs is None and loss.close is not None:
-            drawn_from = dots if loss.draws_by_temperature else logits
-            close_pairs = select_close_pairs(drawn_from.detach(), loss.close, generator=loss.generator)
-        terms = dense_terms(loss.objective, scores, close_pairs)
-        asked = [name for name in terms._fields if name in loss.term_names]
+        scores = {"cosine": dots, "logits": logits, "softmax": logits.softmax(dim=1)}[loss.settings.score]
+        if close_pairs is None and isinstance(loss.close, (TopK, Multinomial)):
+            drawn_from = dots if loss.settings.draws_by_temperature else logits
+            close_pairs = select_close_pairs(drawn_from.detach(), loss.close, generator=loss.settings.generator)
+        elif close_pairs is None and loss.close is not None:
+            with torch.no_grad():
+                close_pairs = loss.close(*rows, scale)
+        terms = dense_terms(loss.settings, scores, close_pairs)
+        asked = [name for name in terms._fields if name in loss.settings.term_names]
         values = {name: loss.weight * getattr(terms, name) for name in asked}
-        if loss.objective.pair:
-            values["pair"] = loss.pair_weight * dense_pair_loss(logits, close_pairs)
-        if loss.contrast is not None:
+        if loss.settings.pair_weight > 0:
+            values["pair"] = loss.settings.pair_weight * dense_pair_loss(logits, close_pairs)
+        if loss.settings.contrast is not None:
             bias = 0.0 if logit_bias is None else as_scalar(logit_bias, image).detach()
-            values = {"contrastive": dense_contrastive(logits + bias, loss.contrast)} | values
+            values = {"contrastive": dense_contrastive(logits + bias, loss.settings.contrast)} | values
         norms = {}
         for name, value in values.items():
             grads = torch.autograd.grad(value, (image, text), retain_graph=True)
@@ -155,8 +159,8 @@ def diagnose(
     dead = tuple(name for name in asked if norms[name] == 0.0)
     if dead:
         warnings.warn(
-            f"{', '.join(dead)} gives no gradient on this batch (margin={loss.objective.margin}, "
-            f"margin_v1={loss.objective.margin_v1}, weight={loss.weight})",
+            f"{', '.join(dead)} gives no gradient on this batch (margin={loss.settings.margin}, "
+            f"margin_v1={loss.settings.margin_v1}, weight={loss.weight})",
             UserWarning,
             stacklevel=2,
         )
@@ -190,7 +194,7 @@ def _told_apart(scores: Tensor, pairs: Tensor | None) -> tuple[dict[str, list[fl
 def _residuals(scores: Tensor) -> dict[str, Tensor]:
     diagonal = scores.diagonal()
     d, a = diagonal[:, None] - diagonal[None], scores - scores.mT
-    return {"v1": a, "v2_text": d - a, "v2_image": d + a}
+    return {name if name == "v1" else f"v2_{name}": residual(d, a) for name, residual in RESIDUALS.items()}
 
 
 def _quantiles(scores: Tensor) -> dict[str, list[float]]:
@@ -213,7 +217,7 @@ def _quantile(values: Tensor, level: float) -> float:
     return float(values.flatten().kthvalue(rank).values)
 
 
-def _inside(loss: EqSimLoss, scores: Tensor, pairs: Tensor | None, asked: list[str]) -> dict[str, float]:
+def _inside(loss: BatchLoss, scores: Tensor, pairs: Tensor | None, asked: list[str]) -> dict[str, float]:
     n = scores.shape[0]
     listed = torch.zeros((n, n), dtype=torch.bool, device=scores.device)
     if pairs is not None:
@@ -223,9 +227,9 @@ def _inside(loss: EqSimLoss, scores: Tensor, pairs: Tensor | None, asked: list[s
     residuals = _residuals(scores)
     for name in (name for name in asked if name in residuals):
         chosen = others if pairs is None else listed
-        if name == "v1" and loss.objective.mode == "hybrid":
+        if name == "v1" and loss.settings.mode == "hybrid":
             chosen = others & ~(listed | listed.mT)
-        margin = loss.objective.margin_v1 if name == "v1" else loss.objective.margin
+        margin = loss.settings.margin_v1 if name == "v1" else loss.settings.margin
         squares = residuals[name][chosen].square()
         if squares.numel():
             share[name] = float((squares <= margin).float().mean())

@@ -14,7 +14,7 @@ from eqsim.checks import check_choice, check_non_negative, check_pairs, check_sc
 from eqsim.close_pairs import select_close_pairs
 from eqsim.features import at_least_float32
 from eqsim.known_pairs import eqsim_relative, pair_loss
-from eqsim.residuals import DistantReduction, MarginMode, PairSums, Side, Terms, clamped, margin_mean
+from eqsim.residuals import DistantReduction, MarginMode, PairSums, Side, Terms, margin_mean, residual_squares
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,12 +64,13 @@ def _v2_terms(
     d: Tensor, a: Tensor, count: int, sides: Sequence[Side], margin: float, margin_mode: MarginMode
 ) -> tuple[Tensor, Tensor]:
     zero = a.sum() * 0.0
-    text = clamped((d - a).square(), margin, margin_mode).sum() if "text" in sides else zero
-    image = clamped((d + a).square(), margin, margin_mode).sum() if "image" in sides else zero
-    return (
-        margin_mean(text, count, margin, margin_mode) if "text" in sides else zero,
-        margin_mean(image, count, margin, margin_mode) if "image" in sides else zero,
+    text, image = (
+        margin_mean(residual_squares(side, d, a, margin, margin_mode).sum(), count, margin, margin_mode)
+        if side in sides
+        else zero
+        for side in BOTH_SIDES
     )
+    return text, image
 
 
 def eqsim_v1(
@@ -104,7 +105,7 @@ def eqsim_v1(
     """
     scores = _prepare(scores, pairs, BOTH_SIDES, margin, margin_mode)
     _, a, count = _residuals(scores, pairs)
-    return margin_mean(clamped(a.square(), margin, margin_mode).sum(), count, margin, margin_mode)
+    return margin_mean(residual_squares("v1", a, a, margin, margin_mode).sum(), count, margin, margin_mode)
 
 
 def eqsim_v2(
@@ -177,7 +178,8 @@ def hybrid_terms(
     i, j = close_pairs[:, 0], close_pairs[:, 1]
     no = torch.zeros((), dtype=torch.bool, device=scores.device)
     distant = distant.index_put((torch.cat([i, j]), torch.cat([j, i])), no)
-    squares = clamped((scores - scores.mT).square(), margin_v1, margin_mode)
+    skew = scores - scores.mT
+    squares = residual_squares("v1", skew, skew, margin_v1, margin_mode)
     total = torch.where(distant, squares, torch.zeros_like(squares)).sum()
     divisor = distant.sum() if distant_reduction == "mean" else n * n
     return Terms(margin_mean(total, divisor, margin_v1, margin_mode), text, image, total * 0.0)
@@ -298,9 +300,9 @@ def quad_sums(
     d, a = s_ii - s_jj, s_ij - s_ji
     zero = a.sum() * 0.0
     return PairSums(
-        v1=clamped(a.square(), margin_v1, margin_mode).sum(),
-        text=clamped((d - a).square(), margin, margin_mode).sum() if "text" in sides else zero,
-        image=clamped((d + a).square(), margin, margin_mode).sum() if "image" in sides else zero,
+        v1=residual_squares("v1", d, a, margin_v1, margin_mode).sum(),
+        text=residual_squares("text", d, a, margin, margin_mode).sum() if "text" in sides else zero,
+        image=residual_squares("image", d, a, margin, margin_mode).sum() if "image" in sides else zero,
     )
 
 
@@ -325,8 +327,8 @@ def equivariance_score(scores: Float[Tensor, "n n"], pairs: Int[Tensor, "p 2"] |
         >>> equivariance_score(torch.tensor([[1.0, 0.5], [0.25, 0.5]]))
         tensor([1.])
 
-    Source: the quantity of "EqSim/EqBen" figure 6. Its formula did not survive in our copy of the paper: this is the
-        sum of the absolute values of the two residuals of equation 6.
+    Source: the quantity that "EqSim/EqBen" figure 6 plots, read as the sum of the absolute values of the two residuals
+        of equation 6.
     """
     scores = _prepare(scores, pairs, BOTH_SIDES, 0.0, "mean")
     if pairs is None:

@@ -2,39 +2,201 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import warnings
-from typing import TYPE_CHECKING, Self
+from dataclasses import replace
+from typing import TYPE_CHECKING, Self, TypeVar, cast
 
 import torch
 from torch import nn
 
-from eqsim.backends import Need, Work, choose_backend, compute_parts
-from eqsim.checks import (
-    check_features,
-    check_finite,
-    check_non_negative,
-    check_pairs,
-    check_scale,
-    check_sides,
-)
-from eqsim.close_pairs import Multinomial, TopK
+from eqsim.backends import choose_backend, compute_parts
+from eqsim.batch import Batch, Size
+from eqsim.checks import check_features, check_finite, check_pairs, check_scale, check_sides
+from eqsim.close_pairs import Multinomial
 from eqsim.distributed import check_even_batches, check_process_group
 from eqsim.known_pairs import EPSILON
-from eqsim.objective import Objective
+from eqsim.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from jaxtyping import Float, Int
     from torch import Tensor
 
     from eqsim.backends import BackendChoice
-    from eqsim.close_pairs import ClosePairs
-    from eqsim.objective import Contrast, Mode, Parts, Score
+    from eqsim.batch import Parts
+    from eqsim.close_pairs import Miner
     from eqsim.residuals import DistantReduction, MarginMode, Side, Terms
+    from eqsim.settings import Contrast, Mode, Score
+
+Init = TypeVar("Init", bound="Callable[..., None]")
 
 
-class EqSimLoss(nn.Module):
+def positional_once(*names: str) -> Callable[[Init], Init]:
+    """Let arguments that were positional in 0.1 be so for one release more, with a warning."""
+
+    def decorate(init: Init) -> Init:
+        parameters = inspect.signature(init).parameters.values()
+        allowed = sum(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters) - 1
+
+        @functools.wraps(init)
+        def accepting(self: object, *args: object, **kwargs: object) -> None:
+            if len(args) > allowed:
+                given = names[allowed : len(args)]
+                message = f"{type(self).__name__}: give {', '.join(given)} by name; positions end with the next release"
+                warnings.warn(message, DeprecationWarning, stacklevel=2)
+                kwargs.update(zip(given, args[allowed:], strict=True))
+            init(self, *args[:allowed], **kwargs)
+
+        return cast("Init", accepting)
+
+    return decorate
+
+
+class BatchLoss(nn.Module):
+    """What losses over a batch of features share: settings, errors at the door, and one pass by a backend."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__()
+        self.settings = settings
+        self._warned = False
+        # Settings that cannot work at any size are refused now, not at the first batch.
+        self.explain(2, 1)
+
+    @property
+    def weight(self) -> float:
+        """What multiplies EqSim's terms; may be set between steps."""
+        return self.settings.weight
+
+    @weight.setter
+    def weight(self, value: float) -> None:
+        self.settings = replace(self.settings, weight=value)
+
+    @property
+    def close(self) -> Miner | None:
+        """The miner of close pairs."""
+        return self.settings.miner
+
+    @property
+    def objective(self) -> Settings:
+        """Deprecated: `settings`."""
+        warnings.warn("objective is deprecated: settings holds the same", DeprecationWarning, stacklevel=2)
+        return self.settings
+
+    def explain(self, n: int, d: int, device: str = "cpu", *, close_pairs: bool = False) -> BackendChoice:
+        """Say which backend a batch of n (over all ranks) features of size d gets on a device, and why.
+
+        Example:
+            >>> from eqsim import EqSimLoss
+            >>> EqSimLoss(mode="v1").explain(n=8192, d=512).name
+            'gram'
+        """
+        return choose_backend(self.settings, Size(n, d, device, close_pairs or self.close is not None))
+
+    def forward(
+        self,
+        image_features: Float[Tensor, "n d"],
+        text_features: Float[Tensor, "n d"],
+        logit_scale: Float[Tensor, ""] | float | None = None,
+        logit_bias: Float[Tensor, ""] | float | None = None,
+        *,
+        close_pairs: Int[Tensor, "p 2"] | None = None,
+        output_dict: bool = False,
+    ) -> Tensor | dict[str, Tensor]:
+        """Compute the loss of a batch; see the class for shapes and errors."""
+        self.check(image_features, text_features, logit_scale, logit_bias, close_pairs)
+        with torch.autocast(image_features.device.type, enabled=False):
+            scale = 1.0 if logit_scale is None else logit_scale
+            parts = compute_parts(
+                Batch.of(self.settings, image_features, text_features, scale, logit_bias, close_pairs)
+            )
+        if not torch.compiler.is_compiling() and (self.settings.checks or image_features.device.type == "cpu"):
+            self._warn_dead(parts.terms)
+        losses = self._named(parts)
+        if output_dict:
+            return losses
+        first, *others = losses.values()
+        return sum(others, first)
+
+    def check(
+        self,
+        image_features: Tensor,
+        text_features: Tensor,
+        logit_scale: Tensor | float | None = None,
+        logit_bias: Tensor | float | None = None,
+        close_pairs: Tensor | None = None,
+    ) -> None:
+        """Raise for input that the loss cannot take; values are read on the CPU, or with checks=True."""
+        settings = self.settings
+        check_features(image_features, text_features)
+        needed = settings.contrast is not None or settings.pair_weight > 0
+        check_scale(settings.score, logit_scale, needed_for=type(self).__name__ if needed else None)
+        if settings.needs_known_pairs and close_pairs is None and settings.close is None:
+            what = "mode='relative'" if settings.mode == "relative" else f"pair_weight={settings.pair_weight}"
+            msg = f"close_pairs is None: {what} needs the pairs that it runs over, or a rule such as close=TopK(k=1)"
+            raise ValueError(msg)
+        if close_pairs is None and isinstance(settings.miner, Multinomial) and not settings.draws_by_temperature:
+            check_scale(settings.score, logit_scale, needed_for=f"{settings.miner} without a temperature")
+        check_process_group(settings.rank, settings.world_size)
+        check_even_batches(image_features, settings.world_size)
+        compiling = torch.compiler.is_compiling()
+        device = image_features.device
+        if close_pairs is not None:
+            values = not compiling and (settings.checks or device.type == "cpu")
+            check_pairs(close_pairs, image_features.shape[0] * settings.world_size, device, values=values)
+        if settings.checks and not compiling:
+            check_finite(
+                image_features=image_features,
+                text_features=text_features,
+                logit_scale=logit_scale,
+                logit_bias=logit_bias,
+            )
+
+    def _named(self, parts: Parts) -> dict[str, Tensor]:
+        """Return what the loss is the sum of, by the names that trainers log."""
+        losses = {}
+        if parts.contrastive is not None:
+            losses["contrastive_loss"] = parts.contrastive
+        if self.settings.mode != "none":
+            losses["eqsim_loss"] = self.settings.weight * parts.terms.total()
+        if parts.pair is not None:
+            losses["pair_loss"] = self.settings.pair_weight * parts.pair
+        return losses or {"eqsim_loss": parts.terms.total()}
+
+    def _warn_dead(self, terms: Terms) -> None:
+        settings = self.settings
+        margins = {"v1": settings.margin_v1, "v2_text": settings.margin, "v2_image": settings.margin}
+        if self._warned or not any(margins.values()):
+            return
+        dead = [
+            name
+            for name in settings.term_names
+            if margins.get(name, 0.0) > 0 and float(getattr(terms, name).detach()) == 0.0
+        ]
+        if dead:
+            self._warned = True
+            named = " and ".join(f"{name} (margin {margins[name]})" for name in dead)
+            warnings.warn(
+                f"{type(self).__name__}: {named} is exactly 0, because its margin exceeds its value, so it gives no "
+                "gradient; lower the margin, or see eqsim.diagnose",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def extra_repr(self) -> str:
+        """Show the settings in repr(module)."""
+        settings = self.settings
+        shown = f"mode={settings.mode!r}, score={settings.score!r}, sides={settings.sides}"
+        pair = f", pair_weight={settings.pair_weight}" if settings.pair_weight > 0 else ""
+        return (
+            f"{shown}, margin={settings.margin}, close={self.close}, weight={settings.weight}{pair}, "
+            f"backend={settings.backend!r}"
+        )
+
+
+class EqSimLoss(BatchLoss):
     r"""EqSim: score changes between two image-text pairs should be equal, whichever side is changed.
 
     With s_ij = score(image i, text j), d = s_ii - s_jj, a = s_ij - s_ji:
@@ -53,10 +215,11 @@ class EqSimLoss(nn.Module):
         margin: >= 0, squared score units, taken off each side of v2.
         margin_v1: >= 0, taken off v1.
         margin_mode: "mean" gives max(mean - margin, 0), "pair" the mean of max(square - margin, 0).
-        close: which pairs are close, `TopK` or `Multinomial`. None means all pairs for "v1" and "v2", and TopK(k=4)
-            for "hybrid". With "v1" and "v2" a rule restricts the mean to the close pairs. `close_pairs` given in the
-            call take its place. "relative" and the pair loss want pairs that differ in meaning, so they choose none by
-            themselves: give them in the call, or a rule here.
+        close: the miner of close pairs: `TopK`, `Multinomial`, or a callable of yours from (image rows, text rows,
+            logit scale) of the whole batch to (p, 2) pairs, the same on every rank. None means all pairs for "v1" and
+            "v2", and TopK(k=4) for "hybrid". With "v1" and "v2" a miner restricts the mean to its pairs. `close_pairs`
+            given in the call take its place. "relative" and the pair loss want pairs that differ in meaning, so they
+            choose none by themselves: give them in the call, or a miner here.
         distant_reduction: "mean" over the distant pairs, or "reference", which divides by n^2.
         weight: >= 0, multiplies EqSim's terms.
         backend: "auto" or a name of `eqsim.backends.BACKENDS`; `explain` says what "auto" picks, and why.
@@ -71,7 +234,8 @@ class EqSimLoss(nn.Module):
     Shapes:
         image_features, text_features: (n, d), any floating dtype, reduced in float32 (float64 stays). n is per rank,
             and the same on every rank.
-        logit_scale: one number, already exponentiated; needed by "logits" and "softmax", and by the pair loss.
+        logit_scale: one number, already exponentiated; needed by "logits" and "softmax", by the pair loss, and by
+            `Multinomial` without a temperature.
         logit_bias: accepted for drop-in use; it cancels in every term.
         close_pairs: (p, 2) ordered pairs of indices into the whole batch (rank 0's rows first), the same on every rank.
 
@@ -104,57 +268,62 @@ class EqSimLoss(nn.Module):
 
     _contrast: Contrast | None = None
 
+    @positional_once(
+        "mode",
+        "score",
+        "sides",
+        "margin",
+        "margin_v1",
+        "margin_mode",
+        "close",
+        "distant_reduction",
+        "weight",
+        "backend",
+        "rank",
+        "world_size",
+    )
     def __init__(
         self,
         mode: Mode = "hybrid",
         score: Score = "cosine",
+        *,
         sides: Sequence[Side] = ("text", "image"),
         margin: float = 0.0,
         margin_v1: float = 0.0,
         margin_mode: MarginMode = "mean",
-        close: ClosePairs | None = None,
+        close: Miner | None = None,
         distant_reduction: DistantReduction = "mean",
         weight: float = 1.0,
         backend: str = "auto",
         rank: int = 0,
         world_size: int = 1,
-        *,
         pair_weight: float = 0.0,
         epsilon: float = EPSILON,
         generator: torch.Generator | None = None,
         checks: bool = False,
     ) -> None:
-        super().__init__()
         check_sides(sides)
-        check_non_negative(weight=weight, pair_weight=pair_weight)
-        self.objective = Objective(
-            mode,
-            score,
-            tuple(sides),
-            margin,
-            margin_v1,
-            margin_mode,
-            distant_reduction,
-            epsilon,
-            pair=pair_weight > 0,
+        super().__init__(
+            Settings(
+                mode=mode,
+                score=score,
+                sides=tuple(sides),
+                margin=margin,
+                margin_v1=margin_v1,
+                margin_mode=margin_mode,
+                close=close,
+                distant_reduction=distant_reduction,
+                epsilon=epsilon,
+                weight=weight,
+                pair_weight=pair_weight,
+                contrast=self._contrast,
+                backend=backend,
+                rank=rank,
+                world_size=world_size,
+                generator=generator,
+                checks=checks,
+            )
         )
-        if close is not None and not isinstance(close, (TopK, Multinomial)):
-            msg = f"close={close!r}: expected TopK(...), Multinomial(...) or None"
-            raise TypeError(msg)
-        if world_size < 1 or not 0 <= rank < world_size:
-            msg = f"rank={rank}, world_size={world_size}: expected world_size >= 1 and 0 <= rank < world_size"
-            raise ValueError(msg)
-        self.close = TopK(k=4) if close is None and mode == "hybrid" else close
-        self.weight, self.pair_weight = weight, pair_weight
-        self._chosen_by_user = close is not None
-        self.backend = backend
-        self.rank = rank
-        self.world_size = world_size
-        self.generator = generator
-        self.checks = checks
-        self._warned = False
-        # Settings that cannot work at any size are refused now, not at the first batch.
-        self.explain(2, 1)
 
     @classmethod
     def reference(cls, **changes: object) -> Self:
@@ -164,13 +333,12 @@ class EqSimLoss(nn.Module):
 
         Example:
             >>> from eqsim import EqSimLoss
-            >>> EqSimLoss.reference().objective.margin
+            >>> EqSimLoss.reference().settings.margin
             0.1
         """
         settings: dict[str, object] = {
             "mode": "hybrid",
             "score": "softmax",
-            "sides": ("text", "image"),
             "margin": 0.1,
             "margin_v1": 0.0,
             "margin_mode": "mean",
@@ -179,163 +347,3 @@ class EqSimLoss(nn.Module):
             "weight": 0.5,
         }
         return cls(**(settings | changes))  # type: ignore[arg-type] # a dict of keyword arguments has one value type
-
-    def explain(self, n: int, d: int, device: str = "cpu", *, close_pairs: bool = False) -> BackendChoice:
-        """Say which backend a batch of n (over all ranks) features of size d gets on a device, and why.
-
-        Example:
-            >>> from eqsim import EqSimLoss
-            >>> EqSimLoss(mode="v1").explain(n=8192, d=512).name
-            'gram'
-        """
-        listed = close_pairs or self.close is not None
-        return choose_backend(Need(self.objective, self._contrast, n, d, device, listed), self.backend)
-
-    def forward(
-        self,
-        image_features: Float[Tensor, "n d"],
-        text_features: Float[Tensor, "n d"],
-        logit_scale: Float[Tensor, ""] | float | None = None,
-        logit_bias: Float[Tensor, ""] | float | None = None,
-        *,
-        close_pairs: Int[Tensor, "p 2"] | None = None,
-        output_dict: bool = False,
-    ) -> Tensor | dict[str, Tensor]:
-        """Compute the loss of a batch; see the class for shapes and errors."""
-        losses = self._losses(image_features, text_features, logit_scale, logit_bias, close_pairs)
-        return losses if output_dict else sum_of(losses)
-
-    @property
-    def contrast(self) -> Contrast | None:
-        """Which contrastive loss comes along: "clip", "sigmoid" or none."""
-        return self._contrast
-
-    @property
-    def draws_by_temperature(self) -> bool:
-        """Whether close pairs are drawn by a temperature of the rule's own, not by the logits' scale."""
-        return isinstance(self.close, Multinomial) and self.close.temperature is not None
-
-    @property
-    def term_names(self) -> tuple[str, ...]:
-        """The terms that the mode and the sides have, of "v1", "v2_text" and "v2_image"."""
-        v2 = tuple(f"v2_{side}" for side in ("text", "image") if side in self.objective.sides)
-        terms: dict[str, tuple[str, ...]] = {"v1": ("v1",), "v2": v2, "hybrid": ("v1", *v2), "relative": ("relative",)}
-        return terms.get(self.objective.mode, ())
-
-    def check(
-        self,
-        image_features: Tensor,
-        text_features: Tensor,
-        logit_scale: Tensor | float | None = None,
-        logit_bias: Tensor | float | None = None,
-        close_pairs: Tensor | None = None,
-    ) -> None:
-        """Raise for input that the loss cannot take; values are read on the CPU, or with checks=True."""
-        check_features(image_features, text_features)
-        needed = self._contrast is not None or self.objective.pair
-        check_scale(self.objective.score, logit_scale, needed_for=type(self).__name__ if needed else None)
-        if self.objective.needs_known_pairs and close_pairs is None and not self._chosen_by_user:
-            what = "mode='relative'" if self.objective.mode == "relative" else f"pair_weight={self.pair_weight}"
-            msg = f"close_pairs is None: {what} needs the pairs that it runs over, or a rule such as close=TopK(k=1)"
-            raise ValueError(msg)
-        if close_pairs is None and isinstance(self.close, Multinomial) and not self.draws_by_temperature:
-            check_scale(self.objective.score, logit_scale, needed_for=f"{self.close} without a temperature")
-        check_process_group(self.rank, self.world_size)
-        check_even_batches(image_features, self.world_size)
-        compiling = torch.compiler.is_compiling()
-        device = image_features.device
-        if close_pairs is not None:
-            values = not compiling and (self.checks or device.type == "cpu")
-            check_pairs(close_pairs, image_features.shape[0] * self.world_size, device, values=values)
-        if self.checks and not compiling:
-            check_finite(
-                image_features=image_features,
-                text_features=text_features,
-                logit_scale=logit_scale,
-                logit_bias=logit_bias,
-            )
-
-    def _losses(
-        self,
-        image: Tensor,
-        text: Tensor,
-        scale: Tensor | float | None,
-        bias: Tensor | float | None,
-        close_pairs: Tensor | None,
-    ) -> dict[str, Tensor]:
-        """Return what the loss is the sum of, by the names that trainers log."""
-        parts = self._parts(image, text, scale, bias, close_pairs)
-        losses = {}
-        if parts.contrastive is not None:
-            losses["contrastive_loss"] = parts.contrastive
-        if self.objective.mode != "none":
-            losses["eqsim_loss"] = self.weight * parts.terms.total()
-        if parts.pair is not None:
-            losses["pair_loss"] = self.pair_weight * parts.pair
-        return losses or {"eqsim_loss": parts.terms.total()}
-
-    def _parts(
-        self,
-        image: Tensor,
-        text: Tensor,
-        scale: Tensor | float | None,
-        bias: Tensor | float | None,
-        close_pairs: Tensor | None,
-    ) -> Parts:
-        self.check(image, text, scale, bias, close_pairs)
-        compiling = torch.compiler.is_compiling()
-        with torch.autocast(image.device.type, enabled=False):
-            work = Work.of(
-                self.objective,
-                self._contrast,
-                image,
-                text,
-                1.0 if scale is None else scale,
-                bias,
-                close_pairs,
-                self.close,
-                rank=self.rank,
-                world_size=self.world_size,
-                generator=self.generator,
-            )
-            parts = compute_parts(work, self.backend)
-        if not compiling and (self.checks or image.device.type == "cpu"):
-            self._warn_dead(parts.terms)
-        return parts
-
-    def _warn_dead(self, terms: Terms) -> None:
-        margins = {"v1": self.objective.margin_v1, "v2_text": self.objective.margin, "v2_image": self.objective.margin}
-        if self._warned or not any(margins.values()):
-            return
-        dead = [
-            name
-            for name in self.term_names
-            if margins.get(name, 0.0) > 0 and float(getattr(terms, name).detach()) == 0.0
-        ]
-        if dead:
-            self._warned = True
-            named = " and ".join(f"{name} (margin {margins[name]})" for name in dead)
-            warnings.warn(
-                f"{type(self).__name__}: {named} is exactly 0, because its margin exceeds its value, so it gives no "
-                "gradient; lower the margin, or see eqsim.diagnose",
-                UserWarning,
-                stacklevel=4,
-            )
-
-    def extra_repr(self) -> str:
-        """Show the settings in repr(module)."""
-        objective = self.objective
-        shown = f"mode={objective.mode!r}, score={objective.score!r}, sides={objective.sides}"
-        pair = f", pair_weight={self.pair_weight}" if objective.pair else ""
-        return (
-            f"{shown}, margin={objective.margin}, close={self.close}, weight={self.weight}{pair}, "
-            f"backend={self.backend!r}"
-        )
-
-
-def sum_of(losses: dict[str, Tensor]) -> Tensor:
-    """Add up named losses, in their order."""
-    first, *others = losses.values()
-    for loss in others:
-        first = first + loss
-    return first

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from eqsim.checks import check_choice, check_positive
-from eqsim.loss import EqSimLoss
+from eqsim.loss import BatchLoss, positional_once
+from eqsim.settings import Settings
 
 if TYPE_CHECKING:
     import torch
 
-    from eqsim.close_pairs import ClosePairs
+    from eqsim.close_pairs import Miner
 
 
-class PairLoss(EqSimLoss):
+class PairLoss(BatchLoss):
     r"""Cross-entropy of the four comparisons that make a known close pair right.
 
     With L_ij = logit_scale * score(image i, text j), the mean over known pairs (i, j) of
@@ -54,28 +56,41 @@ class PairLoss(EqSimLoss):
     Source: ours. In `experiments/eqsim_proof` it is compared with EqSim and others on the same batches.
     """
 
+    @positional_once("weight", "score", "close", "backend", "rank", "world_size")
     def __init__(
         self,
         weight: float = 1.0,
         score: Literal["cosine", "logits"] = "cosine",
-        close: ClosePairs | None = None,
+        *,
+        close: Miner | None = None,
         backend: str = "auto",
         rank: int = 0,
         world_size: int = 1,
-        *,
         generator: torch.Generator | None = None,
         checks: bool = False,
     ) -> None:
         check_positive(weight=weight)
         check_choice("score", score, ("cosine", "logits"))
         super().__init__(
-            "none",
-            score,
-            close=close,
-            backend=backend,
-            rank=rank,
-            world_size=world_size,
-            pair_weight=weight,
-            generator=generator,
-            checks=checks,
+            Settings(
+                mode="none",
+                score=score,
+                close=close,
+                pair_weight=weight,
+                backend=backend,
+                rank=rank,
+                world_size=world_size,
+                generator=generator,
+                checks=checks,
+            )
         )
+
+    @property
+    def weight(self) -> float:
+        """What multiplies the loss; may be set between steps."""
+        return self.settings.pair_weight
+
+    @weight.setter
+    def weight(self, value: float) -> None:
+        check_positive(weight=value)
+        self.settings = replace(self.settings, pair_weight=value)

@@ -1,6 +1,109 @@
-"""The ways to compute a loss: one file and one row of `eqsim.backends.choice.BACKENDS` each."""
+"""The ways to compute a loss, one file of plain functions and one row of the table each, and the choice."""
 
-from eqsim.backends.backend import Backend, Need, Work
-from eqsim.backends.choice import BACKENDS, BackendChoice, choose_backend, compute_parts
+from __future__ import annotations
 
-__all__ = ["BACKENDS", "Backend", "BackendChoice", "Need", "Work", "choose_backend", "compute_parts"]
+from typing import TYPE_CHECKING, NamedTuple
+
+from eqsim.backends import dense, gram, tiled, triton_tiles
+from eqsim.batch import Size
+from eqsim.checks import check_choice
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from eqsim.batch import Batch, Parts
+    from eqsim.settings import Settings
+
+__all__ = ["BACKENDS", "Backend", "BackendChoice", "Size", "choose_backend", "compute_parts"]
+
+
+class Backend(NamedTuple):
+    """One way to compute a loss.
+
+    Attributes:
+        refuses: says why it cannot do what is asked, or None.
+        suits: says why "auto" should take it, or None. Asked only where it does not refuse.
+        run: computes a batch.
+
+    Example:
+        >>> from eqsim.backends import BACKENDS
+        >>> list(BACKENDS)
+        ['dense', 'gram', 'triton', 'tiled']
+    """
+
+    refuses: Callable[[Settings, Size], str | None]
+    suits: Callable[[Settings, Size], str | None]
+    run: Callable[[Batch], Parts]
+
+
+BACKENDS = {
+    "dense": Backend(dense.refuses, dense.suits, dense.run),
+    "gram": Backend(gram.refuses, gram.suits, gram.run),
+    "triton": Backend(triton_tiles.refuses, triton_tiles.suits, triton_tiles.run),
+    "tiled": Backend(tiled.refuses, tiled.suits, tiled.run),
+}
+"""By the name that `backend=` gives; "auto" takes the first that can and suits. The last can everything."""
+
+
+class BackendChoice(NamedTuple):
+    """A backend and the reason for it.
+
+    Example:
+        >>> BackendChoice("gram", "asked for").name
+        'gram'
+    """
+
+    name: str
+    reason: str
+
+
+def choose_backend(settings: Settings, size: Size) -> BackendChoice:
+    """Pick a backend, or check the one asked for.
+
+    Args:
+        settings: what is to be computed, and the backend's name or "auto".
+        size: of the batch.
+
+    Raises:
+        ValueError: an unknown name, or a backend that cannot do this; the message says why and which can.
+
+    Example:
+        >>> from eqsim.settings import Settings
+        >>> choose_backend(Settings("v1"), Size(n=64, d=512, device="cpu", listed=False)).name
+        'dense'
+    """
+    check_choice("backend", settings.backend, ("auto", *BACKENDS))
+    if settings.backend != "auto":
+        refusal = BACKENDS[settings.backend].refuses(settings, size)
+        if refusal:
+            able = [repr(name) for name, backend in BACKENDS.items() if backend.refuses(settings, size) is None]
+            msg = f"backend={settings.backend!r}: {refusal}; {_listed(able)} can"
+            raise ValueError(msg)
+        return BackendChoice(settings.backend, "asked for")
+    for name, backend in BACKENDS.items():
+        reason = None if backend.refuses(settings, size) else backend.suits(settings, size)
+        if reason is not None:
+            return BackendChoice(name, reason)
+    msg = f"no backend suits {settings}, {size}"
+    raise RuntimeError(msg)
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def compute_parts(batch: Batch) -> Parts:
+    """Compute a batch by the backend that `choose_backend` gives.
+
+    Raises:
+        ValueError: as `choose_backend`.
+
+    Example:
+        >>> import torch
+        >>> from eqsim.batch import Batch
+        >>> from eqsim.settings import Settings
+        >>> image, text = torch.eye(2), torch.tensor([[1.0, 0.0], [0.6, 0.8]])
+        >>> round(float(compute_parts(Batch.of(Settings("v1"), image, text, 1.0, None, None)).terms.v1), 4)
+        0.36
+    """
+    return BACKENDS[choose_backend(batch.settings, batch.size).name].run(batch)

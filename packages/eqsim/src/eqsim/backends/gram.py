@@ -20,44 +20,46 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 import torch.distributed as dist
 
-from eqsim.backends.assemble import assemble_terms
 from eqsim.backends.tiled import run_tiled
+from eqsim.batch import Parts
 from eqsim.features import inverse_norms, unit_rows_backward
-from eqsim.objective import Parts
-from eqsim.residuals import PairSums
+from eqsim.residuals import PairSums, assemble_terms
 
 if TYPE_CHECKING:
     from jaxtyping import Float
     from torch import Tensor
 
-    from eqsim.backends.backend import Need, Work
+    from eqsim.batch import Batch, Size
+    from eqsim.settings import Settings
 
 
-def refuses(need: Need) -> str | None:
+def refuses(settings: Settings, size: Size) -> str | None:
     """Refuse what is not a sum over all pairs of squares of dot products."""
-    if need.objective.score == "softmax":
+    if settings.score == "softmax":
         return "score='softmax' is not a dot product of the features"
-    if need.objective.pairwise_margin:
+    if settings.pairwise_margin:
         return "margin_mode='pair' needs every single pair"
-    if not need.objective.runs_over_all_pairs(listed=need.listed):
-        return f"mode={need.objective.mode!r} over a list of close pairs has no sum over all pairs"
+    if not settings.runs_over_all_pairs(listed=size.listed):
+        return f"mode={settings.mode!r} over a list of close pairs has no sum over all pairs"
     return None
 
 
-def suits(need: Need) -> str | None:
+def suits(settings: Settings, size: Size) -> str | None:
     """Take large batches without a contrastive loss, which needs every score anyway."""
-    if need.contrast is None and need.n > 2 * need.d:
-        return f"raw scores over all pairs and n = {need.n} > 2 d = {2 * need.d}: d x d matrices suffice"
+    if settings.contrast is None and size.n > 2 * size.d:
+        return f"raw scores over all pairs and n = {size.n} > 2 d = {2 * size.d}: d x d matrices suffice"
     return None
 
 
-def run(work: Work) -> Parts:
+def run(batch: Batch) -> Parts:
     """Compute a batch; what is listed or contrasted goes through tiles."""
-    unit = work.objective.score == "cosine"
-    sums = gram_pair_sums(work.image, work.text, None if unit else work.scale, unit=unit, world_size=work.world_size)
-    if work.contrast is None and not work.listed:
-        return Parts(None, assemble_terms(work.objective, work.image.shape[0] * work.world_size, sums, None))
-    return run_tiled(work, all_sums=sums)
+    settings = batch.settings
+    unit = settings.score == "cosine"
+    scale = None if unit else batch.scale
+    sums = gram_pair_sums(batch.image, batch.text, scale, unit=unit, world_size=settings.world_size)
+    if settings.contrast is None and not batch.listed:
+        return Parts(None, assemble_terms(settings, batch.size.n, sums, None))
+    return run_tiled(batch, all_sums=sums)
 
 
 class _Rows(NamedTuple):

@@ -15,13 +15,13 @@ import torch
 
 from eqsim.known_pairs import PairDifferences
 from eqsim.operators import operator
-from eqsim.residuals import PairSums, clamped, first_occurrence
+from eqsim.residuals import PairSums, first_occurrence, residual_squares
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
     from torch import Tensor
 
-    from eqsim.objective import Objective
+    from eqsim.settings import Settings
 
 CHUNK_ELEMENTS = 1 << 21
 
@@ -125,12 +125,12 @@ def softmax_differences(
 
 
 def listed_sums(
-    objective: Objective, found: PairDifferences, pairs: Int[Tensor, "p 2"], n: int
+    settings: Settings, found: PairDifferences, pairs: Int[Tensor, "p 2"], n: int
 ) -> tuple[PairSums, Float[Tensor, ""], Int[Tensor, ""]]:
     """Sum squared residuals over the list, and a^2 over the set of its pairs.
 
     Args:
-        objective: the margins.
+        settings: the margins.
         found: d and a of each listed pair.
         pairs: the list.
         n: samples in the batch.
@@ -139,12 +139,12 @@ def listed_sums(
         The sums over the list, duplicates counted; the sum of a^2 over both orders of every pair in it, counted once;
         and the number of those ordered pairs.
     """
-    mode = objective.margin_mode
-    v1 = clamped(found.a.square(), objective.margin_v1, mode)
+    d, a, mode = found.d, found.a, settings.margin_mode
+    v1 = residual_squares("v1", d, a, settings.margin_v1, mode)
     order, first = first_occurrence(pairs, n)
     sums = PairSums(
         v1=v1.sum(),
-        text=clamped((found.d - found.a).square(), objective.margin, mode).sum(),
-        image=clamped((found.d + found.a).square(), objective.margin, mode).sum(),
+        text=residual_squares("text", d, a, settings.margin, mode).sum(),
+        image=residual_squares("image", d, a, settings.margin, mode).sum(),
     )
     return sums, 2 * (v1[order] * first).sum(), 2 * first.sum()

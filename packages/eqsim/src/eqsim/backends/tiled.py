@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 
-from eqsim.backends.assemble import assemble_terms
 from eqsim.backends.pair_scores import listed_differences, listed_sums, softmax_differences
 from eqsim.backends.tiles import (
     ACCELERATOR_TILE,
@@ -21,52 +20,38 @@ from eqsim.backends.tiles import (
     tile_softmax_sums,
     tile_statistics,
 )
+from eqsim.batch import Parts
 from eqsim.known_pairs import PairDifferences, mean_pair_loss, mean_relative
-from eqsim.objective import Parts
-from eqsim.residuals import PairSums, Terms
+from eqsim.residuals import PairSums, Terms, assemble_terms
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Float
     from torch import Tensor
 
-    from eqsim.backends.backend import Need, Work
-    from eqsim.objective import Contrast, Objective
+    from eqsim.batch import Batch, Size
+    from eqsim.settings import Settings
 
 SCORE_CODES = {"cosine": DOTS, "logits": LOGITS, "softmax": SOFTMAX}
 
 
-def refuses(need: Need) -> str | None:
+def refuses(settings: Settings, size: Size) -> str | None:
     """Refuse nothing."""
     return None
 
 
-def suits(need: Need) -> str | None:
+def suits(settings: Settings, size: Size) -> str | None:
     """Take whatever no other backend took."""
-    return f"n = {need.n}: tiles need O(n d) memory, for sums over all pairs and for a contrastive loss alike"
+    return f"n = {size.n}: tiles need O(n d) memory, for sums over all pairs and for a contrastive loss alike"
 
 
-def run(work: Work) -> Parts:
+def run(batch: Batch) -> Parts:
     """Compute a batch."""
-    return run_tiled(work)
+    return run_tiled(batch)
 
 
-def run_tiled(work: Work, *, all_sums: PairSums | None = None, triton: bool = False) -> Parts:
+def run_tiled(batch: Batch, *, all_sums: PairSums | None = None, triton: bool = False) -> Parts:
     """Compute a batch by tiles that its processes share; see `tiled_parts`."""
-    whole = work.gathered()
-    return tiled_parts(
-        whole.objective,
-        whole.contrast,
-        whole.image,
-        whole.text,
-        whole.scale,
-        whole.bias,
-        whole.close_pairs,
-        all_sums=all_sums,
-        triton=triton,
-        rank=work.rank,
-        world_size=work.world_size,
-        half=work.half,
-    )
+    return tiled_parts(batch.gathered(), all_sums=all_sums, triton=triton)
 
 
 class _TiledPass(torch.autograd.Function):
@@ -164,85 +149,55 @@ def matching_scores(image: Float[Tensor, "n d"], text: Float[Tensor, "n d"], *, 
     return scores
 
 
-def _plan(
-    objective: Objective,
-    contrast: Contrast | None,
-    *,
-    everything: bool,
-    split: bool,
-    tile: int,
-    rank: int,
-    world: int,
-    half: int,
-) -> Plan:
+def _plan(batch: Batch, *, everything: bool, split: bool, tile: int) -> Plan:
     """Decide what the pass has to sum; with `split`, v2 comes from sum a^2 and the matching scores alone."""
-    v2 = everything and objective.mode == "v2"
-    pairwise = objective.margin_mode == "pair"
-    softmax = objective.score == "softmax"
+    settings = batch.settings
+    v2 = everything and settings.mode == "v2"
+    pairwise = settings.margin_mode == "pair"
     return Plan(
-        lse=contrast == "clip" or softmax,
-        sigmoid=contrast == "sigmoid",
-        v1=everything and (objective.mode != "v2" or split),
-        text=v2 and not split and "text" in objective.sides,
-        image=v2 and not split and "image" in objective.sides,
-        score=SCORE_CODES[objective.score],
-        margin=objective.margin if pairwise else 0.0,
+        lse=settings.contrast == "clip" or settings.score == "softmax",
+        sigmoid=settings.contrast == "sigmoid",
+        v1=everything and (settings.mode != "v2" or split),
+        text=v2 and not split and "text" in settings.sides,
+        image=v2 and not split and "image" in settings.sides,
+        score=SCORE_CODES[settings.score],
+        margin=settings.margin if pairwise else 0.0,
         # v2 built from sum a^2 has no margin: `split` says that its own is 0, and v1's is not its business.
-        margin_v1=objective.margin_v1 if pairwise and objective.mode != "v2" else 0.0,
+        margin_v1=settings.margin_v1 if pairwise and settings.mode != "v2" else 0.0,
         tile=tile,
-        rank=rank,
-        world_size=world,
-        half=half,
+        rank=settings.rank,
+        world_size=settings.world_size,
+        half=batch.half,
     )
 
 
 def tiled_parts(
-    objective: Objective,
-    contrast: Contrast | None,
-    image: Float[Tensor, "n d"],
-    text: Float[Tensor, "n d"],
-    scale: Float[Tensor, ""],
-    bias: Float[Tensor, ""] | None,
-    close_pairs: Int[Tensor, "p 2"] | None,
-    *,
-    all_sums: PairSums | None = None,
-    triton: bool = False,
-    tile: int | None = None,
-    rank: int = 0,
-    world_size: int = 1,
-    half: int = 0,
+    batch: Batch, *, all_sums: PairSums | None = None, triton: bool = False, tile: int | None = None
 ) -> Parts:
     """Compute everything in O(n d) memory.
 
     Args:
-        objective: what is minimised.
-        contrast: the contrastive loss to compute on the way, if any.
-        image: (n, d) rows of the whole batch; unit rows where the score is the cosine.
-        text: (n, d).
-        scale: of the logits.
-        bias: of the logits, for the sigmoid loss.
-        close_pairs: the close list.
+        batch: gathered; its processes share the tiles.
         all_sums: the sums over all pairs, where they are known already (from Gram matrices).
         triton: run the passes as Triton kernels.
         tile: rows of a tile; None takes `TILE` on a CPU and `ACCELERATOR_TILE` elsewhere.
-        rank: this process's share of the tiles.
-        world_size: number of processes that share the tiles; all hold the whole batch.
-        half: precision of the kernels' products; see `eqsim.backends.tiles.Plan`.
     """
+    settings, pairs = batch.settings, batch.pairs
+    image, text, scale, bias = batch.image, batch.text, batch.scale, batch.bias
     n = image.shape[0]
-    unit = objective.score == "cosine"
-    everything = objective.runs_over_all_pairs(listed=close_pairs is not None)
+    unit = settings.score == "cosine"
+    everything = settings.runs_over_all_pairs(listed=pairs is not None)
     # 2 mean d^2 + 2 mean a^2 needs no d_ij; one side alone or a margin does, since (d - a)^2 is then wanted accurately.
-    split = objective.margin == 0 and len(objective.sides) == 2
+    split = settings.margin == 0 and len(settings.sides) == 2
     matching = matching_scores(image, text, unit=unit)
     # The contrastive loss subtracts L_ii from log-sum-exps of products that carry the rows' rounding errors, so it
     # wants the product itself.
-    logits_ii = (matching_scores(image, text, unit=False) if unit and contrast is not None else matching) * scale
+    logits_ii = (
+        matching_scores(image, text, unit=False) if unit and settings.contrast is not None else matching
+    ) * scale
     by_tiles = everything and all_sums is None
     size = tile or (TILE if image.device.type == "cpu" else ACCELERATOR_TILE)
-    plan = _plan(
-        objective, contrast, everything=by_tiles, split=split, tile=size, rank=rank, world=world_size, half=half
-    )
+    plan = _plan(batch, everything=by_tiles, split=split, tile=size)
     lse: Tensor | None = None
     sums: Tensor | None = None
     if plan.lse or plan.sigmoid or plan.terms:
@@ -251,32 +206,32 @@ def tiled_parts(
         numbers = [float(number) for number in plan]
         lse, sums = _TiledPass.apply(image, text, scale, offset, own, numbers, triton)
     contrastive = None
-    if contrast == "clip" and lse is not None:
+    if settings.contrast == "clip" and lse is not None:
         contrastive = (lse.sum() / 2 - logits_ii.sum()) / n
-    elif contrast == "sigmoid" and sums is not None:
+    elif settings.contrast == "sigmoid" and sums is not None:
         contrastive = (sums[3] - logits_ii.sum()) / n - (0.0 if bias is None else bias)
     scores_ii = matching if unit else logits_ii
-    if objective.score == "softmax" and lse is not None:
+    if settings.score == "softmax" and lse is not None:
         scores_ii = torch.exp(logits_ii - lse[0])
 
     if by_tiles and sums is not None:
         all_sums = PairSums(*sums[:3].unbind(0))
-        if split and objective.mode == "v2":
+        if split and settings.mode == "v2":
             both = all_sums.v1 + 2 * n * (scores_ii - scores_ii.mean()).square().sum()
             all_sums = PairSums(all_sums.v1, both, both)
-    if close_pairs is None:
-        close_pairs = torch.empty((0, 2), dtype=torch.int64, device=image.device)
-        if objective.mode in ("v1", "v2"):
-            return Parts(contrastive, assemble_terms(objective, n, all_sums, None))
-    dots = listed_differences(image, text, matching, close_pairs, unit=unit)
+    if pairs is None:
+        pairs = torch.empty((0, 2), dtype=torch.int64, device=image.device)
+        if settings.mode in ("v1", "v2"):
+            return Parts(contrastive, assemble_terms(settings, n, all_sums, None))
+    dots = listed_differences(image, text, matching, pairs, unit=unit)
     logits = PairDifferences(*(values * scale for values in dots))
     scores = dots if unit else logits
-    if objective.score == "softmax" and lse is not None:
-        scores = softmax_differences(logits, logits_ii, lse[0], close_pairs)
-    pair = mean_pair_loss(logits) if objective.pair else None
-    if objective.mode in ("relative", "none"):
+    if settings.score == "softmax" and lse is not None:
+        scores = softmax_differences(logits, logits_ii, lse[0], pairs)
+    pair = mean_pair_loss(logits) if settings.pair_weight > 0 else None
+    if settings.mode in ("relative", "none"):
         zero = image.sum() * 0.0
-        relative = mean_relative(scores, objective.epsilon) if objective.mode == "relative" else zero
+        relative = mean_relative(scores, settings.epsilon) if settings.mode == "relative" else zero
         return Parts(contrastive, Terms(zero, zero, zero, relative), pair)
-    listed = listed_sums(objective, scores, close_pairs, n)
-    return Parts(contrastive, assemble_terms(objective, n, all_sums, listed, close_pairs.shape[0]), pair)
+    listed = listed_sums(settings, scores, pairs, n)
+    return Parts(contrastive, assemble_terms(settings, n, all_sums, listed, pairs.shape[0]), pair)

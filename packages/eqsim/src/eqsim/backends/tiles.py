@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 DOTS, LOGITS, SOFTMAX = 0, 1, 2
 """What a residual is taken of: dot products, dot products times the scale, or the softmax of those over texts."""
 
-HALF_CODES = {torch.bfloat16: 1, torch.float16: 2}
-"""What a plan calls the half precision of the caller's features; 0 is none."""
-
 TILE = 768
 """On a CPU: the half dozen buffers of a tile then stay in the caches of a core."""
 

@@ -9,7 +9,6 @@ import torch
 from eqsim.backends.tiles import (
     DOTS,
     GRADIENTS_SCHEMA,
-    HALF_CODES,
     LOGITS,
     SOFTMAX,
     SOFTMAX_SCHEMA,
@@ -21,6 +20,7 @@ from eqsim.backends.tiles import (
     statistics_shapes,
 )
 from eqsim.backends.triton_kernels import gradient_kernel, softmax_kernel, statistics_kernel
+from eqsim.features import HALF_CODES
 from eqsim.operators import operator
 
 if TYPE_CHECKING:

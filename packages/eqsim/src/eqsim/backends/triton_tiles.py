@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from eqsim.backends.tiled import run_tiled
 
 if TYPE_CHECKING:
-    from eqsim.backends.backend import Need, Work
-    from eqsim.objective import Parts
+    from eqsim.batch import Batch, Parts, Size
+    from eqsim.settings import Settings
 
 INSTALLED = importlib.util.find_spec("triton") is not None
 """Asked once: torch.compile cannot trace the question in torch 2.6."""
@@ -19,24 +19,24 @@ LARGE_BATCH = 1024
 """From here a kernel's launches are paid for by its tiles."""
 
 
-def refuses(need: Need) -> str | None:
+def refuses(settings: Settings, size: Size) -> str | None:
     """Refuse without the triton package, and off a GPU unless Triton interprets."""
     if not INSTALLED:
         return "the triton package is not installed (pip install 'eqsim[triton]')"
-    if need.device != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
+    if size.device != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
         return (
-            f"the features are on {need.device!r}, not on 'cuda' (TRITON_INTERPRET=1 runs the kernels slowly on a CPU)"
+            f"the features are on {size.device!r}, not on 'cuda' (TRITON_INTERPRET=1 runs the kernels slowly on a CPU)"
         )
     return None
 
 
-def suits(need: Need) -> str | None:
+def suits(settings: Settings, size: Size) -> str | None:
     """Take batches on a GPU that are large enough."""
-    if need.device == "cuda" and need.n >= LARGE_BATCH:
-        return f"n = {need.n} on a GPU: tiles stay on the chip"
+    if size.device == "cuda" and size.n >= LARGE_BATCH:
+        return f"n = {size.n} on a GPU: tiles stay on the chip"
     return None
 
 
-def run(work: Work) -> Parts:
+def run(batch: Batch) -> Parts:
     """Compute a batch."""
-    return run_tiled(work, triton=True)
+    return run_tiled(batch, triton=True)
