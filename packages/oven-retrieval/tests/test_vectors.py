@@ -73,6 +73,19 @@ def test_exact_search_leaves_the_process_s_setting():
     assert exact_search(np.ones((0, 3)), ArrayRows(np.ones((4, 3))), 2).rows.shape == (0, 2)
 
 
+def test_threads_that_overlap_leave_the_process_s_setting():
+    """The one that entered first leaves first: what the second found on entering is not the old value."""
+    before = faiss.cvar.distance_compute_blas_threshold
+    first, second = blas_from(before + 1), blas_from(before + 2)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    second.__exit__(None, None, None)
+    left = faiss.cvar.distance_compute_blas_threshold
+    faiss.cvar.distance_compute_blas_threshold = before  # other tests go on with it
+    assert left == before
+
+
 def test_ties_over_chunks_go_to_the_earlier_row():
     found = exact_search(np.ones((1, 2)), ArrayRows(np.ones((9, 2))), 9, chunk=2)
     assert found.rows.tolist() == [list(range(9))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 BLAS_QUERIES = 5
 _CHUNK_BYTES = 64 << 20
 _CACHED_BYTES = 4 << 20
+_blas_guard = threading.Lock()
+_blas_users = 0
+_blas_before = 0
 
 
 class Neighbours(NamedTuple):
@@ -109,14 +113,21 @@ def blas_from(threshold: int) -> Iterator[None]:
     """Let FAISS use the matrix product from queries x dimension >= threshold on; the old value comes back afterwards.
 
     Numerics: a setting of the whole process; searches in other threads see it meanwhile, and differ in the last bits
-    only.
+    only. Where several threads are in here, the first one keeps the old value and the last one gives it back.
     """
-    before = faiss.cvar.distance_compute_blas_threshold
-    faiss.cvar.distance_compute_blas_threshold = threshold
+    global _blas_before, _blas_users
+    with _blas_guard:
+        if not _blas_users:
+            _blas_before = faiss.cvar.distance_compute_blas_threshold
+        _blas_users += 1
+        faiss.cvar.distance_compute_blas_threshold = threshold
     try:
         yield
     finally:
-        faiss.cvar.distance_compute_blas_threshold = before
+        with _blas_guard:
+            _blas_users -= 1
+            if not _blas_users:
+                faiss.cvar.distance_compute_blas_threshold = _blas_before
 
 
 def exact_search(queries: npt.ArrayLike, vectors: Rows, k: int, *, chunk: int | None = None) -> Neighbours:
