@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import faiss
@@ -12,6 +13,7 @@ from oven_retrieval import FolderError
 from oven_retrieval.vectors import (
     ArrayRows,
     Neighbours,
+    VectorIndex,
     VectorStore,
     build_index,
     build_vectors,
@@ -20,6 +22,7 @@ from oven_retrieval.vectors import (
     open_index,
     plan_index,
     recall_at,
+    update_index,
 )
 from oven_retrieval.vectors import index as index_module
 from oven_retrieval.vectors import store as store_module
@@ -243,6 +246,21 @@ def test_an_exact_plan_needs_no_index(tmp_path):
     other = build_vectors(lambda a, b: np.ones((b - a, 2)), 5, tmp_path / "other", kb="k", encoder="e")
     with pytest.raises(FolderError, match=f"built from the vectors {stored.hash[:12]}…, expected those of .*other"):
         open_index(tmp_path / "index", other)
+
+
+@pytest.mark.parametrize("plan", [None, ivf(60)])
+def test_where_everything_was_removed_nothing_is_found(tmp_path, plan):
+    everything = np.ones(60, np.bool_)
+    stored, made = store(tmp_path, rows=60)
+    if plan is not None:
+        plan = dataclasses.replace(plan, factory="IVF2,SQ8", lists=2)
+    built = build_index(stored, tmp_path / "index", plan=plan)
+    gone, _ = store(tmp_path, rows=60, removed=everything, overwrite=True)
+    for index in (VectorIndex(gone, built.plan), update_index(tmp_path / "index", gone, lambda version: np.arange(60))):
+        for search in (index.search, index.exact):
+            found = search(made[:3], 2)
+            assert found.rows.tolist() == [[-1, -1]] * 3
+            assert np.isneginf(found.scores).all()
 
 
 def test_a_damaged_index_is_not_read(tmp_path):

@@ -107,6 +107,8 @@ class VectorIndex:
         if live is None:
             return exact_search(queries, self.vectors, k)
         found = exact_search(queries, live, k)
+        if not len(live):
+            return found
         return Neighbours(np.where(found.rows < 0, -1, live.numbers[found.rows]), found.scores)
 
     def search(self, queries: npt.ArrayLike, k: int = 1) -> Neighbours:
@@ -218,6 +220,9 @@ def open_index(path: str | Path, vectors: VectorStore, *, verify: bool = True) -
 
 def measure(index: VectorIndex, queries: Float32, *, wanted: float, cross_modal: bool, least: int = 1) -> IndexReport:
     """Visit `least` lists, twice as many … until the recall at 1 on these queries is reached, and report the cost."""
+    if not len(queries):  # every entity was removed: nothing can be missed
+        index.probes = least
+        return IndexReport(1.0, 1.0, wanted, index.probes, 0.0, 0.0, index.megabytes, 0, cross_modal)
     k = min(10, len(index.vectors))
     start = time.process_time()
     exact = index.exact(queries, k)
