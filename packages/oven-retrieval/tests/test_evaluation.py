@@ -248,3 +248,9 @@ def test_files_are_scored_side_by_side(tmp_path):
     assert "final" not in alone["honest"]
     with pytest.raises(ValueError, match="expected the files of at least one split, got none"):
         evaluate_files()
+
+
+def test_outcomes_are_compared_and_hashed():
+    marked = [outcomes([Reference("a", "Q1", "val_seen")], [Prediction("a", "Q1", 0.9)]) for _ in range(2)]
+    assert marked[0] == marked[0]
+    assert len(set(marked)) == 2

@@ -70,7 +70,7 @@ class Scores:
     final: Estimate
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # arrays have no single truth
 class Outcomes:
     """Which questions were answered right, and the counts of `SplitScores`.
 
