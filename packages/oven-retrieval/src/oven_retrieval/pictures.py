@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
     from PIL import Image
 
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+"""What a picture is read as, whatever it is called: Pillow's other readers include one that starts Ghostscript."""
 MOST_PIXELS = 89_478_485
 """A picture with more is refused; Pillow's own limit."""
 
@@ -28,7 +30,7 @@ def read_rgb(path: Path) -> Image.Image:
         The picture.
 
     Raises:
-        ValueError: no picture, a damaged one, too many pixels, more memory than there is, or values with no known form
+        ValueError: none of `FORMATS`, damaged, too many pixels, more memory than there is, or values of no known form
             in RGB.
         OSError: a file that cannot be read.
 
@@ -41,6 +43,8 @@ def read_rgb(path: Path) -> Image.Image:
         >>> read_rgb(path).getpixel((0, 0))
         (255, 255, 255)
     """
+    if path.exists() and not path.is_file():
+        raise ValueError("it is no file that holds data")  # a pipe would be waited for without end
     try:
         return _decoded(path)
     except MemoryError as error:  # a broken header can ask for any amount
@@ -57,7 +61,7 @@ def _decoded(path: Path) -> Image.Image:
     from PIL import Image, ImageCms, ImageOps
 
     try:
-        file = Image.open(path)
+        file = Image.open(path, formats=FORMATS)
     except Image.DecompressionBombError as error:  # Pillow's own limit, at twice as many
         raise ValueError(f"more than {MOST_PIXELS:,} pixels: {error}") from error
     with file as opened:
