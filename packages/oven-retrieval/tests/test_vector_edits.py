@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
-from oven_retrieval import Entity, FolderError, add_entities, build_kb, compact, remove_entities
+from oven_retrieval import Entity, FolderError, KnowledgeBase, add_entities, build_kb, compact, remove_entities
 from oven_retrieval.encoding import encode_names, open_vectors, search_features, update_vectors
 from oven_retrieval.vectors import IndexPlan, VectorIndex, VectorStore, build_index, exact_search, open_index
 
@@ -96,6 +98,21 @@ def test_a_killed_update_continues(project, monkeypatch):
     monkeypatch.setattr(encoding, "update_index", real)
     update_vectors(folder, kb)
     check(kb, folder)
+
+
+@pytest.mark.parametrize("stale", [False, True])
+def test_compacting_twice_keeps_what_indexes_follow_from(project, stale):
+    """No vector changes when nothing was removed, but the next edit has to know the entities that it follows."""
+    kb, folder = project
+    for _ in range(2):
+        kb = compact(kb)
+        update_vectors(folder, kb)
+    if stale:  # as earlier versions left it: the vectors follow, the index names entities that are forgotten
+        manifest = json.loads((folder / "index" / "manifest.json").read_text())
+        manifest["meta"]["kb"] = "f" * 64
+        (folder / "index" / "manifest.json").write_text(json.dumps(manifest))
+    update_vectors(folder, add_entities(kb, entities(500, 503)), lambda name: Seeded())
+    check(KnowledgeBase(folder / "kb"), folder)
 
 
 def test_vectors_of_others_are_refused(project, tmp_path):

@@ -166,7 +166,8 @@ def remove_entities(kb: KnowledgeBase, ids: Sequence[str]) -> KnowledgeBase:
 def compact(kb: KnowledgeBase, *, progress: Progress | None = None) -> KnowledgeBase:
     """Write a knowledge base anew without empty rows and separate parts, in the same place, and open it.
 
-    The rows that its entities had are kept with it, so that indexes can follow without being built again.
+    The rows that its entities had are kept with it, so that indexes can follow without being built again. Where nothing
+    was added or removed since the last time, nothing is written.
 
     Example:
         >>> import tempfile, pathlib
@@ -178,6 +179,8 @@ def compact(kb: KnowledgeBase, *, progress: Progress | None = None) -> Knowledge
     """
     with one_writer(kb.path):
         kb = _cleared(kb)
+        if not kb.edits.folders:  # written anew it would forget the versions from which indexes can follow
+            return kb
         with FolderWriter(kb.path, KIND, overwrite=True) as folder:
             source = str(kb.meta["source"])
             _write(folder, kb, source, (), progress)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from oven_retrieval.folder import FolderError
+from oven_retrieval.folder import Folder, FolderError
 from oven_retrieval.kb import KnowledgeBase, Label
 from oven_retrieval.models.clip2clip import normalise
 from oven_retrieval.names import NameLinker
@@ -24,6 +24,7 @@ from oven_retrieval.vectors import (
     open_index,
     update_index,
 )
+from oven_retrieval.vectors.index import KIND as INDEX_KIND
 from oven_retrieval.vectors.store import Float32
 
 if TYPE_CHECKING:
@@ -178,6 +179,11 @@ def update_vectors(
     talk = say or (lambda line: None)
     path = Path(folder) / "vectors"
     store = VectorStore(path)
+    index = Path(folder) / "index"
+    if index.is_dir():
+        built = Folder(index, INDEX_KIND).meta
+        if built["vectors"] == store.hash and built["kb"] != store.meta["kb"]:
+            update_index(index, store, kb.former_rows)  # it follows from these vectors' entities, not from earlier ones
     if store.meta["kb"] != kb.hash:
         former = kb.former_rows(store.meta["kb"])
         if former is None:
@@ -185,7 +191,6 @@ def update_vectors(
                 f"{path}: of the entities {store.meta['kb'][:12]}…, which {kb.path} has never held; encode again"
             )
         store = _moved(store, kb, former, make_encoder, batch, talk)
-    index = Path(folder) / "index"
     if index.is_dir():
         return update_index(index, store, kb.former_rows, say=say)
     return VectorIndex(store, IndexPlan("exact", 0, 0.0, "no index was built"))

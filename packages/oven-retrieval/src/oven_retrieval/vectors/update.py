@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,8 @@ import faiss
 import numpy as np
 import numpy.typing as npt
 
-from oven_retrieval.folder import Folder, FolderError
+from oven_retrieval.durable import replace_file
+from oven_retrieval.folder import MANIFEST, Folder, FolderError
 from oven_retrieval.folder_writer import FolderWriter
 from oven_retrieval.locking import locks
 from oven_retrieval.progress import Say
@@ -73,6 +75,10 @@ def update_index(
     talk = say or (lambda line: None)
     folder = Folder(path, KIND, verify=True)
     if folder.meta["vectors"] == vectors.hash:
+        if folder.meta["kb"] != vectors.meta["kb"]:  # other entities with the same vectors: the next edit starts there
+            manifest = json.loads((folder.place / MANIFEST).read_text(encoding="utf-8"))
+            manifest["meta"]["kb"] = vectors.meta["kb"]
+            replace_file(folder.place / MANIFEST, json.dumps(manifest, indent=1))
         return open_index(path, vectors, verify=False)
     plan, report = IndexPlan(**folder.meta["plan"]), IndexReport(**folder.meta["report"])
     before = former(folder.meta["kb"])
