@@ -48,6 +48,11 @@ RESULTS: dict[str, tuple[Callable[[Content], object], str]] = {
     "training": (lambda made: made.update(training=None), "field 'training' is None"),
     "steps": (lambda made: made["training"].update(steps="x"), "field 'training.steps' is 'x'"),
     "curve": (lambda made: made["training"].update(validation=[3]), "field 'training.validation.0' is 3"),
+    "curve null": (lambda made: made["training"].update(validation=None), "field 'training.validation' is None"),
+    "a text in the curve": (
+        lambda made: made["training"]["validation"][0].update({"acc@1": "x"}),
+        "field 'training.validation.0.acc@1' is 'x'",
+    ),
     "seconds": (lambda made: made["seconds"].update(total="x"), "field 'seconds.total' is 'x'"),
     "settings": (lambda made: made.update(settings=[1]), "field 'settings' is"),
     "energy": (lambda made: made.update(energy={"joules": 3}), "field 'energy.joules' is 3"),

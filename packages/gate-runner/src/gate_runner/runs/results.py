@@ -167,6 +167,7 @@ class _Point(BaseModel):
     """A row of a training's validation: the step, and values by metric."""
 
     model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, float]
     step: int
 
 
@@ -174,7 +175,7 @@ class _Training(BaseModel):
     model_config = ConfigDict(extra="allow")
     steps: int | None = None
     chosen_step: int | None = None
-    validation: list[_Point] | None = None
+    validation: list[_Point] = []
 
 
 class _Data(BaseModel):
