@@ -1,18 +1,22 @@
 """From the hub to files of one's own: rows are streamed once, and kept as zip archives of the pictures as they came.
 
 A killed reading continues after the last whole archive. What is kept names the repository's revision, of which all
-archives of a data set are.
+archives of a data set are. One process at a time writes; the others wait for it and read what it wrote.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import zipfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
+
+from filelock import FileLock, Timeout
 
 from gate_runner.benchmarks.hub.tables import Table
 from gate_runner.benchmarks.sheets.sheet import Hub
@@ -21,6 +25,7 @@ from gate_runner.readers import Member, Row
 from gate_runner.readers.archives import read
 from gate_runner.readers.folders import cache_home
 
+_LOG = logging.getLogger(__name__)
 _ROWS, _BYTES = 10_000, 2**30
 """Of one archive, at most: what is read again after a kill."""
 _DRAWN_FROM = 1_000
@@ -40,6 +45,10 @@ class _Stream(NamedTuple):
     pictures: tuple[str, ...]
     names: dict[str, tuple[str, ...]]
     base: str
+    first: int
+    """Rows that are kept already, before the stream's."""
+    total: int | None
+    """Rows of the whole split, where the repository says it and all are read."""
 
 
 def fetched(hub: Hub, root: Path | None, take: int | None) -> Copy:
@@ -59,36 +68,128 @@ def fetched(hub: Hub, root: Path | None, take: int | None) -> Copy:
         StorageError: the cache folder cannot be written.
     """
     place = cache_home() / "hub" / hub.id.replace("/", "--") / _key(hub, root, take)
+    splits = {role: split for role, split in _roles(hub).items() if split}
+    begun = place / "begun.json"
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        begun = place / "begun.json"
-        if not begun.is_file():
-            _write(begun, {"revision": "" if root is not None else _revision(hub)})
-        revision = str(json.loads(begun.read_text())["revision"])
-        splits = {"train": hub.train, "validation": hub.validation, "test": hub.test}
-        tables = {}
-        for role, split in splits.items():
-            if split:
-                count = take if take is None or hub.validation or role == "test" else 2 * take
-                tables[role] = _split(hub, root, revision, split, count, place / role)
+        if not all(_is_whole(place / role) for role in splits):
+            with _only_writer(place):
+                if not begun.is_file():
+                    _write(begun, {"revision": "" if root is not None else _revision(hub)})
+                for role, split in splits.items():
+                    count = take if take is None or hub.validation or role == "test" else 2 * take
+                    _complete(hub, root, _revision_of(begun), split, count, place / role)
+        return Copy({role: _table(hub, split, place / role) for role, split in splits.items()}, _revision_of(begun))
     except OSError as error:
         raise StorageError.about(place, error) from error
-    return Copy(tables, revision)
 
 
-def _split(hub: Hub, root: Path | None, revision: str, split: str, take: int | None, place: Path) -> Table:
+def _roles(hub: Hub) -> dict[str, str]:
+    return {"train": hub.train, "validation": hub.validation, "test": hub.test}
+
+
+def _revision_of(begun: Path) -> str:
+    return str(json.loads(begun.read_text())["revision"])
+
+
+@contextmanager
+def _only_writer(place: Path) -> Iterator[None]:
+    place.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(place / "writer.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        _LOG.warning("another process fetches %s: this one waits for it", place)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _about(place: Path) -> dict[str, Any]:
+    """What is kept of a split beside its rows; empty before all of them are there."""
     about = place / "about.json"
-    if not about.is_file():
-        place.mkdir(exist_ok=True)
+    return dict(json.loads(about.read_text())) if about.is_file() else {}
+
+
+def _is_whole(place: Path) -> bool:
+    """Whether all rows are there, written by the only writer: only then their number is kept."""
+    return "rows" in _about(place)
+
+
+def _complete(hub: Hub, root: Path | None, revision: str, split: str, take: int | None, place: Path) -> None:
+    """Fetch the rows that are missing, and all of them where several processes wrote rows twice."""
+    if _is_whole(place):
+        return
+    place.mkdir(exist_ok=True)
+    for left_over in place.glob("*.part"):
+        left_over.unlink()
+    if _repeats(place):
+        _LOG.warning(
+            "%s holds rows of %s twice, from processes that fetched at once: it is fetched again", place, hub.id
+        )
+        for file in (*_archives(place), place / "about.json"):
+            file.unlink(missing_ok=True)
+    about = _about(place)
+    if not about:
         stream = _opened(hub, root, revision, split, take, _rows_in(place))
         _keep(hub, split, stream, place)
-        _write(about, {"names": stream.names, "pictures": stream.pictures})
-    known = json.loads(about.read_text())
-    names = {column: tuple(own) for column, own in known["names"].items()}
+        about = {"names": stream.names, "pictures": stream.pictures}
+        if stream.total is not None and stream.total != _rows_in(place):
+            raise DataError(
+                f"{hub.id}: {_rows_in(place):,} rows of the split {split!r} were read, but the repository says that it "
+                f"has {stream.total:,}; they lie in {place}: remove that folder to fetch them again"
+            )
+    _write(place / "about.json", {**about, "rows": _rows_in(place)})
+
+
+def _repeats(place: Path) -> bool:
+    """Whether archives hold rows more than once.
+
+    Versions before 0.2 let several processes write at once. A second one's rows began anew in an archive that was named
+    as if it went on, or in one that overlaps another: an archive then equals the rows from an earlier archive's start.
+    """
+    rows: list[str] = []
+    starts: list[int] = []
+    for archive in _archives(place):
+        first, last = map(int, archive.stem.split("-"))
+        held = _identities(archive)
+        if first != len(rows) or last - first != len(held):
+            return True
+        for start in starts:
+            before = rows[start : start + len(held)]
+            if before == held[: len(before)]:
+                return True
+        starts.append(first)
+        rows += held
+    return False
+
+
+def _identities(path: Path) -> list[str]:
+    """What tells an archive's rows apart: their values, and the check sums and sizes of their pictures."""
+    with zipfile.ZipFile(path) as archive:
+        sums = {member.filename: f"{member.CRC}.{member.file_size}" for member in archive.infolist()}
+        rows = [json.loads(line) for line in archive.read(_LIST).decode().splitlines()]
+    return [
+        json.dumps(
+            {column: sums.get(value, value) if isinstance(value, str) else value for column, value in row.items()}
+        )
+        for row in rows
+    ]
+
+
+def _table(hub: Hub, split: str, place: Path) -> Table:
+    about = _about(place)
+    names = {column: tuple(own) for column, own in about["names"].items()}
     rows = [
         Row(Path(hub.id) / split, number, values, "row")
-        for number, values in enumerate(_stored(place, known["pictures"]), start=1)
+        for number, values in enumerate(_stored(place, about["pictures"]), start=1)
     ]
+    if len(rows) != about["rows"]:
+        raise DataError(
+            f"{place} holds {len(rows):,} rows of {hub.id}, expected {about['rows']:,}: remove that folder to fetch "
+            "them again"
+        )
     if not rows:
         raise DataError(f"{hub.id}: the split {split!r} has no rows")
     return Table(rows, names)
@@ -126,7 +227,9 @@ def _opened(hub: Hub, root: Path | None, revision: str, split: str, take: int | 
             pictures = (hub.image,)
         kinds = {column: getattr(features[column], "feature", features[column]) for column in hub.columns}
         names = {column: tuple(kind.names) for column, kind in kinds.items() if isinstance(kind, datasets.ClassLabel)}
-        return _Stream(_told(hub, split, iter(found.skip(skip))), pictures, names, base)
+        counts = found.info.splits or {}
+        count = counts[split].num_examples if take is None and not hub.files and split in counts else None
+        return _Stream(_told(hub, split, iter(found.skip(skip))), pictures, names, base, skip, count)
     except DataError:
         raise
     except Exception as error:  # whatever the library, the network or a file raises
@@ -165,7 +268,7 @@ def _revision(hub: Hub) -> str:
 
 def _keep(hub: Hub, split: str, stream: _Stream, place: Path) -> None:
     """Archives of rows, each written whole before it gets its name: ``FIRST-LAST.zip``."""
-    first, done = _rows_in(place), False
+    first, done = stream.first, False
     while not done:
         beside = place / f"{os.getpid()}.part"
         listed: list[str] = []
