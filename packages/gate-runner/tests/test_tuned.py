@@ -418,7 +418,7 @@ def test_a_kept_encoder_is_loaded_as_it_ended(mode: str, tmp_path: Path) -> None
         load_tuned(folder, tiny())
     with pytest.raises(EncoderError, match="was trained from tiny with weights"):
         load_tuned(folder, again)
-    with pytest.raises(EncoderError, match="trained from an object"):
+    with pytest.raises(EncoderError, match="an object that no spec makes"):
         load_encoder(f"tuned:{folder}")
     with pytest.raises(EncoderError, match="holds no trained encoder"):
         load_encoder(f"tuned:{tmp_path}")
@@ -435,7 +435,7 @@ def test_a_card_does_not_call_code(own: str, tmp_path: Path) -> None:
     assert load_encoder(f"tuned:{folder}=micro-clip/random").fingerprint() == encoder.fingerprint()
     card = folder / "card.json"
     card.write_text(card.read_text().replace("micro-clip/random", f"{own}:grid"))
-    with pytest.raises(EncoderError, match=f"say tuned:{folder}={own}:grid to call it"):
+    with pytest.raises(EncoderError, match=f"say tuned:{folder}={own}:grid if you trust it"):
         load_encoder(f"tuned:{folder}")
     with pytest.raises(EncoderError, match=f"not from {own}:grid"):
         load_encoder(f"tuned:{folder}={own}:grid")

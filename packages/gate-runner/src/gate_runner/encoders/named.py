@@ -46,8 +46,8 @@ def spec_of_file(named: object, file: Path, *, say: str = "--encoder {}") -> str
             spec = None
         if spec is None:
             raise EncoderError(
-                f"{file} names the encoder {inner!r}, which nobody can make from its name: give the encoder itself, "
-                f"or {say.format('SPEC')}"
+                f"{file} names the encoder {inner!r}, an object that no spec makes: in Python, load_head(folder, "
+                f"encoder=it) and load_tuned(folder, it) take it; or say {say.format('SPEC')}"
             )
         if spec.source != "tuned":
             break
