@@ -222,8 +222,12 @@ def test_positions_of_the_first_release_warn_and_mean_the_same() -> None:
     with pytest.warns(DeprecationWarning, match="EqSimLoss: give sides, margin by name"):
         old = EqSimLoss("v2", "cosine", ("text",), 0.25)
     assert old.settings == EqSimLoss("v2", "cosine", sides=("text",), margin=0.25).settings
-    with pytest.warns(DeprecationWarning, match="settings holds the same"):
+    with pytest.warns(DeprecationWarning, match=r"loss\.settings holds the same"):
         assert old.objective is old.settings
+    with pytest.warns(DeprecationWarning, match=r"loss\.settings\.rank holds the same"):
+        assert old.rank == 0
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        old.nothing  # noqa: B018
     with pytest.warns(DeprecationWarning, match="PairLoss: give close by name"):
         assert PairLoss(0.5, "cosine", TopK(k=1)).close == TopK(k=1)
     with warnings.catch_warnings():

@@ -6,7 +6,7 @@ import functools
 import inspect
 import warnings
 from dataclasses import replace
-from typing import TYPE_CHECKING, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 import torch
 from torch import nn
@@ -31,24 +31,29 @@ if TYPE_CHECKING:
     from eqsim.residuals import DistantReduction, MarginMode, Side, Terms
     from eqsim.settings import Contrast, Mode, Score
 
+MOVED = ("objective", "backend", "rank", "world_size", "generator", "checks", "pair_weight", "contrast", "term_names")
+"""Attributes of a loss that its settings hold now; they go with the next release."""
+
 Init = TypeVar("Init", bound="Callable[..., None]")
 
 
-def positional_once(*names: str) -> Callable[[Init], Init]:
-    """Let arguments that were positional in 0.1 be so for one release more, with a warning."""
+def positional_once(count: int) -> Callable[[Init], Init]:
+    """Let the first `count` arguments, which were positional in 0.1, be so for one release more, with a warning."""
 
     def decorate(init: Init) -> Init:
-        parameters = inspect.signature(init).parameters.values()
-        allowed = sum(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters) - 1
+        parameters = list(inspect.signature(init).parameters.values())[1:]
+        allowed = sum(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
+        names = [parameter.name for parameter in parameters[:count]]
 
         @functools.wraps(init)
         def accepting(self: object, *args: object, **kwargs: object) -> None:
-            if len(args) > allowed:
+            if allowed < len(args) <= count:
                 given = names[allowed : len(args)]
                 message = f"{type(self).__name__}: give {', '.join(given)} by name; positions end with the next release"
                 warnings.warn(message, DeprecationWarning, stacklevel=2)
                 kwargs.update(zip(given, args[allowed:], strict=True))
-            init(self, *args[:allowed], **kwargs)
+                args = args[:allowed]
+            init(self, *args, **kwargs)
 
         return cast("Init", accepting)
 
@@ -79,11 +84,13 @@ class BatchLoss(nn.Module):
         """The miner of close pairs."""
         return self.settings.miner
 
-    @property
-    def objective(self) -> Settings:
-        """Deprecated: `settings`."""
-        warnings.warn("objective is deprecated: settings holds the same", DeprecationWarning, stacklevel=2)
-        return self.settings
+    def __getattr__(self, name: str) -> Any:
+        """Give what was an attribute in 0.1, with a warning."""
+        if name not in MOVED:
+            return super().__getattr__(name)
+        message = f"loss.{name} is deprecated: loss.settings{'' if name == 'objective' else '.' + name} holds the same"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return self.settings if name == "objective" else getattr(self.settings, name)
 
     def explain(self, n: int, d: int, device: str = "cpu", *, close_pairs: bool = False) -> BackendChoice:
         """Say which backend a batch of n (over all ranks) features of size d gets on a device, and why.
@@ -268,20 +275,7 @@ class EqSimLoss(BatchLoss):
 
     _contrast: Contrast | None = None
 
-    @positional_once(
-        "mode",
-        "score",
-        "sides",
-        "margin",
-        "margin_v1",
-        "margin_mode",
-        "close",
-        "distant_reduction",
-        "weight",
-        "backend",
-        "rank",
-        "world_size",
-    )
+    @positional_once(12)
     def __init__(
         self,
         mode: Mode = "hybrid",

@@ -56,7 +56,7 @@ class PairLoss(BatchLoss):
     Source: ours. In `experiments/eqsim_proof` it is compared with EqSim and others on the same batches.
     """
 
-    @positional_once("weight", "score", "close", "backend", "rank", "world_size")
+    @positional_once(6)
     def __init__(
         self,
         weight: float = 1.0,
