@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 
 import numpy as np
@@ -232,7 +233,23 @@ def test_answers_to_a_file_continue_after_a_kill(parts, linker, tmp_path):
         file.write('{"data_id": "q2", "pred')  # and the last line was cut
     with pytest.raises(ValueError, match="holds answers to other questions"):
         write_answers(generator, asked[1:], half, template=template)
+    begun = half.with_name("half.jsonl.partial").read_text()
+    with torch.no_grad():
+        other = copy.deepcopy(model)
+        next(other.parameters()).mul_(1.5)
+    others = {
+        "model": (NameGenerator(other, processor, linker, batch=2), {}),
+        "aliases": (NameGenerator(model, processor, linker, batch=2, aliases=True), {}),
+        "beams": (generator, {"beams": 5}),
+        "constrained": (generator, {"constrained": False}),
+        "template": (generator, {"template": "<image> say: {question}" if kind == "llava" else "say: {question}"}),
+    }
+    for setting, (another, changed) in others.items():
+        with pytest.raises(ValueError, match=f"holds answers with another {setting}; remove it"):
+            write_answers(another, asked, half, **{"template": template, **changed})
+    assert half.with_name("half.jsonl.partial").read_text().startswith(begun.rpartition("\n")[0])
     assert write_answers(generator, asked, half, template=template) == 1
+    assert not half.with_name("half.jsonl.settings").exists()
     assert [json.loads(line)["data_id"] for line in half.read_text().splitlines()] == ["q0", "q1", "q2"]
     assert [r["pred_entity_id"] for r in records] == [p.entity_id for p in read_predictions(half)]
     with pytest.raises(FileExistsError, match="expected a new file"):

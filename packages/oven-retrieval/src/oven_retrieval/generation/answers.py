@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from oven_retrieval.durable import replace_file
 from oven_retrieval.entity import EntityFileError
 from oven_retrieval.generation.names import Generated, NameGenerator
 from oven_retrieval.locking import locks
@@ -164,7 +166,7 @@ def write_answers(
     Args:
         generator: the model.
         asked: the questions, all with an image or none.
-        output: the new file; `<output>.partial` holds what is done so far.
+        output: the new file; `<output>.partial` holds what is done so far, `<output>.settings` with what it was begun.
         constrained: only names that exist may be written; otherwise what is written is mapped by the linker.
         beams: of the search.
         template: see `make_prompts`.
@@ -175,14 +177,16 @@ def write_answers(
 
     Raises:
         FileExistsError: the output is there.
-        ValueError: what is there so far belongs to other questions.
+        ValueError: what is there so far belongs to other questions, another model or other settings; they are named.
 
     Example:
         >>> import tempfile, numpy as np
         >>> from types import SimpleNamespace
         >>> found = Generated(np.array([[0]]), np.array([[-0.5]]), [["Duck"]])
-        >>> linker = SimpleNamespace(kb=SimpleNamespace(ids=["Q1"]))
-        >>> generator = SimpleNamespace(batch=1, processor=None, linker=linker, constrained=lambda *given, beams: found)
+        >>> linker = SimpleNamespace(kb=SimpleNamespace(ids=["Q1"], hash="k"))
+        >>> model = SimpleNamespace(named_parameters=list)
+        >>> options = {"batch": 1, "processor": None, "linker": linker, "aliases": False, "lead": "", "model": model}
+        >>> generator = SimpleNamespace(**options, constrained=lambda *given, beams: found)
         >>> file = Path(tempfile.mkdtemp()) / "answers.jsonl"
         >>> write_answers(generator, [Asked("d1", "what?")], file), json.loads(file.read_text())["pred_entity_id"]
         (1, 'Q1')
@@ -191,7 +195,21 @@ def write_answers(
     if output.exists():
         raise FileExistsError(f"{output} exists; expected a new file")
     partial = output.with_name(output.name + ".partial")
+    settings_file = output.with_name(output.name + ".settings")
     done = _resume(partial, asked)
+    settings = {
+        "model": model_digest(generator.model),
+        "knowledge base": generator.linker.kb.hash,
+        "aliases": generator.aliases,
+        "constrained": constrained,
+        "beams": beams,
+        "template": template,
+        "lead": generator.lead,
+    }
+    if done:
+        _check_settings(settings_file, partial, settings)
+    else:
+        replace_file(settings_file, json.dumps(settings, indent=1))
     with partial.open("a", encoding="utf-8") as file:
         rest = iter(asked[done:])
         count = done
@@ -203,7 +221,33 @@ def write_answers(
             if progress is not None:
                 progress("questions", count, len(asked))
     partial.rename(output)
+    settings_file.unlink()
     return len(asked) - done
+
+
+def model_digest(model: Any) -> str:
+    """A digest of a torch module's parameters: names, shapes and 64 values of each, so that billions cost little."""
+    digest = hashlib.sha256()
+    for name, values in model.named_parameters():
+        flat = values.detach().reshape(-1)
+        digest.update(f"{name} {list(values.shape)} {values.dtype}".encode())
+        digest.update(flat[:: max(1, len(flat) // 64)][:64].double().cpu().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _check_settings(file: Path, partial: Path, settings: dict[str, Any]) -> None:
+    try:
+        begun = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        begun = {}
+    if not isinstance(begun, dict):
+        begun = {}
+    differing = [name for name, value in settings.items() if name not in begun or begun[name] != value]
+    if differing:
+        raise ValueError(
+            f"{partial}: holds answers with another {', '.join(differing)}; remove it to start anew, or go on as it was "
+            f"begun ({differing[0]}: {begun.get(differing[0], 'unknown')!r:.40}, now {settings[differing[0]]!r:.40})"
+        )
 
 
 def _resume(partial: Path, asked: Sequence[Asked]) -> int:
