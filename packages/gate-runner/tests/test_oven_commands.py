@@ -121,7 +121,7 @@ def test_links_are_refused_as_calibration_has_learnt(tmp_path: Path) -> None:
     write(tmp_path / "labelled.jsonl", *known, *strangers)
     done = call("calibrate", "labelled.jsonl", "--kb", "kb", "--precision", "0.9", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.decode().startswith("on 60 other names: ")
+    assert done.stdout.decode().startswith("on 30 names of other entities: ")
     assert "AUROC 1.000 for being in here" in done.stdout.decode()
     asked = b"grey bird number7\ngrey fish of kind99\n"
     plain = call("link", "--kb", "kb", "--json", cwd=tmp_path, text=asked).stdout.decode().splitlines()

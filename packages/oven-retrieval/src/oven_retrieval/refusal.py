@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from oven_retrieval.durable import replace_file
 from oven_retrieval.evidence import name_features
-from oven_retrieval.names import NameLinker
+from oven_retrieval.names import STEPS, NameLinker
+from oven_retrieval.tokens import fold
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float64
@@ -242,56 +243,70 @@ def auroc(score: npt.ArrayLike, there: npt.ArrayLike) -> float:
 
 
 class CalibrationReport(NamedTuple):
-    """What a threshold did on queries that the model was not fitted on.
+    """What a threshold did on queries whose entities neither the model nor the threshold has seen.
 
-    `precision` of the answers that are given, `coverage` their share, `auroc` of the presence for whether the
-    asked entity is there (NaN where all or none are), `queries` how many.
+    `precision` of the answers that are given (NaN where none is) with `precision_low` and `precision_high`, Wilson's
+    95 % interval; `coverage` their share, `auroc` of the presence for whether the asked entity is there (NaN where all
+    or none are), `trivial_auroc` that of "the name is spelled as one of ours, folded or inflected", `queries` how many.
     """
 
     precision: float
     coverage: float
     auroc: float
     queries: int
+    precision_low: float
+    precision_high: float
+    trivial_auroc: float
 
 
 def calibrate_names(
     linker: NameLinker, names: Sequence[str], ids: Sequence[str | None], precision: float = 0.95, *, seed: int = 0
 ) -> tuple[Calibration, CalibrationReport]:
-    """Fit a calibration of names on one half of labelled ones, and choose its threshold on the other half.
+    """Fit a calibration of names on half of the labelled entities, choose its threshold on a quarter, judge it on the rest.
+
+    All names of an entity are in one part; names of no entity go by their folded form.
 
     Args:
         linker: of the knowledge base.
         names: as they will be asked.
         ids: the right entity of each, None where it is not in here.
         precision: wanted of the answers that are given.
-        seed: of the halves.
+        seed: of the parts.
 
     Returns:
-        The calibration, and what it does on the second half.
+        The calibration, and what it does on the part that had no say in it.
 
     Raises:
         ValueError: too few names, no right or no wrong link among them, or a precision that no threshold reaches.
 
     Source: Platt 1999 for the model; the features are ours.
     """
+    from oven_retrieval.evaluation.curves import wilson  # evaluation draws what this module makes
+
     if len(names) != len(ids):
         raise ValueError(f"ids: expected one per name, {len(names)}, got {len(ids)}")
     links, features = name_features(linker, names)
     truth = linker.kb.rows([given or "" for given in ids])
     right = (links.rows[:, 0] == truth) & (truth >= 0)
-    order = np.random.default_rng(seed).permutation(len(names))
-    fit, check = order[: len(order) // 2], order[len(order) // 2 :]
+    entities = [f"id {given}" if given is not None else f"name {fold(name)}" for name, given in zip(names, ids, strict=True)]
+    _, entity_of = np.unique(entities, return_inverse=True)
+    share = np.random.default_rng(seed).permutation(int(entity_of.max(initial=-1)) + 1)[entity_of] / max(entity_of.max(), 1)
+    fit, choose, judge = share < 0.5, (share >= 0.5) & (share < 0.75), share >= 0.75
     model = fit_calibration(features[fit], right[fit], truth[fit] >= 0)
-    probability = model.probability(features[check])
-    chosen = threshold_for(probability, right[check], precision)
-    given = probability >= chosen
-    there = truth[check] >= 0
+    threshold = threshold_for(model.probability(features[choose]), right[choose], precision)
+    given = model.probability(features[judge]) >= threshold
+    there = truth[judge] >= 0
+    both = bool(there.any() and not there.all())
+    share_right = wilson(int(right[judge][given].sum()), int(given.sum())) if given.any() else None
+    low, high = (share_right.low / 100, share_right.high / 100) if share_right else (0.0, 1.0)
+    steps = links.steps[judge, 0]
     report = CalibrationReport(
-        float(right[check][given].mean()),
+        float(right[judge][given].mean()) if given.any() else float("nan"),
         float(given.mean()),
-        auroc(model.presence(features[check]), there)
-        if model.there and len(set(there.tolist())) == 2
-        else float("nan"),
-        len(check),
+        auroc(model.presence(features[judge]), there) if model.there and both else float("nan"),
+        int(judge.sum()),
+        low,
+        high,
+        auroc((steps >= 0) & (steps < STEPS.index("typo")), there) if both else float("nan"),
     )
-    return replace(model, threshold=chosen), report
+    return replace(model, threshold=threshold), report

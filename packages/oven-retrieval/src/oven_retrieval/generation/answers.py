@@ -245,8 +245,8 @@ def _check_settings(file: Path, partial: Path, settings: dict[str, Any]) -> None
     differing = [name for name, value in settings.items() if name not in begun or begun[name] != value]
     if differing:
         raise ValueError(
-            f"{partial}: holds answers with another {', '.join(differing)}; remove it to start anew, or go on as it was "
-            f"begun ({differing[0]}: {begun.get(differing[0], 'unknown')!r:.40}, now {settings[differing[0]]!r:.40})"
+            f"{partial}: holds answers with another {', '.join(differing)}; remove it to start anew, or go on as "
+            f"it was begun ({differing[0]}: {begun.get(differing[0], 'unknown')!r:.40}, now {settings[differing[0]]!r:.40})"
         )
 
 

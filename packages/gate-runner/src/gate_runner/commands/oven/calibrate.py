@@ -16,7 +16,7 @@ def calibrate(
     labelled: Annotated[Path, typer.Argument(help="JSONL: name, and entity_id or null where it is not in here.")],
     kb: Folder,
     precision: Annotated[float, typer.Option(help="Wanted share of right answers among those that are given.")] = 0.95,
-    seed: Annotated[int, typer.Option(help="Of the two halves.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of the parts to fit, choose and judge on.")] = 0,
 ) -> None:
     """Learn from labelled names when to say that an entity is not in here, for `link --refuse`."""
     from gate_runner.errors import UsageError
@@ -36,6 +36,9 @@ def calibrate(
         ids.append(entity)
     model, report = calibrate_names(open_workspace(kb), names, ids, precision, seed=seed)
     model.write(kb / CALIBRATION)
-    there = "" if report.auroc != report.auroc else f", AUROC {report.auroc:.3f} for being in here"
-    answered = f"{report.coverage:.1%} answered, {report.precision:.1%} of these right"
-    typer.echo(f"on {report.queries:,} other names: {answered}{there}")
+    there = ""
+    if report.auroc == report.auroc:
+        there = f"; AUROC {report.auroc:.3f} for being in here, {report.trivial_auroc:.3f} by spelling alone"
+    interval = f"{report.precision_low:.1%} to {report.precision_high:.1%}"
+    answered = f"{report.coverage:.1%} answered, {report.precision:.1%} of these right ({interval})"
+    typer.echo(f"on {report.queries:,} names of other entities: {answered}{there}")
