@@ -142,7 +142,7 @@ def test_links_are_refused_as_calibration_has_learnt(tmp_path: Path) -> None:
         (
             [{"name": "Wood", "entity_id": "Q3"}] * 40,
             ("--precision", "0.9"),
-            "right and wrong ones, got 20 with 20 right",
+            "right and wrong ones, got 40 with 40 right",
         ),
     ],
 )

@@ -97,6 +97,24 @@ def test_ties_over_chunks_go_to_the_earlier_row():
     assert merge(left, right, 2).rows.tolist() == merge(right, left, 2).rows.tolist() == [[3, 5]]
 
 
+@pytest.mark.parametrize("chunk", [None, 37, 64, 501])
+def test_equal_vectors_come_by_row_whatever_the_shape(chunk):
+    """Sums of a product depend on its shape: equal vectors lie at odd places, and more of them than are asked for."""
+    base = unit(2, 501, 33)
+    base[[7, 100, 101, 103, 211, 212, 350, 499]] = base[350]
+    base[250:290] = base[3]
+    for batch in (1, 2, 5, 40):
+        asked = np.concatenate([base[[350, 3]], unit(1, batch, 33)])[-max(batch, 2) :]
+        asked[:2] = base[[350, 3]]
+        for k in (1, 5, 9, 45):
+            found = exact_search(asked, ArrayRows(base), k, chunk=chunk)
+            exact = (asked.astype(np.float64)[:, None] * base.astype(np.float64)).sum(axis=2)
+            # Equal to the last bit of float32 where vectors are equal; other rows do not tie in this draw.
+            expected = np.lexsort((np.broadcast_to(np.arange(501), exact.shape), -exact.astype(np.float32)), axis=1)
+            np.testing.assert_array_equal(found.rows, expected[:, :k])
+            np.testing.assert_allclose(found.scores, np.take_along_axis(exact, found.rows, 1), rtol=2e-7, atol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("queries", "k", "expected"),
     [

@@ -262,7 +262,7 @@ class CalibrationReport(NamedTuple):
 def calibrate_names(
     linker: NameLinker, names: Sequence[str], ids: Sequence[str | None], precision: float = 0.95, *, seed: int = 0
 ) -> tuple[Calibration, CalibrationReport]:
-    """Fit a calibration of names on half of the labelled entities, choose its threshold on a quarter, judge it on the rest.
+    """Fit a calibration on half of the labelled entities, choose its threshold on a quarter, judge it on the rest.
 
     All names of an entity are in one part; names of no entity go by their folded form.
 
@@ -288,9 +288,13 @@ def calibrate_names(
     links, features = name_features(linker, names)
     truth = linker.kb.rows([given or "" for given in ids])
     right = (links.rows[:, 0] == truth) & (truth >= 0)
-    entities = [f"id {given}" if given is not None else f"name {fold(name)}" for name, given in zip(names, ids, strict=True)]
+    entities = [
+        f"id {given}" if given is not None else f"name {fold(name)}" for name, given in zip(names, ids, strict=True)
+    ]
     _, entity_of = np.unique(entities, return_inverse=True)
-    share = np.random.default_rng(seed).permutation(int(entity_of.max(initial=-1)) + 1)[entity_of] / max(entity_of.max(), 1)
+    share = np.random.default_rng(seed).permutation(int(entity_of.max(initial=-1)) + 1)[entity_of] / max(
+        entity_of.max(), 1
+    )
     fit, choose, judge = share < 0.5, (share >= 0.5) & (share < 0.75), share >= 0.75
     model = fit_calibration(features[fit], right[fit], truth[fit] >= 0)
     threshold = threshold_for(model.probability(features[choose]), right[choose], precision)

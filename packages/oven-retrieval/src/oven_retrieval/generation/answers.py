@@ -246,7 +246,8 @@ def _check_settings(file: Path, partial: Path, settings: dict[str, Any]) -> None
     if differing:
         raise ValueError(
             f"{partial}: holds answers with another {', '.join(differing)}; remove it to start anew, or go on as "
-            f"it was begun ({differing[0]}: {begun.get(differing[0], 'unknown')!r:.40}, now {settings[differing[0]]!r:.40})"
+            f"it was begun ({differing[0]}: {begun.get(differing[0], 'unknown')!r:.40}, "
+            f"now {settings[differing[0]]!r:.40})"
         )
 
 

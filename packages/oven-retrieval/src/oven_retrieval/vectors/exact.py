@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import faiss
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 BLAS_QUERIES = 5
 _CHUNK_BYTES = 64 << 20
 _CACHED_BYTES = 4 << 20
+_SPARE = 8
+_UNIT = float(np.finfo(np.float32).eps)
 _blas_guard = threading.Lock()
 _blas_users = 0
 _blas_before = 0
@@ -81,6 +84,11 @@ class ArrayRows:
         """Width of the vectors."""
         return int(self._array.shape[1])
 
+    @cached_property
+    def greatest_norm(self) -> float:
+        """Length of the longest vector."""
+        return _greatest_norm(self._array)
+
     def rows(self, first: int, last: int) -> Float32:
         """Rows first..last-1."""
         return self._array[first:last]
@@ -141,15 +149,17 @@ def exact_search(queries: npt.ArrayLike, vectors: Rows, k: int, *, chunk: int | 
             for two to four queries.
 
     Returns:
-        Rows and scores; equal scores by row within what a chunk returns.
+        Rows and scores; equal scores by row, whatever else is searched with them.
 
     Raises:
         ValueError: another width than the vectors', NaN or infinity with its row, k below 1.
 
     Numerics:
-        float32 products. FAISS takes the matrix product only from queries x dimension >= 128,000 by default; here
-        from five queries on, which is what makes small batches fast. Fewer are compared row by row, two to four of
-        them in pieces that stay in the processor's cache.
+        float32 products find the rows, float64 sums of them rounded to float32 are the scores: they depend on the two
+        vectors alone, not on the chunk, the batch or the processor, so that shards answer as one index does. FAISS
+        takes the matrix product only from queries x dimension >= 128,000 by default; here from five queries on, which
+        is what makes small batches fast. Fewer are compared row by row, two to four of them in pieces that stay in the
+        processor's cache.
 
     Example:
         >>> exact_search(np.array([[1.0, 0.0]]), ArrayRows(np.array([[0.0, 1.0], [2.0, 0.0]])), k=3).rows.tolist()
@@ -164,9 +174,43 @@ def exact_search(queries: npt.ArrayLike, vectors: Rows, k: int, *, chunk: int | 
     with blas_from(BLAS_QUERIES * vectors.dim):
         for first in range(0, len(vectors), size):
             block = np.ascontiguousarray(vectors.rows(first, min(first + size, len(vectors))))
-            scores, rows = faiss.knn(asked, block, min(k, len(block)), metric=faiss.METRIC_INNER_PRODUCT)
-            best = merge(best, Neighbours(rows + first, scores), k)
+            norm = vectors.greatest_norm if isinstance(vectors, ArrayRows) else _greatest_norm(block)
+            found = _best_of_block(asked, block, min(k, len(block)), norm)
+            best = merge(best, Neighbours(found.rows + first, found.scores), k)
     return best
+
+
+def _greatest_norm(block: Float32) -> float:
+    return float(np.sqrt(np.einsum("nd,nd->n", block, block).max(initial=0)))
+
+
+def _best_of_block(queries: Float32, block: Float32, k: int, norm: float) -> Neighbours:
+    """The k best rows of a block by scores that depend on the two vectors alone, equal ones by row.
+
+    A product's float32 sums differ in their last bits by its shape, so that equal vectors may come in any order, or be
+    cut off at the k-th place. So a few rows more are taken, and the score of each is summed anew in float64; where the
+    last one taken is not below the k-th by more than a float32 sum can be wrong, twice as many are taken.
+    """
+    rows = np.full((len(queries), k), -1, np.int64)
+    scores = np.full((len(queries), k), -np.inf, np.float32)
+    bound = 2 * queries.shape[1] * _UNIT * np.linalg.norm(queries.astype(np.float64), axis=1) * norm
+    open_queries, taken = np.arange(len(queries)), min(k + _SPARE, len(block))
+    while len(open_queries):
+        rough, candidates = faiss.knn(queries[open_queries], block, taken, metric=faiss.METRIC_INNER_PRODUCT)
+        exact = np.empty(rough.shape, np.float32)
+        step = max(1, _CHUNK_BYTES // (8 * taken * queries.shape[1]))
+        for begin in range(0, len(open_queries), step):
+            some = slice(begin, begin + step)
+            pairs = block[candidates[some]].astype(np.float64)
+            exact[some] = np.einsum("qkd,qd->qk", pairs, queries[open_queries[some]].astype(np.float64))
+        order = np.lexsort((candidates, -exact), axis=1)[:, :k]
+        rows[open_queries] = np.take_along_axis(candidates, order, 1)
+        scores[open_queries] = np.take_along_axis(exact, order, 1)
+        if taken == len(block):
+            break
+        open_queries = open_queries[rough[:, -1] >= scores[open_queries, -1] - bound[open_queries]]
+        taken = min(2 * taken, len(block))
+    return Neighbours(rows, scores)
 
 
 def _chunk_rows(vectors: Rows, queries: int) -> int:

@@ -118,7 +118,10 @@ class VectorIndex:
         asked = check_vectors(queries, self.vectors.dim, "queries")
         scores, rows = self._index.search(asked, check_k(k))
         scores = np.where(rows < 0, -np.inf, scores).astype(np.float32)
-        return Neighbours(rows.astype(np.int64), scores)
+        order = np.lexsort(
+            (np.where(rows < 0, np.iinfo(np.int64).max, rows), -scores), axis=1
+        )  # FAISS leaves ties open
+        return Neighbours(np.take_along_axis(rows, order, 1).astype(np.int64), np.take_along_axis(scores, order, 1))
 
 
 @locks("path")
