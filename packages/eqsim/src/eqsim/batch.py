@@ -20,7 +20,18 @@ if TYPE_CHECKING:
 
 
 class Size(NamedTuple):
-    """What the choice of a backend looks at besides the settings: samples of all ranks, features, device, a list."""
+    """What the choice of a backend looks at besides the settings.
+
+    Attributes:
+        n: samples of all ranks.
+        d: features of a sample.
+        device: "cpu", "cuda", ...
+        listed: whether there is a list of close pairs.
+
+    Example:
+        >>> Size(n=64, d=512, device="cpu", listed=False).n
+        64
+    """
 
     n: int
     d: int
