@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,6 +19,7 @@ from oven_retrieval import (
     KnowledgeBase,
     build_kb,
     build_kb_from_file,
+    build_linker,
     read_entities,
 )
 from oven_retrieval.filters import is_disambiguation, is_media, is_redirect
@@ -228,3 +231,33 @@ def test_any_entities_survive_the_disk(tmp_path_factory, entities):
     assert [kb[i] for i in range(len(kb))] == entities
     assert [name for block in kb.names.blocks(3) for name in block] == [entity.name for entity in entities]
     assert kb.rows([entity.id for entity in entities]).tolist() == list(range(len(entities)))
+
+
+def test_names_in_memory_are_linked_as_by_a_linker():
+    names = ["Wood Wood", "Wood", "Golden Gate", "Golden retriever"]
+    kb = KnowledgeBase.from_names(name for name in names)
+    queries = ["wood", "golden", "Golden Gates", "qqq"]
+    links = build_linker(kb).link(queries, 3)
+    rows, scores = kb.retrieve(queries, 3)
+    np.testing.assert_array_equal(rows, links.rows)
+    np.testing.assert_array_equal(scores, links.scores)
+    for query, expected in zip(queries, rows.tolist(), strict=True):
+        linked = kb.link(query, 3)
+        assert [int(entity.id) for entity in linked] == [row for row in expected if row >= 0]
+        assert all(names[int(entity.id)] == entity.name for entity in linked)
+    assert kb.link("wood")[0].step == "folded name"
+    assert kb.link("qqq") == []
+    folder = kb.path.parent
+    assert folder.is_dir()
+    del kb, links
+    gc.collect()
+    assert not folder.exists()
+
+
+def test_names_in_memory_that_are_none():
+    with pytest.raises(TypeError, match="names: expected texts, got one text 'Wood'"):
+        KnowledgeBase.from_names("Wood")
+    with pytest.raises(ValueError, match=r"name"):
+        KnowledgeBase.from_names(["Wood", " "])
+    with pytest.raises(TypeError, match=r"name: expected one text, got \['Wood'\]; `retrieve` takes many"):
+        KnowledgeBase.from_names(["Wood"]).link(["Wood"])

@@ -7,7 +7,7 @@ from oven_retrieval.building import add_entities, build_kb, build_kb_from_file, 
 from oven_retrieval.entity import Entity, EntityFileError
 from oven_retrieval.filters import FILTERS
 from oven_retrieval.folder import FolderError
-from oven_retrieval.kb import KnowledgeBase
+from oven_retrieval.kb import KnowledgeBase, LinkedEntity
 from oven_retrieval.names import (
     STEPS,
     Links,
@@ -28,6 +28,7 @@ __all__ = [
     "EntityFileError",
     "FolderError",
     "KnowledgeBase",
+    "LinkedEntity",
     "Links",
     "NameLinker",
     "WikidataDump",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +22,26 @@ if TYPE_CHECKING:
 
     from jaxtyping import Bool, Float64, Int32, Int64, UInt64
 
+    from oven_retrieval.names import NameLinker
+
 _MAPPED_AT_ONCE = 16
 """Folders of which every column is mapped when the knowledge base is opened: each column takes a file handle."""
 Label = Callable[[int], tuple[str, str]]
 """Id and name of a row."""
+
+
+class LinkedEntity(NamedTuple):
+    """An entity that a name was linked to: by which of `STEPS`, and with which score (see `NameLinker.link`).
+
+    Example:
+        >>> KnowledgeBase.from_names(["Goose"]).link("geese flying")
+        []
+    """
+
+    id: str
+    name: str
+    step: str
+    score: float
 
 
 class KnowledgeBase(Sequence[Entity]):
@@ -71,6 +90,79 @@ class KnowledgeBase(Sequence[Entity]):
             self._texts("image"),
         )
         self.aliases = self._texts("alias")
+
+    @classmethod
+    def from_names(cls, names: Iterable[str]) -> KnowledgeBase:
+        """A knowledge base of plain names, whose ids are their places: "0", "1", and so on.
+
+        Its columns lie in a temporary folder, which goes with the object.
+
+        Raises:
+            ValueError: a name that is empty.
+
+        Example:
+            >>> kb = KnowledgeBase.from_names(["Wood duck", "Goose"])
+            >>> kb.link("the wood ducks")[0].name
+            'Wood duck'
+        """
+        from oven_retrieval.building import build_kb  # which builds on this module
+
+        if isinstance(names, str):
+            raise TypeError(f"names: expected texts, got one text {names[:40]!r}")
+        folder = tempfile.mkdtemp(prefix="oven-")
+        try:
+            entities = (Entity(str(number), name) for number, name in enumerate(names))
+            kb = build_kb(entities, f"{folder}/kb", source="names")
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        weakref.finalize(kb, shutil.rmtree, folder, ignore_errors=True)
+        return kb
+
+    @cached_property
+    def _linker(self) -> NameLinker:
+        from oven_retrieval.names import build_linker  # which builds on this module
+
+        return build_linker(self)
+
+    def link(self, name: str, k: int = 1) -> list[LinkedEntity]:
+        """The k best entities for a name, best first; none where nothing is like it.
+
+        The names are indexed in memory when this is first called; `build_name_index` keeps an index on disk.
+
+        Example:
+            >>> kb = KnowledgeBase.from_names(["Wood duck", "Goose"])
+            >>> kb.link("goose")
+            [LinkedEntity(id='1', name='Goose', step='folded name', score=nan)]
+        """
+        if not isinstance(name, str):
+            raise TypeError(f"name: expected one text, got {name!r:.40}; `retrieve` takes many")
+        from oven_retrieval.names import STEPS
+
+        links = self._linker.link([name], k)
+        return [
+            LinkedEntity(self.ids[row], self.names[row], STEPS[step], score)
+            for row, step, score in zip(
+                links.rows[0].tolist(), links.steps[0].tolist(), links.scores[0].tolist(), strict=True
+            )
+            if row >= 0
+        ]
+
+    def retrieve(
+        self, queries: Sequence[str], k: int = 10
+    ) -> tuple[Int64[np.ndarray, "q k"], Float64[np.ndarray, "q k"]]:
+        """The rows of the k best entities of each query, -1 where there are no more, and their scores.
+
+        Scores are comparable within a step only (see `NameLinker.link`, which gives the steps, too): NaN for names
+        that are spelled as ours, minus the edits for typos, BM25's.
+
+        Example:
+            >>> kb = KnowledgeBase.from_names(["Wood duck", "Goose"])
+            >>> kb.retrieve(["goose", "mandarin duck"], k=1)[0].tolist()
+            [[1], [0]]
+        """
+        links = self._linker.link(queries, k)
+        return links.rows, links.scores
 
     def _texts(self, name: str) -> Texts:
         texts = [part.texts(name) for part in self._parts]
