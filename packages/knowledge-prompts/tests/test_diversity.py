@@ -69,6 +69,7 @@ def test_map_refuses(sets, message):
 
 
 def test_the_picture_has_every_point_on_one_scale_and_names_as_they_are():
+    pytest.importorskip("matplotlib")
     generator = np.random.default_rng(3)
     concepts = concept_map({"$cats$ & <dogs>": generator.normal(size=(5, 3)), "b": generator.normal(size=(4, 3))})
     figure = draw_map(concepts)

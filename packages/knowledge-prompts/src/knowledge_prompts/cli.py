@@ -8,7 +8,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+try:
+    import typer
+except ImportError:
+    raise ModuleNotFoundError("the command line needs typer: pip install 'knowledge-prompts[cli]'") from None
 
 if TYPE_CHECKING:
     from knowledge_prompts import LanguageModel, WordNet
