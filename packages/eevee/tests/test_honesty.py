@@ -199,13 +199,13 @@ def test_small_tier_is_no_better_than_random_here():
 def test_importance_and_predictiveness_by_hand():
     data = standardise(GATE)
     ids = GATE.benchmark_ids
-    errors = RidgeScorer().score(data, [(2, 5), (5,), (2,)])[:, 0]
+    errors = RidgeScorer().score(data, [(2, 5), (5,), (2,), ()])[:, 0]
     got = importance(GATE, [ids[2], ids[5]])
     assert got == pytest.approx({ids[2]: errors[1] - errors[0], ids[5]: errors[2] - errors[0]})
     alone = predictiveness(GATE)
     assert list(alone.values()) == sorted(alone.values())
     assert alone[ids[5]] == pytest.approx(errors[1])
-    assert importance(GATE, [ids[2]])[ids[2]] == pytest.approx(1 - errors[2])
+    assert importance(GATE, [ids[2]])[ids[2]] == pytest.approx(errors[3] - errors[2])
 
 
 def test_single_order_agrees_with_figure_3():

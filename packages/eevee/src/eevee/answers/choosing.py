@@ -91,8 +91,10 @@ def resolve_scorer(
     scorer: Scorer | str | None, table: ResultTable, candidates: Sequence[Candidate], objective: str = "all"
 ) -> tuple[Scorer, Choice | None]:
     """A scorer from itself, its name, or `auto`; ridge where none is given."""
+    if not standardise(table).varies.any():
+        raise EeveeError("no metric varies; there is nothing to predict")
     if scorer is None:
-        return RidgeScorer(), None
+        return RidgeScorer(objective=objective), None  # type: ignore[arg-type]  # it is checked there
     if not isinstance(scorer, str):
         return scorer, None
     if scorer == AUTO:

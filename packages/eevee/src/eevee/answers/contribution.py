@@ -23,7 +23,7 @@ def importance(table: ResultTable, benchmarks: Sequence[str], *, scorer: Scorer 
 
     Args:
         table: the results.
-        benchmarks: ids of the subset. A single member is compared with predicting the mean: its error is one.
+        benchmarks: ids of the subset. A single member is compared with predicting the mean of the other models.
         scorer: the meta-model, ridge by default.
 
     Example:
@@ -38,7 +38,7 @@ def importance(table: ResultTable, benchmarks: Sequence[str], *, scorer: Scorer 
     chosen = table.positions(benchmarks)
     without = [tuple(i for i in chosen if i != out) for out in chosen]
     full = float(meta.score(data, [chosen])[0, 0])
-    errors = [1.0] if len(chosen) == 1 else [float(error) for error in meta.score(data, without)[:, 0]]
+    errors = [float(error) for error in meta.score(data, without)[:, 0]]
     rises = {table.benchmark_ids[out]: error - full for out, error in zip(chosen, errors, strict=True)}
     return dict(sorted(rises.items(), key=lambda item: -item[1]))
 

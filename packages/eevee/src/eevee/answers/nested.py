@@ -223,7 +223,7 @@ def nested_error(
     order = np.argsort(models)
     return Nested(
         inner=float(np.mean(inner)),
-        outer=float(np.mean(counted)),
+        outer=float(np.nanmean(counted)),
         random=float(by_chance[1 if scorer.objective == "unselected" else 0].mean()),
         wins=int((gain > 0).sum()),
         models=len(models),

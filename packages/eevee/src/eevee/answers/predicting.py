@@ -113,8 +113,8 @@ def predict(
             than all (`date`); see `eevee.answers.intervals`.
 
     Raises:
-        EeveeError: an unknown metric, a value that is not finite, a model without any score or with a name that the
-            table has.
+        EeveeError: an unknown metric, an infinite value (NaN counts as missing), a model without any score or with a
+            name that the table has.
 
     Example:
         >>> from eevee import load_table

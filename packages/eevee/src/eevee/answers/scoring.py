@@ -11,6 +11,7 @@ from eevee.answers.contribution import importance
 from eevee.answers.judging import unmeasured_error
 from eevee.answers.ranking import prediction_agreement, subset_mean_agreement
 from eevee.answers.selecting import Rival
+from eevee.errors import EeveeError
 from eevee.searching.evaluation import Evaluator
 from eevee.searching.search import search
 from eevee.searching.space import Constraints, Space
@@ -101,6 +102,8 @@ def score(
         >>> small.better_randoms > 0.5
         True
     """
+    if randoms < 1:
+        raise EeveeError(f"randoms {randoms}; expected at least 1")
     chosen = table.positions(benchmarks)
     meta, choice = resolve_scorer(scorer, table, [chosen], objective)
     space = Space(table, Constraints(k=len(chosen)))

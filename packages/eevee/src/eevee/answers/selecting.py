@@ -178,6 +178,8 @@ def select(
     Source: section 3 and algorithms 1-3 of the EEVEE paper. What is ours: the ridge meta-model as the default, the
     percentile, the rival, the nested estimate, constraints.
     """
+    if randoms < 1:
+        raise EeveeError(f"randoms {randoms}; expected at least 1")
     require_holdout(table, holdout)
     constraints = Constraints(k, budget, tuple(include), tuple(exclude), one_per_family, tuple(cover))
     space = Space(table, constraints)

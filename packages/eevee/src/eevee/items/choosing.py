@@ -68,6 +68,37 @@ class BenchmarkItems:
     models: int
 
 
+def _check(items: BenchmarkItems) -> None:
+    """Refuse what an edited file may hold: shares that are none, lengths that differ, numbers that are none.
+
+    Raises:
+        ValueError: the field and its value.
+    """
+    count = len(items.items)
+    for name in ("weights", "slope", "offset"):
+        if len(getattr(items, name)) != count:
+            raise ValueError(f"{name} of {items.benchmark!r} has {len(getattr(items, name))} numbers for {count} items")
+    if len(items.rest) != len(CURVE):
+        raise ValueError(f"rest of {items.benchmark!r} has {len(items.rest)} numbers, expected {len(CURVE)}")
+    if not 0 < count <= items.total:
+        raise ValueError(f"total of {items.benchmark!r} is {items.total} for {count} items")
+    if not 0 <= items.mix <= 1:
+        raise ValueError(f"mix of {items.benchmark!r} is {items.mix}, expected 0 to 1")
+    numbers = (*items.weights, *items.slope, *items.offset, *items.rest, items.half, items.error, items.unit)
+    if not all(math.isfinite(value) for value in numbers):
+        raise ValueError(f"{items.benchmark!r} holds numbers that are not finite")
+    if (
+        items.half < 0
+        or items.unit <= 0
+        or min(items.weights) < 0
+        or not math.isclose(sum(items.weights), 1, rel_tol=1e-3)
+    ):
+        raise ValueError(
+            f"{items.benchmark!r}: half {items.half}, unit {items.unit}, weights that sum to {sum(items.weights):g}; "
+            "expected at least 0, above 0, and 1"
+        )
+
+
 @dataclass(frozen=True)
 class ItemChoice(Recorded):
     """Items for each benchmark.
@@ -110,6 +141,7 @@ class ItemChoice(Recorded):
             for key, one in raw["benchmarks"].items():
                 parts: dict[str, Any] = {n: tuple(part) if isinstance(part, list) else part for n, part in one.items()}
                 benchmarks[key] = BenchmarkItems(**parts)
+                _check(benchmarks[key])
             return cls(float(raw["level"]), int(raw["seed"]), benchmarks)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             if isinstance(error, EeveeError):

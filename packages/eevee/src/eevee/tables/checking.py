@@ -108,11 +108,12 @@ def _outliers(table: ResultTable) -> list[tuple[str, str, float, float]]:
         n = len(column)
         if n < 5:
             continue
-        mean = (column.sum() - column) / (n - 1)
-        square = ((column**2).sum() - column**2) / (n - 1)
+        offset = column - np.median(column)  # squares of what is far from 0 lose what they differ by
+        mean = (offset.sum() - offset) / (n - 1)
+        square = ((offset**2).sum() - offset**2) / (n - 1)
         deviation = np.sqrt(np.maximum(square - mean**2, 0.0))
-        floor = 1e-6 * max(float(np.abs(column).max()), 1e-300)
-        far = (column - mean) / np.maximum(deviation, floor)
+        floor = max(1e-6 * float(np.abs(offset).max()), 1e-12 * float(np.abs(column).max()), 1e-300)
+        far = (offset - mean) / np.maximum(deviation, floor)
         found += [
             (table.models[rows[i]], metric, float(column[i]), float(far[i])) for i in np.flatnonzero(np.abs(far) > FAR)
         ]

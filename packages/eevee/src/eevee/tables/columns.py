@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 Row = tuple[int, dict[str, str]]
 Line = tuple[int, list[str]]
 
+NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+"""A number as files have it: Python also reads `1_0` as ten, and digits of other scripts."""
 MISSING = frozenset({"", "na", "nan", "n/a", "null", "none", "-"})
 MODEL_NAMES = ("model", "model_name", "model_id", "name", "checkpoint", "run")
 BENCHMARK_NAMES = ("benchmark", "dataset", "data_set", "eval_dataset", "benchmark_name")
@@ -142,11 +145,8 @@ def is_number(text: str) -> bool:
         >>> is_number("75.3 %"), is_number("openai")
         (True, False)
     """
-    try:
-        float(text.strip().removesuffix("%"))
-    except ValueError:
-        return False
-    return True
+    digits = text.strip().removesuffix("%").rstrip()
+    return NUMBER.fullmatch(digits) is not None or digits.lower() in ("inf", "-inf", "nan")
 
 
 def _numeric(key: str, rows: Sequence[Row]) -> bool:

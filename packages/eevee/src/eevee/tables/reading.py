@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from eevee.errors import EeveeError
-from eevee.tables.columns import FACTS, MISSING, MODEL_FACTS, Layout, arrange, is_number, read_records, taken_for
+from eevee.tables.columns import (
+    FACTS,
+    MISSING,
+    MODEL_FACTS,
+    NUMBER,
+    Layout,
+    arrange,
+    is_number,
+    read_records,
+    taken_for,
+)
 from eevee.tables.table import Benchmark, Direction, Metric, ResultTable
 
 if TYPE_CHECKING:
@@ -65,12 +75,9 @@ class _Draft:
         self.models.setdefault(model)
         if (model, metric) in self.cells:
             raise EeveeError(f"{self.where}, line {line}: model {model!r}, metric {metric!r} appears twice")
-        try:
-            value = float(text) if text else math.nan
-            plain = math.isfinite(value) or not text
-        except ValueError:
-            plain = False
-        if not plain:  # a percentage, a word for missing, or a mistake that is to be named
+        plain = not text or NUMBER.fullmatch(text) is not None
+        value = float(text) if plain and text else math.nan
+        if not plain or math.isinf(value):  # a percentage, a word for missing, or a mistake that is to be named
             value = number(text, f"{self.where}, line {line}, model {model!r}, metric {metric!r}")
         self.cells[model, metric] = value
         if not math.isnan(value):
@@ -133,10 +140,10 @@ def number(text: str, where: str) -> float:
     stripped = text.strip()
     if stripped.lower() in MISSING:
         return math.nan
-    try:
-        value = float(stripped.removesuffix("%"))
-    except ValueError:
-        raise EeveeError(f"{where}: {text!r}; expected a number, or an empty cell where it is missing") from None
+    digits = stripped.removesuffix("%").rstrip()
+    if not NUMBER.fullmatch(digits) and digits.lower() not in ("inf", "+inf", "-inf", "infinity", "-infinity"):
+        raise EeveeError(f"{where}: {text!r}; expected a number, or an empty cell where it is missing")
+    value = float(digits)
     if not math.isfinite(value):
         raise EeveeError(f"{where}: {text!r}; expected a finite number")
     return value

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 Direction = Literal["higher", "lower"]
 SMALLEST_POOL = 5
+LARGEST = 1e150
+"""Of values: the squares of larger ones are not finite."""
 SCALINGS = ("plain", "winsor", "rank")
 
 
@@ -132,6 +134,12 @@ class ResultTable:
         if np.isinf(values).any():
             row, column = (int(i) for i in np.argwhere(np.isinf(values))[0])
             raise EeveeError(f"model {self.models[row]!r}, metric {self.metrics[column].id!r}: the value is infinite")
+        if np.nanmax(np.abs(values), initial=0.0) > LARGEST:
+            row, column = (int(i) for i in np.argwhere(np.abs(values) > LARGEST)[0])
+            raise EeveeError(
+                f"model {self.models[row]!r}, metric {self.metrics[column].id!r}: the value is "
+                f"{values[row, column]:g}, whose square is not finite"
+            )
         for label, ids, empty in (
             ("model", self.models, np.isnan(values).all(axis=1)),
             ("metric", tuple(metric.id for metric in self.metrics), np.isnan(values).all(axis=0)),

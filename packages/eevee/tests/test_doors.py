@@ -1,0 +1,102 @@
+"""What tables, edited files and slips of the pen may bring: said at the door, never a wrong number in silence."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eevee import EeveeError, ItemChoice, Outcomes, check, choose_items, importance, load_table, score, select
+from eevee.tables.reading import read_csv_text
+
+
+@pytest.mark.parametrize("text", ["1_0", "٣0", "0x1p3", "1e", "--3"])
+def test_what_python_reads_as_a_number_and_files_do_not_mean(text: str) -> None:
+    rows = "\n".join(f"m{number},{number}.5,{number}" for number in range(6))
+    with pytest.raises(EeveeError, match="expected a number"):
+        read_csv_text(f"model,a,b\n{rows}\nlast,1.0,{text}\n", name="here", direction="higher")
+
+
+def with_values(change: Any) -> Any:
+    table = load_table("gate")
+    return replace(table, values=change(np.array(table.values)))
+
+
+def test_a_table_without_any_variation_is_refused() -> None:
+    constant = with_values(lambda values: np.full_like(values, 3.0))
+    for call in (lambda: score(constant, ["mini"], randoms=3), lambda: select(constant, k=2, nested=False, randoms=3)):
+        with pytest.raises(EeveeError, match="no metric varies"):
+            call()
+
+
+def test_values_whose_squares_are_not_finite_are_refused() -> None:
+    def huge(values: np.ndarray) -> np.ndarray:
+        values[0, 0] = 1e300
+        return values
+
+    with pytest.raises(EeveeError, match=r"the value is 1e\+300"):
+        with_values(huge)
+
+
+def test_the_objective_is_taken_without_a_scorer_too() -> None:
+    table = load_table("gate")
+    by_rank = score(table, ["mini", "ucf"], objective="rank", randoms=3)
+    assert by_rank.objective == "rank"
+    assert by_rank.error != score(table, ["mini", "ucf"], randoms=3).error
+
+
+def test_the_importance_of_a_single_member_is_by_the_same_measure() -> None:
+    """The mean of n - 1 models misses the other by (n / (n - 1))^2 of the variance."""
+    table = load_table("gate")
+    n = len(table.models)
+    alone = score(table, ["mini"], randoms=3).error
+    assert importance(table, ["mini"])["mini"] == pytest.approx((n / (n - 1)) ** 2 - alone)
+
+
+def test_no_random_subsets_at_all_are_refused() -> None:
+    table = load_table("gate")
+    for call in (lambda: score(table, ["mini"], randoms=0), lambda: select(table, k=2, nested=False, randoms=0)):
+        with pytest.raises(EeveeError, match="randoms 0; expected at least 1"):
+            call()
+
+
+def test_an_outlier_far_from_zero_is_found() -> None:
+    generator = np.random.default_rng(0)
+
+    def far(values: np.ndarray) -> np.ndarray:
+        values[:, 0] = 1e8 + generator.normal(size=len(values))
+        values[3, 0] += 19.0
+        return values
+
+    table = with_values(far)
+    assert (table.models[3], table.metric_ids[0]) in [outlier[:2] for outlier in check(table).outliers]
+
+
+@pytest.fixture(scope="module")
+def chosen() -> dict[str, Any]:
+    generator = np.random.default_rng(0)
+    values = (generator.random((12, 60)) < generator.random((12, 1))).astype(float)
+    outcomes = Outcomes("toy", tuple(f"m{i}" for i in range(12)), tuple(f"i{j}" for j in range(60)), values)
+    raw: dict[str, Any] = json.loads(choose_items({"toy": outcomes}, count=6).to_json())
+    return raw
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("mix", 5, "mix of 'toy' is 5"), ("half", -1, "half -1"), ("total", 0, "total of 'toy' is 0"),
+        ("weights", [float("nan")] * 6, "not finite"), ("slope", [1.0], "slope of 'toy' has 1 numbers for 6 items"),
+        ("rest", [0.5], "rest of 'toy' has 1 numbers"), ("weights", [1.0] * 6, "weights that sum to 6"),
+    ],
+)  # fmt: skip
+def test_items_that_were_edited_are_refused_with_their_file(
+    chosen: dict[str, Any], name: str, value: Any, said: str, tmp_path: Path
+) -> None:
+    assert ItemChoice.from_mapping(chosen).benchmarks["toy"].total == 60
+    edited = {**chosen, "benchmarks": {"toy": {**chosen["benchmarks"]["toy"], name: value}}}
+    with pytest.raises(EeveeError, match=rf"items\.json: .*{said}"):
+        ItemChoice.from_mapping(edited, "items.json")
