@@ -52,7 +52,12 @@ Encode = Callable[[Tensor], Tensor]
 
 
 def cache_folder() -> Path:
-    """Where features lie: below ``GATE_RUNNER_CACHE``, else ``XDG_CACHE_HOME``, else ``~/.cache``."""
+    """Where features lie: below ``GATE_RUNNER_CACHE``, else ``XDG_CACHE_HOME``, else ``~/.cache``.
+
+    Example:
+        >>> cache_folder().parts[-2:]
+        ('gate-runner', 'features')
+    """
     home = os.environ.get("GATE_RUNNER_CACHE") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(home) / "gate-runner" / "features"
 
@@ -94,6 +99,10 @@ class EncodedRows:
         encode: rows of the split, by number, to features.
         count: samples.
         size: samples per call.
+
+    Example:
+        >>> EncodedRows(lambda rows: rows[:, None].float(), 5, 2)[torch.tensor([4, 0])].tolist()
+        [[4.0], [0.0]]
     """
 
     def __init__(self, encode: Encode, count: int, size: int) -> None:
@@ -108,7 +117,12 @@ class EncodedRows:
 
 
 class IndexedRows:
-    """Rows of another source, in another order or several times (one image that many questions are asked about)."""
+    """Rows of another source, in another order or several times (one image that many questions are asked about).
+
+    Example:
+        >>> IndexedRows(torch.tensor([[1.0], [2.0]]), torch.tensor([1, 1, 0]))[torch.tensor([0, 2])].tolist()
+        [[2.0], [1.0]]
+    """
 
     def __init__(self, rows: Rows, index: Tensor) -> None:
         self.rows, self.index = rows, index
@@ -154,6 +168,16 @@ class FeatureCache:
         placed: by name, where each array went: ``"memory"``, ``"disk"`` or ``"encoded again"``.
         encoded: rows of each kind that were encoded.
         reused: rows of each kind that were there.
+
+    Example:
+        >>> import tempfile
+        >>> texts = digests_of(["a", "b", "a"])
+        >>> folder = Path(tempfile.mkdtemp()) / "encoder"
+        >>> for name in ("first", "second"):
+        ...     cache = FeatureCache(folder)
+        ...     rows = cache.rows(name, "text", texts, 2, lambda numbers: numbers[:, None].float())
+        >>> rows[:].tolist(), cache.encoded["text"]
+        ([[0.0], [1.0], [0.0]], 0)
     """
 
     folder: Path | None = None

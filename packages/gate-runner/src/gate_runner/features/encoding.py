@@ -47,6 +47,12 @@ def encode_pictures(
     Raises:
         MissingCapabilityError: the encoder does not give this kind of features.
         EncoderError: NaN or infinity; the message says in which images of which split.
+
+    Example:
+        >>> from gate_runner.encoders import load_encoder
+        >>> images = torch.zeros(3, 3, 64, 64, dtype=torch.uint8)
+        >>> encode_pictures(FeatureCache(), load_encoder("micro-clip"), images, "pooled", "test", 2)[:].shape
+        torch.Size([3, 128])
     """
     frames = images.shape[1:-3]
 
@@ -75,7 +81,12 @@ def features_of_kind(encoder: Encoder, kind: Kind, images: UInt8[Tensor, "n 3 s 
 
 
 def images_at(images: Tensor | Pictures, rows: Tensor) -> UInt8[Tensor, "b *frames 3 s s"]:
-    """Images by their numbers, in memory or from their files."""
+    """Images by their numbers, in memory or from their files.
+
+    Example:
+        >>> images_at(torch.zeros(4, 3, 8, 8, dtype=torch.uint8), torch.tensor([2, 0])).shape
+        torch.Size([2, 3, 8, 8])
+    """
     if isinstance(images, Pictures):
         return replace(images, files=tuple(images.files[row] for row in rows.tolist()))[:]
     return images[rows]
