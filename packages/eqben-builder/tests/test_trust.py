@@ -439,22 +439,22 @@ def test_a_pipe_is_no_picture(tmp_path):
 # Forms without room
 
 
-@pytest.mark.parametrize("form", ["eqben-all", "eqben-flat", "eqben-ag", "eqben-video"])
-def test_eqbens_forms_keep_ids_masks_and_certificates_in_a_file_beside_them(tmp_path, form):
+def test_eqbens_form_keeps_ids_masks_and_certificates(tmp_path):
     mask = Picture(content=encode_png(np.full((4, 4, 3), 255, np.uint8)))
     rows = [row("micro-7", mask, source={"video": "v"}, certificate={"a": 1}), row("micro-3", source={"video": "w"})]
-    write_as(rows, tmp_path / "out", form)
-    again = {one.id: one for one in read_any(tmp_path / "out")}
+    place = write_as(rows, tmp_path / "out", "eqben-flat")
+    again = {one.id: one for one in read_any(place)}
     assert sorted(again) == ["micro-3", "micro-7"]
     assert again["micro-7"].aspect == "count"
     assert again["micro-7"].extra["certificate"] == {"a": 1}
     assert again["micro-7"].mask is not None
     assert again["micro-7"].mask.load().min() == 255
     assert again["micro-3"].mask is None
-    lines = [json.loads(line) for line in (tmp_path / "out" / "pairs.extra.jsonl").read_text().splitlines()]
-    (tmp_path / "out" / "pairs.extra.jsonl").write_text(json.dumps(lines[0]) + "\n")
-    with pytest.raises(ValueError, match="has no line for pair"):
-        list(read_any(tmp_path / "out"))
+    content = json.loads((place / "pairs.json").read_text())
+    for change, message in (({"extra": 3}, "row 0: expected an object"), ({"mask": "../x.png"}, "leads out of")):
+        (place / "pairs.json").write_text(json.dumps([content[0] | change]))
+        with pytest.raises(ValueError, match=message):
+            list(read_any(place))
 
 
 def test_a_parquet_file_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):

@@ -17,7 +17,7 @@ def convert(
         str,
         typer.Option(
             "--format",
-            help="parquet, imagefolder, webdataset, eqben-ag, eqben-video, eqben-flat, eqben-all or folder.",
+            help="parquet, imagefolder, webdataset, eqben-flat or folder.",
         ),
     ] = "parquet",
     images: Annotated[Path | None, typer.Option(help="Folder of the pictures, where it is another.")] = None,
@@ -61,7 +61,9 @@ def apply_votes(
     source: Annotated[Path, typer.Argument(help="What was reviewed.")],
     output: Annotated[Path, typer.Argument(help="Folder to write; it must not exist.")],
     votes: Annotated[list[Path], typer.Option(help="A file that the review page exported; may be repeated.")],
-    form: Annotated[str, typer.Option("--format", help="folder, parquet, imagefolder, webdataset, eqben-…")] = "folder",
+    form: Annotated[
+        str, typer.Option("--format", help="folder, parquet, imagefolder, webdataset or eqben-flat.")
+    ] = "folder",
     rule: Annotated[str, typer.Option(help="any: one rejection is enough; majority: more against than for.")] = "any",
     drop_undecided: Annotated[
         bool, typer.Option("--drop-undecided", help="Leave out pairs that nobody voted on.")

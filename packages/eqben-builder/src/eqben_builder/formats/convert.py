@@ -25,10 +25,7 @@ WRITERS: dict[str, Callable[[Iterable[PairRow], Path], Any]] = {
     "parquet": write_parquet,
     "imagefolder": write_imagefolder,
     "webdataset": write_webdataset,
-    "eqben-ag": lambda rows, folder: write_eqben(rows, folder, "ag"),
-    "eqben-video": lambda rows, folder: write_eqben(rows, folder, "video"),
-    "eqben-flat": lambda rows, folder: write_eqben(rows, folder, "flat"),
-    "eqben-all": lambda rows, folder: write_eqben(rows, folder, "all"),
+    "eqben-flat": write_eqben,
     "folder": write_folder,
 }
 
@@ -192,7 +189,7 @@ def write_as(rows: Iterable[PairRow], output: str | os.PathLike[str], form: str,
     Args:
         rows: Taken one by one: a generator of any length will do.
         output: A folder that does not exist yet.
-        form: "parquet", "imagefolder", "webdataset", "eqben-ag", "eqben-video", "eqben-flat", "eqben-all" or "folder".
+        form: "parquet", "imagefolder", "webdataset", "eqben-flat" (the form of EqBen's Kubric and SD) or "folder".
         validation: For "parquet": share of the pairs that goes into a split of this name, as `write_parquet` says.
 
     Returns:
@@ -211,7 +208,7 @@ def write_as(rows: Iterable[PairRow], output: str | os.PathLike[str], form: str,
         ...     _ = build(MicroBuilder(aspects=["count"], size=32), f"{folder}/pairs", pairs=2)
         ...     place = write_as(read_any(f"{folder}/pairs"), f"{folder}/flat", "eqben-flat")
         ...     sorted(path.name for path in place.iterdir())
-        ['images', 'pairs.extra.jsonl', 'pairs.json']
+        ['images', 'pairs.json']
     """
     if form not in WRITERS:
         raise ValueError(f"form {form!r} is not one of {', '.join(WRITERS)}")

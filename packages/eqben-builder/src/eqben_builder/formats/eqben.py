@@ -6,10 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from eqben_builder.formats.beside import beside, line_of, write_beside
-from eqben_builder.formats.json_files import load_json
+from eqben_builder.formats.json_files import load_json, object_of
 from eqben_builder.formats.row import PairRow, picture_at, text
 
 if TYPE_CHECKING:
@@ -27,7 +24,7 @@ PLACES = {
     "eqbenkubric_cnt": ("kubric", "counting"),
     "eqbensd": ("sd", ""),
 }
-_KNOWN = {"id", "subset", "aspect", "kind"}
+_KNOWN = {"id", "subset", "aspect", "kind", "mask", "extra"}
 _TEXTS = ("image0", "image1", "caption0", "caption1")
 
 
@@ -51,14 +48,13 @@ def read_eqben(path: Path, root: Path, content: Any = None) -> Iterator[PairRow]
     together = bool(content) and isinstance(content, list) and isinstance(content[0], dict)
     together = together and {"image", "caption"} <= set(content[0])
     if isinstance(content, dict):
-        rows = _by_video(path, root, content)
+        yield from _by_video(path, root, content)
     elif together:
-        rows = _all_together(path, root, content)
+        yield from _all_together(path, root, content)
     elif isinstance(content, list):
-        rows = (_pair(f"{path}, row {k}", root, row, str(k), "") for k, row in enumerate(content))
+        yield from (_pair(f"{path}, row {k}", root, row, str(k), "") for k, row in enumerate(content))
     else:
         raise ValueError(f"{path}: expected a list or an object, found {type(content).__name__}")
-    yield from beside(rows, path, root, by_place=together)
 
 
 def _by_video(path: Path, root: Path, content: dict[str, Any]) -> Iterator[PairRow]:
@@ -70,8 +66,7 @@ def _by_video(path: Path, root: Path, content: dict[str, Any]) -> Iterator[PairR
                 raise ValueError(f"{place}: expected a list of pairs, found {type(rows).__name__}")
             for k, row in enumerate(rows):
                 name = "/".join(part for part in (video, subject, str(k)) if part)
-                made = _pair(f"{place}, row {k}", root, row, name, "ag" if nested else "video")
-                yield made
+                yield _pair(f"{place}, row {k}", root, row, name, "ag" if nested else "video")
 
 
 def _pair(where: str, root: Path, row: Any, name: str, form: str) -> PairRow:
@@ -90,6 +85,8 @@ def _pair(where: str, root: Path, row: Any, name: str, form: str) -> PairRow:
         form = "youcook2" if arrays else "gebc"
     other = {*_TEXTS, *(f"{field[:-1]}_{field[-1]}" for field in _TEXTS)} | _KNOWN
     extra = {key: value for key, value in row.items() if key not in other}
+    extra |= object_of(row.get("extra", {}), where)
+    mask = None if row.get("mask") is None else picture_at(root, row["mask"], where, "mask")
     return PairRow(
         str(row.get("id", name)),
         str(row.get("subset") or form or subset or "pairs"),
@@ -99,6 +96,7 @@ def _pair(where: str, root: Path, row: Any, name: str, form: str) -> PairRow:
         captions[0],
         captions[1],
         extra,
+        mask,
     )
 
 
@@ -124,62 +122,42 @@ def _all_together(path: Path, root: Path, content: list[Any]) -> Iterator[PairRo
         yield PairRow(str(start // 4), subset, aspect, pictures[0], pictures[1], captions[0], captions[3])
 
 
-def write_eqben(rows: Iterable[PairRow], folder: Path, form: str) -> Path:
-    """Write one of EqBen's JSON forms, with the pictures beside it in `images/`.
+def write_eqben(rows: Iterable[PairRow], folder: Path) -> Path:
+    """Write EqBen's flat JSON form, that of Kubric and SD, with the pictures beside it in `images/`, masks in `masks/`.
 
-    What the form has no room for lies in `pairs.extra.jsonl`: masks, sources and certificates, and in the form "all"
-    ids, subsets and aspects.
+    Each row also holds `id`, `subset`, `aspect`, `mask` and `extra`, which EqBen's loader does not look at.
 
     Args:
         rows: Pairs of two pictures.
         folder: Exists.
-        form: "ag", "video", "flat" or "all"; "video" stores YouCook2's pictures as BGR arrays.
 
     Returns:
         The JSON file, `pairs.json`, written last.
     """
     flat: list[dict[str, Any]] = []
-    nested: dict[str, Any] = {}
-    held: list[dict[str, Any]] = []
     for k, row in enumerate(rows):
         if row.image1 is None:
             raise ValueError(f"pair {row.id!r} has one picture: EqBen's files hold pairs of two")
-        arrays = form == "video" and row.subset == "youcook2"
-        images = [
-            _store(picture, folder, f"images/{k:06d}_{side}", arrays) for side, picture in enumerate(row.pictures())
-        ]
         pair: dict[str, Any] = {
-            "image0": images[0], "image1": images[1], "caption0": row.caption0, "caption1": row.caption1
-        }  # fmt: skip
-        held.append(line_of(row, k, folder))
-        video = str(row.extra.get("source", {}).get("video", row.id))
-        if form == "flat":
-            flat.append({**pair, "id": row.id, "subset": row.subset, "aspect": row.aspect})
-        elif form == "all":
-            flat += [
-                {"image": pair[f"image{i}"], "caption": pair[f"caption{c}"]} for c in (0, 1) for i in (0, 1)
-            ]  # fmt: skip
-        elif form == "video":
-            nested.setdefault(video, []).append({**pair, "id": row.id, "subset": row.subset, "aspect": row.aspect})
-        else:
-            captions = {f"caption{c}": [pair[f"caption{c}"]] for c in (0, 1)}
-            subject = str(row.extra.get("source", {}).get("object", row.aspect or row.subset))
-            named = {"id": row.id, "subset": row.subset, "aspect": row.aspect}
-            nested.setdefault(video, {}).setdefault(subject, []).append({**pair, **captions, **named})
-    write_beside(held, folder)
+            "image0": _store(row.image0, folder, f"images/{k:06d}_0"),
+            "image1": _store(row.image1, folder, f"images/{k:06d}_1"),
+            "caption0": row.caption0,
+            "caption1": row.caption1,
+            "id": row.id,
+            "subset": row.subset,
+            "aspect": row.aspect,
+        }
+        if row.mask is not None:
+            pair["mask"] = _store(row.mask, folder, f"masks/{k:06d}")
+        flat.append(pair | ({"extra": dict(row.extra)} if row.extra else {}))
     target = folder / "pairs.json"
     partial = target.with_name("pairs.json.partial")
-    partial.write_text(json.dumps(nested if form in ("ag", "video") else flat, indent=1) + "\n", encoding="utf-8")
+    partial.write_text(json.dumps(flat, indent=1, ensure_ascii=False, default=str) + "\n", encoding="utf-8")
     partial.replace(target)
     return target
 
 
-def _store(picture: Picture, folder: Path, name: str, arrays: bool) -> str:
-    if arrays:
-        path = folder / f"{name}.npy"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        np.save(path, np.ascontiguousarray(picture.load()[:, :, ::-1]), allow_pickle=False)
-        return f"{name}.npy"
+def _store(picture: Picture, folder: Path, name: str) -> str:
     content, ending = picture.encoded()
     path = folder / f"{name}{ending}"
     path.parent.mkdir(parents=True, exist_ok=True)
