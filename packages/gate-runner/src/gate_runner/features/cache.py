@@ -17,7 +17,7 @@ import logging
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -137,7 +137,7 @@ class IndexedRows:
 class _SegmentRows:
     """Rows that lie in several files: the segment and the place in it of each."""
 
-    def __init__(self, segments: Sequence[StoredRows], segment: Tensor, place: Tensor) -> None:
+    def __init__(self, segments: Mapping[int, StoredRows], segment: Tensor, place: Tensor) -> None:
         self.segments, self.segment, self.place = segments, segment, place
 
     def __len__(self) -> int:
@@ -153,7 +153,7 @@ class _SegmentRows:
             if gathered is None:
                 gathered = part.new_empty(len(segment), *part.shape[1:])
             gathered[here] = part
-        return self.segments[0][:0] if gathered is None else gathered
+        return next(iter(self.segments.values()))[:0] if gathered is None else gathered
 
 
 @dataclass
@@ -268,20 +268,20 @@ class FeatureCache:
         if self.folder is None:
             first = encode(torch.arange(min(size, len(digests))))
             return self._held(name, first, len(digests), size, encode, progress)
-        shelf = _Shelf(self.folder / kind)
+        shelf = _Shelf.sound(self.folder / kind, digests)
         missing = shelf.missing(digests)
         self.reused[kind] += len(digests) - len(missing)
         if len(missing):
             segment = _digest(f"{size} ".encode(), digests[missing].tobytes()).hex()
             shelf.path.mkdir(parents=True, exist_ok=True)
             with FileLock(shelf.path / f"{segment}.lock"):  # who wants the same waits, and finds it
-                shelf = _Shelf(self.folder / kind)
+                shelf = _Shelf.sound(self.folder / kind, digests)
                 missing = shelf.missing(digests)
                 if len(missing):
                     kept = self._write(name, shelf, segment, digests, missing, size, encode, progress)
                     if kept is not None:
                         return kept
-                    shelf = _Shelf(self.folder / kind)
+                    shelf = _Shelf.sound(self.folder / kind, digests)
         rows = shelf.rows(digests)
         needed = len(rows) * rows.row_bytes
         if needed > self.in_memory:
@@ -403,32 +403,66 @@ def _of_type(dtype: torch.dtype, rows: Tensor, name: str) -> Tensor:
     return rows.to(dtype)
 
 
+_SOUND: dict[Path, tuple[int, int, int]] = {}
+"""Files of rows whose checksums this process has compared: size, time and inode."""
+
+
 class _Shelf:
     """The finished segments of one encoder and one kind of feature."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.segments: list[StoredRows] = []
         self.files: list[Path] = []
+        self.segments: dict[int, StoredRows] = {}
         listed: list[Digests] = []
         for file in sorted(path.glob("*.digests.npy")):
-            segment = file.name.removesuffix(".digests.npy")
             try:
-                digests = np.load(file, allow_pickle=False)
-                writer = RowWriter.left(path / f"{segment}.npy", len(digests), segment)
-            except (OSError, ValueError):
-                writer = None
-            if writer is None or writer.done < len(digests):  # damaged: what is sound is continued
-                file.unlink(missing_ok=True)
+                listed.append(np.load(file, allow_pickle=False))
+                self.files.append(file)
+            except FileNotFoundError:  # another process made room
                 continue
-            self.segments.append(writer.finished())
-            self.files.append(file)
-            listed.append(digests)
+            except (OSError, ValueError):
+                file.unlink(missing_ok=True)
         lengths = [len(digests) for digests in listed]
         self.digests = np.concatenate(listed) if listed else np.empty(0, f"S{_WIDTH}")
         self.segment = np.repeat(np.arange(len(listed)), lengths)
         self.place = np.concatenate([np.arange(length) for length in lengths]) if listed else np.empty(0, int)
         self.sorted = np.argsort(self.digests, kind="stable")
+
+    @classmethod
+    def sound(cls, path: Path, digests: Digests) -> _Shelf:
+        """The segments of a folder, of which those that hold these digests are open and whole.
+
+        A segment's rows are compared with their checksums once in a process; what is sound of a damaged one is kept.
+        """
+        while True:
+            shelf = cls(path)
+            numbers = shelf._find(digests)
+            damaged = [
+                number for number in np.unique(shelf.segment[numbers[numbers >= 0]]) if not shelf._open(int(number))
+            ]
+            if not damaged:
+                return shelf
+            for number in damaged:
+                shelf.files[number].unlink(missing_ok=True)
+
+    def _open(self, number: int) -> bool:
+        """Open a segment; False where its rows are not those that were written."""
+        file = self.files[number]
+        rows = file.with_name(file.name.replace(".digests.npy", ".npy"))
+        count = int((self.segment == number).sum())
+        try:
+            about = rows.stat()
+            stamp = (about.st_size, about.st_mtime_ns, about.st_ino)
+            if _SOUND.get(rows) != stamp:
+                writer = RowWriter.left(rows, count, rows.stem)
+                if writer is None or writer.done < count:
+                    return False
+                _SOUND[rows] = stamp
+            self.segments[number] = StoredRows(rows)
+        except (OSError, ValueError):
+            return False
+        return True
 
     def _find(self, digests: Digests) -> np.ndarray[Any, Any]:
         """The number of each digest's row among all, -1 where it is not there."""
