@@ -14,7 +14,8 @@ from eqsim.checks import check_choice, check_non_negative, check_pairs, check_sc
 from eqsim.close_pairs import select_close_pairs
 from eqsim.features import at_least_float32
 from eqsim.known_pairs import eqsim_relative, pair_loss
-from eqsim.residuals import DistantReduction, MarginMode, PairSums, Side, Terms, margin_mean, residual_squares
+from eqsim.residuals import PairSums, Terms, margin_mean, residual_squares
+from eqsim.settings import DistantReduction, MarginMode, Side
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,8 @@ from torch import nn
 from eqsim.checks import check_choice, check_non_negative, check_sides
 from eqsim.features import at_least_float32
 from eqsim.functional import quad_sums
-from eqsim.residuals import MarginMode, Side, margin_mean
+from eqsim.residuals import margin_mean
+from eqsim.settings import MarginMode, Side
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

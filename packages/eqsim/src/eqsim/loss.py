@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from eqsim.backends import BackendChoice
     from eqsim.batch import Parts
     from eqsim.close_pairs import Miner
-    from eqsim.residuals import DistantReduction, MarginMode, Side, Terms
-    from eqsim.settings import Contrast, Mode, Score
+    from eqsim.residuals import Terms
+    from eqsim.settings import Contrast, DistantReduction, MarginMode, Mode, Score, Side
 
 MOVED = ("objective", "backend", "rank", "world_size", "generator", "checks", "pair_weight", "contrast", "term_names")
 """Attributes of a loss that its settings hold now; they go with the next release."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,12 +12,7 @@ if TYPE_CHECKING:
 
     from jaxtyping import Float, Int
 
-    from eqsim.settings import Settings
-
-Side = Literal["text", "image"]
-MarginMode = Literal["mean", "pair"]
-DistantReduction = Literal["mean", "reference"]
-
+    from eqsim.settings import MarginMode, Settings
 
 RESIDUALS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "v1": lambda _, a: a,

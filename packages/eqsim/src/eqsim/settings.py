@@ -12,8 +12,9 @@ from eqsim.known_pairs import EPSILON
 if TYPE_CHECKING:
     import torch
 
-    from eqsim.residuals import DistantReduction, MarginMode, Side
-
+Side = Literal["text", "image"]
+MarginMode = Literal["mean", "pair"]
+DistantReduction = Literal["mean", "reference"]
 Mode = Literal["v1", "v2", "hybrid", "relative", "none"]
 Score = Literal["cosine", "logits", "softmax"]
 Contrast = Literal["clip", "sigmoid"]
