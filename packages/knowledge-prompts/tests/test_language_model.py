@@ -30,6 +30,7 @@ class Server:
     """A small endpoint on this machine that answers as a test tells it to."""
 
     def __init__(self) -> None:
+        pytest.importorskip("httpx")
         self.asked: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.answer: Callable[[dict[str, Any]], tuple[int, bytes]] = lambda asked: chat("An explanation.")
@@ -54,7 +55,7 @@ class Server:
 
         self.http = HTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.http.server_port}/v1"
-        self.thread = threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.01})
+        self.thread = threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         self.thread.start()
 
     def close(self) -> None:
@@ -321,6 +322,7 @@ def test_endpoint_refuses(url, options, message):
 
 @pytest.mark.parametrize("option", ["items_per_class", "shots", "retries", "wait", "max_calls"])
 def test_generation_refuses_numbers_out_of_range(option):
+    pytest.importorskip("httpx")
     with pytest.raises(ValueError, match=f"{option} is -1"):
         GeneratedKnowledge(Endpoint("http://x", "small"), DEFINITIONS, **{option: -1})
 

@@ -101,12 +101,13 @@ class Dripping:
     """A server that sends one byte of its headers, or of its answer, at a time."""
 
     def __init__(self, first: bytes) -> None:
+        pytest.importorskip("httpx")
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.first = first
         self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}/v1"
         self.stopped = threading.Event()
         self.gone = threading.Event()
-        self.thread = threading.Thread(target=self.serve)
+        self.thread = threading.Thread(target=self.serve, daemon=True)
         self.thread.start()
 
     def serve(self) -> None:
@@ -146,6 +147,7 @@ def test_addresses_with_a_key_in_them_are_refused_without_showing_it():
 
 
 def answering(answer: bytes) -> tuple[str, threading.Thread]:
+    pytest.importorskip("httpx")
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
@@ -154,7 +156,7 @@ def answering(answer: bytes) -> tuple[str, threading.Thread]:
             connection.recv(65536)
             connection.sendall(answer)
 
-    thread = threading.Thread(target=serve)
+    thread = threading.Thread(target=serve, daemon=True)
     thread.start()
     return f"http://127.0.0.1:{listener.getsockname()[1]}/v1", thread
 
@@ -189,6 +191,7 @@ def test_a_key_that_a_server_repeats_goes_nowhere(answer, monkeypatch, tmp_path)
 
 
 def test_a_key_that_no_header_takes_is_not_shown(monkeypatch):
+    pytest.importorskip("httpx")
     monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}\nX: y")
     with pytest.raises(LanguageModelError, match="OPENAI_API_KEY holds a character that no header takes") as caught:
         Endpoint("http://127.0.0.1:9/v1", "small").complete("x")
