@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 import gate_runner
 from gate_runner.adaptation import Probe, load_head
+from gate_runner.adaptation.saved import card_digest
 from gate_runner.cli import app
 from gate_runner.encoders import load_encoder
 from gate_runner.encoders.named import spec_of_file
@@ -45,8 +46,11 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def edited(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """As somebody would who knows how a card is signed."""
     content = json.loads(path.read_text())
     change(content)
+    if "digest" in content:
+        content["digest"] = card_digest(content)
     path.write_text(json.dumps(content))
 
 
