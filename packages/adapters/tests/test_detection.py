@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torchvision.ops import box_iou, generalized_box_iou
 
+pytest.importorskip("torchvision")
+
 from vision_adapters.detection import DenseHead, Detections, SetHead, box_convert, generalized_iou, match_sets, set_loss
 from vision_adapters.detection.boxes import suppressed
 from vision_adapters.detection.sets import Weights
