@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor, nn
-from torchvision.ops import box_iou, generalized_box_iou
 
 pytest.importorskip("torchvision")
+
+from torchvision.ops import box_iou, generalized_box_iou
 
 from vision_adapters.detection import DenseHead, Detections, SetHead, box_convert, generalized_iou, match_sets, set_loss
 from vision_adapters.detection.boxes import suppressed
