@@ -6,6 +6,8 @@ What is encoded together is one segment: a file of rows beside a file of their d
 segment without them is unfinished and is continued. The segments that were not used longest make room for new ones.
 
 Rows that were encoded in other batches differ in their last digits, as sums in another order do.
+
+The file is long: a row's address, its segment and the room that it takes are one idea, no part of which is used alone.
 """
 
 from __future__ import annotations
