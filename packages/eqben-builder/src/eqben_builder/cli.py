@@ -55,20 +55,7 @@ def make_app(models: Models | None = None) -> typer.Typer:
 
 
 def main(arguments: Sequence[str] | None = None, models: Models | None = None) -> None:
-    """Run a command; an error that the user can mend is one line, and the exit status 2.
-
-    Args:
-        arguments: Without the program's name; those of the process by default.
-        models: As for `make_app`.
-
-    Raises:
-        SystemExit: Always, with the status.
-
-    Example:
-        >>> main(["verify", "no-such-folder"])
-        Traceback (most recent call last):
-        SystemExit: 2
-    """
+    """Run a command; an error that the user can mend is one line, and the exit status 2."""
     try:
         make_app(models)(args=None if arguments is None else list(arguments), prog_name="eqben")
     except (ValueError, OSError, ImportError) as error:

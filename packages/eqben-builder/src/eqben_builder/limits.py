@@ -38,14 +38,7 @@ def most(name: str) -> int:
 
 
 def within(size: int, name: str, what: str) -> None:
-    """Refuse what is larger than its limit.
-
-    Raises:
-        ValueError: `what`, its size, the limit, and the variable that sets another.
-
-    Example:
-        >>> within(5, "pixels", "a.png")
-    """
+    """Refuse what is larger than its limit."""
     limit = most(name)
     if size > limit:
         unit = name.replace("_", " ").split()[-1]
@@ -53,10 +46,5 @@ def within(size: int, name: str, what: str) -> None:
 
 
 def variable_of(name: str) -> str:
-    """The environment's variable of a limit.
-
-    Example:
-        >>> variable_of("json_bytes")
-        'EQBEN_MAX_JSON_BYTES'
-    """
+    """The environment's variable of a limit."""
     return f"EQBEN_MAX_{name.upper()}"

@@ -152,25 +152,13 @@ def read_records(folder: str | os.PathLike[str]) -> Iterator[PairRecord]:
 
 
 def places(name: str) -> tuple[str, str, str]:
-    """Where a pair's two pictures and its mask lie; `name` is its id without the subset.
-
-    Example:
-        >>> places("012345")
-        ('images/012/012345_0.png', 'images/012/012345_1.png', 'masks/012/012345.png')
-    """
+    """Where a pair's two pictures and its mask lie; `name` is its id without the subset."""
     shelf = f"{int(name.split('-')[0]) // 1000:03d}"
     return f"images/{shelf}/{name}_0.png", f"images/{shelf}/{name}_1.png", f"masks/{shelf}/{name}.png"
 
 
 class Ledger:
-    """The growing half of a build folder: appends jobs, and finds on opening what an earlier process committed.
-
-    Args:
-        folder: Exists.
-
-    Attributes:
-        entries: The committed jobs, in order.
-    """
+    """The growing half of a build folder: appends jobs, and finds on opening what an earlier process committed."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -193,11 +181,7 @@ class Ledger:
         hashes: list[tuple[int, int]],
         dropped: dict[str, int],
     ) -> Entry:
-        """Write one job's pictures and rows, then its journal line.
-
-        Raises:
-            OSError: Whatever the disk says; the folder is then as it was before this job.
-        """
+        """Write one job's pictures and rows, then its journal line; after an `OSError` all is as it was before."""
         kept: dict[str, int] = {}
         for record in records:
             kept[record.aspect] = kept.get(record.aspect, 0) + 1

@@ -27,22 +27,7 @@ class FolderBusyError(ValueError):
 
 @contextmanager
 def sole_writer(path: Path, folder: Path) -> Iterator[None]:
-    """Hold a lock file while a block runs; the file is gone afterwards.
-
-    Args:
-        path: Of the lock file, in a folder that exists.
-        folder: What is written, for the message.
-
-    Raises:
-        FolderBusyError: Another process holds it; with its number and its host.
-        OSError: The file cannot be made.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as place, sole_writer(Path(place, LOCK), Path(place)):
-        ...     sorted(json.loads(Path(place, LOCK).read_text()))
-        ['host', 'pid']
-    """
+    """Hold a lock file while a block runs; the file is gone afterwards."""
     handle = _taken(path)
     if handle is None:
         raise FolderBusyError(f"{folder} is being written by {_holder(path)}: wait for it, or end it")

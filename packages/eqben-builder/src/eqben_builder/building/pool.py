@@ -106,12 +106,7 @@ def _work(job: int) -> Finished:
 
 
 class Pool:
-    """Does jobs in `workers` processes, or in this one where it is one.
-
-    Raises:
-        ValueError: Fewer than one worker.
-        RuntimeError: A worker process was killed.
-    """
+    """Does jobs in `workers` processes, or in this one where it is one."""
 
     def __init__(self, builder: Builder, workers: int) -> None:
         if workers < 1:

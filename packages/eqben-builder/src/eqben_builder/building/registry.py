@@ -33,11 +33,7 @@ CERTIFIERS: dict[str, str] = {
 
 
 def builder_of(subset: str) -> Callable[..., Builder]:
-    """The builder's class.
-
-    Raises:
-        ValueError: The subset that has none, and those that have one.
-    """
+    """The builder's class."""
     if subset not in BUILDERS:
         raise ValueError(f"no builder for {subset!r}: there are {', '.join(BUILDERS)}")
     return cast("Callable[..., Builder]", _load(BUILDERS[subset]))

@@ -26,11 +26,7 @@ TOLERANCE = 0.02
 
 
 def maker_of(manifest: dict[str, Any]) -> Builder:
-    """The builder that the manifest's parameters describe.
-
-    Raises:
-        ValueError: A subset that is not made from parameters alone, or parameters that its builder does not take.
-    """
+    """The builder that the manifest's parameters describe."""
     subset = str(manifest.get("subset"))
     kind: Any = builder_of(subset)
     if not hasattr(kind, "from_parameters"):
@@ -45,21 +41,7 @@ def maker_of(manifest: dict[str, Any]) -> Builder:
 def differences(
     manifest: dict[str, Any], records: Sequence[PairRecord], pictures: Pictures, count: int, seed: int | None
 ) -> Iterator[tuple[str, str, str]]:
-    """Make `count` pairs again, and tell what of them is not in the folder as it should be.
-
-    Args:
-        manifest: Of the folder.
-        records: Its rows.
-        pictures: Reads a row's two pictures.
-        count: So many rows are drawn without repetition, or all.
-        seed: Of the draw; None for another one each time.
-
-    Yields:
-        Where, which check, and what was found.
-
-    Raises:
-        ValueError: As `maker_of`.
-    """
+    """Make `count` pairs again; of what is not in the folder as it should be: where, which check, what was found."""
     builder = maker_of(manifest)
     said, meant = manifest.get("parameters") or {}, json.loads(json.dumps(builder.parameters()))
     for name in sorted({*said, *meant}):

@@ -16,22 +16,7 @@ if TYPE_CHECKING:
 
 
 def made_by(spec: str, device: str | None = None) -> Any:
-    """Call `MODULE:FUNCTION`, with the device where it takes one, and return what it made.
-
-    Args:
-        spec: The module, in which the current directory counts, and a function of it.
-        device: Such as "cuda"; given to a function that has a parameter of this name.
-
-    Raises:
-        ValueError: No such module or function.
-
-    Example:
-        >>> made_by("collections:Counter")
-        Counter()
-        >>> made_by("collections:counter")
-        Traceback (most recent call last):
-        ValueError: model 'collections:counter': module 'collections' has no 'counter'
-    """
+    """Call `MODULE:FUNCTION`, with the device where it takes one, and return what it made."""
     module_name, _, function_name = spec.partition(":")
     if not module_name or not function_name:
         raise ValueError(f"model {spec!r}: expected MODULE:FUNCTION")

@@ -56,12 +56,7 @@ def edited_map(
 
 
 def word_tokens(tokenizer: Any, prompt: str) -> list[list[int]]:
-    """The tokens of each word of a prompt, without those of beginning and end.
-
-    Raises:
-        ValueError: A prompt that has no room beside the beginning and the end, or whose words, tokenised one by one,
-            are not the tokens of the whole.
-    """
+    """The tokens of each word of a prompt, without those of beginning and end."""
     words = [list(tokenizer(word, add_special_tokens=False).input_ids) for word in prompt.split()]
     whole = list(tokenizer(prompt, add_special_tokens=False).input_ids)
     if [token for word in words for token in word] != whole:
@@ -84,17 +79,6 @@ def replace_words(tokenizer: Any, source: str, target: str) -> MapEdit:
     """Let each word of the target look where the word in its place in the source looks.
 
     A word of n tokens that takes the place of one of m spreads the attention of the m evenly over its n.
-
-    Args:
-        tokenizer: Of the text encoder.
-        source: A prompt.
-        target: A prompt of as many words.
-
-    Returns:
-        A = the mapper, B = 0.
-
-    Raises:
-        ValueError: Numbers of words that differ.
 
     Source:
         Prompt-to-prompt, word swap.
@@ -125,14 +109,6 @@ def replace_words(tokenizer: Any, source: str, target: str) -> MapEdit:
 def refine_prompt(tokenizer: Any, source: str, target: str) -> MapEdit:
     """Let the words that both prompts share look where the source's look, and new words where they like.
 
-    Args:
-        tokenizer: Of the text encoder.
-        source: A prompt.
-        target: A prompt, of any length.
-
-    Returns:
-        A has one 1 in the column of each shared token, B is 1 on the diagonal for the others.
-
     Source:
         Prompt-to-prompt, prompt refinement; shared tokens are found by the longest matching runs.
     """
@@ -154,18 +130,7 @@ def refine_prompt(tokenizer: Any, source: str, target: str) -> MapEdit:
 
 
 def reweight_words(tokenizer: Any, target: str, weights: Mapping[str, float], edit: MapEdit) -> MapEdit:
-    """Scale how much is looked at some words of the target.
-
-    Args:
-        tokenizer: Of the text encoder.
-        target: A prompt.
-        weights: Word -> factor; negative ones turn a word into its opposite.
-        edit: What is done besides: `replace_words` or `refine_prompt`, of the prompt with itself where only weights
-            change.
-
-    Raises:
-        ValueError: A word that the prompt does not have.
-    """
+    """Scale how much is looked at some words of the target."""
     words = target.split()
     scale = torch.ones(edit.source.shape[1])
     for word, factor in weights.items():

@@ -170,12 +170,7 @@ def _certificate(captions: tuple[str, str], pixels: dict[str, float]) -> dict[st
 def certificate_of(
     record: PairRecord, image0: NDArray[np.uint8], image1: NDArray[np.uint8], mask: NDArray[np.bool_] | None
 ) -> dict[str, Any]:
-    """The certificate made again from a record and its pictures.
-
-    Raises:
-        ValueError: Captions that are not the prompts, prompts that do not differ in their one value or whose values are
-            of different kin, or pictures that hardly differ.
-    """
+    """The certificate made again from a record and its pictures."""
     captions = (record.caption0, record.caption1)
     prompts, values = record.source["prompts"], record.source["values"]
     if [f"{prompt.capitalize()}." for prompt in prompts] != list(captions):

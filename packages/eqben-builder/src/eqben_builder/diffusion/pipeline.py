@@ -25,16 +25,7 @@ class EditedPair(NamedTuple):
 
 
 def load_pipeline(model: str, device: str = "cpu") -> Any:
-    """Load a Stable Diffusion 1 or 2 pipeline.
-
-    Args:
-        model: A folder as `diffusers` saves it, or a name on the hub, which is then downloaded.
-        device: A torch device.
-
-    Raises:
-        ImportError: The extra that is not installed.
-        OSError: No such model, or one without safetensors: pickled weights are not read.
-    """
+    """A Stable Diffusion 1 or 2 pipeline from a folder or the hub; pickled weights are not read."""
     try:
         import diffusers
     except ImportError as error:
@@ -62,24 +53,7 @@ def edited_pair(
     self_pixels: int = 256,
     fused: bool = True,
 ) -> EditedPair:
-    """Draw two prompts from one noise, the second with the first's attention.
-
-    Args:
-        pipeline: From `load_pipeline`; its attention processors are put back afterwards, also after an error.
-        prompts: Source and target.
-        edit: From `replace_words`, `refine_prompt` or `reweight_words`.
-        seed: Of the noise, drawn on the CPU whatever the device.
-        size: Side of the pictures, a multiple of 8; the model's own by default.
-        steps: Denoising steps (DDIM without added noise), at least 1.
-        guidance: Classifier-free guidance; 1 for none.
-        cross: Share of the steps in which cross-attention is edited.
-        self_share: Share of the steps in which self-attention is taken over.
-        self_pixels: Largest number of positions at which it is.
-        fused: See `PromptToPromptProcessor`.
-
-    Raises:
-        ValueError: A number out of range.
-    """
+    """Draw two prompts from one noise, made on the CPU whatever the device, the second with the first's attention."""
     factor = int(pipeline.vae_scale_factor)
     side = int(size or pipeline.unet.config.sample_size * factor)
     if side % factor or side < factor or steps < 1:

@@ -15,16 +15,7 @@ from eqben_builder.diffusion.attention_edit import MapEdit, edited_map
 
 @dataclass
 class EditState:
-    """What all processors of one run share.
-
-    Args:
-        edit: For cross-attention.
-        steps: Denoising steps of the run.
-        cross: Share of the steps, from the first, in which cross-attention is edited; in [0, 1].
-        self_share: Share of the steps in which the target takes over the source's self-attention.
-        self_pixels: Self-attention over more positions than this is left alone.
-        step: The step under way.
-    """
+    """What all processors of one run share; `cross` and `self_share` are shares of its steps, from the first."""
 
     edit: MapEdit
     steps: int
@@ -53,10 +44,6 @@ class PromptToPromptProcessor:
 
     The batch is (source, target), or (empty, empty, source, target) with classifier-free guidance; the empty prompts'
     attention is not edited.
-
-    Args:
-        state: Of the run.
-        fused: Whether the edit is made on the values, with PyTorch's fused attention, or on the attention map.
     """
 
     def __init__(self, state: EditState, *, fused: bool = True) -> None:
@@ -73,11 +60,7 @@ class PromptToPromptProcessor:
         attention_mask: Tensor | None = None,
         temb: Tensor | None = None,
     ) -> Float[Tensor, "batch pixels width"]:
-        """One attention layer.
-
-        Raises:
-            ValueError: A batch that is not (source, target), with or without guidance; an attention mask.
-        """
+        """One attention layer."""
         if hidden_states.ndim != 3 or len(hidden_states) not in (2, 4) or attention_mask is not None:
             raise ValueError(
                 f"expected a batch of (source, target), with or without guidance, and no mask; found hidden states of "

@@ -30,16 +30,6 @@ def read_assets(folder: str | os.PathLike[str]) -> tuple[Asset, ...]:
     One object is one mesh file, called after its own name or, where that says nothing ("model.obj"), after the nearest
     folder that does, as in Google Scanned Objects (`Toy_Car/meshes/model.obj` with
     `Toy_Car/materials/textures/texture.png` is a "toy car"). Digits and signs are left out of the name.
-
-    Args:
-        folder: Read with all its sub-folders.
-
-    Returns:
-        Objects in the order of their nouns.
-
-    Raises:
-        FileNotFoundError: No such folder, or no OBJ or PLY in it.
-        ValueError: Two meshes of one name, or a name without letters.
     """
     root = Path(folder)
     if not root.is_dir():

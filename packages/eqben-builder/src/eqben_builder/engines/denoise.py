@@ -24,13 +24,6 @@ class DenoiserMissingError(ImportError):
 class Denoiser:
     """Takes the noise from rendered pictures of one size.
 
-    Args:
-        height: In pixels.
-        width: In pixels.
-
-    Raises:
-        DenoiserMissingError: `oidn` or the threading library that it needs is not installed.
-
     Numerics:
         The same input gives the same bytes on one machine. Pictures must have been made with a box filter: of a wider
         one's correlated noise nothing is taken away.

@@ -13,22 +13,7 @@ _SIDE = 256
 
 
 def floor_texture(kind: str, tone: tuple[float, float, float]) -> Float32[np.ndarray, "h w 3"] | None:
-    """One repeat of a floor, or None for a plain one.
-
-    Args:
-        kind: "plain", "tiles" or "planks".
-        tone: Mean reflectance, in [0, 1].
-
-    Returns:
-        float32 [256, 256, 3] reflectances.
-
-    Raises:
-        ValueError: Another kind.
-
-    Example:
-        >>> floor_texture("tiles", (0.5, 0.4, 0.3)).shape
-        (256, 256, 3)
-    """
+    """One repeat of a floor, or None for a plain one."""
     if kind == "plain":
         return None
     row, column = np.mgrid[0:_SIDE, 0:_SIDE]

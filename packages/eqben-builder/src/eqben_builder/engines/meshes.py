@@ -111,12 +111,7 @@ def extrude(outline: Sequence[tuple[float, float]], depth: float, middle: tuple[
 
 
 def boxes(parts: Sequence[tuple[tuple[float, float, float], tuple[float, float, float]]]) -> Mesh:
-    """Join boxes, each given by its lowest and its highest corner.
-
-    Example:
-        >>> boxes([((0, 0, 0), (1, 1, 1))]).faces.shape
-        (12, 3)
-    """
+    """Join boxes, each given by its lowest and its highest corner."""
     quads = ((0, 2, 3, 1), (4, 5, 7, 6), (0, 1, 5, 4), (2, 6, 7, 3), (0, 4, 6, 2), (1, 3, 7, 5))
     vertices: list[tuple[float, float, float]] = []
     faces: list[tuple[int, int, int]] = []
@@ -239,15 +234,7 @@ BUNDLED: tuple[str, ...] = tuple(_MAKERS)
 
 
 def bundled_mesh(noun: str) -> Mesh:
-    """One of the bundled objects.
-
-    Raises:
-        ValueError: The noun that is none of `BUNDLED`.
-
-    Example:
-        >>> bool(abs(bundled_mesh("vase").vertices[:, 2].min()) < 1e-6)
-        True
-    """
+    """One of the bundled objects."""
     if noun not in _MAKERS:
         raise ValueError(f"object {noun!r} is not one of {', '.join(BUNDLED)}")
     return _MAKERS[noun]()

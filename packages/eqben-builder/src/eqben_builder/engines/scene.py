@@ -115,13 +115,7 @@ class Outline(NamedTuple):
 
 
 def outline(thing: Thing, stage: Stage) -> Outline:
-    """Project an object's bounding sphere, taken as standing on the floor, into the picture.
-
-    Example:
-        >>> near, far = (outline(Thing("cube", "red", "small", "rubber", 0, y), Stage()) for y in (-1, 1))
-        >>> near.y > far.y and near.radius > far.radius
-        True
-    """
+    """Project an object's bounding sphere, taken as standing on the floor, into the picture."""
     up, away = math.sin(stage.camera_elevation), math.cos(stage.camera_elevation)
     height = thing.radius * 0.7 - AIM
     depth = DISTANCE + thing.y * away - height * up

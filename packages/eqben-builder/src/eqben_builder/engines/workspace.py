@@ -14,15 +14,7 @@ _PREFIX = "eqben-work-"
 
 
 class Workspace:
-    """A temporary folder that is gone when nobody refers to this any more, or when its process has ended.
-
-    Example:
-        >>> space = Workspace()
-        >>> place = space.folder
-        >>> del space
-        >>> place.exists()
-        False
-    """
+    """A temporary folder that is gone when nobody refers to this any more, or when its process has ended."""
 
     def __init__(self) -> None:
         _clear()

@@ -31,18 +31,8 @@ _TEXTS = ("image0", "image1", "caption0", "caption1")
 def read_eqben(path: Path, root: Path, content: Any = None) -> Iterator[PairRow]:
     """Read any of EqBen's four JSON forms, told apart by their structure.
 
-    Args:
-        path: The JSON file.
-        root: The folder that picture paths are relative to.
-        content: The parsed file, where somebody has parsed it.
-
-    Yields:
-        Pairs in the order of the file. Where a row does not say its subset, it follows from the picture's first folder
-        (`eqbenag`, …) or from the form: nested is "ag", by video is "youcook2" with arrays and else "gebc".
-
-    Raises:
-        ValueError: The file, the row and the field that is wrong; all together, rows that do not form pairs.
-        FileNotFoundError: A picture that is not there, with its row.
+    Where a row does not say its subset, it follows from the picture's first folder (`eqbenag`, …) or from the form:
+    nested is "ag", by video is "youcook2" with arrays and else "gebc".
     """
     content = load_json(path) if content is None else content
     together = bool(content) and isinstance(content, list) and isinstance(content[0], dict)
@@ -126,13 +116,6 @@ def write_eqben(rows: Iterable[PairRow], folder: Path) -> Path:
     """Write EqBen's flat JSON form, that of Kubric and SD, with the pictures beside it in `images/`, masks in `masks/`.
 
     Each row also holds `id`, `subset`, `aspect`, `mask` and `extra`, which EqBen's loader does not look at.
-
-    Args:
-        rows: Pairs of two pictures.
-        folder: Exists.
-
-    Returns:
-        The JSON file, `pairs.json`, written last.
     """
     flat: list[dict[str, Any]] = []
     for k, row in enumerate(rows):

@@ -29,18 +29,7 @@ FIELDS = "fields"
 
 
 def write_folder(rows: Iterable[PairRow], folder: Path) -> Path:
-    """Write pairs of one of EqBen's subsets as records, with PNG pictures and a manifest.
-
-    Args:
-        rows: Pairs of two pictures, of the subsets of `eqben_builder.records.SUBSETS`.
-        folder: Exists.
-
-    Returns:
-        The manifest's path.
-
-    Raises:
-        ValueError: A pair that no record can hold, by its id.
-    """
+    """Write pairs of one of EqBen's subsets as records, with PNG pictures and a manifest."""
     files: dict[str, str] = {}
     records: list[PairRecord] = []
     for k, row in enumerate(rows):

@@ -13,16 +13,7 @@ if TYPE_CHECKING:
 
 
 def parse_json(text: str | bytes, where: str) -> Any:
-    """Parse a JSON text.
-
-    Raises:
-        ValueError: `where`, and what is wrong; too deep a nesting and too long a number among it.
-
-    Example:
-        >>> parse_json("[" * 100_000, "a.json")
-        Traceback (most recent call last):
-        ValueError: a.json: nested too deeply
-    """
+    """Parse a JSON text."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
@@ -34,11 +25,7 @@ def parse_json(text: str | bytes, where: str) -> Any:
 
 
 def load_json(path: Path) -> Any:
-    """Parse a JSON file.
-
-    Raises:
-        ValueError: The file and, where the syntax is wrong, the line; more bytes than `EQBEN_MAX_JSON_BYTES`.
-    """
+    """Parse a JSON file."""
     within(path.stat().st_size, "json_bytes", str(path))
     content = path.read_bytes()
     try:
@@ -52,11 +39,7 @@ def load_json(path: Path) -> Any:
 
 
 def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The objects of a JSONL file, each with "file, line N"; empty lines are passed over.
-
-    Raises:
-        ValueError: File and line: no JSON, no object, or more bytes than `EQBEN_MAX_JSON_BYTES`.
-    """
+    """The objects of a JSONL file, each with "file, line N"; empty lines are passed over."""
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             where = f"{path}, line {number}"
@@ -67,11 +50,7 @@ def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def object_of(value: Any, where: str) -> dict[str, Any]:
-    """The value, if it is an object.
-
-    Raises:
-        ValueError: `where`, and the type of anything else.
-    """
+    """The value, if it is an object."""
     if not isinstance(value, dict):
         raise ValueError(f"{where}: expected an object, found {type(value).__name__}")
     return value

@@ -17,26 +17,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def new_folder(target: Path) -> Iterator[Path]:
-    """Write beside the target, then rename; what a killed writer left beside it is removed first.
-
-    Args:
-        target: Must not exist.
-
-    Yields:
-        The folder to write into.
-
-    Raises:
-        FileExistsError: The target is there already, or came meanwhile.
-        FolderBusyError: Another process writes it.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as place:
-        ...     with new_folder(Path(place, "a")) as partial:
-        ...         _ = Path(partial, "b.txt").write_text("b")
-        ...     [path.name for path in Path(place).iterdir()]
-        ['a']
-    """
+    """Write beside the target, then rename; what a killed writer left beside it is removed first."""
     _refuse(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     with sole_writer(target.with_name(f".{target.name}.lock"), target):

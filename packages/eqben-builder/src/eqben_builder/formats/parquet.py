@@ -49,21 +49,8 @@ def write_parquet(
 ) -> list[Path]:
     """Write shards `SPLIT-00000-of-00003.parquet`, holding no more than some rows in memory.
 
-    Args:
-        rows: The pairs; a row of one picture has a null `image_1`, one without a mask a null `mask`.
-        folder: Exists.
-        split: Name of the split.
-        shard_bytes: Pictures of a shard, about.
-        validation: Share of the pairs that goes into a split "validation", in [0, 1). A hash decides, over the video
-            where the source names one and else over the id: pairs of one video stay together, and the same pair falls
-            on the same side whatever else is written.
-
-    Returns:
-        The shards, which get their names when all are written.
-
-    Raises:
-        ValueError: A share out of range.
-        ImportError: pyarrow is missing; the message names the extra.
+    A hash decides which pairs go into a split "validation", over the video where the source names one and else over the
+    id: pairs of one video stay together, and the same pair falls on the same side whatever else is written.
     """
     if not 0.0 <= validation < 1.0:
         raise ValueError(f"validation = {validation!r} lies outside [0, 1)")
@@ -147,18 +134,7 @@ def _columns(row: PairRow) -> dict[str, Any]:
 
 
 def read_parquet(paths: list[Path]) -> Iterator[PairRow]:
-    """Read shards in the order of their names, some rows at a time.
-
-    Args:
-        paths: Files with the columns image_0, image_1, caption_0 and caption_1; Winoground's own parquet file is one.
-
-    Yields:
-        Pairs; id, subset, aspect, tag, mask and extra are read where the columns exist.
-
-    Raises:
-        ValueError: A file that is no parquet file, or lacks a column; file, row and field that is wrong.
-        ImportError: pyarrow is missing; the message names the extra.
-    """
+    """Read shards in the order of their names, some rows at a time."""
     pa = _pyarrow()
     number = 0
     for path in sorted(paths):

@@ -18,19 +18,7 @@ VALSE_VOTES = 2
 
 
 def read_winoground(path: Path, root: Path) -> Iterator[PairRow]:
-    """Read Winoground's `examples.jsonl`.
-
-    Args:
-        path: One object a line: id, image_0, image_1 (without ending), caption_0, caption_1, and its tags.
-        root: Holds the pictures, a folder `images`, or the file `images.zip` as it is published.
-
-    Yields:
-        Pairs of the subset "winoground"; the aspect is `collapsed_tag`.
-
-    Raises:
-        ValueError: File, line and field.
-        FileNotFoundError: A picture that is in none of the three places.
-    """
+    """Read Winoground's `examples.jsonl`."""
     find = _finder(root)
     for count, (where, row) in enumerate(json_lines(path)):
         pictures = [find(text(row.get(name), where, name), where, name) for name in ("image_0", "image_1")]
@@ -66,21 +54,7 @@ def _finder(root: Path) -> Any:
 
 
 def read_valse(path: Path, root: Path, content: Any, votes: int = VALSE_VOTES) -> Iterator[PairRow]:
-    """Read one of VALSE's JSON files: an image, its caption, and a foil.
-
-    Args:
-        path: The JSON file.
-        root: The folder of `image_file`.
-        content: The parsed file.
-        votes: Of the annotators for the caption, below which a row is left out; VALSE scores rows with two or three.
-
-    Yields:
-        Rows of the subset "valse" with one picture; the aspect is `linguistic_phenomena`.
-
-    Raises:
-        ValueError: File, row and field.
-        FileNotFoundError: A picture that is not there.
-    """
+    """VALSE's images, captions and foils; rows that fewer than `votes` annotators confirmed are left out."""
     for name, row in content.items():
         where = f"{path}, row {name!r}"
         if not isinstance(row, dict):

@@ -47,12 +47,7 @@ def write_imagefolder(rows: Iterable[PairRow], folder: Path) -> Path:
 
 
 def read_imagefolder(path: Path, root: Path) -> Iterator[PairRow]:
-    """Read a `metadata.jsonl` of `write_imagefolder`, line by line.
-
-    Raises:
-        ValueError: File, line and field.
-        FileNotFoundError: A picture that is not there.
-    """
+    """Read a `metadata.jsonl` of `write_imagefolder`, line by line."""
     for count, (where, row) in enumerate(json_lines(path)):
         pictures = [
             picture_at(root, row.get(name), where, name)
@@ -95,11 +90,7 @@ def write_webdataset(rows: Iterable[PairRow], folder: Path, shard_pairs: int = S
 
 
 def read_webdataset(paths: list[Path]) -> Iterator[PairRow]:
-    """Read shards in the order of their names, one sample at a time; nothing is extracted.
-
-    Raises:
-        ValueError: A file that is no tar file or breaks off; shard, sample and field.
-    """
+    """Read shards in the order of their names, one sample at a time; nothing is extracted."""
     for path in sorted(paths):
         _check_end(path)
         key, parts = "", dict[str, bytes]()

@@ -13,29 +13,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def opened_zip(path: Path, name: str = "") -> Iterator[zipfile.ZipFile]:
-    """Open a zip archive, and name it in whatever goes wrong while the block reads it.
-
-    Args:
-        path: The archive.
-        name: What messages call it; its path by default.
-
-    Yields:
-        The archive.
-
-    Raises:
-        ValueError: It is damaged, encrypted, packed in a way that Python cannot read, or lacks a member.
-        OSError: It is not there, or cannot be read.
-
-    Example:
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> path = Path(tempfile.mkdtemp()) / "a.zip"
-        >>> with zipfile.ZipFile(path, "w") as archive:
-        ...     archive.writestr("b.txt", "text")
-        >>> with opened_zip(path) as archive:
-        ...     archive.read("b.txt")
-        b'text'
-    """
+    """Open a zip archive, and name it in whatever goes wrong while the block reads it."""
     try:
         with zipfile.ZipFile(path) as archive:
             yield archive

@@ -36,12 +36,7 @@ _MARGIN = 2
 def engine_of(
     name: str, *, meshes: str | os.PathLike[str] | None = None, samples: int | None = None, denoise: bool = True
 ) -> Engine:
-    """An engine by its name.
-
-    Raises:
-        ValueError: An unknown name, or meshes for an engine that draws none.
-        ImportError: The extra that is not installed.
-    """
+    """An engine by its name."""
     if name == "mitsuba":
         from eqben_builder.engines.mitsuba_engine import MitsubaEngine
 
@@ -239,10 +234,6 @@ def certificate_of(
 
     A set that was filtered or converted may come without masks: the shares inside and outside them are then taken as
     they stand in the row, and everything else is made again.
-
-    Raises:
-        ValueError: The first thing that does not hold: the graphs' one difference, a caption, the captions' one run of
-            words, the share of moved pixels.
     """
     scenes = [FloorScene.from_dict(record.source.get(name)) for name in ("scene0", "scene1")]
     captions = (record.caption0, record.caption1)

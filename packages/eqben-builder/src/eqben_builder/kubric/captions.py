@@ -143,12 +143,7 @@ Statement = Present | Counted | Placed
 
 
 def plural(noun: str) -> str:
-    """The regular plural of a noun.
-
-    Example:
-        >>> [plural(noun) for noun in ("cube", "cross", "toy", "berry")]
-        ['cubes', 'crosses', 'toys', 'berries']
-    """
+    """The regular plural of a noun."""
     if re.search(r"(s|x|z|ch|sh)$", noun):
         return f"{noun}es"
     if re.search(r"[^aeiou]y$", noun):

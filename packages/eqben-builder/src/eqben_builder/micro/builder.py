@@ -89,11 +89,7 @@ def _certificate(pair: Pair, first: NDArray[np.uint8], second: NDArray[np.uint8]
 def certificate_of(
     record: PairRecord, image0: NDArray[np.uint8], image1: NDArray[np.uint8], mask: NDArray[np.bool_] | None
 ) -> dict[str, Any]:
-    """The certificate made again from a record and its pictures.
-
-    Raises:
-        ValueError: The first condition of `certify` that does not hold, or a picture that is not its graph's.
-    """
+    """The certificate made again from a record and its pictures."""
     scenes = [Scene.from_dict(record.source[name]) for name in ("scene0", "scene1")]
     field = str(record.certificate.get("difference", {}).get("field"))
     pair = Pair(scenes[0], scenes[1], record.caption0, record.caption1, record.aspect, field)

@@ -116,19 +116,5 @@ AREA: dict[str, float] = {
 
 
 def signed_distance(shape: str, x: Floats, y: Floats) -> Floats:
-    """Distance to the outline of a unit shape, negative inside.
-
-    Args:
-        shape: One of `SHAPES`.
-        x: Abscissae in the shape's own frame, to the right; in units of its circumscribed radius.
-        y: Ordinates, downwards; broadcastable with `x`.
-
-    Returns:
-        float32 distances in the same units.
-
-    Example:
-        >>> import numpy as np
-        >>> float(signed_distance("square", np.float32([0.0]), np.float32([0.0]))[0]) < 0
-        True
-    """
+    """Distance to the outline of a unit shape, negative inside."""
     return _DISTANCE[shape](x, y)

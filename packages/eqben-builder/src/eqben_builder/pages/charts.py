@@ -47,12 +47,6 @@ def smoothed(values: Float64[np.ndarray, " n"], grid: Float64[np.ndarray, " g"])
     """Gaussian density estimate of values of at least 0, reflected at 0, with Silverman's width.
 
     f(x) = 1/(n h) sum_i [phi((x - v_i) / h) + phi((x + v_i) / h)], h = 0.9 min(sd, iqr / 1.34) n^(-1/5).
-
-    Example:
-        >>> grid = np.linspace(0, 9, 2000)
-        >>> density = smoothed(np.random.default_rng(0).exponential(size=300), grid)
-        >>> bool(abs(density.sum() * (grid[1] - grid[0]) - 1) < 0.01)
-        True
     """
     low, high = np.quantile(values, (0.25, 0.75))
     spread = min(float(values.std()), float(high - low) / 1.34) or float(values.std())
@@ -70,12 +64,7 @@ def smoothed(values: Float64[np.ndarray, " n"], grid: Float64[np.ndarray, " g"])
 
 
 def density_chart(curves: Sequence[Curve], label: str) -> str:
-    """Densities of several models over one axis from 0, with a mark at each median.
-
-    Args:
-        curves: Values of at least 0.
-        label: Of the axis.
-    """
+    """Densities of several models over one axis from 0, with a mark at each median."""
     top, height, left, bottom = 12, 260, 12, 40
     end = max(float(np.quantile(curve.values, 0.99)) for curve in curves) or 1.0
     grid = np.linspace(0.0, end, 240)
@@ -113,13 +102,7 @@ def density_chart(curves: Sequence[Curve], label: str) -> str:
 
 
 def bar_chart(bars: Sequence[Bar], names: Sequence[str], label: str) -> str:
-    """Horizontal bars from 0 to 1 with intervals, and a mark where chance is.
-
-    Args:
-        bars: Each with one share a model.
-        names: Of the models.
-        label: What the bars show.
-    """
+    """Horizontal bars from 0 to 1 with intervals, and a mark where chance is."""
     left, right, thick, gap, top = 140, 52, 14, 10, 4
     block = thick * len(names) + gap
     height = top + block * len(bars) + 24

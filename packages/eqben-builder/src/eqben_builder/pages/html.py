@@ -25,17 +25,7 @@ def asset(name: str) -> str:
 
 
 def page(title: str, body: str, script: str = "") -> str:
-    """A whole HTML page.
-
-    Args:
-        title: Plain text; escaped here.
-        body: HTML, escaped already.
-        script: JavaScript, put at the end.
-
-    Example:
-        >>> "<title>a &lt; b</title>" in page("a < b", "")
-        True
-    """
+    """A whole HTML page."""
     code = f"<script>\n{script}</script>\n" if script else ""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -47,12 +37,7 @@ def page(title: str, body: str, script: str = "") -> str:
 
 
 def embedded(picture: Picture, side: int | None = None) -> str:
-    """A `data:` address of a picture.
-
-    Args:
-        picture: Any.
-        side: Shrink it to this many pixels, as a JPEG, where it is larger; None keeps its bytes.
-    """
+    """A `data:` address of a picture."""
     content, ending = picture.encoded()
     if side is not None:
         image = Image.fromarray(picture.load())
@@ -66,11 +51,7 @@ def embedded(picture: Picture, side: int | None = None) -> str:
 
 
 def relative(picture: Picture, place: Path) -> str:
-    """The address of a picture's file as seen from the folder of a page.
-
-    Raises:
-        ValueError: A picture that is in no file of its own that a browser can show.
-    """
+    """The address of a picture's file as seen from the folder of a page."""
     if picture.path is None or picture.member is not None or picture.path.suffix == ".npy":
         raise ValueError(f"{picture.name} is no file that a browser can show: embed it")
     return quote(Path(os.path.relpath(picture.path, place)).as_posix())

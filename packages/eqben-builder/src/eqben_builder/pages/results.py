@@ -107,14 +107,7 @@ def write_results_page(
 
 
 def videos_of(rows: Sequence[PairRow]) -> list[str]:
-    """The video of each pair, so that pairs of one video are resampled together; a pair of none is on its own.
-
-    Example:
-        >>> from eqben_builder.formats import PairRow, Picture
-        >>> row = PairRow("7", "micro", "count", Picture(), Picture(), "a", "b")
-        >>> videos_of([row])
-        ['micro pair 7']
-    """
+    """The video of each pair, so that pairs of one video are resampled together; a pair of none is on its own."""
     names = []
     for row in rows:
         source = row.extra.get("source")
@@ -170,12 +163,7 @@ def _scale(model: Model) -> Literal["given", "spread"]:
 
 
 def margins(scores: Float64[np.ndarray, "n 2 2"]) -> Float64[np.ndarray, " n"]:
-    """How clearly each pair is right: min(s00, s11) - max(s01, s10), above 0 where the group score counts it.
-
-    Example:
-        >>> margins(np.array([[[0.75, 0.25], [0.5, 1.0]]])).tolist()
-        [0.25]
-    """
+    """How clearly each pair is right: min(s00, s11) - max(s01, s10), above 0 where the group score counts it."""
     own = np.minimum(scores[:, 0, 0], scores[:, 1, 1])
     result: NDArray[np.float64] = own - np.maximum(scores[:, 0, 1], scores[:, 1, 0])
     return result

@@ -104,15 +104,7 @@ def table_lines(table: SuiteTable) -> list[SuiteLine]:
 
 
 def published_of(line: SuiteLine | GalleryLine, model: str) -> tuple[str, float] | None:
-    """The published score to hold beside a model's: its own where its name ends so, or OpenAI's ViT-B/32.
-
-    Example:
-        >>> from eqben_builder.scoring import Share
-        >>> from eqben_builder.suites import SuiteLine
-        >>> line = SuiteLine("a", "accuracy", 1, 0, Share(0, 0, 0, 0), None, {}, None, {"ViT-L-14/openai": 0.5})
-        >>> published_of(line, "open_clip:ViT-L-14/openai")
-        ('ViT-L-14/openai', 0.5)
-    """
+    """The published score to hold beside a model's: its own where its name ends so, or OpenAI's ViT-B/32."""
     for name, value in line.published.items():
         if model.endswith(name):
             return name, value

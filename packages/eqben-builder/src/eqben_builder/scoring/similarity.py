@@ -146,14 +146,7 @@ def _distinct(values: Sequence[Any]) -> tuple[list[Any], list[int]]:
 
 
 def unit_rows(features: object, n: int, what: str, dtype: DTypeLike | None = np.float64) -> NDArray[Any]:
-    """Features [n, d], each row of length 1; a `ValueError` for another shape, a zero row, or no numbers.
-
-    Args:
-        features: What a model gave.
-        n: How many rows there should be.
-        what: They are of, for the message.
-        dtype: None keeps theirs.
-    """
+    """Features [n, d], each row of length 1; a `ValueError` for another shape, a zero row, or no numbers."""
     rows = np.asarray(features, dtype=dtype)
     if rows.ndim != 2 or len(rows) != n:
         raise ValueError(f"the features of {n} {what} have the shape {rows.shape}, expected ({n}, d)")

@@ -37,13 +37,7 @@ def column_picture(table: Any, column: str, row: int, path: Path) -> ColumnPictu
 
 
 def tables_of(folder: Path, *patterns: str) -> Iterator[tuple[Path, Any]]:
-    """The tables of a folder's files, by name, in the folder itself or in its `data`.
-
-    Raises:
-        FileNotFoundError: No such file.
-        ValueError: A file that is none.
-        ImportError: pyarrow is missing; the message names the extra.
-    """
+    """The tables of a folder's files, by name, in the folder itself or in its `data`."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq

@@ -27,17 +27,7 @@ SHARED = ("", "coco", "visual_genome", "flickr30k", "swig")
 
 
 class Files:
-    """Where one suite is read from, and what was found amiss.
-
-    Args:
-        root: The data root: pictures that suites share lie in it, or in its folders coco, visual_genome, flickr30k.
-        name: The suite's folder in it; the root itself where there is no such folder.
-        pixels: How pictures are decoded.
-
-    Attributes:
-        missing: Picture -> how many questions want it; these questions are left out.
-        notes: What a reader of the scores should know.
-    """
+    """Where one suite is read from, and what was found amiss."""
 
     def __init__(self, root: Path, name: str, pixels: Pixels = "official") -> None:
         if pixels not in ("official", "upright"):
@@ -52,11 +42,7 @@ class Files:
         self.notes: list[str] = []
 
     def find(self, *names: str) -> Path:
-        """The first of these annotation files that is there.
-
-        Raises:
-            FileNotFoundError: None of them, with all that were looked for.
-        """
+        """The first of these annotation files that is there."""
         for name in names:
             if (self.own / name).is_file():
                 return self.own / name
@@ -67,11 +53,7 @@ class Files:
         return any((self.own / name).is_file() for name in names)
 
     def json(self, *names: str, kind: type[list[Any]] | type[dict[str, Any]]) -> Iterator[tuple[str, Any, Any]]:
-        """The entries of a JSON list or object, each with the place that errors name and its index or key.
-
-        Raises:
-            ValueError: A file that holds something else.
-        """
+        """The entries of a JSON list or object, each with the place that errors name and its index or key."""
         path = self.find(*names)
         content = load_json(path)
         if not isinstance(content, kind):

@@ -144,12 +144,7 @@ def _folds(files: Files, owners: Sequence[int], ids: tuple[list[int], list[int]]
 
 
 def karpathy_entries(root: Path, name: str) -> list[tuple[str, list[str]]]:
-    """The pictures of Karpathy's test split with all their captions, by name: no picture has to be there.
-
-    Raises:
-        ValueError: Another name than "coco" and "flickr30k"; file, row and field.
-        FileNotFoundError: None of the annotation files.
-    """
+    """The pictures of Karpathy's test split with all their captions, by name: no picture has to be there."""
     if name not in ("coco", "flickr30k"):
         raise ValueError(f"gallery {name!r} is neither 'coco' nor 'flickr30k'")
     return _entries(Files(root, name), name, None)[0]

@@ -196,10 +196,5 @@ def _spread(rows: list[SuiteRow], limit: int | None) -> list[SuiteRow]:
 
 
 def fitting(pattern: str, subsets: Sequence[str]) -> list[str]:
-    """The subsets that a name or pattern fits.
-
-    Example:
-        >>> fitting("prod/atom/*", ["prod/atom/4", "prod/swap/4"])
-        ['prod/atom/4']
-    """
+    """The subsets that a name or pattern fits."""
     return [name for name in subsets if fnmatchcase(name, pattern)]

@@ -52,18 +52,6 @@ def graph_captions(name: str, attention: Sequence[str], spatial: Sequence[str]) 
 
     "The person is {attention} the {object} which is {place} him/her."
 
-    Args:
-        name: The object's class, such as "cup/glass/bottle".
-        attention: Action Genome's labels, such as "not_looking_at".
-        spatial: Likewise, such as "on_the_side_of".
-
-    Returns:
-        The captions; the first is the one that is scored.
-
-    Example:
-        >>> graph_captions("sofa/couch", ["looking_at"], ["in_front_of"])
-        ['The person is looking at the sofa or couch which is in front of him/her.']
-
     Source:
         EqBen appendix B.1 gives the template. Ours: the article; "or" between a class's synonyms; "around" for the
         label "in", which says that the person is within the object.
@@ -83,17 +71,6 @@ def sparse_pairs(seen: Sequence[Seen]) -> list[tuple[int, int]]:
 
     Frames t < t' make a pair if at least two of three relations differ. After a chosen t', the next two annotated
     frames are skipped as partners of t; after a t that was chosen, the next two as first frames.
-
-    Args:
-        seen: In the order of the video.
-
-    Returns:
-        Pairs of indices into `seen`.
-
-    Example:
-        >>> looks = [Seen(k, f"{k}.png", (str(k % 2),), (str(k % 2),), ("x",)) for k in range(8)]
-        >>> sparse_pairs(looks)
-        [(0, 1), (0, 5), (3, 4), (6, 7)]
 
     Source:
         EqBen section 4.1 and appendix B.1: at least 2 of 3 relations, and on to t + 3 and t' + 3 after a choice. The
@@ -115,19 +92,7 @@ def sparse_pairs(seen: Sequence[Seen]) -> list[tuple[int, int]]:
 
 
 def read_action_genome(folder: Path) -> dict[str, dict[str, list[Seen]]]:
-    """Read Action Genome's annotation files.
-
-    Args:
-        folder: Holds `object_bbox_and_relationship.pkl` and `person_bbox.pkl`.
-
-    Returns:
-        Video -> object -> where it is seen, in order: frames with a person, an object that is visible and has all three
-        relations.
-
-    Raises:
-        FileNotFoundError: The file that is missing.
-        ValueError: The file, the frame and the field that is wrong; a pickle that asks for more than data.
-    """
+    """Video -> object -> frames in order: with a person, the object visible, and all three relations."""
     for name in _FILES:
         if not (folder / name).is_file():
             raise FileNotFoundError(f"{folder} holds no {name}, one of Action Genome's annotation files")
@@ -320,11 +285,7 @@ def av_version() -> dict[str, str]:
 def certificate_of(
     record: PairRecord, image0: NDArray[np.uint8], image1: NDArray[np.uint8], mask: NDArray[np.bool_] | None
 ) -> dict[str, Any]:
-    """The certificate made again from a record's scene graphs and its pictures.
-
-    Raises:
-        ValueError: Fewer than two relations differ, or a caption is not of its own graph, or is of the other too.
-    """
+    """The certificate made again from a record's scene graphs and its pictures."""
     seen = [
         Seen(0, frame, *(tuple(graph[name]) for name in RELATIONS))
         for frame, graph in zip(record.source["frames"], record.source["graphs"], strict=True)

@@ -19,19 +19,7 @@ class FaceDetector(Protocol):
 
 
 def face_detector(spec: str) -> FaceDetector | None:
-    """The detector of a name.
-
-    Args:
-        spec: "opencv" (Viola and Jones' cascade, extra `faces`), "face-recognition" (dlib's, which the paper uses; the
-            package face_recognition), "MODULE:FUNCTION" for your own function of a picture, or "none".
-
-    Returns:
-        A detector, or None for "none".
-
-    Raises:
-        ValueError: No such name.
-        ImportError: What is missing, and how to get it.
-    """
+    """The detector of a name: "opencv" (Viola and Jones), "face-recognition" (dlib's), "none", or yours."""
     if spec == "none":
         return None
     if spec == "opencv":

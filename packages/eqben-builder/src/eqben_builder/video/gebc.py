@@ -50,24 +50,12 @@ class Chosen(NamedTuple):
 
 
 def has_action_word(caption: str) -> bool:
-    """Whether a caption holds a word of `ACTION_WORDS`.
-
-    Example:
-        >>> has_action_word("a man looks Up"), has_action_word("a cup on a downhill slope")
-        (True, False)
-    """
+    """Whether a caption holds a word of `ACTION_WORDS`."""
     return _ACTION.search(caption) is not None
 
 
 def boundary_pairs(boundaries: list[Boundary]) -> list[Chosen]:
     """Choose pairs of boundaries of one video: neighbours, so that one boundary more lies between the frames.
-
-    Args:
-        boundaries: In the order of their times, one annotation each.
-
-    Returns:
-        Pairs to make, and dropped ones with their reason. After a pair that is made, the search goes on with the
-        boundary after both, so that no state between is used twice.
 
     Source:
         EqBen appendix B.2: skip one boundary, drop captions with action words. It names five words "e.g."; their other
@@ -90,20 +78,7 @@ def boundary_pairs(boundaries: list[Boundary]) -> list[Chosen]:
 
 
 def read_gebc(path: Path) -> tuple[dict[str, list[Boundary]], str]:
-    """Read Kinetics-GEB+'s annotations.
-
-    Args:
-        path: JSON: video -> list of objects with boundary_id, timestamp, prev_timestamp, next_timestamp, subject,
-            status_before, status_after.
-
-    Returns:
-        Video -> boundaries in the order of their times, and the file's SHA-256. Of several annotations of one time
-        (`VIDEO_2A`, `VIDEO_2B`), the first counts.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file, the video, the boundary and the field that is missing or wrong.
-    """
+    """Kinetics-GEB+'s boundaries by video, in order, and the file's SHA-256; of those at one time the first counts."""
     content, digest = read_annotations(path)
     if not isinstance(content, dict):
         raise ValueError(f"{path}: expected an object from videos to boundaries, found {type(content).__name__}")
@@ -221,11 +196,7 @@ class GebcBuilder:
 def certificate_of(
     record: PairRecord, image0: NDArray[np.uint8], image1: NDArray[np.uint8], mask: NDArray[np.bool_] | None
 ) -> dict[str, Any]:
-    """The certificate made again from a record and its pictures.
-
-    Raises:
-        ValueError: A caption with an action word, or a frame outside of its segment.
-    """
+    """The certificate made again from a record and its pictures."""
     for text in (record.caption0, record.caption1):
         if has_action_word(text):
             raise ValueError(f"caption {text!r} holds an action word")

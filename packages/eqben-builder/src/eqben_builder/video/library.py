@@ -22,15 +22,9 @@ _YOUTUBE = 11
 class Library:
     """The videos under a folder, by name.
 
-    Args:
-        folder: Searched with its sub-folders.
-
     A video is found by its file's name without or with its ending, or by the eleven characters of a YouTube name with
     which the file's name begins (Kinetics adds the seconds: `ID_000010_000020.mp4`). Of several files, the first in the
     order of their paths counts.
-
-    Raises:
-        FileNotFoundError: There is no such folder.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -49,12 +43,7 @@ class Library:
 
 
 def read_annotations(path: Path) -> tuple[Any, str]:
-    """A JSON file and its SHA-256.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file and line that is no JSON.
-    """
+    """A JSON file and its SHA-256."""
     if not path.is_file():
         raise FileNotFoundError(f"there is no annotation file {path}")
     return load_json(path), hashlib.sha256(path.read_bytes()).hexdigest()
@@ -68,12 +57,7 @@ def seconds(value: object, where: str, field: str) -> float:
 
 
 def shrunk(image: UInt8[np.ndarray, "h w 3"], size: int | None) -> UInt8[np.ndarray, "h w 3"]:
-    """A picture whose shorter side has at most `size` pixels, by Lanczos; None leaves it as it is.
-
-    Example:
-        >>> shrunk(np.zeros((100, 200, 3), np.uint8), 50).shape
-        (50, 100, 3)
-    """
+    """A picture whose shorter side has at most `size` pixels, by Lanczos; None leaves it as it is."""
     height, width = image.shape[:2]
     if size is None or min(height, width) <= size:
         return image

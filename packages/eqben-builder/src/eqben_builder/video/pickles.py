@@ -25,26 +25,7 @@ class _RefusedError(Exception):
 
 
 def load(content: bytes, name: str) -> Any:
-    r"""The one value of a pickle.
-
-    Args:
-        content: the file's bytes.
-        name: what errors call it.
-
-    Returns:
-        Lists, tuples, dictionaries with plain keys, numbers, texts, bytes, and arrays of numbers. Texts of Python 2 are
-        read as Latin-1.
-
-    Raises:
-        ValueError: it is cut short, or holds or asks for anything else.
-
-    Example:
-        >>> load(pickle.dumps({"data": np.arange(3)}), "a.pkl")["data"].tolist()
-        [0, 1, 2]
-        >>> load(b"cos\nsystem\n(S'echo no'\ntR.", "a.pkl")
-        Traceback (most recent call last):
-        ValueError: a.pkl is no pickle of arrays: it asks for os.system, which is not allowed
-    """
+    r"""The one value of a pickle."""
     try:
         return _with_arrays(_Unpickler(io.BytesIO(content), encoding="latin1").load())
     except _RefusedError as error:

@@ -40,19 +40,7 @@ class Step(NamedTuple):
 
 
 def read_youcook2(path: Path) -> tuple[dict[str, list[Step]], str]:
-    """Read YouCook2's annotations.
-
-    Args:
-        path: `youcookii_annotations_trainval.json`: {"database": {video: {"annotations": [{"segment": [begin, end],
-            "id", "sentence"}]}}}.
-
-    Returns:
-        Video -> steps, and the file's SHA-256. Videos without sentences, as in the test file, have no steps.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file, the video, the step and the field that is missing or wrong.
-    """
+    """Read YouCook2's annotations."""
     content, digest = read_annotations(path)
     database = content.get("database") if isinstance(content, dict) else None
     if not isinstance(database, dict):
@@ -201,10 +189,6 @@ class YouCook2Builder:
 def certificate_of(
     record: PairRecord, image0: NDArray[np.uint8], image1: NDArray[np.uint8], mask: NDArray[np.bool_] | None
 ) -> dict[str, Any]:
-    """The certificate made again from a record and its pictures.
-
-    Raises:
-        ValueError: A frame outside of its segment.
-    """
+    """The certificate made again from a record and its pictures."""
     check_times(record)
     return evidence((record.caption0, record.caption1), (image0, image1))
