@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from eqben_builder.building.lock import LOCK
 from eqben_builder.engines import meshes
 from eqben_builder.engines.assets import assets_digest, read_assets
 from eqben_builder.engines.floors import floor_texture
+from eqben_builder.engines.mitsuba_engine import Workspace
 from eqben_builder.engines.scene import FLOORS, outline
-from eqben_builder.engines.workspace import Workspace
 from eqben_builder.kubric import FloorScene, KubricBuilder, Stage, Thing
+from eqben_builder.writing import LOCK
 
 BALL = Thing("sphere", "red", "large", "rubber", -0.7, 0.0)
 BOX = Thing("cube", "cyan", "small", "rubber", 0.6, 0.4, 0.3)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from eqben_builder.records import PairRecord
+from eqben_builder.writing import settle, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,32 +59,6 @@ def file_digest(path: Path) -> str:
 def final_hash(files: dict[str, str]) -> str:
     """One hash over all pairs and pictures: SHA-256 of the lines "hash  path", in the order of the paths."""
     return digest("".join(f"{files[path]}  {path}\n" for path in sorted(files)).encode())
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write beside the file, then rename: a reader sees the old content or the new, never a part."""
-    partial = path.with_name(f"{path.name}.partial")
-    try:
-        with partial.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-        settle(path.parent, deep=False)
-    except OSError:
-        partial.unlink(missing_ok=True)
-        raise
-
-
-def settle(folder: Path, *, deep: bool = True) -> None:
-    """Have the disk hold what was written: every file and folder below, or the folder's own entries alone."""
-    places = [folder, *folder.rglob("*")] if deep else [folder]
-    for place in places:
-        handle = os.open(place, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:

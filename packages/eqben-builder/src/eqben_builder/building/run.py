@@ -26,13 +26,12 @@ from eqben_builder.building.folder import (
     final_hash,
     places,
     read_manifest,
-    write_atomically,
 )
-from eqben_builder.building.lock import LOCK, FolderBusyError, sole_writer
 from eqben_builder.building.pool import Finished, Pool
 from eqben_builder.building.status import BuildStatus, Clock
 from eqben_builder.duplicates import PairHashes
 from eqben_builder.records import PairRecord
+from eqben_builder.writing import LOCK, FolderBusyError, sole_writer, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

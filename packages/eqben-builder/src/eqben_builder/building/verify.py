@@ -15,12 +15,12 @@ from PIL import Image
 
 from eqben_builder.building.evidence import pixel_change, token_edits
 from eqben_builder.building.folder import DESCRIPTION, JOURNAL, MANIFEST, PAIRS, file_digest, final_hash, read_manifest
-from eqben_builder.building.lock import LOCK
 from eqben_builder.building.registry import builder_of, certifier_of
 from eqben_builder.building.remaking import differences
 from eqben_builder.duplicates import near_duplicates, perceptual_hash
 from eqben_builder.pictures import decode
 from eqben_builder.records import PairRecord
+from eqben_builder.writing import LOCK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

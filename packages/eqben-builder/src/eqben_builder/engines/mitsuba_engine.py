@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+import shutil
+import tempfile
+import weakref
+from contextlib import ExitStack
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +32,7 @@ from eqben_builder.engines.lighting import (
 from eqben_builder.engines.meshes import BUNDLED, bundled_mesh, on_the_floor, ply
 from eqben_builder.engines.meshes import Mesh as Triangles
 from eqben_builder.engines.scene import AIM, COLOURS, FIELD_OF_VIEW, MATERIALS
-from eqben_builder.engines.workspace import Workspace
+from eqben_builder.writing import LOCK, FolderBusyError, sole_writer
 
 if TYPE_CHECKING:
     import os
@@ -313,3 +317,34 @@ def _bytes(linear: NDArray[np.float32]) -> NDArray[np.uint8]:
     curved = np.where(value <= 0.0031308, 12.92 * value, 1.055 * np.power(value, 1 / 2.4) - 0.055)
     quantised: NDArray[np.uint8] = np.rint(255 * curved).astype(np.uint8)
     return quantised
+
+
+_WORK = "eqben-work-"
+
+
+class Workspace:
+    """A temporary folder that is gone when nobody refers to this any more, or when its process has ended."""
+
+    def __init__(self) -> None:
+        _clear()
+        self.folder = Path(tempfile.mkdtemp(prefix=_WORK))
+        lock = ExitStack()
+        lock.enter_context(sole_writer(self.folder / LOCK, self.folder))
+        self.close = weakref.finalize(self, _remove, lock, self.folder)
+
+
+def _remove(lock: ExitStack, folder: Path) -> None:
+    lock.close()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _clear() -> None:
+    """Remove the folders whose process ended without doing so: the kernel gave their locks free."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_WORK}*"):
+        try:
+            if (folder / LOCK).exists():  # one without is being made, or is not ours
+                with sole_writer(folder / LOCK, folder):
+                    pass
+                shutil.rmtree(folder, ignore_errors=True)
+        except (FolderBusyError, OSError):
+            continue

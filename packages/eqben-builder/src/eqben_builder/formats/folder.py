@@ -16,10 +16,10 @@ from eqben_builder.building.folder import (
     final_hash,
     read_manifest,
     read_records,
-    write_atomically,
 )
 from eqben_builder.formats.row import PairRow, encode_png
 from eqben_builder.records import PairRecord
+from eqben_builder.writing import write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

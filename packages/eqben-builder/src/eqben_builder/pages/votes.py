@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from eqben_builder.formats import WRITERS, detect, keep_pairs, read_any
 from eqben_builder.formats.folder import add_file
 from eqben_builder.formats.json_files import load_json
-from eqben_builder.formats.new_folder import new_folder
 from eqben_builder.pages.review import source_of
+from eqben_builder.writing import new_folder
 
 if TYPE_CHECKING:
     import os
