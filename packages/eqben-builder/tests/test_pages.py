@@ -13,8 +13,8 @@ from eqben_builder.building import build, read_manifest, read_records, verify
 from eqben_builder.formats import PairRow, Picture, encode_png, read_any, write_as
 from eqben_builder.micro.builder import MicroBuilder
 from eqben_builder.pages import apply_votes, read_votes, write_results_page, write_review_page
-from eqben_builder.pages.charts import Bar, Curve, bar_chart, density_chart, smoothed
-from eqben_builder.pages.results import margins
+from eqben_builder.pages.rendering import templates
+from eqben_builder.pages.results import Bar, Curve, bar_chart, density_chart, margins, smoothed
 from eqben_builder.scoring import Share
 
 NASTY = "</script><script>alert(1)</script> \"'&<b>"
@@ -35,6 +35,10 @@ def rows(folder):
 def nasty_row(name=NASTY):
     black, white = (Picture(content=encode_png(np.full((8, 8, 3), level, np.uint8))) for level in (0, 255))
     return PairRow(name, "micro", NASTY, black, white, f"one {NASTY}", f"two {NASTY}")
+
+
+def drawn(kind, chart):
+    return str(getattr(templates().get_template("charts.html").module, kind)(chart))
 
 
 class Page(HTMLParser):
@@ -99,12 +103,13 @@ def test_densities_integrate_to_one(n):
     values = np.abs(np.random.default_rng(n).standard_normal(n)) + 0.1
     grid = np.linspace(0.0, 3 * values.max(), 4000)
     assert smoothed(values, grid).sum() * (grid[1] - grid[0]) == pytest.approx(1.0, abs=0.02)
-    assert "nan" not in density_chart([Curve("a", values), Curve("b", np.zeros(n))], "e")
+    assert "nan" not in drawn("density_chart", density_chart([Curve("a", values), Curve("b", np.zeros(n))], "e"))
 
 
 def test_bars_have_their_lengths():
     share = Share(0.5, 0.25, 0.75, 0.25)
-    chart = bar_chart([Bar("x" * 40, (share, Share(0.0, 0.0, 0.0, 0.25)))], ["m", "n"], "label")
+    bars = [Bar("x" * 40, (share, Share(0.0, 0.0, 0.0, 0.25)))]
+    chart = drawn("bar_chart", bar_chart(bars, ["m", "n"], "label"))
     widths = [float(width) for width in re.findall(r'<rect [^>]*width="([\d.]+)"', chart)]
     full = re.findall(r'<text x="([\d.]+)" y="\d+" text-anchor="middle">(\d+)%', chart)
     assert widths[0] == pytest.approx(0.5 * (float(full[-1][0]) - float(full[0][0])), abs=0.2)

@@ -167,7 +167,7 @@ def _show_answers(rows: list[PairRow], spec: str, models: Models, seed: int) -> 
 def _show_pairs(s: NDArray[np.float64], rows: list[PairRow], seed: int) -> None:
     import numpy as np
 
-    from eqben_builder.pages.results import videos_of
+    from eqben_builder.formats.row import videos_of
     from eqben_builder.scoring import equivariance_scores, score_table
 
     subsets, aspects = [row.subset for row in rows], [row.aspect for row in rows]

@@ -138,19 +138,17 @@ def _progress(title: str) -> Progress:
 
 
 def _show(table: SuiteTable, spec: str, title: str) -> None:
-    from eqben_builder.pages.suites import table_lines
-
     typer.echo(f"{title}, {spec}")
     for note in table.notes:
         typer.echo(f"  note: {note}")
     head = f"  {'':<34}{'measure':<11}{'n':>7}  {'score':<22}{'chance':>7}  {'blind':<18}{'better, p':<17}published"
     typer.echo(head)
-    for line in table_lines(table):
+    for line in (table.overall, *table.averages, *table.lines):
         typer.echo(f"  {_said(line, spec)}".rstrip())
 
 
 def _said(line: SuiteLine, spec: str) -> str:
-    from eqben_builder.pages.suites import published_of
+    from eqben_builder.suites.published import published_of
 
     one = 1 if line.measure == "mean rank" else 100
     score = f"{one * line.score.value:.1f} ({one * line.score.low:.1f}, {one * line.score.high:.1f})"
@@ -166,7 +164,7 @@ def _said(line: SuiteLine, spec: str) -> str:
 
 
 def _show_gallery(table: GalleryTable, spec: str) -> None:
-    from eqben_builder.pages.suites import published_of
+    from eqben_builder.suites.published import published_of
 
     typer.echo(f"{table.gallery}, {spec}: {table.images:,} pictures, {table.captions:,} captions")
     for note in table.notes:

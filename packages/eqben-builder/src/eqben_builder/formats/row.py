@@ -197,6 +197,16 @@ def read_pictures(rows: Iterable[PairRow]) -> UInt8[np.ndarray, "n s h w 3"]:
     return np.array(decoded)
 
 
+def videos_of(rows: Iterable[PairRow]) -> list[str]:
+    """The video of each pair, so that pairs of one video are resampled together; a pair of none is on its own."""
+    names = []
+    for row in rows:
+        source = row.extra.get("source")
+        video = source.get("video") if isinstance(source, Mapping) else None
+        names.append(f"{row.subset} video {video}" if video else f"{row.subset} pair {row.id}")
+    return names
+
+
 def picture_at(root: Path, name: object, where: str, field_name: str) -> Picture:
     """The picture that a row of a file names, if it lies in the folder and is there."""
     said = text(name, where, field_name)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from html import escape
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from eqben_builder.pages.charts import Bar, Curve, bar_chart, density_chart, legend
-from eqben_builder.pages.html import embedded, page
+from eqben_builder.formats.row import videos_of
+from eqben_builder.pages.rendering import write_page
 from eqben_builder.scoring import equivariance_scores, score_table
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from jaxtyping import Float64
     from numpy.typing import NDArray
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from eqben_builder.formats import PairRow
     from eqben_builder.scoring import ScoreTable, Share
 
-_THUMBNAIL = 240
+_WIDTH = 560
 
 
 class Model(NamedTuple):
@@ -32,6 +31,20 @@ class Model(NamedTuple):
     name: str
     scores: NDArray[np.float64]
     table: ScoreTable
+
+
+class Curve(NamedTuple):
+    """One model's values, drawn as a density."""
+
+    name: str
+    values: NDArray[np.float64]
+
+
+class Bar(NamedTuple):
+    """A line of bars: one share for each model."""
+
+    name: str
+    shares: tuple[Share, ...]
 
 
 def write_results_page(
@@ -71,95 +84,34 @@ def write_results_page(
     """
     if not scores:
         raise ValueError("no scores to show")
-    subsets, aspects = [row.subset for row in rows], [row.aspect for row in rows]
+    subsets, aspects, videos = [row.subset for row in rows], [row.aspect for row in rows], videos_of(rows)
     models = [
-        Model(
-            name,
-            np.asarray(s, dtype=np.float64),
-            score_table(s, subsets, aspects, clusters=videos_of(rows), seed=seed),
-        )
+        Model(name, np.asarray(s, dtype=np.float64), score_table(s, subsets, aspects, clusters=videos, seed=seed))
         for name, s in scores.items()
     ]
-    names = [model.name for model in models]
-    counted = f"{len(rows):,} pairs, {len(models)} {'model' if len(models) == 1 else 'models'}."
-    intro = (
-        f"{counted} Intervals are 95 % bootstrap intervals over pairs, those of one video taken together. Chance is "
-        "what four independent random scores get: text 25 %, image 25 %, group 16.7 %. A tie counts as wrong. "
-        "<b>macro</b> is the mean of the subsets, <b>all</b> pools the pairs."
-    )
-    body = [
-        f"<h1>{escape(title)}</h1>",
-        f'<p class="quiet">{intro}</p>',
-        *(_table(model) for model in models),
-        "<h2>Group score by subset and aspect</h2>",
-        legend(names),
-        bar_chart(_bars(models), names, "Group score"),
-        '<p class="quiet">Dashed: chance. Lines: intervals.</p>',
-        "<h2>Equivariance score</h2>",
-        _distribution(models),
-    ]
-    if worst > 0 and rows:
-        body += [f"<h2>Pairs to look at: the worst of {escape(names[0])}</h2>", _worst(rows, models[0], worst)]
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(page(title, "\n".join(body)), encoding="utf-8")
-    return target
-
-
-def videos_of(rows: Sequence[PairRow]) -> list[str]:
-    """The video of each pair, so that pairs of one video are resampled together; a pair of none is on its own."""
-    names = []
-    for row in rows:
-        source = row.extra.get("source")
-        video = source.get("video") if isinstance(source, Mapping) else None
-        names.append(f"{row.subset} video {video}" if video else f"{row.subset} pair {row.id}")
-    return names
-
-
-def _cell(share: Share) -> str:
-    return f"<td>{100 * share.value:.1f}<small>{100 * share.low:.1f} to {100 * share.high:.1f}</small></td>"
-
-
-def _table(model: Model) -> str:
-    average = model.table.average
-    lines = [
-        f'<tr class="{row.kind}"><td>{escape(row.name.split("/", 1)[-1] if row.kind == "aspect" else row.name)}</td>'
-        f"<td>{row.pairs:,}</td>{_cell(row.text)}{_cell(row.image)}{_cell(row.group)}<td>{row.ties:,}</td></tr>"
-        for row in model.table.rows
-    ]
-    return (
-        f"<h3>{escape(model.name)}</h3><p>Average of all subsets and metrics: <b>{100 * average.value:.1f}</b> "
-        f'<span class="quiet">({100 * average.low:.1f} to {100 * average.high:.1f}; chance '
-        f"{100 * average.chance:.1f})</span></p>"
-        '<div class="wide"><table><thead><tr><th>subset</th><th>pairs</th><th>text %</th><th>image %</th>'
-        f"<th>group %</th><th>ties</th></tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
-    )
-
-
-def _bars(models: Sequence[Model]) -> list[Bar]:
-    rows = [row.name for row in models[0].table.rows]
-    return [Bar(name, tuple(model.table.row(name).group for model in models)) for name in rows]
-
-
-def _distribution(models: Sequence[Model]) -> str:
-    curves = [Curve(model.name, equivariance_scores(model.scores, scale=_scale(model))) for model in models]
-    groups = [
+    curves = [Curve(model.name, _equivariance(model.scores)) for model in models]
+    medians = [
         f"{model.name}: median {np.median(curve.values):.3g}, group {100 * model.table.row('macro').group.value:.1f} %"
         for model, curve in zip(models, curves, strict=True)
     ]
-    note = (
-        "|(s00 - s10) - (s11 - s01)| + |(s00 - s01) - (s11 - s10)| of each pair, in units of the spread of the model's "
-        "scores: 0 is equivariant, and a tighter curve is better. Vertical lines are medians."
-    )
-    return (
-        f"{legend(groups) or f'<p>{escape(groups[0])}</p>'}{density_chart(curves, 'equivariance score')}"
-        f'<p class="quiet">{escape(note)}</p>'
+    bars = [Bar(row.name, tuple(model.table.row(row.name).group for model in models)) for row in models[0].table.rows]
+    order = np.argsort(margins(models[0].scores), kind="stable")[: max(worst, 0)].tolist()
+    return write_page(
+        path,
+        "results.html",
+        title=title,
+        pairs=len(rows),
+        models=models,
+        bars=bar_chart(bars, list(scores), "Group score"),
+        groups=medians,
+        densities=density_chart(curves, "equivariance score"),
+        worst=[(rows[k], models[0].scores[k].tolist()) for k in order],
     )
 
 
-def _scale(model: Model) -> Literal["given", "spread"]:
+def _equivariance(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     # A constant model has no spread to divide by: its scores are all 0 on any scale.
-    return "spread" if np.ptp(model.scores) > 0 else "given"
+    return equivariance_scores(scores, scale="spread" if np.ptp(scores) > 0 else "given")
 
 
 def margins(scores: Float64[np.ndarray, "n 2 2"]) -> Float64[np.ndarray, " n"]:
@@ -169,27 +121,62 @@ def margins(scores: Float64[np.ndarray, "n 2 2"]) -> Float64[np.ndarray, " n"]:
     return result
 
 
-def _worst(rows: Sequence[PairRow], model: Model, count: int) -> str:
-    order = np.argsort(margins(model.scores), kind="stable")[:count]
-    cards = []
-    for k in order.tolist():
-        row, s = rows[k], model.scores[k]
-        pictures = "".join(
-            f'<img src="{embedded(picture, _THUMBNAIL)}" alt="picture {side} of pair {escape(row.id)}">'
-            for side, picture in enumerate(row.pictures())
-        )
-        lines = "".join(
-            f"<tr><td>caption {c}</td><td{_own(c == 0)}>{s[c, 0]:.4g}</td><td{_own(c == 1)}>{s[c, 1]:.4g}</td></tr>"
-            for c in (0, 1)
-        )
-        place = "/".join(part for part in (row.subset, row.aspect) if part)
-        cards.append(
-            f'<div class="card"><div class="pictures">{pictures}</div><p>0: {escape(row.caption0)}<br>'
-            f"1: {escape(row.caption1)}</p><table><thead><tr><th></th><th>picture 0</th><th>picture 1</th></tr></thead>"
-            f'<tbody>{lines}</tbody></table><p class="quiet">{escape(row.id)}, {escape(place)}</p></div>'
-        )
-    return f'<div class="cards">{"".join(cards)}</div>'
+def bar_chart(bars: Sequence[Bar], names: Sequence[str], label: str) -> dict[str, Any]:
+    """What the template draws: horizontal bars from 0 to 1 with intervals, and a mark where chance is."""
+    left, right, thick, gap, top = 140, 52, 14, 10, 4
+    block = thick * len(names) + gap
+    plot = _WIDTH - left - right
+    sizes = {"left": left, "thick": thick, "gap": gap, "top": top, "block": block, "plot": plot, "width": _WIDTH}
+    height = top + block * len(bars) + 24
+    return sizes | {"height": height, "x": partial(_along, left, plot), "bars": bars, "names": names, "label": label}
 
 
-def _own(own: bool) -> str:
-    return ' class="own"' if own else ""
+def density_chart(curves: Sequence[Curve], label: str) -> dict[str, Any]:
+    """What the template draws: densities of several models over one axis from 0, with a mark at each median."""
+    top, height, left, bottom = 12, 260, 12, 40
+    end = max(float(np.quantile(curve.values, 0.99)) for curve in curves) or 1.0
+    grid = np.linspace(0.0, end, 240)
+    densities = [smoothed(curve.values, grid) for curve in curves]
+    highest = max(float(density.max()) for density in densities) or 1.0
+    x = partial(_along, left, (_WIDTH - 2 * left) / end)
+    y = partial(_along, height - bottom, -(height - top - bottom) / highest)
+    drawn = []
+    for curve, density in zip(curves, densities, strict=True):
+        line = " ".join(f"{x(value)},{y(at)}" for value, at in zip(grid.tolist(), density.tolist(), strict=True))
+        median = float(np.median(curve.values))
+        peak = float(np.interp(median, grid, density))
+        drawn.append({"name": curve.name, "line": line, "median": median, "peak": peak})
+    sizes = {"width": _WIDTH, "height": height, "end": end, "ticks": _ticks(end)}
+    return sizes | {"x": x, "y": y, "curves": drawn, "label": label}
+
+
+def _along(start: float, scale: float, value: float, beyond: float = 0) -> str:
+    """A place on an axis, in the drawing's units."""
+    return f"{start + scale * value + beyond:.1f}"
+
+
+def _ticks(end: float) -> list[float]:
+    """Four to ten round numbers from 0 to the end."""
+    power = 10.0 ** np.floor(np.log10(end))
+    step = next(power * factor for factor in (0.1, 0.2, 0.25, 0.5, 1.0, 2.0) if end / (power * factor) <= 8)
+    return [round(k * step, 12) for k in range(int(end / step + 1e-9) + 1)]
+
+
+def smoothed(values: Float64[np.ndarray, " n"], grid: Float64[np.ndarray, " g"]) -> Float64[np.ndarray, " g"]:
+    """Gaussian density estimate of values of at least 0, reflected at 0, with Silverman's width.
+
+    f(x) = 1/(n h) sum_i [phi((x - v_i) / h) + phi((x + v_i) / h)], h = 0.9 min(sd, iqr / 1.34) n^(-1/5).
+    """
+    low, high = np.quantile(values, (0.25, 0.75))
+    spread = min(float(values.std()), float(high - low) / 1.34) or float(values.std())
+    width = max(0.9 * spread * len(values) ** -0.2, float(grid[-1] - grid[0]) / 400)
+    # Values are binned first: the estimate of 250,000 pairs is as quick as that of 400.
+    step = (grid[-1] - grid[0]) / 1000
+    counts = np.bincount((values[values <= 1.5 * grid[-1]] / step).astype(np.int64))
+    centres = (np.arange(len(counts)) + 0.5) * step
+    density = np.zeros_like(grid)
+    for sign in (-1, 1):
+        z = (grid[:, None] + sign * centres[None, :]) / width
+        density += np.exp(-0.5 * z * z) @ counts
+    result: NDArray[np.float64] = density / (len(values) * width * np.sqrt(2 * np.pi))
+    return result

@@ -1,62 +1,29 @@
-"""The review page: one pair at a time, accepted or rejected by keyboard, the votes kept and exported as JSON."""
+"""A review by keyboard: the page on which pairs are accepted or rejected, and the votes that it exports, applied."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from eqben_builder.pages.html import asset, embedded, page, relative
+from eqben_builder.formats import WRITERS, detect, keep_pairs, read_any
+from eqben_builder.formats.folder import add_file
+from eqben_builder.formats.json_files import load_json
+from eqben_builder.pages.rendering import embedded, relative, write_page
+from eqben_builder.writing import new_folder
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from eqben_builder.formats import PairRow
 
 _SIDE = 512
 #: Bytes of embedded pictures beyond which a browser becomes slow; the rest must be files.
 EMBED_LIMIT = 150_000_000
-
-_BODY = """<h1>{title}</h1>
-<p class="quiet">Accept a pair when each caption fits its own picture, does not fit the other, and the change can be
-seen. Votes stay in this browser until you export them.</p>
-<p class="notice" id="storage" hidden>This browser keeps nothing for this page: export before you close it.</p>
-<p class="notice" id="problem" hidden></p>
-<div class="bar">
-<div class="row">
-<button class="accept" id="accept" aria-pressed="false">Accept</button>
-<button class="reject" id="reject" aria-pressed="false">Reject</button>
-<button id="previous" aria-label="previous pair">&larr;</button>
-<button id="next" aria-label="next pair">&rarr;</button>
-<button id="blink">Swap pictures</button>
-<span class="quiet" id="where"></span>
-</div>
-<progress id="progress" max="{count}" value="0" aria-label="pairs decided"></progress>
-</div>
-<div id="pair">
-<div class="pair">
-<figure><img id="image0" alt=""><figcaption id="caption0"></figcaption></figure>
-<figure><img id="image1" alt=""><figcaption id="caption1"></figcaption></figure>
-</div>
-<div class="row"><input type="text" id="note" placeholder="What is wrong with it?" aria-label="note"></div>
-<p class="quiet" id="name"></p>
-</div>
-<p id="nothing" hidden>No pair is left in this view.</p>
-<div class="row">
-<span id="count"></span>
-<select id="filter" aria-label="which pairs"><option value="all">all pairs</option>
-<option value="undecided">undecided</option><option value="accept">accepted</option>
-<option value="reject">rejected</option></select>
-<input type="text" id="reviewer" placeholder="Your name" aria-label="your name">
-<button id="export">Export votes</button>
-<label class="file">Import votes<input type="file" id="import" accept="application/json,.json"></label>
-</div>
-<p class="quiet keys"><kbd>a</kbd> accept, <kbd>r</kbd> reject, <kbd>u</kbd> undo, <kbd>&larr;</kbd> <kbd>&rarr;</kbd>
-or <kbd>k</kbd> <kbd>j</kbd> move, <kbd>space</kbd> swap the pictures to see the change, <kbd>n</kbd> note</p>
-<script type="application/json" id="pairs">{data}</script>"""
+SCHEMA = "eqben-votes/1"
+Rule = Literal["any", "majority"]
 
 
 def write_review_page(
@@ -120,13 +87,7 @@ def write_review_page(
     if not pairs:
         raise ValueError("there are no pairs to review")
     source = source_of((str(pair["id"]), *pair["captions"]) for pair in pairs)  # type: ignore[misc]  # a list of texts
-    data = json.dumps({"source": source, "pairs": pairs}, ensure_ascii=False)
-    # Within a script element only these can end it, or open a comment.
-    data = data.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    body = _BODY.replace("{title}", escape(title)).replace("{count}", str(len(pairs))).replace("{data}", data)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(page(title, body, asset("review.js")), encoding="utf-8")
-    return target
+    return write_page(target, "review.html", title=title, source=source, pairs=pairs)
 
 
 def source_of(pairs: Iterable[tuple[str, str, str]]) -> str:
@@ -135,3 +96,176 @@ def source_of(pairs: Iterable[tuple[str, str, str]]) -> str:
     for fields in pairs:
         digest.update(json.dumps(fields).encode())
     return digest.hexdigest()[:32]
+
+
+class Votes(NamedTuple):
+    """One reviewer's file.
+
+    source: Hash of the pairs that were shown.
+    reviewer: A name, or "".
+    votes: Pair -> "accept" or "reject".
+    notes: Pair -> what was noted.
+    """
+
+    source: str
+    reviewer: str
+    votes: dict[str, str]
+    notes: dict[str, str]
+
+
+class Review(NamedTuple):
+    """What `apply_votes` did.
+
+    output: The folder with what was kept.
+    errata: The list of what was not, in JSON.
+    kept, rejected, undecided: Pairs; undecided ones are kept or not as was asked.
+    disputed: Pairs that some accepted and some rejected.
+
+    Example:
+        >>> Review(Path("kept"), Path("kept/errata.json"), kept=2, rejected=1, undecided=2, disputed=0).errata.name
+        'errata.json'
+    """
+
+    output: Path
+    errata: Path
+    kept: int
+    rejected: int
+    undecided: int
+    disputed: int
+
+
+def read_votes(path: str | os.PathLike[str]) -> Votes:
+    """Read what the review page exported.
+
+    Raises:
+        ValueError: The file, and the field that is missing or wrong.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "votes.json"
+        ...     given = {"schema": SCHEMA, "source": "0f", "votes": {"a": {"vote": "reject", "note": "dark"}}}
+        ...     _ = path.write_text(json.dumps(given))
+        ...     read_votes(path).votes
+        {'a': 'reject'}
+    """
+    source = Path(path)
+    try:
+        given = load_json(source)
+    except ValueError as error:
+        raise ValueError(f"{source} is no JSON: {error}") from error
+    if not isinstance(given, dict) or given.get("schema") != SCHEMA:
+        found = given.get("schema") if isinstance(given, dict) else given
+        raise ValueError(f"{source}: field 'schema' is {found!r}, expected {SCHEMA!r}")
+    if not isinstance(given.get("source"), str) or not isinstance(given.get("votes"), dict):
+        raise ValueError(f"{source}: fields 'source' and 'votes' should be a text and an object")
+    votes, notes = {}, {}
+    for name, vote in given["votes"].items():
+        if not isinstance(vote, dict) or vote.get("vote") not in (None, "accept", "reject"):
+            raise ValueError(f"{source}: the vote on {name!r} should be 'accept' or 'reject', found {vote!r}")
+        if vote.get("vote"):
+            votes[name] = vote["vote"]
+        if vote.get("note"):
+            notes[name] = str(vote["note"])
+    return Votes(given["source"], str(given.get("reviewer") or ""), votes, notes)
+
+
+def apply_votes(
+    source: str | os.PathLike[str],
+    votes: Sequence[str | os.PathLike[str]],
+    output: str | os.PathLike[str],
+    *,
+    form: str = "folder",
+    rule: Rule = "any",
+    undecided: Literal["keep", "drop"] = "keep",
+    partial: bool = False,
+    images: str | os.PathLike[str] | None = None,
+) -> Review:
+    """Leave out what reviewers rejected, and say what it was.
+
+    Args:
+        source: What was reviewed, in any form that `read_any` reads.
+        votes: Files of one or several reviewers.
+        output: A folder that does not exist yet.
+        form: Of `eqben_builder.formats.WRITERS`. "folder" copies a build's own files, masks and manifest included.
+        rule: "any": one rejection is enough. "majority": more rejections than acceptances.
+        undecided: What becomes of pairs that nobody voted on.
+        partial: The votes are on a part of the source, as a review of a sample gives.
+        images: The folder that picture paths are relative to, where it is not the source's own.
+
+    Returns:
+        A `Review`. `errata.json` lies in the output folder: id, captions, reviewers and notes of each rejected pair.
+
+    Raises:
+        ValueError: Votes on other pairs than those of the source; no votes; nothing left to keep.
+        FileExistsError: The output exists.
+
+    Example:
+        >>> import tempfile
+        >>> from eqben_builder.building import build
+        >>> from eqben_builder.micro.builder import MicroBuilder
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = build(MicroBuilder(aspects=["count"], size=32), f"{folder}/pairs", pairs=3)
+        ...     shown = source_of((row.id, row.caption0, row.caption1) for row in read_any(f"{folder}/pairs"))
+        ...     given = {"schema": SCHEMA, "source": shown, "votes": {"micro-000001": {"vote": "reject"}}}
+        ...     _ = Path(folder, "votes.json").write_text(json.dumps(given))
+        ...     review = apply_votes(f"{folder}/pairs", [f"{folder}/votes.json"], f"{folder}/kept")
+        ...     [row.id for row in read_any(review.output)]
+        ['micro-000000', 'micro-000002']
+    """
+    if rule not in ("any", "majority") or undecided not in ("keep", "drop") or form not in WRITERS:
+        raise ValueError(
+            f"rule = {rule!r}, undecided = {undecided!r}, form = {form!r}: expected any or majority, keep or drop, and "
+            f"one of {', '.join(WRITERS)}"
+        )
+    if not votes:
+        raise ValueError("no files of votes were given")
+    target = Path(output)
+    if target.exists():  # before the work; `new_folder` looks again
+        raise FileExistsError(f"{target} exists already: give a new folder")
+    known: dict[str, tuple[str, str]] = {}
+    for row in read_any(source, images=images):
+        known[row.id] = (row.caption0, row.caption1)
+    shown = source_of((name, *captions) for name, captions in known.items())
+    given = [(Path(path), read_votes(path)) for path in votes]
+    for path, one in given:
+        strangers = sorted((set(one.votes) | set(one.notes)) - set(known))
+        if strangers:
+            raise ValueError(f"{path} votes on {strangers[0]!r}, which is no pair of {source}")
+        if one.source != shown and not partial:
+            raise ValueError(f"{path} was cast on other pairs than those of {source}, or on a part of them")
+    rejected, open_, disputed = set(), set(), 0
+    for name in known:
+        cast = [one.votes[name] for _, one in given if name in one.votes]
+        against = cast.count("reject")
+        disputed += 0 < against < len(cast)
+        if not cast:
+            open_.add(name)
+        elif (against if rule == "any" else max(0, 2 * against - len(cast))) > 0:
+            rejected.add(name)
+    kept = set(known) - rejected - (open_ if undecided == "drop" else set())
+    if not kept:
+        raise ValueError(f"nothing is left of the {len(known)} pairs of {source}: {len(rejected)} are rejected")
+    errata = [_erratum(name, known[name], given) for name in known if name in rejected]
+    review = {"reviewers": len(given), "rule": rule, "undecided": undecided, "rejected": len(rejected)}
+    content = json.dumps({"schema": "eqben-errata/1", **review, "pairs": errata}, indent=1, ensure_ascii=False) + "\n"
+    found = detect(source)
+    with new_folder(target) as place:
+        if form == found.form == "folder":
+            keep_pairs(found.paths[0].parent, place, kept, review)
+        else:
+            WRITERS[form]((row for row in read_any(source, images=images) if row.id in kept), place)
+        if form == "folder":
+            add_file(place, "errata.json", content.encode())
+        else:
+            (place / "errata.json").write_text(content, encoding="utf-8")
+    return Review(target, target / "errata.json", len(kept), len(rejected), len(open_), disputed)
+
+
+def _erratum(name: str, captions: tuple[str, str], given: Sequence[tuple[Path, Votes]]) -> dict[str, Any]:
+    cast = [
+        {"reviewer": one.reviewer, "vote": one.votes.get(name), "note": one.notes.get(name, "")}
+        for _, one in given
+        if name in one.votes or name in one.notes
+    ]
+    return {"id": name, "caption0": captions[0], "caption1": captions[1], "votes": cast}

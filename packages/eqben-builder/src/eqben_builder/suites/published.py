@@ -5,7 +5,11 @@ from __future__ import annotations
 import csv
 from functools import lru_cache
 from importlib import resources
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from eqben_builder.suites.gallery_table import GalleryLine
+    from eqben_builder.suites.table import SuiteLine
 
 
 class Published(NamedTuple):
@@ -55,3 +59,11 @@ def published_scores(suite: str, name: str, measure: str) -> dict[str, float]:
         if (one.suite, one.name, one.measure) == (suite, name, measure):
             found.setdefault(one.model, one.value)
     return found
+
+
+def published_of(line: SuiteLine | GalleryLine, model: str) -> tuple[str, float] | None:
+    """The published score to hold beside a model's: its own where its name ends so, or OpenAI's ViT-B/32."""
+    for name, value in line.published.items():
+        if model.endswith(name):
+            return name, value
+    return next(iter(line.published.items()), None)

@@ -1,0 +1,74 @@
+"""Pages from templates: static files that ask the network for nothing, with every name escaped."""
+
+from __future__ import annotations
+
+import base64
+import io
+import os
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from PIL import Image
+
+if TYPE_CHECKING:
+    from eqben_builder.formats import Picture
+
+COLOURS = ("var(--one)", "var(--two)", "var(--three)", "var(--four)")
+
+
+def write_page(path: str | os.PathLike[str], template: str, **content: Any) -> Path:
+    """Fill a template of this package, and write it; its folder is made where there is none."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(templates().get_template(template).render(content), encoding="utf-8")
+    return target
+
+
+@lru_cache(maxsize=1)
+def templates() -> Environment:
+    """The templates of this package, and what they call."""
+    templates = Environment(
+        loader=PackageLoader("eqben_builder", "pages"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=StrictUndefined,
+    )
+    templates.policies["json.dumps_kwargs"] = {"ensure_ascii": False}
+    templates.filters |= {"percent": lambda share: f"{100 * share:.1f}", "embedded": embedded}
+    templates.globals |= {"asset": _asset, "colour": _colour}
+    return templates
+
+
+def _colour(number: int) -> str:
+    return COLOURS[number % len(COLOURS)]
+
+
+def _asset(name: str) -> Markup:
+    return Markup(files("eqben_builder.pages").joinpath(name).read_text(encoding="utf-8"))  # noqa: S704 - our own file
+
+
+def embedded(picture: Picture, side: int) -> str:
+    """A `data:` address of a picture; a larger one is shrunk to so many pixels, as a JPEG."""
+    content, ending = picture.encoded()
+    image = Image.fromarray(picture.load())
+    if max(image.size) > side:
+        image.thumbnail((side, side), Image.Resampling.LANCZOS)
+        file = io.BytesIO()
+        image.save(file, format="JPEG", quality=88)
+        content, ending = file.getvalue(), ".jpg"
+    kind = {".png": "png", ".jpg": "jpeg"}[ending]
+    return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
+
+
+def relative(picture: Picture, folder: Path) -> str:
+    """The address of a picture's file as seen from the folder of a page."""
+    if picture.path is None or picture.member is not None or picture.path.suffix == ".npy":
+        raise ValueError(f"{picture.name} is no file that a browser can show: embed it")
+    return quote(Path(os.path.relpath(picture.path, folder)).as_posix())
