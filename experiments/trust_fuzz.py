@@ -420,7 +420,7 @@ def knowledge_texts() -> tuple[list[bytes], Read]:
 
 
 def eqben_json() -> tuple[list[bytes], Read]:
-    from eqben_builder.formats.json_files import json_lines, load_json
+    from eqben_builder.untrusted import json_lines, load_json
 
     def read(path: Path) -> object:
         return load_json(path), list(json_lines(path))

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from eqben_builder.building import Made
-from eqben_builder.building.registry import builder_of
+from eqben_builder.building.builder import builder_of
 from eqben_builder.scoring import blind_scores
 
 PAIRS, LIMIT = 6000, 0.02

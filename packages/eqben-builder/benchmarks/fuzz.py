@@ -29,10 +29,10 @@ from PIL import Image
 from reporting import report
 
 from eqben_builder.formats import read_any
-from eqben_builder.formats.json_files import load_json
 from eqben_builder.pictures import decode, decode_array
 from eqben_builder.scoring import read_scores
 from eqben_builder.suites.caption_choice import _listed
+from eqben_builder.untrusted import load_json
 from eqben_builder.video import pickles
 
 _PLACE = Path(tempfile.gettempdir()) / "eqben-fuzz"

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from eqben_builder.building import Made, build
-from eqben_builder.building.registry import certifier_of
+from eqben_builder.building.builder import certifier_of
 from eqben_builder.formats import read_any
 from eqben_builder.video import pickles
 from eqben_builder.video.action_genome import (

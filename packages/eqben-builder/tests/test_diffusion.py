@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from eqben_builder.building import build, read_records, verify
-from eqben_builder.diffusion.builder import DiffusionBuilder
-from eqben_builder.diffusion.prompts import ASPECTS, KINDRED, prompt_pair
+from eqben_builder.diffusion.builder import ASPECTS, KINDRED, DiffusionBuilder, prompt_pair
 from eqben_builder.micro import generator_at
 
 STEPS = 3
@@ -141,7 +140,7 @@ def test_without_sharing_both_pictures_are_what_the_pipeline_draws(pipeline):
 def test_fused_and_eager_attention_agree(pipeline):
     import torch
 
-    from eqben_builder.diffusion.processor import EditState, PromptToPromptProcessor
+    from eqben_builder.diffusion.pipeline import EditState, PromptToPromptProcessor
 
     generator = torch.Generator().manual_seed(0)
     for _, edit in edits(pipeline.tokenizer).values():
@@ -161,7 +160,7 @@ def test_fused_and_eager_attention_agree(pipeline):
 def test_the_edited_map_is_the_sources_times_the_mapper(pipeline):
     import torch
 
-    from eqben_builder.diffusion.processor import EditState, PromptToPromptProcessor
+    from eqben_builder.diffusion.pipeline import EditState, PromptToPromptProcessor
 
     _, edit = edits(pipeline.tokenizer)["replace"]
     module = next(m for name, m in pipeline.unet.named_modules() if name.endswith("attn2"))

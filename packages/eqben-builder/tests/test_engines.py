@@ -12,8 +12,8 @@ import pytest
 from PIL import Image
 
 from eqben_builder.engines import meshes
-from eqben_builder.engines.assets import assets_digest, read_assets
-from eqben_builder.engines.floors import floor_texture
+from eqben_builder.engines.lighting import floor_texture
+from eqben_builder.engines.meshes import assets_digest, read_assets
 from eqben_builder.engines.mitsuba_engine import Workspace
 from eqben_builder.engines.scene import FLOORS, outline
 from eqben_builder.kubric import FloorScene, KubricBuilder, Stage, Thing

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from eqben_builder.micro import AREA, COLOURS, MATERIALS, RGB, SHAPES, Item, Scene, render, sample_scene
-from eqben_builder.micro.shapes import signed_distance
+from eqben_builder.micro.scene import signed_distance
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -332,7 +332,7 @@ def test_whatsup_has_pairs_and_sets_of_four(tmp_path):
 
 
 def test_spec_puts_the_right_key_first_in_both_directions(tmp_path):
-    from eqben_builder.suites.other_shapes import SPEC
+    from eqben_builder.suites.picture_pairs import SPEC
 
     for subset in SPEC:
         root = tmp_path / "spec" / subset

@@ -21,10 +21,10 @@ from PIL import Image, ImageCms
 
 from eqben_builder.building import build, read_records, verify
 from eqben_builder.formats import PairRow, Picture, encode_png, read_any, write_as
-from eqben_builder.formats.json_files import json_lines, load_json
 from eqben_builder.micro.builder import MicroBuilder
 from eqben_builder.pictures import AnimatedPictureWarning, decode, decode_array
 from eqben_builder.scoring import read_scores
+from eqben_builder.untrusted import json_lines, load_json
 from eqben_builder.video import pickles
 from eqben_builder.writing import LOCK, FolderBusyError, sole_writer
 

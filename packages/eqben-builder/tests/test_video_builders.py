@@ -11,13 +11,12 @@ import pytest
 from PIL import Image
 
 from eqben_builder.building import Made, build, read_records
-from eqben_builder.building.registry import builder_of, certifier_of
+from eqben_builder.building.builder import builder_of, certifier_of
 from eqben_builder.records import PairRecord
-from eqben_builder.video.faces import face_detector
 from eqben_builder.video.gebc import GebcBuilder, has_action_word
 from eqben_builder.video.grounding import ground_gebc
 from eqben_builder.video.library import Library, shrunk
-from eqben_builder.video.youcook2 import YouCook2Builder
+from eqben_builder.video.youcook2 import YouCook2Builder, face_detector
 
 from ._clips import reasons, record_of, second, write_clip
 

@@ -34,8 +34,7 @@ def make_app(models: Models | None = None) -> typer.Typer:
     except ImportError as error:
         raise ImportError("the command line needs typer: pip install 'eqben-builder[cli]'") from error
 
-    from eqben_builder.commands.building import build, verify
-    from eqben_builder.commands.pairs import apply_votes, convert, review
+    from eqben_builder.commands.building import apply_votes, build, convert, review, verify
     from eqben_builder.commands.scoring import score_with
 
     app = typer.Typer(

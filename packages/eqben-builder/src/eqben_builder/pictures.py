@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image, ImageCms, ImageOps
 
-from eqben_builder.limits import within
+from eqben_builder.untrusted import within
 
 if TYPE_CHECKING:
     from jaxtyping import UInt8

@@ -1,4 +1,4 @@
-"""Check a build folder from what is on the disk alone: hashes, rows, certificates made again, near-duplicates."""
+"""Check a build folder from what is on the disk alone: hashes, rows, certificates and pairs made again, duplicates."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from eqben_builder.building.builder import Made, builder_of, certifier_of
 from eqben_builder.building.evidence import pixel_change, token_edits
 from eqben_builder.building.folder import DESCRIPTION, JOURNAL, MANIFEST, PAIRS, file_digest, final_hash, read_manifest
-from eqben_builder.building.registry import builder_of, certifier_of
-from eqben_builder.building.remaking import differences
 from eqben_builder.duplicates import near_duplicates, perceptual_hash
 from eqben_builder.pictures import decode
 from eqben_builder.records import PairRecord
@@ -26,6 +25,64 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from eqben_builder.progress import Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from jaxtyping import UInt8
+
+    from eqben_builder.building.builder import Builder
+    from eqben_builder.records import PairRecord
+
+    Pictures = Callable[[PairRecord], tuple[UInt8[np.ndarray, "h w 3"], UInt8[np.ndarray, "h w 3"]]]
+
+#: With other versions than the manifest's, this share of the pixels may differ visibly.
+TOLERANCE = 0.02
+
+
+def maker_of(manifest: dict[str, Any]) -> Builder:
+    """The builder that the manifest's parameters describe."""
+    subset = str(manifest.get("subset"))
+    kind: Any = builder_of(subset)
+    if not hasattr(kind, "from_parameters"):
+        raise ValueError(f"pairs of the subset {subset!r} are not made from parameters alone")
+    try:
+        made: Builder = kind.from_parameters(manifest.get("parameters"))
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"the manifest's parameters are not those of {subset!r}: {error}") from error
+    return made
+
+
+def differences(
+    manifest: dict[str, Any], records: Sequence[PairRecord], pictures: Pictures, count: int, seed: int | None
+) -> Iterator[tuple[str, str, str]]:
+    """Make `count` pairs again; of what is not in the folder as it should be: where, which check, what was found."""
+    builder = maker_of(manifest)
+    said, meant = manifest.get("parameters") or {}, json.loads(json.dumps(builder.parameters()))
+    for name in sorted({*said, *meant}):
+        if said.get(name) != meant.get(name):
+            yield "manifest.json", "parameters", f"{name} is {said.get(name)!r}, the builder's is {meant.get(name)!r}"
+    versions = {name: manifest.get("versions", {}).get(name) for name in builder.versions()}
+    tolerance = 0.0 if versions == builder.versions() else TOLERANCE
+    drawn = np.random.default_rng(seed).permutation(len(records))[:count]
+    for record in (records[k] for k in sorted(drawn.tolist())):
+        job = record.id.rpartition("-")[2]
+        made = builder.make(int(job)) if job.isdecimal() else None
+        if not isinstance(made, Made):
+            yield record.id, "render", "these parameters make no such pair"
+            continue
+        if (record.caption0, record.caption1) != made.captions:
+            yield record.id, "render", f"the captions would be {made.captions}"
+        if json.loads(json.dumps(made.source)) != dict(record.source):
+            yield record.id, "render", "the source is not what these parameters make"
+        for side, (stored, again) in enumerate(zip(pictures(record), made.images, strict=True)):
+            if stored.shape != again.shape:
+                yield record.id, "render", f"picture {side} would be {again.shape[:2]}, it is {stored.shape[:2]}"
+                continue
+            found = pixel_change(stored, again)
+            if found["moved" if tolerance else "changed"] > tolerance:
+                share = f"{found['changed']:.1%} of the pixels differ, {found['moved']:.1%} visibly"
+                yield record.id, "render", f"picture {side} is not that of its scene: {share}"
 
 
 @dataclass(frozen=True)

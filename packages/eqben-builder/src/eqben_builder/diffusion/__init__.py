@@ -3,7 +3,6 @@
 The parts that need torch are imported by their names: `attention_edit`, `processor` and `pipeline`.
 """
 
-from eqben_builder.diffusion.builder import DiffusionBuilder
-from eqben_builder.diffusion.prompts import ASPECTS, KINDRED, PromptPair, prompt_pair
+from eqben_builder.diffusion.builder import ASPECTS, KINDRED, DiffusionBuilder, PromptPair, prompt_pair
 
 __all__ = ["ASPECTS", "KINDRED", "DiffusionBuilder", "PromptPair", "prompt_pair"]

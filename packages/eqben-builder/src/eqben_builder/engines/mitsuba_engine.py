@@ -14,22 +14,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqben_builder.engines.assets import Asset, assets_digest, read_assets
 from eqben_builder.engines.denoise import EXTRA, Denoiser, DenoiserMissingError
 from eqben_builder.engines.engine import Drawn, hidden
-from eqben_builder.engines.floors import floor_texture
 from eqben_builder.engines.lighting import (
     FLOOR,
     LAMP,
     RADIANCE,
     REPEATS,
     camera_place,
+    floor_texture,
     glass_tint,
     lamp_place,
     metal_tint,
     sky,
 )
-from eqben_builder.engines.meshes import BUNDLED, bundled_mesh, on_the_floor, ply
+from eqben_builder.engines.meshes import BUNDLED, Asset, assets_digest, bundled_mesh, on_the_floor, ply, read_assets
 from eqben_builder.engines.meshes import Mesh as Triangles
 from eqben_builder.engines.scene import AIM, COLOURS, FIELD_OF_VIEW, MATERIALS
 from eqben_builder.writing import LOCK, FolderBusyError, sole_writer

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from eqben_builder.building.folder import PAIRS, read_records
-from eqben_builder.formats.eqben import read_eqben, write_eqben
+from eqben_builder.formats.eqben import read_eqben, read_valse, read_winoground, write_eqben
 from eqben_builder.formats.folder import FIELDS, write_folder
-from eqben_builder.formats.json_files import load_json, parse_json
 from eqben_builder.formats.parquet import read_parquet, write_parquet
-from eqben_builder.formats.peers import read_valse, read_winoground
 from eqben_builder.formats.row import PairRow, picture_at
 from eqben_builder.formats.shards import read_imagefolder, read_webdataset, write_imagefolder, write_webdataset
+from eqben_builder.untrusted import load_json, parse_json
 from eqben_builder.writing import new_folder
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eqben_builder.formats.json_files import object_of, parse_json
 from eqben_builder.formats.row import PairRow, Picture, text
-from eqben_builder.limits import within
+from eqben_builder.untrusted import object_of, parse_json, within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

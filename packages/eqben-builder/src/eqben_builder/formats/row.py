@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
-from eqben_builder.formats.zips import opened_zip
-from eqben_builder.limits import within
 from eqben_builder.pictures import decode, decode_array
+from eqben_builder.untrusted import opened_zip, within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,9 +9,8 @@ import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eqben_builder.formats.json_files import json_lines, object_of, parse_json
 from eqben_builder.formats.row import PairRow, Picture, picture_at, text
-from eqben_builder.limits import within
+from eqben_builder.untrusted import json_lines, object_of, parse_json, within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -11,15 +11,14 @@ from eqben_builder.micro.attributes import (
     SHAPES,
     SIZE_SCALE,
     SIZES,
+    VOCABULARY,
+    all_words,
 )
-from eqben_builder.micro.captions import caption, question
 from eqben_builder.micro.pairs import KINDS, Difference, Pair, certify, minimal_pair, scene_difference
 from eqben_builder.micro.raster import Rendering, render
 from eqben_builder.micro.sampling import generator_at, sample_scene, scene_at
-from eqben_builder.micro.scene import Item, Relation, Scene, shared_area, spatial_relation
-from eqben_builder.micro.shapes import AREA
-from eqben_builder.micro.statements import Count, Exists, Phrase, Related, holds, parse
-from eqben_builder.micro.vocabulary import VOCABULARY, all_words
+from eqben_builder.micro.scene import AREA, Item, Relation, Scene, shared_area, spatial_relation
+from eqben_builder.micro.statements import Count, Exists, Phrase, Related, caption, holds, parse, question
 
 __all__ = [
     "AREA",

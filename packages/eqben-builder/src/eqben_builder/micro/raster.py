@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from eqben_builder.micro.attributes import RGB
-from eqben_builder.micro.scene import Item, Scene, item_frame
-from eqben_builder.micro.shapes import Floats, signed_distance
+from eqben_builder.micro.scene import Floats, Item, Scene, item_frame, signed_distance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from eqben_builder.formats import WRITERS, detect, keep_pairs, read_any
 from eqben_builder.formats.folder import add_file
-from eqben_builder.formats.json_files import load_json
 from eqben_builder.pages.rendering import embedded, relative, write_page
+from eqben_builder.untrusted import load_json
 from eqben_builder.writing import new_folder
 
 if TYPE_CHECKING:

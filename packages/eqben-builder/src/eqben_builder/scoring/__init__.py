@@ -19,9 +19,8 @@ from eqben_builder.scoring.grounding import Grounding, ground_boundary, groundin
 from eqben_builder.scoring.intervals import Share
 from eqben_builder.scoring.score_files import read_scores
 from eqben_builder.scoring.similarity import DualEncoder, dual_similarities, fusion_similarities
-from eqben_builder.scoring.table import ScoreTable, TableRow, score_table
+from eqben_builder.scoring.table import CHANCE, ScoreTable, TableRow, WinogroundScores, score_table, winoground_scores
 from eqben_builder.scoring.valse import ValseScores, best_threshold, valse_scores
-from eqben_builder.scoring.winoground import CHANCE, WinogroundScores, winoground_scores
 
 __all__ = [
     "CHANCE",

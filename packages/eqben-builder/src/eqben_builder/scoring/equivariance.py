@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from eqben_builder.scoring.winoground import checked_scores
+from eqben_builder.scoring.table import checked_scores
 
 if TYPE_CHECKING:
     from jaxtyping import Float64

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eqben_builder.formats.json_files import json_lines
-from eqben_builder.limits import within
+from eqben_builder.untrusted import json_lines, within
 
 if TYPE_CHECKING:
     import os

@@ -2,16 +2,23 @@
 
 from eqben_builder.suites.blind import Difference, blind_outcomes, paired_difference
 from eqben_builder.suites.features import Features, Similarities, encode_rows, similarities
+from eqben_builder.suites.files import Shape, SuiteRow
 from eqben_builder.suites.galleries import Gallery, Positives, read_gallery
-from eqben_builder.suites.gallery_table import GalleryLine, GalleryTable, encode_gallery, gallery_table
+from eqben_builder.suites.gallery_table import (
+    GalleryLine,
+    GalleryTable,
+    RetrievalScores,
+    encode_gallery,
+    fold_scores,
+    gallery_table,
+    retrieval_scores,
+)
 from eqben_builder.suites.micro import micro_gallery, micro_suite
 from eqben_builder.suites.objects import COLA, ObjectGallery, object_table, read_objects
 from eqben_builder.suites.orders import draw_orders, order_captions
 from eqben_builder.suites.outcomes import Outcome, main_outcome, outcomes_of
 from eqben_builder.suites.published import Published, published_scores, published_table
 from eqben_builder.suites.registry import SUITES
-from eqben_builder.suites.retrieval import RetrievalScores, fold_scores, retrieval_scores
-from eqben_builder.suites.row import Shape, SuiteRow
 from eqben_builder.suites.suite import Average, Pooled, Suite, SuiteData, Without, read_suite
 from eqben_builder.suites.table import SuiteLine, SuiteTable, suite_table
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from eqben_builder.scoring.blind import TextScorer
-    from eqben_builder.suites.row import SuiteRow
+    from eqben_builder.suites.files import SuiteRow
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 _DISCOUNT = 0.75

@@ -9,14 +9,14 @@ from importlib import resources
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from eqben_builder.formats.json_files import load_json
 from eqben_builder.suites.files import Files, field_of, text_of
 from eqben_builder.suites.orders import read_order
+from eqben_builder.untrusted import load_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from eqben_builder.suites.row import SuiteRow
+    from eqben_builder.suites.files import SuiteRow
 
 SUGARCREPE = ("replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "add_obj", "add_att")
 ARO = ("vg_relation", "vg_attribution", "coco_order", "flickr30k_order")

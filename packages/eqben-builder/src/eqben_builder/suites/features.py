@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from eqben_builder.formats import Picture
     from eqben_builder.progress import Progress
     from eqben_builder.scoring import DualEncoder
-    from eqben_builder.suites.row import SuiteRow
+    from eqben_builder.suites.files import SuiteRow
 
 _CHUNK = 4096
 
@@ -77,7 +77,7 @@ def encode_rows(
 
     Example:
         >>> from eqben_builder.formats import Picture, encode_png
-        >>> from eqben_builder.suites.row import SuiteRow
+        >>> from eqben_builder.suites import SuiteRow
         >>> class Brightness:
         ...     def encode_image(self, images):
         ...         return [[image.mean() / 255, 1 - image.mean() / 255] for image in images]

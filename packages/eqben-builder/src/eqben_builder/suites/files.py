@@ -1,29 +1,80 @@
-"""A suite's files under a data root: annotations that must be there, pictures that are counted where they are not."""
+"""A suite's files under a data root, and the questions read from them: pictures that are missing are counted."""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from eqben_builder.formats import Picture
-from eqben_builder.formats.json_files import load_json, parse_json
-from eqben_builder.formats.zips import opened_zip
-from eqben_builder.limits import within
-from eqben_builder.suites.row import SuiteRow
+from eqben_builder.untrusted import load_json, opened_zip, parse_json, within
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from eqben_builder.suites.row import Shape
+    from collections.abc import Iterator, Sequence
 
 #: "official": as the authors' code, by `Image.open(...).convert("RGB")`; "upright": turned, transparency over white.
 Pixels = Literal["official", "upright"]
 #: Roots of pictures that several suites share, beside the suite's own folder.
 SHARED = ("", "coco", "visual_genome", "flickr30k", "swig")
+
+
+#: captions: one picture, the right caption first, then wrong ones. pairs: two pictures, the i-th caption is the i-th's.
+#: paraphrases: one picture, right captions, then one wrong one. images: one caption, the right picture first.
+#: statement: one picture, one caption, true or false.
+Shape = Literal["captions", "pairs", "paraphrases", "images", "statement"]
+
+
+@dataclass(frozen=True)
+class SuiteRow:
+    """One question.
+
+    Args:
+        id: Unique in its suite.
+        subset: As the authors name it: a file, a split, a tag.
+        shape: What is asked.
+        images: Decoded when they are asked for.
+        captions: In the order of the shape.
+        cluster: What questions share that are not independent, most often the picture's name.
+        group: What the subset is averaged over where its score is a macro average, such as a relation.
+        sets: Name of a measure -> name of the set of questions that must all be right.
+        label: Of a statement: whether it is true.
+
+    Raises:
+        ValueError: Numbers of pictures and captions that the shape does not have.
+
+    Example:
+        >>> from eqben_builder.formats import Picture
+        >>> row = SuiteRow("0", "swap_obj", "captions", (Picture(content=b""),), ("a on b", "b on a"), "139.jpg")
+        >>> row.subset
+        'swap_obj'
+    """
+
+    id: str
+    subset: str
+    shape: Shape
+    images: tuple[Picture, ...]
+    captions: tuple[str, ...]
+    cluster: str
+    group: str = ""
+    sets: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    label: bool | None = None
+
+    def __post_init__(self) -> None:
+        pictures, texts = len(self.images), len(self.captions)
+        fits = {
+            "captions": pictures == 1 and texts >= 2,
+            "pairs": pictures == 2 and texts == 2,
+            "paraphrases": pictures == 1 and texts >= 3,
+            "images": pictures >= 2 and texts == 1,
+            "statement": pictures == 1 and texts == 1 and self.label is not None,
+        }[self.shape]
+        if not fits:
+            raise ValueError(f"question {self.id!r} of shape {self.shape!r} has {pictures} pictures, {texts} captions")
 
 
 class Files:
@@ -161,3 +212,47 @@ def _box(box: Sequence[float], place: str) -> tuple[int, int, int, int]:
     if right <= left or bottom <= top:
         raise ValueError(f"the box {tuple(box)} of {place} holds no pixel")
     return left, top, right - left, bottom - top
+
+
+@dataclass(frozen=True)
+class ColumnPicture(Picture):
+    """A picture in a table; of an arrow file only what is looked at is in memory."""
+
+    table: Any = field(default=None, repr=False, compare=False)
+    column: str = ""
+    row: int = 0
+
+    def read(self) -> bytes:
+        """The bytes as they are stored."""
+        held = self.table.column(self.column)[self.row].as_py()
+        content = held.get("bytes") if isinstance(held, dict) else held
+        if not isinstance(content, bytes) or not content:
+            raise ValueError(f"{self.name}: column {self.column!r} holds no picture's bytes in row {self.row}")
+        return content
+
+
+def column_picture(table: Any, column: str, row: int, path: Path) -> ColumnPicture:
+    """The picture of a row; a `ValueError` where there is no such column."""
+    if column not in table.column_names:
+        raise ValueError(f"{path}: no column {column!r}; there are {', '.join(table.column_names)}")
+    return ColumnPicture(path, f"{column}, row {row}", table=table, column=column, row=row)
+
+
+def tables_of(folder: Path, *patterns: str) -> Iterator[tuple[Path, Any]]:
+    """The tables of a folder's files, by name, in the folder itself or in its `data`."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise ImportError("parquet and arrow files need pyarrow: pip install 'eqben-builder[parquet]'") from error
+    found = [path for pattern in patterns for path in sorted(folder.rglob(pattern))]
+    if not found:
+        raise FileNotFoundError(f"{folder} holds no {' or '.join(patterns)}")
+    for path in found:
+        try:
+            if path.suffix == ".parquet":
+                yield path, pq.read_table(path)
+            else:
+                yield path, pa.ipc.open_stream(pa.memory_map(str(path))).read_all()
+        except pa.ArrowInvalid as error:
+            raise ValueError(f"{path} cannot be read: {error}") from error

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from eqben_builder.formats.json_files import load_json
 from eqben_builder.suites.files import Files, Pixels, field_of, text_of, whole_number
+from eqben_builder.untrusted import load_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

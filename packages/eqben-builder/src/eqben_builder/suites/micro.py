@@ -9,8 +9,8 @@ import numpy as np
 from eqben_builder.formats import Picture, encode_png
 from eqben_builder.micro import KINDS, caption, generator_at, holds, minimal_pair, render, scene_at
 from eqben_builder.micro.pairs import Kind, Pair
+from eqben_builder.suites.files import SuiteRow
 from eqben_builder.suites.galleries import Gallery, Positives
-from eqben_builder.suites.row import SuiteRow
 from eqben_builder.suites.suite import Average, Pooled, Suite, SuiteData
 
 if TYPE_CHECKING:

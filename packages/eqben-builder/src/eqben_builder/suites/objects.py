@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from eqben_builder.formats.json_files import load_json
 from eqben_builder.scoring.intervals import share_of
 from eqben_builder.suites.files import Files, Pixels
 from eqben_builder.suites.gallery_table import GalleryLine, GalleryTable
+from eqben_builder.untrusted import load_json
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Float64

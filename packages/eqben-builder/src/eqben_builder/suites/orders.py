@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from eqben_builder.suites.columns import column_picture, tables_of
-from eqben_builder.suites.files import Files, field_of, text_of
+from eqben_builder.suites.files import Files, column_picture, field_of, tables_of, text_of
 from eqben_builder.suites.galleries import karpathy_entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from eqben_builder.suites.columns import ColumnPicture
-    from eqben_builder.suites.row import SuiteRow
+    from eqben_builder.suites.files import ColumnPicture, SuiteRow
 
     Tagger = Callable[[str], Sequence[tuple[str, str]]]
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from eqben_builder.scoring.table import CHANCE, comparisons
 from eqben_builder.scoring.valse import best_cut
-from eqben_builder.scoring.winoground import CHANCE, comparisons
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from eqben_builder.suites.features import Similarities
-    from eqben_builder.suites.row import Shape, SuiteRow
+    from eqben_builder.suites.files import Shape, SuiteRow
 
 #: The measure that says whether a question of a shape was answered rightly as a whole.
 MAIN: Mapping[Shape, str] = {
@@ -72,7 +72,7 @@ def outcomes_of(rows: Sequence[SuiteRow], found: Similarities, *, seed: int = 0)
     Example:
         >>> from eqben_builder.formats import Picture
         >>> from eqben_builder.suites.features import Similarities
-        >>> from eqben_builder.suites.row import SuiteRow
+        >>> from eqben_builder.suites import SuiteRow
         >>> row = SuiteRow("0", "s", "captions", (Picture(content=b""),), ("a", "b"), "0")
         >>> outcomes_of([row], Similarities([np.array([[0.3], [0.3]])], [None]))["accuracy"].right.tolist()
         [0.0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eqben_builder.suites import caption_choice, other_shapes, picture_pairs
+from eqben_builder.suites import caption_choice, picture_pairs
 from eqben_builder.suites.suite import Average, Pooled, Suite, Without
 
 _ALL = Pooled(("*",))
@@ -27,8 +27,8 @@ _LISTED = (
         note="an added object or attribute makes the wrong caption longer: look at the blind lines of add_obj, add_att",
     ),
     Suite(
-        "sugarcrepe-pp", "SugarCrepe++", other_shapes.sugarcrepe_pp,
-        tuple(Average("mean of 5", other_shapes.SUGARCREPE_PP, measure) for measure in ("both", "text only")),
+        "sugarcrepe-pp", "SugarCrepe++", picture_pairs.sugarcrepe_pp,
+        tuple(Average("mean of 5", picture_pairs.SUGARCREPE_PP, measure) for measure in ("both", "text only")),
         "CC BY 4.0", "Sri-Harsha/scpp at c083bbf", "data/SUBSET.json (five), COCO's val2017/",
         counts={"replace_att": 788, "replace_obj": 1652, "replace_rel": 1406, "swap_att": 666, "swap_obj": 245},
     ),
@@ -136,16 +136,16 @@ _LISTED = (
         note="a few fixed words replace the right ones: a bigram model reaches 89 to 99.9 %; never read without it",
     ),
     Suite(
-        "spec", "SPEC", other_shapes.spec,
+        "spec", "SPEC", picture_pairs.spec,
         tuple(
-            Average(direction, tuple(f"{direction}/{subset}" for subset in other_shapes.SPEC), "accuracy")
+            Average(direction, tuple(f"{direction}/{subset}" for subset in picture_pairs.SPEC), "accuracy")
             for direction in ("image to text", "text to image")
         ),
         "Apache-2.0", "wjpoom/SPEC at ad982a4", "SUBSET/image2text.json, text2image.json, images",
         counts={
             f"{direction}/{subset}": number
             for direction in ("image to text", "text to image")
-            for subset, number in zip(other_shapes.SPEC, (1000, 2000, 1500, 1500, 4500, 4500), strict=True)
+            for subset, number in zip(picture_pairs.SPEC, (1000, 2000, 1500, 1500, 4500, 4500), strict=True)
         },
     ),
     Suite(
@@ -162,7 +162,7 @@ _LISTED = (
         note="202 published models lie within 4.1 points of chance on the average",
     ),
     Suite(
-        "vsr", "VSR", other_shapes.vsr, (), "Apache-2.0", "cambridgeltl/visual-spatial-reasoning at b27a0af",
+        "vsr", "VSR", picture_pairs.vsr, (), "Apache-2.0", "cambridgeltl/visual-spatial-reasoning at b27a0af",
         "data/splits/{random,zeroshot}/test.jsonl, COCO's train2017/ and val2017/",
         counts={"random": 2195, "zeroshot": 1222},
         note="no official score of a model that was not trained on it; the threshold is chosen on the other folds",
@@ -174,7 +174,7 @@ _LISTED = (
         note="pictures are links: say how many were there beside any score",
     ),
     Suite(
-        "svo-probes", "SVO-Probes", other_shapes.svo, (Average("vl_compo", ("subj", "verb", "obj"), "accuracy"),),
+        "svo-probes", "SVO-Probes", picture_pairs.svo, (Average("vl_compo", ("subj", "verb", "obj"), "accuracy"),),
         "CC BY 4.0", "google-deepmind/svo_probes", "svo_probes.csv, and images/ as far as the links still live",
         note="pictures are links: no two people's subset is the same",
     ),

@@ -9,8 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from eqben_builder.suites.files import Files, Pixels
-from eqben_builder.suites.row import SuiteRow
+from eqben_builder.suites.files import Files, Pixels, SuiteRow
 
 
 class Pooled(NamedTuple):

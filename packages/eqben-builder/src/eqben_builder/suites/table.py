@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from eqben_builder.scoring.blind import TextScorer
     from eqben_builder.suites.features import Similarities
-    from eqben_builder.suites.row import SuiteRow
+    from eqben_builder.suites.files import SuiteRow
     from eqben_builder.suites.suite import SuiteData
 
 #: The measures that captions alone could win, and that blind lines stand beside.

@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from eqben_builder.building.evidence import pixel_change, token_edits
-from eqben_builder.formats.json_files import load_json
+from eqben_builder.untrusted import load_json
 
 if TYPE_CHECKING:
     from jaxtyping import UInt8

@@ -1,0 +1,114 @@
+"""Files of strangers: limits of what they unpack to, JSON and zip archives, with the file named in every error."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: Name -> most of it. `EQBEN_MAX_PIXELS` and so on set others.
+LIMITS: dict[str, int] = {
+    "pixels": 89_478_485,  # of a picture; Pillow's own
+    "member_bytes": 1 << 30,  # of one member of an archive, or one array
+    "json_bytes": 1 << 30,  # of a JSON file
+}
+
+
+def most(name: str) -> int:
+    """The limit in force.
+
+    Args:
+        name: One of `LIMITS`.
+
+    Returns:
+        The environment's `EQBEN_MAX_NAME`, or the limit of `LIMITS`.
+
+    Raises:
+        ValueError: The environment's value is no positive whole number.
+
+    Example:
+        >>> most("pixels")
+        89478485
+    """
+    variable = variable_of(name)
+    given = os.environ.get(variable, "")
+    if not given:
+        return LIMITS[name]
+    if not given.isdecimal() or int(given) < 1:
+        raise ValueError(f"{variable} is {given!r}, expected a positive whole number")
+    return int(given)
+
+
+def within(size: int, name: str, what: str) -> None:
+    """Refuse what is larger than its limit."""
+    limit = most(name)
+    if size > limit:
+        unit = name.replace("_", " ").split()[-1]
+        raise ValueError(f"{what} has {size:,} {unit}, more than {limit:,}; {variable_of(name)} sets another limit")
+
+
+def variable_of(name: str) -> str:
+    """The environment's variable of a limit."""
+    return f"EQBEN_MAX_{name.upper()}"
+
+
+def parse_json(text: str | bytes, where: str) -> Any:
+    """Parse a JSON text."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{where}: {error.msg}") from error
+    except RecursionError:
+        raise ValueError(f"{where}: nested too deeply") from None
+    except ValueError as error:  # no UTF-8, or a number of more digits than Python reads
+        raise ValueError(f"{where}: {error}") from error
+
+
+def load_json(path: Path) -> Any:
+    """Parse a JSON file."""
+    within(path.stat().st_size, "json_bytes", str(path))
+    content = path.read_bytes()
+    try:
+        return json.loads(content)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}, line {error.lineno}: {error.msg}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is no UTF-8 text: {error}") from error
+    except (RecursionError, ValueError):
+        return parse_json(content, str(path))
+
+
+def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The objects of a JSONL file, each with "file, line N"; empty lines are passed over."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            where = f"{path}, line {number}"
+            within(len(line), "json_bytes", where)
+            if not line.strip():
+                continue
+            yield where, object_of(parse_json(line, where), where)
+
+
+def object_of(value: Any, where: str) -> dict[str, Any]:
+    """The value, if it is an object."""
+    if not isinstance(value, dict):
+        raise ValueError(f"{where}: expected an object, found {type(value).__name__}")
+    return value
+
+
+@contextmanager
+def opened_zip(path: Path, name: str = "") -> Iterator[zipfile.ZipFile]:
+    """Open a zip archive, and name it in whatever goes wrong while the block reads it."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            yield archive
+    except (OSError, ValueError):
+        raise
+    except Exception as error:  # zipfile raises errors of every kind over broken archives
+        raise ValueError(f"{name or path} cannot be read from its archive: {error}") from error
