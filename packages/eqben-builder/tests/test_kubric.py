@@ -13,10 +13,10 @@ from eqben_builder.engines.scene import outline
 from eqben_builder.kubric import (
     ASPECTS,
     Choices,
+    Difference,
     FloorScene,
     KubricBuilder,
-    SceneChange,
-    ScenePair,
+    Pair,
     Stage,
     Thing,
     check_pair,
@@ -40,7 +40,7 @@ def pairs(aspect, n=150, choices=CHOICES):
 @pytest.mark.parametrize("aspect", ASPECTS)
 def test_pairs_differ_in_one_thing_and_captions_in_one_run_of_words(aspect):
     for pair in pairs(aspect):
-        assert check_pair(pair).kind == pair.aspect == aspect
+        assert check_pair(pair).kind == pair.kind == aspect
         assert pair.scene0.stage == pair.scene1.stage
         (edit,) = token_edits(pair.caption0, pair.caption1)
         if aspect != "location":
@@ -116,7 +116,7 @@ def test_neither_caption_can_be_told_from_its_words_alone():
     ],
 )
 def test_changes_are_named(other, found):
-    assert sorted(scene_changes(SCENE, other)) == sorted(SceneChange(*row) for row in found)
+    assert sorted(scene_changes(SCENE, other)) == sorted(Difference(*row) for row in found)
 
 
 @pytest.mark.parametrize(
@@ -175,13 +175,13 @@ def test_what_is_no_caption_is_refused_with_its_words(text):
 @pytest.mark.parametrize(
     ("pair", "message"),
     [
-        (ScenePair(SCENE, SCENE, "The cube is behind the vase.", "x", "location"), "differ in 0 things"),
+        (Pair(SCENE, SCENE, "The cube is behind the vase.", "x", "location"), "differ in 0 things"),
         (
-            ScenePair(SCENE, FloorScene((CUBE,)), "There is a vase on the floor.", "x", "attribute"),
-            "of attribute, its scenes differ in counting",
+            Pair(SCENE, FloorScene((CUBE,)), "There is a vase on the floor.", "x", "attribute"),
+            "says attribute, its scenes differ in counting",
         ),
         (
-            ScenePair(
+            Pair(
                 SCENE,
                 FloorScene((replace(CUBE, colour="pink"), VASE)),
                 "There is a red cube on the floor.",
@@ -191,7 +191,7 @@ def test_what_is_no_caption_is_refused_with_its_words(text):
             "'There is a cube on the floor.' is true of the other scene too",
         ),
         (
-            ScenePair(
+            Pair(
                 SCENE,
                 FloorScene((replace(CUBE, colour="pink"), VASE)),
                 "There is a green cube on the floor.",

@@ -6,6 +6,8 @@ import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple
 
+from eqben_builder.minimal import Difference
+
 COLOURS: dict[str, tuple[float, float, float]] = {
     "red": (0.62, 0.03, 0.03),
     "green": (0.04, 0.34, 0.06),
@@ -145,6 +147,11 @@ class FloorScene:
     things: tuple[Thing, ...]
     stage: Stage = Stage()
 
+    @property
+    def items(self) -> tuple[Thing, ...]:
+        """The objects, as every scene graph calls them."""
+        return self.things
+
     def relations(self) -> tuple[Related, ...]:
         """All relations between ordered pairs of objects, as the camera sees them."""
         found = []
@@ -204,50 +211,32 @@ def _relation(a: Thing, b: Thing) -> str | None:
     return None
 
 
-class SceneChange(NamedTuple):
-    """One difference between two scenes.
-
-    kind: "attribute", "counting", "location", or "other" for what no minimal pair may change.
-    field: The attribute; "added" or "removed"; the relation in the first scene.
-    things: Indices of the objects concerned (into the larger scene, for a count).
-
-    Example:
-        >>> things = Thing("cube", "red", "small", "rubber", -1, 0), Thing("sphere", "blue", "small", "rubber", 1, 0)
-        >>> scene_changes(FloorScene(things), exchanged(FloorScene(things), 0, 1))[0]
-        SceneChange(kind='location', field='to the left of', things=(0, 1))
-    """
-
-    kind: str
-    field: str
-    things: tuple[int, ...]
-
-
-def scene_changes(scene0: FloorScene, scene1: FloorScene) -> tuple[SceneChange, ...]:
+def scene_changes(scene0: FloorScene, scene1: FloorScene) -> tuple[Difference, ...]:
     """List what differs between two scenes; a minimal pair gives exactly one entry.
 
     Example:
         >>> cube = Thing("cube", "red", "small", "rubber", 0, 0)
         >>> scene_changes(FloorScene((cube,)), FloorScene((cube, Thing("cube", "red", "small", "rubber", 1, 1))))
-        (SceneChange(kind='counting', field='added', things=(1,)),)
+        (Difference(kind='counting', field='added', items=(1,)),)
     """
-    found = [] if scene0.stage == scene1.stage else [SceneChange("other", "stage", ())]
+    found = [] if scene0.stage == scene1.stage else [Difference("other", "stage", ())]
     a, b = scene0.things, scene1.things
     if len(a) != len(b):
         more, less, field = (b, a, "added") if len(b) > len(a) else (a, b, "removed")
         for k in range(len(more)):
             if more[:k] + more[k + 1 :] == less:
-                return (*found, SceneChange("counting", field, (k,)))
-        return (*found, SceneChange("other", f"{len(a)} objects against {len(b)}", ()))
+                return (*found, Difference("counting", field, (k,)))
+        return (*found, Difference("other", f"{len(a)} objects against {len(b)}", ()))
     changed = [i for i in range(len(a)) if a[i] != b[i]]
     if len(changed) == 2:
         i, j = changed
         relation = _relation(a[i], a[j])
         if relation is not None and _moved(a[i], a[j]) == b[i] and _moved(a[j], a[i]) == b[j]:
-            return (*found, SceneChange("location", relation, (i, j)))
+            return (*found, Difference("location", relation, (i, j)))
     for i in changed:
         for name in (field.name for field in fields(Thing)):
             if getattr(a[i], name) != getattr(b[i], name):
-                found.append(SceneChange("attribute" if name in FIELDS else "other", name, (i,)))
+                found.append(Difference("attribute" if name in FIELDS else "other", name, (i,)))
     return tuple(found)
 
 

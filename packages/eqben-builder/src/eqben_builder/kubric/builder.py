@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from eqben_builder.building.builder import Dropped, Made
 from eqben_builder.building.evidence import colour_distance, pixel_change, token_edits
-from eqben_builder.engines.scene import SIZES, FloorScene, SceneChange, scene_changes
-from eqben_builder.kubric.pairs import ASPECTS, Choices, ScenePair, check_pair, scene_pair
+from eqben_builder.engines.scene import SIZES, FloorScene, scene_changes
+from eqben_builder.kubric.pairs import ASPECTS, Choices, check_pair, scene_pair
 from eqben_builder.micro.sampling import generator_at
+from eqben_builder.minimal import Difference, Pair
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -185,17 +186,19 @@ class KubricBuilder:
             "scene1": pair.scene1.to_dict(),
             "render": {"engine": self.engine.name, **drawn.notes},
         }
-        captions = (pair.caption0, pair.caption1)
+        captions = pair.captions
         return Made(drawn.images, captions, aspect, source, _certificate(change, captions, pixels, contrast), mask)
 
 
-def _mask(change: SceneChange, pair: ScenePair, seen: tuple[NDArray[np.int16], NDArray[np.int16]]) -> NDArray[np.bool_]:
+def _mask(
+    change: Difference, pair: Pair[FloorScene], seen: tuple[NDArray[np.int16], NDArray[np.int16]]
+) -> NDArray[np.bool_]:
     """Where the changed objects are seen, in either picture, and a margin."""
     mask = np.zeros(seen[0].shape, dtype=bool)
     for scene, who in zip((pair.scene0, pair.scene1), seen, strict=True):
         fewer = change.kind == "counting" and len(scene.things) < max(len(pair.scene0.things), len(pair.scene1.things))
         if not fewer:
-            mask |= np.isin(who, change.things)
+            mask |= np.isin(who, change.items)
     for axis in (0, 1):
         wide = mask.copy()
         for step in range(1, _MARGIN + 1):
@@ -208,7 +211,7 @@ def _mask(change: SceneChange, pair: ScenePair, seen: tuple[NDArray[np.int16], N
     return mask
 
 
-def _flaw(change: SceneChange, pixels: dict[str, float], contrast: float | None) -> str | None:
+def _flaw(change: Difference, pixels: dict[str, float], contrast: float | None) -> str | None:
     if pixels["moved_inside"] < LEAST_INSIDE or (contrast is not None and contrast < LEAST_CONTRAST):
         return "the change is hardly seen"
     if change.field == "colour" and pixels["moved_outside"] > MOST_OUTSIDE:
@@ -217,11 +220,11 @@ def _flaw(change: SceneChange, pixels: dict[str, float], contrast: float | None)
 
 
 def _certificate(
-    change: SceneChange, captions: tuple[str, str], pixels: dict[str, float], contrast: float | None
+    change: Difference, captions: tuple[str, str], pixels: dict[str, float], contrast: float | None
 ) -> dict[str, Any]:
     # Folders from before contrasts were measured hold none, and stay as valid as they were.
     return ({} if contrast is None else {"contrast": contrast}) | {
-        "difference": {"kind": change.kind, "field": change.field, "things": list(change.things)},
+        "difference": {"kind": change.kind, "field": change.field, "things": list(change.items)},
         "token_edits": token_edits(*captions),
         "pixels": pixels,
     }
@@ -237,7 +240,7 @@ def certificate_of(
     """
     scenes = [FloorScene.from_dict(record.source.get(name)) for name in ("scene0", "scene1")]
     captions = (record.caption0, record.caption1)
-    change = check_pair(ScenePair(scenes[0], scenes[1], *captions, record.aspect))
+    change = check_pair(Pair(scenes[0], scenes[1], *captions, record.aspect))
     edits = token_edits(*captions)
     if len(edits) != 1:
         raise ValueError(f"the captions differ in {len(edits)} runs of words, expected one: {edits}")

@@ -11,23 +11,20 @@ words of one relation:
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from itertools import permutations
 from typing import TYPE_CHECKING
 
 from eqben_builder.engines.scene import COLOURS, FIELDS, MATERIALS, RELATIONS, SIZES
+from eqben_builder.minimal import NUMBERS, Existence, NounPhrase, Number, Relationship
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from eqben_builder.engines.scene import FloorScene, Thing
+    from eqben_builder.engines.scene import Thing
 
-NUMBERS: tuple[str, ...] = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _ADJECTIVES = {"size": tuple(SIZES), "colour": tuple(COLOURS), "material": MATERIALS}
 
 
-@dataclass(frozen=True)
-class Phrase:
+class Phrase(NounPhrase):
     """A noun phrase: (field, value) pairs in the order of `FIELDS`; the shape is always named.
 
     Example:
@@ -37,17 +34,11 @@ class Phrase:
         ('red cube', 'red cubes', True)
     """
 
-    named: tuple[tuple[str, str], ...]
-
     @classmethod
     def of(cls, thing: Thing, fields: Sequence[str]) -> Phrase:
         """The phrase that names these fields of an object; those that it does not have are left out."""
         wanted = {*fields, "shape"}
         return cls(tuple((f, getattr(thing, f)) for f in FIELDS if f in wanted and getattr(thing, f)))
-
-    def matches(self, thing: Thing) -> bool:
-        """Whether the object has every value that the phrase names."""
-        return all(getattr(thing, field) == value for field, value in self.named)
 
     def text(self) -> str:
         """As "small red cube"."""
@@ -58,8 +49,7 @@ class Phrase:
         return " ".join([*(value for _, value in self.named[:-1]), plural(self.named[-1][1])])
 
 
-@dataclass(frozen=True)
-class Present:
+class Present(Existence[Phrase]):
     """There are distinct objects, one for each phrase.
 
     Example:
@@ -71,22 +61,12 @@ class Present:
         ('There is a red cube and a cube on the floor.', True, False)
     """
 
-    phrases: tuple[Phrase, ...]
-
-    def holds(self, scene: FloorScene) -> bool:
-        """Whether distinct objects match the phrases."""
-        return any(
-            all(phrase.matches(thing) for phrase, thing in zip(self.phrases, chosen, strict=True))
-            for chosen in permutations(scene.things, len(self.phrases))
-        )
-
     def text(self) -> str:
         """As "There is a red cube and a vase on the floor."."""
         return f"There is {' and '.join(_with_article(phrase.text()) for phrase in self.phrases)} on the floor."
 
 
-@dataclass(frozen=True)
-class Counted:
+class Counted(Number[Phrase]):
     """Exactly `number` objects match the phrase; 2 to 10.
 
     Example:
@@ -98,20 +78,12 @@ class Counted:
         ('There are two cubes on the floor.', True)
     """
 
-    number: int
-    phrase: Phrase
-
-    def holds(self, scene: FloorScene) -> bool:
-        """Whether that many objects match."""
-        return sum(map(self.phrase.matches, scene.things)) == self.number
-
     def text(self) -> str:
         """As "There are three red cubes on the floor."."""
         return f"There are {NUMBERS[self.number]} {self.phrase.plural_text()} on the floor."
 
 
-@dataclass(frozen=True)
-class Placed:
+class Placed(Relationship[Phrase]):
     """Some object that matches `subject` stands in `relation` to some object that matches `object`.
 
     Example:
@@ -122,17 +94,6 @@ class Placed:
         >>> placed.text(), placed.holds(scene)
         ('The red cube is to the left of the blue cube.', True)
     """
-
-    subject: Phrase
-    relation: str
-    object: Phrase
-
-    def holds(self, scene: FloorScene) -> bool:
-        """Whether the graph has such a relation."""
-        return any(
-            relation == self.relation and self.subject.matches(scene.things[i]) and self.object.matches(scene.things[j])
-            for i, relation, j in scene.relations()
-        )
 
     def text(self) -> str:
         """As "The red cube is behind the blue vase."."""

@@ -14,7 +14,6 @@ from eqben_builder.engines.scene import (
     MATERIALS,
     SIZES,
     FloorScene,
-    SceneChange,
     Stage,
     Thing,
     exchanged,
@@ -22,6 +21,7 @@ from eqben_builder.engines.scene import (
     scene_changes,
 )
 from eqben_builder.kubric.captions import Counted, Phrase, Placed, Present, parse
+from eqben_builder.minimal import Difference, Pair, draw_pair, one_difference
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,27 +34,7 @@ ROOM = (1.6, 1.9)
 #: Largest number of alike objects in a counting pair.
 MOST = 6
 _PLACEMENTS = 60
-_TRIES = 200
 _TURN = 0.8
-
-
-@dataclass(frozen=True)
-class ScenePair:
-    """Two scenes and a caption for each, which differ in `aspect`.
-
-    Example:
-        >>> from eqben_builder.kubric import Thing
-        >>> scenes = [FloorScene((Thing("cube", colour, "small", "rubber", 0, 0),)) for colour in ("red", "blue")]
-        >>> captions = [f"There is a {colour} cube on the floor." for colour in ("red", "blue")]
-        >>> check_pair(ScenePair(*scenes, *captions, "attribute")).field
-        'colour'
-    """
-
-    scene0: FloorScene
-    scene1: FloorScene
-    caption0: str
-    caption1: str
-    aspect: str
 
 
 @dataclass(frozen=True)
@@ -158,7 +138,7 @@ def _placed(rng: np.random.Generator, things: Sequence[Thing], stage: Stage) -> 
     return tuple(standing)
 
 
-def _attribute(rng: np.random.Generator, choices: Choices) -> ScenePair | None:
+def _attribute(rng: np.random.Generator, choices: Choices) -> Pair[FloorScene] | None:
     things = [_thing(rng, choices, size="large") for _ in range(1 + int(rng.random() * 4))]
     stage = sample_stage(rng)
     standing = _placed(rng, things, stage)
@@ -180,10 +160,10 @@ def _attribute(rng: np.random.Generator, choices: Choices) -> ScenePair | None:
     for thing in (chosen, changed):
         statements.append(Present((Phrase.of(thing, named), *also)).text())
     scenes = [FloorScene((thing, *things[1:]), stage) for thing in (chosen, changed)]
-    return ScenePair(scenes[0], scenes[1], statements[0], statements[1], "attribute")
+    return Pair(scenes[0], scenes[1], statements[0], statements[1], "attribute")
 
 
-def _counting(rng: np.random.Generator, choices: Choices) -> ScenePair | None:
+def _counting(rng: np.random.Generator, choices: Choices) -> Pair[FloorScene] | None:
     number = 3 + int(rng.random() * (MOST - 2))
     model = _thing(rng, choices, size="small" if number > 4 or rng.random() < 0.6 else "large")
     alike = [replace(model, turn=_turn(rng)) for _ in range(number)]
@@ -198,10 +178,10 @@ def _counting(rng: np.random.Generator, choices: Choices) -> ScenePair | None:
     if counts[0] > MOST:
         return None
     texts = [Counted(count, phrase).text() for count in counts]
-    return ScenePair(more, less, texts[0], texts[1], "counting")
+    return Pair(more, less, texts[0], texts[1], "counting")
 
 
-def _location(rng: np.random.Generator, choices: Choices) -> ScenePair | None:
+def _location(rng: np.random.Generator, choices: Choices) -> Pair[FloorScene] | None:
     first, second = _thing(rng, choices), _thing(rng, choices)
     stage = sample_stage(rng)
     # Placed as if both had the larger radius, so that they can change places.
@@ -218,10 +198,10 @@ def _location(rng: np.random.Generator, choices: Choices) -> ScenePair | None:
     phrases = [Phrase.of(scene.things[k], fields) for k in (subject, 1 - subject)]
     relation = next(r.relation for r in scene.relations() if r.subject == subject)
     texts = [Placed(phrases[0], r, phrases[1]).text() for r in (relation, INVERSE[relation])]
-    return ScenePair(scene, exchanged(scene, 0, 1), texts[0], texts[1], "location")
+    return Pair(scene, exchanged(scene, 0, 1), texts[0], texts[1], "location")
 
 
-def scene_pair(rng: np.random.Generator, aspect: str, choices: Choices) -> ScenePair | None:
+def scene_pair(rng: np.random.Generator, aspect: str, choices: Choices) -> Pair[FloorScene] | None:
     """Draw a pair of scenes that `check_pair` passes.
 
     Args:
@@ -244,45 +224,23 @@ def scene_pair(rng: np.random.Generator, aspect: str, choices: Choices) -> Scene
     makers = {"attribute": _attribute, "counting": _counting, "location": _location}
     if aspect not in makers:
         raise ValueError(f"aspect {aspect!r} is not one of {', '.join(ASPECTS)}")
-    for _ in range(_TRIES):
-        pair = makers[aspect](rng, choices)
-        if pair is None:
-            continue
-        if rng.random() < 0.5:
-            pair = ScenePair(pair.scene1, pair.scene0, pair.caption1, pair.caption0, aspect)
-        try:
-            check_pair(pair)
-        except ValueError:
-            continue
-        return pair
-    return None
+    return draw_pair(rng, lambda: makers[aspect](rng, choices), check_pair)
 
 
-def check_pair(pair: ScenePair) -> SceneChange:
+def check_pair(pair: Pair[FloorScene]) -> Difference:
     """Check that one thing differs, and that each caption is true of its own scene and false of the other.
 
     Raises:
         ValueError: The first condition that fails.
 
     Example:
-        >>> from eqben_builder.kubric import Thing
+        >>> from eqben_builder.kubric import Pair, Thing
         >>> scenes = [FloorScene((Thing("cube", colour, "small", "rubber", 0, 0),)) for colour in ("red", "blue")]
         >>> captions = ("There is a cube on the floor.", "There is a blue cube on the floor.")
-        >>> check_pair(ScenePair(*scenes, *captions, "attribute"))
+        >>> check_pair(Pair(*scenes, *captions, "attribute"))
         Traceback (most recent call last):
         ...
         ValueError: caption 'There is a cube on the floor.' is true of the other scene too
     """
-    changes = scene_changes(pair.scene0, pair.scene1)
-    if len(changes) != 1:
-        raise ValueError(f"the scenes differ in {len(changes)} things, expected one: {changes}")
-    if changes[0].kind != pair.aspect:
-        raise ValueError(f"the pair is one of {pair.aspect}, its scenes differ in {changes[0].kind}")
     nouns = {thing.shape for scene in (pair.scene0, pair.scene1) for thing in scene.things}
-    for text, own, other in ((pair.caption0, pair.scene0, pair.scene1), (pair.caption1, pair.scene1, pair.scene0)):
-        statement = parse(text, nouns)
-        if not statement.holds(own):
-            raise ValueError(f"caption {text!r} is false of its own scene")
-        if statement.holds(other):
-            raise ValueError(f"caption {text!r} is true of the other scene too")
-    return changes[0]
+    return one_difference(pair, scene_changes(pair.scene0, pair.scene1), lambda text: parse(text, nouns))

@@ -4,7 +4,6 @@ from eqben_builder.micro.attributes import (
     COLOURS,
     FIELDS,
     MATERIALS,
-    NUMBERS,
     PLURALS,
     RELATIONS,
     RGB,
@@ -14,11 +13,12 @@ from eqben_builder.micro.attributes import (
     VOCABULARY,
     all_words,
 )
-from eqben_builder.micro.pairs import KINDS, Difference, Pair, certify, minimal_pair, scene_difference
+from eqben_builder.micro.pairs import KINDS, certify, minimal_pair, scene_difference
 from eqben_builder.micro.raster import Rendering, render
 from eqben_builder.micro.sampling import generator_at, sample_scene, scene_at
 from eqben_builder.micro.scene import AREA, Item, Relation, Scene, shared_area, spatial_relation
 from eqben_builder.micro.statements import Count, Exists, Phrase, Related, caption, holds, parse, question
+from eqben_builder.minimal import NUMBERS, Difference, Pair
 
 __all__ = [
     "AREA",

@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
+from eqben_builder.minimal import NUMBERS
+
 SHAPES: tuple[str, ...] = ("circle", "square", "triangle", "diamond", "cross", "star", "ring", "heart")
-COLOURS: tuple[str, ...] = (
-    "red",
-    "green",
-    "blue",
-    "yellow",
-    "orange",
-    "purple",
-    "pink",
-    "cyan",
-    "brown",
-    "white",
-)
+COLOURS: tuple[str, ...] = ("red", "green", "blue", "yellow", "orange", "purple", "pink", "cyan", "brown", "white")
 SIZES: tuple[str, ...] = ("small", "large")
 MATERIALS: tuple[str, ...] = ("plain", "striped", "dotted", "shiny")
 
@@ -38,49 +29,19 @@ SIZE_SCALE: dict[str, float] = {"small": 0.12, "large": 0.2}
 #: The fields that a caption can name, in the order in which it names them, with their values.
 FIELDS: dict[str, tuple[str, ...]] = {"size": SIZES, "material": MATERIALS, "colour": COLOURS, "shape": SHAPES}
 
-PLURALS: dict[str, str] = {
-    **{shape: f"{shape}s" for shape in SHAPES},
-    "cross": "crosses",
-    "object": "objects",
-}
-
-NUMBERS: tuple[str, ...] = (
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-)
+PLURALS: dict[str, str] = {shape: f"{shape}s" for shape in (*SHAPES, "object")} | {"cross": "crosses"}
 
 #: Relations as captions write them. "a left of b": a's centre lies to the left of b's, along the dominant axis.
 SPATIAL: tuple[str, ...] = ("left of", "right of", "above", "below")
 DEPTH: tuple[str, ...] = ("in front of", "behind")
 RELATIONS: tuple[str, ...] = SPATIAL + DEPTH
-INVERSE: dict[str, str] = {
-    "left of": "right of",
-    "right of": "left of",
-    "above": "below",
-    "below": "above",
-    "in front of": "behind",
-    "behind": "in front of",
-}
-
+INVERSE: dict[str, str] = dict(
+    zip(RELATIONS, ("right of", "left of", "below", "above", "behind", "in front of"), strict=True)
+)
 #: The axis on which a relation is read.
-AXIS: dict[str, str] = {
-    "left of": "horizontal",
-    "right of": "horizontal",
-    "above": "vertical",
-    "below": "vertical",
-    "in front of": "depth",
-    "behind": "depth",
-}
-
+AXIS: dict[str, str] = dict(
+    zip(RELATIONS, [axis for axis in ("horizontal", "vertical", "depth") for _ in (0, 1)], strict=True)
+)
 
 _SIGNS = (",", ".", "?", ":")
 

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from eqben_builder.building.builder import Dropped, Made
 from eqben_builder.building.evidence import pixel_change, token_edits
-from eqben_builder.micro.pairs import KINDS, Kind, Pair, certify, minimal_pair
+from eqben_builder.micro.pairs import KINDS, Kind, certify, minimal_pair
 from eqben_builder.micro.raster import render
 from eqben_builder.micro.sampling import generator_at
 from eqben_builder.micro.scene import Scene
+from eqben_builder.minimal import Pair
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,14 +75,14 @@ class MicroBuilder:
         first, second = render([pair.scene0, pair.scene1], self.size).images
         graphs = {"scene0": pair.scene0.to_dict(), "scene1": pair.scene1.to_dict()}
         certificate = _certificate(pair, first, second)
-        return Made((first, second), (pair.caption0, pair.caption1), kind, graphs, certificate)
+        return Made((first, second), pair.captions, kind, graphs, certificate)
 
 
-def _certificate(pair: Pair, first: NDArray[np.uint8], second: NDArray[np.uint8]) -> dict[str, Any]:
+def _certificate(pair: Pair[Scene], first: NDArray[np.uint8], second: NDArray[np.uint8]) -> dict[str, Any]:
     found = certify(pair)
     return {
         "difference": {"kind": found.kind, "field": found.field, "items": list(found.items)},
-        "token_edits": token_edits(pair.caption0, pair.caption1),
+        "token_edits": token_edits(*pair.captions),
         "pixels": pixel_change(first, second),
     }
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from eqben_builder.micro.attributes import AXIS, DEPTH, FIELDS
 from eqben_builder.micro.raster import render
 from eqben_builder.micro.sampling import sample_scene
 from eqben_builder.micro.scene import Item, Relation, Scene
 from eqben_builder.micro.statements import Count, Exists, Phrase, Related, parse
+from eqben_builder.minimal import Difference, Pair, draw_pair, one_difference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,44 +26,6 @@ MIN_CHANGED_PIXELS = 6
 
 _TRIES = 200
 _PLACE = ("x", "y", "scale", "angle")
-
-
-class Difference(NamedTuple):
-    """One difference between two scenes.
-
-    kind: "attribute", "count", "relation", "background", or "other" for what no minimal pair may change.
-    field: The attribute; "added" or "removed"; or the axis of the exchange: "horizontal",
-        "vertical" or "depth".
-    items: Indices of the items concerned (into the larger scene, for a count).
-
-    Example:
-        >>> star = Item("star", "red", "small", "plain", 0.2, 0.5)
-        >>> ring = Item("ring", "blue", "small", "plain", 0.8, 0.5)
-        >>> scene_difference(Scene((star, ring)), Scene((star,)))[0]
-        Difference(kind='count', field='removed', items=(1,))
-    """
-
-    kind: str
-    field: str
-    items: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Two scenes, a caption for each, and the one thing that differs: `kind` and, more exactly, `field`.
-
-    Example:
-        >>> scenes = [Scene((Item("star", colour, "large", "plain", 0.5, 0.5),)) for colour in ("red", "blue")]
-        >>> certify(Pair(*scenes, "a red star", "a blue star", "attribute", "colour")).field
-        'colour'
-    """
-
-    scene0: Scene
-    scene1: Scene
-    caption0: str
-    caption1: str
-    kind: str
-    field: str
 
 
 def scene_difference(scene0: Scene, scene1: Scene) -> tuple[Difference, ...]:
@@ -127,7 +90,7 @@ def _exchange(scene0: Scene, scene1: Scene, i: int, j: int) -> Difference | None
     return None
 
 
-def certify(pair: Pair) -> Difference:
+def certify(pair: Pair[Scene]) -> Difference:
     """Check a pair against its own graphs and captions.
 
     Exactly one thing differs, it is the one that the pair names, each caption is true of its own scene and false of the
@@ -147,18 +110,7 @@ def certify(pair: Pair) -> Difference:
         >>> certify(minimal_pair(np.random.default_rng(0), "count")).kind
         'count'
     """
-    differences = scene_difference(pair.scene0, pair.scene1)
-    if len(differences) != 1:
-        raise ValueError(f"the scenes differ in {len(differences)} things, expected one: {differences}")
-    (difference,) = differences
-    if (difference.kind, difference.field) != (pair.kind, pair.field):
-        raise ValueError(f"the pair says {pair.kind} {pair.field!r}, its scenes {difference.kind} {difference.field!r}")
-    for text, own, other in ((pair.caption0, pair.scene0, pair.scene1), (pair.caption1, pair.scene1, pair.scene0)):
-        statement = parse(text)
-        if not statement.holds(own):
-            raise ValueError(f"caption {text!r} is false of its own scene")
-        if statement.holds(other):
-            raise ValueError(f"caption {text!r} is true of the other scene too")
+    difference = one_difference(pair, scene_difference(pair.scene0, pair.scene1), parse)
     if pair.kind == "relation":
         words = [sorted(text.split()) for text in (pair.caption0, pair.caption1)]
         if words[0] != words[1]:
@@ -170,7 +122,7 @@ def certify(pair: Pair) -> Difference:
     return difference
 
 
-def minimal_pair(rng: np.random.Generator, kind: Kind) -> Pair:
+def minimal_pair(rng: np.random.Generator, kind: Kind) -> Pair[Scene]:
     """Draw a certified minimal pair.
 
     "attribute": one to three items, one of which changes its colour, shape, size or material. "count": one object more
@@ -196,24 +148,10 @@ def minimal_pair(rng: np.random.Generator, kind: Kind) -> Pair:
     makers = {"attribute": _attribute_pair, "count": _count_pair, "relation": _relation_pair}
     if kind not in makers:
         raise ValueError(f"kind {kind!r} is not one of {', '.join(KINDS)}")
-    for _ in range(_TRIES):
-        pair = makers[kind](rng)
-        if pair is None:
-            continue
-        if rng.random() < 0.5:
-            pair = _turned(pair)
-        try:
-            certify(pair)
-        except ValueError:
-            continue
-        return pair
-    raise RuntimeError(f"no certified pair of kind {kind!r} in {_TRIES} draws")
-
-
-def _turned(pair: Pair) -> Pair:
-    """The same pair, second scene first, so that no answer hides in the order."""
-    turn = {"added": "removed", "removed": "added"}
-    return Pair(pair.scene1, pair.scene0, pair.caption1, pair.caption0, pair.kind, turn.get(pair.field, pair.field))
+    pair = draw_pair(rng, lambda: makers[kind](rng), certify)
+    if pair is None:
+        raise RuntimeError(f"no certified pair of kind {kind!r} was drawn")
+    return pair
 
 
 def _with(item: Item, values: Mapping[str, Any]) -> Item:
@@ -232,7 +170,7 @@ def _apart(item: Item, others: Sequence[Item]) -> bool:
     )
 
 
-def _attribute_pair(rng: np.random.Generator) -> Pair | None:
+def _attribute_pair(rng: np.random.Generator) -> Pair[Scene] | None:
     scene = sample_scene(rng, (1, 3), sizes=("large",))
     items = []
     for item in scene.items:
@@ -251,7 +189,7 @@ def _attribute_pair(rng: np.random.Generator) -> Pair | None:
     return Pair(scene, other, texts[0], texts[1], "attribute", field)
 
 
-def _count_pair(rng: np.random.Generator) -> Pair:
+def _count_pair(rng: np.random.Generator) -> Pair[Scene]:
     scene = sample_scene(rng, (2, 6), sizes=("small",))
     last = scene.items[-1]
     named = (("shape",), ("colour",), ("colour", "shape"), ())[int(rng.random() * 4)]
@@ -269,7 +207,7 @@ def _count_pair(rng: np.random.Generator) -> Pair:
     return Pair(more, less, texts[0], texts[1], "count", "removed")
 
 
-def _relation_pair(rng: np.random.Generator) -> Pair | None:
+def _relation_pair(rng: np.random.Generator) -> Pair[Scene] | None:
     depth = rng.random() < 1 / 3
     for _ in range(_TRIES):
         scene = sample_scene(rng, 2, max_overlap=0.5 if depth else 0.0)

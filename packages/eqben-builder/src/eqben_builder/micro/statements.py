@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from itertools import permutations
 from typing import TYPE_CHECKING
 
-from eqben_builder.micro.attributes import FIELDS, NUMBERS, PLURALS, RELATIONS
+from eqben_builder.micro.attributes import FIELDS, PLURALS, RELATIONS
 from eqben_builder.micro.scene import Item, Scene
+from eqben_builder.minimal import NUMBERS, Existence, NounPhrase, Number, Relationship
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,8 +29,7 @@ _FIELD_OF = {value: field for field, values in FIELDS.items() for value in value
 _SINGULAR = {plural: noun for noun, plural in PLURALS.items()}
 
 
-@dataclass(frozen=True)
-class Phrase:
+class Phrase(NounPhrase):
     """A noun phrase: (field, value) pairs in the order of `FIELDS`; without a shape its noun is "object".
 
     Example:
@@ -41,16 +39,10 @@ class Phrase:
         ('red stars', 'a red star', 'an object')
     """
 
-    named: tuple[tuple[str, str], ...] = ()
-
     @classmethod
     def of(cls, item: Item, fields: Sequence[str]) -> Phrase:
         """The phrase that names these fields of an item."""
         return cls(tuple((field, getattr(item, field)) for field in FIELDS if field in fields))
-
-    def matches(self, item: Item) -> bool:
-        """Whether the item has every value that the phrase names."""
-        return all(getattr(item, field) == value for field, value in self.named)
 
     def text(self, *, plural: bool = False) -> str:
         """The phrase without an article."""
@@ -64,8 +56,7 @@ class Phrase:
         return f"{'an' if article == 'a' and text[0] in 'aeiou' else article} {text}"
 
 
-@dataclass(frozen=True)
-class Exists:
+class Exists(Existence[Phrase]):
     """There are distinct items, one for each phrase.
 
     Example:
@@ -77,23 +68,13 @@ class Exists:
         ('a red star and a ring', True, False)
     """
 
-    phrases: tuple[Phrase, ...]
-
-    def holds(self, scene: Scene) -> bool:
-        """Whether distinct items of the scene match the phrases."""
-        return any(
-            all(phrase.matches(item) for phrase, item in zip(self.phrases, chosen, strict=True))
-            for chosen in permutations(scene.items, len(self.phrases))
-        )
-
     def text(self) -> str:
         """As "a red circle, a star and a blue ring"."""
         parts = [phrase.with_article() for phrase in self.phrases]
         return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-@dataclass(frozen=True)
-class Related:
+class Related(Relationship[Phrase]):
     """Some item that matches `subject` stands in `relation` to some item that matches `object`.
 
     Example:
@@ -105,25 +86,13 @@ class Related:
         ('a star left of a ring', 'the star is left of the ring', True)
     """
 
-    subject: Phrase
-    relation: str
-    object: Phrase
-
-    def holds(self, scene: Scene) -> bool:
-        """Whether the graph has such a relation."""
-        return any(
-            relation == self.relation and self.subject.matches(scene.items[i]) and self.object.matches(scene.items[j])
-            for i, relation, j in scene.relations()
-        )
-
     def text(self, article: str = "a") -> str:
         """As "a red circle left of a star", or "the red circle is left of the star"."""
         verb = " is" if article == "the" else ""
         return f"{self.subject.with_article(article)}{verb} {self.relation} {self.object.with_article(article)}"
 
 
-@dataclass(frozen=True)
-class Count:
+class Count(Number[Phrase]):
     """Exactly `number` items match the phrase; 0 to 10.
 
     Example:
@@ -134,13 +103,6 @@ class Count:
         >>> count.text(), count.holds(Scene((star, ring)))
         ('one red object', True)
     """
-
-    number: int
-    phrase: Phrase
-
-    def holds(self, scene: Scene) -> bool:
-        """Whether that many items match."""
-        return sum(self.phrase.matches(item) for item in scene.items) == self.number
 
     def text(self) -> str:
         """As "three red circles"."""

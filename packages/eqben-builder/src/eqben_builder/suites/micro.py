@@ -8,7 +8,9 @@ import numpy as np
 
 from eqben_builder.formats import Picture, encode_png
 from eqben_builder.micro import KINDS, caption, generator_at, holds, minimal_pair, render, scene_at
-from eqben_builder.micro.pairs import Kind, Pair
+from eqben_builder.micro.pairs import Kind
+from eqben_builder.micro.scene import Scene
+from eqben_builder.minimal import Pair
 from eqben_builder.suites.files import SuiteRow
 from eqben_builder.suites.galleries import Gallery, Positives
 from eqben_builder.suites.suite import Average, Pooled, Suite, SuiteData
@@ -66,7 +68,7 @@ def micro_suite(*, pairs: int = 60, size: int = 64, seed: int = 0) -> SuiteData:
     return SuiteData(MICRO, rows, {}, {}, ())
 
 
-def _questions(pair: Pair, kind: Kind, index: int, size: int, rng: np.random.Generator) -> list[SuiteRow]:
+def _questions(pair: Pair[Scene], kind: Kind, index: int, size: int, rng: np.random.Generator) -> list[SuiteRow]:
     drawn = render([pair.scene0, pair.scene1], size).images
     first, second = (Picture(content=encode_png(_noisy(image, rng))) for image in drawn)
     cluster, own, other = f"pair {index}", pair.caption0, pair.caption1

@@ -1,0 +1,182 @@
+"""Minimal pairs of scene graphs, whatever stands in them: what a caption can say, one difference, and the check."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import permutations
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    import numpy as np
+
+NUMBERS: tuple[str, ...] = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_TRIES = 200
+_OTHER_SIDE = {"added": "removed", "removed": "added"}
+
+
+class Graph(Protocol):
+    """A scene graph: items, and relations between them by their indices."""
+
+    @property
+    def items(self) -> Sequence[Any]:
+        """What stands in the scene."""
+
+    def relations(self) -> Iterable[tuple[int, str, int]]:
+        """Subject, relation and object."""
+
+
+class Statement(Protocol):
+    """What a caption says."""
+
+    def holds(self, scene: Any) -> bool:
+        """Whether it is true of a scene graph."""
+
+
+@dataclass(frozen=True)
+class NounPhrase:
+    """(field, value) pairs that an item can match."""
+
+    named: tuple[tuple[str, str], ...] = ()
+
+    def matches(self, item: object) -> bool:
+        """Whether the item has every value that the phrase names."""
+        return all(getattr(item, field) == value for field, value in self.named)
+
+
+P = TypeVar("P", bound=NounPhrase)
+
+
+@dataclass(frozen=True)
+class Existence(Generic[P]):
+    """There are distinct items, one for each phrase."""
+
+    phrases: tuple[P, ...]
+
+    def holds(self, scene: Graph) -> bool:
+        """Whether distinct items of the scene match the phrases."""
+        return any(
+            all(phrase.matches(item) for phrase, item in zip(self.phrases, chosen, strict=True))
+            for chosen in permutations(scene.items, len(self.phrases))
+        )
+
+
+@dataclass(frozen=True)
+class Relationship(Generic[P]):
+    """Some item that matches `subject` stands in `relation` to some item that matches `object`."""
+
+    subject: P
+    relation: str
+    object: P
+
+    def holds(self, scene: Graph) -> bool:
+        """Whether the graph has such a relation."""
+        return any(
+            relation == self.relation and self.subject.matches(scene.items[i]) and self.object.matches(scene.items[j])
+            for i, relation, j in scene.relations()
+        )
+
+
+@dataclass(frozen=True)
+class Number(Generic[P]):
+    """Exactly `number` items match the phrase."""
+
+    number: int
+    phrase: P
+
+    def holds(self, scene: Graph) -> bool:
+        """Whether that many items match."""
+        return sum(map(self.phrase.matches, scene.items)) == self.number
+
+
+class Difference(NamedTuple):
+    """One difference between two scenes.
+
+    kind: An aspect of the pair's world, such as "attribute"; "other", or "background", for what no pair may change.
+    field: The attribute; "added" or "removed"; of an exchange the axis ("horizontal", "vertical", "depth"), or on a
+        floor the relation in the first scene.
+    items: Indices of the items concerned (into the larger scene, for a count).
+
+    Example:
+        >>> from eqben_builder.micro import Item, Scene, scene_difference
+        >>> star = Item("star", "red", "small", "plain", 0.2, 0.5)
+        >>> ring = Item("ring", "blue", "small", "plain", 0.8, 0.5)
+        >>> scene_difference(Scene((star, ring)), Scene((star,)))[0]
+        Difference(kind='count', field='removed', items=(1,))
+    """
+
+    kind: str
+    field: str
+    items: tuple[int, ...]
+
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True)
+class Pair(Generic[S]):
+    """Two scenes, a caption for each, and the one thing that differs: `kind` and, where it is known, `field`.
+
+    Example:
+        >>> from eqben_builder.micro import Item, Scene, certify
+        >>> scenes = [Scene((Item("star", colour, "large", "plain", 0.5, 0.5),)) for colour in ("red", "blue")]
+        >>> certify(Pair(*scenes, "a red star", "a blue star", "attribute", "colour")).field
+        'colour'
+    """
+
+    scene0: S
+    scene1: S
+    caption0: str
+    caption1: str
+    kind: str
+    field: str = ""
+
+    @property
+    def captions(self) -> tuple[str, str]:
+        """Of the first scene, and of the second."""
+        return self.caption0, self.caption1
+
+    def turned(self) -> Pair[S]:
+        """The same pair, second scene first."""
+        field = _OTHER_SIDE.get(self.field, self.field)
+        return replace(self, scene0=self.scene1, scene1=self.scene0, caption0=self.caption1, caption1=self.caption0,
+                       field=field)  # fmt: skip
+
+
+def one_difference(pair: Pair[S], differences: Sequence[Difference], parse: Callable[[str], Statement]) -> Difference:
+    """The one difference, which the pair names; a `ValueError` unless each caption fits its own scene alone."""
+    if len(differences) != 1:
+        raise ValueError(f"the scenes differ in {len(differences)} things, expected one: {tuple(differences)}")
+    (difference,) = differences
+    if difference.kind != pair.kind or (pair.field and difference.field != pair.field):
+        raise ValueError(f"the pair says {_named(pair)}, its scenes differ in {_named(difference)}")
+    for text, own, other in ((pair.caption0, pair.scene0, pair.scene1), (pair.caption1, pair.scene1, pair.scene0)):
+        statement = parse(text)
+        if not statement.holds(own):
+            raise ValueError(f"caption {text!r} is false of its own scene")
+        if statement.holds(other):
+            raise ValueError(f"caption {text!r} is true of the other scene too")
+    return difference
+
+
+def _named(change: Pair[Any] | Difference) -> str:
+    return f"{change.kind} {change.field!r}" if change.field else change.kind
+
+
+def draw_pair(
+    rng: np.random.Generator, make: Callable[[], Pair[S] | None], check: Callable[[Pair[S]], object]
+) -> Pair[S] | None:
+    """The first of 200 draws that passes the check, either scene first, so that no answer hides in the order."""
+    for _ in range(_TRIES):
+        pair = make()
+        if pair is None:
+            continue
+        if rng.random() < 0.5:
+            pair = pair.turned()
+        try:
+            check(pair)
+        except ValueError:
+            continue
+        return pair
+    return None
