@@ -29,7 +29,7 @@ from eqben_builder.suites import (
     retrieval_scores,
     suite_table,
 )
-from eqben_builder.suites.blind import _DISCOUNT, _WORD
+from eqben_builder.scoring.blind import _DISCOUNT, _WORD
 from eqben_builder.suites.outcomes import folds_of
 
 NOTHING = Picture(content=b"")

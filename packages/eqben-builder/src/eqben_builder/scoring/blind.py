@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections import Counter
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -19,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _WORD = re.compile(r"\w+|[^\w\s]")
-_ENDS = ("<s>", "</s>")
+_DISCOUNT = 0.75
 
 
 class TextScorer(Protocol):
@@ -82,37 +79,56 @@ class CaptionModel:
         True
     """
 
-    def __init__(self, captions: Sequence[str], *, discount: float = 0.75, per_word: bool = True) -> None:
+    def __init__(self, captions: Sequence[str], *, discount: float = _DISCOUNT, per_word: bool = True) -> None:
         if not captions:
             raise ValueError("a caption model needs captions to learn from")
         if not 0.0 < discount < 1.0:
             raise ValueError(f"discount = {discount!r} lies outside (0, 1)")
-        self.discount, self.per_word = discount, per_word
-        self._words: Counter[str] = Counter()
-        self._pairs: Counter[tuple[str, str]] = Counter()
-        self._before: Counter[str] = Counter()
-        for caption in captions:
-            words = _split(caption)
-            self._words.update(words[1:])
-            self._pairs.update(pairwise(words))
-            self._before.update(words[:-1])
-        self._followers = Counter(first for first, _ in self._pairs)
-        self._total = sum(self._words.values()) + len(self._words) + 1
+        self.captions, self.discount, self.per_word = list(captions), discount, per_word
 
     def __call__(self, captions: Sequence[str]) -> list[float]:
         """Log-likelihood of each caption, per word where that was asked for."""
-        return [self._score(_split(caption)) for caption in captions]
+        texts = [*self.captions, *captions]
+        asked = np.arange(len(texts)) >= len(self.captions)
+        logs, lengths = held_out_likelihoods(texts, [~asked], asked.astype(np.intp), self.discount)
+        scores: list[float] = (logs[0] / lengths if self.per_word else logs[0])[asked].tolist()
+        return scores
 
-    def _score(self, words: list[str]) -> float:
-        total = 0.0
-        for first, second in pairwise(words):
-            word = (self._words[second] + 1) / self._total
-            seen = self._before[first]
-            if seen:
-                kept = max(self._pairs[first, second] - self.discount, 0.0) / seen
-                word = kept + self.discount * self._followers[first] / seen * word
-            total += math.log(word)
-        return total / (len(words) - 1) if self.per_word else total
+
+def held_out_likelihoods(
+    texts: Sequence[str], learnt: Sequence[NDArray[np.bool_]], fold: NDArray[np.intp], discount: float = _DISCOUNT
+) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """Log-likelihoods [models, texts] under a `CaptionModel` of each selection's texts of the other folds, and lengths.
+
+    All counts are taken once, and a fold's own are subtracted; of a single fold nothing is.
+    """
+    ids: dict[str, int] = {}
+    words = [np.array([ids.setdefault(word, len(ids) + 2) for word in _WORD.findall(text.lower())]) for text in texts]
+    size = len(ids) + 2  # 0 begins a text and 1 ends it
+    lengths = np.array([len(own) + 1 for own in words])
+    owner = np.repeat(np.arange(len(texts)), lengths)
+    first = np.concatenate([np.concatenate(([0], own)) for own in words]).astype(np.int64)
+    second = np.concatenate([np.concatenate((own, [1])) for own in words]).astype(np.int64)
+    pairs, pair = np.unique(first * size + second, return_inverse=True)
+    fold_of, folds = fold[owner], int(fold.max()) + 1
+    logs = np.zeros((len(learnt), len(texts)))
+    for model, selected in enumerate(learnt):
+        side = selected[owner]
+        counts, after, before = (
+            np.bincount(fold_of[side] * bins + values[side], minlength=folds * bins).reshape(folds, bins)
+            for values, bins in ((pair, len(pairs)), (second, size), (first, size))
+        )
+        for k in range(folds):
+            c, w, b = (all_.sum(0) - all_[k] if folds > 1 else all_[0] for all_ in (counts, after, before))
+            followers = np.bincount(pairs[c > 0] // size, minlength=size)
+            inside = fold_of == k
+            v, u = first[inside], second[inside]
+            plain = (w[u] + 1) / (w.sum() + np.count_nonzero(w) + 1)
+            seen = np.maximum(b[v], 1)
+            smooth = np.maximum(c[pair[inside]] - discount, 0) / seen + discount * followers[v] / seen * plain
+            chances = np.log(np.where(b[v] > 0, smooth, plain))
+            logs[model] += np.bincount(owner[inside], chances, minlength=len(texts))
+    return logs, lengths
 
 
 def blind_scores(
@@ -167,7 +183,7 @@ def blind_scores(
     else:
         if not 2 <= folds <= n:
             raise ValueError(f"folds = {folds} for {n} pairs: expected at least 2 and at most the number of pairs")
-        values, margins = _cross_fitted(captions, rng.permutation(n) % folds, folds)
+        values, margins = _cross_fitted(captions, rng.permutation(n) % folds)
         learnt = _share(_outcomes(margins[:, 0] - margins[:, 1]), level, resamples, rng)
     outcomes = _outcomes(values[:, 0] - values[:, 1])
     likelier = _share(outcomes, level, resamples, rng)
@@ -176,19 +192,14 @@ def blind_scores(
 
 
 def _cross_fitted(
-    captions: Sequence[tuple[str, str]], fold: NDArray[np.intp], folds: int
+    captions: Sequence[tuple[str, str]], fold: NDArray[np.intp]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Likelihoods [n, 2], and how much likelier each caption is as a first than as a second one [n, 2]."""
-    values, margins = np.empty((len(captions), 2)), np.empty((len(captions), 2))
-    for k in range(folds):
-        inside = np.flatnonzero(fold == k).tolist()
-        sides = [[captions[j][side] for j in np.flatnonzero(fold != k).tolist()] for side in (0, 1)]
-        both, first, second = CaptionModel(sides[0] + sides[1]), CaptionModel(sides[0]), CaptionModel(sides[1])
-        for side in (0, 1):
-            asked = [captions[j][side] for j in inside]
-            values[inside, side] = both(asked)
-            margins[inside, side] = np.array(first(asked)) - np.array(second(asked))
-    return values, margins
+    texts = [caption for pair in captions for caption in pair]
+    firsts = np.arange(len(texts)) % 2 == 0
+    logs, lengths = held_out_likelihoods(texts, [np.ones(len(texts), bool), firsts, ~firsts], np.repeat(fold, 2))
+    both, first, second = (logs / lengths).reshape(3, -1, 2)
+    return both, first - second
 
 
 def _scored(scorer: TextScorer, captions: list[str]) -> NDArray[np.float64]:
@@ -206,7 +217,3 @@ def _share(outcomes: NDArray[np.float64], level: float, resamples: int, rng: np.
     n, shares = len(outcomes), np.array([(outcomes == value).mean() for value in (0.0, 0.5, 1.0)])
     draws = rng.multinomial(n, shares / shares.sum(), resamples) @ np.array([0.0, 0.5, 1.0]) / n
     return share_of(float(outcomes.mean()), draws, 0.5, n, (1 - level) / 2)
-
-
-def _split(caption: str) -> list[str]:
-    return [_ENDS[0], *_WORD.findall(caption.lower()), _ENDS[1]]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from eqben_builder.scoring.blind import held_out_likelihoods
 from eqben_builder.suites.outcomes import Outcome, folds_of
 
 if TYPE_CHECKING:
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
     from eqben_builder.scoring.blind import TextScorer
     from eqben_builder.suites.files import SuiteRow
-
-_WORD = re.compile(r"\w+|[^\w\s]")
-_DISCOUNT = 0.75
 
 
 class Difference(NamedTuple):
@@ -105,41 +102,11 @@ def blind_outcomes(
 
 
 def _bigram(rows: Sequence[SuiteRow], texts: list[str], at: NDArray[np.intp], seed: int) -> NDArray[np.float64]:
-    """Mean log-ratio a word of each text under right and under wrong captions of the other folds.
-
-    p(w | v) = max(c(vw) - D, 0) / c(v) + D t(v) / c(v) p(w), and p(w) = (c(w) + 1) / (N + V + 1); all counts are taken
-    once, and a fold's own are subtracted.
-    """
-    ids: dict[str, int] = {}
-    words = [np.array([ids.setdefault(word, len(ids) + 2) for word in _WORD.findall(text.lower())]) for text in texts]
-    size = len(ids) + 2  # 0 begins a text and 1 ends it
-    lengths = np.array([len(one) + 1 for one in words])
-    owner = np.repeat(np.arange(len(texts)), lengths)
-    first = np.concatenate([np.concatenate(([0], one)) for one in words]).astype(np.int64)
-    second = np.concatenate([np.concatenate((one, [1])) for one in words]).astype(np.int64)
-    fold_of_row = folds_of([row.cluster for row in rows], seed)
-    fold = np.repeat(fold_of_row, np.diff(at))[owner]
-    right = np.concatenate([_right(row) for row in rows])[owner]
-    pairs, pair = np.unique(first * size + second, return_inverse=True)
-    folds = int(fold_of_row.max()) + 1
-    scores = np.zeros(len(texts))
-    for sign, side in ((1.0, right), (-1.0, ~right)):
-        counts = _counts(pair[side], fold[side], len(pairs), folds)
-        word_counts = _counts(second[side], fold[side], size, folds)
-        before = _counts(first[side], fold[side], size, folds)
-        for k in range(folds):
-            c = counts.sum(0) - counts[k] if folds > 1 else counts[0]
-            w = word_counts.sum(0) - word_counts[k] if folds > 1 else word_counts[0]
-            b = before.sum(0) - before[k] if folds > 1 else before[0]
-            followers = np.bincount(pairs[c > 0] // size, minlength=size)
-            inside = fold == k
-            v, u = first[inside], second[inside]
-            plain = (w[u] + 1) / (w.sum() + np.count_nonzero(w) + 1)
-            seen = np.maximum(b[v], 1)
-            smooth = np.maximum(c[pair[inside]] - _DISCOUNT, 0) / seen + _DISCOUNT * followers[v] / seen * plain
-            logs = np.log(np.where(b[v] > 0, smooth, plain))
-            scores += sign * np.bincount(owner[inside], logs, minlength=len(texts))
-    ratio: NDArray[np.float64] = scores / lengths
+    """Mean log-ratio a word of each text under right and under wrong captions of the other folds."""
+    right = np.concatenate([_right(row) for row in rows])
+    fold = np.repeat(folds_of([row.cluster for row in rows], seed), np.diff(at))
+    (under_right, under_wrong), lengths = held_out_likelihoods(texts, [right, ~right], fold)
+    ratio: NDArray[np.float64] = (under_right - under_wrong) / lengths
     return ratio
 
 
@@ -148,10 +115,6 @@ def _right(row: SuiteRow) -> NDArray[np.bool_]:
         return np.array([bool(row.label)])
     count = len(row.captions)
     return np.arange(count) < (count - 1 if row.shape == "paraphrases" else 1)
-
-
-def _counts(values: NDArray[np.int64], fold: NDArray[np.intp], size: int, folds: int) -> NDArray[np.int64]:
-    return np.bincount(fold * size + values, minlength=folds * size).reshape(folds, size)
 
 
 def paired_difference(
