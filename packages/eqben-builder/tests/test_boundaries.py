@@ -17,7 +17,7 @@ def imported_by(statement):
 
 
 def test_it_imports_neither_torch_nor_a_sibling():
-    names = set(imported_by("import eqben_builder, eqben_builder.micro"))
+    names = set(imported_by("from eqben_builder import *; from eqben_builder.micro import *"))
     assert "eqben_builder" in names
     assert not names & {"torch", "matplotlib", *SIBLINGS}
 
@@ -61,10 +61,43 @@ def test_the_former_path_of_building_warns():
 
 def test_suites_and_scores_need_no_builders_dependency():
     """What reads and scores suites imports no engine and no extra; the micro world needs NumPy and Pillow alone."""
-    code = "import eqben_builder.scoring, eqben_builder.suites, sys; print(*sys.modules)"
+    code = "from eqben_builder.scoring import *; from eqben_builder.suites import *; import sys; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = done.stdout.split()
     ours = {name.split(".")[1] for name in loaded if name.startswith("eqben_builder.")}
     assert "suites" in ours
     assert not ours & {"engines", "kubric", "diffusion", "video", "pages", "commands"}
     assert not {name.split(".")[0] for name in loaded} & {"mitsuba", "av", "cv2", "pyarrow", "torch", "typer"}
+
+
+WAYS = {
+    "build": """
+import tempfile
+from eqben_builder.building import build
+from eqben_builder.kubric import KubricBuilder
+with tempfile.TemporaryDirectory() as folder:
+    build(KubricBuilder(engine="raster", size=64, aspects=["attribute"]), folder, pairs=1)
+""",
+    "score": """
+from eqben_builder import dual_similarities, score_table
+from eqben_builder.formats import PairRow, Picture, encode_png
+import numpy as np
+class Brightness:
+    def encode_image(self, images):
+        return [[image.mean() / 255, 1 - image.mean() / 255] for image in images]
+    def encode_text(self, captions):
+        return [[float("white" in text), float("black" in text)] for text in captions]
+white, black = (Picture(content=encode_png(np.full((2, 2, 3), level, np.uint8))) for level in (255, 0))
+score_table(dual_similarities([PairRow("a", "own", "", white, black, "white", "black")], Brightness()))
+""",
+    "suites": """
+from eqben_builder.suites import SUITES, encode_rows, read_suite, similarities, suite_table
+""",
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_way_in_passes_few_files(way):
+    code = f"{WAYS[way]}import sys\nprint(*(name for name in sys.modules if name.startswith('eqben_builder')))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 0 < len(done.stdout.split()) <= 25, done.stdout

@@ -18,8 +18,8 @@ from PIL import Image
 
 from eqben_builder.building import DiskFullError, Dropped, Made, build, read_manifest, read_records, verify
 from eqben_builder.building import folder as folder_module
+from eqben_builder.building import pool as status_module
 from eqben_builder.building import run as run_module
-from eqben_builder.building import status as status_module
 from eqben_builder.micro.builder import MicroBuilder
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from eqben_builder.formats import Picture
+from eqben_builder.scoring.blind import _DISCOUNT, _WORD
 from eqben_builder.suites import (
     SUITES,
     Gallery,
@@ -29,7 +30,6 @@ from eqben_builder.suites import (
     retrieval_scores,
     suite_table,
 )
-from eqben_builder.scoring.blind import _DISCOUNT, _WORD
 from eqben_builder.suites.outcomes import folds_of
 
 NOTHING = Picture(content=b"")

@@ -27,8 +27,7 @@ from eqben_builder.building.folder import (
     places,
     read_manifest,
 )
-from eqben_builder.building.pool import Finished, Pool
-from eqben_builder.building.status import BuildStatus, Clock
+from eqben_builder.building.pool import BuildStatus, Clock, Finished, Pool
 from eqben_builder.duplicates import PairHashes
 from eqben_builder.records import PairRecord
 from eqben_builder.writing import LOCK, FolderBusyError, sole_writer, write_atomically

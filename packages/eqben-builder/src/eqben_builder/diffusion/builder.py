@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from eqben_builder.building.builder import Dropped, Made
 from eqben_builder.building.evidence import pixel_change, token_edits
-from eqben_builder.micro.sampling import generator_at
+from eqben_builder.micro.minimal import generator_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

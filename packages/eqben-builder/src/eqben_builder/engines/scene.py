@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple
 
-from eqben_builder.minimal import Difference
+from eqben_builder.micro.minimal import Difference
 
 COLOURS: dict[str, tuple[float, float, float]] = {
     "red": (0.62, 0.03, 0.03),

@@ -4,7 +4,7 @@ from eqben_builder.engines.scene import FloorScene, Stage, Thing, scene_changes
 from eqben_builder.kubric.builder import ENGINES, KubricBuilder
 from eqben_builder.kubric.captions import Counted, Phrase, Placed, Present, parse
 from eqben_builder.kubric.pairs import ASPECTS, Choices, check_pair, scene_pair
-from eqben_builder.minimal import Difference, Pair
+from eqben_builder.micro.minimal import Difference, Pair
 
 __all__ = [
     "ASPECTS",

@@ -13,8 +13,7 @@ from eqben_builder.building.builder import Dropped, Made
 from eqben_builder.building.evidence import colour_distance, pixel_change, token_edits
 from eqben_builder.engines.scene import SIZES, FloorScene, scene_changes
 from eqben_builder.kubric.pairs import ASPECTS, Choices, check_pair, scene_pair
-from eqben_builder.micro.sampling import generator_at
-from eqben_builder.minimal import Difference, Pair
+from eqben_builder.micro.minimal import Difference, Pair, generator_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,7 @@ import re
 from typing import TYPE_CHECKING
 
 from eqben_builder.engines.scene import COLOURS, FIELDS, MATERIALS, RELATIONS, SIZES
-from eqben_builder.minimal import NUMBERS, Existence, NounPhrase, Number, Relationship
+from eqben_builder.micro.minimal import NUMBERS, Existence, NounPhrase, Number, Relationship
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -21,7 +21,7 @@ from eqben_builder.engines.scene import (
     scene_changes,
 )
 from eqben_builder.kubric.captions import Counted, Phrase, Placed, Present, parse
-from eqben_builder.minimal import Difference, Pair, draw_pair, one_difference
+from eqben_builder.micro.minimal import Difference, Pair, draw_pair, one_difference
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eqben_builder.minimal import NUMBERS
+from eqben_builder.micro.minimal import NUMBERS
 
 SHAPES: tuple[str, ...] = ("circle", "square", "triangle", "diamond", "cross", "star", "ring", "heart")
 COLOURS: tuple[str, ...] = ("red", "green", "blue", "yellow", "orange", "purple", "pink", "cyan", "brown", "white")

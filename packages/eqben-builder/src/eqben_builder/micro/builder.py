@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from eqben_builder.building.builder import Dropped, Made
 from eqben_builder.building.evidence import pixel_change, token_edits
+from eqben_builder.micro.minimal import Pair, generator_at
 from eqben_builder.micro.pairs import KINDS, Kind, certify, minimal_pair
 from eqben_builder.micro.raster import render
-from eqben_builder.micro.sampling import generator_at
 from eqben_builder.micro.scene import Scene
-from eqben_builder.minimal import Pair
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

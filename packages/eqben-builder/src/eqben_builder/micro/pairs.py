@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from eqben_builder.micro.attributes import AXIS, DEPTH, FIELDS
+from eqben_builder.micro.minimal import Difference, Pair, draw_pair, one_difference
 from eqben_builder.micro.raster import render
 from eqben_builder.micro.sampling import sample_scene
 from eqben_builder.micro.scene import Item, Relation, Scene
 from eqben_builder.micro.statements import Count, Exists, Phrase, Related, parse
-from eqben_builder.minimal import Difference, Pair, draw_pair, one_difference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

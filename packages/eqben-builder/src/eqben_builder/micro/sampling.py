@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqben_builder.micro.attributes import COLOURS, FIELDS, MATERIALS, SHAPES, SIZE_SCALE, SIZES
+from eqben_builder.micro.minimal import generator_at
 from eqben_builder.micro.scene import Item, Scene
 
 if TYPE_CHECKING:
@@ -106,16 +107,6 @@ def _place(
             if len(places) == len(scales):
                 return scales, places
         scales = [_SHRINK * radius for radius in scales]
-
-
-def generator_at(seed: int, index: int) -> np.random.Generator:
-    """The generator that belongs to one index of one seed: no state is shared between indices.
-
-    Example:
-        >>> generator_at(3, 17).random() == generator_at(3, 17).random() != generator_at(3, 18).random()
-        True
-    """
-    return np.random.default_rng(np.random.SeedSequence([seed, index]))
 
 
 def scene_at(seed: int, index: int, count: int | tuple[int, int], **choices: Any) -> Scene:

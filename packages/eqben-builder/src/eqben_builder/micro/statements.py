@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from eqben_builder.micro.attributes import FIELDS, PLURALS, RELATIONS
+from eqben_builder.micro.minimal import NUMBERS, Existence, NounPhrase, Number, Relationship
 from eqben_builder.micro.scene import Item, Scene
-from eqben_builder.minimal import NUMBERS, Existence, NounPhrase, Number, Relationship
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,9 +8,9 @@ import numpy as np
 
 from eqben_builder.formats import Picture, encode_png
 from eqben_builder.micro import KINDS, caption, generator_at, holds, minimal_pair, render, scene_at
+from eqben_builder.micro.minimal import Pair
 from eqben_builder.micro.pairs import Kind
 from eqben_builder.micro.scene import Scene
-from eqben_builder.minimal import Pair
 from eqben_builder.suites.files import SuiteRow
 from eqben_builder.suites.galleries import Gallery, Positives
 from eqben_builder.suites.suite import Average, Pooled, Suite, SuiteData

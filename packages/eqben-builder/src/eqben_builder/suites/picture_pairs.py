@@ -6,7 +6,7 @@ import csv
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from eqben_builder.formats import read_any
+from eqben_builder import formats
 from eqben_builder.suites.files import Files, column_picture, field_of, lines_of, tables_of, text_of
 from eqben_builder.untrusted import load_json
 
@@ -25,7 +25,7 @@ MMVP_PROMPT = "a photo of "
 
 def winoground(files: Files) -> Iterator[SuiteRow]:
     """Winoground's `examples.jsonl` with `images/` or `images.zip`, or its parquet file; by collapsed tag."""
-    for row in read_any(files.own):
+    for row in formats.read_any(files.own):
         yield from _pair(files, row, row.aspect or "all", f"winoground {row.id}")
 
 
@@ -35,7 +35,7 @@ def eqben(files: Files) -> Iterator[SuiteRow]:
     if not found:
         raise FileNotFoundError(f"{files.own} holds no JSON file of EqBen")
     for path in found:
-        for row in read_any(path):
+        for row in formats.read_any(path):
             kubric = f"kubric/{row.aspect}" if row.subset == "kubric" and row.aspect else row.subset
             yield from _pair(files, row, kubric, row.id.split("/")[0], prefix=path.stem)
 

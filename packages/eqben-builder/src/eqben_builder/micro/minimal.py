@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-
-    import numpy as np
 
 NUMBERS: tuple[str, ...] = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _TRIES = 200
@@ -162,6 +162,16 @@ def one_difference(pair: Pair[S], differences: Sequence[Difference], parse: Call
 
 def _named(change: Pair[Any] | Difference) -> str:
     return f"{change.kind} {change.field!r}" if change.field else change.kind
+
+
+def generator_at(seed: int, index: int) -> np.random.Generator:
+    """The generator that belongs to one index of one seed: no state is shared between indices.
+
+    Example:
+        >>> generator_at(3, 17).random() == generator_at(3, 17).random() != generator_at(3, 18).random()
+        True
+    """
+    return np.random.default_rng(np.random.SeedSequence([seed, index]))
 
 
 def draw_pair(

@@ -1,0 +1,29 @@
+"""The public names, each from its module: read by type checkers, and when a name is first used."""
+
+# ruff: noqa: TID252  # lazy_loader reads relative imports alone
+
+from .__about__ import __version__ as __version__
+from .formats import PairRow as PairRow
+from .formats import read_any as read_any
+from .formats import read_pictures as read_pictures
+from .formats import write_as as write_as
+from .records import PairRecord as PairRecord
+from .scoring import CHANCE as CHANCE
+from .scoring import Residuals as Residuals
+from .scoring import ScoreTable as ScoreTable
+from .scoring import Share as Share
+from .scoring import ValseScores as ValseScores
+from .scoring import WinogroundScores as WinogroundScores
+from .scoring import blind_scores as blind_scores
+from .scoring import caption_order_scores as caption_order_scores
+from .scoring import dual_similarities as dual_similarities
+from .scoring import equivariance_distribution as equivariance_distribution
+from .scoring import equivariance_residuals as equivariance_residuals
+from .scoring import equivariance_scores as equivariance_scores
+from .scoring import fusion_similarities as fusion_similarities
+from .scoring import ground_boundary as ground_boundary
+from .scoring import grounding_accuracy as grounding_accuracy
+from .scoring import read_scores as read_scores
+from .scoring import score_table as score_table
+from .scoring import valse_scores as valse_scores
+from .scoring import winoground_scores as winoground_scores
