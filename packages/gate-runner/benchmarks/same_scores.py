@@ -15,7 +15,6 @@ Sums differ in their last digits between processors: record and compare on one m
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import platform
@@ -99,22 +98,15 @@ def write_own_folder(folder: Path) -> None:
 
 
 def stored_scores(folder: Path) -> Scores:
-    """Every score of a run folder or a grid's, by benchmark, variant, seed and metric."""
+    """Every score of a run folder, by benchmark, variant, seed and metric."""
     scores: Scores = {}
     for path in sorted(folder.glob("results/**/*.json")):
         result = json.loads(path.read_text())
-        if result["status"] != "ok":
+        if result["status"] == "failed":
             raise SystemExit(f"{path.name}: {result['reason']}")
         for score in result["scores"]:
             numbers = [score[key] for key in ("value", "low", "high", "chance")]
             scores[f"{path.stem} {score['metric']}"] = [*numbers, result["samples_sha256"]]
-    for path in sorted(folder.glob("cells/*/*.json")):
-        cell = json.loads(path.read_text())
-        if cell["status"] == "failed":
-            raise SystemExit(f"{path}: {cell['reason']}")
-        digest = hashlib.sha256(json.dumps(cell["chosen"], sort_keys=True).encode()).hexdigest()[:16]
-        numbers = [cell[key] for key in ("value", "low", "high", "validation")]
-        scores[f"{path.parent.name} {path.stem} {cell['metric']}"] = [*numbers, cell["draw"], digest]
     return scores
 
 

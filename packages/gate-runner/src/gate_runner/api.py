@@ -50,8 +50,8 @@ class Run:
 
     @property
     def failed(self) -> tuple[Result, ...]:
-        """The results without a score; each has a ``reason``."""
-        return tuple(result for result in self.results if result.status != "ok")
+        """The results that failed; each has a ``reason``."""
+        return tuple(result for result in self.results if result.status == "failed")
 
     def __iter__(self) -> Iterator[Result]:
         return iter(self.results)
@@ -69,7 +69,7 @@ class Run:
             score = one.headline
             seeded = f"{one.name} seed {one.seed}"
             if score is None:
-                rows.append([seeded, "failed", "", "", one.reason])
+                rows.append([seeded, one.status, "", "", one.reason])
                 continue
             interval = f"{number(score.low)}–{number(score.high)}"
             said = f"{score.metric} {'↑' if score.direction == 'higher' else '↓'}"

@@ -19,6 +19,10 @@ class MissingCapabilityError(EncoderError):
     """A benchmark needs something (patch features, a text side) that this encoder does not give."""
 
 
+class NotApplicableError(UsageError):
+    """A unit of a sweep that cannot be computed, for a reason in the data or the encoder; its others can."""
+
+
 class StorageError(UsageError):
     """The run folder cannot be written; nothing that is finished is lost, and no other benchmark would fare better."""
 

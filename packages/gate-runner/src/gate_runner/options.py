@@ -58,7 +58,7 @@ class Options(TypedDict, total=False):
     workers: Annotated[int, typer.Option(help="Benchmarks at the same time on CPUs; on GPUs, one for each.")]
     recompute: Annotated[bool, typer.Option("--recompute", help="Compute damaged or edited results again.")]
     tune: Annotated[
-        Tune,
+        str | Sequence[str],
         typer.Option(
             help="Weights that learn with the head: frozen, bias, norm, last-block, lora or full; "
             "of a detector linear, prompt or full."
@@ -76,6 +76,39 @@ class Options(TypedDict, total=False):
         str | int | Sequence[str | int],
         typer.Option(metavar="LIST", help="Training pictures of each class, e.g. 0,1,5,full; one result for each."),
         list[str],
+    ]
+    init: Annotated[
+        str | Sequence[str],
+        typer.Option(metavar="LIST", help="Of a sweep: how heads start, random,language."),
+        list[str],
+    ]
+    projection: Annotated[
+        str | Sequence[str],
+        typer.Option(metavar="LIST", help="Of a sweep: 1p, a head on the backbone's features; 2p, on the projected."),
+        list[str],
+    ]
+    knowledge: Annotated[
+        str | Sequence[str],
+        typer.Option(
+            metavar="LIST", help="Of a sweep: none, wiktionary, wordnet, gpt3, and auto, which chooses on validation."
+        ),
+        list[str],
+    ]
+    controls: Annotated[
+        bool, typer.Option(help="Of a sweep: compare knowledge with random words and with that of other classes.")
+    ]
+    probe: Annotated[str, typer.Option(help="Of a sweep: how heads on fixed features are fitted, e.g. elevater.")]
+    knowledge_folder: Annotated[
+        str | PathLike[str] | None,
+        typer.Option(help="ELEVATER's knowledge files, a folder with external/ and gpt3/."),
+        Path | None,
+    ]
+    keep_predictions: Annotated[
+        bool, typer.Option("--predictions", help="Of a sweep: keep probabilities, for submissions.")
+    ]
+    short_classes: Annotated[
+        str,
+        typer.Option(metavar="take|skip", help="Of a sweep, where a class has fewer images than shots: take all."),
     ]
     protocol: Annotated[
         Protocol, typer.Option(help="Of few-shot episodes: ours, 5 ways and 1 shot, or gate, many ways and shots."), str

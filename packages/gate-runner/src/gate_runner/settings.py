@@ -10,12 +10,13 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from gate_runner.errors import UsageError, unknown
+from gate_runner.axes import PROBES, SHORT_CLASSES, Axes, shots_of
+from gate_runner.errors import DataError, UsageError, unknown
 from gate_runner.items import items_in
 
 if TYPE_CHECKING:
     from gate_runner.items import ChosenItems
-    from gate_runner.options import Head, Isolation, Options, Prompts, Protocol, SplitScored, Tune
+    from gate_runner.options import Head, Isolation, Options, Prompts, Protocol, SplitScored
 
 _DEVICES = ("cpu", "cuda", "hpu", "meta", "mps", "mtia", "xla", "xpu")
 TUNES = ("frozen", "bias", "norm", "last-block", "lora", "full", "linear", "prompt")
@@ -179,6 +180,22 @@ def _shots_in(said: str | int | Iterable[str | int]) -> tuple[str, ...]:
     return tuple(text if text == "full" else str(int(text)) for text in found)
 
 
+def _words_in(said: str | Iterable[str]) -> tuple[str, ...]:
+    """Words, each once, from a text with commas or several."""
+    listed = [said] if isinstance(said, str) else said
+    words = [word.strip() for text in listed for word in text.split(",")]
+    return tuple(dict.fromkeys(word for word in words if word))
+
+
+def _tune_in(said: str | Iterable[str]) -> str:
+    """What learns: one, or of a sweep several with commas."""
+    tunes = _words_in(said)
+    for tune in tunes or (str(said),):
+        if tune not in TUNES:
+            raise unknown("mode --tune", tune, TUNES)
+    return ",".join(tunes)
+
+
 def _path_in(said: Any) -> Path | None:
     return None if said is None else Path(said)
 
@@ -214,12 +231,23 @@ class Settings:
         workers: benchmarks at the same time on CPUs; on GPUs it is one for each. Needs isolation.
         recompute: compute again what is there but damaged or changed, instead of stopping.
         tune: which weights of the encoder learn with the head: ``"frozen"``, ``"bias"``, ``"norm"``, ``"last-block"``,
-            ``"lora"`` or ``"full"``; of a detector ``"linear"``, ``"prompt"`` or ``"full"``.
+            ``"lora"`` or ``"full"``; of a detector ``"linear"``, ``"prompt"`` or ``"full"``. In a sweep several with
+            commas, of ``"frozen"`` and ``"full"``.
         recipe: by which they learn: ``"quick"``, sized for stand-ins, ``"gate"``, the paper's, or a TOML file, whose
             fields are read as they are said, and become ``recipe_fields``.
         recipe_fields: fields of the recipe that differ, e.g. ``{"lr": 1e-4}``; heads on frozen encoders take them, too.
         head: on frozen patches, where a task has several: ``"dense"`` or ``"detr"``.
-        shots: training pictures of each class, one result for each number: ``"0,5,full"``; all of them by default.
+        shots: training pictures of each class, one result for each number: ``"0,5,full"``; all of them by default. Of
+            image classification an axis of a sweep, see `gate_runner.axes.Axes`, as the next three are.
+        init: how heads start: ``"random"``, ``"language"``, or both, which is the default of a sweep.
+        projection: ``"1p"``, a head on the backbone's features, ``"2p"``, on the projected ones (the default), or both.
+        knowledge: in class texts: ``"none"``, ``"wiktionary"``, ``"wordnet"``, ``"gpt3"``, and ``"auto"``, which
+            chooses on validation.
+        controls: compare knowledge in a sweep with random words, and with that of other classes.
+        probe: of a sweep, how heads on fixed features are fitted, one of `gate_runner.axes.PROBES`.
+        knowledge_folder: ELEVATER's knowledge files, a folder with ``external/`` and ``gpt3/``.
+        keep_predictions: keep the probabilities of each unit of a sweep, for submissions.
+        short_classes: where a class has fewer images than shots: ``"take"`` all, as ELEVATER does, or ``"skip"``.
         protocol: of few-shot benchmarks: ``"ours"``, five ways and one shot, or ``"gate"``, GATE's many ways and shots,
             which is the benchmark ``…-gate``.
         split: which split is scored: ``"test"``, or ``"valid"`` where published numbers are of that one.
@@ -270,13 +298,21 @@ class Settings:
     retries: int = 0
     workers: int = 1
     recompute: bool = False
-    tune: Tune = field(default="frozen", metadata={"identity": True, "mode": True})
+    tune: str = field(default="frozen", metadata={"read": _tune_in, "identity": True, "mode": True})
     recipe: str = field(default="quick", metadata={"identity": True, "mode": True})
     recipe_fields: Mapping[str, Any] = field(
         default_factory=dict, metadata={"read": options_in, "identity": True, "mode": True}
     )
     head: Head = field(default="dense", metadata={"identity": True, "mode": True})
     shots: tuple[str, ...] = field(default=(), metadata={"read": _shots_in})
+    init: tuple[str, ...] = field(default=(), metadata={"read": _words_in})
+    projection: tuple[str, ...] = field(default=(), metadata={"read": _words_in})
+    knowledge: tuple[str, ...] = field(default=(), metadata={"read": _words_in})
+    controls: bool = True
+    probe: str = field(default="anchored", metadata={"identity": True, "mode": True})
+    knowledge_folder: Path | None = field(default=None, metadata={"read": _path_in})
+    keep_predictions: bool = False
+    short_classes: str = field(default="take", metadata={"identity": True, "mode": True})
     protocol: Protocol = "ours"
     split: SplitScored = field(default="test", metadata={"identity": True, "mode": True})
     prompts: Prompts = field(default="overrides", metadata={"identity": True, "mode": True})
@@ -310,12 +346,12 @@ class Settings:
             raise UsageError(f"--retries must be at least 0, not {self.retries}")
         if self.time_limit is not None and not self.time_limit > 0:
             raise UsageError(f"--time-limit must be positive, not {self.time_limit} s")
-        if self.tune not in TUNES:
-            raise unknown("mode --tune", self.tune, TUNES)
-        for name, known in (("head", HEADS), ("split", SPLITS), ("prompts", PROMPTS), ("protocol", PROTOCOLS)):
+        choices = {"head": HEADS, "split": SPLITS, "prompts": PROMPTS, "protocol": PROTOCOLS, "probe": PROBES}
+        for name, known in (*choices.items(), ("short_classes", SHORT_CLASSES)):
             if getattr(self, name) not in known:
-                raise unknown(f"value of --{name}", getattr(self, name), known)
+                raise unknown(f"value of --{name.replace('_', '-')}", getattr(self, name), known)
         self._check_knowledge()
+        self._check_sweep()
         if self.decode_workers < 0:
             raise UsageError(f"--decode-workers must be at least 0, not {self.decode_workers}")
         if self.recipe != "quick" and self.tune == "frozen":
@@ -348,6 +384,17 @@ class Settings:
         if said is not None and not (all(said.partition("=")) and Path(said.partition("=")[2]).exists()):
             raise UsageError(f"--knowledge-from {said!r}: expected NAME=PATH, with a path that exists")
 
+    def _check_sweep(self) -> None:
+        folder = self.knowledge_folder
+        if folder is not None and not any((folder / name).is_dir() for name in ("external", "gpt3")):
+            raise DataError(f"--knowledge-folder {folder} holds neither external/ nor gpt3/")
+        if self.sweeps:
+            self.axes()
+            alone = {"save_encoders": False, "keep_zero_shot": (), "wise_ft": None, "num_processes": 1, "items": None}
+            for name, default in alone.items():
+                if getattr(self, name) != default:
+                    raise UsageError(f"--{name.replace('_', '-')} is for single trainings, not for a sweep")
+
     def _check_one_process(self) -> None:
         for said, needs in (
             ("--time-limit", self.time_limit is not None),
@@ -356,6 +403,55 @@ class Settings:
         ):
             if needs:
                 raise UsageError(f"{said} needs processes of their own: --isolate worker or benchmark, not none")
+
+    @property
+    def sweeps(self) -> bool:
+        """Whether an option was given that only a sweep over image classification has (``shots`` is detection's, too).
+
+        Example:
+            >>> Settings(init="language").sweeps, Settings(shots="5").sweeps, Settings(tune="frozen,full").sweeps
+            (True, False, True)
+        """
+        texts = self.init or self.projection or self.knowledge or self.knowledge_folder is not None
+        return bool(
+            texts
+            or "," in self.tune
+            or self.probe != "anchored"
+            or self.keep_predictions
+            or self.short_classes != "take"
+        )
+
+    def axes(self) -> Axes | None:
+        """The axes of a sweep over image classification; None where none was asked for.
+
+        Raises:
+            UsageError: a value that no axis has.
+
+        Example:
+            >>> Settings(shots="0,5").axes().init, Settings().axes()
+            (('random', 'language'), None)
+        """
+        if not (self.sweeps or self.shots):
+            return None
+        said = {
+            "shots": shots_of(self.shots),
+            "tune": tuple(self.tune.split(",")),
+            "init": self.init,
+            "projection": self.projection,
+            "knowledge": self.knowledge,
+        }
+        chosen: dict[str, Any] = {name: values for name, values in said.items() if values}
+        return Axes(**chosen, seeds=self.seeds, controls=self.controls)
+
+    def of_unit(self, training: Mapping[str, Any]) -> Settings:
+        """Those of one unit of a sweep, whose point its benchmark's ``training`` holds; the same for any other."""
+        point = training.get("variant")
+        if point is None:
+            return self
+        trained = point["tune"] == "full" and point["shots"] != 0
+        recipe: dict[str, Any] = {} if trained else {"recipe": "quick", "recipe_fields": {}}
+        start = dict.fromkeys(("shots", "init", "projection", "knowledge"), ())
+        return replace(self, tune="full" if trained else "frozen", **recipe, **start)
 
     def changed(self, **options: Unpack[Options]) -> Settings:
         """The same with other values.
@@ -382,6 +478,8 @@ class Settings:
         start, found = Settings(), {}
         for one in fields(self):
             value, mode, told = getattr(self, one.name), one.metadata.get("mode"), one.metadata.get("told")
+            if one.name == "tune" and self.sweeps and (self.init or self.projection or self.knowledge or "," in value):
+                continue  # each unit's name says it
             if one.metadata.get("identity") and (not (mode or told) or value != getattr(start, one.name)):
                 found[one.name] = told(value) if told else list(value) if isinstance(value, tuple) else value
         return found
@@ -398,5 +496,6 @@ class Settings:
 
     def to_mapping(self) -> dict[str, Any]:
         """JSON-ready values, with absolute paths."""
-        root = self.data_root
-        return {**asdict(self), "data_root": None if root is None else str(root.absolute())}
+        paths = {name: getattr(self, name) for name in ("data_root", "knowledge_folder")}
+        absolute = {name: None if path is None else str(path.absolute()) for name, path in paths.items()}
+        return {**asdict(self), **absolute}

@@ -70,5 +70,6 @@ def words_for(settings: Settings) -> list[str]:
         if isinstance(value, Mapping):
             value = tuple(f"{key}={text}" for key, text in value.items())
         for each in value if isinstance(value, tuple) else (value,):
-            words += [flag] if each is True else [flag, str(each)]
+            switched = {True: [flag], False: [f"--no-{flag.removeprefix('--')}"]}
+            words += switched[each] if isinstance(each, bool) else [flag, str(each)]
     return words

@@ -162,11 +162,19 @@ class Benchmark:
             request: data root and limit.
 
         Returns:
-            Three splits.
+            Three splits; by ELEVATER's protocol nothing is held out, and the validation split is empty.
 
         Raises:
             DataError: a file is missing or damaged; the message names it.
         """
+        if "variant" in self.training:
+            from gate_runner.benchmarks.undivided import load_undivided
+
+            return load_undivided(self, source, request)
+        return self.load_divided(source, request)
+
+    def load_divided(self, source: str, request: DataRequest) -> Data[Any]:
+        """The data with a validation split."""
         if source == "file":
             own = self.originals
             return own.load(Path(self.sources["file"]).parent, request)

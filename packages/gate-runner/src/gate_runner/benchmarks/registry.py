@@ -260,7 +260,10 @@ PACKS: dict[str, tuple[str, ...]] = {
 }
 """Named lists of benchmarks; ``small``, ``base`` and ``big`` are GATE's tiers of 8, 15 and 21 (the paper's figure 4),
 ``full`` its pool of 31. ``compositional`` is every published suite with what a blind model gets beside each score.
-``icinw`` and ``micro/icinw`` are run as a grid, see `gate_runner.icinw`."""
+``icinw`` and ``micro/icinw`` are swept over shots and starts, see `SWEPT`."""
+SWEPT = {"shots": "0,5,20,50,full", "init": "random,language"}
+"""ELEVATER's axes, over which the packs of its data sets are swept where no others are asked for."""
+SWEPT_PACKS = ("icinw", "micro/icinw")
 PARTIAL = ("compositional", "odinw", "odinw13")
 """Packs of which a data root may hold a part: what is not there is named and left out, not an error."""
 

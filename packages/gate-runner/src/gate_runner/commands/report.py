@@ -28,15 +28,6 @@ def report(
 
     if format_ not in _FORMATS:
         raise UsageError(f"--format must be one of {', '.join(_FORMATS)}, not {format_!r}")
-    from gate_runner.icinw.record import is_grid_folder
-
-    if any(map(is_grid_folder, runs)):
-        if len(runs) > 1:
-            raise UsageError("a grid's folder is reported alone")
-        from gate_runner.icinw.page import grid_report
-
-        _write(grid_report(runs[0], format_), output or (Path("report.html") if format_ == "html" else None))
-        return
     from gate_runner import api
 
     form: Any = format_

@@ -38,66 +38,16 @@ def run(
         list[str] | None, typer.Option(help="tensorboard or wandb (extras); may be given several times.")
     ] = None,
     json: AsJson = False,
-    init: Annotated[
-        str | None, typer.Option(help="Of a grid: how heads start, random or language, or both with a comma.")
-    ] = None,
-    projection: Annotated[
-        str | None, typer.Option(help="Of a grid: 1p, a head on the backbone's features; 2p, on the projected ones.")
-    ] = None,
-    knowledge: Annotated[
-        str | None,
-        typer.Option(help="Of a grid: none, wiktionary, wordnet, gpt3, and auto, which chooses on validation."),
-    ] = None,
-    probe: Annotated[
-        str | None, typer.Option(help="Of a grid: how heads on fixed features are fitted, e.g. anchored or elevater.")
-    ] = None,
-    controls: Annotated[
-        bool, typer.Option(help="Of a grid: compare knowledge with random words and with that of other classes.")
-    ] = True,
-    knowledge_folder: Annotated[
-        Path | None, typer.Option(help="Of a grid: ELEVATER's knowledge files, with external/ and gpt3/.")
-    ] = None,
-    predictions: Annotated[
-        bool, typer.Option("--predictions", help="Of a grid: keep every cell's probabilities, for submissions.")
-    ] = False,
-    short_classes: Annotated[
-        str | None,
-        typer.Option(
-            help="Of a grid, where a class has fewer images than shots: take all of them, as ELEVATER does (the "
-            "default), or skip the cell.",
-            metavar="take|skip",
-        ),
-    ] = None,
     **options: Unpack[Options],
 ) -> None:
     """Score an encoder. The same command again continues, and computes nothing twice.
 
-    The packs icinw and micro/icinw are run as a grid, in which --shots, --tune, --init, --projection and --knowledge
-    take several values with commas between.
+    Image classification can be swept: --shots, --tune, --init, --projection and --knowledge take several values with
+    commas between, as the packs icinw and micro/icinw do where nothing is said.
     """
     names = [*(names or []), *([own_folder(data)] if data is not None else [])]
     if not names:
         raise UsageError("name a pack or a benchmark (gate-runner ls packs), or a folder of your own with --data")
-    from gate_runner.commands.grid import grid
-    from gate_runner.icinw.sets import is_grid
-
-    asked = [init, projection, knowledge, probe, knowledge_folder, predictions or None, short_classes]
-    if is_grid(names, asked=any(one is not None for one in asked), shots=bool(options.get("shots"))):
-        grid(
-            names,
-            encoder,
-            output,
-            init,
-            projection,
-            knowledge,
-            probe,
-            controls,
-            knowledge_folder,
-            predictions,
-            short_classes,
-            options,
-        )
-        return
     from gate_runner.runs.request import make_request
 
     settings = Settings().changed(**options)
@@ -116,12 +66,13 @@ def run(
     from gate_runner.runs.display import BarDisplay, PlainDisplay
 
     console = Console(highlight=False, soft_wrap=True, stderr=json)
-    if settings.tune != "frozen":
+    settings = request.settings
+    if settings.tune != "frozen" and settings.axes() is None:
         from gate_runner.tasks.recipes import announced
 
         by_recipe: dict[str, list[str]] = {}
-        for one in request.benchmarks:
-            by_recipe.setdefault(announced(settings, one.task), []).append(one.id)
+        for benchmark in request.benchmarks:
+            by_recipe.setdefault(announced(settings, benchmark.task), []).append(benchmark.id)
         for recipe, members in by_recipe.items():
             console.print(escape(f"{settings.tune}: {', '.join(members)}: {recipe}"))
     workers = settings.workers
@@ -133,6 +84,11 @@ def run(
     if json:
         typer.echo(as_json(request.output, results))
     else:
+        if any("variant" in result.training for result in results):
+            from gate_runner.icinw.record import records_of
+            from gate_runner.icinw.tables import averages
+
+            typer.echo(averages(records_of(results)).as_markdown(), nl=False)
         for line in next_steps(request.output, results):
             console.print(escape(line))
     if any(result.status == "failed" for result in results):

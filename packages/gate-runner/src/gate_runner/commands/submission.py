@@ -53,14 +53,14 @@ def score(
     whole: Annotated[bool, typer.Option("--whole/--part", help="Whether all 20 data sets must be there.")] = False,
 ) -> None:
     """Score a zip against the data sets' own labels."""
-    from gate_runner.icinw.sets import resolve_sets
+    from gate_runner.benchmarks import BENCHMARKS, DataRequest
+    from gate_runner.benchmarks.undivided import load_undivided
     from gate_runner.icinw.submission import read_submission, score_entry
 
     found = []
     for entry in read_submission(path, whole=whole):
-        [one] = resolve_sets([entry.dataset], "local", data_root)
-        pair = one.load(data_root, None, 8)
-        scored = score_entry(entry, pair.test.targets.numpy(), pair.classes)
+        data = load_undivided(BENCHMARKS[entry.dataset], "local", DataRequest(data_root, None, 8))
+        scored = score_entry(entry, data.test.targets.numpy(), data.classes)
         found.append(scored)
         typer.echo(f"{scored.dataset}: {scored.metric} {100 * scored.mean:.2f} over {len(scored.values)} seeds")
         if scored.warning:

@@ -63,6 +63,6 @@ class HereExecutor:
         while True:
             observer.started(part.name, part.seed)
             result = run_part(part, self.encoder, self.description, progress)
-            if result.status == "ok" or left == 0:
+            if result.status != "failed" or left == 0:
                 return result
             left -= 1

@@ -56,10 +56,11 @@ def run(request: RunRequest, display: Observer | None = None, observers: Sequenc
         identity = opening.identity(request.settings)
         folder.check(identity)
         found: dict[tuple[str, int], Result] = {}
+        digests: dict[tuple[str, ...], str] = {}
         for part in parts:
-            there = folder.finished(part.name, part.seed, recompute=request.settings.recompute)
+            there = part.finished()
             if there is not None:
-                part.check_data(there, int(opening.description["image_size"]))
+                part.check_data(there, int(opening.description["image_size"]), digests)
                 found[part.name, part.seed] = there
         left = _missing(parts, found)
         if left:

@@ -128,7 +128,7 @@ class Slot:
             if isinstance(outcome, Part):  # killed for want of memory: smaller, and no retry used up
                 part = outcome
                 continue
-            if isinstance(outcome, Postponed) or outcome.status == "ok" or left == 0:
+            if isinstance(outcome, Postponed) or outcome.status != "failed" or left == 0:
                 return outcome
             left -= 1
 

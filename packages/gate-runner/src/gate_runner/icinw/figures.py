@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from gate_runner.icinw.cells import FULL, shots_said
+from gate_runner.axes import FULL, shots_in_words
 from gate_runner.icinw.record import Record
 from gate_runner.icinw.tables import mean_over_sets, ok
 from gate_runner.reports.lines import Line, lines_chart
@@ -41,7 +41,7 @@ def curves(records: Sequence[Record], dataset: str | None = None) -> str:
             if mean is not None and (number != 0 or init == "language"):
                 found.append((places[number], mean[0], mean[1] or 0.0))
         lines.append(Line(f"{'LP' if tune == 'frozen' else 'FT'} {init.capitalize()}-{projection.upper()}", found))
-    ticks = [(places[one], shots_said(one).removesuffix("-shot")) for one in shots]
+    ticks = [(places[one], shots_in_words(one).removesuffix("-shot")) for one in shots]
     what = dataset or f"mean of {len(sets)} data sets"
     return lines_chart(f"Score by images per class: {what}", lines, ticks, "images per class")
 
@@ -63,7 +63,7 @@ def parameters(records: Sequence[Record]) -> str:
             trained = sum({one.cell.dataset: one.trained for one in mine}.values())
             if mean is not None and trained:
                 found.append((math.log10(trained), mean[0], mean[1] or 0.0))
-        lines.append(Line(shots_said(number), sorted(found)))
+        lines.append(Line(shots_in_words(number), sorted(found)))
     every = [x for line in lines for x, *_ in line.points]
     ticks = [
         (float(at), f"10^{at}") for at in range(math.floor(min(every, default=0)), math.ceil(max(every, default=0)) + 1)

@@ -18,12 +18,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from gate_runner.axes import FULL, Variant
 from gate_runner.benchmarks.sheets.icinw import ICINW
 from gate_runner.errors import DataError
-from gate_runner.icinw.cells import FULL, Cell
-from gate_runner.icinw.record import Record, predictions_file, read_cells
+from gate_runner.icinw.record import Record, records_of
 from gate_runner.readers.limits import within
-from gate_runner.runs.folder import read_manifest, write
+from gate_runner.runs.folder import RunFolder, write
+from gate_runner.runs.results import Result
+from gate_runner.runs.stored import read_run
 
 MEMBER = "all_predictions.json"
 _KEYS = (
@@ -85,34 +87,33 @@ def entries_of(
     Raises:
         DataError: no such cells, or cells without predictions; the message says how to keep them.
     """
-    way = (shots, tune, init, projection, knowledge)
-    found: dict[str, list[Record]] = {}
-    for one in read_cells(folder):
-        cell = one.cell
-        if one.status == "ok" and (cell.shots, cell.tune, cell.init, cell.projection, cell.knowledge) == way:
-            found.setdefault(cell.dataset, []).append(one)
-    if not found:
-        raise DataError(f"{folder} has no cells with a value of {Cell('', *way, 0).name.rpartition('.')[0]}")
-    parameters = read_manifest(folder / "manifest.json")["identity"]["encoder"].get("parameters") or 0
-    made = []
-    for dataset, records in found.items():
-        records = sorted(records, key=lambda one: one.cell.seed)
-        stacked = np.stack([_kept(folder, one.cell) for one in records])
-        trained = sum(one.trained for one in records) / len(records)
+    variant, run = Variant(shots, tune, init, projection, knowledge), read_run(folder)
+    by_set: dict[str, list[tuple[Record, Result]]] = {}
+    swept = [result for result in run.results if result.task == "elevater"]
+    for record, result in zip(records_of(swept), swept, strict=True):
+        if record.status == "ok" and record.cell.variant == variant:
+            by_set.setdefault(record.cell.dataset, []).append((record, result))
+    if not by_set:
+        raise DataError(f"{folder} has no results with a score of {variant.name}")
+    parameters = run.manifest["identity"]["encoder"].get("parameters") or 0
+    entries = []
+    for dataset, pairs in by_set.items():
+        stacked = np.stack([_predictions(RunFolder(folder).predictions_file(result.name, result.seed))
+                            for _, result in pairs])  # fmt: skip
+        trained = sum(record.trained for record, _ in pairs) / len(pairs)
         counts = {"num_trainable_params": trained, "num_params": parameters + trained, "num_visual_params": parameters,
                   "num_backbone_params": parameters}  # fmt: skip
-        made.append(Entry(dataset, model, shots, tuple(one.cell.seed for one in records), stacked, counts))
-    return made
+        entries.append(Entry(dataset, model, shots, tuple(record.cell.seed for record, _ in pairs), stacked, counts))
+    return entries
 
 
-def _kept(folder: Path, cell: Cell) -> np.ndarray:
-    path = predictions_file(folder, cell)
+def _predictions(path: Path) -> np.ndarray:
     try:
         with np.load(path, allow_pickle=False) as file:
-            found: np.ndarray = file["predictions"]
+            predictions: np.ndarray = file["predictions"]
     except Exception as error:  # zipfile and NumPy raise errors of every kind over broken files
         raise DataError(f"{path} is not there: the same command with --predictions keeps them") from error
-    return found
+    return predictions
 
 
 def write_submission(entries: Sequence[Entry], path: Path) -> None:

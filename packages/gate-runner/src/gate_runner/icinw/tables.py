@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean, stdev
 
-from gate_runner.icinw.cells import CONTROLS, FULL, SOURCES, Cell, shots_said
-from gate_runner.icinw.record import Record
+from gate_runner.axes import CONTROLS, FULL, SOURCES, shots_in_words
+from gate_runner.icinw.record import Cell, Record
 from gate_runner.reports.paper_table import Table
 
 _ADAPTED = {"frozen": "LP", "full": "FT"}
@@ -110,7 +110,7 @@ def averages(records: Sequence[Record]) -> Table:
     return Table(
         "averages",
         "Averages over data sets, in percent (ELEVATER's table 3)",
-        ("Adaptation", "Start", "Zero-shot", *map(shots_said, shots), "Data sets"),
+        ("Adaptation", "Start", "Zero-shot", *map(shots_in_words, shots), "Data sets"),
         tuple(rows),
         "LP trains a head on fixed features, FT the encoder, too. ± is the standard deviation over seeds of the mean "
         "over data sets. 1P: one linear layer on the backbone's features; 2P: on the projected ones.",
@@ -125,7 +125,7 @@ def short_classes(records: Sequence[Record]) -> Table:
         "short-classes",
         "Classes with fewer images than shots",
         ("Data set", "Shots", "Classes"),
-        tuple((name, shots_said(shots), str(count)) for (name, shots), count in counted.items()),
+        tuple((name, shots_in_words(shots), str(count)) for (name, shots), count in counted.items()),
         "All of their images were taken, as ELEVATER's toolkit does; `--short-classes skip` leaves such cells out.",
     )
 
@@ -158,7 +158,7 @@ def per_set(records: Sequence[Record]) -> Table:
         if not there:
             continue
         mean = said(mean_over_sets(records, mine, sets)) if len(there) == len(sets) else "–"
-        adapted = "Zero-shot" if shots == 0 else f"{_ADAPTED[tune]} {shots_said(shots)}"
+        adapted = "Zero-shot" if shots == 0 else f"{_ADAPTED[tune]} {shots_in_words(shots)}"
         start = "" if shots == 0 else f"{init.capitalize()}-{projection.upper()}"
         rows.append((adapted, start, mean, *("–" if one is None else f"{one[0]:.1f}" for one in each)))
     return Table(
@@ -191,7 +191,7 @@ def gains(records: Sequence[Record]) -> list[Table]:
         lines["Chosen by validation"].append(said(chosen))
         lines["Gain"].append("–" if free is None or chosen is None else f"{chosen[0] - free[0]:+.2f}")
         lines["Win / tie / loss"].append(" / ".join(map(str, wins(records, mine, "auto"))))
-    heads = tuple(f"{_ADAPTED[t]} {p.upper()} {shots_said(s)}" for t, p, s in columns)
+    heads = tuple(f"{_ADAPTED[t]} {p.upper()} {shots_in_words(s)}" for t, p, s in columns)
     first = Table(
         "knowledge",
         "What knowledge adds, chosen by validation (ELEVATER's table 16)",
@@ -213,7 +213,7 @@ def gains(records: Sequence[Record]) -> list[Table]:
             each = [mean_over_sets(records, lambda c, n=n: here(c) and c.dataset == n, [n]) for n in sets]  # type: ignore[misc]
             if not any(each):
                 continue
-            adapted = "Zero-shot" if shots == 0 else f"{_ADAPTED[tune]} {projection.upper()} {shots_said(shots)}"
+            adapted = "Zero-shot" if shots == 0 else f"{_ADAPTED[tune]} {projection.upper()} {shots_in_words(shots)}"
             rows.append(
                 (adapted, knowledge, said(mean_over_sets(records, here, sets)),
                  *("–" if one is None else f"{one[0]:.1f}" for one in each))
@@ -272,7 +272,7 @@ def controls(records: Sequence[Record]) -> Table:
                 continue
             best = max((v for v in values[2:] if v is not None), default=math.inf)
             verdict = "–" if values[1] is None else "yes" if values[1] > best + 0.05 else "no"
-            adapted = "Zero-shot" if shots == 0 else f"{_ADAPTED[tune]} {projection.upper()} {shots_said(shots)}"
+            adapted = "Zero-shot" if shots == 0 else f"{_ADAPTED[tune]} {projection.upper()} {shots_in_words(shots)}"
             rows.append((name, adapted, real, *("–" if v is None else f"{v:.1f}" for v in values), verdict))
     return Table(
         "controls",
@@ -307,7 +307,7 @@ def efficiency(records: Sequence[Record]) -> Table:
             continue
         trained = sum({one.cell.dataset: one.trained for one in mine}.values())
         shots, tune, init, projection = key
-        adapted = "Zero-shot" if shots == 0 else f"{_ADAPTED[tune]} {shots_said(shots)}"
+        adapted = "Zero-shot" if shots == 0 else f"{_ADAPTED[tune]} {shots_in_words(shots)}"
         start = "" if shots == 0 else f"{init.capitalize()}-{projection.upper()}"
         pe = performance_efficiency(found[0] / 100, trained)
         rows.append((adapted, start, f"{trained:,}", f"{found[0]:.2f}", f"{pe:.4f}"))
@@ -329,7 +329,7 @@ def troubles(records: Sequence[Record]) -> Table:
         if one.status != "ok":
             counted.setdefault((one.status, one.cell.dataset, one.reason), []).append(one)
     rows = [
-        (status, name, str(len(found)), found[0].cell.name, reason)
+        (status, name, str(len(found)), f"{found[0].cell.variant.name}, seed {found[0].cell.seed}", reason)
         for (status, name, reason), found in sorted(counted.items())
     ]
     return Table(

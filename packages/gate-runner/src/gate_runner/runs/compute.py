@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gate_runner.energy import EnergyMeter
-from gate_runner.errors import DataError, StorageError, UsageError
+from gate_runner.errors import DataError, NotApplicableError, StorageError, UsageError
 from gate_runner.runs.estimated import chosen_of, in_full, narrowed
 from gate_runner.runs.memory import PeakMemory, is_out_of_memory, release
 from gate_runner.runs.part import Part, halved, with_kept_sizes
@@ -22,6 +22,7 @@ from gate_runner.runs.results import Result
 from gate_runner.tasks.job import Phases
 
 if TYPE_CHECKING:
+    from gate_runner.benchmarks.data import Data
     from gate_runner.encoders.encoder import Encoder
     from gate_runner.tasks import Outcome, Progress
 
@@ -56,7 +57,7 @@ def run_part(
     folder = part.folder
     with folder.working(part.name, part.seed):
         try:
-            there = folder.finished(part.name, part.seed)
+            there = part.finished()
         except DataError:  # the caller knows of it and asked for it to be computed again
             there = None
         if there is not None:
@@ -69,9 +70,19 @@ def run_part(
             phases = Phases(meter.around)
             try:
                 result, outcome = _compute(part, encoder, description, progress, phases, start)
-                return folder.save(replace(result, energy=meter.read()), outcome.samples, predicted=outcome.predicted)
+                return folder.save(
+                    replace(result, energy=meter.read()),
+                    outcome.samples,
+                    predicted=outcome.predicted,
+                    probabilities=outcome.probabilities,
+                )
             except StorageError:
                 raise
+            except NotApplicableError as error:
+                seconds = {**phases.seconds, "total": time.perf_counter() - start}
+                return folder.save(
+                    replace(part.blank(description), status="skipped", reason=str(error), seconds=seconds), None
+                )
             except Exception as error:
                 if isinstance(error, OSError) and error.errno in _STORAGE:
                     raise StorageError.about(Path(error.filename or part.output), error) from error
@@ -103,8 +114,7 @@ def _compute(
     memory = PeakMemory()
     progress("data", 0, 1)
     with phases.timed("data"):
-        whole = part.load(encoder.image_size)
-        digest = whole.digest()
+        whole, digest, shared_units = _loaded(part, encoder)
         chosen = chosen_of(part)
         data = whole if chosen is None else narrowed(whole, digest, chosen)
         shared = shared_pictures(data)
@@ -127,6 +137,7 @@ def _compute(
         phases=phases,
         features=features,
         together=lambda: training_together(part, encoder.device),
+        shared=shared_units,
     )
     frozen = part.settings.tune == "frozen"
     kept: AbstractContextManager[dict[str, Any]] = nullcontext({}) if frozen else untouched(encoder)
@@ -153,6 +164,37 @@ def _compute(
         memory={**memory.read(), "encoded": features.encoded.total(), "reused": features.reused.total()},
     )
     return result, outcome
+
+
+class _Loaded(NamedTuple):
+    """What the unit of a sweep before this one loaded, and what its task left for the next."""
+
+    key: tuple[Any, ...]
+    encoder: Encoder
+    data: Data[Any]
+    digest: str
+    shared: dict[str, Any]
+
+
+_LOADED: list[_Loaded] = []
+"""The data of the last unit of a sweep in this process, which the next one most often has, too."""
+
+
+def _loaded(part: Part, encoder: Encoder) -> tuple[Data[Any], str, dict[str, Any]]:
+    """A unit's data, their digest, and what other units on them left."""
+    if "variant" not in part.benchmark.training:
+        _LOADED.clear()
+        data = part.load(encoder.image_size)
+        return data, data.digest(), {}
+    settings = part.settings
+    how = (settings.probe, settings.knowledge_folder, settings.recipe, tuple(settings.recipe_fields.items()))
+    key = (part.same_data, part.request(encoder.image_size), settings.batch_size, settings.short_classes, how)
+    if not (_LOADED and _LOADED[0].key == key and _LOADED[0].encoder is encoder):
+        _LOADED.clear()
+        data = part.load(encoder.image_size)
+        _LOADED.append(_Loaded(key, encoder, data, data.digest(), {}))
+    found = _LOADED[0]
+    return found.data, found.digest, found.shared
 
 
 def _keep_encoder(part: Part, encoder: Encoder, before: Mapping[str, Any], outcome: Outcome, digest: str) -> None:

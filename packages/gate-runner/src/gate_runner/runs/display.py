@@ -93,6 +93,8 @@ class PlainDisplay(Observer):
         """Note the start."""
         again = " (again)" if (name, seed) in self.begun else ""
         self.begun.add((name, seed))
+        if self.estimate.left.get((name, seed), 1.0) < 1.0 and not again:
+            return  # one of a sweep's many: its end is said in a moment
         self._line(f"[{self._place()}/{self.count}] {name} seed {seed} ...{again}")
 
     def postponed(self, name: str, seed: int, owner: str) -> None:
@@ -112,7 +114,9 @@ class PlainDisplay(Observer):
 
     def closed(self, results: Sequence[Result]) -> None:
         """Print all rows."""
-        self.console.print(results_table(results, self.expected), soft_wrap=False)
+        single = [result for result in results if result.task != "elevater"]  # a sweep's averages say more than rows
+        if single:
+            self.console.print(results_table(single, self.expected), soft_wrap=False)
         if said := said_of(results):
             self._line(said)
 
@@ -264,7 +268,7 @@ def results_table(results: Sequence[Result], expected: Mapping[tuple[str, int], 
             times.append(f"{expected[result.name, result.seed]:.0f}" if known else "")
         if score is None:
             empty = [""] * (4 if baseline else 3)
-            table.add_row(escape(seeded), "failed", *empty, *times, escape(result.reason))
+            table.add_row(escape(seeded), result.status, *empty, *times, escape(result.reason))
             continue
         source = result.note or result.source
         arrow = "↑" if score.direction == "higher" else "↓"
@@ -284,7 +288,7 @@ def results_table(results: Sequence[Result], expected: Mapping[tuple[str, int], 
 def summary(result: Result) -> str:
     """A result in a few words."""
     score = result.headline
-    return f"{score.metric} {score.value:.3f}" if score is not None else f"failed: {result.reason}"
+    return f"{score.metric} {score.value:.3f}" if score is not None else f"{result.status}: {result.reason}"
 
 
 def clock(seconds: float) -> str:

@@ -51,6 +51,10 @@ class RunFolder:
         """Where its per-sample outcomes lie."""
         return self.path / "samples" / f"{_stem(name, seed)}.npz"
 
+    def predictions_file(self, name: str, seed: int) -> Path:
+        """Where its probabilities lie, where they were to be kept."""
+        return self.path / "predictions" / f"{_stem(name, seed)}.npz"
+
     def unfinished_file(self, name: str, seed: int) -> Path:
         """Where a training that is under way keeps its state."""
         return self.path / "unfinished" / f"{_stem(name, seed)}.pt"
@@ -106,7 +110,12 @@ class RunFolder:
             raise DataError(f"{path} does not belong to its result: its digest differs; --recompute computes it again")
 
     def save(
-        self, result: Result, samples: Outcomes | None, traceback: str = "", predicted: np.ndarray | None = None
+        self,
+        result: Result,
+        samples: Outcomes | None,
+        traceback: str = "",
+        predicted: np.ndarray | None = None,
+        probabilities: np.ndarray | None = None,
     ) -> Result:
         """Write a result, and its per-sample outcomes first, so that a result is never without them.
 
@@ -115,6 +124,7 @@ class RunFolder:
             samples: per-sample outcomes of the headline metric, or None.
             traceback: of what made it fail, if anything was raised.
             predicted: what was predicted of each sample, if anything that words can say.
+            probabilities: of each sample and class, if they are to be kept.
 
         Returns:
             The result with the digests of the samples and of what was predicted.
@@ -127,6 +137,8 @@ class RunFolder:
             if predicted is not None:
                 result = replace(result, training={**result.training, PREDICTED: samples_digest(predicted)})
             write(self.samples_file(result.name, result.seed), _npz(samples, predicted))
+        if probabilities is not None:
+            write(self.predictions_file(result.name, result.seed), _npz_of({"predictions": probabilities}))
         failure = self.failure_file(result.name, result.seed)
         if traceback:
             write(failure, traceback.encode())
@@ -294,12 +306,16 @@ def _apart(one: Any, other: Any) -> tuple[Any, Any]:
 
 
 def _npz(samples: Outcomes, predicted: np.ndarray | None) -> bytes:
-    import io
-
-    buffer = io.BytesIO()
     arrays: dict[str, Any] = samples.to_arrays() if isinstance(samples, Ragged) else {"outcomes": samples}
     if predicted is not None:
         arrays["predicted"] = predicted
+    return _npz_of(arrays)
+
+
+def _npz_of(arrays: Mapping[str, Any]) -> bytes:
+    import io
+
+    buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)
     return buffer.getvalue()
 

@@ -89,8 +89,32 @@ class Part:
         how = self.settings
         return DataRequest(how.data_root, how.limit, size, how.skip_unreadable)
 
-    def check_data(self, there: Result, size: int) -> None:
+    @property
+    def same_data(self) -> tuple[str, ...]:
+        """What units have in common that load the same data from a run's folder of original files."""
+        undivided = "variant" in self.benchmark.training
+        return self.benchmark.id.partition("@")[0], self.source, self.benchmark.sources[self.source], str(undivided)
+
+    def finished(self) -> Result | None:
+        """The result that is there, with all that was to be kept beside it; None where it must be computed.
+
+        Raises:
+            DataError: see `RunFolder.finished`.
+        """
+        result = self.folder.finished(self.name, self.seed, recompute=self.settings.recompute)
+        if self.settings.keep_predictions and not self.folder.predictions_file(self.name, self.seed).exists():
+            return None
+        if result is not None and result.scores[0].metric != self.benchmark.metrics[0] and "variant" in result.training:
+            return None  # ELEVATER's own metric of VOC 2007 was another one before
+        return result
+
+    def check_data(self, there: Result, size: int, digests: dict[tuple[str, ...], str]) -> None:
         """See whether a stored result was computed from the original files that lie there now.
+
+        Args:
+            there: the result.
+            size: side at which pictures are read.
+            digests: of what was loaded before, by `same_data`; added to.
 
         Raises:
             UsageError: they were replaced, or another data root was given; the message says what differs.
@@ -98,7 +122,9 @@ class Part:
         """
         if self.source not in ("local", "hub", "file"):
             return
-        now = self.load(size).digest()
+        if self.same_data not in digests:
+            digests[self.same_data] = self.load(size).digest()
+        now = digests[self.same_data]
         if now != there.data.get("sha256"):
             raise UsageError(
                 f"{self.output} holds a result of {self.name} seed {self.seed} on other data (sha256 "

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from gate_runner.benchmarks import Benchmark, resolve
-from gate_runner.benchmarks.registry import PARTIAL
+from gate_runner.benchmarks.registry import PARTIAL, SWEPT, SWEPT_PACKS
 from gate_runner.encoders.spec import parse_spec
 from gate_runner.errors import DataError, UsageError
 from gate_runner.runs.estimated import chosen_of
@@ -91,9 +91,12 @@ def make_request(
     """
     several = [names] if isinstance(names, str | Benchmark) else list(names)
     how = Settings() if settings is None else settings
+    if any(name in SWEPT_PACKS for name in several):
+        how = how.changed(**{axis: values for axis, values in SWEPT.items() if not getattr(how, axis)})  # type: ignore[arg-type]
     benchmarks: dict[str, Benchmark] = {}
-    for one in several:
-        for benchmark in [one] if isinstance(one, Benchmark) else _there(one, how):
+    for name_or_benchmark in several:
+        given_as_is = isinstance(name_or_benchmark, Benchmark)
+        for benchmark in [name_or_benchmark] if given_as_is else _present(name_or_benchmark, how):
             benchmarks.setdefault(benchmark.id, benchmark)
     given: str | Encoder
     if isinstance(encoder, str):
@@ -120,7 +123,7 @@ def make_request(
     return RunRequest(list(benchmarks.values()), given, folder, how)
 
 
-def _there(name: str, settings: Settings) -> list[Benchmark]:
+def _present(name: str, settings: Settings) -> list[Benchmark]:
     """What a name stands for; of a pack that few have all of, what the data root holds, with a warning of the rest."""
     found = resolve([name])
     if name not in PARTIAL or settings.data_root is None:
@@ -155,20 +158,23 @@ def parts_of(request: RunRequest) -> list[Part]:
         raise DataError(f"data root {settings.data_root} is not a folder")
     if request.output.exists() and not request.output.is_dir():
         raise UsageError(f"output {request.output} is a file, expected a folder")
-    parts = []
+    parts: list[Part] = []
+    checked: set[tuple[str, Path]] = set()
     for benchmark in request.benchmarks:
         if settings.tune in ("linear", "prompt") and benchmark.task != "detection":
             raise UsageError(
                 f"--tune {settings.tune} trains detectors; {benchmark.id} is {benchmark.task}: try frozen, bias, norm, "
                 "last-block, lora or full"
             )
-        for variant in find_task_type(benchmark.task).variants(benchmark, settings):
+        for variant, seed in find_task_type(benchmark.task).variants(benchmark, settings):
             source = variant.choose_source(settings.source, settings.data_root)
             root = variant.root_of(source, settings.data_root)
-            if root is not None:
+            if root is not None and (variant.sources[source], root) not in checked:
                 variant.check_files(root)
-            own = variant.trained_for(source)
-            parts += [Part(own, source, seed, request.spec, request.output, settings) for seed in settings.seeds]
+                checked.add((variant.sources[source], root))
+            unit = variant.trained_for(source)
+            how = settings.of_unit(unit.training)
+            parts.append(Part(unit, source, seed, request.spec, request.output, how))
     _check_items(parts, settings)
     return list({(part.name, part.seed): part for part in parts}.values())  # --protocol gate may name one twice
 

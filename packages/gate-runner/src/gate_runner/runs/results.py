@@ -32,8 +32,8 @@ class Result:
         task: its task type.
         source: ``"local"``, ``"hub"``, ``"built-in"`` or ``"micro"``.
         seed: of the head and the batches.
-        status: ``"ok"`` or ``"failed"``.
-        reason: why it failed, in one line; empty where it did not.
+        status: ``"ok"``, ``"failed"``, or ``"skipped"``, a unit of a sweep that does not apply.
+        reason: why there is no score, in one line; empty where there is one.
         note: what a reader must know, e.g. "synthetic stand-in".
         settings: those that results must have in common to be compared, see `Settings.identity`.
         encoder: what `Encoder.describe` says.
@@ -58,7 +58,7 @@ class Result:
     task: str
     source: str
     seed: int
-    status: Literal["ok", "failed"]
+    status: Literal["ok", "failed", "skipped"]
     reason: str = ""
     note: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -199,7 +199,7 @@ class _Shape(BaseModel):
     task: str
     source: str
     seed: int
-    status: Literal["ok", "failed"]
+    status: Literal["ok", "failed", "skipped"]
     reason: str
     note: str
     settings: dict[str, Any]

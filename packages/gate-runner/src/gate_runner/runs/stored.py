@@ -100,6 +100,11 @@ def read_run(path: Path, label: str | None = None) -> StoredRun:
     if not manifest_file.is_file():
         raise UsageError(f"{path} holds no manifest.json; expected a folder that 'gate-runner run' wrote")
     manifest = read_manifest(manifest_file)
+    if manifest["identity"].get("kind") == "grid":
+        raise UsageError(
+            f"{path} holds a grid as gate-runner 0.5 wrote it; report it with that version, or run the same command "
+            "into another folder"
+        )
     spec = manifest["identity"]["encoder"]["spec"]
     results = [Result.from_file(file) for file in sorted((path / "results").glob("*.json"))]
     if not results:

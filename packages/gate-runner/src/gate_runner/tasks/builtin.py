@@ -13,6 +13,18 @@ TASK_TYPES = (
         short="classification",
         by_class=True,
         single_samples=True,
+        cells="gate_runner.tasks.elevater.variants:cells",
+        sweeps=True,
+        variant="gate_runner.tasks.elevater.variants:variant",
+    ),
+    TaskType(
+        "elevater",
+        "a head on few images or all, or the whole encoder, from class texts or from nothing",
+        "gate_runner.tasks.elevater.run:run",
+        say="gate_runner.tasks.elevater.run:said",
+        short="sweep",
+        overview="gate_runner.icinw.overview:overview",
+        trains=False,
     ),
     TaskType(
         "multi-head",
@@ -30,6 +42,9 @@ TASK_TYPES = (
         short="medical class.",
         draw="gate_runner.tasks.drawing_more:labels",
         probe_samples=200,  # every label has to occur
+        cells="gate_runner.tasks.elevater.variants:cells",
+        sweeps=True,
+        variant="gate_runner.tasks.elevater.variants:variant",
     ),
     TaskType(
         "few-shot",

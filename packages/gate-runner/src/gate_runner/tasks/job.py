@@ -112,6 +112,7 @@ class Job:
         features: where what the encoder gave is kept; in memory by default.
         together: surrounds the training of an encoder with the group of processes that share it, if any.
         start: where the head begins; None for the task's own way.
+        shared: what other units on the same data and encoder left in this process, to be read and added to.
         head_only: whether nothing but the trained head is wanted, which then comes as `HeadTrained`.
     """
 
@@ -126,6 +127,7 @@ class Job:
     features: FeatureCache = field(default_factory=_in_memory)
     together: Callable[[], AbstractContextManager[ProcessGroup | None]] = alone
     start: StartedAt | None = None
+    shared: dict[str, Any] = field(default_factory=dict)
     head_only: bool = False
 
     def timed(self, phase: str) -> AbstractContextManager[None]:
@@ -153,6 +155,7 @@ class Outcome:
             several rows, from which the task type's ``statistics`` compute the metric.
         training: steps, the step that validation chose, and its history.
         predicted: what was predicted of each sample, see `gate_runner.tasks.predicted`; None where words cannot say it.
+        probabilities: of each sample and class ``[n, k]``, where they are to be kept for a submission.
 
     Example:
         >>> import numpy as np
@@ -165,3 +168,4 @@ class Outcome:
     samples: Outcomes
     training: Mapping[str, Any]
     predicted: np.ndarray | None = None
+    probabilities: np.ndarray | None = None

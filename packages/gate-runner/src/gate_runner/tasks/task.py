@@ -39,7 +39,7 @@ Draw = Callable[["Data[Any]", Mapping[str, Any], int], Drawing]
 Say = Callable[["Data[Any]", "np.ndarray", int], str]
 Statistic = Callable[["Outcomes", "np.ndarray"], "np.ndarray"]
 Caution = Callable[[Mapping[str, Any]], str]
-Cells = Callable[["Settings"], Sequence[str]]
+Cells = Callable[["Settings"], Sequence["str | tuple[str, int]"]]
 Variant = Callable[["Benchmark", str], "Benchmark"]
 
 
@@ -103,7 +103,9 @@ class TaskType:
         details: from a result's ``training`` and the encoder's spec to a table that reports show of it; empty for none.
         overview: from runs to tables and figures over all their results of this type; empty for none.
         cells: from a run's settings to the variants of each benchmark that it runs, say one for each number of shots;
-            ``""`` is the benchmark itself, and all there is where this is left out.
+            ``""`` is the benchmark itself, and all there is where this is left out. A variant that does not run with
+            every seed comes with its own, one pair for each.
+        sweeps: whether its variants take ``--init``, ``--projection``, ``--knowledge`` and several ``--tune``.
         variant: from a benchmark and what stands behind ``@`` in a name to that variant, whose id is ``ID@VARIANT``.
         best: how many of the best samples a report shows beside the worst.
         caution: from a result's ``training`` to what a prediction of GATE's table must say of it; empty for nothing.
@@ -132,6 +134,7 @@ class TaskType:
     details: Detailed | str = ""
     overview: Overviewed | str = ""
     cells: Cells | str = ""
+    sweeps: bool = False
     variant: Variant | str = ""
     best: int = 0
 
@@ -154,18 +157,27 @@ class TaskType:
         """The name on the small axes of a chart."""
         return self.short or self.id
 
-    def variants(self, benchmark: Benchmark, settings: Settings) -> list[Benchmark]:
-        """The benchmarks that a run with these settings computes of one benchmark.
+    def variants(self, benchmark: Benchmark, settings: Settings) -> list[tuple[Benchmark, int]]:
+        """The benchmarks that a run with these settings computes of one benchmark, each with a seed.
 
         Raises:
-            UsageError: shots were asked for, which this task type does not have.
+            UsageError: shots, or an axis of a sweep, were asked for, which this task type does not have.
         """
+        if settings.sweeps and not self.sweeps:
+            raise UsageError(
+                f"{benchmark.id!r} cannot be swept over --init, --projection, --knowledge or several --tune: its task "
+                f"type is {self.id!r}, not image-classification or multi-label"
+            )
         if not self.cells:
             if settings.shots:
                 raise UsageError(f"--shots does not apply to {benchmark.id!r}, whose task type is {self.id!r}")
-            return [benchmark]
+            return [(benchmark, seed) for seed in settings.seeds]
         cells: Cells = named(self.cells)
-        return [self.varied(benchmark, said) for said in cells(settings)]
+        units: list[tuple[Benchmark, int]] = []
+        for cell in cells(settings):
+            listed = [(cell, seed) for seed in settings.seeds] if isinstance(cell, str) else [cell]
+            units += [(self.varied(benchmark, name), seed) for name, seed in listed]
+        return units
 
     def varied(self, benchmark: Benchmark, said: str) -> Benchmark:
         """A variant of a benchmark by what stands behind ``@`` in its name; empty for the benchmark itself.

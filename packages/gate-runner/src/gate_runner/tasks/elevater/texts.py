@@ -13,8 +13,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from gate_runner.axes import CONTROLS, SOURCES
+from gate_runner.class_words import ClassWords
 from gate_runner.errors import DataError
-from gate_runner.icinw.cells import CONTROLS, SOURCES
 from gate_runner.micro.icinw_texts import TEXTS
 
 if TYPE_CHECKING:
@@ -60,9 +61,8 @@ class Embedder:
         new = [text for text in dict.fromkeys(texts) if text not in self.seen]
         for start in range(0, len(new), self.batch):
             part = new[start : start + self.batch]
-            found = self.encode(part).cpu().numpy()
+            self.seen.update(zip(part, self.encode(part).cpu().numpy(), strict=True))
             self.encoded += len(part)
-            self.seen.update(zip(part, found, strict=True))
         return np.stack([self.seen[text] for text in texts])
 
 
@@ -74,7 +74,7 @@ def class_texts(
     Args:
         dataset: the benchmark's id.
         classes: names in the order of their indices.
-        knowledge: of `gate_runner.icinw.cells.KNOWLEDGE`, but not ``auto``.
+        knowledge: of `gate_runner.axes.KNOWLEDGE`, but not ``auto``.
         embed: encodes the texts.
         folder: of ELEVATER's knowledge files (``external/`` and ``gpt3/``), for data sets that are not made up.
 
@@ -87,32 +87,39 @@ def class_texts(
     from knowledge_prompts import build_prompts, class_embeddings
 
     prompts = class_prompts(dataset, classes)
+    if prompts is None:
+        if knowledge != "none":
+            return ClassTexts(None, reason=f"no knowledge is stored for the classes of {dataset}")
+        embeddings = class_embeddings(embed, ClassWords().built(classes))
+        return ClassTexts(torch.from_numpy(embeddings.weights).float(), 0, embeddings.encoded)
     if knowledge == "none":
         sources: list[KnowledgeSource] = []
     else:
-        found, reason = _sources(dataset, prompts, knowledge, folder)
-        if found is None:
+        known_sources, reason = _sources(dataset, prompts, knowledge, folder)
+        if known_sources is None:
             return ClassTexts(None, reason=reason)
-        sources = found
+        sources = known_sources
     built = build_prompts(prompts, sources, classes=list(classes))
-    made = class_embeddings(embed, built)
+    embeddings = class_embeddings(embed, built)
     known = len(classes) - len(built.without_knowledge) if sources else 0
-    return ClassTexts(torch.from_numpy(made.weights).float(), known, made.encoded)
+    return ClassTexts(torch.from_numpy(embeddings.weights).float(), known, embeddings.encoded)
 
 
-def class_prompts(dataset: str, classes: Sequence[str]) -> ClassPrompts:
-    """Templates and names of a data set.
+def class_prompts(dataset: str, classes: Sequence[str]) -> ClassPrompts | None:
+    """Templates and names of a data set; None where none are shipped, so that the data's own names stand alone.
 
     Raises:
         DataError: names that differ; the message shows some of them side by side.
     """
-    from knowledge_prompts import ClassPrompts, load_class_prompts
+    from knowledge_prompts import ClassPrompts, built_in_sets, load_class_prompts
 
     if dataset in TEXTS:
         own = TEXTS[dataset]
         prompts = ClassPrompts(dataset, list(own.templates), list(own.classes))
-    else:
+    elif dataset in built_in_sets():
         prompts = load_class_prompts(dataset)
+    else:
+        return None
     strange = [name for name in classes if name not in set(prompts.classes)]
     if len(classes) != len(prompts.classes) or strange:
         free = [name for name in prompts.classes if name not in set(classes)]

@@ -1,28 +1,25 @@
-"""A cell in which the whole encoder is trained, from each of ELEVATER's four starts."""
+"""The whole encoder trained with its head, from each of ELEVATER's four starts."""
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from gate_runner.errors import EncoderError
+from gate_runner.axes import FULL, Variant
+from gate_runner.errors import EncoderError, NotApplicableError
 from gate_runner.features import images_at
-from gate_runner.icinw.cells import FULL, Cell, ShortClasses
-from gate_runner.icinw.fitting import Filled, NotApplicableError, draw_shots
-from gate_runner.icinw.record import Record
-from gate_runner.icinw.texts import ClassTexts, digest_of
+from gate_runner.tasks.elevater.heads import Fitted, draw_shots
 from gate_runner.tasks.recipes import recipe_for
 from gate_runner.tasks.tuned import untouched
 
 if TYPE_CHECKING:
     from gate_runner.encoders.encoder import Encoder
-    from gate_runner.icinw.features import Features
-    from gate_runner.icinw.sets import Pair
     from gate_runner.settings import Settings
+    from gate_runner.tasks.elevater.features import Features
+    from gate_runner.tasks.job import Job
 
 QUICK = {"steps": 6, "batch_size": 8, "validate_every": 6, "warmup": 1}
 """What the quick recipe becomes in a grid of hundreds of trainings; a field that was set goes before it."""
@@ -48,32 +45,17 @@ class _Whole(nn.Module):
         return scores
 
 
-def fill_finetuned(
-    cell: Cell,
-    encoder: Encoder,
-    pair: Pair,
-    features: Features,
-    texts: ClassTexts,
-    metric: str,
-    settings: Settings,
-    short_classes: ShortClasses = "take",
-) -> Filled:
+def fit_whole(job: Job, variant: Variant, features: Features, weights: Tensor | None, metric: str) -> Fitted:
     """Train encoder and head on one part of the drawn images, choose on the other, and score the test split once.
 
     The untrained start is a candidate: a language-initialised head that training only harms stays zero-shot.
 
     Args:
-        cell: which.
-        encoder: its weights are put back afterwards.
-        pair: pictures.
+        job: whose encoder's weights are put back afterwards; its ``recipe`` and ``recipe_fields`` count.
+        variant: which.
         features: of the untrained encoder, which score the start.
-        texts: class texts.
+        weights: class texts; without them, the head starts from nothing.
         metric: ELEVATER's for the data set.
-        settings: ``recipe``, ``recipe_fields``.
-        short_classes: as for `draw_shots`.
-
-    Returns:
-        Value, interval, validation and probabilities.
 
     Raises:
         NotApplicableError: the draw does not allow it.
@@ -84,46 +66,41 @@ def fill_finetuned(
     from vision_adapters.training import fit
     from vision_adapters.tuning import make_folds
 
-    begun = time.perf_counter()
+    encoder, settings, train = job.encoder, job.settings, job.data.train
     if encoder.module is None:
         raise EncoderError(f"encoder {encoder.spec!r} shows no weights to train: --tune frozen only")
-    draw = draw_shots(features.train_labels, cell.shots, cell.seed, short_classes)
+    draw = draw_shots(features.train_labels, variant.shots, job.seed, settings.short_classes)
     labels = features.train_labels[draw.rows]
     several = labels.ndim == 2
+    shuffled = variant.shots == FULL or variant.shots > 4
     try:
-        fold = make_folds(labels, "shuffled" if cell.shots == FULL or cell.shots > 4 else "folds", cell.seed)[0]
+        fold = make_folds(labels, "shuffled" if shuffled else "folds", job.seed)[0]
     except ValueError as error:
         raise NotApplicableError(str(error)) from error
-    recipe = recipe_for(
-        settings.changed(tune="full", recipe_fields=_fields(settings)), encoder.module, "image-classification"
-    )
-    quick = settings.recipe == "quick"
+    recipe = recipe_for(settings.changed(recipe_fields=_fields(settings)), encoder.module, "image-classification")
     with untouched(encoder):
-        head = _head(cell, encoder, features, texts)
-        model = _Whole(encoder, cell.projection, head)
+        head = _head(variant, job.seed, encoder, features, weights)
+        model = _Whole(encoder, variant.projection, head)
         encoder.module.requires_grad_(True)
         for name, weight in encoder.module.named_parameters():
             weight.requires_grad_(_of_images(name))
-        chosen = torch.as_tensor(fold.validation)
-        if quick and len(chosen) > _VALIDATED:
-            chosen = chosen[torch.randperm(len(chosen), generator=torch.Generator().manual_seed(0))[:_VALIDATED]]
-        held = labels[chosen]
-        images = images_at(pair.train.images, draw.rows[chosen])
-        known = _untrained(head, features, cell.projection, draw.rows[chosen])
+        validated = torch.as_tensor(fold.validation)
+        if settings.recipe == "quick" and len(validated) > _VALIDATED:
+            order = torch.randperm(len(validated), generator=torch.Generator().manual_seed(0))
+            validated = validated[order[:_VALIDATED]]
+        held = labels[validated]
+        images = images_at(train.images, draw.rows[validated])
+        at_start = _untrained(head, features, variant.projection, draw.rows[validated])
         first = True
 
         def validate(tuned: nn.Module) -> float:
             nonlocal first
-            scores = known if first else _scores(tuned, images)  # the start is known from the kept features
+            scores = at_start if first else _scores(tuned, images)  # the start is known from the kept features
             first = False
             try:
                 return evaluate(metric, scores, held, resamples=0).value
             except ValueError:  # a validation image of each class is not always there
-                loss = (
-                    F.binary_cross_entropy_with_logits(scores, held.float())
-                    if several
-                    else F.cross_entropy(scores, held)
-                )
+                loss = bce(scores, held) if several else F.cross_entropy(scores, held)
                 return -float(loss)
 
         rows = draw.rows[torch.as_tensor(fold.train)]
@@ -131,40 +108,34 @@ def fill_finetuned(
         def bce(scores: Tensor, target: Tensor) -> Tensor:
             return F.binary_cross_entropy_with_logits(scores, target.float())
 
-        done = fit(
-            model,
-            (images_at(pair.train.images, rows),),
-            features.train_labels[rows],
-            loss=bce if several else cross_entropy,
-            recipe=recipe,
-            validate=validate,
-            direction=metric_named(metric).direction,
-            seed=cell.seed,
-            device=encoder.device,
-        )
-        untrained = done.best_step == 0
-        test = (
-            _untrained(head, features, cell.projection, None) if untrained else _scores(model.eval(), pair.test.images)
-        )
-        trained = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
-    score = evaluate(metric, test, features.test_labels, seed=cell.seed, resamples=300)
-    record = Record(
-        cell,
-        "ok",
-        metric=metric,
-        value=score.value,
-        low=score.low,
-        high=score.high,
-        validation=done.best_score,
-        trained=trained,
-        chosen={"step": done.best_step, "steps": recipe.steps, "recipe": settings.recipe},
-        known=texts.known,
-        draw=draw.sha256,
-        short=draw.short,
-        texts=digest_of(texts.weights if cell.init == "language" else None),
-        seconds=round(time.perf_counter() - begun, 4),
-    )
-    return Filled(record, test.softmax(1).numpy())
+        with job.timed("train"):
+            trained = fit(
+                model,
+                (images_at(train.images, rows),),
+                features.train_labels[rows],
+                loss=bce if several else cross_entropy,
+                recipe=recipe,
+                validate=validate,
+                direction=metric_named(metric).direction,
+                seed=job.seed,
+                device=encoder.device,
+                progress=job.progress,
+            )
+        with job.timed("test"):
+            if trained.best_step == 0:
+                scores = _untrained(head, features, variant.projection, None)
+            else:
+                scores = _scores(model.eval(), job.data.test.images)
+        count = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
+    training = {
+        "validated": trained.best_score,
+        "trained_parameters": count,
+        "chosen": {"step": trained.best_step, "steps": recipe.steps, "recipe": settings.recipe},
+        "draw": draw.sha256,
+        "short_classes": draw.short,
+    }
+    score = evaluate(metric, scores, features.test_labels, seed=job.seed, resamples=300)
+    return Fitted(score, scores, training)
 
 
 def _fields(settings: Settings) -> dict[str, Any]:
@@ -178,25 +149,24 @@ def _of_images(name: str) -> bool:
     return not name.startswith(texts)
 
 
-def _head(cell: Cell, encoder: Encoder, features: Features, texts: ClassTexts) -> nn.Module:
+def _head(variant: Variant, seed: int, encoder: Encoder, features: Features, weights: Tensor | None) -> nn.Module:
     """The head at its start, on features scaled to length 1."""
     from vision_adapters.heads import LinearHead, language_head, seeded
 
     scale = encoder.logit_scale or 100.0
     backbone, projection = features.train, features.projection
-    if cell.init == "language":
-        assert texts.weights is not None
-        if cell.projection == "2p" or projection is None:
-            return language_head(texts.weights, scale)
-        merged = texts.weights @ projection.T
+    if weights is not None:
+        if variant.projection == "2p" or projection is None:
+            return language_head(weights, scale)
+        merged = weights @ projection.T
         # cosines are of projected features: on average over the training images, the merged head has their size
         size = float((backbone.norm(dim=1) / (backbone @ projection).norm(dim=1)).mean())
         head = seeded(lambda: LinearHead(backbone.shape[1], len(merged), features="l2", logit_scale=scale), 0)
         with torch.no_grad():
             head.weight.copy_(size * merged)
         return head
-    width = backbone.shape[1] if cell.projection == "1p" or projection is None else projection.shape[1]
-    return seeded(lambda: LinearHead(width, len(features.classes), features="l2", logit_scale=10.0), cell.seed)
+    width = backbone.shape[1] if variant.projection == "1p" or projection is None else projection.shape[1]
+    return seeded(lambda: LinearHead(width, len(features.classes), features="l2", logit_scale=10.0), seed)
 
 
 @torch.no_grad()

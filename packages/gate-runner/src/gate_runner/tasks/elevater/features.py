@@ -1,11 +1,8 @@
-"""What the encoder gives of a data set's pictures, encoded once and kept beside the cells."""
+"""What the encoder gives of a data set's pictures, before its projection and behind it."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
@@ -13,15 +10,12 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from gate_runner.features import Kind, encode_pictures
-from gate_runner.runs.folder import write
+from gate_runner.tasks.features import rows_of
 
 if TYPE_CHECKING:
-    from gate_runner.benchmarks.data import Split
     from gate_runner.encoders.encoder import Encoder
-    from gate_runner.features import FeatureCache
-    from gate_runner.icinw.sets import GridSet, Pair
-    from gate_runner.tasks.job import Progress
+    from gate_runner.features import Kind
+    from gate_runner.tasks.job import Job
 
 
 @dataclass(frozen=True)
@@ -35,7 +29,6 @@ class Features:
         test_labels: likewise.
         projection: ``[b, d]`` into the texts' space, or None.
         classes: names.
-        note: what a reader must know of the data.
     """
 
     train: Float[Tensor, "n b"]
@@ -44,7 +37,6 @@ class Features:
     test_labels: Tensor
     projection: Float[Tensor, "b d"] | None
     classes: tuple[str, ...]
-    note: str = ""
 
     def seen(self, projection: str, *, anchored: bool) -> tuple[Tensor, Tensor]:
         """Training and test features for a head of one projection or two.
@@ -90,59 +82,18 @@ def _complement(projection: Float[Tensor, "b d"]) -> Float[Tensor, "b r"]:
 
 def projection_of(encoder: Encoder) -> Tensor | None:
     """The matrix from the backbone's features to the projected ones, or None where the encoder shows none."""
-    found = encoder.projection
-    return None if found is None or encoder.backbone is None else found.detach().float().cpu()
+    projection = encoder.projection
+    return None if projection is None or encoder.backbone is None else projection.detach().float().cpu()
 
 
-def encode(
-    encoder: Encoder, dataset: GridSet, pair: Pair, cache: FeatureCache, counts: Path, batch: int, progress: Progress
-) -> Features:
-    """Features of both splits.
-
-    Args:
-        encoder: frozen.
-        dataset: whose they are.
-        pair: its pictures.
-        cache: of the encoder.
-        counts: file that says how often a picture went through the encoder.
-        batch: pictures at a time.
-        progress: told how many are done.
-
-    Returns:
-        The features, in memory.
+def features_of(job: Job) -> Features:
+    """Features of a job's training and test pictures, in memory.
 
     Raises:
         EncoderError: NaN or infinity; the message says where.
     """
-    projection = projection_of(encoder)
+    projection, data = projection_of(job.encoder), job.data
     kind: Kind = "pooled" if projection is None else "backbone"
-    features: dict[str, Tensor] = {}
-    for side in ("train", "test"):
-        split: Split = getattr(pair, side)
-        before = cache.encoded[kind]
-        tell = partial(progress, f"{dataset.name}: encode {side}")
-        name = f"{dataset.name}'s {side}"
-        try:
-            rows = encode_pictures(cache, encoder, split.images, kind, name, batch, tell)
-        finally:
-            _count(counts, side, len(split), cache.encoded[kind] - before)
-        features[side] = rows[:].clone()  # out of inference mode
-    targets, asked = pair.train.targets.long(), pair.test.targets.long()
-    return Features(features["train"], features["test"], targets, asked, projection, pair.classes, pair.note)
-
-
-def _count(path: Path, side: str, images: int, encoded: int) -> None:
-    """Add to the file how many pictures of a split there are, and how many were encoded."""
-    counts = encoded_counts(path)
-    before = counts.get(side, {}).get("encoded", 0)
-    counts[side] = {"images": images, "encoded": before + encoded}
-    write(path, json.dumps(counts).encode())
-
-
-def encoded_counts(path: Path) -> dict[str, dict[str, int]]:
-    """What `encode` counted; empty where nothing was."""
-    try:
-        found: dict[str, dict[str, int]] = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return {}
-    return found
+    train, test = (rows_of(job, getattr(data, side), kind, side)[:].clone() for side in ("train", "test"))
+    labels = data.train.targets.long(), data.test.targets.long()
+    return Features(train, test, *labels, projection, data.classes)

@@ -1,10 +1,11 @@
-"""The grid's cells: which there are, which of them do not apply, and what each is called."""
+"""The axes of a sweep over image classification, ELEVATER's grid: shots, what is tuned, the head's start, knowledge."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from gate_runner.errors import UsageError, unknown
 
@@ -16,57 +17,74 @@ PROJECTIONS = ("1p", "2p")
 SOURCES = ("wiktionary", "wordnet", "gpt3")
 CONTROLS = ("random-words", "other-classes")
 KNOWLEDGE = ("none", *SOURCES, *CONTROLS, "auto")
-ShortClasses = Literal["take", "skip"]
-"""Where a class has fewer images than shots: all of them are taken, or the cell is skipped."""
-SHORT_CLASSES: tuple[ShortClasses, ...] = ("take", "skip")
+PROBES = ("anchored", "logistic", "elevater", "gda", "lp++", "clap", "tip_adapter", "prolip", "lda")
+"""How heads on fixed features are fitted: names of ``vision_adapters.tuning.METHODS``."""
+SHORT_CLASSES = ("take", "skip")
+"""Where a class has fewer images than shots: all of them are taken, as ELEVATER's toolkit does, or the unit skipped."""
+_NAME = re.compile(r"(full|\d+)-shot\.([a-z]+)\.([a-z]+)-(1p|2p)\.([a-z0-9-]+)")
 
 
-class Cell(NamedTuple):
-    """One number of the table.
+class Variant(NamedTuple):
+    """A point of a sweep.
 
     Args:
-        dataset: the benchmark's id.
         shots: images per class; 0 for zero-shot, -1 for all.
         tune: ``"frozen"``, a head on fixed features (or nothing trained, at 0 shots), or ``"full"``, the encoder too.
         init: ``"random"`` or ``"language"``.
         projection: ``"1p"``, one linear layer on the backbone's features, or ``"2p"``, on the projected ones.
         knowledge: in the class texts.
-        seed: of the draw, the split and the training.
     """
 
-    dataset: str
     shots: int
     tune: str
     init: str
     projection: str
     knowledge: str
-    seed: int
 
     @property
     def name(self) -> str:
-        """A file's stem, unique in the data set.
+        """What stands behind ``@`` in a benchmark's id.
 
         Example:
-            >>> Cell("digits", -1, "full", "language", "2p", "gpt3", 0).name
-            'full-shot.full.language-2p.gpt3.seed0'
+            >>> Variant(-1, "full", "language", "2p", "gpt3").name
+            'full-shot.full.language-2p.gpt3'
         """
-        said = "full" if self.shots == FULL else str(self.shots)
-        return f"{said}-shot.{self.tune}.{self.init}-{self.projection}.{self.knowledge}.seed{self.seed}"
+        shots = "full" if self.shots == FULL else str(self.shots)
+        return f"{shots}-shot.{self.tune}.{self.init}-{self.projection}.{self.knowledge}"
 
     @property
     def start(self) -> str:
         """ELEVATER's name for how the head starts.
 
         Example:
-            >>> Cell("digits", 5, "frozen", "language", "2p", "none", 0).start
+            >>> Variant(5, "frozen", "language", "2p", "none").start
             'Language-2P'
         """
         return f"{self.init.capitalize()}-{self.projection.upper()}"
 
+    @classmethod
+    def parse(cls, name: str) -> Variant:
+        """The variant of a name.
+
+        Raises:
+            UsageError: it is none; the message shows one.
+
+        Example:
+            >>> Variant.parse("5-shot.frozen.language-2p.none").shots
+            5
+        """
+        parts = _NAME.fullmatch(name)
+        if parts is None:
+            raise UsageError(f"{name!r} is no point of a sweep, such as '5-shot.frozen.language-2p.none'")
+        for value, known in ((parts[2], TUNES), (parts[3], INITS), (parts[5], KNOWLEDGE)):
+            if value not in known:
+                raise unknown(f"part of {name!r}:", value, known)
+        return cls(FULL if parts[1] == "full" else int(parts[1]), parts[2], parts[3], parts[4], parts[5])
+
 
 @dataclass(frozen=True)
 class Axes:
-    """The axes of a grid, as the command line says them.
+    """The axes of a sweep.
 
     Args:
         shots: numbers of images per class, -1 for all.
@@ -74,12 +92,16 @@ class Axes:
         init: of `INITS`.
         projection: of `PROJECTIONS`.
         knowledge: of `KNOWLEDGE`.
-        seeds: of draws.
-        controls: whether frozen cells with real knowledge get the two controls beside it: as many random words, and
+        seeds: of draws; ELEVATER's are 0, 1 and 2.
+        controls: whether frozen variants with real knowledge get the two controls beside it: as many random words, and
             what is known of another class.
 
     Raises:
         UsageError: a value that is none of these; the message shows the nearest.
+
+    Example:
+        >>> [variant.name for variant, seed in Axes(shots=(0, 5), init=("language",)).units()]
+        ['0-shot.frozen.language-2p.none', '5-shot.frozen.language-2p.none']
     """
 
     shots: tuple[int, ...] = (0, 5, 20, 50, FULL)
@@ -87,7 +109,7 @@ class Axes:
     init: tuple[str, ...] = INITS
     projection: tuple[str, ...] = ("2p",)
     knowledge: tuple[str, ...] = ("none",)
-    seeds: tuple[int, ...] = (0, 1, 2)
+    seeds: tuple[int, ...] = (0,)
     controls: bool = True
 
     def __post_init__(self) -> None:
@@ -102,71 +124,49 @@ class Axes:
         if not self.shots or any(shots < FULL for shots in self.shots):
             raise UsageError(f"--shots must be numbers of at least 0, or full, not {self.shots}")
 
-    @classmethod
-    def of(cls, **said: str | Sequence[int] | bool | None) -> Axes:
-        """From lists with commas; None for the default.
-
-        Example:
-            >>> Axes.of(shots="0,5,full", init="language").shots
-            (0, 5, -1)
-        """
-        found: dict[str, object] = {}
-        for option, value in said.items():
-            if value is None:
-                continue
-            if not isinstance(value, str):
-                found[option] = value if isinstance(value, bool) else tuple(dict.fromkeys(value))
-                continue
-            words = [word.strip() for word in value.split(",") if word.strip()]
-            found[option] = tuple(dict.fromkeys(map(_shots, words) if option == "shots" else words))
-        return cls(**found)  # type: ignore[arg-type]  # checked as it is made
-
     def knowledge_for(self, tune: str) -> tuple[str, ...]:
         """What class texts are made with, the choice among them last."""
-        named = [one for one in KNOWLEDGE if one in self.knowledge and one != "auto"]
+        named = [source for source in KNOWLEDGE if source in self.knowledge and source != "auto"]
         if "auto" in self.knowledge and "none" not in named:
             named.insert(0, "none")
-        if self.controls and tune == "frozen" and any(one in SOURCES for one in named):
-            named += [one for one in CONTROLS if one not in named]
+        if self.controls and tune == "frozen" and any(source in SOURCES for source in named):
+            named += [control for control in CONTROLS if control not in named]
         return (*named, "auto") if "auto" in self.knowledge else tuple(named)
 
     def candidates(self) -> tuple[str, ...]:
         """What ``auto`` chooses among: texts without knowledge first, and the real sources."""
-        return tuple(one for one in self.knowledge_for("full") if one == "none" or one in SOURCES)
+        return tuple(source for source in self.knowledge_for("full") if source == "none" or source in SOURCES)
 
-    def cells(self, dataset: str) -> Iterator[Cell]:
-        """The cells of one data set: zero-shot first, then by shots, seeds, and what is tuned.
+    def units(self) -> Iterator[tuple[Variant, int]]:
+        """Variants with their seeds: zero-shot first, then by shots, seeds, and what is tuned.
 
-        Zero-shot depends on the texts alone, so that it has one cell for each knowledge; all training images are the
+        Zero-shot depends on the texts alone, so that it has one unit for each knowledge; all training images are the
         same for every seed, as in ELEVATER, so that they have the first seed's alone; a random start has no texts.
         """
         for shots in self.shots:
-            seeds = self.seeds if shots > 0 else self.seeds[:1]
-            for seed in seeds:
+            for seed in self.seeds if shots > 0 else self.seeds[:1]:
                 for tune in ("frozen",) if shots == 0 else self.tune:
                     for init in ("language",) if shots == 0 else self.init:
                         for projection in ("2p",) if shots == 0 else self.projection:
                             for knowledge in ("none",) if init == "random" else self.knowledge_for(tune):
-                                yield Cell(dataset, shots, tune, init, projection, knowledge, seed)
-
-    def to_mapping(self) -> dict[str, object]:
-        """JSON-ready values."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
+                                yield Variant(shots, tune, init, projection, knowledge), seed
 
 
-def _shots(word: str) -> int:
-    if word == "full":
-        return FULL
-    if not word.isdecimal():
-        raise UsageError(f"--shots {word!r} is no number; expected numbers and full, e.g. 0,5,20,50,full")
-    return int(word)
-
-
-def shots_said(shots: int) -> str:
+def shots_in_words(shots: int) -> str:
     """Shots in words.
 
     Example:
-        >>> [shots_said(one) for one in (0, 5, -1)]
+        >>> [shots_in_words(shots) for shots in (0, 5, -1)]
         ['zero-shot', '5-shot', 'full-shot']
     """
     return {0: "zero-shot", FULL: "full-shot"}.get(shots, f"{shots}-shot")
+
+
+def shots_of(words: Sequence[str]) -> tuple[int, ...]:
+    """Numbers of shots from words, as `Settings.shots` holds them.
+
+    Example:
+        >>> shots_of(("0", "5", "full"))
+        (0, 5, -1)
+    """
+    return tuple(FULL if word == "full" else int(word) for word in words)

@@ -1,0 +1,73 @@
+"""A data set as ELEVATER's protocol takes it: all training pictures in the order of their list, none held out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from gate_runner.benchmarks.data import Data, Split
+from gate_runner.benchmarks.originals.icinw.form import Arrays, IcinwOriginals, as_split, class_names
+from gate_runner.benchmarks.pictures import Pictures
+from gate_runner.benchmarks.sheets.icinw import ICINW
+from gate_runner.errors import DataError
+
+if TYPE_CHECKING:
+    from gate_runner.benchmarks.benchmark import Benchmark
+    from gate_runner.benchmarks.original_files import Parts, Sample
+    from gate_runner.benchmarks.request import DataRequest
+    from gate_runner.readers.decode import Fit
+
+
+def load_undivided(benchmark: Benchmark, source: str, request: DataRequest) -> Data[Any]:
+    """Pictures to train on, in the order from which shots are drawn, and pictures that are scored once.
+
+    Args:
+        benchmark: of image classification; of ELEVATER's 20 sets, both of its own splits as they are.
+        source: one of its sources.
+        request: data root, limit and size.
+
+    Returns:
+        Data whose validation split is empty.
+
+    Raises:
+        DataError: a file is missing or damaged; the message names it.
+    """
+    name = benchmark.id.partition("@")[0]
+    if name not in ICINW or source not in ("local", "hub"):
+        data = benchmark.load_divided(source, request)
+        return _undivided(data.train, data.test, data.classes, data.note)
+    parts = _parts(benchmark, name, source, request)
+    if isinstance(parts, Arrays):
+        train, test = (as_split(side).limited(request.limit) for side in (parts.train, parts.test))
+        return _undivided(train, test, class_names(name), ICINW[name].note)
+    train, test = (
+        _split(side, request.size, ICINW[name].fit).limited(request.limit) for side in (parts.train, parts.test)
+    )
+    return _undivided(train, test, parts.classes, parts.note)
+
+
+def _undivided(train: Split, test: Split, classes: tuple[str, ...], note: str) -> Data[Any]:
+    return Data(train, train.take(torch.arange(0)), test, classes, note)
+
+
+def _parts(benchmark: Benchmark, name: str, source: str, request: DataRequest) -> Parts | Arrays:
+    """Both splits as files, or as arrays."""
+    if source == "hub":
+        from gate_runner.benchmarks.hub.icinw import icinw_parts
+
+        return icinw_parts(name, request.root)
+    if request.root is None:
+        raise DataError(f"data set {name!r} reads original files: give --data-root")
+    originals = benchmark.originals
+    assert isinstance(originals, IcinwOriginals)
+    assert originals.sides is not None
+    return originals.sides(originals.find(request.root))
+
+
+def _split(samples: Sequence[Sample], size: int, fit: Fit) -> Split:
+    """Samples in the order of their list, which is what shots are drawn from; no picture is read."""
+    targets = torch.tensor([sample.target for sample in samples])
+    sources: list[Any] = [sample.source for sample in samples]  # stills
+    return Split(Pictures.of(sources, size, fit, transparency="drop"), targets)  # as vision-datasets reads them

@@ -1,0 +1,1 @@
+"""ELEVATER's protocol for image classification: shots, starts, knowledge, heads or whole encoders."""

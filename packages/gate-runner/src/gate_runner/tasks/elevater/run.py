@@ -1,0 +1,184 @@
+"""One unit of a sweep: zero-shot, a head on few images or all, or the whole encoder, by ELEVATER's protocol."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from gate_runner.axes import Variant
+from gate_runner.errors import NotApplicableError
+from gate_runner.tasks.elevater.features import Features, features_of, projection_of
+from gate_runner.tasks.elevater.heads import fit_frozen, probabilities
+from gate_runner.tasks.elevater.texts import ClassTexts, Embedder, class_texts
+from gate_runner.tasks.elevater.whole import fit_whole
+from gate_runner.tasks.job import Job, Outcome
+from gate_runner.tasks.predicted import best, likely
+from gate_runner.tasks.score import Score
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import Tensor
+
+    from gate_runner.benchmarks.data import Data
+
+ALONE = ("anchored", "logistic", "elevater", "lda")
+"""Probes that need no class texts; a random start is fitted by the first where another was asked for."""
+
+
+def run(job: Job) -> Outcome:
+    """Score one variant. Chance: the training images' frequencies of classes, whatever the image.
+
+    What depends on the data alone (features, class texts) is kept in ``job.shared`` for the other variants; variants of
+    one draw whose class texts are equal share their numbers.
+
+    Raises:
+        NotApplicableError: the data, the encoder or the method do not allow this variant.
+    """
+    values = dict(job.benchmark.training["variant"])
+    candidates = values.pop("candidates")
+    variant = Variant(**values)
+    if variant.knowledge == "auto":
+        return _chosen(job, variant, candidates)
+    return _outcome(job, variant)
+
+
+def _chosen(job: Job, variant: Variant, candidates: list[str]) -> Outcome:
+    """The variant whose knowledge validates best; the first among equals, so that knowledge must be better than none.
+
+    Source:
+        ELEVATER's supplement, section H: train with each source, compare the validation accuracy, test the best. Where
+        a method validates nothing (one image per class), texts without knowledge are kept.
+    """
+    if variant.shots == 0:
+        raise NotApplicableError("zero-shot has no labels to choose knowledge by")
+    outcomes: dict[str, Outcome] = {}
+    for name in candidates:
+        try:
+            outcomes[name] = _outcome(job, variant._replace(knowledge=name))
+        except NotApplicableError as error:
+            if name == "none":
+                raise NotApplicableError(f"without knowledge: {error}") from error
+    knowledge = choose({name: outcome.training["validated"] for name, outcome in outcomes.items()})
+    chosen: dict[str, Any] = {"knowledge": knowledge}
+    if all(outcome.training["validated"] is None for outcome in outcomes.values()):
+        chosen["reason"] = "nothing could be validated"
+    best_outcome = outcomes[knowledge]
+    training = {**best_outcome.training, "variant": variant._asdict(), "chosen": chosen, "shared": True}
+    return replace(best_outcome, training=training)
+
+
+def choose(validated: dict[str, float | None]) -> str:
+    """The knowledge that validates best.
+
+    Args:
+        validated: by kind of knowledge, ``none`` first; None where nothing could be validated.
+
+    Example:
+        >>> choose({"none": 0.6, "gpt3": 0.6}), choose({"none": 0.6, "gpt3": 0.61}), choose({"none": None, "gpt3": 0.6})
+        ('none', 'gpt3', 'none')
+    """
+    known = {name: value for name, value in validated.items() if value is not None}
+    return max(known, key=lambda name: known[name]) if "none" in known else "none"
+
+
+def _outcome(job: Job, variant: Variant) -> Outcome:
+    _check(job, variant)
+    features = _kept(job, "features", lambda: features_of(job))
+    texts = _texts(job, variant.knowledge) if variant.init == "language" else ClassTexts(None)
+    if variant.init == "language" and texts.weights is None:
+        raise NotApplicableError(texts.reason)
+    draw = (variant.shots, variant.tune, job.seed)
+    if job.shared.get("draw") != draw:
+        job.shared["draw"], job.shared["outcomes"] = draw, {}
+    equal: dict[tuple[str, str, str], Outcome] = job.shared["outcomes"]
+    key = (variant.init, variant.projection, _digest(texts.weights))
+    shared = key in equal
+    if not shared:
+        equal[key] = _fitted(job, variant, features, texts.weights)
+    training = {**equal[key].training, "variant": variant._asdict(), "known": texts.known, "shared": shared}
+    return replace(equal[key], training=training)
+
+
+def _fitted(job: Job, variant: Variant, features: Features, weights: Tensor | None) -> Outcome:
+    metric = job.benchmark.metrics[0]
+    if variant.tune == "full" and variant.shots != 0:
+        fitted = fit_whole(job, variant, features, weights, metric)
+    else:
+        probe = job.settings.probe
+        alone = probe if weights is not None or probe in ALONE else ALONE[0]
+        fitted = fit_frozen(job, variant, features, weights, metric, alone)
+    score = fitted.score
+    several = features.test_labels.ndim == 2
+    return Outcome(
+        (
+            Score(
+                metric,
+                score.direction,
+                score.value,
+                score.low,
+                score.high,
+                _kept(job, "chance", lambda: _chance(job, features)),
+            ),
+        ),
+        score.outcomes,
+        {**fitted.training, "texts": _digest(weights)},
+        likely(fitted.scores.sigmoid()) if several else best(fitted.scores),
+        probabilities(fitted.scores) if job.settings.keep_predictions else None,
+    )
+
+
+def _chance(job: Job, features: Features) -> float:
+    """What the training images' frequencies of classes score."""
+    from vision_adapters.metrics import evaluate
+
+    labels, truth = features.train_labels, features.test_labels
+    frequencies = (
+        labels.float().mean(0) if labels.ndim == 2 else torch.bincount(labels, minlength=len(features.classes))
+    )
+    blind = frequencies.float().expand(len(truth), -1)
+    return evaluate(job.benchmark.metrics[0], blind, truth, resamples=0).value
+
+
+def _texts(job: Job, knowledge: str) -> ClassTexts:
+    embed = _kept(job, "embed", lambda: Embedder(job.encoder.encode_text))
+    name = job.benchmark.id.partition("@")[0]
+    with job.timed("encode"):
+        return _kept(
+            job,
+            f"texts {knowledge}",
+            lambda: class_texts(name, job.data.classes, knowledge, embed, job.settings.knowledge_folder),
+        )
+
+
+def _kept(job: Job, key: str, make: Any) -> Any:
+    if key not in job.shared:
+        job.shared[key] = make()
+    return job.shared[key]
+
+
+def _check(job: Job, variant: Variant) -> None:
+    """Refuse what the encoder cannot do."""
+    spec, texts, projected = job.encoder.spec, job.encoder.text is not None, projection_of(job.encoder) is not None
+    if variant.init == "language" and not texts:
+        raise NotApplicableError(f"encoder {spec!r} has no text side")
+    if variant.projection == "1p" and variant.init == "language" and not projected:
+        raise NotApplicableError(f"encoder {spec!r} shows no projection to merge")
+    if variant.projection == "2p" and variant.init == "random" and not texts:
+        raise NotApplicableError(f"encoder {spec!r} has no second projection")
+    if variant.projection == "1p" and variant.init == "random" and not projected and texts:
+        raise NotApplicableError(f"encoder {spec!r} shows no features before its projection")
+
+
+def _digest(weights: Tensor | None) -> str:
+    """What tells class texts apart: two kinds of knowledge that say the same share their numbers."""
+    return "none" if weights is None else hashlib.sha256(weights.contiguous().numpy().tobytes()).hexdigest()[:16]
+
+
+def said(data: Data[Any], predicted: np.ndarray, index: int) -> str:
+    """The predicted class of an image, or its labels."""
+    from gate_runner.tasks.predicted import a_class, labels
+
+    return (labels if predicted.ndim else a_class)(data, predicted, index)

@@ -1,0 +1,67 @@
+"""From a run's settings to the points of a sweep, and from a point's name to its benchmark; without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gate_runner.axes import Variant
+from gate_runner.benchmarks.sheets.icinw import ICINW
+
+if TYPE_CHECKING:
+    from gate_runner.benchmarks.benchmark import Benchmark
+    from gate_runner.settings import Settings
+
+
+def cells(settings: Settings) -> Sequence[tuple[str, int]]:
+    """Names of variants with their seeds; the benchmark itself where no axis is asked for.
+
+    Example:
+        >>> from gate_runner.settings import Settings
+        >>> cells(Settings(seeds=(0, 1)))
+        [('', 0), ('', 1)]
+        >>> cells(Settings(shots="5", init="language", seeds=(0, 1)))
+        [('5-shot.frozen.language-2p.none', 0), ('5-shot.frozen.language-2p.none', 1)]
+    """
+    axes = settings.axes()
+    if axes is None:
+        return [("", seed) for seed in settings.seeds]
+    candidates = "+".join(axes.candidates())
+    return [
+        (f"{variant.name}:{candidates}" if variant.knowledge == "auto" else variant.name, seed)
+        for variant, seed in axes.units()
+    ]
+
+
+def variant(benchmark: Benchmark, said: str) -> Benchmark:
+    """A benchmark of image classification by ELEVATER's protocol.
+
+    Args:
+        benchmark: of one class for each image, or of several.
+        said: a `Variant`'s name; behind that of knowledge ``auto`` stand the kinds among which it chooses, which are no
+            part of the id: ``…auto:none+gpt3``.
+
+    Raises:
+        UsageError: no such name.
+
+    Example:
+        >>> from gate_runner.benchmarks import BENCHMARKS
+        >>> found = variant(BENCHMARKS["digits"], "5-shot.frozen.language-2p.none")
+        >>> found.id, found.task, found.metrics
+        ('digits@5-shot.frozen.language-2p.none', 'elevater', ('accuracy',))
+    """
+    name, _, candidates = said.partition(":")
+    point = Variant.parse(name)
+    training = {**point._asdict(), "candidates": candidates.split("+") if candidates else ["none"]}
+    metric = ICINW[benchmark.id].metric if benchmark.id in ICINW else benchmark.metrics[0]
+    return replace(
+        benchmark,
+        id=f"{benchmark.id}@{name}",
+        title=f"{benchmark.title}, {name}",
+        task="elevater",
+        metrics=("accuracy" if metric == "acc@1" else metric,),
+        training={"variant": training},
+        original_training={},
+        cost=30.0 if point.tune == "full" else 0.2,
+    )
