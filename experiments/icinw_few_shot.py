@@ -36,9 +36,12 @@ import torch
 import torch.nn.functional as F
 from scipy.stats import t as student
 
+from gate_runner.benchmarks import BENCHMARKS, PACKS, DataRequest
 from gate_runner.encoders import load_encoder
-from gate_runner.icinw.filling import Filler
-from gate_runner.icinw.request import make_grid_request
+from gate_runner.tasks import Job
+from gate_runner.tasks.elevater.features import features_of
+from gate_runner.tasks.elevater.texts import Embedder, class_texts
+from gate_runner.tasks.elevater.variants import variant
 from vision_adapters.fewshot import elevater_indices
 from vision_adapters.metrics import evaluate
 from vision_adapters.tuning import HeldOut, tune, tuning_data
@@ -60,11 +63,14 @@ def cells(folder: Path, methods: list[str], seeds: int, shots: list[int]) -> dic
     if path.exists():
         found = dict(json.loads(line) for line in path.read_text().splitlines())
     encoder = load_encoder("micro-clip", device="cpu")
-    filler = Filler(make_grid_request("micro/icinw", encoder, output=folder), encoder)
-    for one in filler.request.sets():
-        _, seen = filler.data(one.id)
+    embed = Embedder(encoder.encode_text)
+    for one in map(BENCHMARKS.__getitem__, PACKS["micro/icinw"]):
+        point = variant(one, "5-shot.frozen.language-2p.none")
+        data = point.load(next(iter(one.sources)), DataRequest(size=encoder.image_size))
+        metric = point.metrics[0]
+        seen = features_of(Job(encoder, point, data))
         train, test = seen.seen("2p", anchored=True)
-        texts = filler.texts(one.id, "none").weights
+        texts = class_texts(one.id, data.classes, "none", embed).weights
         assert texts is not None
         scale = encoder.logit_scale or 100.0
         for number in shots:
@@ -74,13 +80,13 @@ def cells(folder: Path, methods: list[str], seeds: int, shots: list[int]) -> dic
                     key = f"{one.id} {number} {seed} {method}"
                     if key in found:
                         continue
-                    data = tuning_data(
-                        train[rows], seen.train_labels[rows], classes=len(texts), logit_scale=scale, metric=one.metric,
+                    drawn = tuning_data(
+                        train[rows], seen.train_labels[rows], classes=len(texts), logit_scale=scale, metric=metric,
                         class_embeddings=None if method == "random" else texts, seed=seed,
                         validation="auto" if method in FOLDED or number < 5 else "shuffled",
                     )  # fmt: skip
                     try:
-                        tuned = tune(data, "anchored" if method == "random" else method)
+                        tuned = tune(drawn, "anchored" if method == "random" else method)
                         value = HeldOut(test, seen.test_labels).score(tuned, resamples=0).value
                     except ValueError:  # it takes one label per image, or needs more images
                         value = None

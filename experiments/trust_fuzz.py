@@ -544,15 +544,6 @@ def runner_folders() -> tuple[list[bytes], Read]:
     return wholes, parse
 
 
-def runner_cells() -> tuple[list[bytes], Read]:
-    from gate_runner.icinw.cells import Cell
-    from gate_runner.icinw.record import Record
-
-    cell = Cell("digits", 0, "frozen", "language", "2p", "none", 0)
-    whole = Record(cell, "ok", metric="accuracy", value=0.75, chosen={"l2": 1.0}).to_json()
-    return [whole.encode()], in_file("a.json", Record.from_file)
-
-
 def runner_submissions() -> tuple[list[bytes], Read]:
     from gate_runner.icinw.submission import Entry, read_submission
 
@@ -566,7 +557,6 @@ READERS: dict[str, tuple[Made, float]] = {
     "gate-runner: ODinW": (runner_odinw, 20),
     "gate-runner: COCO captions": (runner_captions, 20),
     "gate-runner: run folders": (runner_folders, 10),
-    "gate-runner: grid cells": (runner_cells, 20),
     "gate-runner: submissions": (runner_submissions, 20),
     "gate-runner: pickles": (runner_pickles, 150),
     "eqben-builder: pickles": (eqben_pickles, 150),

@@ -1,8 +1,8 @@
-"""The whole grid of `micro/icinw` by the command line: wall and processor seconds, cells, and pictures encoded.
+"""The whole sweep of `micro/icinw` by the command line: wall and processor seconds, units, and pictures encoded.
 
     python packages/gate-runner/benchmarks/icinw_grid.py [--limit 60] [-- further options of gate-runner run]
 
-Runs the command that docs/icinw.md gives, into a new folder, and reads what it left: each cell's own seconds by what
+Runs the command that docs/icinw.md gives, into a new folder, and reads what it left: each unit's own seconds by what
 was tuned and by images per class, the counter of encoded pictures, and the mean over data sets of every row of the
 table. Loads before and after say what else the machine did.
 """
@@ -23,8 +23,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from gate_runner.icinw.cells import shots_said
-from gate_runner.icinw.record import Record, read_cells
+from gate_runner.axes import shots_in_words
+from gate_runner.icinw.record import Record, records_of
+from gate_runner.runs.stored import read_run
 
 GRID = (
     "--shots", "0,5,20,50,full", "--tune", "frozen,full", "--init", "random,language", "--projection", "1p,2p",
@@ -56,7 +57,7 @@ def main() -> None:
             "versions": {name: version(name) for name in ("gate-runner", "vision-adapters", "torch", "numpy")},
         }
     asked.output.write_text(json.dumps(report, indent=1) + "\n")
-    print(json.dumps({name: report[name] for name in ("wall_seconds", "processor_seconds", "cells", "encoded")}))
+    print(json.dumps({name: report[name] for name in ("wall_seconds", "processor_seconds", "units", "encoded")}))
 
 
 def _processor() -> float:
@@ -67,29 +68,29 @@ def _processor() -> float:
 
 def figures(folder: Path) -> dict[str, Any]:
     """What a run folder says of its cells, its encoder's work and its scores."""
-    records = read_cells(folder)
-    encoded = json.loads((folder / "encoded.json").read_text())
+    results = read_run(folder).results
+    records = records_of(results)
     kinds: dict[str, list[float]] = defaultdict(list)
     rows: dict[str, list[float]] = defaultdict(list)
     for one in records:
         if one.status == "ok" and not one.shared:
-            kinds[f"{one.cell.tune}, {shots_said(one.cell.shots)}"].append(one.seconds)
+            kinds[f"{one.cell.tune}, {shots_in_words(one.cell.shots)}"].append(one.seconds)
         if one.status == "ok" and one.value is not None and one.cell.knowledge in ("none", "auto"):
             rows[_row(one)].append(one.value)
     return {
-        "cells": {**Counter(one.status for one in records), "shared": sum(one.shared for one in records)},
+        "units": {**Counter(one.status for one in records), "shared": sum(one.shared for one in records)},
         "computed": {
-            kind: {"cells": len(seconds), "seconds": round(sum(seconds), 1), "each": round(statistics.mean(seconds), 3)}
+            kind: {"units": len(seconds), "seconds": round(sum(seconds), 1), "each": round(statistics.mean(seconds), 3)}
             for kind, seconds in sorted(kinds.items())
         },
-        "encoded": {name: encoded[name] for name in ("images", "encoded")},
+        "encoded": sum(result.memory.get("encoded", 0) for result in results),
         "untrained_kept": _kept(records),
         "means": {row: round(100 * statistics.mean(values), 2) for row, values in sorted(rows.items())},
     }
 
 
 def _row(one: Record) -> str:
-    return f"{shots_said(one.cell.shots)}, {one.cell.tune}, {one.cell.start}, {one.cell.knowledge}"
+    return f"{shots_in_words(one.cell.shots)}, {one.cell.tune}, {one.cell.variant.start}, {one.cell.knowledge}"
 
 
 def _kept(records: list[Record]) -> dict[str, int]:

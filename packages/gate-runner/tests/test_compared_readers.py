@@ -21,8 +21,8 @@ from gate_runner.benchmarks.original_files import Parts
 from gate_runner.benchmarks.originals.icinw.elevater import plain
 from gate_runner.benchmarks.originals.icinw.form import Arrays, class_names
 from gate_runner.benchmarks.pictures import Pictures
+from gate_runner.benchmarks.undivided import load_undivided
 from gate_runner.detection.files import read_coco
-from gate_runner.icinw.sets import resolve_sets
 from gate_runner.readers import Cut
 from gate_runner.readers.decode import decode
 
@@ -244,9 +244,10 @@ def test_grids_of_elevaters_sets_drop_alpha(tmp_path: Path) -> None:
     clear = Image.new("RGBA", (8, 8), (200, 10, 10, 0))
     for path in (tmp_path / "hateful_memes" / "img").iterdir():
         clear.save(path)
-    pair = resolve_sets(["hateful-memes"], None, tmp_path)[0].load(tmp_path, None, 8)
-    assert pair.train.images[0][:, 0, 0].tolist() == [200, 10, 10]
-    data = BENCHMARKS["hateful-memes"].load("local", DataRequest(tmp_path, size=8))
+    benchmark = BENCHMARKS["hateful-memes"]
+    undivided = load_undivided(benchmark, "local", DataRequest(tmp_path, size=8))
+    assert undivided.train.images[0][:, 0, 0].tolist() == [200, 10, 10]
+    data = benchmark.load("local", DataRequest(tmp_path, size=8))
     assert data.train.images[0][:, 0, 0].tolist() == [255, 255, 255]
 
 

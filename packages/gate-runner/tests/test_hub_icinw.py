@@ -13,13 +13,12 @@ import pytest
 from PIL import Image
 
 from gate_runner.benchmarks import BENCHMARKS, DataRequest
+from gate_runner.benchmarks.data import Data
 from gate_runner.benchmarks.originals.icinw.elevater import plain
 from gate_runner.benchmarks.originals.icinw.form import class_names
 from gate_runner.benchmarks.sheets.icinw import ICINW
+from gate_runner.benchmarks.undivided import load_undivided
 from gate_runner.errors import DataError
-from gate_runner.icinw import make_grid_request
-from gate_runner.icinw.sets import Pair, resolve_sets
-from gate_runner.settings import Settings
 
 pytest.importorskip("datasets")
 
@@ -35,9 +34,10 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def read(name: str, root: Path, size: int = 8) -> Pair:
-    [one] = resolve_sets([name], "hub", root)
-    return one.load(root, None, size)
+def read(name: str, root: Path, size: int = 8) -> Data:
+    benchmark = BENCHMARKS[name]
+    benchmark.choose_source("hub", root)
+    return load_undivided(benchmark, "hub", DataRequest(root, None, size))
 
 
 def encoded(picture: Image.Image, form: str) -> bytes:
@@ -288,10 +288,6 @@ def test_a_grid_from_the_hub(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         "0",
     ]
     assert run([*command, "--output", str(tmp_path / "out")]) == 0
-    cells = [json.loads(path.read_text()) for path in (tmp_path / "out" / "cells").glob("*/*.json")]
-    states = {(one["cell"]["dataset"], one["status"]) for one in cells}
-    assert states == {("rendered-sst2", "ok"), ("patch-camelyon", "ok")}
-    # what was read elsewhere is not filled up from the hub
-    asked = make_grid_request("rendered-sst2", settings=Settings(source="hub", data_root=tmp_path))
-    assert asked.identity()["source"] == "hub"
-    assert "source" not in make_grid_request("micro/icinw").identity()
+    results = [json.loads(path.read_text()) for path in (tmp_path / "out" / "results").glob("*.json")]
+    states = {(result["benchmark"].partition("@")[0], result["source"], result["status"]) for result in results}
+    assert states == {("rendered-sst2", "hub", "ok"), ("patch-camelyon", "hub", "ok")}

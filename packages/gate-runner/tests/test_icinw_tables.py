@@ -1,4 +1,4 @@
-"""A grid's tables and page, and ELEVATER's submissions, from cells that are written here."""
+"""A sweep's tables and page, and ELEVATER's submissions, from results that are written here."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gate_runner.api import report
+from gate_runner.axes import FULL
 from gate_runner.benchmarks.sheets.icinw import ICINW
 from gate_runner.cli import main
 from gate_runner.errors import DataError, UsageError
-from gate_runner.icinw import Cell, Record, grid_report, read_submission, score_entry, write_submission
-from gate_runner.icinw.cells import FULL
-from gate_runner.icinw.record import predictions_file, save
-from gate_runner.icinw.submission import Entry, entries_of
+from gate_runner.icinw.record import Cell, Record, records_of
+from gate_runner.icinw.submission import Entry, entries_of, read_submission, score_entry, write_submission
 from gate_runner.icinw.tables import averages, controls, efficiency, gains, mean_over_sets, per_set, wins
+from gate_runner.runs.folder import RunFolder
+from gate_runner.runs.results import Result
+from gate_runner.tasks.score import Score
 
 
 def cell(dataset: str, shots: int, knowledge: str = "none", seed: int = 0, init: str = "language") -> Cell:
@@ -88,43 +91,62 @@ def test_performance_efficiency_has_the_minus_sign() -> None:
     assert float(efficiency(huge).rows[0][-1]) < 0.51
 
 
+def result(one: Record) -> Result:
+    name = f"{one.cell.dataset}@{one.cell.variant.name}"
+    if one.value is None:
+        return Result(name, name, "elevater", "micro", one.cell.seed, "failed", one.reason)
+    score = Score(one.metric, "higher", one.value, one.value, one.value, 0.1)
+    training = {"validated": None, "trained_parameters": one.trained, "chosen": {}, "known": one.known, "draw": "",
+                "short_classes": 0}  # fmt: skip
+    return Result(name, name, "elevater", "micro", one.cell.seed, "ok", scores=(score,), training=training)
+
+
+def stored(folder: Path, records: list[Record]) -> Path:
+    for one in records:
+        RunFolder(folder).save(result(one), None if one.value is None else np.zeros(3))
+    identity = {"encoder": {"spec": "<own>", "parameters": 1000, "provides": []}}
+    (folder / "manifest.json").write_text(json.dumps({"identity": identity, "runs": []}))
+    return folder
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for one in RECORDS:
-        save(tmp_path, one)
-    identity = {"kind": "grid", "probe": "anchored", "encoder": {"spec": "<own>", "parameters": 1000, "provides": []}}
-    (tmp_path / "manifest.json").write_text(
-        json.dumps({"identity": identity, "runs": [{"taxonomy": {"track": "academic"}}]})
-    )
-    return tmp_path
+    return stored(tmp_path, RECORDS)
+
+
+def test_results_are_the_rows_of_the_tables() -> None:
+    ends = [replace(one, low=one.value, high=one.value) for one in RECORDS]
+    assert records_of(map(result, RECORDS)) == ends
 
 
 def test_the_report_holds_every_table_and_figure_and_no_script(folder: Path) -> None:
-    page = grid_report(folder)
+    page = report(folder)
     assert "<script" not in page
-    assert "&lt;own&gt;" in page
-    for heading in ("table 3", "tables 12 and 13", "table 16", "table 17", "figures 6 and 7", "Cells without a value"):
+    assert "&lt;own&gt; on 2 data sets of a sweep" in page
+    assert "Every benchmark here is a synthetic stand-in" in page
+    for heading in ("table 3", "tables 12 and 13", "table 16", "table 17", "Cells without a value"):
         assert heading in page
     assert page.count("<svg") >= 2
-    assert "<dt>Track</dt><dd>academic</dd>" in page
     assert "RuntimeError: no memory left" in page
     assert re.search(r"<polyline points=\"[\d., ]+\"", page)
 
 
 def test_tables_as_markdown_csv_and_latex(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "| LP | Language-2P |  | 61.00 ± 1.41 | 90.00 | 1 |" in grid_report(folder, "md")
-    rows = list(csv.reader(io.StringIO(grid_report(folder, "csv"))))
+    assert "| LP | Language-2P |  | 61.00 ± 1.41 | 90.00 | 1 |" in report(folder, form="md")
+    rows = list(csv.reader(io.StringIO(report(folder, form="csv"))))
     assert ["knowledge", "Gain", "+4.50"] in [[cell.lstrip("'") for cell in row] for row in rows]
-    assert r"61.00 $\pm$ 1.41 & 90.00 & 1 \\" in grid_report(folder, "latex")
-    with pytest.raises(UsageError, match="not 'pdf'"):
-        grid_report(folder, "pdf")
+    assert r"61.00 $\pm$ 1.41 & 90.00 & 1 \\" in report(folder, form="latex")
     with pytest.raises(SystemExit) as ended:
         main(["report", str(folder), "--output", str(folder / "page.html")])
     assert ended.value.code == 0
     assert "page.html" in capsys.readouterr().out
-    (folder / "cells" / "a" / "5-shot.frozen.language-2p.none.seed0.json").write_text("{}")
-    with pytest.raises(DataError, match=r"none\.seed0\.json is not a cell of a grid"):
-        grid_report(folder)
+
+
+def test_what_an_older_release_wrote_is_refused_with_the_way_on(tmp_path: Path) -> None:
+    identity = {"kind": "grid", "encoder": {"spec": "<own>"}}
+    (tmp_path / "manifest.json").write_text(json.dumps({"identity": identity, "runs": []}))
+    with pytest.raises(UsageError, match=r"holds a grid as gate-runner 0\.1 wrote it; report it with that version"):
+        report(tmp_path)
 
 
 def entry(dataset: str, images: int = 2, seeds: tuple[int, ...] = (0, 1)) -> Entry:
@@ -209,15 +231,13 @@ def test_scoring_takes_elevaters_order_and_notices_another(tmp_path: Path) -> No
 
 
 def test_a_grids_cells_become_entries_with_their_seeds_joined(folder: Path) -> None:
-    for seed, trained in ((0, 100), (1, 300)):
-        where = cell("mnist", 5, seed=seed)
-        save(folder, record(where, 0.5, trained=trained))
-        path = predictions_file(folder, where)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        np.savez_compressed(path, predictions=entry("mnist").predictions[seed])
-    for name in ("a", "b"):
-        for path in (folder / "cells" / name).glob("*"):
-            path.unlink()
+    units = [record(cell("mnist", 5, seed=seed), 0.5, trained=trained) for seed, trained in ((0, 100), (1, 300))]
+    paths = []
+    for seed, unit in enumerate(units):
+        given = RunFolder(folder).save(result(unit), np.zeros(3), probabilities=entry("mnist").predictions[seed])
+        paths.append(RunFolder(folder).predictions_file(given.name, seed))
+    for path in [*(folder / "results").glob("a@*"), *(folder / "results").glob("b@*")]:
+        path.unlink()
     way = {"model": "own", "shots": 5, "tune": "frozen", "init": "language", "projection": "2p", "knowledge": "none"}
     [found] = entries_of(folder, **way)  # type: ignore[arg-type]  # as named
     assert (found.seeds, found.parameters["num_trainable_params"], found.parameters["num_params"]) == (
@@ -226,8 +246,8 @@ def test_a_grids_cells_become_entries_with_their_seeds_joined(folder: Path) -> N
         1200,
     )
     np.testing.assert_allclose(found.predictions, entry("mnist").predictions)
-    with pytest.raises(DataError, match=r"no cells with a value of 20-shot\.frozen"):
+    with pytest.raises(DataError, match=r"no results with a score of 20-shot\.frozen"):
         entries_of(folder, **{**way, "shots": 20})  # type: ignore[arg-type]  # as named
-    predictions_file(folder, cell("mnist", 5)).unlink()
+    paths[0].unlink()
     with pytest.raises(DataError, match="--predictions keeps them"):
         entries_of(folder, **way)  # type: ignore[arg-type]  # as named

@@ -27,7 +27,9 @@ OTHER = Settings(
     isolate="benchmark", time_limit=90.0, retries=1, workers=2, recompute=True, feature_cache=5, encode_again=True,
     tune="full", recipe="gate", recipe_fields={"lr": "0.1"}, decode_workers=1,
     save_encoders=True, keep_zero_shot=("zero-shot",), wise_ft=0.5, num_processes=2, checkpoint_blocks=True,
-    head="detr", shots=("0", "5"), split="valid", protocol="gate", prompts="path", knowledge_from=f"glip={__file__}",
+    head="detr", shots=("0", "5"), init=("random",), projection=("1p",), knowledge=("gpt3",), controls=False,
+    probe="elevater", knowledge_folder=Path("words"), keep_predictions=True, short_classes="skip",
+    split="valid", protocol="gate", prompts="path", knowledge_from=f"glip={__file__}",
     language_model="mine:words", executor="slurm", executor_options={"partition": "gpu"},
 )  # fmt: skip
 NAMES = [one.name for one in fields(Settings)]
@@ -66,7 +68,7 @@ def test_a_seed_that_no_generator_takes_is_refused_before_anything_starts(seed: 
 def test_a_part_keeps_its_settings_on_its_way_to_another_process() -> None:
     part = Part(BENCHMARKS["digits"], "built-in", 4, "micro-clip", Path("out"), OTHER)
     again = Part.from_mapping(json.loads(json.dumps(part.to_mapping())))
-    assert again.settings == OTHER.changed(data_root=Path("data").absolute())
+    assert again.settings == OTHER.changed(data_root=Path("data").absolute(), knowledge_folder=Path("words").absolute())
     assert again.benchmark == part.benchmark
 
 

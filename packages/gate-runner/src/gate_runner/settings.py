@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from gate_runner.axes import PROBES, SHORT_CLASSES, Axes, shots_of
-from gate_runner.errors import DataError, UsageError, unknown
+from gate_runner.errors import UsageError, unknown
 from gate_runner.items import items_in
 
 if TYPE_CHECKING:
@@ -351,7 +351,6 @@ class Settings:
             if getattr(self, name) not in known:
                 raise unknown(f"value of --{name.replace('_', '-')}", getattr(self, name), known)
         self._check_knowledge()
-        self._check_sweep()
         if self.decode_workers < 0:
             raise UsageError(f"--decode-workers must be at least 0, not {self.decode_workers}")
         if self.recipe != "quick" and self.tune == "frozen":
@@ -383,17 +382,6 @@ class Settings:
             raise UsageError(f"--knowledge-from goes with --prompts {', '.join(PROMPTS[2:])}, not {self.prompts}")
         if said is not None and not (all(said.partition("=")) and Path(said.partition("=")[2]).exists()):
             raise UsageError(f"--knowledge-from {said!r}: expected NAME=PATH, with a path that exists")
-
-    def _check_sweep(self) -> None:
-        folder = self.knowledge_folder
-        if folder is not None and not any((folder / name).is_dir() for name in ("external", "gpt3")):
-            raise DataError(f"--knowledge-folder {folder} holds neither external/ nor gpt3/")
-        if self.sweeps:
-            self.axes()
-            alone = {"save_encoders": False, "keep_zero_shot": (), "wise_ft": None, "num_processes": 1, "items": None}
-            for name, default in alone.items():
-                if getattr(self, name) != default:
-                    raise UsageError(f"--{name.replace('_', '-')} is for single trainings, not for a sweep")
 
     def _check_one_process(self) -> None:
         for said, needs in (
@@ -450,7 +438,7 @@ class Settings:
             return self
         trained = point["tune"] == "full" and point["shots"] != 0
         recipe: dict[str, Any] = {} if trained else {"recipe": "quick", "recipe_fields": {}}
-        start = dict.fromkeys(("shots", "init", "projection", "knowledge"), ())
+        start: dict[str, Any] = dict.fromkeys(("shots", "init", "projection", "knowledge"), ())
         return replace(self, tune="full" if trained else "frozen", **recipe, **start)
 
     def changed(self, **options: Unpack[Options]) -> Settings:

@@ -146,17 +146,17 @@ def _startup(encoder: str, device: str) -> float:
 
 
 def _probed(parts: Sequence[Part], encoder: Any) -> list[tuple[Part, dict[str, Any]]]:
-    """Each part with what its benchmark's first seed took."""
+    """Each part with what its benchmark's first seed took; of a sweep, its first unit of equal shots and tuning."""
     from gate_runner.planning.probe import probe
     from gate_runner.planning.trained import probe_trained
 
-    found: dict[str, dict[str, Any]] = {}
+    measured: dict[tuple[object, ...], dict[str, Any]] = {}
     for part in parts:
-        if part.name in found:
+        if _alike(part) in measured:
             continue
         try:
             estimate = probe(part, encoder) if part.settings.tune == "frozen" else probe_trained(part, encoder)
-            found[part.name] = {
+            measured[_alike(part)] = {
                 "seconds": estimate.seconds,
                 "peak_bytes": estimate.peak_bytes,
                 "features": estimate.features,
@@ -166,8 +166,25 @@ def _probed(parts: Sequence[Part], encoder: Any) -> list[tuple[Part, dict[str, A
                 "needs": estimate.needs,
             }
         except UsageError as error:
-            found[part.name] = {"seconds": 0.0, "peak_bytes": 0, "reason": " ".join(str(error).split())}
-    return [(part, found[part.name]) for part in parts]
+            measured[_alike(part)] = {"seconds": 0.0, "peak_bytes": 0, "reason": " ".join(str(error).split())}
+    planned: list[tuple[Part, dict[str, Any]]] = []
+    encoded: set[str] = set()
+    for part in parts:
+        name, found = part.name.partition("@")[0], measured[_alike(part)]
+        if "variant" in part.benchmark.training and name in encoded and "phases" in found:
+            phases = {**found["phases"], "data": 0.0, "encode": 0.0}  # its first unit's
+            found = {**found, "phases": phases, "seconds": sum(phases.values())}
+        encoded.add(name)
+        planned.append((part, found))
+    return planned
+
+
+def _alike(part: Part) -> tuple[object, ...]:
+    """What parts have in common that take about as long."""
+    variant = part.benchmark.training.get("variant")
+    if variant is None:
+        return (part.name,)
+    return part.name.partition("@")[0], variant["shots"], part.settings.tune
 
 
 def _planned(part: Part, request: RunRequest, measured: dict[str, Any]) -> PartPlan:

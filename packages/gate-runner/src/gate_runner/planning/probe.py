@@ -84,6 +84,10 @@ class Sampler:
         def image(images: Tensor) -> Tensor:
             return self._few(images, real.image)
 
+        def backbone(images: Tensor) -> Tensor:
+            assert real.backbone is not None
+            return self._few(images, real.backbone)
+
         def patches(images: Tensor) -> PatchFeatures:
             grids: list[tuple[int, int]] = []
 
@@ -98,6 +102,7 @@ class Sampler:
         return replace(
             real,
             image=image,
+            backbone=None if real.backbone is None else backbone,
             patches=None if real.patches is None else patches,
             text=None if real.text is None else self._timed_text(real.text),
             text_tokens=None if real.text_tokens is None else self._timed_text(real.text_tokens),

@@ -15,6 +15,8 @@ from gate_runner.settings import Settings
 from gate_runner.tasks.registry import known_task_type, task_types
 
 _PERMUTATIONS = 1999
+SWEEP = "elevater"
+"""The task type of a sweep's units, which `TaskType.overview` shows."""
 PHASES = ("data", "encode", "train", "test")
 
 
@@ -123,9 +125,15 @@ class Contents:
         return list(dict.fromkeys(row.task for row in self.rows))
 
     @property
+    def swept(self) -> dict[str, str]:
+        """Sources of the data sets over which a sweep went, by name; its units have no rows."""
+        units = [result for run in self.runs for result in run.results if result.task == SWEEP]
+        return {result.name.partition("@")[0]: result.source for result in units}
+
+    @property
     def stand_ins(self) -> int:
         """How many benchmarks are synthetic stand-ins."""
-        return sum(row.source == "micro" for row in self.rows)
+        return [*(row.source for row in self.rows), *self.swept.values()].count("micro")
 
     @property
     def failures(self) -> list[tuple[str, str, str]]:
@@ -155,6 +163,8 @@ def gather(runs: Sequence[StoredRun], *, tests: bool = True) -> Contents:
     results: dict[str, dict[str, tuple[Result, ...]]] = {}
     for run in runs:
         for result in run.results:
+            if result.task == SWEEP:
+                continue  # hundreds of units, whose tables are the overview's
             results.setdefault(result.name, {})[run.label] = run.named(result.name)
     order = {task: index for index, task in enumerate(task_types())}
     names = sorted(results, key=lambda name: (order.get(_one(results[name]).task, len(order)), name))
@@ -201,7 +211,7 @@ def _row(found: Mapping[str, tuple[Result, ...]], runs: Mapping[str, StoredRun],
 
 def _cell(results: Sequence[Result]) -> Cell:
     seconds = {phase: sum(float(one.seconds.get(phase, 0.0)) for one in results) for phase in (*PHASES, "total")}
-    joules = [_joules(one.energy) for one in results]
+    joules = [joules_of(one.energy) for one in results]
     energy = sum(value for value in joules if value is not None) if None not in joules else None
     failed = [one for one in results if one.status != "ok"]
     if failed:
@@ -223,7 +233,8 @@ def _cell(results: Sequence[Result]) -> Cell:
     )
 
 
-def _joules(energy: Mapping[str, Any]) -> float | None:
+def joules_of(energy: Mapping[str, Any]) -> float | None:
+    """Joules over all devices; None where nothing was measured."""
     totals = [phases["total"] for phases in energy.get("joules", {}).values() if "total" in phases]
     return float(sum(totals)) if totals else None
 

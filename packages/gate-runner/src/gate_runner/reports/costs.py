@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gate_runner.reports.contents import PHASES, Contents
+from gate_runner.reports.contents import PHASES, Contents, joules_of
 from gate_runner.reports.svg import chart, element, label, shortened
 
 _LEFT, _WIDTH, _BAR = 170.0, 640.0, 26.0
@@ -10,23 +10,22 @@ _LEFT, _WIDTH, _BAR = 170.0, 640.0, 26.0
 
 def phase_seconds(contents: Contents) -> dict[str, dict[str, float]]:
     """For each label seconds by phase, summed over benchmarks and seeds; what no phase counted is ``other``."""
-    found: dict[str, dict[str, float]] = {}
-    for name in contents.labels:
-        cells = [row.cells[name] for row in contents.rows if name in row.cells]
-        sums = {phase: sum(cell.seconds.get(phase, 0.0) for cell in cells) for phase in PHASES}
-        total = sum(cell.seconds.get("total", 0.0) for cell in cells)
-        found[name] = {**sums, "other": max(0.0, total - sum(sums.values())), "total": total}
-    return found
+    seconds: dict[str, dict[str, float]] = {}
+    for run in contents.runs:
+        sums = {phase: sum(result.seconds.get(phase, 0.0) for result in run.results) for phase in PHASES}
+        total = sum(result.seconds.get("total", 0.0) for result in run.results)
+        seconds[run.label] = {**sums, "other": max(0.0, total - sum(sums.values())), "total": total}
+    return seconds
 
 
 def joules(contents: Contents) -> dict[str, float | None]:
     """For each label joules over all benchmarks; None where any of them was not measured."""
-    found: dict[str, float | None] = {}
-    for name in contents.labels:
-        values = [row.cells[name].joules for row in contents.rows if name in row.cells]
+    totals: dict[str, float | None] = {}
+    for run in contents.runs:
+        values = [joules_of(result.energy) for result in run.results]
         known = [value for value in values if value is not None]
-        found[name] = sum(known) if known and len(known) == len(values) else None
-    return found
+        totals[run.label] = sum(known) if known and len(known) == len(values) else None
+    return totals
 
 
 def peak_bytes(contents: Contents) -> dict[str, dict[str, int]]:

@@ -9,15 +9,15 @@ from gate_runner.reports.contents import Contents
 
 def title(contents: Contents) -> str:
     """A heading that names the encoder, or how many there are."""
-    labels = contents.labels
-    if len(labels) == 1:
-        return f"{labels[0]} on {_count(len(contents.rows), 'benchmark')}"
-    return f"{len(labels)} encoders on {_count(len(contents.rows), 'benchmark')}"
+    labels, rows, swept = contents.labels, len(contents.rows), len(contents.swept)
+    parts = [_count(rows, "benchmark")] if rows or not swept else []
+    parts += [f"{_count(swept, 'data set')} of a sweep"] if swept else []
+    return f"{labels[0] if len(labels) == 1 else f'{len(labels)} encoders'} on {' and '.join(parts)}"
 
 
 def banner(contents: Contents) -> str:
     """What must be known about stand-ins; empty where there are none."""
-    made, count = contents.stand_ins, len(contents.rows)
+    made, count = contents.stand_ins, len(contents.rows) + len(contents.swept)
     if not made:
         return ""
     which = "Every benchmark here" if made == count else f"{made} of {count} benchmarks here"
@@ -49,7 +49,11 @@ def findings(contents: Contents, tested: bool) -> list[str]:
 def _leader(contents: Contents, tested: bool) -> list[str]:
     ranked = [row for row in contents.rows if any(cell.rank for cell in row.cells.values())]
     if not contents.mean_ranks:
-        return ["The runs share no benchmark that all of them finished, so there are no mean ranks."]
+        return (
+            []
+            if not contents.rows
+            else ["The runs share no benchmark that all of them finished, so there are no mean ranks."]
+        )
     order = sorted(contents.mean_ranks, key=lambda name: contents.mean_ranks[name])
     first, second = order[0], order[1]
     means = contents.mean_ranks

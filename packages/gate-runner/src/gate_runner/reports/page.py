@@ -47,16 +47,17 @@ def build_page(
         "Value and 95 % interval of the headline metric, and where they lie between chance (upright line) and perfect "
         "(right end)."
     ) + scroll(scores_table(contents), "Table of scores")
+    rows = bool(contents.rows)
     parts = [
-        ("scores", "Scores", table),
-        ("tasks", "Task types", sections.task_types(contents)),
+        ("scores", "Scores", table if rows else ""),
+        ("tasks", "Task types", sections.task_types(contents) if rows else ""),
         ("sets", "Over data sets and shots", sections.over_sets(contents)),
         ("details", "In detail", sections.details(contents)),
         ("ranks", "Ranks", sections.ranks(contents)),
         ("curves", "Learning curves", sections.curves(contents)),
         ("trade", "Gained and forgotten", gain_and_loss(contents)),
         ("cost", "Time, memory, energy", sections.costs(contents)),
-        ("hardest", "Hardest examples", sections.examples(contents, pictures, data_root)),
+        ("hardest", "Hardest examples", sections.examples(contents, pictures if rows else 0, data_root)),
         ("failures", "What failed", sections.failures(contents)),
         ("runs", "Runs", _runs(contents)),
         ("reading", "How to read this", _reading(tests and len(runs) > 1)),

@@ -37,10 +37,14 @@ def as_markdown(contents: Contents) -> str:
         text = _text(cell, "–")
         return f"**{text}**" if _is_best(cell) else text
 
-    lines = [
-        f"| benchmark | metric | chance | {' | '.join(markdown(name) for name in contents.labels)} |",
-        f"|---|---|---|{'---|' * len(contents.runs)}",
-    ]
+    lines = (
+        [
+            f"| benchmark | metric | chance | {' | '.join(markdown(name) for name in contents.labels)} |",
+            f"|---|---|---|{'---|' * len(contents.runs)}",
+        ]
+        if contents.rows
+        else []
+    )
     for row in contents.rows:
         cells = " | ".join(shown(row.cells.get(name)) for name in contents.labels)
         lines.append(f"| {markdown(row.name)} | {markdown(shown_metric(row))} | {_chance(row)} | {cells} |")
@@ -103,6 +107,8 @@ def as_csv(contents: Contents) -> str:
         >>> as_csv(Contents((), (), {}, {})).split(",")[0]
         'run'
     """
+    if contents.swept and not contents.rows:
+        return "\n".join(table.as_csv() for overview in overviews(contents.runs) for table in overview.tables)
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(
@@ -156,7 +162,7 @@ def as_latex(contents: Contents) -> str:
         arrow = "" if not row.metric else r" $\uparrow$" if row.direction == "higher" else r" $\downarrow$"
         cells = " & ".join(shown(row.cells.get(name)) for name in contents.labels)
         lines.append(rf"{escaped(row.name)} & {escaped(row.metric)}{arrow} & {_chance(row)} & {cells} \\")
-    lines += [r"\bottomrule", r"\end{tabular}"]
+    lines = [*lines, r"\bottomrule", r"\end{tabular}"] if contents.rows else []
     more = "".join(f"\n{one.as_latex()}" for each in overviews(contents.runs) for one in each.tables)
     return "\n".join(lines) + "\n" + (f"% {_remark(contents)}\n" if contents.stand_ins else "") + more
 

@@ -117,7 +117,7 @@ class PlainDisplay(Observer):
         single = [result for result in results if result.task != "elevater"]  # a sweep's averages say more than rows
         if single:
             self.console.print(results_table(single, self.expected), soft_wrap=False)
-        if said := said_of(results):
+        if said := said_of(single):
             self._line(said)
 
     def close(self) -> None:

@@ -94,9 +94,8 @@ def make_request(
     if any(name in SWEPT_PACKS for name in several):
         how = how.changed(**{axis: values for axis, values in SWEPT.items() if not getattr(how, axis)})  # type: ignore[arg-type]
     benchmarks: dict[str, Benchmark] = {}
-    for name_or_benchmark in several:
-        given_as_is = isinstance(name_or_benchmark, Benchmark)
-        for benchmark in [name_or_benchmark] if given_as_is else _present(name_or_benchmark, how):
+    for named in several:
+        for benchmark in [named] if isinstance(named, Benchmark) else _present(named, how):
             benchmarks.setdefault(benchmark.id, benchmark)
     given: str | Encoder
     if isinstance(encoder, str):

@@ -102,7 +102,7 @@ def read_run(path: Path, label: str | None = None) -> StoredRun:
     manifest = read_manifest(manifest_file)
     if manifest["identity"].get("kind") == "grid":
         raise UsageError(
-            f"{path} holds a grid as gate-runner 0.5 wrote it; report it with that version, or run the same command "
+            f"{path} holds a grid as gate-runner 0.1 wrote it; report it with that version, or run the same command "
             "into another folder"
         )
     spec = manifest["identity"]["encoder"]["spec"]

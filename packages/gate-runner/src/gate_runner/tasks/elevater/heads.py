@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -145,7 +146,7 @@ def probabilities(scores: Tensor) -> np.ndarray:
     return scores.softmax(1).numpy().astype(np.float32)
 
 
-def jsonable(chosen: dict[str, Any]) -> dict[str, Any]:
+def jsonable(chosen: Mapping[str, Any]) -> dict[str, Any]:
     """Infinite values as text, for JSON has none."""
     return {
         name: str(value) if isinstance(value, float) and not np.isfinite(value) else value

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from gate_runner.benchmarks.data import Data
 
+Kept = TypeVar("Kept")
 ALONE = ("anchored", "logistic", "elevater", "lda")
 """Probes that need no class texts; a random start is fitted by the first where another was asked for."""
 
@@ -153,10 +155,11 @@ def _texts(job: Job, knowledge: str) -> ClassTexts:
         )
 
 
-def _kept(job: Job, key: str, make: Any) -> Any:
+def _kept(job: Job, key: str, make: Callable[[], Kept]) -> Kept:
     if key not in job.shared:
         job.shared[key] = make()
-    return job.shared[key]
+    kept: Kept = job.shared[key]
+    return kept
 
 
 def _check(job: Job, variant: Variant) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gate_runner.axes import Variant
 from gate_runner.benchmarks.sheets.icinw import ICINW
+from gate_runner.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from gate_runner.benchmarks.benchmark import Benchmark
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 
 def cells(settings: Settings) -> Sequence[tuple[str, int]]:
     """Names of variants with their seeds; the benchmark itself where no axis is asked for.
+
+    Raises:
+        UsageError: an option that a sweep does not have, or a value that no axis has.
+        DataError: a folder of knowledge that is none.
 
     Example:
         >>> from gate_runner.settings import Settings
@@ -27,11 +32,28 @@ def cells(settings: Settings) -> Sequence[tuple[str, int]]:
     axes = settings.axes()
     if axes is None:
         return [("", seed) for seed in settings.seeds]
+    _check(settings)
     candidates = "+".join(axes.candidates())
     return [
         (f"{variant.name}:{candidates}" if variant.knowledge == "auto" else variant.name, seed)
         for variant, seed in axes.units()
     ]
+
+
+def _check(settings: Settings) -> None:
+    """Refuse what a sweep does not have.
+
+    Raises:
+        UsageError: the message names the option.
+        DataError: a folder of knowledge that is none.
+    """
+    alone = {"save_encoders": False, "keep_zero_shot": (), "wise_ft": None, "num_processes": 1, "items": None}
+    for name, default in alone.items():
+        if getattr(settings, name) != default:
+            raise UsageError(f"--{name.replace('_', '-')} is for single trainings, not for a sweep")
+    folder = settings.knowledge_folder
+    if folder is not None and not any((folder / name).is_dir() for name in ("external", "gpt3")):
+        raise DataError(f"--knowledge-folder {folder} holds neither external/ nor gpt3/")
 
 
 def variant(benchmark: Benchmark, said: str) -> Benchmark:
