@@ -21,7 +21,6 @@ from gate_runner.benchmarks.original_files import Parts
 from gate_runner.benchmarks.originals.icinw.elevater import plain
 from gate_runner.benchmarks.originals.icinw.form import Arrays, class_names
 from gate_runner.benchmarks.pictures import Pictures
-from gate_runner.benchmarks.undivided import load_undivided
 from gate_runner.detection.files import read_coco
 from gate_runner.readers import Cut
 from gate_runner.readers.decode import decode
@@ -245,7 +244,7 @@ def test_grids_of_elevaters_sets_drop_alpha(tmp_path: Path) -> None:
     for path in (tmp_path / "hateful_memes" / "img").iterdir():
         clear.save(path)
     benchmark = BENCHMARKS["hateful-memes"]
-    undivided = load_undivided(benchmark, "local", DataRequest(tmp_path, size=8))
+    undivided = benchmark.load_undivided("local", DataRequest(tmp_path, size=8))
     assert undivided.train.images[0][:, 0, 0].tolist() == [200, 10, 10]
     data = benchmark.load("local", DataRequest(tmp_path, size=8))
     assert data.train.images[0][:, 0, 0].tolist() == [255, 255, 255]

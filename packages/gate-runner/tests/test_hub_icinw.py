@@ -17,7 +17,6 @@ from gate_runner.benchmarks.data import Data
 from gate_runner.benchmarks.originals.icinw.elevater import plain
 from gate_runner.benchmarks.originals.icinw.form import class_names
 from gate_runner.benchmarks.sheets.icinw import ICINW
-from gate_runner.benchmarks.undivided import load_undivided
 from gate_runner.errors import DataError
 
 pytest.importorskip("datasets")
@@ -37,7 +36,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def read(name: str, root: Path, size: int = 8) -> Data:
     benchmark = BENCHMARKS[name]
     benchmark.choose_source("hub", root)
-    return load_undivided(benchmark, "hub", DataRequest(root, None, size))
+    return benchmark.load_undivided("hub", DataRequest(root, None, size))
 
 
 def encoded(picture: Image.Image, form: str) -> bytes:

@@ -15,7 +15,6 @@ import torch
 import gate_runner
 from gate_runner.axes import FULL, Axes, Variant
 from gate_runner.benchmarks import BENCHMARKS, PACKS, DataRequest
-from gate_runner.benchmarks.undivided import load_undivided
 from gate_runner.cli import main
 from gate_runner.encoders import load_encoder
 from gate_runner.errors import DataError, UsageError
@@ -121,7 +120,7 @@ def test_units_compare_like_any_other_results(filled: Path, tmp_path: Path) -> N
 def test_classes_with_fewer_images_than_shots_give_all_or_skip_the_unit(tmp_path: Path) -> None:
     """ELEVATER's toolkit takes what there is, so that its means at 20 and 50 shots are over all data sets."""
     few: dict[str, Any] = {"names": "icinw-shapes", "shots": "4,20", "init": "language", "knowledge": "", "seeds": (0,)}
-    labels = load_undivided(BENCHMARKS["icinw-shapes"], "micro", DataRequest(None, QUICK.limit, 32)).train.targets
+    labels = BENCHMARKS["icinw-shapes"].load_undivided("micro", DataRequest(None, QUICK.limit, 32)).train.targets
     counts = labels.sum(0)
     assert 4 <= int(counts.min()) < 20
     short = int((counts < 20).sum())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gate_runner.benchmarks.request import DataRequest
 from gate_runner.benchmarks.sheets import SHEETS
+from gate_runner.benchmarks.sheets.icinw import ICINW
 from gate_runner.errors import DataError
 from gate_runner.imports import named
 
@@ -167,14 +168,22 @@ class Benchmark:
         Raises:
             DataError: a file is missing or damaged; the message names it.
         """
-        if "variant" in self.training:
-            from gate_runner.benchmarks.undivided import load_undivided
+        return self.load_undivided(source, request) if "variant" in self.training else self._load(source, request)
 
-            return load_undivided(self, source, request)
-        return self.load_divided(source, request)
+    def load_undivided(self, source: str, request: DataRequest) -> Data[Any]:
+        """All training pictures in the order from which shots are drawn, and pictures that are scored once.
 
-    def load_divided(self, source: str, request: DataRequest) -> Data[Any]:
-        """The data with a validation split."""
+        Raises:
+            DataError: a file is missing or damaged; the message names it.
+        """
+        from gate_runner.benchmarks.undivided import load_icinw, without_validation
+
+        name = self.id.partition("@")[0]
+        if name in ICINW and source in ("local", "hub"):
+            return load_icinw(name, self.originals if source == "local" else None, request)
+        return without_validation(self._load(source, request))
+
+    def _load(self, source: str, request: DataRequest) -> Data[Any]:
         if source == "file":
             own = self.originals
             return own.load(Path(self.sources["file"]).parent, request)

@@ -14,31 +14,28 @@ from gate_runner.benchmarks.sheets.icinw import ICINW
 from gate_runner.errors import DataError
 
 if TYPE_CHECKING:
-    from gate_runner.benchmarks.benchmark import Benchmark
-    from gate_runner.benchmarks.original_files import Parts, Sample
+    from gate_runner.benchmarks.original_files import Originals, Parts, Sample
     from gate_runner.benchmarks.request import DataRequest
     from gate_runner.readers.decode import Fit
 
 
-def load_undivided(benchmark: Benchmark, source: str, request: DataRequest) -> Data[Any]:
-    """Pictures to train on, in the order from which shots are drawn, and pictures that are scored once.
+def without_validation(data: Data[Any]) -> Data[Any]:
+    """The same training and test pictures, and no others."""
+    return _undivided(data.train, data.test, data.classes, data.note)
+
+
+def load_icinw(name: str, originals: Originals[Any] | None, request: DataRequest) -> Data[Any]:
+    """One of ELEVATER's 20 sets in both of its own splits, as they are.
 
     Args:
-        benchmark: of image classification; of ELEVATER's 20 sets, both of its own splits as they are.
-        source: one of its sources.
+        name: of the set.
+        originals: how its files are read; None for its copy from the hub.
         request: data root, limit and size.
-
-    Returns:
-        Data whose validation split is empty.
 
     Raises:
         DataError: a file is missing or damaged; the message names it.
     """
-    name = benchmark.id.partition("@")[0]
-    if name not in ICINW or source not in ("local", "hub"):
-        data = benchmark.load_divided(source, request)
-        return _undivided(data.train, data.test, data.classes, data.note)
-    parts = _parts(benchmark, name, source, request)
+    parts = _parts(name, originals, request)
     if isinstance(parts, Arrays):
         train, test = (as_split(side).limited(request.limit) for side in (parts.train, parts.test))
         return _undivided(train, test, class_names(name), ICINW[name].note)
@@ -52,15 +49,14 @@ def _undivided(train: Split, test: Split, classes: tuple[str, ...], note: str) -
     return Data(train, train.take(torch.arange(0)), test, classes, note)
 
 
-def _parts(benchmark: Benchmark, name: str, source: str, request: DataRequest) -> Parts | Arrays:
+def _parts(name: str, originals: Originals[Any] | None, request: DataRequest) -> Parts | Arrays:
     """Both splits as files, or as arrays."""
-    if source == "hub":
+    if originals is None:
         from gate_runner.benchmarks.hub.icinw import icinw_parts
 
         return icinw_parts(name, request.root)
     if request.root is None:
         raise DataError(f"data set {name!r} reads original files: give --data-root")
-    originals = benchmark.originals
     assert isinstance(originals, IcinwOriginals)
     assert originals.sides is not None
     return originals.sides(originals.find(request.root))

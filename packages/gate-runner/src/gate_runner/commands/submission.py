@@ -54,12 +54,11 @@ def score(
 ) -> None:
     """Score a zip against the data sets' own labels."""
     from gate_runner.benchmarks import BENCHMARKS, DataRequest
-    from gate_runner.benchmarks.undivided import load_undivided
     from gate_runner.icinw.submission import read_submission, score_entry
 
     found = []
     for entry in read_submission(path, whole=whole):
-        data = load_undivided(BENCHMARKS[entry.dataset], "local", DataRequest(data_root, None, 8))
+        data = BENCHMARKS[entry.dataset].load_undivided("local", DataRequest(data_root, None, 8))
         scored = score_entry(entry, data.test.targets.numpy(), data.classes)
         found.append(scored)
         typer.echo(f"{scored.dataset}: {scored.metric} {100 * scored.mean:.2f} over {len(scored.values)} seeds")
