@@ -44,6 +44,7 @@ RESULTS = Path(__file__).parent / "results"
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
 PLACE = Path(MEMORY) / f"fuzz-{os.environ.setdefault('FUZZ', str(os.getpid()))}"
 """In memory where there is such a place; the children's name for it is their parent's."""
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads of a parent are not there in its forked children
 SLOW, ROOM = 2.0, 1 << 30
 
 Read = Callable[[bytes], object]
@@ -544,6 +545,70 @@ def runner_folders() -> tuple[list[bytes], Read]:
     return wholes, parse
 
 
+def runner_heads() -> tuple[list[bytes], Read]:
+    """The card of a saved head, with the digest of what it says."""
+    import torch
+
+    from gate_runner.adaptation import Adapted, load_head, save_head
+    from gate_runner.adaptation.kept import Kept
+    from gate_runner.adaptation.saved import card_digest
+    from gate_runner.encoders import load_encoder
+    from vision_adapters.heads import LinearHead
+
+    encoder, folder = load_encoder("micro-clip/random", device="cpu"), PLACE / "head"
+    adapted = Adapted("logistic", "accuracy", 0.5, 0.4, 0.6, 8, 4, ("cat", "dog"), kept=Kept(LinearHead(128, 2)))
+    save_head(adapted, encoder, folder)
+    card = folder / "card.json"
+
+    def parse(content: bytes) -> object:
+        try:
+            values = json.loads(content)
+            values["digest"] = card_digest(values)
+            content = json.dumps(values).encode()
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            pass
+        card.write_bytes(content)
+        with torch.no_grad():
+            head = load_head(folder, encoder=encoder)
+            return head.head(torch.zeros(1, 128)), head.classes
+
+    return [card.read_bytes()], parse
+
+
+def runner_tuned() -> tuple[list[bytes], Read]:
+    """The card of a trained encoder."""
+    from gate_runner.encoders import load_encoder
+    from gate_runner.encoders.tuned import load_tuned, save_tuned
+
+    encoder, folder = load_encoder("micro-clip/random", device="cpu"), PLACE / "tuned"
+    assert encoder.module is not None
+    start = {name: value.clone() for name, value in encoder.module.state_dict().items()}
+    save_tuned(encoder, start, folder, {"trained": {"tune": "full", "seed": 0}, "data": {"benchmark": "digits"}})
+    card = next(folder.glob("*.json"))
+    whole = card.read_bytes()
+
+    def parse(content: bytes) -> object:
+        card.write_bytes(content)
+        return load_tuned(folder, encoder)
+
+    return [whole], parse
+
+
+def runner_recipes() -> tuple[list[bytes], Read]:
+    """A recipe's file, as far as the recipe that a training takes."""
+    from gate_runner.encoders import load_encoder
+    from gate_runner.settings import Settings
+    from gate_runner.tasks.recipes import recipe_for
+
+    module = load_encoder("micro-clip/random", device="cpu").module
+    whole = b'base = "gate"\nlr = 1e-4\nsteps = 100\nbatch_size = 8\nweight_decay = 0.01\nschedule = "cosine"\n'
+
+    def read(path: Path) -> object:
+        return recipe_for(Settings(tune="full", recipe=str(path)), module, "image-classification")
+
+    return [whole], in_file("mine.toml", read)
+
+
 def runner_submissions() -> tuple[list[bytes], Read]:
     from gate_runner.icinw.submission import Entry, read_submission
 
@@ -557,6 +622,9 @@ READERS: dict[str, tuple[Made, float]] = {
     "gate-runner: ODinW": (runner_odinw, 20),
     "gate-runner: COCO captions": (runner_captions, 20),
     "gate-runner: run folders": (runner_folders, 10),
+    "gate-runner: heads' cards": (runner_heads, 15),
+    "gate-runner: trained encoders' cards": (runner_tuned, 10),
+    "gate-runner: recipes": (runner_recipes, 20),
     "gate-runner: submissions": (runner_submissions, 20),
     "gate-runner: pickles": (runner_pickles, 150),
     "eqben-builder: pickles": (eqben_pickles, 150),

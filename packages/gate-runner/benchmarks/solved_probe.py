@@ -38,7 +38,7 @@ from gate_runner.benchmarks.pictures import Pictures
 from gate_runner.encoders import load_encoder
 from gate_runner.features import FeatureCache
 from gate_runner.tasks import Job
-from gate_runner.tasks.features import before_projection, pooled
+from gate_runner.tasks.features import pooled, rows_of
 from gate_runner.tasks.probing import solve_and_test
 from gate_runner.tasks.targets import frequencies
 
@@ -86,12 +86,9 @@ def over_draws(spec: str, folder: Path, draws: int) -> dict[str, Any]:
     )
     job, rows = Job(encoder, BENCHMARKS["digits"], replace(data, train=whole)), []
     with torch.inference_mode():
-        known = {"projected": pooled(job, whole, "all")[:]}
-        if encoder.backbone is not None:
-            known["backbone"] = before_projection(job, whole, "all of the backbone")[:]
+        store = once()
         for seed in range(1, draws + 1):
-            places, store = redrawn(whole.targets, splits, seed), once()
-            store.made = {f"{name}-{kind}": known[kind][places[name]] for name in splits for kind in known}
+            places = redrawn(whole.targets, splits, seed)
             own = Data(*(whole.take(places[name]) for name in splits), data.classes)
             rows.append(compared(replace(job, data=own, features=store)))
     gaps = np.array([row["ours"] - row["sklearn"] for row in rows])
@@ -115,7 +112,7 @@ def compared(job: Job) -> dict[str, Any]:
         split = getattr(data, name)
         parts[name] = pooled(job, split, f"{name}-projected")[:].float()
         if job.encoder.backbone is not None:
-            before_projection(job, split, f"{name}-backbone")
+            rows_of(job, split, "backbone", f"{name}-backbone")
     begin = time.process_time()
     outcome = solve_and_test(job, frequencies(data.train.targets, len(data.classes)).expand(len(data.test), -1))
     ours = time.process_time() - begin
