@@ -12,7 +12,7 @@ from data import Evaluation, Samples, Training
 from methods import ABSOLUTE, TERMS, base_of, contrastive
 from towers import Towers
 
-from eqsim.known_pairs import pair_differences
+from eqsim.residuals import pair_differences
 
 STEPS, BATCH, LR, WARMUP = 150, 128, 1e-3, 10
 

@@ -9,7 +9,7 @@ import torch
 
 from eqsim import ClipEqSimLoss, EqSimLoss, PairLoss, SigLipEqSimLoss, TopK, diagnose
 from eqsim.functional import eqsim_relative, eqsim_v2, pair_loss
-from eqsim.known_pairs import pair_differences
+from eqsim.residuals import pair_differences
 
 from . import _reference
 

@@ -3,11 +3,10 @@
 from eqsim import functional
 from eqsim.__about__ import __version__
 from eqsim.close_pairs import Multinomial, TopK
-from eqsim.contrastive import ClipEqSimLoss, SigLipEqSimLoss
 from eqsim.cyclic import CyclicLoss
 from eqsim.diagnostics import Diagnosis, diagnose
 from eqsim.itm import EqSimITMLoss
-from eqsim.loss import EqSimLoss
+from eqsim.loss import ClipEqSimLoss, EqSimLoss, SigLipEqSimLoss
 from eqsim.pairs import PairLoss
 
 __all__ = [

@@ -49,16 +49,7 @@ class Parts(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """A batch to be computed; autocast is off.
-
-    Attributes:
-        settings: of the loss.
-        image, text: (n, d) rows, of this rank until `gathered`, in float32 or float64.
-        scale: of the logits.
-        bias: of the logits; None unless the contrastive loss has one.
-        pairs: close pairs, as indices into the whole batch.
-        half: 1 where the caller's features were bfloat16, 2 for float16, else 0.
-    """
+    """A batch to be computed; autocast is off."""
 
     settings: Settings
     image: Tensor

@@ -16,61 +16,51 @@ def check_choice(name: str, value: object, allowed: Iterable[object]) -> None:
     """Raise ValueError unless `value` is one of `allowed`."""
     options = list(allowed)
     if value not in options:
-        msg = f"{name}={value!r}: expected one of {', '.join(repr(option) for option in options)}"
-        raise ValueError(msg)
+        raise ValueError(f"{name}={value!r}: expected one of {', '.join(repr(option) for option in options)}")
 
 
 def check_sides(sides: Sequence[str]) -> None:
     """Raise ValueError unless `sides` holds "text", "image" or both, each once."""
     if isinstance(sides, str) or not sides or len(set(sides)) != len(sides) or not set(sides) <= {"text", "image"}:
-        msg = f"sides={sides!r}: expected a tuple of 'text' and/or 'image', each at most once"
-        raise ValueError(msg)
+        raise ValueError(f"sides={sides!r}: expected a tuple of 'text' and/or 'image', each at most once")
 
 
 def check_non_negative(**values: float) -> None:
     """Raise ValueError for a value that is negative or not finite."""
     for name, value in values.items():
         if not (0 <= value < float("inf")):
-            msg = f"{name}={value!r}: expected a finite number >= 0"
-            raise ValueError(msg)
+            raise ValueError(f"{name}={value!r}: expected a finite number >= 0")
 
 
 def check_positive(**values: float) -> None:
     """Raise ValueError for a value that is not above 0, or not finite."""
     for name, value in values.items():
         if not (0 < value < float("inf")):
-            msg = f"{name}={value!r}: expected a finite number > 0"
-            raise ValueError(msg)
+            raise ValueError(f"{name}={value!r}: expected a finite number > 0")
 
 
 def check_features(image: Tensor, text: Tensor) -> None:
     """Raise unless both are non-empty floating (n, d) tensors of one shape, dtype and device."""
     for name, value in (("image_features", image), ("text_features", text)):
         if not isinstance(value, torch.Tensor):
-            msg = f"{name} is a {type(value).__name__}: expected a torch.Tensor of shape (n, d)"
-            raise TypeError(msg)
+            raise TypeError(f"{name} is a {type(value).__name__}: expected a torch.Tensor of shape (n, d)")
         if value.ndim != 2 or 0 in value.shape:
-            msg = f"{name} has shape {tuple(value.shape)}: expected (n, d) with n >= 1 and d >= 1"
-            raise ValueError(msg)
+            raise ValueError(f"{name} has shape {tuple(value.shape)}: expected (n, d) with n >= 1 and d >= 1")
         if not value.is_floating_point():
-            msg = f"{name} has dtype {value.dtype}: expected a floating-point dtype"
-            raise TypeError(msg)
+            raise TypeError(f"{name} has dtype {value.dtype}: expected a floating-point dtype")
     for what in ("shape", "dtype", "device"):
         ours, theirs = getattr(image, what), getattr(text, what)
         if ours != theirs:
             ours, theirs = (tuple(ours), tuple(theirs)) if what == "shape" else (ours, theirs)
-            msg = f"image_features and text_features differ in {what}: {ours} against {theirs}"
-            raise ValueError(msg)
+            raise ValueError(f"image_features and text_features differ in {what}: {ours} against {theirs}")
 
 
 def check_scores(scores: Tensor) -> None:
     """Raise unless `scores` is a non-empty square floating matrix."""
     if scores.ndim != 2 or scores.shape[0] != scores.shape[1] or scores.shape[0] == 0:
-        msg = f"scores has shape {tuple(scores.shape)}: expected a square (n, n) with n >= 1"
-        raise ValueError(msg)
+        raise ValueError(f"scores has shape {tuple(scores.shape)}: expected a square (n, n) with n >= 1")
     if not scores.is_floating_point():
-        msg = f"scores has dtype {scores.dtype}: expected a floating-point dtype"
-        raise TypeError(msg)
+        raise TypeError(f"scores has dtype {scores.dtype}: expected a floating-point dtype")
 
 
 def check_pairs(pairs: Tensor, n: int, device: torch.device, *, values: bool) -> None:
@@ -79,29 +69,24 @@ def check_pairs(pairs: Tensor, n: int, device: torch.device, *, values: bool) ->
     Reading the entries waits for the device, so callers do it on the CPU or on request.
     """
     if not isinstance(pairs, torch.Tensor):
-        msg = f"close_pairs is a {type(pairs).__name__}: expected an integer torch.Tensor of shape (p, 2)"
-        raise TypeError(msg)
+        raise TypeError(f"close_pairs is a {type(pairs).__name__}: expected an integer torch.Tensor of shape (p, 2)")
     if pairs.ndim != 2 or pairs.shape[1] != 2:
         msg = f"close_pairs has shape {tuple(pairs.shape)}: expected (p, 2), one row (i, j) for each ordered pair"
         raise ValueError(msg)
     if pairs.dtype not in (torch.int64, torch.int32):
-        msg = f"close_pairs has dtype {pairs.dtype}: expected torch.int64 or torch.int32"
-        raise TypeError(msg)
+        raise TypeError(f"close_pairs has dtype {pairs.dtype}: expected torch.int64 or torch.int32")
     if pairs.device != device:
-        msg = f"close_pairs is on {pairs.device}: expected the features' device, {device}"
-        raise ValueError(msg)
+        raise ValueError(f"close_pairs is on {pairs.device}: expected the features' device, {device}")
     if not values or pairs.shape[0] == 0:
         return
     outside = (pairs < 0) | (pairs >= n)
     if bool(outside.any()):
         row = int(outside.any(dim=1).nonzero()[0, 0])
-        msg = f"close_pairs[{row}] = {tuple(pairs[row].tolist())}: expected indices in [0, {n})"
-        raise ValueError(msg)
+        raise ValueError(f"close_pairs[{row}] = {tuple(pairs[row].tolist())}: expected indices in [0, {n})")
     same = pairs[:, 0] == pairs[:, 1]
     if bool(same.any()):
         row = int(same.nonzero()[0, 0])
-        msg = f"close_pairs[{row}] = {tuple(pairs[row].tolist())}: a sample cannot be paired with itself"
-        raise ValueError(msg)
+        raise ValueError(f"close_pairs[{row}] = {tuple(pairs[row].tolist())}: a sample cannot be paired with itself")
 
 
 def check_finite(**tensors: Tensor | float | None) -> None:
@@ -114,8 +99,7 @@ def check_finite(**tensors: Tensor | float | None) -> None:
         if bool(bad.any()):
             position = tuple(bad.nonzero()[0].tolist())
             where = f"{name}{list(position)}" if position else name
-            msg = f"{where} is {float(values[position])}: expected finite values ({int(bad.sum())} are not)"
-            raise ValueError(msg)
+            raise ValueError(f"{where} is {float(values[position])}: expected finite values ({int(bad.sum())} are not)")
 
 
 def check_scale(score: str, logit_scale: Tensor | float | None, *, needed_for: str | None = None) -> None:
@@ -123,9 +107,7 @@ def check_scale(score: str, logit_scale: Tensor | float | None, *, needed_for: s
     if logit_scale is None:
         if score in ("logits", "softmax") or needed_for:
             reason = needed_for or f"score={score!r}"
-            msg = f"logit_scale is None: {reason} needs it (pass model.logit_scale.exp(), or a number)"
-            raise ValueError(msg)
+            raise ValueError(f"logit_scale is None: {reason} needs it (pass model.logit_scale.exp(), or a number)")
         return
     if isinstance(logit_scale, torch.Tensor) and logit_scale.numel() != 1:
-        msg = f"logit_scale has shape {tuple(logit_scale.shape)}: expected one number"
-        raise ValueError(msg)
+        raise ValueError(f"logit_scale has shape {tuple(logit_scale.shape)}: expected one number")

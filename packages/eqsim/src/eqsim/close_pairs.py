@@ -63,14 +63,11 @@ class TopK(_Miner):
 
     def __post_init__(self) -> None:
         if (self.fraction is None) == (self.k is None):
-            msg = f"TopK(fraction={self.fraction!r}, k={self.k!r}): expected exactly one of the two"
-            raise ValueError(msg)
+            raise ValueError(f"TopK(fraction={self.fraction!r}, k={self.k!r}): expected exactly one of the two")
         if self.fraction is not None and not 0 < self.fraction <= 1:
-            msg = f"TopK(fraction={self.fraction!r}): expected a share in (0, 1]"
-            raise ValueError(msg)
+            raise ValueError(f"TopK(fraction={self.fraction!r}): expected a share in (0, 1]")
         if self.k is not None and (not isinstance(self.k, int) or self.k < 1):
-            msg = f"TopK(k={self.k!r}): expected a whole number >= 1"
-            raise ValueError(msg)
+            raise ValueError(f"TopK(k={self.k!r}): expected a whole number >= 1")
 
     def count(self, n: int) -> int:
         """Return how many others each sample gets in a batch of n."""
@@ -108,8 +105,7 @@ class Multinomial(_Miner):
         if self.temperature is not None:
             check_positive(temperature=self.temperature)
         if not isinstance(self.n, int) or self.n < 1:
-            msg = f"Multinomial(n={self.n!r}): expected a whole number >= 1"
-            raise ValueError(msg)
+            raise ValueError(f"Multinomial(n={self.n!r}): expected a whole number >= 1")
 
     def count(self, n: int) -> int:
         """Return how many others each sample gets in a batch of n."""
@@ -198,18 +194,6 @@ def select_from_features(
     """Choose the close pairs of the whole batch a few rows of logits at a time.
 
     Each rank chooses for its own samples, from all; then the lists are put together.
-
-    Args:
-        image: (n, d) features of the whole batch, as the logits take them.
-        text: (n, d).
-        scale: of the logits.
-        close: the rule.
-        generator: as in `select_close_pairs`; in one process and one chunk the draws are the same.
-        rank: this rank.
-        world_size: number of ranks.
-
-    Returns:
-        (2 n k, 2) ordered pairs, the same on every rank.
     """
     n = image.shape[0]
     scale = draw_scale(close, scale)

@@ -13,8 +13,7 @@ from eqsim.checks import check_positive
 from eqsim.close_pairs import Multinomial, TopK, select_close_pairs
 from eqsim.features import as_scalar, at_least_float32, unit_rows
 from eqsim.functional import equivariance_score
-from eqsim.known_pairs import pair_differences
-from eqsim.residuals import RESIDUALS
+from eqsim.residuals import RESIDUALS, pair_differences
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int

@@ -18,26 +18,19 @@ if TYPE_CHECKING:
 
 
 def check_process_group(rank: int, world_size: int) -> None:
-    """Raise unless rank and world_size are those of the initialised process group.
-
-    Raises:
-        ValueError: a world size below 1, a rank outside it, or values that differ from the process group's.
-        RuntimeError: world_size > 1 without a process group.
-    """
+    """Raise unless rank and world_size are those of the initialised process group."""
     if world_size < 1 or not 0 <= rank < world_size:
-        msg = f"rank={rank}, world_size={world_size}: expected world_size >= 1 and 0 <= rank < world_size"
-        raise ValueError(msg)
+        raise ValueError(f"rank={rank}, world_size={world_size}: expected world_size >= 1 and 0 <= rank < world_size")
     if world_size == 1:
         return
     if not (dist.is_available() and dist.is_initialized()):
         msg = f"world_size={world_size}: expected an initialised torch.distributed process group, found none"
         raise RuntimeError(msg)
     if (dist.get_rank(), dist.get_world_size()) != (rank, world_size):
-        msg = (
+        raise ValueError(
             f"rank={rank}, world_size={world_size}: expected the process group's own, "
             f"rank={dist.get_rank()}, world_size={dist.get_world_size()}"
         )
-        raise ValueError(msg)
 
 
 def check_even_batches(rows: Tensor, world_size: int) -> None:
@@ -50,11 +43,10 @@ def check_even_batches(rows: Tensor, world_size: int) -> None:
     shape = torch.tensor(rows.shape, device=rows.device)
     shapes = [tuple(one.tolist()) for one in gather_rows(shape[None], world_size)]
     if len(set(shapes)) > 1:
-        msg = (
+        raise ValueError(
             f"features have the shapes {', '.join(map(str, shapes))} on ranks 0 to {world_size - 1}: expected one "
             "shape (drop_last=True, or a DistributedSampler, which fills the last batch up)"
         )
-        raise ValueError(msg)
 
 
 class _Gather(torch.autograd.Function):
@@ -97,16 +89,7 @@ def gather_rows(local: Tensor, world_size: int) -> Tensor:
 
 
 def gather_with_gradient(local: Float[Tensor, "n d"], rank: int, world_size: int) -> Float[Tensor, "wn d"]:
-    """Concatenate the rows of all ranks, keeping the gradient of every rank's loss with respect to every row.
-
-    Args:
-        local: this rank's rows; every rank must hold the same number of them.
-        rank: this rank.
-        world_size: number of ranks; 1 returns `local`.
-
-    Returns:
-        The rows of rank 0, then of rank 1, and so on.
-    """
+    """Concatenate the rows of all ranks, keeping the gradient of every rank's loss with respect to every row."""
     return local if world_size == 1 else _Gather.apply(local, rank, world_size)
 
 

@@ -49,13 +49,7 @@ def unit_rows_backward(grad: Tensor, unit: Tensor, inverse: Tensor) -> Tensor:
 
 
 def unit_rows(rows: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
-    """Divide every row by its norm.
-
-    Example:
-        >>> import torch
-        >>> unit_rows(torch.tensor([[3.0, 4.0]]))
-        tensor([[0.6000, 0.8000]])
-    """
+    """Divide every row by its norm."""
     unit: Tensor = _UnitRows.apply(rows)
     return unit
 

@@ -13,8 +13,7 @@ import torch
 from eqsim.checks import check_choice, check_non_negative, check_pairs, check_scores, check_sides
 from eqsim.close_pairs import select_close_pairs
 from eqsim.features import at_least_float32
-from eqsim.known_pairs import eqsim_relative, pair_loss
-from eqsim.residuals import PairSums, Terms, margin_mean, residual_squares
+from eqsim.residuals import PairSums, Terms, eqsim_relative, margin_mean, pair_loss, residual_squares
 from eqsim.settings import DistantReduction, MarginMode, Side
 
 if TYPE_CHECKING:
@@ -283,20 +282,13 @@ def quad_sums(
     margin_v1: float = 0.0,
     margin_mode: MarginMode = "mean",
 ) -> PairSums:
-    """Return the summed squares of the residuals of given quadruples of scores; arguments as `eqsim_quad`.
-
-    Example:
-        >>> import torch
-        >>> float(quad_sums(*(torch.tensor([x]) for x in (1.0, 0.5, 0.5, 1.0))).v1)
-        0.0
-    """
+    """Return the summed squares of the residuals of given quadruples of scores; arguments as `eqsim_quad`."""
     check_sides(sides)
     check_non_negative(margin=margin, margin_v1=margin_v1)
     check_choice("margin_mode", margin_mode, ("mean", "pair"))
     shapes = [tuple(score.shape) for score in (s_ii, s_ij, s_ji, s_jj)]
     if len(set(shapes)) != 1:
-        msg = f"s_ii, s_ij, s_ji, s_jj have shapes {shapes}: expected one shape"
-        raise ValueError(msg)
+        raise ValueError(f"s_ii, s_ij, s_ji, s_jj have shapes {shapes}: expected one shape")
     s_ii, s_ij, s_ji, s_jj = (at_least_float32(score) for score in (s_ii, s_ij, s_ji, s_jj))
     d, a = s_ii - s_jj, s_ij - s_ji
     zero = a.sum() * 0.0

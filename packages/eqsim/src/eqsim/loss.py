@@ -16,7 +16,7 @@ from eqsim.batch import Batch, Size
 from eqsim.checks import check_features, check_finite, check_pairs, check_scale, check_sides
 from eqsim.close_pairs import Multinomial
 from eqsim.distributed import check_even_batches, check_process_group
-from eqsim.known_pairs import EPSILON
+from eqsim.residuals import EPSILON
 from eqsim.settings import Settings
 
 if TYPE_CHECKING:
@@ -93,13 +93,7 @@ class BatchLoss(nn.Module):
         return self.settings if name == "objective" else getattr(self.settings, name)
 
     def explain(self, n: int, d: int, device: str = "cpu", *, close_pairs: bool = False) -> BackendChoice:
-        """Say which backend a batch of n (over all ranks) features of size d gets on a device, and why.
-
-        Example:
-            >>> from eqsim import EqSimLoss
-            >>> EqSimLoss(mode="v1").explain(n=8192, d=512).name
-            'gram'
-        """
+        """Say which backend a batch of n (over all ranks) features of size d gets on a device, and why."""
         return choose_backend(self.settings, Size(n, d, device, close_pairs or self.close is not None))
 
     def forward(
@@ -341,3 +335,61 @@ class EqSimLoss(BatchLoss):
             "weight": 0.5,
         }
         return cls(**(settings | changes))  # type: ignore[arg-type] # a dict of keyword arguments has one value type
+
+
+class ClipEqSimLoss(EqSimLoss):
+    """CLIP's symmetric cross-entropy plus EqSim, from one pass over the scores.
+
+    mean over i of -log softmax(L_i.)_i / 2 - log softmax(L_.i)_i / 2, L = logit_scale * scores; plus weight * EqSim.
+
+    Args:
+        *args: as `EqSimLoss`, and so are the keyword arguments. With score="cosine" the features are normalised
+            for both terms, which changes nothing for features that are unit rows already, as open_clip's are.
+
+    Shapes:
+        As `EqSimLoss`; `logit_scale` is always needed.
+
+    Returns:
+        The sum, or with output_dict=True {"contrastive_loss": ..., "eqsim_loss": ...}, whose values a trainer adds up;
+        "eqsim_loss" is left out with mode="none", and "pair_loss" comes along with a pair_weight.
+
+    Numerics: for large batches the pass is tiled: O(n d) memory, and less time than the contrastive loss alone takes in
+        its usual n x n form (figures in the README).
+
+    Example:
+        >>> import torch
+        >>> from eqsim import ClipEqSimLoss
+        >>> loss = ClipEqSimLoss(mode="v1", weight=0.5)
+        >>> round(float(loss(torch.eye(3), torch.eye(3), 10.0)), 6)
+        9.1e-05
+
+    Source: "EqSim/EqBen" section 3: the fine-tuning objective plus the balancing factor times EqSim.
+    """
+
+    _contrast: Contrast | None = "clip"
+
+
+class SigLipEqSimLoss(ClipEqSimLoss):
+    """SigLIP's pairwise sigmoid loss plus EqSim, from one pass over the scores.
+
+    sum over i, j of log(1 + exp(-z_ij L_ij)) / n with z_ii = 1, z_ij = -1 otherwise, and L = logit_scale * scores +
+    logit_bias; plus weight * EqSim. Over several processes n is the whole batch, so the value is the mean of what each
+    rank of open_clip's SigLipLoss reports.
+
+    Args:
+        *args: as `EqSimLoss`, and so are the keyword arguments; see `ClipEqSimLoss`.
+
+    Returns:
+        As `ClipEqSimLoss`.
+
+    Example:
+        >>> import torch
+        >>> from eqsim import SigLipEqSimLoss
+        >>> loss = SigLipEqSimLoss(mode="v1")
+        >>> round(float(loss(torch.eye(2), torch.eye(2), 10.0, -5.0)), 4)
+        0.0134
+
+    Source: Zhai et al., "Sigmoid Loss for Language Image Pre-Training", for the contrastive part.
+    """
+
+    _contrast: Contrast | None = "sigmoid"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from eqsim.checks import check_choice, check_non_negative, check_positive, check_sides
 from eqsim.close_pairs import Miner, Multinomial, TopK
-from eqsim.known_pairs import EPSILON
+from eqsim.residuals import EPSILON
 
 if TYPE_CHECKING:
     import torch

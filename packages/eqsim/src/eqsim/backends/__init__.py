@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from eqsim.backends import dense, gram, tiled, triton_tiles
+from eqsim.backends import dense, gram, tiled
 from eqsim.batch import Size
 from eqsim.checks import check_choice
 
@@ -37,10 +37,10 @@ class Backend(NamedTuple):
 
 
 BACKENDS = {
-    "dense": Backend(dense.refuses, dense.suits, dense.run),
+    "dense": Backend(lambda settings, size: None, dense.suits, dense.run),
     "gram": Backend(gram.refuses, gram.suits, gram.run),
-    "triton": Backend(triton_tiles.refuses, triton_tiles.suits, triton_tiles.run),
-    "tiled": Backend(tiled.refuses, tiled.suits, tiled.run),
+    "triton": Backend(tiled.triton_refuses, tiled.triton_suits, tiled.run_triton),
+    "tiled": Backend(lambda settings, size: None, tiled.suits, tiled.run_tiled),
 }
 """By the name that `backend=` gives; "auto" takes the first that can and suits. The last can everything."""
 
@@ -77,15 +77,13 @@ def choose_backend(settings: Settings, size: Size) -> BackendChoice:
         refusal = BACKENDS[settings.backend].refuses(settings, size)
         if refusal:
             able = [repr(name) for name, backend in BACKENDS.items() if backend.refuses(settings, size) is None]
-            msg = f"backend={settings.backend!r}: {refusal}; {_listed(able)} can"
-            raise ValueError(msg)
+            raise ValueError(f"backend={settings.backend!r}: {refusal}; {_listed(able)} can")
         return BackendChoice(settings.backend, "asked for")
     for name, backend in BACKENDS.items():
         reason = None if backend.refuses(settings, size) else backend.suits(settings, size)
         if reason is not None:
             return BackendChoice(name, reason)
-    msg = f"no backend suits {settings}, {size}"
-    raise RuntimeError(msg)
+    raise RuntimeError(f"no backend suits {settings}, {size}")
 
 
 def _listed(names: list[str]) -> str:

@@ -9,8 +9,7 @@ import torch.nn.functional as F
 
 from eqsim.batch import Parts
 from eqsim.functional import eqsim_v1, eqsim_v2, hybrid_terms
-from eqsim.known_pairs import mean_pair_loss, mean_relative, pair_differences
-from eqsim.residuals import Terms
+from eqsim.residuals import Terms, mean_pair_loss, mean_relative, pair_differences
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -21,11 +20,6 @@ if TYPE_CHECKING:
 
 SMALL_BATCH = 256
 """Up to here the n x n matrix is cheaper than the bookkeeping of tiles."""
-
-
-def refuses(settings: Settings, size: Size) -> str | None:
-    """Refuse nothing."""
-    return None
 
 
 def suits(settings: Settings, size: Size) -> str | None:

@@ -167,19 +167,7 @@ def gram_sums(
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""], Float[Tensor, ""]]:
     """Return A = sum a^2, D = sum d^2 and X = sum d a over all ordered pairs of the batch of all ranks.
 
-    Args:
-        image: (n, d) this rank's rows, float32 or float64.
-        text: (n, d).
-        unit: score by cosine: rows are normalised inside.
-        world_size: number of ranks; sums are over the batch of all of them, gradients follow `eqsim.distributed`.
-
     Numerics: five n x d matrices at most at a time, three D x D kept for backward.
-
-    Example:
-        >>> import torch
-        >>> image, text = torch.eye(2), torch.tensor([[1.0, 0.5], [0.0, 1.0]])
-        >>> [round(float(x), 4) for x in gram_sums(image, text, unit=False)]
-        [0.5, 0.0, 0.0]
     """
     a, d, x = _GramSums.apply(image, text, unit, world_size)
     return a, d, x

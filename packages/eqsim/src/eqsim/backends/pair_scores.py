@@ -1,6 +1,6 @@
 r"""The differences of listed pairs, in chunks: the memory is that of a chunk, not of pairs x features.
 
-`eqsim.known_pairs` needs a = s_ij - s_ji and 2 M = s_ii + s_jj - s_ij - s_ji of each pair. Formed from whole scores
+`eqsim.residuals` needs a = s_ij - s_ji and 2 M = s_ii + s_jj - s_ij - s_ji of each pair. Formed from whole scores
 both would be small differences of large numbers where the pair's two samples are nearly the same, or where image and
 text are. As products of differences of rows they are not: with I, T the rows of images and texts
 
@@ -13,15 +13,33 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from eqsim.known_pairs import PairDifferences
-from eqsim.operators import operator
-from eqsim.residuals import PairSums, first_occurrence, residual_squares
+from eqsim.residuals import PairDifferences, PairSums, first_occurrence, residual_squares
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from jaxtyping import Float, Int
     from torch import Tensor
 
     from eqsim.settings import Settings
+
+# `torch.library.custom_op` would do the same, but imports the compiler at the first call, which takes seconds.
+_LIBRARY: Any = torch.library.Library("eqsim", "DEF")  # type: ignore[no-untyped-call]  # torch leaves this class untyped
+
+
+def operator(schema: str, shapes: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that registers a function without autograd as the operator of `schema`."""
+    name = schema.partition("(")[0]
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        _LIBRARY.define(schema)
+        _LIBRARY.impl(name, function, "CompositeExplicitAutograd")
+        torch.library.register_fake(f"eqsim::{name}", shapes, lib=_LIBRARY)
+        registered: Callable[..., Any] = getattr(torch.ops.eqsim, name).default
+        return registered
+
+    return register
+
 
 CHUNK_ELEMENTS = 1 << 21
 
@@ -91,22 +109,8 @@ def listed_differences(
 ) -> PairDifferences:
     """Return d, a and 2 M of dot products for each listed pair (i, j).
 
-    Args:
-        image: (n, d) rows; with `unit` of length 1 (or 0).
-        text: (n, d).
-        matching: image_i . text_i, up to a constant that is the same for all i.
-        pairs: (p, 2).
-        unit: use that the rows are unit rows.
-
     Numerics: on CUDA the backward adds rows with `index_add_`, whose order of summation is fixed only under
         `torch.use_deterministic_algorithms(True)`.
-
-    Example:
-        >>> import torch
-        >>> image, text = torch.eye(2), torch.tensor([[1.0, 0.5], [0.25, 1.0]])
-        >>> found = listed_differences(image, text, torch.ones(2), torch.tensor([[0, 1]]), unit=False)
-        >>> [float(x) for x in found]
-        [0.0, -0.25, 1.25]
     """
     products: Tensor = _PairProducts.apply(image, text, pairs, unit)
     return PairDifferences(matching[pairs[:, 0]] - matching[pairs[:, 1]], products[0], products[1])
@@ -127,18 +131,7 @@ def softmax_differences(
 def listed_sums(
     settings: Settings, found: PairDifferences, pairs: Int[Tensor, "p 2"], n: int
 ) -> tuple[PairSums, Float[Tensor, ""], Int[Tensor, ""]]:
-    """Sum squared residuals over the list, and a^2 over the set of its pairs.
-
-    Args:
-        settings: the margins.
-        found: d and a of each listed pair.
-        pairs: the list.
-        n: samples in the batch.
-
-    Returns:
-        The sums over the list, duplicates counted; the sum of a^2 over both orders of every pair in it, counted once;
-        and the number of those ordered pairs.
-    """
+    """Sums over the list, duplicates counted; of a^2 over its set of pairs, in both orders; and that set's size."""
     d, a, mode = found.d, found.a, settings.margin_mode
     v1 = residual_squares("v1", d, a, settings.margin_v1, mode)
     order, first = first_occurrence(pairs, n)

@@ -1,7 +1,9 @@
-"""The tiled backend: autograd around the tiled passes, and the loss put together from what they return."""
+"""The tiled backends: autograd around passes in torch or as Triton kernels, and the loss from what they return."""
 
 from __future__ import annotations
 
+import importlib.util
+import os
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,8 +23,7 @@ from eqsim.backends.tiles import (
     tile_statistics,
 )
 from eqsim.batch import Parts
-from eqsim.known_pairs import PairDifferences, mean_pair_loss, mean_relative
-from eqsim.residuals import PairSums, Terms, assemble_terms
+from eqsim.residuals import PairDifferences, PairSums, Terms, assemble_terms, mean_pair_loss, mean_relative
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -34,9 +35,11 @@ if TYPE_CHECKING:
 SCORE_CODES = {"cosine": DOTS, "logits": LOGITS, "softmax": SOFTMAX}
 
 
-def refuses(settings: Settings, size: Size) -> str | None:
-    """Refuse nothing."""
-    return None
+INSTALLED = importlib.util.find_spec("triton") is not None
+"""Asked once: torch.compile cannot trace the question in torch 2.6."""
+
+LARGE_BATCH = 1024
+"""From here a kernel's launches are paid for by its tiles."""
 
 
 def suits(settings: Settings, size: Size) -> str | None:
@@ -52,6 +55,29 @@ def run(batch: Batch) -> Parts:
 def run_tiled(batch: Batch, *, all_sums: PairSums | None = None, triton: bool = False) -> Parts:
     """Compute a batch by tiles that its processes share; see `tiled_parts`."""
     return tiled_parts(batch.gathered(), all_sums=all_sums, triton=triton)
+
+
+def triton_refuses(settings: Settings, size: Size) -> str | None:
+    """Refuse without the triton package, and off a GPU unless Triton interprets."""
+    if not INSTALLED:
+        return "the triton package is not installed (pip install 'eqsim[triton]')"
+    if size.device != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
+        return (
+            f"the features are on {size.device!r}, not on 'cuda' (TRITON_INTERPRET=1 runs the kernels slowly on a CPU)"
+        )
+    return None
+
+
+def triton_suits(settings: Settings, size: Size) -> str | None:
+    """Take batches on a GPU that are large enough."""
+    if size.device == "cuda" and size.n >= LARGE_BATCH:
+        return f"n = {size.n} on a GPU: tiles stay on the chip"
+    return None
+
+
+def run_triton(batch: Batch) -> Parts:
+    """Compute a batch by Triton kernels, which are imported now."""
+    return run_tiled(batch, triton=True)
 
 
 class _TiledPass(torch.autograd.Function):
@@ -174,14 +200,7 @@ def _plan(batch: Batch, *, everything: bool, split: bool, tile: int) -> Plan:
 def tiled_parts(
     batch: Batch, *, all_sums: PairSums | None = None, triton: bool = False, tile: int | None = None
 ) -> Parts:
-    """Compute everything in O(n d) memory.
-
-    Args:
-        batch: gathered; its processes share the tiles.
-        all_sums: the sums over all pairs, where they are known already (from Gram matrices).
-        triton: run the passes as Triton kernels.
-        tile: rows of a tile; None takes `TILE` on a CPU and `ACCELERATOR_TILE` elsewhere.
-    """
+    """Compute everything in O(n d) memory; `all_sums` are those over all pairs where Gram matrices gave them."""
     settings, pairs = batch.settings, batch.pairs
     image, text, scale, bias = batch.image, batch.text, batch.scale, batch.bias
     n = image.shape[0]

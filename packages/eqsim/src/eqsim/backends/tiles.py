@@ -6,7 +6,7 @@ n x n is kept: backward forms the tiles again. The gradient of a tile's scores i
 into the feature gradients at once.
 
 These are plain functions on tensors without autograd (`eqsim.backends.tiled` adds it), registered as operators
-(`eqsim.operators`).
+(`eqsim.backends.pair_scores`).
 
 One file of more than 400 lines: the statistics, the soft sums and the gradients walk over the same tiles in the same
 order, and are read beside one another; a helper of one that moves away is a helper of all.
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
-from eqsim.operators import operator
+from eqsim.backends.pair_scores import operator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,15 +47,8 @@ ACCELERATOR_TILE = 4096
 class Plan(NamedTuple):
     """What a pass computes; a flat tuple of numbers, so that it passes through a custom operator.
 
-    Attributes:
-        lse: log-sum-exps of rows and columns.
-        sigmoid: the sum of softplus(logit + bias).
-        v1, text, image: which sums of squared residuals.
-        score: DOTS, LOGITS or SOFTMAX.
-        margin, margin_v1: margins taken off every pair (0 where margins are taken off means).
-        tile: rows and columns of a tile.
-        rank, world_size: this process computes every world_size-th tile, from the rank-th on.
-        half: for the kernels, 1 to multiply in bfloat16, 2 in float16, 0 in the features' own precision.
+    This process computes every `world_size`-th tile, from the `rank`-th on. Margins are taken off every pair here, and
+    are 0 where they are taken off means; `half` has the kernels multiply in bfloat16 (1) or float16 (2).
     """
 
     lse: bool
@@ -133,14 +126,6 @@ def _absorb_both(along: Tensor, down: Tensor, tile: _Tile, values: Tensor, facto
     With one shift for the whole tile, its maximum, a row's sum is at least `LEAST` unless that row lies far below the
     others; what underflows in a sum that large is less than float32 shows. Other tiles have a maximum for each row and
     column (`_absorb`), and so have all on an accelerator, where the look at the sums would wait for the device.
-
-    Args:
-        along: running maxima and sums (2, n), reduced over the tile's columns.
-        down: likewise, reduced over its rows.
-        tile: which rows and columns.
-        values: its scores; scaled in place where they are taken the long way.
-        factor: a number.
-        scratch: as many numbers.
     """
     if values.device.type == "cpu":
         work = scratch[: values.numel()].view(values.shape)
@@ -269,10 +254,8 @@ def tile_softmax_sums(
     """Return the sums for softmax scores, and what their gradient needs.
 
     The softmax couples a row: dL_ij = S_ij (g_ij - rho_i), rho_i = sum_k S_ik g_ik, where g is the gradient of S.
-
-    Returns:
-        sums (4,); rho (3, n), one row for each of v1, text, image at coefficient 1, without the diagonal's part; and
-        the gradient of S_ii (3, n), likewise.
+    Both rho and the gradient of S_ii are (3, n), one row for each of v1, text and image at coefficient 1; rho comes
+    without the diagonal's part.
     """
     plan = plan_of(numbers)
     n = image.shape[0]
@@ -323,10 +306,7 @@ def _shares(
 
     w_i exp(L_ij - r_i) + v_j exp(L_ij - c_j) = exp(L_ij - t) (w_i exp(t - r_i) + v_j exp(t - c_j)) for any t, such as
     the largest of the tile's r and c; no r or c may lie so far below it that its exponential overflows, or that of a
-    score that matters underflows.
-
-    Returns:
-        For the tile and for its mirror: t; and, both times the scale, w_i exp(t - r_i) and v_j exp(t - c_j).
+    score that matters underflows. The last two factors come times the scale, for the tile and for its mirror.
     """
     made = []
     for first, second in ((0, 1), (1, 0)):
@@ -358,16 +338,8 @@ def tile_gradients(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Form every tile again and return the gradients of image, text, (scale, bias) and matching.
 
-    Args:
-        image: (n, d), as in the forward pass, and so are the next four.
-        text: (n, d).
-        scale: of the logits.
-        bias: of the logits.
-        matching: (n,) s_ii in units of the score.
-        lse: (2, n) log-sum-exps of rows and columns.
-        lse_weights: (2, n) incoming gradient of `lse`; for softmax scores the rows' already hold minus rho.
-        sum_weights: (4,) incoming gradient of the sums.
-        numbers: the plan.
+    `lse_weights` (2, n) and `sum_weights` (4,) are the incoming gradients; for softmax scores the rows' already hold
+    minus rho.
     """
     plan = plan_of(numbers)
     n = image.shape[0]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from eqsim.backends.pair_scores import operator
 from eqsim.backends.tiles import (
     DOTS,
     GRADIENTS_SCHEMA,
@@ -21,7 +22,6 @@ from eqsim.backends.tiles import (
 )
 from eqsim.backends.triton_kernels import gradient_kernel, softmax_kernel, statistics_kernel
 from eqsim.features import HALF_CODES
-from eqsim.operators import operator
 
 if TYPE_CHECKING:
     from torch import Tensor
