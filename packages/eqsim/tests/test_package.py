@@ -48,3 +48,23 @@ def test_public_names() -> None:
     functional = importlib.import_module("eqsim.functional")
     for name in functional.__all__:
         assert "Example:" in getattr(functional, name).__doc__, name
+
+
+def test_a_step_passes_few_files() -> None:
+    code = """
+import sys, torch
+from eqsim import ClipEqSimLoss
+files = set()
+def enter(frame, event, argument):
+    name = frame.f_code.co_filename.replace(chr(92), "/")
+    if event == "call" and "/eqsim/" in name:
+        files.add(name.rpartition("/eqsim/")[2])
+image, text = torch.randn(2, 300, 8, requires_grad=True)
+sys.setprofile(enter)
+ClipEqSimLoss()(image, text, 10.0).backward()
+sys.setprofile(None)
+print(*sorted(files))
+"""
+    files = in_a_fresh_process(code).split()
+    assert "backends/tiled.py" in files
+    assert len(files) <= 15, files
