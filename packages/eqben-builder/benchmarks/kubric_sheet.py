@@ -34,8 +34,8 @@ def main() -> None:
         chosen = [record for record in records if record.aspect == aspect][options.skip :][: options.rows]
         for row, record in enumerate(chosen):
             left, top = column * wide + GAP, row * high + GAP
-            for side, path in enumerate((record.image0, record.image1)):
-                picture = Image.open(options.folder / path).resize((options.side,) * 2, Image.Resampling.LANCZOS)
+            for side, stored in enumerate(record.pictures()):
+                picture = Image.fromarray(stored.load()).resize((options.side,) * 2, Image.Resampling.LANCZOS)
                 page.paste(picture, (left + side * (options.side + GAP), top))
             for line, caption in enumerate((record.caption0, record.caption1)):
                 draw.text((left, top + options.side + line * LINE), caption, fill="black", font_size=10)

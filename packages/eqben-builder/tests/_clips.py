@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from eqben_builder.building import Dropped
-from eqben_builder.records import PairRecord
+from eqben_builder.formats import PairRow, Picture
 
 RATE = 10
 
@@ -35,4 +35,5 @@ def reasons(results):
 
 
 def record_of(made, subset):
-    return PairRecord("x", subset, made.aspect, "a.png", "b.png", *made.captions, made.source, made.certificate)
+    extra = {"source": made.source, "certificate": made.certificate}
+    return PairRow("x", subset, made.aspect, Picture(), Picture(), *made.captions, extra)

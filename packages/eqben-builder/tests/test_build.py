@@ -100,9 +100,9 @@ def test_a_build_holds_what_it_says(whole):
         assert folder_module.digest(content[path]) == sha
     for record in records:
         pair = micro().make(int(record.id.split("-")[1]))
-        for path, image in zip((record.image0, record.image1), pair.images, strict=True):
-            assert np.array_equal(np.asarray(Image.open(folder / path)), image)
-        assert (record.caption0, record.caption1) == pair.captions
+        for picture, image in zip(record.pictures(), pair.images, strict=True):
+            assert np.array_equal(picture.load(), image)
+        assert record.captions == pair.captions
         assert record.aspect == pair.aspect
 
 
@@ -237,7 +237,7 @@ def test_a_full_disk_leaves_what_was_finished_and_says_what_is_missing(whole, tm
     records = list(read_records(target))
     assert 2 <= len(records) < 20
     assert not list(target.rglob("*.partial"))
-    assert all((target / path).is_file() for record in records for path in (record.image0, record.image1))
+    assert all(picture.path.is_file() for record in records for picture in record.pictures())
     assert len(list((target / "images").rglob("*.png"))) == 2 * len(records)
     assert build(micro(), target, pairs=12) == manifest
     assert tree(target) == tree(folder)
@@ -296,7 +296,7 @@ def test_a_finite_builder_gives_several_pairs_a_job_and_counts_its_drops(tmp_pat
         "own-000000", "own-000002-000", "own-000002-002", "own-000004-000", "own-000004-001",
     ]  # fmt: skip
     for record in read_records(tmp_path / "a"):
-        mask = np.asarray(Image.open(tmp_path / "a" / record.certificate["mask"]))
+        mask = np.asarray(Image.open(record.mask.path))
         assert mask.sum() == 1
         assert mask[2, 3]
     assert build(Listed(["m", "d", "mdm", "dd", "mm"]), tmp_path / "b", pairs=2)["pairs"] == 2

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eqben_builder.building.builder import Made
+from eqben_builder.building.folder import checked_record
 from eqben_builder.engines.engine import Drawn
-from eqben_builder.records import PairRecord
+from eqben_builder.formats import Picture
+from eqben_builder.formats.folder import record_of, row_of
 from eqben_builder.suites import ObjectGallery
 
 ROW = {
@@ -27,9 +29,14 @@ ROW = {
 
 
 def test_a_record_comes_back_as_it_was_written():
-    record = PairRecord.from_dict(ROW)
-    assert record.to_dict() == ROW
-    assert PairRecord.from_dict(json.loads(json.dumps(record.to_dict()))) == record
+    row = row_of(checked_record(ROW), lambda name, field: Picture(Path("folder", name)))
+    assert (row.image1.path, row.source) == (Path("folder", ROW["image1"]), {"seed": 3})
+    assert row.captions == (ROW["caption0"], ROW["caption1"])
+    assert record_of(row, ROW["image0"], ROW["image1"]) == ROW
+    masked = ROW | {"certificate": {"mask": "m.png"}, "source": {"seed": 3, "fields": {"mood": 1}}}
+    row = row_of(masked, lambda name, field: Picture(Path(name)))
+    assert (row.mask.path, row.extra["mood"], dict(row.certificate)) == (Path("m.png"), 1, {})
+    assert record_of(row, ROW["image0"], ROW["image1"], "m.png") == masked
 
 
 @given(st.text(min_size=1), st.text(min_size=1))
@@ -38,9 +45,9 @@ def test_any_two_captions_come_back_or_are_refused(first, second):
     blank = not first.strip() or not second.strip()
     if blank or " ".join(first.split()).lower() == " ".join(second.split()).lower():
         with pytest.raises(ValueError, match="caption"):
-            PairRecord.from_dict(row)
+            checked_record(row)
     else:
-        assert PairRecord.from_dict(row).to_dict() == row
+        assert checked_record(row) == row
 
 
 @pytest.mark.parametrize(
@@ -62,15 +69,15 @@ def test_any_two_captions_come_back_or_are_refused(first, second):
 )
 def test_a_wrong_field_is_named(change, message):
     with pytest.raises(ValueError, match=f"^here: .*{message}"):
-        PairRecord.from_dict(ROW | change, where="here")
+        checked_record(ROW | change, "here")
 
 
 def test_a_missing_field_and_a_row_that_is_no_object_are_named():
     for name in ROW:
         with pytest.raises(ValueError, match=f"line 3: field '{name}' is missing"):
-            PairRecord.from_dict({key: value for key, value in ROW.items() if key != name}, where="line 3")
+            checked_record({key: value for key, value in ROW.items() if key != name}, "line 3")
     with pytest.raises(ValueError, match="expected an object, found list"):
-        PairRecord.from_dict([1])
+        checked_record([1])
 
 
 def test_records_of_arrays_can_be_compared_and_hashed():

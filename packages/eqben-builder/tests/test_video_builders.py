@@ -5,14 +5,13 @@ import json
 import pickle
 import sys
 import types
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from eqben_builder.building import Made, build, read_records
 from eqben_builder.building.builder import builder_of, certifier_of
-from eqben_builder.records import PairRecord
 from eqben_builder.video.gebc import GebcBuilder, has_action_word
 from eqben_builder.video.grounding import ground_gebc
 from eqben_builder.video.library import Library, shrunk
@@ -60,9 +59,7 @@ def test_eq_gebc_skips_a_boundary_and_drops_action_words(tmp_path):
     assert build(builder, tmp_path / "out")["pairs"] == 2
     moved = record_of(first, "gebc")
     with pytest.raises(ValueError, match=r"frame 1 at 9 s lies outside"):
-        certifier_of("gebc")(
-            PairRecord(**{**moved.to_dict(), "source": {**first.source, "times": [1.0, 9]}}), *first.images, None
-        )
+        certifier_of("gebc")(replace(moved, extra={"source": {**first.source, "times": [1.0, 9]}}), *first.images, None)
 
 
 def test_gebc_boundaries_that_make_no_pair_say_why(tmp_path):
@@ -141,7 +138,7 @@ def test_eq_youcook2_takes_middle_frames_and_drops_faces(tmp_path, own_faces):
     kept = YouCook2Builder(annotations=annotations, videos=tmp_path / "raw", faces="none").make(0)
     assert "a frame with a face" not in reasons(kept)
     for record in read_records(tmp_path / "out"):
-        images = [np.asarray(Image.open(tmp_path / "out" / name)) for name in (record.image0, record.image1)]
+        images = [picture.load() for picture in record.pictures()]
         assert certifier_of("youcook2")(record, *images, None) == dict(record.certificate)
 
 

@@ -7,7 +7,6 @@ from .formats import PairRow as PairRow
 from .formats import read_any as read_any
 from .formats import read_pictures as read_pictures
 from .formats import write_as as write_as
-from .records import PairRecord as PairRecord
 from .scoring import CHANCE as CHANCE
 from .scoring import Residuals as Residuals
 from .scoring import ScoreTable as ScoreTable

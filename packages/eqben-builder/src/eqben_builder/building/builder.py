@@ -85,7 +85,7 @@ class Builder(Protocol):
 
     @property
     def subset(self) -> str:
-        """One of `eqben_builder.records.SUBSETS`."""
+        """One of `eqben_builder.building.folder.SUBSETS`."""
 
     @property
     def licence(self) -> str:

@@ -10,17 +10,25 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from pathlib import Path
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from eqben_builder.records import PairRecord
 from eqben_builder.writing import settle, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from io import FileIO
 
+    from eqben_builder.formats import PairRow
+
 SCHEMA = "eqben-builder/1"
+#: EqBen's five, the micro world, and "own" for pairs of a builder that is not of this package.
+SUBSETS: tuple[str, ...] = ("ag", "gebc", "youcook2", "kubric", "sd", "micro", "own")
+#: Of a row of `pairs.jsonl`, in their order: pictures as paths in the folder, source and certificate as objects.
+FIELDS = ("id", "subset", "aspect", "image0", "image1", "caption0", "caption1", "source", "certificate", "licence")
+#: Within a record's source: fields of the form that a pair came from, for which a record has no place.
+FORM_FIELDS = "fields"
 MANIFEST, PAIRS, JOURNAL = "manifest.json", "pairs.jsonl", "journal.jsonl"
 DESCRIPTION = "croissant.json"
 """Metadata that others may put beside a build; they follow from it, and no hash holds them."""
@@ -89,28 +97,39 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
     return manifest
 
 
-def read_records(folder: str | os.PathLike[str]) -> Iterator[PairRecord]:
-    """Read the pairs of a build folder one by one, also while it still grows.
+def checked_record(record: object, where: str = "record") -> dict[str, Any]:
+    """A row of `pairs.jsonl`; a `ValueError` with the field that is missing, unknown or wrong."""
+    if not isinstance(record, dict):
+        raise ValueError(f"{where}: expected an object, found {type(record).__name__}")
+    for name in FIELDS:
+        if name not in record:
+            raise ValueError(f"{where}: field {name!r} is missing")
+    unknown = sorted(map(str, set(record) - set(FIELDS)))
+    if unknown:
+        raise ValueError(f"{where}: unknown field {unknown[0]!r}, expected {', '.join(FIELDS)}")
+    for name in FIELDS:
+        value = record[name]
+        if name in ("source", "certificate"):
+            if not isinstance(value, Mapping):
+                raise ValueError(f"{where}: field {name!r} should be an object, found {value!r}")
+        elif not isinstance(value, str) or not value.strip():
+            raise ValueError(f"{where}: field {name!r} should be a text that is not empty, found {value!r}")
+    if record["subset"] not in SUBSETS:
+        raise ValueError(f"{where}: field 'subset' is {record['subset']!r}, expected one of {', '.join(SUBSETS)}")
+    for name in ("image0", "image1"):
+        path = PurePosixPath(record[name])
+        if path.is_absolute() or ".." in path.parts or "\\" in str(path) or ":" in path.parts[0]:
+            raise ValueError(f"{where}: field {name!r} leads out of the folder: {record[name]!r}")
+    if record["image0"] == record["image1"]:
+        raise ValueError(f"{where}: fields 'image0' and 'image1' are the same: {record['image0']!r}")
+    first, second = (" ".join(record[name].split()).lower() for name in ("caption0", "caption1"))
+    if first == second:
+        raise ValueError(f"{where}: fields 'caption0' and 'caption1' say the same: {record['caption0']!r}")
+    return record
 
-    Args:
-        folder: What `build` wrote.
 
-    Yields:
-        Records in the order of their jobs.
-
-    Raises:
-        FileNotFoundError: The folder holds no `pairs.jsonl`.
-        ValueError: The file, line and field that is wrong.
-
-    Example:
-        >>> import tempfile
-        >>> from eqben_builder.building import build
-        >>> from eqben_builder.micro.builder import MicroBuilder
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     _ = build(MicroBuilder(aspects=["count"], size=32), folder, pairs=2)
-        ...     [(record.id, record.image0) for record in read_records(folder)]
-        [('micro-000000', 'images/000/000000_0.png'), ('micro-000001', 'images/000/000001_0.png')]
-    """
+def records_in(folder: str | os.PathLike[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The records of a build folder, each with "file, line N"; of a line that is still being written, nothing."""
     path = Path(folder) / PAIRS
     if not path.is_file():
         raise FileNotFoundError(f"{folder} is no build folder: it holds no {PAIRS}")
@@ -123,7 +142,36 @@ def read_records(folder: str | os.PathLike[str]) -> Iterator[PairRecord]:
                 row = json.loads(line)
             except (ValueError, RecursionError) as error:
                 raise ValueError(f"{where}: {error}") from error
-            yield PairRecord.from_dict(row, where=where)
+            yield where, checked_record(row, where)
+
+
+def read_records(folder: str | os.PathLike[str]) -> Iterator[PairRow]:
+    """Read the pairs of a build folder one by one, also while it still grows and pictures are missing.
+
+    Args:
+        folder: What `build` wrote.
+
+    Yields:
+        Pairs in the order of their jobs.
+
+    Raises:
+        FileNotFoundError: The folder holds no `pairs.jsonl`.
+        ValueError: The file, line and field that is wrong.
+
+    Example:
+        >>> import tempfile
+        >>> from eqben_builder.building import build
+        >>> from eqben_builder.micro.builder import MicroBuilder
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = build(MicroBuilder(aspects=["count"], size=32), folder, pairs=2)
+        ...     [(row.id, row.image0.path.name) for row in read_records(folder)]
+        [('micro-000000', '000000_0.png'), ('micro-000001', '000001_0.png')]
+    """
+    from eqben_builder.formats.folder import row_of  # which a build, that writes records, does not need
+    from eqben_builder.formats.row import Picture
+
+    for _, record in records_in(folder):
+        yield row_of(record, lambda name, field: Picture(Path(folder) / str(name)))
 
 
 def places(name: str) -> tuple[str, str, str]:
@@ -151,7 +199,7 @@ class Ledger:
     def commit(
         self,
         job: int,
-        records: list[PairRecord],
+        records: list[dict[str, Any]],
         files: dict[str, bytes],
         hashes: list[tuple[int, int]],
         dropped: dict[str, int],
@@ -159,7 +207,7 @@ class Ledger:
         """Write one job's pictures and rows, then its journal line; after an `OSError` all is as it was before."""
         kept: dict[str, int] = {}
         for record in records:
-            kept[record.aspect] = kept.get(record.aspect, 0) + 1
+            kept[record["aspect"]] = kept.get(record["aspect"], 0) + 1
         try:
             for path, content in files.items():
                 target = self.folder / path
@@ -167,7 +215,7 @@ class Ledger:
                 partial = target.with_name(f"{target.name}.partial")
                 partial.write_bytes(content)
                 partial.replace(target)
-            rows = "".join(f"{json.dumps(record.to_dict(), ensure_ascii=False)}\n" for record in records).encode()
+            rows = "".join(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records).encode()
             _append(self._pairs, rows)
             sums = {path: (digest(content), len(content)) for path, content in files.items()}
             entry = Entry(job, self._pairs_end + len(rows), sums, hashes, kept, dropped)

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 from eqben_builder.__about__ import __version__
 from eqben_builder.building.builder import Builder, Dropped
 from eqben_builder.building.folder import (
+    FIELDS,
     JOURNAL,
     MANIFEST,
     PAIRS,
     SCHEMA,
     Entry,
     Ledger,
+    checked_record,
     file_digest,
     final_hash,
     places,
@@ -29,7 +31,6 @@ from eqben_builder.building.folder import (
 )
 from eqben_builder.building.pool import BuildStatus, Clock, Finished, Pool
 from eqben_builder.duplicates import PairHashes
-from eqben_builder.records import PairRecord
 from eqben_builder.writing import LOCK, FolderBusyError, sole_writer, write_atomically
 
 if TYPE_CHECKING:
@@ -218,7 +219,7 @@ class _State:
             )
 
     def _commit(self, finished: Finished, estimated: bool) -> None:
-        records: list[PairRecord] = []
+        records: list[dict[str, Any]] = []
         files: dict[str, bytes] = {}
         hashes: list[tuple[int, int]] = []
         dropped: Counter[str] = Counter()
@@ -246,17 +247,10 @@ class _State:
             certificate = dict(result.certificate)
             if len(pictures) == 3:
                 certificate["mask"] = paths[2]
-            record = PairRecord(
-                f"{self.builder.subset}-{name}",
-                self.builder.subset,
-                result.aspect,
-                paths[0],
-                paths[1],
-                *result.captions,
-                result.source,
-                certificate,
-                result.licence or self.builder.licence,
-            )
+            values = (f"{self.builder.subset}-{name}", self.builder.subset, result.aspect, *paths[:2], *result.captions)
+            licence = result.licence or self.builder.licence
+            record = dict(zip(FIELDS, (*values, dict(result.source), certificate, licence), strict=True))
+            checked_record(record, f"{type(self.builder).__name__}, job {finished.job}")
             records.append(record)
             files.update(zip(paths, pictures, strict=False))
             kept[result.aspect] += 1

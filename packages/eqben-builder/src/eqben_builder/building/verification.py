@@ -15,16 +15,20 @@ from PIL import Image
 
 from eqben_builder.building.builder import Made, builder_of, certifier_of
 from eqben_builder.building.evidence import pixel_change, token_edits
-from eqben_builder.building.folder import DESCRIPTION, JOURNAL, MANIFEST, PAIRS, file_digest, final_hash, read_manifest
+from eqben_builder.building.folder import (
+    DESCRIPTION,
+    JOURNAL,
+    MANIFEST,
+    PAIRS,
+    checked_record,
+    file_digest,
+    final_hash,
+    read_manifest,
+)
 from eqben_builder.duplicates import near_duplicates, perceptual_hash
-from eqben_builder.pictures import decode
-from eqben_builder.records import PairRecord
+from eqben_builder.formats.folder import row_of
+from eqben_builder.formats.row import Picture
 from eqben_builder.writing import LOCK
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from eqben_builder.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -32,9 +36,10 @@ if TYPE_CHECKING:
     from jaxtyping import UInt8
 
     from eqben_builder.building.builder import Builder
-    from eqben_builder.records import PairRecord
+    from eqben_builder.formats.row import PairRow
+    from eqben_builder.progress import Progress
 
-    Pictures = Callable[[PairRecord], tuple[UInt8[np.ndarray, "h w 3"], UInt8[np.ndarray, "h w 3"]]]
+    Pictures = Callable[[PairRow], tuple[UInt8[np.ndarray, "h w 3"], UInt8[np.ndarray, "h w 3"]]]
 
 #: With other versions than the manifest's, this share of the pixels may differ visibly.
 TOLERANCE = 0.02
@@ -54,7 +59,7 @@ def maker_of(manifest: dict[str, Any]) -> Builder:
 
 
 def differences(
-    manifest: dict[str, Any], records: Sequence[PairRecord], pictures: Pictures, count: int, seed: int | None
+    manifest: dict[str, Any], records: Sequence[PairRow], pictures: Pictures, count: int, seed: int | None
 ) -> Iterator[tuple[str, str, str]]:
     """Make `count` pairs again; of what is not in the folder as it should be: where, which check, what was found."""
     builder = maker_of(manifest)
@@ -71,7 +76,7 @@ def differences(
         if not isinstance(made, Made):
             yield record.id, "render", "these parameters make no such pair"
             continue
-        if (record.caption0, record.caption1) != made.captions:
+        if record.captions != made.captions:
             yield record.id, "render", f"the captions would be {made.captions}"
         if json.loads(json.dumps(made.source)) != dict(record.source):
             yield record.id, "render", "the source is not what these parameters make"
@@ -228,14 +233,14 @@ def _manifest_failures(root: Path, manifest: dict[str, Any]) -> Iterator[Failure
         yield Failure(MANIFEST, "hash", f"the hash over everything is {final_hash(files)}, not {manifest.get('hash')}")
 
 
-def _records(root: Path) -> tuple[list[PairRecord], list[Failure]]:
+def _records(root: Path) -> tuple[list[PairRow], list[Failure]]:
     records, failures, ids = [], [], Counter[str]()
     path = root / PAIRS
     lines = path.read_bytes().splitlines() if path.is_file() else []
     for number, line in enumerate(lines, 1):
         where = f"{PAIRS}, line {number}"
         try:
-            record = PairRecord.from_dict(json.loads(line), where=where)
+            record = row_of(checked_record(json.loads(line), where), lambda name, field: Picture(root / str(name)))
         except (ValueError, RecursionError) as error:
             failures.append(Failure(where, "record", str(error).removeprefix(f"{where}: ")))
             continue
@@ -246,7 +251,7 @@ def _records(root: Path) -> tuple[list[PairRecord], list[Failure]]:
     return records, failures
 
 
-def _count_failures(manifest: dict[str, Any], records: list[PairRecord]) -> Iterator[Failure]:
+def _count_failures(manifest: dict[str, Any], records: list[PairRow]) -> Iterator[Failure]:
     if manifest.get("complete") is not True:
         return
     counts = Counter(record.aspect for record in records)
@@ -259,8 +264,8 @@ def _count_failures(manifest: dict[str, Any], records: list[PairRecord]) -> Iter
         # What is made and not taken from elsewhere has its builder's licence, whoever writes another into a row.
         due = getattr(builder_of(subset), "licence", None) if subset in ("micro", "kubric") else None
         for record in records if due is not None else ():
-            if record.subset == subset and record.licence != due:
-                yield Failure(record.id, "licence", f"is {record.licence!r}, that of {subset!r} is {due!r}")
+            if record.subset == subset and record.extra["licence"] != due:
+                yield Failure(record.id, "licence", f"is {record.extra['licence']!r}, that of {subset!r} is {due!r}")
         if due is not None and (not isinstance(licences, list) or due not in licences):
             yield Failure(MANIFEST, "licences", f"are {licences!r}, without {due!r}")
     for record in records:
@@ -268,35 +273,32 @@ def _count_failures(manifest: dict[str, Any], records: list[PairRecord]) -> Iter
             yield Failure(record.id, "record", f"is of {record.subset!r} in a build of {manifest.get('subset')!r}")
 
 
-def _pictures(root: Path, record: PairRecord) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.bool_] | None]:
-    pictures = []
-    for path in (record.image0, record.image1):
-        pictures.append(decode(root / path))
-    if pictures[0].shape != pictures[1].shape:
-        raise ValueError(f"the pictures' sizes are {pictures[0].shape[:2]} and {pictures[1].shape[:2]}")
-    name = record.certificate.get("mask")
-    if name is None:
-        return pictures[0], pictures[1], None
-    place = (root / str(name)).resolve()
+def _pictures(root: Path, record: PairRow) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.bool_] | None]:
+    first, second = (picture.load() for picture in record.pictures())
+    if first.shape != second.shape:
+        raise ValueError(f"the pictures' sizes are {first.shape[:2]} and {second.shape[:2]}")
+    if record.mask is None or record.mask.path is None:
+        return first, second, None
+    place = record.mask.path.resolve()
     if not place.is_relative_to(root.resolve()):
-        raise ValueError(f"the mask leads out of the folder: {name!r}")
+        raise ValueError(f"the mask leads out of the folder: {str(record.mask.path)!r}")
     with Image.open(place, formats=("PNG",)) as image:
         mask = np.asarray(image.convert("L")) > 127
-    return pictures[0], pictures[1], mask
+    return first, second, mask
 
 
 def _pair_failures(
-    record: PairRecord, first: NDArray[np.uint8], second: NDArray[np.uint8], mask: NDArray[np.bool_] | None
+    record: PairRow, first: NDArray[np.uint8], second: NDArray[np.uint8], mask: NDArray[np.bool_] | None
 ) -> Iterator[Failure]:
     # The files' names say which picture is which, so that two exchanged rows cannot pass.
-    stem = record.image0.removesuffix("_0.png")
-    if (record.image0, record.image1) != (f"{stem}_0.png", f"{stem}_1.png"):
-        yield Failure(record.id, "record", f"{record.image0} and {record.image1} should end in _0.png and _1.png")
+    names = [picture.name for picture in record.pictures()]
+    if names != [f"{names[0].removesuffix('_0.png')}_{side}.png" for side in (0, 1)]:
+        yield Failure(record.id, "record", f"{' and '.join(names)} should end in _0.png and _1.png")
     certify = certifier_of(record.subset)
     if certify is None:
         # What all pairs share: where the row speaks of it, it must be so.
         again: dict[str, Any] = {
-            "token_edits": token_edits(record.caption0, record.caption1),
+            "token_edits": token_edits(*record.captions),
             "pixels": pixel_change(first, second, mask),
         }
         again = {name: value for name, value in again.items() if name in record.certificate}
@@ -308,7 +310,7 @@ def _pair_failures(
         except (ValueError, KeyError, TypeError) as error:
             yield Failure(record.id, "certificate", str(error) or type(error).__name__)
             return
-    said = {name: value for name, value in record.certificate.items() if name != "mask"}
+    said = record.certificate
     for name in sorted({*said, *again} if certify is not None else again):
         if said.get(name) != again.get(name):
             yield Failure(record.id, "certificate", f"{name} is {again.get(name)}, the row says {said.get(name)}")

@@ -19,7 +19,7 @@ from eqben_builder.micro.minimal import generator_at
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from eqben_builder.records import PairRecord
+    from eqben_builder.formats import PairRow
 
 ASPECTS: tuple[str, ...] = ("object", "scene", "attribute")
 
@@ -289,10 +289,10 @@ def _certificate(captions: tuple[str, str], pixels: dict[str, float]) -> dict[st
 
 
 def certificate_of(
-    record: PairRecord, image0: NDArray[np.uint8], image1: NDArray[np.uint8], mask: NDArray[np.bool_] | None
+    record: PairRow, image0: NDArray[np.uint8], image1: NDArray[np.uint8], mask: NDArray[np.bool_] | None
 ) -> dict[str, Any]:
     """The certificate made again from a record and its pictures."""
-    captions = (record.caption0, record.caption1)
+    captions = record.captions
     prompts, values = record.source["prompts"], record.source["values"]
     if [f"{prompt.capitalize()}." for prompt in prompts] != list(captions):
         raise ValueError(f"the captions {captions} are not the prompts {prompts}")

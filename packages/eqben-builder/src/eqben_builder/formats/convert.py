@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from eqben_builder.building.folder import PAIRS, read_records
+from eqben_builder.building.folder import PAIRS, records_in
 from eqben_builder.formats.eqben import read_eqben, read_valse, read_winoground, write_eqben
-from eqben_builder.formats.folder import FIELDS, write_folder
+from eqben_builder.formats.folder import row_of, write_folder
 from eqben_builder.formats.parquet import read_parquet, write_parquet
 from eqben_builder.formats.row import PairRow, picture_at
 from eqben_builder.formats.shards import read_imagefolder, read_webdataset, write_imagefolder, write_webdataset
@@ -168,18 +168,8 @@ def _rows(source: Source, images: str | os.PathLike[str] | None) -> Iterator[Pai
 
 
 def _from_folder(path: Path, root: Path) -> Iterator[PairRow]:
-    for number, record in enumerate(read_records(path.parent), 1):
-        where = f"{path}, line {number}"
-        pictures = [picture_at(root, getattr(record, name), where, name) for name in ("image0", "image1")]
-        certificate = dict(record.certificate)
-        place = certificate.pop("mask", None)
-        mask = None if place is None else picture_at(root, place, where, "mask")
-        source = dict(record.source)
-        others = source.pop(FIELDS, {})
-        extra = {"source": source, "certificate": certificate, "licence": record.licence}
-        extra |= others if isinstance(others, dict) else {FIELDS: others}
-        captions = (record.caption0, record.caption1)
-        yield PairRow(record.id, record.subset, record.aspect, pictures[0], pictures[1], *captions, extra, mask)
+    for where, record in records_in(path.parent):
+        yield row_of(record, lambda name, field, where=where: picture_at(root, name, where, field))  # type: ignore[misc]
 
 
 def write_as(rows: Iterable[PairRow], output: str | os.PathLike[str], form: str, *, validation: float = 0.0) -> Path:

@@ -8,57 +8,65 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eqben_builder.building.folder import (
+    FIELDS,
+    FORM_FIELDS,
     MANIFEST,
     PAIRS,
     SCHEMA,
+    checked_record,
     digest,
     file_digest,
     final_hash,
     read_manifest,
-    read_records,
+    records_in,
 )
-from eqben_builder.formats.row import PairRow, encode_png
-from eqben_builder.records import PairRecord
+from eqben_builder.formats.row import PairRow, Picture, encode_png
 from eqben_builder.writing import write_atomically
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
-#: Within a record's source: fields of the form that a pair came from, for which a build's records have no place.
-FIELDS = "fields"
+
+def row_of(record: Mapping[str, Any], picture: Callable[[Any, str], Picture]) -> PairRow:
+    """The pair of a record, whose pictures come from (path, field)."""
+    source, certificate = dict(record["source"]), dict(record["certificate"])
+    others, mask = source.pop(FORM_FIELDS, {}), certificate.pop("mask", None)
+    extra = {"source": source, "certificate": certificate, "licence": record["licence"]}
+    extra |= others if isinstance(others, dict) else {FORM_FIELDS: others}
+    images = [picture(record[name], name) for name in ("image0", "image1")]
+    captions = (record["caption0"], record["caption1"])
+    seen = None if mask is None else picture(mask, "mask")
+    return PairRow(record["id"], record["subset"], record["aspect"], images[0], images[1], *captions, extra, seen)
+
+
+def record_of(row: PairRow, image0: str, image1: str, mask: str | None = None) -> dict[str, Any]:
+    """The record of a pair of one of EqBen's subsets, whose pictures lie there."""
+    source = dict(row.source)
+    others = {key: value for key, value in row.extra.items() if key not in ("source", "certificate", "licence")}
+    source |= {FORM_FIELDS: others} if others else {}
+    certificate = dict(row.certificate) | ({} if mask is None else {"mask": mask})
+    values = (row.id, row.subset, row.aspect or row.subset, image0, image1, *row.captions, source, certificate)
+    record = dict(zip(FIELDS, (*values, str(row.extra.get("licence") or "unknown")), strict=True))
+    return checked_record(record, f"pair {row.id!r}")
 
 
 def write_folder(rows: Iterable[PairRow], folder: Path) -> Path:
     """Write pairs of one of EqBen's subsets as records, with PNG pictures and a manifest."""
     files: dict[str, str] = {}
-    records: list[PairRecord] = []
+    records: list[dict[str, Any]] = []
     for k, row in enumerate(rows):
         if row.image1 is None:
             raise ValueError(f"pair {row.id!r} has one picture: a folder holds pairs of two")
         names = [f"images/{k // 1000:03d}/{k:06d}_{side}.png" for side in (0, 1)]
         mask = None if row.mask is None else f"masks/{k // 1000:03d}/{k:06d}.png"
-        try:
-            records.append(_record(row, names, mask))
-        except ValueError as error:
-            raise ValueError(f"pair {row.id!r}: {error}") from error
+        records.append(record_of(row, names[0], names[1], mask))
         for name, picture in zip(names, row.pictures(), strict=True):
             content, ending = picture.encoded()
             files[name] = _store(folder / name, content if ending == ".png" else encode_png(picture.load()))
         if row.mask is not None and mask is not None:
             files[mask] = _store(folder / mask, row.mask.encoded()[0])
-    subsets = sorted({record.subset for record in records})
+    subsets = sorted({record["subset"] for record in records})
     return _finish(folder, records, files, {"subset": "+".join(subsets), "parameters": {}, "versions": {}})
-
-
-def _record(row: PairRow, names: list[str], mask: str | None) -> PairRecord:
-    source = dict(row.extra.get("source") or {})
-    others = {key: value for key, value in row.extra.items() if key not in ("source", "certificate", "licence")}
-    source |= {FIELDS: others} if others else {}
-    certificate = dict(row.extra.get("certificate") or {}) | ({} if mask is None else {"mask": mask})
-    return PairRecord(
-        row.id, row.subset, row.aspect or row.subset, names[0], names[1], row.caption0, row.caption1, source,
-        certificate, str(row.extra.get("licence") or "unknown"),
-    )  # fmt: skip
 
 
 def keep_pairs(source: Path, folder: Path, ids: Collection[str], review: dict[str, Any]) -> Path:
@@ -75,23 +83,23 @@ def keep_pairs(source: Path, folder: Path, ids: Collection[str], review: dict[st
 
     Example:
         >>> import tempfile
-        >>> from eqben_builder.building import build
+        >>> from eqben_builder.building import build, read_records
         >>> from eqben_builder.micro.builder import MicroBuilder
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     _ = build(MicroBuilder(aspects=["count"], size=32), f"{folder}/pairs", pairs=2)
         ...     Path(folder, "kept").mkdir()
         ...     _ = keep_pairs(Path(folder, "pairs"), Path(folder, "kept"), {"micro-000001"}, {"reviewers": 1})
-        ...     [record.id for record in read_records(f"{folder}/kept")]
+        ...     [row.id for row in read_records(f"{folder}/kept")]
         ['micro-000001']
     """
     files: dict[str, str] = {}
-    records = [record for record in read_records(source) if record.id in ids]
+    records = [record for _, record in records_in(source) if record["id"] in ids]
     for record in records:
-        mask = record.certificate.get("mask")
-        for name in (record.image0, record.image1, *([mask] if isinstance(mask, str) else [])):
+        mask = record["certificate"].get("mask")
+        for name in (record["image0"], record["image1"], *([mask] if isinstance(mask, str) else [])):
             place = (source / name).resolve()
             if not place.is_relative_to(source.resolve()):
-                raise ValueError(f"pair {record.id!r} names a file outside of {source}: {name!r}")
+                raise ValueError(f"pair {record['id']!r} names a file outside of {source}: {name!r}")
             files[name] = _store(folder / name, place.read_bytes())
     head = read_manifest(source) or {}
     kept = {key: head[key] for key in ("subset", "duplicate_bits", "parameters", "versions") if key in head}
@@ -114,17 +122,17 @@ def _store(path: Path, content: bytes) -> str:
     return digest(content)
 
 
-def _finish(folder: Path, records: list[PairRecord], files: dict[str, str], head: dict[str, Any]) -> Path:
-    rows = "".join(f"{json.dumps(record.to_dict(), ensure_ascii=False)}\n" for record in records)
+def _finish(folder: Path, records: list[dict[str, Any]], files: dict[str, str], head: dict[str, Any]) -> Path:
+    rows = "".join(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records)
     write_atomically(folder / PAIRS, rows.encode())
     files[PAIRS] = file_digest(folder / PAIRS)
     manifest = {
         "schema": SCHEMA,
         **head,
-        "licences": sorted({record.licence for record in records}),
+        "licences": sorted({record["licence"] for record in records}),
         "complete": True,
         "pairs": len(records),
-        "counts": dict(sorted(Counter(record.aspect for record in records).items())),
+        "counts": dict(sorted(Counter(record["aspect"] for record in records).items())),
         "dropped": {},
         "bytes": sum((folder / name).stat().st_size for name in files if name != PAIRS),
         "hash": final_hash(files),

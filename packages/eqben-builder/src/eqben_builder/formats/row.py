@@ -132,6 +132,23 @@ class PairRow:
     extra: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     mask: Picture | None = None
 
+    @property
+    def captions(self) -> tuple[str, str]:
+        """The first picture's, and the second's or the foil."""
+        return self.caption0, self.caption1
+
+    @property
+    def source(self) -> Mapping[str, Any]:
+        """What makes the pair again, such as video and times, or seed and scene graphs, where the source says it."""
+        source: Mapping[str, Any] = self.extra.get("source") or {}
+        return source
+
+    @property
+    def certificate(self) -> Mapping[str, Any]:
+        """What was checked, with the figures, where the source says it."""
+        certificate: Mapping[str, Any] = self.extra.get("certificate") or {}
+        return certificate
+
     def pictures(self) -> list[Picture]:
         """One or two."""
         return [self.image0] if self.image1 is None else [self.image0, self.image1]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from eqben_builder.engines.engine import Engine
-    from eqben_builder.records import PairRecord
+    from eqben_builder.formats import PairRow
 
 ENGINES: tuple[str, ...] = ("mitsuba", "raster")
 #: Share of the mask that must move visibly, and share of the rest that a change of colour may move.
@@ -230,7 +230,7 @@ def _certificate(
 
 
 def certificate_of(
-    record: PairRecord, image0: NDArray[np.uint8], image1: NDArray[np.uint8], mask: NDArray[np.bool_] | None
+    record: PairRow, image0: NDArray[np.uint8], image1: NDArray[np.uint8], mask: NDArray[np.bool_] | None
 ) -> dict[str, Any]:
     """The certificate made again from a record, its pictures and its mask.
 
@@ -238,7 +238,7 @@ def certificate_of(
     they stand in the row, and everything else is made again.
     """
     scenes = [FloorScene.from_dict(record.source.get(name)) for name in ("scene0", "scene1")]
-    captions = (record.caption0, record.caption1)
+    captions = record.captions
     change = check_pair(Pair(scenes[0], scenes[1], *captions, record.aspect))
     edits = token_edits(*captions)
     if len(edits) != 1:

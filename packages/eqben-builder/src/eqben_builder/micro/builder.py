@@ -18,7 +18,7 @@ from eqben_builder.micro.scene import Scene
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from eqben_builder.records import PairRecord
+    from eqben_builder.formats import PairRow
 
 
 class MicroBuilder:
@@ -87,7 +87,7 @@ def _certificate(pair: Pair[Scene], first: NDArray[np.uint8], second: NDArray[np
 
 
 def certificate_of(
-    record: PairRecord, image0: NDArray[np.uint8], image1: NDArray[np.uint8], mask: NDArray[np.bool_] | None
+    record: PairRow, image0: NDArray[np.uint8], image1: NDArray[np.uint8], mask: NDArray[np.bool_] | None
 ) -> dict[str, Any]:
     """The certificate made again from a record and its pictures."""
     scenes = [Scene.from_dict(record.source[name]) for name in ("scene0", "scene1")]

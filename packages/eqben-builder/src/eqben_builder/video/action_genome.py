@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from eqben_builder.records import PairRecord
+    from eqben_builder.formats import PairRow
 
 RELATIONS = ("attention", "spatial", "contacting")
 #: After a chosen frame, so many annotated frames are skipped.
@@ -283,7 +283,7 @@ def av_version() -> dict[str, str]:
 
 
 def certificate_of(
-    record: PairRecord, image0: NDArray[np.uint8], image1: NDArray[np.uint8], mask: NDArray[np.bool_] | None
+    record: PairRow, image0: NDArray[np.uint8], image1: NDArray[np.uint8], mask: NDArray[np.bool_] | None
 ) -> dict[str, Any]:
     """The certificate made again from a record's scene graphs and its pictures."""
     seen = [
@@ -294,9 +294,9 @@ def certificate_of(
     if differ < MIN_DIFFERENT:
         raise ValueError(f"{differ} of 3 relations differ, expected at least {MIN_DIFFERENT}")
     captions = [graph_captions(record.source["object"], one.attention, one.spatial) for one in seen]
-    for side, text in enumerate((record.caption0, record.caption1)):
+    for side, text in enumerate(record.captions):
         if text != captions[side][0]:
             raise ValueError(f"caption {side} is {text!r}, its scene graph says {captions[side][0]!r}")
         if text in captions[1 - side]:
             raise ValueError(f"caption {side} is true of the other frame too: {text!r}")
-    return {"relations_differ": differ, **evidence((record.caption0, record.caption1), (image0, image1))}
+    return {"relations_differ": differ, **evidence(record.captions, (image0, image1))}

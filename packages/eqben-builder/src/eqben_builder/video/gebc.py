@@ -18,7 +18,7 @@ from eqben_builder.video.library import Library, evidence, read_annotations, sec
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from eqben_builder.records import PairRecord
+    from eqben_builder.formats import PairRow
 
 #: Words that no single frame shows.
 ACTION_WORDS = ("up", "upward", "upwards", "down", "downward", "downwards", "toward", "towards")
@@ -194,17 +194,17 @@ class GebcBuilder:
 
 
 def certificate_of(
-    record: PairRecord, image0: NDArray[np.uint8], image1: NDArray[np.uint8], mask: NDArray[np.bool_] | None
+    record: PairRow, image0: NDArray[np.uint8], image1: NDArray[np.uint8], mask: NDArray[np.bool_] | None
 ) -> dict[str, Any]:
     """The certificate made again from a record and its pictures."""
-    for text in (record.caption0, record.caption1):
+    for text in record.captions:
         if has_action_word(text):
             raise ValueError(f"caption {text!r} holds an action word")
     check_times(record)
-    return evidence((record.caption0, record.caption1), (image0, image1))
+    return evidence(record.captions, (image0, image1))
 
 
-def check_times(record: PairRecord) -> None:
+def check_times(record: PairRow) -> None:
     """Raise a `ValueError` unless each frame lies within its segment."""
     for side, (time, (begin, end)) in enumerate(zip(record.source["times"], record.source["segments"], strict=True)):
         if not begin <= time <= end:

@@ -20,7 +20,7 @@ from eqben_builder.video.library import Library, evidence, read_annotations, sec
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from eqben_builder.records import PairRecord
+    from eqben_builder.formats import PairRow
 
 _log = logging.getLogger(__name__)
 
@@ -187,11 +187,11 @@ class YouCook2Builder:
 
 
 def certificate_of(
-    record: PairRecord, image0: NDArray[np.uint8], image1: NDArray[np.uint8], mask: NDArray[np.bool_] | None
+    record: PairRow, image0: NDArray[np.uint8], image1: NDArray[np.uint8], mask: NDArray[np.bool_] | None
 ) -> dict[str, Any]:
     """The certificate made again from a record and its pictures."""
     check_times(record)
-    return evidence((record.caption0, record.caption1), (image0, image1))
+    return evidence(record.captions, (image0, image1))
 
 
 class FaceDetector(Protocol):
