@@ -141,53 +141,38 @@ def suite_table(
     """
     if not 0.0 < level < 1.0 or resamples < 1:
         raise ValueError(f"level = {level!r} and resamples = {resamples!r}: expected within (0, 1) and at least 1")
-    rows = data.rows
+    rows, suite = data.rows, data.suite
     outcomes = outcomes_of(rows, found, seed=seed)
     outcomes |= _sets(rows, outcomes.get("accuracy"))
     blind = blind_outcomes(rows, scorers, seed=seed)
     right = main_outcome(rows, outcomes)
-    named = dict(outcomes) | {"right": right} | {f"blind {name}": one for name, one in blind.items()}
-    cells = _Cells(rows, named, data.suite.macro)
-    sample = cells.drawn(resamples, seed)
+    measured = dict(outcomes) | {"right": right} | {f"blind {name}": outcome for name, outcome in blind.items()}
+    cells = _Cells(rows, measured, suite.macro, resamples, seed)
     clusters = [row.cluster for row in rows]
     tail = (1 - level) / 2
     lines = []
     for measure, outcome in outcomes.items():
         for subset in cells.subsets(measure):
-            score = cells.share(measure, subset, sample, tail)
+            score = cells.share(cells.leaf(measure, subset), tail, rank=measure == "mean rank")
             beside = {
-                name: cells.share(f"blind {name}", subset, sample, tail)
+                name: cells.share(cells.leaf(f"blind {name}", subset), tail)._replace(chance=score.chance)
                 for name in blind
                 if measure in SEEN and subset in cells.subsets(f"blind {name}")
             }
-            beside = {name: share._replace(chance=score.chance) for name, share in beside.items()}
             members = np.flatnonzero([rows[place].subset == subset for place in outcome.rows])
             better = _better(outcome, members, blind, beside, clusters, level, resamples, seed)
-            lines.append(
-                SuiteLine(
-                    subset,
-                    measure,
-                    len(members),
-                    int(outcome.tied[members].sum()),
-                    score,
-                    _with_ties(data, outcome, members, subset, cells, measure),
-                    beside,
-                    better,
-                    published_scores(data.suite.id, subset, measure),
-                )
-            )
-    averages = []
-    for one in data.suite.averages:
-        line = _average(one, cells, sample, tail, list(blind), data.suite.id)
-        if line is not None:
-            averages.append(line)
+            authors = _with_ties(data, outcome, members, subset) if measure == "accuracy" else None
+            ties, published = int(outcome.tied[members].sum()), published_scores(suite.id, subset, measure)
+            lines.append(SuiteLine(subset, measure, len(members), ties, score, authors, beside, better, published))
+    averages = [_average(average, cells, tail, list(blind), suite.id) for average in suite.averages]
     # Only what a blind model could answer all of is held against it as a whole.
-    whole = [name for name, one in blind.items() if len(one.rows) == len(rows)]
-    overall = _average(Average(OVERALL, Pooled(("*",)), "right"), cells, sample, tail, whole, data.suite.id)
+    whole = [name for name, outcome in blind.items() if len(outcome.rows) == len(rows)]
+    overall = _average(Average(OVERALL, Pooled(("*",)), "right"), cells, tail, whole, suite.id)
     assert overall is not None
     overall = overall._replace(questions=len(rows), ties=int(right.tied.sum()))
-    notes = (*data.notes, *([data.suite.note] if data.suite.note else []))
-    return SuiteTable(data.suite.id, overall, tuple(lines), tuple(averages), notes, outcomes | {"right": right})
+    notes = (*data.notes, *([suite.note] if suite.note else []))
+    published_averages = tuple(line for line in averages if line is not None)
+    return SuiteTable(suite.id, overall, tuple(lines), published_averages, notes, outcomes | {"right": right})
 
 
 def _sets(rows: Sequence[SuiteRow], accuracy: Outcome | None) -> dict[str, Outcome]:
@@ -210,103 +195,125 @@ def _sets(rows: Sequence[SuiteRow], accuracy: Outcome | None) -> dict[str, Outco
     return made
 
 
+class _Leaf(NamedTuple):
+    """A subset, or several pooled: its cells, and those that its score is the mean of where it is one over groups."""
+
+    columns: list[int]
+    groups: list[int] | None = None
+
+
+#: What a score is made of: one subset, or the mean of several such.
+_Node = _Leaf | list["_Node"]
+
+
 class _Cells:
     """Sums of right answers by measure, subset and group for each cluster of questions, and their bootstrap."""
 
-    def __init__(self, rows: Sequence[SuiteRow], outcomes: Mapping[str, Outcome], macro: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        rows: Sequence[SuiteRow],
+        outcomes: Mapping[str, Outcome],
+        macro: Mapping[str, int],
+        resamples: int,
+        seed: int,
+    ) -> None:
         self.macro = macro
         names, cluster = np.unique([row.cluster for row in rows], return_inverse=True)
-        self.clusters = len(names)
-        keys: dict[tuple[str, str, str], int] = {}
-        entries: list[tuple[NDArray[np.intp], NDArray[np.intp], Outcome]] = []
+        self.keys: dict[tuple[str, str, str], int] = {}
+        columns = []
         for measure, outcome in outcomes.items():
-            at = [
-                keys.setdefault((measure, rows[k].subset, rows[k].group if rows[k].subset in macro else ""), len(keys))
-                for k in outcome.rows.tolist()
-            ]
-            entries.append((np.array(at, np.intp), cluster[outcome.rows], outcome))
-        self.keys = keys
-        self.group = [group for _, _, group in keys]
-        self.sums = np.zeros((self.clusters, len(keys)), np.float32)
-        self.counts = np.zeros((self.clusters, len(keys)), np.float32)
-        self.chances = np.zeros(len(keys))
-        for at_, of, outcome in entries:
-            np.add.at(self.sums, (of, at_), outcome.right)
-            np.add.at(self.counts, (of, at_), 1)
-            np.add.at(self.chances, at_, np.nan_to_num(outcome.chance))
+            asked = [rows[k] for k in outcome.rows.tolist()]
+            keys = [(measure, row.subset, row.group if row.subset in macro else "") for row in asked]
+            columns.append(np.array([self.keys.setdefault(key, len(self.keys)) for key in keys], np.intp))
+        sums, self.counts = (np.zeros((len(names), len(self.keys)), np.float32) for _ in range(2))
+        chances = np.zeros(len(self.keys))
+        for at, outcome in zip(columns, outcomes.values(), strict=True):
+            np.add.at(sums, (cluster[outcome.rows], at), outcome.right)
+            np.add.at(self.counts, (cluster[outcome.rows], at), 1)
+            np.add.at(chances, at, np.nan_to_num(outcome.chance))
         self.totals = self.counts.sum(0).astype(np.float64)
-        self.rights = self.sums.sum(0).astype(np.float64)
+        self.rights, self.chances = (sums.sum(0).astype(np.float64), self.totals), (chances, self.totals)
+        self.draws = self._drawn(sums, resamples, np.random.default_rng(seed))
+
+    def _drawn(
+        self, sums: NDArray[np.float32], resamples: int, rng: np.random.Generator
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Resampled sums and counts of every cell, [resamples, cells]."""
+        clusters, parts = len(sums), []
+        for start in range(0, resamples, _BATCH):
+            drawn = (rng.integers(0, clusters, clusters) for _ in range(min(_BATCH, resamples - start)))
+            weights = np.stack([np.bincount(numbers, minlength=clusters) for numbers in drawn]).astype(np.float32)
+            parts.append((weights @ sums, weights @ self.counts))
+        first, second = (np.concatenate(arrays).astype(np.float64) for arrays in zip(*parts, strict=True))
+        return first, second
 
     def subsets(self, measure: str) -> list[str]:
         return list(dict.fromkeys(subset for named, subset, _ in self.keys if named == measure))
 
-    def columns(self, measure: str, subset: str) -> list[int]:
-        return [k for (named, of, _), k in self.keys.items() if (named, of) == (measure, subset)]
+    def leaf(self, measure: str, subset: str, without: Collection[str] = ()) -> _Leaf:
+        own = {group: k for (named, of, group), k in self.keys.items() if (named, of) == (measure, subset)}
+        columns = [k for group, k in own.items() if group not in without]
+        if subset not in self.macro:
+            return _Leaf(columns)
+        return _Leaf(columns, [k for k in columns if self.totals[k] >= self.macro[subset]] or columns)
 
-    def held(self, columns: Sequence[int]) -> int:
-        """Clusters that have a question in these cells."""
-        return int(np.count_nonzero(self.counts[:, columns].sum(1)))
+    def resolved(self, part: Part, measure: str) -> _Node | None:
+        """What a part is made of; None where a subset of it is not there, for an average of fewer is another number."""
+        there = self.subsets(measure)
+        if isinstance(part, Without):
+            leaf = self.leaf(measure, part.subset, part.groups)
+            return leaf if leaf.columns else None
+        if isinstance(part, Pooled):
+            fits = [fitting(pattern, there) for pattern in part.subsets]
+            columns = [k for subsets in fits for subset in subsets for k in self.leaf(measure, subset).columns]
+            return _Leaf(columns) if all(fits) else None
+        if isinstance(part, str):
+            leaves: list[_Node] = [self.leaf(measure, subset) for subset in fitting(part, there)]
+            return leaves[0] if len(leaves) == 1 else leaves or None
+        nodes = [self.resolved(member, measure) for member in part]
+        known = [node for node in nodes if node is not None]
+        return known if len(known) == len(nodes) else None
 
-    def drawn(self, resamples: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Resampled sums and counts of every cell, [resamples, cells]."""
-        rng = np.random.default_rng(seed)
-        sums, counts = [], []
-        for start in range(0, resamples, _BATCH):
-            weights = np.stack(
-                [
-                    np.bincount(rng.integers(0, self.clusters, self.clusters), minlength=self.clusters)
-                    for _ in range(min(_BATCH, resamples - start))
-                ]
-            ).astype(np.float32)
-            sums.append(weights @ self.sums)
-            counts.append(weights @ self.counts)
-        return np.concatenate(sums).astype(np.float64), np.concatenate(counts).astype(np.float64)
+    def value(self, node: _Node, sums: NDArray[np.float64], counts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """A score from sums and counts [..., cells]: pooled, the mean over large groups, or the mean of such."""
+        if isinstance(node, list):
+            return np.asarray(np.mean([self.value(member, sums, counts) for member in node], axis=0))
+        if node.groups is None:
+            rights, asked = sums[..., node.columns].sum(-1), counts[..., node.columns].sum(-1)
+            return np.asarray(rights / np.maximum(asked, 1), dtype=np.float64)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            shares = sums[..., node.groups] / counts[..., node.groups]
+        there = np.isfinite(shares)
+        mean = np.where(there, shares, 0.0).sum(-1) / np.maximum(there.sum(-1), 1)
+        return np.asarray(mean, dtype=np.float64)
 
-    def value(
-        self,
-        measure: str,
-        subset: str,
-        sums: NDArray[np.float64],
-        counts: NDArray[np.float64],
-        without: Collection[str] = (),
-    ) -> NDArray[np.float64]:
-        """A subset's score from sums and counts [..., cells]: pooled, or the mean over groups that are large enough."""
-        columns = self.columns(measure, subset)
-        if subset in self.macro:
-            columns = [k for k in columns if self.group[k] not in without]
-            large = [k for k in columns if self.totals[k] >= self.macro[subset]] or columns
-            with np.errstate(invalid="ignore", divide="ignore"):
-                shares = sums[..., large] / counts[..., large]
-            there = np.isfinite(shares)
-            mean = np.where(there, shares, 0.0).sum(-1) / np.maximum(there.sum(-1), 1)
-            return np.asarray(mean, dtype=np.float64)
-        return np.asarray(sums[..., columns].sum(-1) / np.maximum(counts[..., columns].sum(-1), 1), dtype=np.float64)
+    def trials(self, node: _Node) -> float:
+        """How many independent things a score rests on: the clusters of its own questions.
 
-    def pooled(
-        self, measure: str, subsets: Sequence[str], sums: NDArray[np.float64], counts: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        columns = [k for subset in subsets for k in self.columns(measure, subset)]
-        return np.asarray(sums[..., columns].sum(-1) / np.maximum(counts[..., columns].sum(-1), 1), dtype=np.float64)
+        A mean of parts rests on no more than `effective` of theirs, since the smallest weighs as much as the largest.
+        """
+        own = int(np.count_nonzero(self.counts[:, _columns(node)].sum(1)))
+        if not isinstance(node, list):
+            return own
+        return min(own, effective(np.full(len(node), 1 / len(node)), [self.trials(member) for member in node]))
 
-    def share(
-        self, measure: str, subset: str, sample: tuple[NDArray[np.float64], NDArray[np.float64]], tail: float
-    ) -> Share:
-        value = float(self.value(measure, subset, self.rights, self.totals))
-        chance = float(self.value(measure, subset, self.chances, self.totals))
-        columns = self.columns(measure, subset)
-        held = self.held(columns)
-        draws = self.value(measure, subset, *sample)
-        if measure == "mean rank":  # no share: its interval is the quantiles alone
+    def share(self, node: _Node, tail: float, *, rank: bool = False) -> Share:
+        value, chance = float(self.value(node, *self.rights)), float(self.value(node, *self.chances))
+        draws = self.value(node, *self.draws)
+        if rank:  # no share: its interval is the quantiles alone
             low, high = np.quantile(draws, (tail, 1 - tail)).tolist()
             return Share(value, low, high, chance)
-        return share_of(value, draws, chance, held, tail)
+        return share_of(value, draws, chance, self.trials(node), tail)
 
 
-def _with_ties(
-    data: SuiteData, outcome: Outcome, members: NDArray[np.intp], subset: str, cells: _Cells, measure: str
-) -> float | None:
+def _columns(node: _Node) -> list[int]:
+    """The cells that a score is made of."""
+    return [k for member in node for k in _columns(member)] if isinstance(node, list) else node.columns
+
+
+def _with_ties(data: SuiteData, outcome: Outcome, members: NDArray[np.intp], subset: str) -> float | None:
     """The score where a tie is right, if that is what the authors count and it differs."""
-    if data.suite.authors_ties.get(subset) != "right" or measure != "accuracy" or not outcome.tied[members].any():
+    if data.suite.authors_ties.get(subset) != "right" or not outcome.tied[members].any():
         return None
     kind = np.maximum(outcome.right, outcome.tied)
     if subset not in data.suite.macro:
@@ -337,85 +344,21 @@ def _better(
     return paired_difference(outcome.right[places], theirs, names, level=level, resamples=resamples, seed=seed)
 
 
-def _average(
-    one: Average,
-    cells: _Cells,
-    sample: tuple[NDArray[np.float64], NDArray[np.float64]],
-    tail: float,
-    blind: Sequence[str],
-    suite: str,
-) -> SuiteLine | None:
-    value = _part(one.part, one.measure, cells, cells.rights, cells.totals)
-    if value is None:
+def _average(average: Average, cells: _Cells, tail: float, blind: Sequence[str], suite: str) -> SuiteLine | None:
+    node = cells.resolved(average.part, average.measure)
+    if node is None:
         return None
-    draws = _part(one.part, one.measure, cells, *sample)
-    chance = _part(one.part, one.measure, cells, cells.chances, cells.totals)
-    assert draws is not None
-    assert chance is not None
-    trials = _trials(one.part, one.measure, cells)
-    score = share_of(float(value), draws, float(chance), trials, tail)
-    beside = {}
-    for name in blind if one.measure in SEEN else ():
-        theirs = _part(one.part, f"blind {name}", cells, cells.rights, cells.totals)
-        drawn = _part(one.part, f"blind {name}", cells, *sample)
-        if theirs is not None and drawn is not None:
-            trials = _trials(one.part, f"blind {name}", cells)
-            beside[name] = share_of(float(theirs), drawn, score.chance, trials, tail)
+    score = cells.share(node, tail)
+    nodes = {name: cells.resolved(average.part, f"blind {name}") for name in blind if average.measure in SEEN}
+    known = {name: own for name, own in nodes.items() if own is not None}
+    beside = {name: cells.share(own, tail)._replace(chance=score.chance) for name, own in known.items()}
     better = None
     if beside:
         best = max(beside, key=lambda name: beside[name].value)
-        theirs = _part(one.part, f"blind {best}", cells, *sample)
-        assert theirs is not None
-        apart = draws - theirs
+        apart = cells.value(node, *cells.draws) - cells.value(known[best], *cells.draws)
         low, high = np.quantile(apart, (tail, 1 - tail)).tolist()
         below = (1 + np.count_nonzero(apart <= 0)) / (1 + len(apart))
         above = (1 + np.count_nonzero(apart >= 0)) / (1 + len(apart))
         better = Difference(score.value - beside[best].value, low, high, min(1.0, 2 * min(below, above)))
-    shown = published_scores(suite, one.name, one.measure)
-    return SuiteLine(one.name, one.measure, 0, 0, score, None, beside, better, shown)
-
-
-def _part(
-    part: Part, measure: str, cells: _Cells, sums: NDArray[np.float64], counts: NDArray[np.float64]
-) -> NDArray[np.float64] | None:
-    """A part's score; None where a subset of it is not there, for an average of fewer is another number."""
-    there = cells.subsets(measure)
-    if isinstance(part, Pooled):
-        subsets = [name for pattern in part.subsets for name in fitting(pattern, there)]
-        whole = all(fitting(pattern, there) for pattern in part.subsets)
-        return cells.pooled(measure, subsets, sums, counts) if whole else None
-    if isinstance(part, Without):
-        left = [k for k in cells.columns(measure, part.subset) if cells.group[k] not in part.groups]
-        return cells.value(measure, part.subset, sums, counts, part.groups) if left else None
-    if isinstance(part, str):
-        values = [cells.value(measure, subset, sums, counts) for subset in fitting(part, there)]
-        return np.asarray(np.mean(values, axis=0)) if values else None
-    parts = [_part(one, measure, cells, sums, counts) for one in part]
-    held = [one for one in parts if one is not None]
-    return np.asarray(np.mean(held, axis=0)) if len(held) == len(parts) else None
-
-
-def _trials(part: Part, measure: str, cells: _Cells) -> float:
-    """How many independent things a part's score rests on.
-
-    These are the clusters of its own questions; a mean of parts rests on no more than `effective` of theirs, since the
-    smallest part weighs as much as the largest.
-    """
-    there = cells.subsets(measure)
-    if isinstance(part, str) and len(fitting(part, there)) != 1:
-        part = tuple(fitting(part, there))
-    if isinstance(part, tuple) and not isinstance(part, Pooled | Without):
-        own = [_trials(one, measure, cells) for one in part]
-        return min(cells.held(_columns(part, measure, cells)), effective(np.full(len(own), 1 / len(own)), own))
-    return cells.held(_columns(part, measure, cells))
-
-
-def _columns(part: Part, measure: str, cells: _Cells) -> list[int]:
-    """The cells that a part's score is made of."""
-    there = cells.subsets(measure)
-    if isinstance(part, Without):
-        return [k for k in cells.columns(measure, part.subset) if cells.group[k] not in part.groups]
-    if isinstance(part, str | Pooled):
-        patterns = (part,) if isinstance(part, str) else part.subsets
-        return [k for pattern in patterns for name in fitting(pattern, there) for k in cells.columns(measure, name)]
-    return [k for one in part for k in _columns(one, measure, cells)]
+    published = published_scores(suite, average.name, average.measure)
+    return SuiteLine(average.name, average.measure, 0, 0, score, None, beside, better, published)
