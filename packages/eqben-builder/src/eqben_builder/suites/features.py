@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from eqben_builder.scoring.similarity import unit_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from jaxtyping import Float
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from eqben_builder.formats import Picture
     from eqben_builder.progress import Progress
@@ -88,31 +88,36 @@ def encode_rows(
         >>> similarities(rows, encode_rows(rows, Brightness())).values[0].tolist()
         [[1.0], [0.0]]
     """
+    pictures = list(dict.fromkeys(picture for row in rows for picture in row.images))
+    captions = list(dict.fromkeys(caption for row in rows for caption in row.captions))
+    images, texts = (unit_rows(*part, np.float32) for part in encoded(pictures, captions, encoder, batch, progress))
+    if images.shape[1] != texts.shape[1]:
+        raise ValueError(f"pictures have {images.shape[1]} features and captions {texts.shape[1]}")
+    image_at = {picture: k for k, picture in enumerate(pictures)}
+    return Features(images, texts, image_at, {caption: k for k, caption in enumerate(captions)})
+
+
+def encoded(
+    pictures: Sequence[Picture],
+    captions: Sequence[str],
+    encoder: DualEncoder,
+    batch: int,
+    progress: Progress | None,
+) -> Iterator[tuple[NDArray[np.float32], int, str]]:
+    """float32 features of pictures, then of captions, as the encoder gives them; each with how many, and of what."""
     if batch < 1:
         raise ValueError(f"batch = {batch!r}, expected at least 1")
-    pictures: dict[Picture, int] = {}
-    captions: dict[str, int] = {}
-    for row in rows:
-        for picture in row.images:
-            pictures.setdefault(picture, len(pictures))
-        for caption in row.captions:
-            captions.setdefault(caption, len(captions))
-    images, texts = [], []
-    listed, said = list(pictures), list(captions)
-    for start in range(0, len(listed), batch):
-        some = [picture.load() for picture in listed[start : start + batch]]
-        images.append(unit_rows(encoder.encode_image(some), len(some), "pictures", np.float32))
-        if progress is not None:
-            progress("pictures", start + len(some), len(listed))
-    for start in range(0, len(said), batch):
-        words = said[start : start + batch]
-        texts.append(unit_rows(encoder.encode_text(words), len(words), "captions", np.float32))
-        if progress is not None:
-            progress("captions", start + len(words), len(said))
-    made = Features(np.concatenate(images), np.concatenate(texts), pictures, captions)
-    if made.images.shape[1] != made.texts.shape[1]:
-        raise ValueError(f"pictures have {made.images.shape[1]} features and captions {made.texts.shape[1]}")
-    return made
+    ways: tuple[tuple[str, Sequence[Any], Callable[[Any], ArrayLike]], ...] = (
+        ("pictures", pictures, lambda some: encoder.encode_image([picture.load() for picture in some])),
+        ("captions", captions, lambda some: encoder.encode_text(list(some))),
+    )
+    for what, values, encode in ways:
+        parts = []
+        for start in range(0, len(values), batch):
+            parts.append(np.asarray(encode(values[start : start + batch]), dtype=np.float32))
+            if progress is not None:
+                progress(what, min(start + batch, len(values)), len(values))
+        yield np.concatenate(parts), len(values), what
 
 
 def similarities(rows: Sequence[SuiteRow], features: Features) -> Similarities:

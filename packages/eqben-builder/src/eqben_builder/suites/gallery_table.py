@@ -9,6 +9,7 @@ import numpy as np
 
 from eqben_builder.scoring.intervals import Share, share_of
 from eqben_builder.scoring.similarity import unit_rows
+from eqben_builder.suites.features import encoded
 from eqben_builder.suites.published import published_scores
 
 if TYPE_CHECKING:
@@ -287,20 +288,8 @@ def encode_gallery(
         >>> [one.shape for one in encode_gallery(micro_gallery(images=3, captions=2, size=32), Two())]
         [(3, 2), (6, 2)]
     """
-    if batch < 1:
-        raise ValueError(f"batch = {batch!r}, expected at least 1")
-    images, texts = [], []
-    for start in range(0, len(gallery.images), batch):
-        some = gallery.images[start : start + batch]
-        images.append(np.asarray(encoder.encode_image([picture.load() for picture in some]), dtype=np.float32))
-        if progress is not None:
-            progress("pictures", start + len(some), len(gallery.images))
-    for start in range(0, len(gallery.captions), batch):
-        words = gallery.captions[start : start + batch]
-        texts.append(np.asarray(encoder.encode_text(list(words)), dtype=np.float32))
-        if progress is not None:
-            progress("captions", start + len(words), len(gallery.captions))
-    return np.concatenate(images), np.concatenate(texts)
+    images, texts = (part for part, _, _ in encoded(gallery.images, gallery.captions, encoder, batch, progress))
+    return images, texts
 
 
 def gallery_table(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from eqben_builder.scoring.intervals import share_of
+from eqben_builder.scoring.similarity import unit_rows
 from eqben_builder.suites.files import Files, Pixels
 from eqben_builder.suites.gallery_table import GalleryLine, GalleryTable
 from eqben_builder.untrusted import load_json
@@ -155,12 +156,7 @@ def object_table(
     """
     if (len(images), len(texts)) != gallery.fits.shape:
         raise ValueError(f"{len(images)} and {len(texts)} features for {gallery.fits.shape} pictures and classes")
-    unit = []
-    for features, what in ((images, "pictures"), (texts, "classes")):
-        length = np.linalg.norm(features, axis=1, keepdims=True)
-        if not np.isfinite(length).all() or not length.all():
-            raise ValueError(f"a feature of the {what} is all zero or not finite")
-        unit.append(features / length)
+    unit = [unit_rows(rows, len(rows), what, None) for rows, what in ((images, "pictures"), (texts, "classes"))]
     similar = unit[0] @ unit[1].T
     lines = []
     for name, counted in (("hard", gallery.hard), ("all", np.ones_like(gallery.hard))):
