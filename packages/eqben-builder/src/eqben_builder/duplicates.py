@@ -100,10 +100,10 @@ class PairHashes:
 
     def alike(self, first: int, second: int) -> int | None:
         """Index of the first kept pair that this one nearly repeats, or None."""
-        kept = self._hashes[: self._count]
-        near = [bits_apart(kept, np.uint64(value)) <= self.bits for value in (first, second)]
-        found = np.flatnonzero((near[0][:, 0] & near[1][:, 1]) | (near[0][:, 1] & near[1][:, 0]))
-        return int(found[0]) if len(found) else None
+        earlier = self._hashes[: self._count]
+        near = [bits_apart(earlier, np.uint64(value)) <= self.bits for value in (first, second)]
+        places = np.flatnonzero((near[0][:, 0] & near[1][:, 1]) | (near[0][:, 1] & near[1][:, 0]))
+        return int(places[0]) if len(places) else None
 
 
 def bits_apart(first: NDArray[np.uint64], second: NDArray[np.uint64] | np.uint64) -> NDArray[np.uint8]:
@@ -138,10 +138,10 @@ def near_duplicates(hashes: Sequence[tuple[int, int]], bits: int) -> list[tuple[
         >>> near_duplicates([(0, 255), (1 << 63, 1 << 20), (254, 0)], 2)
         [(0, 2)]
     """
-    kept, found = PairHashes(bits), []
+    hashed, repeats = PairHashes(bits), []
     for index, (first, second) in enumerate(hashes):
-        earlier = kept.alike(first, second)
+        earlier = hashed.alike(first, second)
         if earlier is not None:
-            found.append((earlier, index))
-        kept.add(first, second)
-    return found
+            repeats.append((earlier, index))
+        hashed.add(first, second)
+    return repeats

@@ -136,9 +136,9 @@ def _to_rgb(image: Image.Image, name: str) -> Image.Image:
         return Image.alpha_composite(white, solid).convert("RGB")
     if image.mode == "CMYK" and (profile := image.info.get("icc_profile")):
         own = ImageCms.ImageCmsProfile(io.BytesIO(profile))
-        made: Any = ImageCms.profileToProfile(image, own, ImageCms.createProfile("sRGB"), outputMode="RGB")
-        assert isinstance(made, Image.Image)
-        return made
+        converted: Any = ImageCms.profileToProfile(image, own, ImageCms.createProfile("sRGB"), outputMode="RGB")
+        assert isinstance(converted, Image.Image)
+        return converted
     if image.mode not in ("RGB", "L", "1", "P", "CMYK", "YCbCr", "HSV"):
         raise PictureRefusedError(f"{name} has pixels of the kind {image.mode}, which have no known form in RGB")
     return image.convert("RGB")
@@ -152,8 +152,8 @@ def _scaled(values: np.ndarray[Any, Any], mode: str, name: str) -> Image.Image:
         raise PictureRefusedError(f"{name} has values from {low:g} to {high:g}, expected {expected}")
     if mode == "F":
         return Image.fromarray(np.rint(values * (255.0 if high <= 1 else 1.0)).astype(np.uint8))
-    made = np.empty(values.shape, np.uint8)
+    narrow = np.empty(values.shape, np.uint8)
     rows = max(1, 500_000 // values.shape[1])  # what is worked on at once stays in the processor's cache
     for first in range(0, len(values), rows):
-        made[first : first + rows] = (values[first : first + rows].astype(np.uint32) + 128) // 257  # odd: no ties
-    return Image.fromarray(made)
+        narrow[first : first + rows] = (values[first : first + rows].astype(np.uint32) + 128) // 257  # odd: no ties
+    return Image.fromarray(narrow)

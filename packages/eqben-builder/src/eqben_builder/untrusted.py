@@ -37,12 +37,12 @@ def most(name: str) -> int:
         89478485
     """
     variable = variable_of(name)
-    given = os.environ.get(variable, "")
-    if not given:
+    value = os.environ.get(variable, "")
+    if not value:
         return LIMITS[name]
-    if not given.isdecimal() or int(given) < 1:
-        raise ValueError(f"{variable} is {given!r}, expected a positive whole number")
-    return int(given)
+    if not value.isdecimal() or int(value) < 1:
+        raise ValueError(f"{variable} is {value!r}, expected a positive whole number")
+    return int(value)
 
 
 def within(size: int, name: str, what: str) -> None:

@@ -41,7 +41,7 @@ def check_even_batches(rows: Tensor, world_size: int) -> None:
     if world_size == 1 or torch.compiler.is_compiling():
         return
     shape = torch.tensor(rows.shape, device=rows.device)
-    shapes = [tuple(one.tolist()) for one in gather_rows(shape[None], world_size)]
+    shapes = [tuple(row.tolist()) for row in gather_rows(shape[None], world_size)]
     if len(set(shapes)) > 1:
         raise ValueError(
             f"features have the shapes {', '.join(map(str, shapes))} on ranks 0 to {world_size - 1}: expected one "

@@ -48,10 +48,12 @@ def positional_once(count: int) -> Callable[[Init], Init]:
         @functools.wraps(init)
         def accepting(self: object, *args: object, **kwargs: object) -> None:
             if allowed < len(args) <= count:
-                given = names[allowed : len(args)]
-                message = f"{type(self).__name__}: give {', '.join(given)} by name; positions end with the next release"
+                positional = names[allowed : len(args)]
+                message = (
+                    f"{type(self).__name__}: give {', '.join(positional)} by name; positions end with the next release"
+                )
                 warnings.warn(message, DeprecationWarning, stacklevel=2)
-                kwargs.update(zip(given, args[allowed:], strict=True))
+                kwargs.update(zip(positional, args[allowed:], strict=True))
                 args = args[:allowed]
             init(self, *args, **kwargs)
 

@@ -33,12 +33,12 @@ def pixel_change(
         raise ValueError(f"shapes differ: {image0.shape}, {image1.shape}, {None if mask is None else mask.shape}")
     distance = np.abs(image0.astype(np.int16) - image1.astype(np.int16)).max(axis=-1)
     seen = {"changed": distance > 0, "moved": distance > VISIBLE}
-    found = {name: _share(where) for name, where in seen.items()}
+    shares = {name: _share(where) for name, where in seen.items()}
     if mask is not None:
-        found["mask_share"] = _share(mask)
-        found |= {f"{name}_inside": _share(where[mask]) for name, where in seen.items()}
-        found |= {f"{name}_outside": _share(where[~mask]) for name, where in seen.items()}
-    return found
+        shares["mask_share"] = _share(mask)
+        shares |= {f"{name}_inside": _share(where[mask]) for name, where in seen.items()}
+        shares |= {f"{name}_outside": _share(where[~mask]) for name, where in seen.items()}
+    return shares
 
 
 def colour_distance(
@@ -62,8 +62,8 @@ def colour_distance(
         IEC 61966-2-1 (sRGB, D65) and CIE 15 (L*a*b*).
     """
     first, second = _lab(image0), _lab(image1)
-    found: NDArray[np.float64] = np.sqrt(((first - second) ** 2).sum(-1))
-    return found
+    distance: NDArray[np.float64] = np.sqrt(((first - second) ** 2).sum(-1))
+    return distance
 
 
 def _lab(image: NDArray[np.uint8]) -> NDArray[np.float64]:

@@ -92,8 +92,8 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: {error}") from error
     if not isinstance(manifest, dict) or manifest.get("schema") != SCHEMA:
-        found = manifest.get("schema") if isinstance(manifest, dict) else type(manifest).__name__
-        raise ValueError(f"{path}: field 'schema' is {found!r}, expected {SCHEMA!r}")
+        schema = manifest.get("schema") if isinstance(manifest, dict) else type(manifest).__name__
+        raise ValueError(f"{path}: field 'schema' is {schema!r}, expected {SCHEMA!r}")
     return manifest
 
 
@@ -205,9 +205,9 @@ class Ledger:
         dropped: dict[str, int],
     ) -> Entry:
         """Write one job's pictures and rows, then its journal line; after an `OSError` all is as it was before."""
-        kept: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for record in records:
-            kept[record["aspect"]] = kept.get(record["aspect"], 0) + 1
+            counts[record["aspect"]] = counts.get(record["aspect"], 0) + 1
         try:
             for path, content in files.items():
                 target = self.folder / path
@@ -218,7 +218,7 @@ class Ledger:
             rows = "".join(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records).encode()
             _append(self._pairs, rows)
             sums = {path: (digest(content), len(content)) for path, content in files.items()}
-            entry = Entry(job, self._pairs_end + len(rows), sums, hashes, kept, dropped)
+            entry = Entry(job, self._pairs_end + len(rows), sums, hashes, counts, dropped)
             line = f"{json.dumps(entry._asdict())}\n".encode()
             _append(self._journal, line)
         except OSError:

@@ -44,8 +44,8 @@ class Finished(NamedTuple):
 def do_job(builder: Builder, job: int) -> Finished:
     """Make one job's pairs, encode their pictures and hash them."""
     start = time.perf_counter()
-    made = builder.make(job)
-    results = [made] if isinstance(made, Made | Dropped) else list(made)
+    outcome = builder.make(job)
+    results = [outcome] if isinstance(outcome, Made | Dropped) else list(outcome)
     pictures, hashes, light = [], [], list[Made | Dropped]()
     for result in results:
         if isinstance(result, Made):

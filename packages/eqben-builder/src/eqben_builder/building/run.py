@@ -223,14 +223,14 @@ class _State:
         files: dict[str, bytes] = {}
         hashes: list[tuple[int, int]] = []
         dropped: Counter[str] = Counter()
-        made = iter(zip(finished.pictures, finished.hashes, strict=True))
-        kept = Counter(self.kept)
+        encoded = iter(zip(finished.pictures, finished.hashes, strict=True))
+        counts = Counter(self.kept)
         for number, result in enumerate(finished.pairs):
             if isinstance(result, Dropped):
                 dropped[result.reason] += 1
                 continue
-            pictures, (first, second) = next(made)
-            if self.pairs is not None and kept[result.aspect] >= self.pairs:
+            pictures, (first, second) = next(encoded)
+            if self.pairs is not None and counts[result.aspect] >= self.pairs:
                 continue
             if pictures[0] == pictures[1]:
                 dropped[_SAME] += 1
@@ -253,7 +253,7 @@ class _State:
             checked_record(record, f"{type(self.builder).__name__}, job {finished.job}")
             records.append(record)
             files.update(zip(paths, pictures, strict=False))
-            kept[result.aspect] += 1
+            counts[result.aspect] += 1
         try:
             entry = self.ledger.commit(finished.job, records, files, hashes, dict(dropped))
         except OSError as error:
@@ -274,12 +274,12 @@ class _State:
         each = self.space / done if done else 0.0
         missing = max(0, round(each * (total - done)) - shutil.disk_usage(self.ledger.folder).free)
         if not estimated and not done:
-            said = "before the first pair was written"
+            when = "before the first pair was written"
         else:
             pairs, size = sum(self.kept.values()), _megabytes(self.bytes)
-            said = f"after {pairs} pairs ({size}); about {_megabytes(missing)} are missing"
+            when = f"after {pairs} pairs ({size}); about {_megabytes(missing)} are missing"
         return DiskFullError(
-            errno.ENOSPC, f"the disk is full {said}. What is finished is kept, and the same build continues"
+            errno.ENOSPC, f"the disk is full {when}. What is finished is kept, and the same build continues"
         )
 
     def finish(self, head: dict[str, Any]) -> dict[str, Any]:
@@ -316,10 +316,10 @@ def _head(builder: Builder, pairs: int | None) -> dict[str, Any]:
 
 def _whole_build(folder: Path, head: dict[str, Any]) -> dict[str, Any] | None:
     """The manifest of the build that was asked for, if it is whole; an error where the folder holds anything else."""
-    found = read_manifest(folder)
-    if found is not None:
-        _same_build(folder, found, head)
-        return found if found["complete"] else None
+    manifest = read_manifest(folder)
+    if manifest is not None:
+        _same_build(folder, manifest, head)
+        return manifest if manifest["complete"] else None
     # A build that was killed at its very first file leaves these two and nothing else.
     left = {LOCK, f"{MANIFEST}.partial"}
     if folder.exists() and any(path.name not in left for path in folder.iterdir()):
@@ -336,14 +336,14 @@ def _clear(folder: Path) -> None:
                 path.unlink(missing_ok=True)
 
 
-def _same_build(folder: Path, found: dict[str, Any], head: dict[str, Any]) -> None:
+def _same_build(folder: Path, manifest: dict[str, Any], head: dict[str, Any]) -> None:
     for field in ("subset", "pairs_of_each_aspect", "duplicate_bits"):
-        if found.get(field) != head[field]:
+        if manifest.get(field) != head[field]:
             raise ValueError(
-                f"{folder} holds another build: its {field} is {found.get(field)!r}, asked for is {head[field]!r}"
+                f"{folder} holds another build: its {field} is {manifest.get(field)!r}, asked for is {head[field]!r}"
             )
     for group in ("parameters", "versions"):
-        theirs, ours = found.get(group) or {}, head[group]
+        theirs, ours = manifest.get(group) or {}, head[group]
         for name in sorted({*theirs, *ours}):
             if theirs.get(name) != ours.get(name):
                 raise ValueError(

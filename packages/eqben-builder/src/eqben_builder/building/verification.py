@@ -52,10 +52,10 @@ def maker_of(manifest: dict[str, Any]) -> Builder:
     if not hasattr(kind, "from_parameters"):
         raise ValueError(f"pairs of the subset {subset!r} are not made from parameters alone")
     try:
-        made: Builder = kind.from_parameters(manifest.get("parameters"))
+        builder: Builder = kind.from_parameters(manifest.get("parameters"))
     except (TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"the manifest's parameters are not those of {subset!r}: {error}") from error
-    return made
+    return builder
 
 
 def differences(
@@ -63,30 +63,34 @@ def differences(
 ) -> Iterator[tuple[str, str, str]]:
     """Make `count` pairs again; of what is not in the folder as it should be: where, which check, what was found."""
     builder = maker_of(manifest)
-    said, meant = manifest.get("parameters") or {}, json.loads(json.dumps(builder.parameters()))
-    for name in sorted({*said, *meant}):
-        if said.get(name) != meant.get(name):
-            yield "manifest.json", "parameters", f"{name} is {said.get(name)!r}, the builder's is {meant.get(name)!r}"
+    written, meant = manifest.get("parameters") or {}, json.loads(json.dumps(builder.parameters()))
+    for name in sorted({*written, *meant}):
+        if written.get(name) != meant.get(name):
+            yield (
+                "manifest.json",
+                "parameters",
+                f"{name} is {written.get(name)!r}, the builder's is {meant.get(name)!r}",
+            )
     versions = {name: manifest.get("versions", {}).get(name) for name in builder.versions()}
     tolerance = 0.0 if versions == builder.versions() else TOLERANCE
     drawn = np.random.default_rng(seed).permutation(len(records))[:count]
     for record in (records[k] for k in sorted(drawn.tolist())):
         job = record.id.rpartition("-")[2]
-        made = builder.make(int(job)) if job.isdecimal() else None
-        if not isinstance(made, Made):
+        pair = builder.make(int(job)) if job.isdecimal() else None
+        if not isinstance(pair, Made):
             yield record.id, "render", "these parameters make no such pair"
             continue
-        if record.captions != made.captions:
-            yield record.id, "render", f"the captions would be {made.captions}"
-        if json.loads(json.dumps(made.source)) != dict(record.source):
+        if record.captions != pair.captions:
+            yield record.id, "render", f"the captions would be {pair.captions}"
+        if json.loads(json.dumps(pair.source)) != dict(record.source):
             yield record.id, "render", "the source is not what these parameters make"
-        for side, (stored, again) in enumerate(zip(pictures(record), made.images, strict=True)):
+        for side, (stored, again) in enumerate(zip(pictures(record), pair.images, strict=True)):
             if stored.shape != again.shape:
                 yield record.id, "render", f"picture {side} would be {again.shape[:2]}, it is {stored.shape[:2]}"
                 continue
-            found = pixel_change(stored, again)
-            if found["moved" if tolerance else "changed"] > tolerance:
-                share = f"{found['changed']:.1%} of the pixels differ, {found['moved']:.1%} visibly"
+            change = pixel_change(stored, again)
+            if change["moved" if tolerance else "changed"] > tolerance:
+                share = f"{change['changed']:.1%} of the pixels differ, {change['moved']:.1%} visibly"
                 yield record.id, "render", f"picture {side} is not that of its scene: {share}"
 
 
@@ -193,14 +197,14 @@ def verify(
             hashes.append((0, (1 << 64) - 1 - number))
             continue
         hashes.append((perceptual_hash(first), perceptual_hash(second)))
-        found = list(_pair_failures(record, first, second, mask))
-        failures += found
-        certified += not found and certifier_of(record.subset) is not None
+        complaints = list(_pair_failures(record, first, second, mask))
+        failures += complaints
+        certified += not complaints and certifier_of(record.subset) is not None
         if progress is not None:
             progress("pairs", number + 1, len(records))
     if render:
         again = differences(manifest, records, lambda record: _pictures(root, record)[:2], render, seed)
-        failures += [Failure(*found) for found in again]
+        failures += [Failure(*complaint) for complaint in again]
     bits = manifest.get("duplicate_bits")
     if isinstance(bits, int):
         for earlier, later in near_duplicates(hashes, bits):
@@ -216,14 +220,14 @@ def _manifest_failures(root: Path, manifest: dict[str, Any]) -> Iterator[Failure
     if not isinstance(files, dict):
         yield Failure(MANIFEST, "files", f"expected an object, found {type(files).__name__}")
         return
-    there = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()} - {
+    present = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()} - {
         MANIFEST,
         JOURNAL,
         LOCK,
         DESCRIPTION,
     }
-    for path in sorted({*files, *there}):
-        if path not in there:
+    for path in sorted({*files, *present}):
+        if path not in present:
             yield Failure(path, "files", "is missing")
         elif path not in files:
             yield Failure(path, "files", "is not in the manifest")
@@ -255,9 +259,9 @@ def _count_failures(manifest: dict[str, Any], records: list[PairRow]) -> Iterato
     if manifest.get("complete") is not True:
         return
     counts = Counter(record.aspect for record in records)
-    said = manifest.get("counts")
-    if not isinstance(said, dict) or {k: v for k, v in said.items() if v} != dict(counts):
-        yield Failure(MANIFEST, "counts", f"says {said}, the rows are {dict(counts)}")
+    written = manifest.get("counts")
+    if not isinstance(written, dict) or {k: v for k, v in written.items() if v} != dict(counts):
+        yield Failure(MANIFEST, "counts", f"says {written}, the rows are {dict(counts)}")
     subsets = str(manifest.get("subset")).split("+")
     licences = manifest.get("licences")
     for subset in subsets:
@@ -310,7 +314,7 @@ def _pair_failures(
         except (ValueError, KeyError, TypeError) as error:
             yield Failure(record.id, "certificate", str(error) or type(error).__name__)
             return
-    said = record.certificate
-    for name in sorted({*said, *again} if certify is not None else again):
-        if said.get(name) != again.get(name):
-            yield Failure(record.id, "certificate", f"{name} is {again.get(name)}, the row says {said.get(name)}")
+    written = record.certificate
+    for name in sorted({*written, *again} if certify is not None else again):
+        if written.get(name) != again.get(name):
+            yield Failure(record.id, "certificate", f"{name} is {again.get(name)}, the row says {written.get(name)}")

@@ -55,13 +55,15 @@ def build(
 
     if subset not in BUILDERS:
         raise unknown("subset", subset, BUILDERS)
-    given = {
+    options = {
         "aspects": aspect, "seed": seed, "size": size, "engine": engine, "meshes": meshes, "samples": samples,
         "denoise": False if no_denoise else None, "shapes": shape, "colours": colour, "materials": material,
         "fields": field, "model": model, "steps": steps, "device": device, "annotations": annotations, "videos": videos,
         "faces": faces,
     }  # fmt: skip
-    builder = _builder(subset, builder_of(subset), {name: value for name, value in given.items() if value is not None})
+    builder = _builder(
+        subset, builder_of(subset), {name: value for name, value in options.items() if value is not None}
+    )
     wanted = 100 if pairs is None and builder.count is None else pairs
     # A diffusion model fills a device, and its own threads use every core.
     processes = workers or (1 if subset == "sd" else os.cpu_count() or 1)
@@ -82,15 +84,16 @@ def verify(
     """Make every hash and certificate again, and list what does not hold; the exit status is then 1."""
     from eqben_builder.building import verify as check
 
-    found = check(folder, render=render, seed=seed)
-    for failure in found.failures[:_SHOWN]:
+    verification = check(folder, render=render, seed=seed)
+    for failure in verification.failures[:_SHOWN]:
         typer.echo(f"{failure.where}: {failure.check}: {failure.found}")
-    if len(found.failures) > _SHOWN:
-        typer.echo(f"and {len(found.failures) - _SHOWN} more")
+    if len(verification.failures) > _SHOWN:
+        typer.echo(f"and {len(verification.failures) - _SHOWN} more")
     typer.echo(
-        f"{found.pairs} pairs, {found.certified} certified again from their sources, {len(found.failures)} failures"
+        f"{verification.pairs} pairs, {verification.certified} certified again from their sources, "
+        f"{len(verification.failures)} failures"
     )
-    if found.failures:
+    if verification.failures:
         raise typer.Exit(1)
 
 
@@ -114,21 +117,21 @@ def _builder(subset: str, make: Callable[..., Builder], options: dict[str, Any])
 
 def _reporter() -> Callable[[BuildStatus], None]:
     """Says the estimate once, then how far it is: on one line of a terminal, or in a line every half minute."""
-    said = {"estimate": False, "last": time.monotonic()}
+    shown = {"estimate": False, "last": time.monotonic()}
     terminal = sys.stderr.isatty()
 
     def report(now: BuildStatus) -> None:
         if now.seconds_left is None or now.bytes_total is None:
             return
-        if not said["estimate"]:
-            said["estimate"] = True
+        if not shown["estimate"]:
+            shown["estimate"] = True
             typer.echo(
                 f"{now.total - now.done} to go: about {_duration(now.seconds_left)}, "
                 f"and {_size(now.bytes_total)} in all",
                 err=True,
             )
-        if terminal or time.monotonic() - said["last"] >= _EVERY:
-            said["last"] = time.monotonic()
+        if terminal or time.monotonic() - shown["last"] >= _EVERY:
+            shown["last"] = time.monotonic()
             line = f"{now.done}/{now.total}, {_size(now.bytes)}, {_duration(now.seconds_left)} left"
             typer.echo(f"\r{line:<70}" if terminal else line, err=True, nl=not terminal or now.done == now.total)
 
@@ -213,11 +216,11 @@ def apply_votes(
 
     if rule not in ("any", "majority"):
         raise ValueError(f"--rule {rule!r} is neither 'any' nor 'majority'")
-    found = apply(
+    review = apply(
         source, votes, output, form=form, rule="any" if rule == "any" else "majority",
         undecided="drop" if drop_undecided else "keep", partial=part, images=images,
     )  # fmt: skip
     typer.echo(
-        f"{found.kept} pairs in {found.output}; {found.rejected} rejected, {found.undecided} undecided, "
-        f"{found.disputed} disputed; errata in {found.errata}"
+        f"{review.kept} pairs in {review.output}; {review.rejected} rejected, {review.undecided} undecided, "
+        f"{review.disputed} disputed; errata in {review.errata}"
     )

@@ -79,8 +79,8 @@ def score_with(models: Models) -> Callable[..., None]:
 
         if is_suite(str(source), data_root):
             other = {"--scores": scores, "--fusion": fusion, "--ask": ask, "--save": save, "--scale": scale}
-            for name, given in other.items():
-                if given:
+            for name, value in other.items():
+                if value:
                     raise ValueError(f"{name} is for pairs, and {source} is a suite")
             score_suites(
                 str(source), encoder or models.default(), models, data_root=data_root, language_model=language_model,
@@ -96,17 +96,17 @@ def score_with(models: Models) -> Callable[..., None]:
         if foils and page is not None:
             raise ValueError(f"{source} holds rows of one picture: the page shows pairs of two")
         others = scores or fusion or ask
-        found = _similarities(
+        similarities = _similarities(
             rows, encoder or ([] if others else models.default()), scores or [], models, batch_size, device
         )
-        found |= _fused(rows, fusion or [], models, batch_size)
-        if (save is not None or page is not None) and not found:
+        similarities |= _fused(rows, fusion or [], models, batch_size)
+        if (save is not None or page is not None) and not similarities:
             raise ValueError("--save and --page need similarities: give --encoder, --fusion or --scores")
         if save is not None:
             import numpy as np
 
-            np.savez(save, scores=next(iter(found.values())), ids=np.array([row.id for row in rows]))
-        for name, s in found.items():
+            np.savez(save, scores=next(iter(similarities.values())), ids=np.array([row.id for row in rows]))
+        for name, s in similarities.items():
             typer.echo(name)
             if foils:
                 _show_foils(s, scale, seed)
@@ -120,7 +120,7 @@ def score_with(models: Models) -> Callable[..., None]:
             from eqben_builder.pages import write_results_page
 
             typer.echo(
-                f"page {write_results_page(rows, found, page, title=f'Minimal pairs: {source.name}', seed=seed)}"
+                f"page {write_results_page(rows, similarities, page, title=f'Minimal pairs: {source.name}', seed=seed)}"
             )
 
     return score
@@ -133,13 +133,13 @@ def _similarities(
     from eqben_builder.scoring import dual_similarities, read_scores
 
     ids, foils = [row.id for row in rows], rows[0].image1 is None
-    found = {}
+    similarities = {}
     for path in files:
-        name = path.stem if path.stem not in found else str(path)
-        found[name] = read_scores(path, ids, foils=foils)
+        name = path.stem if path.stem not in similarities else str(path)
+        similarities[name] = read_scores(path, ids, foils=foils)
     for spec in encoders:
-        found[spec] = dual_similarities(rows, models.encoder(spec, device), batch=batch_size)
-    return found
+        similarities[spec] = dual_similarities(rows, models.encoder(spec, device), batch=batch_size)
+    return similarities
 
 
 def _fused(rows: list[PairRow], specs: list[str], models: Models, batch_size: int) -> dict[str, NDArray[np.float64]]:
@@ -154,14 +154,14 @@ def _show_answers(rows: list[PairRow], spec: str, models: Models, seed: int) -> 
     if rows[0].image1 is None:
         raise ValueError("--ask needs pairs of two pictures")
     shown = ((row.image0.load(), row.image1.load(), row.caption0, row.caption1) for row in rows if row.image1)
-    found = caption_order_scores(shown, models.model(spec), seed=seed)
+    orders = caption_order_scores(shown, models.model(spec), seed=seed)
     typer.echo(f"{spec}, asked which caption is whose in both orders of the captions")
     for name, share in (
-        ("right, own caption first", found.first), ("right, own caption second", found.swapped),
-        ("right in both orders", found.both), ("same answer in both orders", found.consistent),
+        ("right, own caption first", orders.first), ("right, own caption second", orders.swapped),
+        ("right in both orders", orders.both), ("same answer in both orders", orders.consistent),
     ):  # fmt: skip
         typer.echo(f"{name:<28}{_said(share):<22}chance {share.chance:.3f}")
-    typer.echo(f"{found.unparsed} of {2 * len(rows)} answers could not be read; {found.follows_order:.3f} say 1;2")
+    typer.echo(f"{orders.unparsed} of {2 * len(rows)} answers could not be read; {orders.follows_order:.3f} say 1;2")
 
 
 def _show_pairs(s: NDArray[np.float64], rows: list[PairRow], seed: int) -> None:
@@ -182,8 +182,10 @@ def _show_pairs(s: NDArray[np.float64], rows: list[PairRow], seed: int) -> None:
     typer.echo(f"average of all columns {_said(table.average)}, chance {table.average.chance:.3f}")
     if np.ptp(s) > 0:
         relative = np.median(equivariance_scores(s, scale="spread"))
-        given = np.median(equivariance_scores(s))
-        typer.echo(f"median equivariance score {given:.4g}, in units of the scores' spread {relative:.4g} (0 is best)")
+        absolute = np.median(equivariance_scores(s))
+        typer.echo(
+            f"median equivariance score {absolute:.4g}, in units of the scores' spread {relative:.4g} (0 is best)"
+        )
 
 
 def _macro(table: ScoreTable) -> tuple[Share, Share, Share]:
@@ -199,14 +201,14 @@ def _show_foils(s: NDArray[np.float64], scale: str | None, seed: int) -> None:
     if scale is not None:
         if scale not in ("probability", "calibrated"):
             raise ValueError(f"--scale {scale!r} is neither 'probability' nor 'calibrated'")
-        found = valse_scores(s, scale="probability" if scale == "probability" else "calibrated", seed=seed)
+        measures = valse_scores(s, scale="probability" if scale == "probability" else "calibrated", seed=seed)
         for name, share in (
-            ("pairwise", found.pairwise), ("accuracy", found.accuracy), ("caption p_c", found.caption),
-            ("foil p_f", found.foil),
+            ("pairwise", measures.pairwise), ("accuracy", measures.accuracy), ("caption p_c", measures.caption),
+            ("foil p_f", measures.foil),
         ):  # fmt: skip
             typer.echo(f"{name:<14}{_said(share):<22}chance {share.chance:.3f}")
-        cuts = ", ".join(f"{cut:.4g}" for cut in found.thresholds)
-        typer.echo(f"min(p_c, p_f) {found.smaller:.3f}; thresholds {cuts}; {len(s)} rows, {found.ties} ties")
+        cuts = ", ".join(f"{cut:.4g}" for cut in measures.thresholds)
+        typer.echo(f"min(p_c, p_f) {measures.smaller:.3f}; thresholds {cuts}; {len(s)} rows, {measures.ties} ties")
         return
     right = s[:, 0] > s[:, 1]
     draws = np.random.default_rng(seed).binomial(len(s), right.mean(), 1000) / len(s)
@@ -218,9 +220,9 @@ def _show_foils(s: NDArray[np.float64], scale: str | None, seed: int) -> None:
 def _show_blind(rows: list[PairRow], seed: int) -> None:
     from eqben_builder.scoring import blind_scores
 
-    found = blind_scores([(row.caption0, row.caption1) for row in rows], seed=seed)
-    learnt = f", told apart {_said(found.learnt)}" if found.learnt is not None else ""
-    typer.echo(f"blind: caption 0 likelier {_said(found.likelier)}{learnt}; chance 0.500, leak {found.leak:.3f}")
+    control = blind_scores([(row.caption0, row.caption1) for row in rows], seed=seed)
+    learnt = f", told apart {_said(control.learnt)}" if control.learnt is not None else ""
+    typer.echo(f"blind: caption 0 likelier {_said(control.likelier)}{learnt}; chance 0.500, leak {control.leak:.3f}")
 
 
 def _said(share: Share) -> str:

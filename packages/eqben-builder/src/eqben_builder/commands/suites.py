@@ -50,8 +50,8 @@ def score_suites(
     for spec in encoders:
         encoder = models.encoder(spec, device)
         for data in suites:
-            found = _similar(data, encoder, batch_size)
-            table = suite_table(data, found, scorers=scorers, seed=seed)
+            similar = _similar(data, encoder, batch_size)
+            table = suite_table(data, similar, scorers=scorers, seed=seed)
             tables.setdefault(spec, []).append(table)
             _show(table, spec, data.suite.title)
         for gallery in galleries:
@@ -75,13 +75,13 @@ def _read(name: str, root: Path | None, limit: int | None) -> list[SuiteData]:
         raise ValueError(f"{name} reads original files: give --data-root ({_expected(name)})")
     if name != ALL:
         return [read_suite(SUITES[name], root, limit=limit)]
-    there = [suite for suite in SUITES.values() if (root / suite.id).is_dir()]
-    absent = [suite.id for suite in SUITES.values() if suite not in there]
-    if not there:
+    present = [suite for suite in SUITES.values() if (root / suite.id).is_dir()]
+    absent = [suite.id for suite in SUITES.values() if suite not in present]
+    if not present:
         raise ValueError(f"{root} holds no folder of a suite: {', '.join(absent)}")
     if absent:
         typer.echo(f"not in {root}, and not scored: {', '.join(absent)}", err=True)
-    return [read_suite(suite, root, limit=limit) for suite in there]
+    return [read_suite(suite, root, limit=limit) for suite in present]
 
 
 def _expected(name: str) -> str:
@@ -101,7 +101,7 @@ def _galleries(name: str, root: Path | None) -> list[Any]:
         return _gallery(name, root, every=False)
     if name != ALL or root is None:
         return []
-    return [gallery for one in GALLERIES for gallery in _gallery(one, root, every=True)]
+    return [gallery for kind in GALLERIES for gallery in _gallery(kind, root, every=True)]
 
 
 def _gallery(name: str, root: Path, *, every: bool) -> list[Any]:
@@ -110,14 +110,14 @@ def _gallery(name: str, root: Path, *, every: bool) -> list[Any]:
 
     if name in ("coco", "flickr30k"):
         return [] if every and not (root / name).is_dir() else [read_gallery(root, name)]
-    found = [
-        one
-        for one in COLA
-        if any((root / folder / f"COLA_singleobjects_benchmark_{one}.json").is_file() for folder in _COLA)
+    parts = [
+        part
+        for part in COLA
+        if any((root / folder / f"COLA_singleobjects_benchmark_{part}.json").is_file() for folder in _COLA)
     ]
-    if not found and not every:
+    if not parts and not every:
         raise ValueError(f"{root} holds none of Cola's COLA_singleobjects_benchmark_{{{','.join(COLA)}}}.json")
-    return [read_objects(root, one) for one in found]
+    return [read_objects(root, part) for part in parts]
 
 
 def _similar(data: SuiteData, encoder: DualEncoder, batch: int) -> Any:
@@ -150,8 +150,8 @@ def _show(table: SuiteTable, spec: str, title: str) -> None:
 def _said(line: SuiteLine, spec: str) -> str:
     from eqben_builder.suites.published import published_of
 
-    one = 1 if line.measure == "mean rank" else 100
-    score = f"{one * line.score.value:.1f} ({one * line.score.low:.1f}, {one * line.score.high:.1f})"
+    unit = 1 if line.measure == "mean rank" else 100
+    score = f"{unit * line.score.value:.1f} ({unit * line.score.low:.1f}, {unit * line.score.high:.1f})"
     blind = max(line.blind.items(), key=lambda item: item[1].value, default=None)
     seen = "" if blind is None else f"{100 * blind[1].value:.1f} {blind[0]}"
     better = "" if line.better is None else f"{100 * line.better.value:+.1f}, {line.better.p:.3f}"
@@ -159,7 +159,7 @@ def _said(line: SuiteLine, spec: str) -> str:
     other = "" if shown is None else f"{100 * shown[1]:.1f} {shown[0]}"
     ties = f"; with ties as the authors have them {100 * line.authors:.1f}" if line.authors is not None else ""
     count = f"{line.questions:,}" if line.questions else "average"
-    head = f"{line.name:<34}{line.measure:<11}{count:>7}  {score:<22}{one * line.score.chance:>7.1f}"
+    head = f"{line.name:<34}{line.measure:<11}{count:>7}  {score:<22}{unit * line.score.chance:>7.1f}"
     return f"{head}  {seen:<18}{better:<17}{other}{ties}"
 
 

@@ -114,19 +114,19 @@ def refine_prompt(tokenizer: Any, source: str, target: str) -> MapEdit:
     """
     size = int(tokenizer.model_max_length)
     ours, theirs = ([token for word in word_tokens(tokenizer, prompt) for token in word] for prompt in (source, target))
-    kept, own = torch.zeros(size, size), torch.zeros(size, size)
-    kept[0, 0] = 1
+    shared, own = torch.zeros(size, size), torch.zeros(size, size)
+    shared[0, 0] = 1
     partner: dict[int, int] = {}
     for block in SequenceMatcher(None, ours, theirs, autojunk=False).get_matching_blocks():
         partner |= {block.b + k: block.a + k for k in range(block.size)}
     for j in range(len(theirs)):
         if j in partner:
-            kept[partner[j] + 1, j + 1] = 1
+            shared[partner[j] + 1, j + 1] = 1
         else:
             own[j + 1, j + 1] = 1
     for k in range(size - 1 - len(theirs)):
-        kept[min(1 + len(ours) + k, size - 1), 1 + len(theirs) + k] = 1
-    return MapEdit(kept, own)
+        shared[min(1 + len(ours) + k, size - 1), 1 + len(theirs) + k] = 1
+    return MapEdit(shared, own)
 
 
 def reweight_words(tokenizer: Any, target: str, weights: Mapping[str, float], edit: MapEdit) -> MapEdit:

@@ -236,13 +236,13 @@ class DiffusionBuilder:
 
     def versions(self) -> dict[str, str]:
         """Of the libraries that draw."""
-        found = {"numpy": np.__version__, "pillow": PIL.__version__}
+        versions = {"numpy": np.__version__, "pillow": PIL.__version__}
         for name in ("torch", "diffusers", "transformers"):
             try:
-                found[name] = version(name)
+                versions[name] = version(name)
             except PackageNotFoundError:
-                found[name] = "unknown"
-        return found
+                versions[name] = "unknown"
+        return versions
 
     def make(self, index: int) -> Made | Dropped:
         """The pair of this index, or why it cannot be used."""

@@ -43,7 +43,7 @@ def read_assets(folder: str | os.PathLike[str]) -> tuple[Asset, ...]:
     root = Path(folder)
     if not root.is_dir():
         raise FileNotFoundError(f"{root} is not a folder of OBJ or PLY meshes")
-    found: dict[str, Asset] = {}
+    assets: dict[str, Asset] = {}
     for mesh in sorted(path for path in root.rglob("*") if path.suffix.lower() in _MESHES and path.is_file()):
         home = mesh.parent
         name = mesh.stem
@@ -53,12 +53,12 @@ def read_assets(folder: str | os.PathLike[str]) -> tuple[Asset, ...]:
         noun = " ".join(re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()))
         if not noun:
             raise ValueError(f"{mesh}: no noun can be read from the name {name!r}")
-        if noun in found:
-            raise ValueError(f"{mesh} and {found[noun].mesh} are both called {noun!r}: give one of them another name")
-        found[noun] = Asset(noun, mesh, _texture(mesh, own))
-    if not found:
+        if noun in assets:
+            raise ValueError(f"{mesh} and {assets[noun].mesh} are both called {noun!r}: give one of them another name")
+        assets[noun] = Asset(noun, mesh, _texture(mesh, own))
+    if not assets:
         raise FileNotFoundError(f"{root} holds no OBJ or PLY mesh")
-    return tuple(found[noun] for noun in sorted(found))
+    return tuple(assets[noun] for noun in sorted(assets))
 
 
 def _texture(mesh: Path, home: Path) -> Path | None:

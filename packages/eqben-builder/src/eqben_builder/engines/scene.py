@@ -154,13 +154,13 @@ class FloorScene:
 
     def relations(self) -> tuple[Related, ...]:
         """All relations between ordered pairs of objects, as the camera sees them."""
-        found = []
+        relations = []
         for i, a in enumerate(self.things):
             for j, b in enumerate(self.things):
                 relation = _relation(a, b) if i != j else None
                 if relation is not None:
-                    found.append(Related(i, relation, j))
-        return tuple(found)
+                    relations.append(Related(i, relation, j))
+        return tuple(relations)
 
     def to_dict(self) -> dict[str, Any]:
         """The graph as JSON-ready values: stage, things, relations."""
@@ -219,25 +219,25 @@ def scene_changes(scene0: FloorScene, scene1: FloorScene) -> tuple[Difference, .
         >>> scene_changes(FloorScene((cube,)), FloorScene((cube, Thing("cube", "red", "small", "rubber", 1, 1))))
         (Difference(kind='counting', field='added', items=(1,)),)
     """
-    found = [] if scene0.stage == scene1.stage else [Difference("other", "stage", ())]
+    differences = [] if scene0.stage == scene1.stage else [Difference("other", "stage", ())]
     a, b = scene0.things, scene1.things
     if len(a) != len(b):
         more, less, field = (b, a, "added") if len(b) > len(a) else (a, b, "removed")
         for k in range(len(more)):
             if more[:k] + more[k + 1 :] == less:
-                return (*found, Difference("counting", field, (k,)))
-        return (*found, Difference("other", f"{len(a)} objects against {len(b)}", ()))
+                return (*differences, Difference("counting", field, (k,)))
+        return (*differences, Difference("other", f"{len(a)} objects against {len(b)}", ()))
     changed = [i for i in range(len(a)) if a[i] != b[i]]
     if len(changed) == 2:
         i, j = changed
         relation = _relation(a[i], a[j])
         if relation is not None and _moved(a[i], a[j]) == b[i] and _moved(a[j], a[i]) == b[j]:
-            return (*found, Difference("location", relation, (i, j)))
+            return (*differences, Difference("location", relation, (i, j)))
     for i in changed:
         for name in (field.name for field in fields(Thing)):
             if getattr(a[i], name) != getattr(b[i], name):
-                found.append(Difference("attribute" if name in FIELDS else "other", name, (i,)))
-    return tuple(found)
+                differences.append(Difference("attribute" if name in FIELDS else "other", name, (i,)))
+    return tuple(differences)
 
 
 def _moved(thing: Thing, place: Thing) -> Thing:

@@ -81,8 +81,8 @@ def detect(path: str | os.PathLike[str]) -> Source:
             if (place / name).is_file():
                 return Source(form, [place / name])
         for pattern, form in (("*.parquet", "parquet"), ("data/*.parquet", "parquet"), ("*.tar", "webdataset")):
-            if found := sorted(place.glob(pattern)):
-                return Source(form, found)
+            if files := sorted(place.glob(pattern)):
+                return Source(form, files)
         if (place / "examples.jsonl").is_file():
             return Source("winoground", [place / "examples.jsonl"])
         if not (place / "pairs.json").is_file():

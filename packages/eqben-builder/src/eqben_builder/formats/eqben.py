@@ -63,9 +63,9 @@ def _pair(where: str, root: Path, row: Any, name: str, form: str) -> PairRow:
     values = {field: row.get(field, row.get(f"{field[:-1]}_{field[-1]}")) for field in _TEXTS}
     captions = []
     for field in _TEXTS[2:]:
-        given = values[field]
+        caption = values[field]
         # AG lists several captions of one graph: the first is the one that is scored.
-        captions.append(text(given[0] if isinstance(given, list) and given else given, where, field))
+        captions.append(text(caption[0] if isinstance(caption, list) and caption else caption, where, field))
     images = [picture_at(root, values[field], where, field) for field in _TEXTS[:2]]
     subset, aspect = PLACES.get(str(values["image0"]).split("/")[0], ("", ""))
     if form == "video":
@@ -193,8 +193,12 @@ def read_valse(path: Path, root: Path, content: Any, votes: int = VALSE_VOTES) -
         where = f"{path}, row {name!r}"
         if not isinstance(row, dict):
             raise ValueError(f"{where}: expected an object, found {type(row).__name__}")
-        given = row.get("mturk") or {}
-        if isinstance(given, dict) and isinstance(given.get("caption"), int) and given["caption"] < votes:
+        votes_of_row = row.get("mturk") or {}
+        if (
+            isinstance(votes_of_row, dict)
+            and isinstance(votes_of_row.get("caption"), int)
+            and votes_of_row["caption"] < votes
+        ):
             continue
         caption = row.get("caption")
         caption = text(caption[0] if isinstance(caption, list) and caption else caption, where, "caption")

@@ -102,8 +102,8 @@ def keep_pairs(source: Path, folder: Path, ids: Collection[str], review: dict[st
                 raise ValueError(f"pair {record['id']!r} names a file outside of {source}: {name!r}")
             files[name] = _store(folder / name, place.read_bytes())
     head = read_manifest(source) or {}
-    kept = {key: head[key] for key in ("subset", "duplicate_bits", "parameters", "versions") if key in head}
-    return _finish(folder, records, files, kept | {"review": {"of": head.get("hash"), **review}})
+    inherited = {key: head[key] for key in ("subset", "duplicate_bits", "parameters", "versions") if key in head}
+    return _finish(folder, records, files, inherited | {"review": {"of": head.get("hash"), **review}})
 
 
 def add_file(folder: Path, name: str, content: bytes) -> None:

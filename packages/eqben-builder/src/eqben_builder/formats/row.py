@@ -225,12 +225,12 @@ def videos_of(rows: Iterable[PairRow]) -> list[str]:
 
 def picture_at(root: Path, name: object, where: str, field_name: str) -> Picture:
     """The picture that a row of a file names, if it lies in the folder and is there."""
-    said = text(name, where, field_name)
+    place = text(name, where, field_name)
     inside = _resolved(str(root), str(Path.cwd()))
-    path = os.path.realpath(os.path.join(inside, said.replace("\0", "")))  # noqa: PTH118 - a third of the time of a Path's
+    path = os.path.realpath(os.path.join(inside, place.replace("\0", "")))  # noqa: PTH118 - a third of the time of a Path's
     if path != inside and not path.startswith(inside.rstrip(os.sep) + os.sep):
         raise ValueError(f"{where}: field {field_name!r} leads out of {root}: {name!r}")
-    if "\0" in said or not os.path.isfile(path):  # noqa: PTH113 - a name that is too long is no file, too
+    if "\0" in place or not os.path.isfile(path):  # noqa: PTH113 - a name that is too long is no file, too
         raise FileNotFoundError(f"{where}: field {field_name!r} names no picture in {root}: {name!r}")
     return Picture(Path(path))
 

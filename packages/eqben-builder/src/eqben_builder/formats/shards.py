@@ -126,9 +126,9 @@ def _sample(where: str, key: str, parts: dict[str, bytes]) -> PairRow:
         raise ValueError(f"{where}: no member .json; there are {', '.join(sorted(parts))}")
     pictures = []
     for side in (0, 1):
-        found = [ending for ending in parts if ending.split(".")[0] == f"image_{side}"]
-        if found:
-            pictures.append(Picture(content=parts[found[0]]))
+        endings = [ending for ending in parts if ending.split(".")[0] == f"image_{side}"]
+        if endings:
+            pictures.append(Picture(content=parts[endings[0]]))
     if not pictures:
         raise ValueError(f"{where}: no member .image_0.png or .image_0.jpg; there are {', '.join(sorted(parts))}")
     mask = next((Picture(content=content) for ending, content in parts.items() if ending.startswith("mask.")), None)
@@ -143,8 +143,12 @@ def _texts(row: PairRow) -> dict[str, Any]:
 
 def _row(row: dict[str, Any], pictures: list[Picture], where: str, name: str, mask: Picture | None) -> PairRow:
     captions = [text(row.get(field), where, field) for field in ("caption_0", "caption_1")]
-    given = row.get("extra")
-    extra = object_of(parse_json(given, f"{where}, field 'extra'"), where) if isinstance(given, str) and given else {}
+    extra_text = row.get("extra")
+    extra = (
+        object_of(parse_json(extra_text, f"{where}, field 'extra'"), where)
+        if isinstance(extra_text, str) and extra_text
+        else {}
+    )
     return PairRow(
         str(row.get("id", name)),
         str(row.get("subset") or "pairs"),

@@ -131,8 +131,8 @@ class KubricBuilder:
 
         values = {"size": tuple(SIZES), "colour": self.choices.colours, "material": self.choices.materials}
         if "attribute" in self.aspects and all(len(values[field]) < 2 for field in self.choices.fields):
-            given = ", ".join(f"{field} {' '.join(values[field])}" for field in self.choices.fields)
-            raise ValueError(f"no attribute can change: of {given} there is one each; give another value, or fields")
+            single = ", ".join(f"{field} {' '.join(values[field])}" for field in self.choices.fields)
+            raise ValueError(f"no attribute can change: of {single} there is one each; give another value, or fields")
 
     def parameters(self) -> dict[str, Any]:
         """Everything that decides what is made."""

@@ -131,13 +131,13 @@ def parse(text: str, nouns: Iterable[str]) -> Statement:
         2
     """
     known = sorted(set(nouns), key=len, reverse=True)
-    if found := re.fullmatch(r"There is (an? .+) on the floor\.", text):
-        parts = re.split(r" and (?=an? )", found[1])
+    if match := re.fullmatch(r"There is (an? .+) on the floor\.", text):
+        parts = re.split(r" and (?=an? )", match[1])
         return Present(tuple(_phrase(re.sub(r"^an? ", "", part), known, text) for part in parts))
-    if found := re.fullmatch(rf"There are ({'|'.join(NUMBERS[2:])}) (.+) on the floor\.", text):
-        return Counted(NUMBERS.index(found[1]), _phrase(found[2], known, text, many=True))
-    if found := re.fullmatch(rf"The (.+?) is ({'|'.join(RELATIONS)}) the (.+)\.", text):
-        return Placed(_phrase(found[1], known, text), found[2], _phrase(found[3], known, text))
+    if match := re.fullmatch(rf"There are ({'|'.join(NUMBERS[2:])}) (.+) on the floor\.", text):
+        return Counted(NUMBERS.index(match[1]), _phrase(match[2], known, text, many=True))
+    if match := re.fullmatch(rf"The (.+?) is ({'|'.join(RELATIONS)}) the (.+)\.", text):
+        return Placed(_phrase(match[1], known, text), match[2], _phrase(match[3], known, text))
     raise ValueError(f"caption {text!r} is of none of the templates")
 
 

@@ -66,10 +66,10 @@ class Choices:
     def __post_init__(self) -> None:
         known = {"colours": tuple(COLOURS), "materials": MATERIALS, "fields": ("size", "colour", "material")}
         for name, values in known.items():
-            given = getattr(self, name)
-            unknown = [value for value in given if value not in values]
-            if unknown or not given:
-                raise ValueError(f"{name} = {list(given)!r}: expected some of {', '.join(values)}")
+            chosen = getattr(self, name)
+            unknown = [value for value in chosen if value not in values]
+            if unknown or not chosen:
+                raise ValueError(f"{name} = {list(chosen)!r}: expected some of {', '.join(values)}")
         if not self.shapes:
             raise ValueError("shapes = []: expected at least one noun")
 

@@ -78,9 +78,9 @@ class MicroBuilder:
 
 
 def _certificate(pair: Pair[Scene], first: NDArray[np.uint8], second: NDArray[np.uint8]) -> dict[str, Any]:
-    found = certify(pair)
+    difference = certify(pair)
     return {
-        "difference": {"kind": found.kind, "field": found.field, "items": list(found.items)},
+        "difference": {"kind": difference.kind, "field": difference.field, "items": list(difference.items)},
         "token_edits": token_edits(*pair.captions),
         "pixels": pixel_change(first, second),
     }

@@ -49,25 +49,25 @@ def scene_difference(scene0: Scene, scene1: Scene) -> tuple[Difference, ...]:
         >>> scene_difference(a, b)
         (Difference(kind='attribute', field='colour', items=(0,)),)
     """
-    found = []
+    differences = []
     if scene0.background != scene1.background:
-        found.append(Difference("background", "background", ()))
+        differences.append(Difference("background", "background", ()))
     a, b = scene0.items, scene1.items
     if len(a) != len(b):
-        return (*found, *_count_difference(a, b))
+        return (*differences, *_count_difference(a, b))
     changed = [i for i in range(len(a)) if a[i] != b[i]]
     if len(changed) == 2:
         swapped = _exchange(scene0, scene1, changed[0], changed[1])
         if swapped is not None:
-            return (*found, swapped)
+            return (*differences, swapped)
     for i in changed:
         fields = [field for field in (*FIELDS, *_PLACE) if getattr(a[i], field) != getattr(b[i], field)]
         for field in fields:
             if field in FIELDS:
-                found.append(Difference("attribute", field, (i,)))
+                differences.append(Difference("attribute", field, (i,)))
             elif not (field == "scale" and "size" in fields):
-                found.append(Difference("other", field, (i,)))
-    return tuple(found)
+                differences.append(Difference("other", field, (i,)))
+    return tuple(differences)
 
 
 def _count_difference(a: tuple[Item, ...], b: tuple[Item, ...]) -> list[Difference]:

@@ -63,17 +63,17 @@ def sample_scene(
     if not 0.0 <= max_overlap <= 1.0:
         raise ValueError(f"max_overlap = {max_overlap!r} lies outside [0, 1]")
     choices = {"size": sizes, "material": materials, "colour": colours, "shape": shapes}
-    for field, given in choices.items():
-        unknown = [value for value in given if value not in FIELDS[field]]
-        if unknown or not given:
-            raise ValueError(f"{field}s = {list(given)!r}: expected some of {', '.join(FIELDS[field])}")
+    for field, chosen in choices.items():
+        unknown = [value for value in chosen if value not in FIELDS[field]]
+        if unknown or not chosen:
+            raise ValueError(f"{field}s = {list(chosen)!r}: expected some of {', '.join(FIELDS[field])}")
 
     n = low + int(rng.random() * (high - low + 1))
     draws = rng.random((n + 1, 6)).tolist()
     level, tints = 0.06 + 0.22 * draws[n][0], draws[n][1:4]
     background = tuple(round(level + 0.05 * tint, 4) for tint in tints)
     picked = [
-        {field: given[int(draws[i][k] * len(given))] for k, (field, given) in enumerate(choices.items())}
+        {field: chosen[int(draws[i][k] * len(chosen))] for k, (field, chosen) in enumerate(choices.items())}
         for i in range(n)
     ]
     scales = [SIZE_SCALE[picked[i]["size"]] * (0.92 + 0.16 * draws[i][4]) for i in range(n)]

@@ -218,18 +218,18 @@ class Scene:
         farther than on the other; "in front of" holds where the nearer item hides at least `MIN_OCCLUSION` of the
         smaller item's area (whatever is painted over both).
         """
-        found = []
+        relations = []
         for i, a in enumerate(self.items):
             for j, b in enumerate(self.items):
                 spatial = spatial_relation(a, b) if i != j else None
                 if spatial is not None:
-                    found.append(Relation(i, spatial, j))
+                    relations.append(Relation(i, spatial, j))
         for j, near in enumerate(self.items):
             for i in range(j):
                 if shared_area(self.items[i], near) >= MIN_OCCLUSION:
-                    found.append(Relation(j, "in front of", i))
-                    found.append(Relation(i, "behind", j))
-        return tuple(found)
+                    relations.append(Relation(j, "in front of", i))
+                    relations.append(Relation(i, "behind", j))
+        return tuple(relations)
 
     def to_dict(self) -> dict[str, Any]:
         """The graph as JSON-ready values: background, items in painter's order, relations."""
@@ -258,8 +258,8 @@ class Scene:
                 raise ValueError(f"items[{index}]: {error}") from error
         scene = cls(tuple(items), tuple(_required(graph, "background", "scene")))
         if "relations" in graph:
-            given = {(row["subject"], row["relation"], row["object"]) for row in graph["relations"]}
-            wrong = given ^ {tuple(relation) for relation in scene.relations()}
+            listed = {(row["subject"], row["relation"], row["object"]) for row in graph["relations"]}
+            wrong = listed ^ {tuple(relation) for relation in scene.relations()}
             if wrong:
                 raise ValueError(f"relations: {sorted(wrong)[0]} disagrees with the items' places")
         return scene

@@ -138,8 +138,8 @@ def parse(text: str) -> Statement:
     if first in NUMBERS:
         return Count(NUMBERS.index(first), _phrase(rest, text))
     for relation in RELATIONS:
-        subject, found, other = body.partition(f" {relation} ")
-        if found:
+        subject, separator, other = body.partition(f" {relation} ")
+        if separator:
             return Related(_phrase(subject.removesuffix(" is"), text), relation, _phrase(other, text))
     return Exists(tuple(_phrase(part, text) for part in re.split(r", | and ", body)))
 

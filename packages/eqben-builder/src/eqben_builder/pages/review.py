@@ -151,23 +151,23 @@ def read_votes(path: str | os.PathLike[str]) -> Votes:
     """
     source = Path(path)
     try:
-        given = load_json(source)
+        content = load_json(source)
     except ValueError as error:
         raise ValueError(f"{source} is no JSON: {error}") from error
-    if not isinstance(given, dict) or given.get("schema") != SCHEMA:
-        found = given.get("schema") if isinstance(given, dict) else given
-        raise ValueError(f"{source}: field 'schema' is {found!r}, expected {SCHEMA!r}")
-    if not isinstance(given.get("source"), str) or not isinstance(given.get("votes"), dict):
+    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
+        schema = content.get("schema") if isinstance(content, dict) else content
+        raise ValueError(f"{source}: field 'schema' is {schema!r}, expected {SCHEMA!r}")
+    if not isinstance(content.get("source"), str) or not isinstance(content.get("votes"), dict):
         raise ValueError(f"{source}: fields 'source' and 'votes' should be a text and an object")
     votes, notes = {}, {}
-    for name, vote in given["votes"].items():
+    for name, vote in content["votes"].items():
         if not isinstance(vote, dict) or vote.get("vote") not in (None, "accept", "reject"):
             raise ValueError(f"{source}: the vote on {name!r} should be 'accept' or 'reject', found {vote!r}")
         if vote.get("vote"):
             votes[name] = vote["vote"]
         if vote.get("note"):
             notes[name] = str(vote["note"])
-    return Votes(given["source"], str(given.get("reviewer") or ""), votes, notes)
+    return Votes(content["source"], str(content.get("reviewer") or ""), votes, notes)
 
 
 def apply_votes(
@@ -227,45 +227,45 @@ def apply_votes(
     for row in read_any(source, images=images):
         known[row.id] = (row.caption0, row.caption1)
     shown = source_of((name, *captions) for name, captions in known.items())
-    given = [(Path(path), read_votes(path)) for path in votes]
-    for path, one in given:
-        strangers = sorted((set(one.votes) | set(one.notes)) - set(known))
+    ballots = [(Path(path), read_votes(path)) for path in votes]
+    for path, ballot in ballots:
+        strangers = sorted((set(ballot.votes) | set(ballot.notes)) - set(known))
         if strangers:
             raise ValueError(f"{path} votes on {strangers[0]!r}, which is no pair of {source}")
-        if one.source != shown and not partial:
+        if ballot.source != shown and not partial:
             raise ValueError(f"{path} was cast on other pairs than those of {source}, or on a part of them")
     rejected, open_, disputed = set(), set(), 0
     for name in known:
-        cast = [one.votes[name] for _, one in given if name in one.votes]
+        cast = [ballot.votes[name] for _, ballot in ballots if name in ballot.votes]
         against = cast.count("reject")
         disputed += 0 < against < len(cast)
         if not cast:
             open_.add(name)
         elif (against if rule == "any" else max(0, 2 * against - len(cast))) > 0:
             rejected.add(name)
-    kept = set(known) - rejected - (open_ if undecided == "drop" else set())
-    if not kept:
+    accepted = set(known) - rejected - (open_ if undecided == "drop" else set())
+    if not accepted:
         raise ValueError(f"nothing is left of the {len(known)} pairs of {source}: {len(rejected)} are rejected")
-    errata = [_erratum(name, known[name], given) for name in known if name in rejected]
-    review = {"reviewers": len(given), "rule": rule, "undecided": undecided, "rejected": len(rejected)}
+    errata = [_erratum(name, known[name], ballots) for name in known if name in rejected]
+    review = {"reviewers": len(ballots), "rule": rule, "undecided": undecided, "rejected": len(rejected)}
     content = json.dumps({"schema": "eqben-errata/1", **review, "pairs": errata}, indent=1, ensure_ascii=False) + "\n"
-    found = detect(source)
+    original = detect(source)
     with new_folder(target) as place:
-        if form == found.form == "folder":
-            keep_pairs(found.paths[0].parent, place, kept, review)
+        if form == original.form == "folder":
+            keep_pairs(original.paths[0].parent, place, accepted, review)
         else:
-            WRITERS[form]((row for row in read_any(source, images=images) if row.id in kept), place)
+            WRITERS[form]((row for row in read_any(source, images=images) if row.id in accepted), place)
         if form == "folder":
             add_file(place, "errata.json", content.encode())
         else:
             (place / "errata.json").write_text(content, encoding="utf-8")
-    return Review(target, target / "errata.json", len(kept), len(rejected), len(open_), disputed)
+    return Review(target, target / "errata.json", len(accepted), len(rejected), len(open_), disputed)
 
 
-def _erratum(name: str, captions: tuple[str, str], given: Sequence[tuple[Path, Votes]]) -> dict[str, Any]:
+def _erratum(name: str, captions: tuple[str, str], ballots: Sequence[tuple[Path, Votes]]) -> dict[str, Any]:
     cast = [
-        {"reviewer": one.reviewer, "vote": one.votes.get(name), "note": one.notes.get(name, "")}
-        for _, one in given
-        if name in one.votes or name in one.notes
+        {"reviewer": ballot.reviewer, "vote": ballot.votes.get(name), "note": ballot.notes.get(name, "")}
+        for _, ballot in ballots
+        if name in ballot.votes or name in ballot.notes
     ]
     return {"id": name, "caption0": captions[0], "caption1": captions[1], "votes": cast}

@@ -203,10 +203,10 @@ def _cross_fitted(
 
 
 def _scored(scorer: TextScorer, captions: list[str]) -> NDArray[np.float64]:
-    found = np.asarray(scorer(captions), dtype=np.float64)
-    if found.shape != (len(captions),) or not np.isfinite(found).all():
-        raise ValueError(f"the scorer gave {found.shape} scores for {len(captions)} captions, or one is not finite")
-    return found
+    scores = np.asarray(scorer(captions), dtype=np.float64)
+    if scores.shape != (len(captions),) or not np.isfinite(scores).all():
+        raise ValueError(f"the scorer gave {scores.shape} scores for {len(captions)} captions, or one is not finite")
+    return scores
 
 
 def _outcomes(difference: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -103,7 +103,7 @@ def parse_order(answer: str) -> tuple[int, int] | None:
         [(side.lower(), int(number)) for side, number in _SIDE_THEN_NUMBER.findall(answer)],
     ]
     most = max(map(len, readings))
-    return _only({_order(*said) for reading in readings if len(reading) == most for said in reading})
+    return _only({_order(*claim) for reading in readings if len(reading) == most for claim in reading})
 
 
 def _order(side: str, number: int) -> tuple[int, int]:
@@ -181,7 +181,7 @@ def caption_order_scores(
         raise ValueError(f"the prompt lacks {{caption1}} or {{caption2}}: {prompt!r}")
     if not 0.0 < level < 1.0 or resamples < 1:
         raise ValueError(f"level = {level!r} and resamples = {resamples!r}: expected within (0, 1) and at least 1")
-    said: list[tuple[str, str]] = []
+    answers: list[tuple[str, str]] = []
     for k, (image0, image1, caption0, caption1) in enumerate(pairs):
         shown = [side_by_side(image0, image1)] if joined else [image0, image1]
         texts = []
@@ -192,14 +192,16 @@ def caption_order_scores(
             if not isinstance(text, str):
                 raise TypeError(f"pair {k}: the model answered {text!r}, expected a text")
             texts.append(text)
-        said.append((texts[0], texts[1]))
-    if not said:
+        answers.append((texts[0], texts[1]))
+    if not answers:
         raise ValueError("no pairs to ask about")
-    read = [(parse_order(one), parse_order(other)) for one, other in said]
-    left_first = np.array([one == (1, 2) for one, _ in read])
+    read = [(parse_order(first_order), parse_order(other)) for first_order, other in answers]
+    left_first = np.array([first_order == (1, 2) for first_order, _ in read])
     swapped = np.array([other == (2, 1) for _, other in read])
-    consistent = np.array([one is not None and other is not None and one != other for one, other in read])
-    rng, n, tail = np.random.default_rng(seed), len(said), (1 - level) / 2
+    consistent = np.array(
+        [first_order is not None and other is not None and first_order != other for first_order, other in read]
+    )
+    rng, n, tail = np.random.default_rng(seed), len(answers), (1 - level) / 2
 
     def share(right: NDArray[np.bool_], chance: float) -> Share:
         value = float(right.mean())
@@ -213,6 +215,6 @@ def caption_order_scores(
         share(consistent, 1 / 2),
         2 * n - len(known),
         float(np.mean([order == (1, 2) for order in known])) if known else float("nan"),
-        tuple(said),
+        tuple(answers),
         np.stack([left_first, swapped], axis=1),
     )

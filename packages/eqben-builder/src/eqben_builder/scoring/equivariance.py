@@ -113,13 +113,13 @@ def equivariance_scores(scores: ArrayLike, *, scale: Scale = "given") -> Float64
     if scale not in ("given", "spread"):
         raise ValueError(f"scale {scale!r} is neither 'given' nor 'spread'")
     text, image, _ = equivariance_residuals(scores)
-    found: Float64[np.ndarray, " n"] = np.abs(text) + np.abs(image)
+    errors: Float64[np.ndarray, " n"] = np.abs(text) + np.abs(image)
     if scale == "given":
-        return found
+        return errors
     spread = float(np.std(np.asarray(scores, dtype=np.float64)))
     if spread == 0.0:
         raise ValueError("all scores are equal: they have no spread to divide by")
-    scaled: Float64[np.ndarray, " n"] = found / spread
+    scaled: Float64[np.ndarray, " n"] = errors / spread
     return scaled
 
 
@@ -161,14 +161,14 @@ def equivariance_distribution(
         raise ValueError(
             f"bins = {bins!r}, level = {level!r}, resamples = {resamples!r}: expected at least 1, in (0, 1), at least 1"
         )
-    found = equivariance_scores(scores, scale=scale)
-    top = float(np.quantile(found, 0.99)) or 1.0
+    errors = equivariance_scores(scores, scale=scale)
+    top = float(np.quantile(errors, 0.99)) or 1.0
     edges = np.linspace(0.0, top, bins + 1)
-    counts = np.histogram(found, edges)[0]
-    low, high = _mean_interval(found, level, resamples, seed)
-    q05, q25, q50, q75, q95 = np.quantile(found, (0.05, 0.25, 0.5, 0.75, 0.95)).tolist()
-    density = counts / (len(found) * np.diff(edges))
-    return Distribution(float(found.mean()), low, high, (q05, q25, q50, q75, q95), edges, density)
+    counts = np.histogram(errors, edges)[0]
+    low, high = _mean_interval(errors, level, resamples, seed)
+    q05, q25, q50, q75, q95 = np.quantile(errors, (0.05, 0.25, 0.5, 0.75, 0.95)).tolist()
+    density = counts / (len(errors) * np.diff(edges))
+    return Distribution(float(errors.mean()), low, high, (q05, q25, q50, q75, q95), edges, density)
 
 
 def _mean_interval(values: NDArray[np.float64], level: float, resamples: int, seed: int) -> tuple[float, float]:

@@ -107,12 +107,12 @@ def grounding_accuracy(
     if any(not h >= 0 for h in thresholds):
         raise ValueError(f"thresholds = {list(thresholds)}: expected seconds of at least 0")
     errors = []
-    for k, (one, truth) in enumerate(zip(predicted, true, strict=True)):
+    for k, (guess, truth) in enumerate(zip(predicted, true, strict=True)):
         several = np.atleast_1d(np.asarray(truth, dtype=np.float64))
         if not several.size:
             raise ValueError(f"query {k} has no true time")
-        errors.append(float(np.abs(several - one).min()))
-    found = np.array(errors)
-    if not np.isfinite(found).all():
-        raise ValueError(f"query {int(np.argmin(np.isfinite(found)))} holds a time that is not finite")
-    return {float(h): float((found <= h + 1e-9).mean()) for h in thresholds}
+        errors.append(float(np.abs(several - guess).min()))
+    distances = np.array(errors)
+    if not np.isfinite(distances).all():
+        raise ValueError(f"query {int(np.argmin(np.isfinite(distances)))} holds a time that is not finite")
+    return {float(h): float((distances <= h + 1e-9).mean()) for h in thresholds}

@@ -58,26 +58,26 @@ def read_scores(
     if source.suffix.lower() not in readers:
         raise ValueError(f"{source}: scores are read from {', '.join(readers)}, not from {source.suffix or 'this'!r}")
     columns = ("c0_i0", "c1_i0") if foils else COLUMNS
-    found, values = readers[source.suffix.lower()](source, columns)
+    names, values = readers[source.suffix.lower()](source, columns)
     wrong = np.flatnonzero(~np.isfinite(values).all(axis=1))
     if len(wrong):
         raise ValueError(f"{source}: {len(wrong)} rows hold a score that is no finite number: rows {_some(wrong)}")
     if ids is not None:
-        values = values[_order(source, found, list(ids), len(values))]
+        values = values[_order(source, names, list(ids), len(values))]
     if not len(values):
         raise ValueError(f"{source} holds no scores")
     return values if foils else values.reshape(-1, 2, 2)
 
 
-def _order(source: Path, found: list[str] | None, ids: list[str], rows: int) -> list[int]:
-    if found is None:
+def _order(source: Path, names: list[str] | None, ids: list[str], rows: int) -> list[int]:
+    if names is None:
         if rows != len(ids):
             raise ValueError(f"{source}: {rows} rows of scores for {len(ids)} pairs, and no ids to match them by")
         return list(range(rows))
     at: dict[str, int] = {}
-    doubled = [row for row, name in enumerate(found) if at.setdefault(name, row) != row]
+    doubled = [row for row, name in enumerate(names) if at.setdefault(name, row) != row]
     if doubled:
-        raise ValueError(f"{source}: rows {_some(doubled)} repeat an id ({found[doubled[0]]!r} in row {doubled[0]})")
+        raise ValueError(f"{source}: rows {_some(doubled)} repeat an id ({names[doubled[0]]!r} in row {doubled[0]})")
     missing = [name for name in ids if name not in at]
     if missing:
         pairs = _some([k for k, name in enumerate(ids) if name not in at])
@@ -157,8 +157,8 @@ def _fields(
 
 
 def _short(value: object) -> str:
-    said = repr(value)
-    return said if len(said) <= 80 else f"{said[:80]}…"
+    shown = repr(value)
+    return shown if len(shown) <= 80 else f"{shown[:80]}…"
 
 
 def _some(rows: Iterable[Any]) -> str:

@@ -119,10 +119,10 @@ def fusion_similarities(
             loaded = [picture.load() for picture in row.pictures()]
             images += loaded * 2
             captions += [text for text in (row.caption0, row.caption1) for _ in loaded]
-        found = np.asarray(score(images, captions), dtype=np.float64)
-        if found.shape != (len(images),) or not np.isfinite(found).all():
-            raise ValueError(f"the model gave {found.shape} scores for {len(images)} combinations, or one not finite")
-        parts.append(found.reshape(len(some), 2, -1))
+        scores = np.asarray(score(images, captions), dtype=np.float64)
+        if scores.shape != (len(images),) or not np.isfinite(scores).all():
+            raise ValueError(f"the model gave {scores.shape} scores for {len(images)} combinations, or one not finite")
+        parts.append(scores.reshape(len(some), 2, -1))
     return _joined(parts)
 
 

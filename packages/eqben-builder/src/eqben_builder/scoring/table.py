@@ -157,10 +157,10 @@ class ScoreTable(NamedTuple):
 
     def row(self, name: str) -> TableRow:
         """The line of that name; a `KeyError` lists the names that exist."""
-        for one in self.rows:
-            if one.name == name:
-                return one
-        raise KeyError(f"no row {name!r}; there are {', '.join(one.name for one in self.rows)}")
+        for row in self.rows:
+            if row.name == name:
+                return row
+        raise KeyError(f"no row {name!r}; there are {', '.join(row.name for row in self.rows)}")
 
 
 def score_table(
@@ -211,8 +211,8 @@ def score_table(
         EqBen table 3: Avg is the mean of the 15 columns (five subsets, three metrics); a Kubric column is the mean of
         its location, counting and attribute. Micro pairs follow Kubric here.
     """
-    found = winoground_scores(scores, level=level, resamples=resamples, seed=seed)
-    n = len(found.outcomes)
+    overall = winoground_scores(scores, level=level, resamples=resamples, seed=seed)
+    n = len(overall.outcomes)
     subsets, aspects = _names(subsets, n, "subsets", "pairs"), _names(aspects, n, "aspects", "")
     shared = None if clusters is None else np.unique(_names(clusters, n, "clusters", ""), return_inverse=True)[1]
     ties: NDArray[np.bool_] = np.any(comparisons(np.asarray(scores, dtype=np.float64))[1], axis=1)
@@ -224,8 +224,10 @@ def score_table(
     values, draws, trials = [], [], []
     for subset in sorted(groups):
         cells = {name: np.array(members) for name, members in sorted(groups[subset].items())}
-        sampled = {name: _bootstrap(found.outcomes, members, shared, resamples, rng) for name, members in cells.items()}
-        means = {name: found.outcomes[members].mean(axis=0) for name, members in cells.items()}
+        sampled = {
+            name: _bootstrap(overall.outcomes, members, shared, resamples, rng) for name, members in cells.items()
+        }
+        means = {name: overall.outcomes[members].mean(axis=0) for name, members in cells.items()}
         sizes = np.array([len(members) for members in cells.values()], dtype=np.float64)
         weights = np.ones(len(cells)) if subset in by_aspect and "" not in cells else sizes
         weights = weights / weights.sum()
@@ -248,15 +250,15 @@ def score_table(
     total = _trials(shared, everyone)
     held_by_all = min(effective(np.full(len(trials), 1 / len(trials)), trials), total)
     rows.append(_row("macro", "macro", everyone, ties, macro, macro_draws, held_by_all, tail))
-    pooled = _bootstrap(found.outcomes, everyone, shared, resamples, rng)
-    rows.append(_row("all", "all", everyone, ties, found.outcomes.mean(axis=0), pooled, total, tail))
+    pooled = _bootstrap(overall.outcomes, everyone, shared, resamples, rng)
+    rows.append(_row("all", "all", everyone, ties, overall.outcomes.mean(axis=0), pooled, total, tail))
     chance = sum(CHANCE.values()) / 3
     average = share_of(float(macro.mean()), macro_draws.mean(axis=1), chance, held_by_all, tail)
-    return ScoreTable(tuple(rows), average, found.outcomes)
+    return ScoreTable(tuple(rows), average, overall.outcomes)
 
 
-def _names(given: Sequence[str] | None, n: int, what: str, default: str) -> list[str]:
-    names = [default] * n if given is None else [str(name) for name in given]
+def _names(values: Sequence[str] | None, n: int, what: str, default: str) -> list[str]:
+    names = [default] * n if values is None else [str(name) for name in values]
     if len(names) != n:
         raise ValueError(f"{len(names)} {what} for {n} pairs")
     return names

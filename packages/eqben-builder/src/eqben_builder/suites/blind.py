@@ -83,7 +83,7 @@ def blind_outcomes(
         if scores.shape != (len(texts),) or not np.isfinite(scores).all():
             raise ValueError(f"{name} gave {scores.shape} scores for {len(texts)} captions, or one is not finite")
         lines[name] = scores
-    found = {}
+    outcomes = {}
     for name, scores in lines.items():
         entries = []
         for k, begin, end in zip(asked, at, at[1:], strict=False):
@@ -95,10 +95,10 @@ def blind_outcomes(
             right = s[:-1].min() > s[-1] if row.shape == "paraphrases" else s[0] > s[1:].max()
             entries.append((k, float(right), bool((s[0] == s[1:]).any())))
         places, right_, tied = zip(*entries, strict=True)
-        found[name] = Outcome(
+        outcomes[name] = Outcome(
             np.array(places, np.intp), np.array(right_), np.array(tied, bool), np.full(len(places), np.nan)
         )
-    return found
+    return outcomes
 
 
 def _bigram(rows: Sequence[SuiteRow], texts: list[str], at: NDArray[np.intp], seed: int) -> NDArray[np.float64]:

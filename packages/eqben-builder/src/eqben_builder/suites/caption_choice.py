@@ -69,8 +69,8 @@ def aro(files: Files) -> Iterator[SuiteRow]:
             place = text_of(row, "image_path", where)
             box = [field_of(row, f"bbox_{side}", where) for side in "xywh"]
             captions = [text_of(row, name_, where) for name_ in ("true_caption", "false_caption")]
-            given = field_of(row, grouped, where)
-            group = "_".join(map(str, given)) if isinstance(given, list) else str(given)
+            names = field_of(row, grouped, where)
+            group = "_".join(map(str, names)) if isinstance(names, list) else str(names)
             picture = files.picture(*(form.format(place) for form in _GENOME), box=box)
             yield from files.row(f"{subset}/{number}", subset, "captions", [picture], captions, place, group=group)
     for subset in ARO[2:]:
@@ -79,11 +79,11 @@ def aro(files: Files) -> Iterator[SuiteRow]:
 
 def crepe(files: Files) -> Iterator[SuiteRow]:
     """CREPE's CSV files in their zips or unpacked; crops of Visual Genome, negatives as a Python list in a text."""
-    found = 0
+    files_read = 0
     for name, rows in files.tables("*vg_hard_negs_*.csv"):
         if name.endswith("_all.csv"):
             continue
-        found += 1
+        files_read += 1
         stem = name.removesuffix(".csv")
         for number, row in enumerate(rows):
             where = f"{name}, line {number + 2}"
@@ -91,7 +91,7 @@ def crepe(files: Files) -> Iterator[SuiteRow]:
             for column, subset in columns.items():
                 if row.get(column):
                     yield from _crepe_row(files, row, column, _crepe_name(subset), number, where)
-    if not found:
+    if not files_read:
         raise FileNotFoundError(f"{files.own} holds no *vg_hard_negs_*.csv, unpacked or in a zip file")
 
 
@@ -126,7 +126,7 @@ def _listed(text: str, where: str) -> list[str]:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
         raise ValueError(f"{where} should be a list of texts, found {text[:60]!r}") from error
-    if not isinstance(value, list) or not value or not all(isinstance(one, str) for one in value):
+    if not isinstance(value, list) or not value or not all(isinstance(caption, str) for caption in value):
         raise ValueError(f"{where} should be a list of texts, found {text[:60]!r}")
     return value
 
@@ -158,11 +158,11 @@ def checklist(files: Files) -> Iterator[SuiteRow]:
     if not corpus:
         raise FileNotFoundError(f"{files.own} holds no corpus/v1/**/*.yaml")
     for path in corpus:
-        said = dict(_SETTING.findall(path.read_text("utf-8")))
-        if not {"ANNO_PATH", "IMG_ROOT"} <= set(said):
-            raise ValueError(f"{path}: expected ANNO_PATH and IMG_ROOT, found {', '.join(said) or 'neither'}")
+        settings = dict(_SETTING.findall(path.read_text("utf-8")))
+        if not {"ANNO_PATH", "IMG_ROOT"} <= set(settings):
+            raise ValueError(f"{path}: expected ANNO_PATH and IMG_ROOT, found {', '.join(settings) or 'neither'}")
         subset = path.relative_to(files.own / "corpus" / "v1").with_suffix("").as_posix()
-        yield from _checklist_file(files, said["ANNO_PATH"], said["IMG_ROOT"], subset)
+        yield from _checklist_file(files, settings["ANNO_PATH"], settings["IMG_ROOT"], subset)
 
 
 def _checklist_file(files: Files, name: str, images: str, subset: str) -> Iterator[SuiteRow]:
@@ -199,11 +199,11 @@ def whatsup(files: Files) -> Iterator[SuiteRow]:
 def _placed(place: str, subset: str) -> dict[str, str]:
     """The pair (left and right, or the two others) and the set of four that a controlled picture belongs to."""
     stem = Path(place).stem
-    found = re.fullmatch(r"(.+?)_(left_of|right_of|on|under|in-front_of|behind)_(.+)", stem)
-    if found is None:
+    match = re.fullmatch(r"(.+?)_(left_of|right_of|on|under|in-front_of|behind)_(.+)", stem)
+    if match is None:
         return {}
-    both = f"{subset}: {found[1]} {found[3]}"
-    sideways = found[2] in ("left_of", "right_of")
+    both = f"{subset}: {match[1]} {match[3]}"
+    sideways = match[2] in ("left_of", "right_of")
     return {"pair": f"{both} {'sideways' if sideways else 'other'}", "set of four": both}
 
 
@@ -228,7 +228,7 @@ def countbench(files: Files) -> Iterator[SuiteRow]:
 
 
 def _renumbered(caption: str, word: re.Pattern[str], other: str) -> str:
-    return word.sub(lambda found: other.capitalize() if found[0][0].isupper() else other, caption)
+    return word.sub(lambda match: other.capitalize() if match[0][0].isupper() else other, caption)
 
 
 def _coco(files: Files, name: str) -> Any:

@@ -158,9 +158,9 @@ def similarities(rows: Sequence[SuiteRow], features: Features) -> Similarities:
             some = places[start : start + _CHUNK]
             t = features.texts[[[features.text_at[text] for text in rows[k].captions] for k in some]]
             v = features.images[[[features.image_at[image] for image in rows[k].images] for k in some]]
-            found = np.matmul(t, v.transpose(0, 2, 1))
+            cosines = np.matmul(t, v.transpose(0, 2, 1))
             own = np.matmul(t, t.transpose(0, 2, 1)) if rows[some[0]].shape == "paraphrases" else None
             for j, k in enumerate(some):
-                values[k] = found[j]
+                values[k] = cosines[j]
                 texts[k] = own[j] if own is not None and rows[k].shape == "paraphrases" else None
     return Similarities(values, texts)

@@ -115,15 +115,15 @@ class Files:
 
     def tables(self, pattern: str) -> Iterator[tuple[str, list[dict[str, str]]]]:
         """CSV files of this pattern, in the folder or in zip files of it, by name."""
-        found = {path.name: path.read_bytes() for path in sorted(self.own.rglob(pattern))}
+        contents = {path.name: path.read_bytes() for path in sorted(self.own.rglob(pattern))}
         for path in sorted(self.own.rglob("*.zip")):
             with opened_zip(path) as archive:
                 for member in archive.infolist():
                     inside = PurePosixPath(member.filename)
-                    if inside.match(pattern) and inside.name not in found and not inside.name.startswith("._"):
+                    if inside.match(pattern) and inside.name not in contents and not inside.name.startswith("._"):
                         within(member.file_size, "member_bytes", f"{path}:{member.filename}")
-                        found[inside.name] = archive.read(member)
-        for name, content in found.items():
+                        contents[inside.name] = archive.read(member)
+        for name, content in contents.items():
             try:
                 rows = list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline="")))
             except (UnicodeDecodeError, csv.Error) as error:
@@ -166,15 +166,15 @@ class Files:
         if absent:
             self.left_out[subset] += 1
             return
-        there = tuple(self.decoded(image) for image in images if isinstance(image, Picture))
-        yield SuiteRow(name, subset, shape, there, tuple(captions), cluster, group, dict(sets or {}), label)
+        pictures = tuple(self.decoded(image) for image in images if isinstance(image, Picture))
+        yield SuiteRow(name, subset, shape, pictures, tuple(captions), cluster, group, dict(sets or {}), label)
 
 
 def field_of(row: Any, name: str, where: str) -> Any:
     """A field of a JSON object; a `ValueError` names the place, the field, and what there is."""
     if not isinstance(row, dict) or name not in row:
-        there = ", ".join(map(str, row)) if isinstance(row, dict) else type(row).__name__
-        raise ValueError(f"{where}: no field {name!r}; there are {there}")
+        names = ", ".join(map(str, row)) if isinstance(row, dict) else type(row).__name__
+        raise ValueError(f"{where}: no field {name!r}; there are {names}")
     return row[name]
 
 
@@ -245,10 +245,10 @@ def tables_of(folder: Path, *patterns: str) -> Iterator[tuple[Path, Any]]:
         import pyarrow.parquet as pq
     except ImportError as error:
         raise ImportError("parquet and arrow files need pyarrow: pip install 'eqben-builder[parquet]'") from error
-    found = [path for pattern in patterns for path in sorted(folder.rglob(pattern))]
-    if not found:
+    paths = [path for pattern in patterns for path in sorted(folder.rglob(pattern))]
+    if not paths:
         raise FileNotFoundError(f"{folder} holds no {' or '.join(patterns)}")
-    for path in found:
+    for path in paths:
         try:
             if path.suffix == ".parquet":
                 yield path, pq.read_table(path)

@@ -101,11 +101,11 @@ def read_gallery(root: str | Path, name: str, *, pixels: Pixels = "official") ->
     owners: list[int] = []
     for place, texts in entries:
         base = PurePosixPath(place).name
-        found = files.picture(place, f"val2014/{base}", f"flickr30k-images/{base}", f"images/{base}", base)
-        if isinstance(found, str):
-            files.missing[found] += 1
+        picture = files.picture(place, f"val2014/{base}", f"flickr30k-images/{base}", f"images/{base}", base)
+        if isinstance(picture, str):
+            files.missing[picture] += 1
             continue
-        images.append(found)
+        images.append(picture)
         captions += texts
         owners += [len(images) - 1] * len(texts)
     if files.missing:
@@ -130,14 +130,14 @@ def _folds(files: Files, owners: Sequence[int], ids: tuple[list[int], list[int]]
     if files.there("coco_test_ids.npy") and ids is not None:
         path = files.find("coco_test_ids.npy")
         try:
-            listed = [int(one) for one in np.load(path, allow_pickle=False).ravel().tolist()]
+            listed = [int(caption) for caption in np.load(path, allow_pickle=False).ravel().tolist()]
         except Exception as error:  # NumPy parses headers as Python source, with that parser's errors
             raise ValueError(f"{path} is no list of numbers: {error}") from error
         owner = dict(zip(ids[1], owners, strict=True))
-        unknown = [one for one in listed if one not in owner]
+        unknown = [caption for caption in listed if caption not in owner]
         if unknown:
             raise ValueError(f"{path}: the caption id {unknown[0]!r} is not in the test split")
-        order = list(dict.fromkeys(owner[one] for one in listed))
+        order = list(dict.fromkeys(owner[caption] for caption in listed))
     if len(order) < 2 * FOLD or len(order) % FOLD:
         return ()
     return tuple(tuple(order[start : start + FOLD]) for start in range(0, len(order), FOLD))
@@ -185,19 +185,21 @@ def _karpathy(path: Path, most: int | None) -> tuple[list[tuple[str, list[str]]]
         sentences = field_of(row, "sentences", where)[:most]
         folder = row.get("filepath")
         name = text_of(row, "filename", where)
-        entries.append((f"{folder}/{name}" if folder else name, [text_of(one, "raw", where) for one in sentences]))
+        entries.append(
+            (f"{folder}/{name}" if folder else name, [text_of(sentence, "raw", where) for sentence in sentences])
+        )
         image_ids.append(whole_number(row.get("cocoid", row.get("imgid", number)), where))
-        caption_ids += [whole_number(one.get("sentid", 0), where) for one in sentences]
+        caption_ids += [whole_number(sentence.get("sentid", 0), where) for sentence in sentences]
     if not entries:
         raise ValueError(f"{path} holds no image of the split 'test'")
     return entries, (image_ids, caption_ids)
 
 
 def _extended(files: Files, ids: tuple[list[int], list[int]] | None) -> dict[str, Positives]:
-    found = {}
+    positives = {}
     for name in ("eccv", "cxc"):
         both = [f"{name}_image_to_caption.json", f"{name}_caption_to_image.json"]
-        if not all(files.there(one) for one in both):
+        if not all(files.there(table) for table in both):
             continue
         if ids is None:
             files.notes.append(f"{name}: needs dataset_coco.json, which holds the ids")
@@ -205,9 +207,9 @@ def _extended(files: Files, ids: tuple[list[int], list[int]] | None) -> dict[str
         at_image = {value: k for k, value in enumerate(ids[0])}
         at_caption = {value: k for k, value in enumerate(ids[1])}
         places = [(at_image, at_caption), (at_caption, at_image)]
-        tables = [_judged(files, one, *at) for one, at in zip(both, places, strict=True)]
-        found[name] = Positives(tables[0], tables[1])
-    return found
+        tables = [_judged(files, table, *at) for table, at in zip(both, places, strict=True)]
+        positives[name] = Positives(tables[0], tables[1])
+    return positives
 
 
 def _judged(files: Files, name: str, queries: dict[int, int], answers: dict[int, int]) -> dict[int, list[int]]:
@@ -226,9 +228,9 @@ def _judged(files: Files, name: str, queries: dict[int, int], answers: dict[int,
             raise ValueError(f"{path}: the query {key!r} is not in the test split")
         if not isinstance(right, list):
             raise ValueError(f"{path}, query {key!r}: expected a list of ids, found {str(right)[:60]}")
-        ids = [whole_number(one, path) for one in right]
-        unknown += [one for one in ids if one not in answers]
-        known = [answers[one] for one in ids if one in answers]
+        ids = [whole_number(answer, path) for answer in right]
+        unknown += [answer for answer in ids if answer not in answers]
+        known = [answers[answer] for answer in ids if answer in answers]
         if known:
             table[queries[int(key)]] = known
     if not table:

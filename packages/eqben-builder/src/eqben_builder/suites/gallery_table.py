@@ -134,7 +134,9 @@ def fold_scores(
     parts = []
     for asked, held in folds:
         place = {answer: k for k, answer in enumerate(held)}
-        own = {k: [place[one] for one in right.get(query, ()) if one in place] for k, query in enumerate(asked)}
+        own = {
+            k: [place[answer] for answer in right.get(query, ()) if answer in place] for k, query in enumerate(asked)
+        }
         own = {k: answered for k, answered in own.items() if answered}
         parts.append(_values(np.asarray(queries)[list(asked)], np.asarray(answers)[list(held)], own, ks))
     weights = np.array([len(values) for values, _ in parts], dtype=np.float64)
@@ -153,16 +155,16 @@ def _values(
     asked = sorted(right)
     if not asked or q.shape[1] != a.shape[1] or not 1 <= min(ks) <= max(ks) <= len(a):
         raise ValueError(f"{len(asked)} queries, features {q.shape} and {a.shape}, ks = {tuple(ks)}: nothing to search")
-    sizes = np.array([len(right[one]) for one in asked])
-    everything = [place for one in asked for place in right[one]]
+    sizes = np.array([len(right[query]) for query in asked])
+    everything = [place for query in asked for place in right[query]]
     if not sizes.all() or min(everything) < 0 or max(everything) >= len(a) or asked[-1] >= len(q):
         raise ValueError(f"a right answer lies outside of the gallery of {len(a)}, or a query has none")
     values = np.empty((len(asked), len(ks) + 2))
     for start in range(0, len(asked), _CHUNK):
         some = asked[start : start + _CHUNK]
         similar = q[some] @ a.T
-        for k, one in enumerate(some):
-            values[start + k] = _one_query(similar[k], np.asarray(right[one]), ks)
+        for k, query in enumerate(some):
+            values[start + k] = _one_query(similar[k], np.asarray(right[query]), ks)
     chance = [float(np.mean([_chance(len(a), int(size), k) for size in sizes])) for k in ks]
     chance += [float(np.mean(sizes / len(a))), float(np.mean([_chance_of_map(len(a), int(size)) for size in sizes]))]
     return values, chance
@@ -175,7 +177,8 @@ def _resampled(
     drawn = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), resamples)
     draws = drawn @ values / count
     shares = [
-        share_of(float(values[:, k].mean()), draws[:, k], one, count, (1 - level) / 2) for k, one in enumerate(chance)
+        share_of(float(values[:, k].mean()), draws[:, k], expected, count, (1 - level) / 2)
+        for k, expected in enumerate(chance)
     ]
     return RetrievalScores(dict(zip(ks, shares, strict=False)), shares[-2], shares[-1], count)
 
@@ -340,23 +343,23 @@ def gallery_table(
         lines += _lines(gallery, name, "text to image", whole(texts, images, right.images_of))
     if gallery.folds:
         right = gallery.positives["original"]
-        parts = [(fold, [text for one in fold for text in right.captions_of[one]]) for fold in gallery.folds]
+        parts = [(fold, [text for image in fold for text in right.captions_of[image]]) for fold in gallery.folds]
         back = [(asked, held) for held, asked in parts]
         lines += _lines(gallery, "original, folds", "image to text", apart(images, texts, right.captions_of, parts))
         lines += _lines(gallery, "original, folds", "text to image", apart(texts, images, right.images_of, back))
     return GalleryTable(gallery.name, len(images), len(texts), tuple(lines), gallery.notes)
 
 
-def _lines(gallery: Gallery, name: str, direction: str, found: RetrievalScores) -> list[GalleryLine]:
-    values = {f"R@{k}": share for k, share in found.recall.items()}
-    values |= {"R-precision": found.r_precision, "mAP@R": found.map_at_r}
+def _lines(gallery: Gallery, name: str, direction: str, scores: RetrievalScores) -> list[GalleryLine]:
+    values = {f"R@{k}": share for k, share in scores.recall.items()}
+    values |= {"R-precision": scores.r_precision, "mAP@R": scores.map_at_r}
     return [
         GalleryLine(
             name,
             direction,
             measure,
             share,
-            found.queries,
+            scores.queries,
             published_scores(gallery.name, direction, measure) if name == "original" else {},
         )
         for measure, share in values.items()

@@ -92,11 +92,11 @@ def read_objects(root: str | Path, name: str, *, pixels: Pixels = "official") ->
             if not isinstance(values, list) or len(values) != len(labels) or not set(values) <= {0, 1}:
                 raise ValueError(f"{where}: the {what} should be {len(labels)} times 0 or 1")
         base = PurePosixPath(row[0]).name
-        found = files.picture(*(form.format(base) for form in _FOLDERS))
-        if isinstance(found, str):
-            files.missing[found] += 1
+        picture = files.picture(*(form.format(base) for form in _FOLDERS))
+        if isinstance(picture, str):
+            files.missing[picture] += 1
             continue
-        images.append(found)
+        images.append(picture)
         marks.append((fits, hard))
     if files.missing:
         raise FileNotFoundError(
@@ -105,7 +105,7 @@ def read_objects(root: str | Path, name: str, *, pixels: Pixels = "official") ->
         )
     if not images:
         raise ValueError(f"{path} holds no picture")
-    fit, counted = (np.array([one[k] for one in marks], dtype=bool) for k in (0, 1))
+    fit, counted = (np.array([pair[k] for pair in marks], dtype=bool) for k in (0, 1))
     empty = int((~(fit & counted).any(axis=0)).sum())
     notes = (f"{empty} of {len(labels)} classes have no right picture among the hard ones, and do not count",)
     return ObjectGallery(f"cola-objects {name}", tuple(images), tuple(labels), fit, counted, notes if empty else ())

@@ -130,7 +130,11 @@ def _stored(files: Files, subset: str) -> Iterator[SuiteRow]:
     for where, number, row in files.json(f"{subset}.json", f"data/{subset}.json", kind=list):
         place = text_of(row, "image", where)
         captions = field_of(row, "captions", where)
-        if not isinstance(captions, list) or len(captions) < 2 or not all(isinstance(one, str) for one in captions):
+        if (
+            not isinstance(captions, list)
+            or len(captions) < 2
+            or not all(isinstance(caption, str) for caption in captions)
+        ):
             raise ValueError(f"{where}: field 'captions' should be a list of texts, the true one first")
         base = PurePosixPath(place).name
         picture = files.picture(place, f"val2014/{base}", f"flickr30k-images/{base}")

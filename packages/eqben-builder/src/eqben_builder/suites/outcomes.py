@@ -98,13 +98,13 @@ def outcomes_of(rows: Sequence[SuiteRow], found: Similarities, *, seed: int = 0)
         else:
             statements.append(place)
     of_pairs = _pairs(pairs, found) if pairs else {}
-    made = {
+    outcomes = {
         measure: of_pairs[measure] if measure in of_pairs else _joined(entries) for measure, entries in parts.items()
     }
     if statements:
         scores = np.array([float(found.values[place].ravel()[0]) for place in statements])
-        made["accuracy"] = _with(made.get("accuracy"), _statements(rows, statements, scores, seed))
-    return made
+        outcomes["accuracy"] = _with(outcomes.get("accuracy"), _statements(rows, statements, scores, seed))
+    return outcomes
 
 
 def main_outcome(rows: Sequence[SuiteRow], outcomes: Mapping[str, Outcome]) -> Outcome:
@@ -127,15 +127,15 @@ def main_outcome(rows: Sequence[SuiteRow], outcomes: Mapping[str, Outcome]) -> O
         >>> main_outcome([row], outcomes_of([row], Similarities([np.array([[0.3], [0.1]])], [None]))).right.tolist()
         [1.0]
     """
-    found: dict[int, tuple[int, float, bool, float]] = {}
+    entries: dict[int, tuple[int, float, bool, float]] = {}
     for measure in dict.fromkeys(MAIN.values()):
         if measure in outcomes:
             for place, *entry in zip(*(column.tolist() for column in outcomes[measure]), strict=True):
                 if MAIN[rows[place].shape] == measure:
-                    found[place] = (place, *entry)
-    if sorted(found) != list(range(len(rows))):
-        raise ValueError(f"{len(found)} outcomes of the main measures for {len(rows)} questions")
-    return _joined([found[place] for place in range(len(rows))])
+                    entries[place] = (place, *entry)
+    if sorted(entries) != list(range(len(rows))):
+        raise ValueError(f"{len(entries)} outcomes of the main measures for {len(rows)} questions")
+    return _joined([entries[place] for place in range(len(rows))])
 
 
 def _choice(place: int, s: NDArray[np.floating], recalls: bool, add: _Add) -> None:
@@ -148,8 +148,8 @@ def _choice(place: int, s: NDArray[np.floating], recalls: bool, add: _Add) -> No
         add("mean rank", place, rank, False, (len(s) + 1) / 2)
 
 
-def _pairs(places: list[int], found: Similarities) -> dict[str, Outcome]:
-    right, tied = comparisons(np.stack([found.values[place] for place in places]))
+def _pairs(places: list[int], similar: Similarities) -> dict[str, Outcome]:
+    right, tied = comparisons(np.stack([similar.values[place] for place in places]))
     both = np.column_stack([tied, tied.any(axis=1)])
     rows = np.array(places, np.intp)
     return {
@@ -174,15 +174,15 @@ def _statements(
     """Each statement at the threshold that is best on the other folds; a picture lies in one fold."""
     labels = np.array([bool(rows[place].label) for place in places])
     fold = folds_of([rows[place].cluster for place in places], seed)
-    said = np.zeros(len(places), dtype=bool)
+    accepted = np.zeros(len(places), dtype=bool)
     for k in np.unique(fold):
         inside, others = fold == k, fold != k
         cut = best_cut(scores[others & labels], scores[others & ~labels]) if others.any() else 0.0
-        said[inside] = scores[inside] > cut
+        accepted[inside] = scores[inside] > cut
     chance = max(labels.mean(), 1 - labels.mean())
     return [
         (place, float(says == label), False, float(chance))
-        for place, says, label in zip(places, said, labels, strict=True)
+        for place, says, label in zip(places, accepted, labels, strict=True)
     ]
 
 
@@ -198,9 +198,9 @@ def _joined(entries: list[tuple[int, float, bool, float]]) -> Outcome:
     return Outcome(np.array(places, np.intp), np.array(right), np.array(tied, bool), np.array(chance))
 
 
-def _with(one: Outcome | None, entries: list[tuple[int, float, bool, float]]) -> Outcome:
+def _with(outcome: Outcome | None, entries: list[tuple[int, float, bool, float]]) -> Outcome:
     other = _joined(entries)
-    return other if one is None else Outcome(*(np.concatenate(pair) for pair in zip(one, other, strict=True)))
+    return other if outcome is None else Outcome(*(np.concatenate(pair) for pair in zip(outcome, other, strict=True)))
 
 
 if TYPE_CHECKING:

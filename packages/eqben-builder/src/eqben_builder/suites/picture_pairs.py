@@ -31,10 +31,10 @@ def winoground(files: Files) -> Iterator[SuiteRow]:
 
 def eqben(files: Files) -> Iterator[SuiteRow]:
     """EqBen's JSON files (AG, YouCook2, GEBC, Kubric's three, SD), each beside its pictures, or the 10 % subset."""
-    found = [path for path in sorted(files.own.glob("*.json")) if not path.name.startswith("eqben_all")]
-    if not found:
+    paths = [path for path in sorted(files.own.glob("*.json")) if not path.name.startswith("eqben_all")]
+    if not paths:
         raise FileNotFoundError(f"{files.own} holds no JSON file of EqBen")
-    for path in found:
+    for path in paths:
         for row in formats.read_any(path):
             kubric = f"kubric/{row.aspect}" if row.subset == "kubric" and row.aspect else row.subset
             yield from _pair(files, row, kubric, row.id.split("/")[0], prefix=path.stem)
@@ -127,7 +127,7 @@ def cola(files: Files) -> Iterator[SuiteRow]:
             raise ValueError(f"{name}, row {number}: expected [link, caption, link, caption]")
         names = [PurePosixPath(entry[k]).name for k in (0, 2)]
         forms = ("images/{}", "vg_gqa_images/{}", "VG_100K/{}", "VG_100K_2/{}", "{}")
-        pictures = [files.picture(*(form.format(one) for form in forms)) for one in names]
+        pictures = [files.picture(*(form.format(name) for form in forms)) for name in names]
         yield from files.row(str(number), "multi_object", "pairs", pictures, [entry[1], entry[3]], names[0])
 
 

@@ -54,11 +54,11 @@ def published_scores(suite: str, name: str, measure: str) -> dict[str, float]:
         >>> published_scores("winoground", "all", "group")["ViT-B-32/openai"]
         0.0875
     """
-    found: dict[str, float] = {}
-    for one in published_table():
-        if (one.suite, one.name, one.measure) == (suite, name, measure):
-            found.setdefault(one.model, one.value)
-    return found
+    scores: dict[str, float] = {}
+    for row in published_table():
+        if (row.suite, row.name, row.measure) == (suite, name, measure):
+            scores.setdefault(row.model, row.value)
+    return scores
 
 
 def published_of(line: SuiteLine | GalleryLine, model: str) -> tuple[str, float] | None:

@@ -166,11 +166,11 @@ def read_suite(suite: Suite, root: str | Path, *, limit: int | None = None, pixe
 
 
 def _counted(suite: Suite, rows: Sequence[SuiteRow], left_out: Mapping[str, int]) -> Iterator[str]:
-    there = Counter(row.subset for row in rows)
+    questions = Counter(row.subset for row in rows)
     for subset, expected in suite.counts.items():
-        found = there[subset] + left_out.get(subset, 0)
-        if found != expected:
-            yield f"{subset}: {found} questions, the version that is known has {expected}"
+        count = questions[subset] + left_out.get(subset, 0)
+        if count != expected:
+            yield f"{subset}: {count} questions, the version that is known has {expected}"
 
 
 def _equal(rows: Sequence[SuiteRow]) -> Iterator[str]:

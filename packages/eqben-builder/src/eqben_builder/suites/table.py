@@ -87,11 +87,11 @@ class SuiteTable(NamedTuple):
     def line(self, name: str, measure: str = "accuracy") -> SuiteLine:
         """The line or average of that name and measure; a `KeyError` lists those that exist."""
         every = (self.overall, *self.averages, *self.lines)
-        for one in every:
-            if (one.name, one.measure) == (name, measure):
-                return one
-        there = ", ".join(f"{one.name} {one.measure}" for one in every)
-        raise KeyError(f"no line {name!r} {measure!r}; there are {there}")
+        for line in every:
+            if (line.name, line.measure) == (name, measure):
+                return line
+        known = ", ".join(f"{line.name} {line.measure}" for line in every)
+        raise KeyError(f"no line {name!r} {measure!r}; there are {known}")
 
 
 def suite_table(
@@ -179,20 +179,20 @@ def _sets(rows: Sequence[SuiteRow], accuracy: Outcome | None) -> dict[str, Outco
     """Measures of sets of questions that must all be right."""
     if accuracy is None:
         return {}
-    found: dict[str, dict[str, list[int]]] = {}
+    sets_of: dict[str, dict[str, list[int]]] = {}
     for k, place in enumerate(accuracy.rows.tolist()):
         for measure, name in rows[place].sets.items():
-            found.setdefault(measure, {}).setdefault(name, []).append(k)
-    made = {}
-    for measure, sets in found.items():
+            sets_of.setdefault(measure, {}).setdefault(name, []).append(k)
+    outcomes = {}
+    for measure, sets in sets_of.items():
         members = list(sets.values())
-        made[measure] = Outcome(
-            accuracy.rows[[one[0] for one in members]],
-            np.array([accuracy.right[one].min() for one in members]),
-            np.array([bool(accuracy.tied[one].any()) for one in members]),
-            np.array([math.prod(accuracy.chance[one].tolist()) for one in members]),
+        outcomes[measure] = Outcome(
+            accuracy.rows[[places[0] for places in members]],
+            np.array([accuracy.right[places].min() for places in members]),
+            np.array([bool(accuracy.tied[places].any()) for places in members]),
+            np.array([math.prod(accuracy.chance[places].tolist()) for places in members]),
         )
-    return made
+    return outcomes
 
 
 class _Leaf(NamedTuple):
@@ -259,16 +259,16 @@ class _Cells:
 
     def resolved(self, part: Part, measure: str) -> _Node | None:
         """What a part is made of; None where a subset of it is not there, for an average of fewer is another number."""
-        there = self.subsets(measure)
+        subsets_known = self.subsets(measure)
         if isinstance(part, Without):
             leaf = self.leaf(measure, part.subset, part.groups)
             return leaf if leaf.columns else None
         if isinstance(part, Pooled):
-            fits = [fitting(pattern, there) for pattern in part.subsets]
+            fits = [fitting(pattern, subsets_known) for pattern in part.subsets]
             columns = [k for subsets in fits for subset in subsets for k in self.leaf(measure, subset).columns]
             return _Leaf(columns) if all(fits) else None
         if isinstance(part, str):
-            leaves: list[_Node] = [self.leaf(measure, subset) for subset in fitting(part, there)]
+            leaves: list[_Node] = [self.leaf(measure, subset) for subset in fitting(part, subsets_known)]
             return leaves[0] if len(leaves) == 1 else leaves or None
         nodes = [self.resolved(member, measure) for member in part]
         known = [node for node in nodes if node is not None]
@@ -283,8 +283,8 @@ class _Cells:
             return np.asarray(rights / np.maximum(asked, 1), dtype=np.float64)
         with np.errstate(invalid="ignore", divide="ignore"):
             shares = sums[..., node.groups] / counts[..., node.groups]
-        there = np.isfinite(shares)
-        mean = np.where(there, shares, 0.0).sum(-1) / np.maximum(there.sum(-1), 1)
+        finite = np.isfinite(shares)
+        mean = np.where(finite, shares, 0.0).sum(-1) / np.maximum(finite.sum(-1), 1)
         return np.asarray(mean, dtype=np.float64)
 
     def trials(self, node: _Node) -> float:

@@ -61,9 +61,9 @@ def graph_captions(name: str, attention: Sequence[str], spatial: Sequence[str]) 
     return [f"The person is {a.replace('_', ' ')} the {noun} which is {p} him/her." for a in attention for p in places]
 
 
-def different_relations(one: Seen, other: Seen) -> int:
+def different_relations(seen: Seen, other: Seen) -> int:
     """How many of attention, place and contact differ, as sets of labels."""
-    return sum(set(getattr(one, name)) != set(getattr(other, name)) for name in RELATIONS)
+    return sum(set(getattr(seen, name)) != set(getattr(other, name)) for name in RELATIONS)
 
 
 def sparse_pairs(seen: Sequence[Seen]) -> list[tuple[int, int]]:
@@ -78,16 +78,16 @@ def sparse_pairs(seen: Sequence[Seen]) -> list[tuple[int, int]]:
     """
     chosen = []
     first_from = 0
-    for i, one in enumerate(seen):
-        if one.place < first_from:
+    for i, first in enumerate(seen):
+        if first.place < first_from:
             continue
         second_from = 0
         for j in range(i + 1, len(seen)):
-            if seen[j].place >= second_from and different_relations(one, seen[j]) >= MIN_DIFFERENT:
+            if seen[j].place >= second_from and different_relations(first, seen[j]) >= MIN_DIFFERENT:
                 chosen.append((i, j))
                 second_from = seen[j].place + SKIPPED + 1
         if second_from:
-            first_from = one.place + SKIPPED + 1
+            first_from = first.place + SKIPPED + 1
     return chosen
 
 
@@ -105,7 +105,7 @@ def read_action_genome(folder: Path) -> dict[str, dict[str, list[Seen]]]:
         if not slash or not Path(picture).stem.isdecimal() or video in ("", ".", ".."):
             raise ValueError(f"{folder / _FILES[0]}: frame {frame!r} is not named like 'VIDEO.mp4/000089.png'")
         videos[video].append(str(frame))
-    found: dict[str, dict[str, list[Seen]]] = {}
+    tracks_of: dict[str, dict[str, list[Seen]]] = {}
     for video in sorted(videos):
         tracks: dict[str, list[Seen]] = defaultdict(list)
         for place, frame in enumerate(sorted(videos[video], key=frame_number)):
@@ -113,8 +113,8 @@ def read_action_genome(folder: Path) -> dict[str, dict[str, list[Seen]]]:
                 continue
             for name, seen in _objects(folder / _FILES[0], frame, place, objects[frame]):
                 tracks[name].append(seen)
-        found[video] = {name: tracks[name] for name in sorted(tracks)}
-    return found
+        tracks_of[video] = {name: tracks[name] for name in sorted(tracks)}
+    return tracks_of
 
 
 def frame_number(frame: str) -> int:
@@ -130,20 +130,27 @@ def _somebody(person: Any) -> bool:
 def _objects(path: Path, frame: str, place: int, listed: Any) -> list[tuple[str, Seen]]:
     if not isinstance(listed, list):
         raise ValueError(f"{path}, frame {frame!r}: expected a list of objects, found {type(listed).__name__}")
-    found: dict[str, Seen] = {}
-    for one in listed:
+    objects: dict[str, Seen] = {}
+    for entry in listed:
         where = f"{path}, frame {frame!r}"
-        if not isinstance(one, dict) or not isinstance(one.get("class"), str):
-            raise ValueError(f"{where}: an object without a field 'class': {one!r}")
+        if not isinstance(entry, dict) or not isinstance(entry.get("class"), str):
+            raise ValueError(f"{where}: an object without a field 'class': {entry!r}")
         labels = []
         for name in RELATIONS:
-            given = one.get(f"{name}_relationship")
-            if given is not None and not (isinstance(given, list | tuple) and all(isinstance(x, str) for x in given)):
-                raise ValueError(f"{where}: field '{name}_relationship' should list labels, found {given!r}")
-            labels.append(tuple(given or ()))
-        if one.get("visible", True) and one.get("bbox") is not None and all(labels) and one["class"] not in found:
-            found[one["class"]] = Seen(place, frame, *labels)
-    return list(found.items())
+            labelled = entry.get(f"{name}_relationship")
+            if labelled is not None and not (
+                isinstance(labelled, list | tuple) and all(isinstance(x, str) for x in labelled)
+            ):
+                raise ValueError(f"{where}: field '{name}_relationship' should list labels, found {labelled!r}")
+            labels.append(tuple(labelled or ()))
+        if (
+            entry.get("visible", True)
+            and entry.get("bbox") is not None
+            and all(labels)
+            and entry["class"] not in objects
+        ):
+            objects[entry["class"]] = Seen(place, frame, *labels)
+    return list(objects.items())
 
 
 class ActionGenomeBuilder:
@@ -213,9 +220,9 @@ class ActionGenomeBuilder:
     def make(self, index: int) -> list[Made | Dropped]:
         """The pairs of one video."""
         video, chosen = self.jobs[index]
-        names = sorted({seen.frame for _, one, other in chosen for seen in (one, other)}, key=frame_number)
+        names = sorted({seen.frame for _, first, other in chosen for seen in (first, other)}, key=frame_number)
         images = self._images(video, names)
-        return [self._pair(video, name, one, other, images) for name, one, other in chosen]
+        return [self._pair(video, name, first, other, images) for name, first, other in chosen]
 
     def _images(self, video: str, names: Sequence[str]) -> dict[str, NDArray[np.uint8] | str]:
         """The frames' pictures, or why there is none."""
@@ -225,7 +232,7 @@ class ActionGenomeBuilder:
         if path is None:
             _log.warning("there is no video %s in %s", video, self.videos)
             return dict.fromkeys(names, "no such video")
-        found: dict[str, NDArray[np.uint8] | str] = {}
+        images: dict[str, NDArray[np.uint8] | str] = {}
         try:
             decoded = frames_numbered(path, [frame_number(name) - 1 for name in names])
             return {name: shrunk(frame.image, self.size) for name, frame in zip(names, decoded, strict=True)}
@@ -234,10 +241,10 @@ class ActionGenomeBuilder:
         # One frame beyond the end must not cost the others.
         for name in names:
             try:
-                found[name] = shrunk(frames_numbered(path, [frame_number(name) - 1])[0].image, self.size)
+                images[name] = shrunk(frames_numbered(path, [frame_number(name) - 1])[0].image, self.size)
             except VideoError:
-                found[name] = "a frame cannot be decoded"
-        return found
+                images[name] = "a frame cannot be decoded"
+        return images
 
     def _stored(self, path: Path) -> NDArray[np.uint8] | str:
         for candidate in (path, path.with_suffix(".jpg")):
@@ -250,26 +257,26 @@ class ActionGenomeBuilder:
         return "no such frame"
 
     def _pair(
-        self, video: str, name: str, one: Seen, other: Seen, images: dict[str, NDArray[np.uint8] | str]
+        self, video: str, name: str, earlier: Seen, other: Seen, images: dict[str, NDArray[np.uint8] | str]
     ) -> Made | Dropped:
-        pictures = (images[one.frame], images[other.frame])
+        pictures = (images[earlier.frame], images[other.frame])
         for picture in pictures:
             if isinstance(picture, str):
                 return Dropped(picture, "ag")
         first, second = (picture for picture in pictures if not isinstance(picture, str))
-        if _UNSURE in (*one.attention, *other.attention):
+        if _UNSURE in (*earlier.attention, *other.attention):
             return Dropped("attention is unsure", "ag")
-        captions = [graph_captions(name, seen.attention, seen.spatial) for seen in (one, other)]
+        captions = [graph_captions(name, seen.attention, seen.spatial) for seen in (earlier, other)]
         if captions[0][0] in captions[1] or captions[1][0] in captions[0]:
             return Dropped("a caption is true of both frames", "ag")
         if first.shape != second.shape or np.array_equal(first, second):
             return Dropped("pictures are the same, or of two sizes", "ag")
         texts = (captions[0][0], captions[1][0])
         source = {
-            "video": video, "object": name, "frames": [one.frame, other.frame], "captions": captions,
-            "graphs": [one.graph(), other.graph()],
+            "video": video, "object": name, "frames": [earlier.frame, other.frame], "captions": captions,
+            "graphs": [earlier.graph(), other.graph()],
         }  # fmt: skip
-        certificate = {"relations_differ": different_relations(one, other), **evidence(texts, (first, second))}
+        certificate = {"relations_differ": different_relations(earlier, other), **evidence(texts, (first, second))}
         return Made((first, second), texts, "ag", source, certificate)
 
 
@@ -293,7 +300,9 @@ def certificate_of(
     differ = different_relations(seen[0], seen[1])
     if differ < MIN_DIFFERENT:
         raise ValueError(f"{differ} of 3 relations differ, expected at least {MIN_DIFFERENT}")
-    captions = [graph_captions(record.source["object"], one.attention, one.spatial) for one in seen]
+    captions = [
+        graph_captions(record.source["object"], frame_seen.attention, frame_seen.spatial) for frame_seen in seen
+    ]
     for side, text in enumerate(record.captions):
         if text != captions[side][0]:
             raise ValueError(f"caption {side} is {text!r}, its scene graph says {captions[side][0]!r}")

@@ -204,7 +204,7 @@ class _Video:
         order = sorted(range(len(wanted)), key=wanted.__getitem__)
         keys = self.keys()
         jump = self.step * (JUMP_FRAMES_REORDERED if self.stream.codec_context.has_b_frames else JUMP_FRAMES)
-        found: dict[int, VideoFrame] = {}
+        pictures: dict[int, VideoFrame] = {}
         frames, now, ahead = self._frames(), None, None
         position: int = self.start
         for k in order:
@@ -229,8 +229,8 @@ class _Video:
             shown_now = now if now is not None else ahead
             if shown_now is None:
                 raise VideoError(f"{self.path} holds no frame that can be decoded at {names[k]}")
-            found[k] = self._picture(shown_now)
-        return [found[k] for k in range(len(wanted))]
+            pictures[k] = self._picture(shown_now)
+        return [pictures[k] for k in range(len(wanted))]
 
     def _jump(self, target: int, earlier: Sequence[int]) -> tuple[Iterator[Any], Any]:
         """Go to a key frame at or before a time: what comes after it, and its frame.

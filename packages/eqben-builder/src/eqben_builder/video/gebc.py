@@ -64,15 +64,15 @@ def boundary_pairs(boundaries: list[Boundary]) -> list[Chosen]:
     chosen = []
     k = 0
     while k + 1 < len(boundaries):
-        one, other = boundaries[k], boundaries[k + 1]
+        boundary, other = boundaries[k], boundaries[k + 1]
         reason = None
-        if one.previous >= one.time or other.time >= other.following:
+        if boundary.previous >= boundary.time or other.time >= other.following:
             reason = "a segment of no length"
-        elif has_action_word(one.before) or has_action_word(other.after):
+        elif has_action_word(boundary.before) or has_action_word(other.after):
             reason = "an action word in a caption"
-        elif one.before.lower() == other.after.lower():
+        elif boundary.before.lower() == other.after.lower():
             reason = "captions are the same"
-        chosen.append(Chosen(one, other, reason))
+        chosen.append(Chosen(boundary, other, reason))
         k += 2 if reason is None else 1
     return chosen
 
@@ -82,7 +82,7 @@ def read_gebc(path: Path) -> tuple[dict[str, list[Boundary]], str]:
     content, digest = read_annotations(path)
     if not isinstance(content, dict):
         raise ValueError(f"{path}: expected an object from videos to boundaries, found {type(content).__name__}")
-    found: dict[str, list[Boundary]] = {}
+    boundaries_of: dict[str, list[Boundary]] = {}
     for video, rows in content.items():
         if not isinstance(rows, list):
             raise ValueError(f"{path}, video {video!r}: expected a list, found {type(rows).__name__}")
@@ -103,8 +103,8 @@ def read_gebc(path: Path) -> tuple[dict[str, list[Boundary]], str]:
             name = str(row.get("boundary_id", f"{video}_{k}"))
             states = (f"{subject} {before}".strip(), f"{subject} {after}".strip())
             at.setdefault(time, Boundary(name, time, previous, following, *states))
-        found[video] = [at[time] for time in sorted(at)]
-    return found, digest
+        boundaries_of[video] = [at[time] for time in sorted(at)]
+    return boundaries_of, digest
 
 
 class GebcBuilder:
@@ -168,10 +168,10 @@ class GebcBuilder:
         if path is None:
             _log.warning("there is no video %s in %s", video, self._library.folder)
         return [
-            Dropped(one.reason or "no such video", "gebc")
-            if one.reason or path is None
-            else self._pair(video, path, one)
-            for one in chosen
+            Dropped(choice.reason or "no such video", "gebc")
+            if choice.reason or path is None
+            else self._pair(video, path, choice)
+            for choice in chosen
         ]
 
     def _pair(self, video: str, path: Path, chosen: Chosen) -> Made | Dropped:

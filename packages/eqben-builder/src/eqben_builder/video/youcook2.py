@@ -45,7 +45,7 @@ def read_youcook2(path: Path) -> tuple[dict[str, list[Step]], str]:
     database = content.get("database") if isinstance(content, dict) else None
     if not isinstance(database, dict):
         raise ValueError(f"{path}: field 'database' should be an object from videos to annotations")
-    found: dict[str, list[Step]] = {}
+    steps_of: dict[str, list[Step]] = {}
     for video, entry in database.items():
         rows = entry.get("annotations") if isinstance(entry, dict) else None
         if not isinstance(rows, list):
@@ -63,8 +63,8 @@ def read_youcook2(path: Path) -> tuple[dict[str, list[Step]], str]:
             if not isinstance(sentence, str):
                 raise ValueError(f"{where}: field 'sentence' should be a text, found {sentence!r}")
             steps.append(Step(int(row.get("id", k)), begin, end, " ".join(sentence.split())))
-        found[video] = steps
-    return found, digest
+        steps_of[video] = steps
+    return steps_of, digest
 
 
 class YouCook2Builder:
@@ -143,14 +143,14 @@ class YouCook2Builder:
                 results.append(Dropped(image, "youcook2"))
             else:
                 shown.append((step, image))
-        results += [self._pair(video, one, other) for one, other in combinations(shown, 2)]
+        results += [self._pair(video, first, other) for first, other in combinations(shown, 2)]
         return results
 
     def _frames(self, path: Path, steps: list[Step]) -> list[tuple[Step, NDArray[np.uint8] | str]]:
         if self._detector is None:
             self._detector = face_detector(self.faces)
         whole = [step for step in steps if step.begin < step.end]
-        found: list[tuple[Step, NDArray[np.uint8] | str]] = [
+        pictures: list[tuple[Step, NDArray[np.uint8] | str]] = [
             (step, "a segment of no length") for step in steps if step.begin >= step.end
         ]
         try:
@@ -162,18 +162,18 @@ class YouCook2Builder:
             try:
                 image = frames[k] if frames else frames_at(path, [step.middle])[0].image
             except VideoError:
-                found.append((step, "a frame cannot be decoded"))
+                pictures.append((step, "a frame cannot be decoded"))
                 continue
             if self._detector is not None and self._detector(image):
-                found.append((step, "a frame with a face"))
+                pictures.append((step, "a frame with a face"))
             else:
-                found.append((step, shrunk(image, self.size)))
-        return found
+                pictures.append((step, shrunk(image, self.size)))
+        return pictures
 
     def _pair(
-        self, video: str, one: tuple[Step, NDArray[np.uint8]], other: tuple[Step, NDArray[np.uint8]]
+        self, video: str, earlier: tuple[Step, NDArray[np.uint8]], other: tuple[Step, NDArray[np.uint8]]
     ) -> Made | Dropped:
-        (first, image0), (second, image1) = one, other
+        (first, image0), (second, image1) = earlier, other
         if first.sentence.lower() == second.sentence.lower():
             return Dropped("captions are the same", "youcook2")
         if np.array_equal(image0, image1):
@@ -212,12 +212,12 @@ def face_detector(spec: str) -> FaceDetector | None:
     module, colon, name = spec.partition(":")
     if not colon or not module or not name:
         raise ValueError(f"faces = {spec!r}: expected opencv, face-recognition, none or MODULE:FUNCTION")
-    found = getattr(import_module(module), name, None)
-    if not callable(found):
+    detect = getattr(import_module(module), name, None)
+    if not callable(detect):
         raise ValueError(f"faces = {spec!r}: {module} has no function {name!r}")
 
     def count(image: NDArray[np.uint8]) -> int:
-        return int(found(image))
+        return int(detect(image))
 
     return count
 

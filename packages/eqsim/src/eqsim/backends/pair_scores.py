@@ -129,10 +129,10 @@ def softmax_differences(
 
 
 def listed_sums(
-    settings: Settings, found: PairDifferences, pairs: Int[Tensor, "p 2"], n: int
+    settings: Settings, differences: PairDifferences, pairs: Int[Tensor, "p 2"], n: int
 ) -> tuple[PairSums, Float[Tensor, ""], Int[Tensor, ""]]:
     """Sums over the list, duplicates counted; of a^2 over its set of pairs, in both orders; and that set's size."""
-    d, a, mode = found.d, found.a, settings.margin_mode
+    d, a, mode = differences.d, differences.a, settings.margin_mode
     v1 = residual_squares("v1", d, a, settings.margin_v1, mode)
     order, first = first_occurrence(pairs, n)
     sums = PairSums(

@@ -220,7 +220,7 @@ def tile_statistics(
     raw = plan.terms and plan.score != SOFTMAX
     scaled = plan.lse or plan.sigmoid or plan.score == LOGITS
     late_scale = scaled and raw and plan.score == DOTS
-    one = torch.ones_like(scale)
+    unit = torch.ones_like(scale)
     for tile in _tiles(image, text, scale if scaled and not late_scale else None, plan):
         both = (tile.x,) if tile.on_diagonal else (tile.x, tile.y)
         if raw:
@@ -229,7 +229,7 @@ def tile_statistics(
         if plan.lse:
             ways = (running[:2], running[2:])
             for values, (along, down) in zip(both, (ways, ways[::-1]), strict=False):
-                _absorb_both(along, down, tile, values, scale if late_scale else one, scratch)
+                _absorb_both(along, down, tile, values, scale if late_scale else unit, scratch)
         elif late_scale:
             for values in both:
                 values.mul_(scale)
@@ -308,20 +308,20 @@ def _shares(
     the largest of the tile's r and c; no r or c may lie so far below it that its exponential overflows, or that of a
     score that matters underflows. The last two factors come times the scale, for the tile and for its mirror.
     """
-    made = []
+    shares = []
     for first, second in ((0, 1), (1, 0)):
         along, down = lse[first, tile.b], lse[second, tile.c]
         top = torch.maximum(along.max(), down.max())
         if not float(top - torch.minimum(along.min(), down.min())) < SPREAD:
             return None
-        made.append(
+        shares.append(
             (
                 top,
                 scale * lse_weights[first, tile.b] * torch.exp(top - along),
                 scale * lse_weights[second, tile.c] * torch.exp(top - down),
             )
         )
-    return tuple(made)
+    return tuple(shares)
 
 
 @operator(f"tile_gradients{GRADIENTS_SCHEMA}", gradients_shapes)
