@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from eqben_builder.building.builder import Made
 from eqben_builder.building.folder import checked_record
+from eqben_builder.building.records import record_of, row_of
 from eqben_builder.engines.engine import Drawn
 from eqben_builder.formats import Picture
-from eqben_builder.formats.folder import record_of, row_of
 from eqben_builder.suites import ObjectGallery
 
 ROW = {

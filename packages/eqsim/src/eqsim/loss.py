@@ -16,8 +16,7 @@ from eqsim.batch import Batch, Size
 from eqsim.checks import check_features, check_finite, check_pairs, check_scale, check_sides
 from eqsim.close_pairs import Multinomial
 from eqsim.distributed import check_even_batches, check_process_group
-from eqsim.residuals import EPSILON
-from eqsim.settings import Settings
+from eqsim.settings import EPSILON, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from eqsim.checks import check_pairs, check_positive, check_scores
 from eqsim.features import at_least_float32
+from eqsim.settings import EPSILON
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -120,10 +121,6 @@ def assemble_terms(
     v1 = margin_mean(everything.v1 - close_v1, count_v1, settings.margin_v1, settings.margin_mode)
     close = sided_terms(settings, sums, list_length)
     return Terms(v1, close.v2_text, close.v2_image, close.relative)
-
-
-EPSILON = 1e-2
-"""e of the relative form: cosines of a pair differ by some hundredths."""
 
 
 class PairDifferences(NamedTuple):

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Literal
 
 from eqsim.checks import check_choice, check_non_negative, check_positive, check_sides
 from eqsim.close_pairs import Miner, Multinomial, TopK
-from eqsim.residuals import EPSILON
 
 if TYPE_CHECKING:
     import torch
@@ -18,6 +17,10 @@ DistantReduction = Literal["mean", "reference"]
 Mode = Literal["v1", "v2", "hybrid", "relative", "none"]
 Score = Literal["cosine", "logits", "softmax"]
 Contrast = Literal["clip", "sigmoid"]
+
+
+EPSILON = 1e-2
+"""e of the relative form: cosines of a pair differ by some hundredths."""
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from io import FileIO
 
-    from eqben_builder.formats import PairRow
-
 SCHEMA = "eqben-builder/1"
 #: EqBen's five, the micro world, and "own" for pairs of a builder that is not of this package.
 SUBSETS: tuple[str, ...] = ("ag", "gebc", "youcook2", "kubric", "sd", "micro", "own")
@@ -143,35 +141,6 @@ def records_in(folder: str | os.PathLike[str]) -> Iterator[tuple[str, dict[str, 
             except (ValueError, RecursionError) as error:
                 raise ValueError(f"{where}: {error}") from error
             yield where, checked_record(row, where)
-
-
-def read_records(folder: str | os.PathLike[str]) -> Iterator[PairRow]:
-    """Read the pairs of a build folder one by one, also while it still grows and pictures are missing.
-
-    Args:
-        folder: What `build` wrote.
-
-    Yields:
-        Pairs in the order of their jobs.
-
-    Raises:
-        FileNotFoundError: The folder holds no `pairs.jsonl`.
-        ValueError: The file, line and field that is wrong.
-
-    Example:
-        >>> import tempfile
-        >>> from eqben_builder.building import build
-        >>> from eqben_builder.micro.builder import MicroBuilder
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     _ = build(MicroBuilder(aspects=["count"], size=32), folder, pairs=2)
-        ...     [(row.id, row.image0.path.name) for row in read_records(folder)]
-        [('micro-000000', '000000_0.png'), ('micro-000001', '000001_0.png')]
-    """
-    from eqben_builder.formats.folder import row_of  # which a build, that writes records, does not need
-    from eqben_builder.formats.row import Picture
-
-    for _, record in records_in(folder):
-        yield row_of(record, lambda name, field: Picture(Path(folder) / str(name)))
 
 
 def places(name: str) -> tuple[str, str, str]:

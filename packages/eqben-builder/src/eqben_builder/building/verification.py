@@ -25,8 +25,8 @@ from eqben_builder.building.folder import (
     final_hash,
     read_manifest,
 )
+from eqben_builder.building.records import row_of
 from eqben_builder.duplicates import near_duplicates, perceptual_hash
-from eqben_builder.formats.folder import row_of
 from eqben_builder.formats.row import Picture
 from eqben_builder.writing import LOCK
 

@@ -155,7 +155,7 @@ def _said(line: SuiteLine, spec: str) -> str:
     blind = max(line.blind.items(), key=lambda item: item[1].value, default=None)
     seen = "" if blind is None else f"{100 * blind[1].value:.1f} {blind[0]}"
     better = "" if line.better is None else f"{100 * line.better.value:+.1f}, {line.better.p:.3f}"
-    shown = published_of(line, spec)
+    shown = published_of(line.published, spec)
     other = "" if shown is None else f"{100 * shown[1]:.1f} {shown[0]}"
     ties = f"; with ties as the authors have them {100 * line.authors:.1f}" if line.authors is not None else ""
     count = f"{line.questions:,}" if line.questions else "average"
@@ -171,7 +171,7 @@ def _show_gallery(table: GalleryTable, spec: str) -> None:
         typer.echo(f"  note: {note}")
     for line in table.lines:
         share = line.score
-        match = published_of(line, spec)
+        match = published_of(line.published, spec)
         other = "" if match is None else f"  {100 * match[1]:.1f} {match[0]}"
         score = f"{100 * share.value:.1f} ({100 * share.low:.1f}, {100 * share.high:.1f})"
         head = f"  {line.judgements:<16}{line.direction:<15}{line.measure:<12}{score:<22}"

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from eqben_builder.building.folder import PAIRS, records_in
+from eqben_builder.building.records import row_of
 from eqben_builder.formats.eqben import read_eqben, read_valse, read_winoground, write_eqben
-from eqben_builder.formats.folder import row_of, write_folder
+from eqben_builder.formats.folder import write_folder
 from eqben_builder.formats.parquet import read_parquet, write_parquet
 from eqben_builder.formats.row import PairRow, picture_at
 from eqben_builder.formats.shards import read_imagefolder, read_webdataset, write_imagefolder, write_webdataset

@@ -8,46 +8,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eqben_builder.building.folder import (
-    FIELDS,
-    FORM_FIELDS,
     MANIFEST,
     PAIRS,
     SCHEMA,
-    checked_record,
     digest,
     file_digest,
     final_hash,
     read_manifest,
     records_in,
 )
-from eqben_builder.formats.row import PairRow, Picture, encode_png
+from eqben_builder.building.records import record_of
+from eqben_builder.formats.row import PairRow, encode_png
 from eqben_builder.writing import write_atomically
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
-
-
-def row_of(record: Mapping[str, Any], picture: Callable[[Any, str], Picture]) -> PairRow:
-    """The pair of a record, whose pictures come from (path, field)."""
-    source, certificate = dict(record["source"]), dict(record["certificate"])
-    others, mask = source.pop(FORM_FIELDS, {}), certificate.pop("mask", None)
-    extra = {"source": source, "certificate": certificate, "licence": record["licence"]}
-    extra |= others if isinstance(others, dict) else {FORM_FIELDS: others}
-    images = [picture(record[name], name) for name in ("image0", "image1")]
-    captions = (record["caption0"], record["caption1"])
-    seen = None if mask is None else picture(mask, "mask")
-    return PairRow(record["id"], record["subset"], record["aspect"], images[0], images[1], *captions, extra, seen)
-
-
-def record_of(row: PairRow, image0: str, image1: str, mask: str | None = None) -> dict[str, Any]:
-    """The record of a pair of one of EqBen's subsets, whose pictures lie there."""
-    source = dict(row.source)
-    others = {key: value for key, value in row.extra.items() if key not in ("source", "certificate", "licence")}
-    source |= {FORM_FIELDS: others} if others else {}
-    certificate = dict(row.certificate) | ({} if mask is None else {"mask": mask})
-    values = (row.id, row.subset, row.aspect or row.subset, image0, image1, *row.captions, source, certificate)
-    record = dict(zip(FIELDS, (*values, str(row.extra.get("licence") or "unknown")), strict=True))
-    return checked_record(record, f"pair {row.id!r}")
+    from collections.abc import Collection, Iterable
 
 
 def write_folder(rows: Iterable[PairRow], folder: Path) -> Path:

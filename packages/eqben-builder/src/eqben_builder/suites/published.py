@@ -8,8 +8,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from eqben_builder.suites.gallery_table import GalleryLine
-    from eqben_builder.suites.table import SuiteLine
+    from collections.abc import Mapping
 
 
 class Published(NamedTuple):
@@ -61,9 +60,9 @@ def published_scores(suite: str, name: str, measure: str) -> dict[str, float]:
     return scores
 
 
-def published_of(line: SuiteLine | GalleryLine, model: str) -> tuple[str, float] | None:
+def published_of(published: Mapping[str, float], model: str) -> tuple[str, float] | None:
     """The published score to hold beside a model's: its own where its name ends so, or OpenAI's ViT-B/32."""
-    for name, value in line.published.items():
+    for name, value in published.items():
         if model.endswith(name):
             return name, value
-    return next(iter(line.published.items()), None)
+    return next(iter(published.items()), None)
