@@ -570,7 +570,7 @@ def runner_heads() -> tuple[list[bytes], Read]:
         card.write_bytes(content)
         with torch.no_grad():
             head = load_head(folder, encoder=encoder)
-            return head.head(torch.zeros(1, 128)), head.classes
+            return head.module(torch.zeros(1, 128)), head.classes
 
     return [card.read_bytes()], parse
 
