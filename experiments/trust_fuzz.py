@@ -124,7 +124,7 @@ def saved(**arrays: np.ndarray) -> bytes:
 
 
 def runner_pickles() -> tuple[list[bytes], Read]:
-    from gate_runner.readers import pickles
+    from gate_data.readers import pickles
 
     return pickled(), lambda content: pickles.load(content, "fuzz")
 
@@ -136,7 +136,7 @@ def eqben_pickles() -> tuple[list[bytes], Read]:
 
 
 def runner_pictures() -> tuple[list[bytes], Read]:
-    from gate_runner.readers.decode import decode
+    from gate_data.readers.decode import decode
 
     return pictures(), in_file("a.picture", lambda path: decode(str(path), 8))
 
@@ -163,14 +163,14 @@ def oven_pictures() -> tuple[list[bytes], Read]:
 
 
 def class_maps() -> tuple[list[bytes], Read]:
-    from gate_runner.readers import ClassMap
+    from gate_data.readers import ClassMap
 
     kind = ClassMap({value: value for value in range(256)})
     return [picture("PNG", "L"), picture("PNG", "P")], in_file("a.png", lambda path: kind.read(str(path), 8))
 
 
 def runner_csv() -> tuple[list[bytes], Read]:
-    from gate_runner.readers import table as rows
+    from gate_data.readers import table as rows
 
     def read(path: Path) -> object:
         return [(row.text("image"), row.integer("level", 0, 9)) for row in rows(path, ("image", "level"))]
@@ -180,7 +180,7 @@ def runner_csv() -> tuple[list[bytes], Read]:
 
 
 def runner_jsonl() -> tuple[list[bytes], Read]:
-    from gate_runner.readers import table as rows
+    from gate_data.readers import table as rows
 
     def read(path: Path) -> object:
         return [(row.text("path"), row.number("value")) for row in rows(path, ("path", "value"))]
@@ -192,7 +192,7 @@ def runner_parquet() -> tuple[list[bytes], Read]:
     import pyarrow
     import pyarrow.parquet
 
-    from gate_runner.readers import table as rows
+    from gate_data.readers import table as rows
 
     file = io.BytesIO()
     pyarrow.parquet.write_table(pyarrow.table({"path": ["a", "b"], "label": ["x", "y"]}), file)
@@ -204,7 +204,7 @@ def runner_parquet() -> tuple[list[bytes], Read]:
 
 
 def runner_boxes() -> tuple[list[bytes], Read]:
-    from gate_runner.readers.boxes import coco
+    from gate_data.readers.boxes import coco
 
     whole = {
         "images": [{"id": 1, "file_name": "a.jpg", "width": 9, "height": 7}],
@@ -215,7 +215,7 @@ def runner_boxes() -> tuple[list[bytes], Read]:
 
 
 def runner_voc() -> tuple[list[bytes], Read]:
-    from gate_runner.readers.boxes import voc
+    from gate_data.readers.boxes import voc
 
     whole = (
         b"<annotation><filename>a.jpg</filename><size><width>9</width><height>7</height><depth>3</depth></size>"
@@ -228,7 +228,7 @@ def runner_voc() -> tuple[list[bytes], Read]:
 def runner_matlab() -> tuple[list[bytes], Read]:
     import scipy.io
 
-    from gate_runner.readers.arrays import read_matlab
+    from gate_data.readers.arrays import read_matlab
 
     wholes = []
     cell = np.empty((1, 2), dtype=object)
@@ -244,14 +244,14 @@ def runner_matlab() -> tuple[list[bytes], Read]:
 
 
 def runner_toml() -> tuple[list[bytes], Read]:
-    from gate_runner.own_data.reading import read_benchmark
+    from gate_data.own.reading import read_benchmark
 
     whole = b'[benchmark]\nid = "birds"\ntask = "image-classification"\n[data]\nkind = "table"\ntable = "a.csv"\n'
     return [whole], in_file("mine.toml", read_benchmark)
 
 
 def runner_zip() -> tuple[list[bytes], Read]:
-    from gate_runner.readers import archives
+    from gate_data.readers import archives
 
     number = iter(range(10**9))
 
@@ -265,7 +265,7 @@ def runner_zip() -> tuple[list[bytes], Read]:
 
 
 def runner_tar() -> tuple[list[bytes], Read]:
-    from gate_runner.readers import archives
+    from gate_data.readers import archives
 
     number = iter(range(10**9))
 
@@ -457,7 +457,7 @@ def eqben_arrays() -> tuple[list[bytes], Read]:
 def runner_hdf5() -> tuple[list[bytes], Read]:
     import h5py
 
-    from gate_runner.readers import arrays
+    from gate_data.readers import arrays
 
     wholes = []
     for how in ({}, {"compression": "gzip", "chunks": (1, 4, 4)}):
@@ -477,7 +477,7 @@ def runner_hdf5() -> tuple[list[bytes], Read]:
 def runner_nifti() -> tuple[list[bytes], Read]:
     import nibabel
 
-    from gate_runner.readers.nifti import volume
+    from gate_data.readers.nifti import volume
 
     whole = nibabel.Nifti1Image(np.arange(60, dtype=np.int16).reshape(3, 4, 5), np.eye(4)).to_bytes()
 
@@ -490,7 +490,7 @@ def runner_nifti() -> tuple[list[bytes], Read]:
 
 
 def runner_odinw() -> tuple[list[bytes], Read]:
-    from gate_runner.detection.files import read_coco
+    from gate_data.boxes.files import read_coco
 
     (PLACE / "a.jpg").write_bytes(picture("JPEG", "RGB"))
     whole, _ = runner_boxes()
@@ -498,7 +498,7 @@ def runner_odinw() -> tuple[list[bytes], Read]:
 
 
 def runner_captions() -> tuple[list[bytes], Read]:
-    from gate_runner.readers.captions import coco_captions
+    from gate_data.readers.captions import coco_captions
 
     whole = {"images": [{"id": 1, "file_name": "a.jpg"}], "annotations": [{"image_id": 1, "caption": "A cat."}]}
     return [json.dumps(whole).encode()], in_file("a.json", drained(coco_captions))

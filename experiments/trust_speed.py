@@ -55,12 +55,12 @@ def work(place):
     return len(list_images(place / "classes").paths)
 """,
     "gate-runner: 200 JPEG files of 500 x 375 px scaled to 224": """
-from gate_runner.benchmarks.pictures import read_square
+from gate_data.pictures import read_square
 def work(place):
     return sum(read_square(path, 224).size[0] for path in sorted((place / "jpeg").iterdir()))
 """,
     "gate-runner: 100 PNG files of 500 x 375 px scaled to 224": """
-from gate_runner.benchmarks.pictures import read_square
+from gate_data.pictures import read_square
 def work(place):
     return sum(read_square(path, 224).size[0] for path in sorted((place / "png").iterdir()))
 """,

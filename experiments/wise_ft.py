@@ -25,10 +25,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
 
+from gate_data.data import Data, Split
+from gate_data.request import DataRequest
 from gate_runner.api import run
 from gate_runner.benchmarks import BENCHMARKS
-from gate_runner.benchmarks.data import Data, Split
-from gate_runner.benchmarks.request import DataRequest
 from gate_runner.micro.classification import cifar100
 
 RESULTS = Path(__file__).parent / "results"

@@ -22,9 +22,9 @@ from pathlib import Path
 
 import numpy as np
 
+from gate_data.ragged import Ragged
 from gate_runner.detection import Objects, coco_metrics, match, mean_average_precision
 from gate_runner.detection.coco_map import as_coco, detections_as_coco
-from gate_runner.ragged import Ragged
 
 
 def made(images: int, boxes: int, classes: int) -> tuple[Objects, Ragged]:

@@ -25,8 +25,8 @@ SIDE, WIDTH = 16, 384
 def run(images: int, kept: str, steps: int) -> dict[str, object]:
     import torch
 
+    from gate_data.data import Data, Split
     from gate_runner.benchmarks import BENCHMARKS, Benchmark
-    from gate_runner.benchmarks.data import Data, Split
     from gate_runner.encoders.encoder import Encoder, PatchFeatures
     from gate_runner.features import FeatureCache
     from gate_runner.runs.memory import PeakMemory

@@ -37,7 +37,7 @@ _CHECK = """
 import sys, time
 from pathlib import Path
 from gate_runner.benchmarks import BENCHMARKS
-from gate_runner.data_check import check_data
+from gate_data.checking import check_data
 start, cpu = time.perf_counter(), time.process_time()
 [found] = check_data([BENCHMARKS["imagenet1k"]], Path(sys.argv[1]))
 print(time.perf_counter() - start, time.process_time() - cpu, *found.counts)

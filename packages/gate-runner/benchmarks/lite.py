@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import gate_runner
+from gate_data.own import guess, write_benchmark
 from gate_runner.errors import DataError
-from gate_runner.own_data import guess, write_benchmark
 
 REAL = ("faces", "digits", "mnist5000")
 

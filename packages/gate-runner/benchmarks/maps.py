@@ -27,12 +27,12 @@ def run(count: int, kept: str) -> dict[str, object]:
     import torch
     from PIL import Image
 
+    from gate_data.data import Data, Split
+    from gate_data.maps import Maps
+    from gate_data.readers import ClassMap
     from gate_runner.benchmarks import BENCHMARKS
-    from gate_runner.benchmarks.data import Data, Split
-    from gate_runner.benchmarks.maps import Maps
     from gate_runner.encoders.encoder import Encoder
     from gate_runner.features import FeatureCache
-    from gate_runner.readers import ClassMap
     from gate_runner.tasks import Job
     from gate_runner.tasks.targets import frequencies, targets_of
 

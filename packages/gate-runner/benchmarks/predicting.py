@@ -26,8 +26,8 @@ import torch
 from PIL import Image
 
 import gate_runner
+from gate_data.pictures import Pictures
 from gate_runner.adaptation import Head, load_head
-from gate_runner.benchmarks.pictures import Pictures
 
 BATCH = 64
 

@@ -32,9 +32,9 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
+from gate_data.data import Data, Split
+from gate_data.pictures import Pictures
 from gate_runner.benchmarks import BENCHMARKS, DataRequest
-from gate_runner.benchmarks.data import Data, Split
-from gate_runner.benchmarks.pictures import Pictures
 from gate_runner.encoders import load_encoder
 from gate_runner.features import FeatureCache
 from gate_runner.tasks import Job

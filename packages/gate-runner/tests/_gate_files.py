@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from gate_runner.benchmarks.tables import read_table
+from gate_data.tables import read_table
 
 RNG = np.random.default_rng(1)
 

@@ -16,14 +16,14 @@ import torchvision.datasets as official  # type: ignore[import-untyped]
 from PIL import Image
 from torchvision.datasets.folder import default_loader  # type: ignore[import-untyped]
 
+from gate_data.boxes.files import read_coco
+from gate_data.original_files import Parts
+from gate_data.originals.icinw.elevater import plain
+from gate_data.originals.icinw.form import Arrays, class_names
+from gate_data.pictures import Pictures
+from gate_data.readers import Cut
+from gate_data.readers.decode import decode
 from gate_runner.benchmarks import BENCHMARKS, DataRequest
-from gate_runner.benchmarks.original_files import Parts
-from gate_runner.benchmarks.originals.icinw.elevater import plain
-from gate_runner.benchmarks.originals.icinw.form import Arrays, class_names
-from gate_runner.benchmarks.pictures import Pictures
-from gate_runner.detection.files import read_coco
-from gate_runner.readers import Cut
-from gate_runner.readers.decode import decode
 
 from . import _gate_files as write
 from .test_gate_files import load, originals

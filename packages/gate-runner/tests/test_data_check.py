@@ -10,26 +10,26 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from gate_data.checking import check_data
 from gate_runner.benchmarks import BENCHMARKS, resolve
 from gate_runner.cli import main
-from gate_runner.data_check import check_data
 from gate_runner.errors import DataError
 
 from . import _gate_files as write
 
 
 def states(root: Path, *names: str, deep: bool = False) -> dict[str, tuple[str, str]]:
-    rows = check_data([BENCHMARKS[name] for name in names], root, deep)
+    rows = check_data({name: BENCHMARKS[name].originals for name in names}, root, deep)
     return {row.benchmark: (row.state, "; ".join(row.problems)) for row in rows}
 
 
 def test_what_is_missing_says_where_to_get_it(tmp_path: Path) -> None:
-    found = check_data(resolve(["full"]), tmp_path)
+    found = check_data({each.id: each.originals for each in resolve(["full"])}, tmp_path)
     assert len(found) == 31
     assert {row.state for row in found} == {"missing"}
     assert "food-101/images/" in next(row for row in found if row.benchmark == "food101").problems[0]
     with pytest.raises(DataError, match="is not a folder"):
-        check_data([], tmp_path / "nothing")
+        check_data({}, tmp_path / "nothing")
 
 
 def test_counts_overlaps_and_broken_pictures(tmp_path: Path) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gate_data.boxes.objects import no_detections
+from gate_data.ragged import Ragged
 from gate_runner.detection import Objects, average_precisions, coco_metrics, match, mean_average_precision
 from gate_runner.detection.average_precision import at_half, at_three_quarters
 from gate_runner.detection.coco_map import as_coco, detections_as_coco
-from gate_runner.detection.objects import no_detections
 from gate_runner.errors import DataError
-from gate_runner.ragged import Ragged
 
 pytest.importorskip("pycocotools")
 pytest.importorskip("faster_coco_eval")

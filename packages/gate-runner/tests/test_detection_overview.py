@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gate_runner.benchmarks.tables import read_table
+from gate_data.tables import read_table
 from gate_runner.detection.overview import overview
 from gate_runner.exporting import export
 from gate_runner.reports import as_latex, as_markdown, build_page, gather

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import gate_runner
+from gate_data.ragged import Ragged
 from gate_runner.benchmarks import PACKS, DataRequest, find_benchmark, resolve
 from gate_runner.detection import Objects, coco_metrics, mean_average_precision, no_detections
 from gate_runner.detection.cells import cells
@@ -19,7 +20,6 @@ from gate_runner.detection.drawing import draw
 from gate_runner.detection.scoring import guessed, judge
 from gate_runner.detection.shots import draw_shots
 from gate_runner.errors import DataError, UsageError
-from gate_runner.ragged import Ragged
 from gate_runner.runs.stored import read_run
 from gate_runner.settings import Settings
 from gate_runner.tasks.registry import find_task_type

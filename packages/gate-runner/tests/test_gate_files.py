@@ -14,19 +14,19 @@ import numpy as np
 import pytest
 import torch
 
+from gate_data.cards import SHEETS
+from gate_data.data import Data
+from gate_data.original_files import Originals
+from gate_data.readers.clips import read_clip
+from gate_data.tables import read_table
 from gate_runner.benchmarks import DataRequest
-from gate_runner.benchmarks.data import Data
-from gate_runner.benchmarks.original_files import Originals
-from gate_runner.benchmarks.sheets import SHEETS
-from gate_runner.benchmarks.tables import read_table
 from gate_runner.errors import DataError
-from gate_runner.readers.clips import read_clip
 
 from . import _gate_files as write
 
 OTHERS = {
-    "chestxray14": "gate_runner.benchmarks.originals.chestxray14:ORIGINALS",
-    "nyu-depth": "gate_runner.benchmarks.originals.nyu:DEPTH",
+    "chestxray14": "gate_data.originals.chestxray14:ORIGINALS",
+    "nyu-depth": "gate_data.originals.nyu:DEPTH",
 }
 
 
@@ -469,7 +469,7 @@ def test_real_tables_of_chest_pictures(table: str, total: int, shared_data: Path
 
 def test_real_maps_of_coco_stuff(shared_data: Path) -> None:
     pytest.importorskip("scipy.io")
-    from gate_runner.readers.arrays import read_matlab
+    from gate_data.readers.arrays import read_matlab
 
     for path in sorted((shared_data / "samples" / "cocostuff").glob("*.mat")):
         things = np.asarray(read_matlab(str(path), "labelMapThings"))
@@ -480,7 +480,7 @@ def test_real_maps_of_coco_stuff(shared_data: Path) -> None:
 
 
 def test_real_tables_of_nyu(shared_data: Path) -> None:
-    from gate_runner.readers.arrays import read_matlab
+    from gate_data.readers.arrays import read_matlab
 
     folder = shared_data / "samples" / "nyu"
     mapped = read_matlab(str(folder / "classMapping40.mat"), "mapClass").ravel()
@@ -489,7 +489,7 @@ def test_real_tables_of_nyu(shared_data: Path) -> None:
 
 
 def test_real_splits_of_flickr30k_entities(shared_data: Path) -> None:
-    from gate_runner.readers import lines
+    from gate_data.readers import lines
 
     counts = [
         sum(1 for _ in lines(shared_data / "samples" / "flickr30k" / f"{name}.txt"))

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 import torch
 
+from gate_data.cards import SHEETS
+from gate_data.data import Split
 from gate_runner.benchmarks import BENCHMARKS, PACKS, DataRequest
-from gate_runner.benchmarks.data import Split
-from gate_runner.benchmarks.sheets import SHEETS
-from gate_runner.benchmarks.sheets.paper import paper_row
+from gate_runner.benchmarks.paper import paper_row
 from gate_runner.encoders import load_encoder
 from gate_runner.errors import DataError, UsageError
 from gate_runner.micro.seeds import SEEDS
@@ -163,7 +163,7 @@ def test_seeds_lie_apart() -> None:
 
 
 def test_the_page_is_current() -> None:
-    from gate_runner.benchmarks.sheets.page import page
+    from gate_runner.benchmarks.page import page
 
     written = Path(__file__).parents[3] / "docs" / "gate.md"
     if written.is_file():  # it is beside the packages, not in one

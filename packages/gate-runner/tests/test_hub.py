@@ -17,10 +17,10 @@ import pytest
 import torch
 from PIL import Image
 
+from gate_data.cards import SHEETS
+from gate_data.data import Data
+from gate_data.hub import fetching
 from gate_runner.benchmarks import BENCHMARKS, DataRequest
-from gate_runner.benchmarks.data import Data
-from gate_runner.benchmarks.hub import fetching
-from gate_runner.benchmarks.sheets import SHEETS
 from gate_runner.cli import main
 from gate_runner.errors import DataError
 
@@ -231,9 +231,7 @@ def test_what_is_missing_is_said_before_anything_is_read(
     assert "has no source 'hub'; it has: local, micro" in capsys.readouterr().err
     with monkeypatch.context() as changed:
         found = importlib.util.find_spec
-        changed.setattr(
-            "gate_runner.benchmarks.hub.find_spec", lambda name: None if name == "datasets" else found(name)
-        )
+        changed.setattr("gate_data.hub.find_spec", lambda name: None if name == "datasets" else found(name))
         with pytest.raises(DataError, match=r"pip install 'gate-runner\[hub\]'"):
             BENCHMARKS["food101"].choose_source("hub", None)
 

@@ -14,15 +14,15 @@ import pytest
 import scipy.io
 from PIL import Image
 
+from gate_data.cards.icinw import ICINW
+from gate_data.checking import check_data
+from gate_data.originals.icinw.arrays import CIFAR_10
+from gate_data.originals.icinw.form import Arrays, IcinwOriginals, class_names, places_by_name
+from gate_data.originals.icinw.lists import nearest_vehicle
+from gate_data.readers import Cut, Stored
+from gate_data.readers.decode import decode
 from gate_runner.benchmarks import BENCHMARKS, PACKS, DataRequest
-from gate_runner.benchmarks.originals.icinw.arrays import CIFAR_10
-from gate_runner.benchmarks.originals.icinw.form import Arrays, IcinwOriginals, class_names, places_by_name
-from gate_runner.benchmarks.originals.icinw.lists import nearest_vehicle
-from gate_runner.benchmarks.sheets.icinw import ICINW
-from gate_runner.data_check import check_data
 from gate_runner.errors import DataError
-from gate_runner.readers import Cut, Stored
-from gate_runner.readers.decode import decode
 
 
 def picture(path: Path, width: int = 8, height: int = 6) -> None:

@@ -12,10 +12,10 @@ import pytest
 import torch
 from PIL import Image
 
+from gate_data.data import Data
+from gate_data.readers import archives
 from gate_runner.benchmarks import BENCHMARKS, DataRequest
-from gate_runner.benchmarks.data import Data
 from gate_runner.errors import DataError
-from gate_runner.readers import archives
 
 scipy_io = pytest.importorskip("scipy.io")
 

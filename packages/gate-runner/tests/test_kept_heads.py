@@ -183,8 +183,8 @@ def test_onnx_gives_torchs_probabilities(probed: Path, folder: Path, tmp_path: P
     pytest.importorskip("onnx")
     pytest.importorskip("onnxscript")
     runtime = pytest.importorskip("onnxruntime")
+    from gate_data.pictures import Pictures
     from gate_runner.adaptation.onnx_export import export_onnx
-    from gate_runner.benchmarks.pictures import Pictures
 
     head = load_head(probed)
     assert export_onnx(head, tmp_path / "pots.onnx") < 1e-4

@@ -14,14 +14,14 @@ import pytest
 import torch
 from PIL import Image
 
+from gate_data.data import Data, Split
+from gate_data.maps import Maps
+from gate_data.readers import ClassMap
 from gate_runner.benchmarks import BENCHMARKS, DataRequest
-from gate_runner.benchmarks.data import Data, Split
-from gate_runner.benchmarks.maps import Maps
 from gate_runner.encoders import load_encoder
 from gate_runner.encoders.encoder import Encoder, PatchFeatures
 from gate_runner.errors import DataError
 from gate_runner.features import FeatureCache
-from gate_runner.readers import ClassMap
 from gate_runner.tasks import Job, features, run_task
 from gate_runner.tasks.targets import middle
 
@@ -115,8 +115,8 @@ import json, resource, sys
 from pathlib import Path
 import torch
 from test_maps import KIND, encoder, job
-from gate_runner.benchmarks.data import Data, Split
-from gate_runner.benchmarks.maps import Maps
+from gate_data.data import Data, Split
+from gate_data.maps import Maps
 from gate_runner.features import FeatureCache
 from gate_runner.tasks.targets import frequencies, targets_of
 

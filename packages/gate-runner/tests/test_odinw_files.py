@@ -12,11 +12,11 @@ import pytest
 from PIL import Image
 
 import gate_runner
+from gate_data.boxes.files import read_coco, read_voc
+from gate_data.checking import check_data
+from gate_data.originals.odinw import SETS, prepared
+from gate_data.tables import read_table
 from gate_runner.benchmarks import PACKS, DataRequest, find_benchmark
-from gate_runner.benchmarks.originals.odinw import SETS, prepared
-from gate_runner.benchmarks.tables import read_table
-from gate_runner.data_check import check_data
-from gate_runner.detection.files import read_coco, read_voc
 from gate_runner.detection.published import details
 from gate_runner.detection.shots import draw_shots
 from gate_runner.errors import DataError

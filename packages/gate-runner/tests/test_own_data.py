@@ -10,15 +10,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from gate_data.own.page import page, schema
 from PIL import Image
 
 import gate_runner
+from gate_data.data import Data
+from gate_data.own import guess, own_benchmark, read_benchmark, values_at, write_benchmark
 from gate_runner.benchmarks import DataRequest, resolve
-from gate_runner.benchmarks.data import Data
 from gate_runner.cli import main
 from gate_runner.errors import DataError, MissingCapabilityError, UsageError
-from gate_runner.own_data import guess, own_benchmark, read_benchmark, values_at, write_benchmark
-from gate_runner.own_data.page import page, schema
 from gate_runner.runs.stored import read_run
 
 COLOURS = {"blue": (20, 40, 220), "green": (30, 200, 40), "red": (220, 30, 20)}
@@ -104,7 +104,7 @@ def test_groups_stay_on_one_side_and_the_seed_draws(tmp_path: Path) -> None:
     drawn = []
     for seed in (0, 1):
         own = read_benchmark(toml(tmp_path, f'{start}[splits]\ngroup = "patient"\nseed = {seed}\n'))
-        from gate_runner.own_data.lists import parts_of
+        from gate_data.own.lists import parts_of
 
         parts = parts_of(own, tmp_path)
         groups = [{sample.group for sample in split} for split in (parts.train, parts.validation or (), parts.test)]
@@ -435,7 +435,7 @@ def test_what_a_table_is_for_is_seen_from_its_columns(tmp_path: Path, header: st
 
 
 def test_pictures_need_nothing_that_reads_videos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gate_runner.readers.clips.torchcodec", lambda: None)
+    monkeypatch.setattr("gate_data.readers.clips.torchcodec", lambda: None)
     monkeypatch.setitem(sys.modules, "av", None)  # as where the extra is not installed
     folders(tmp_path)
     text = '[benchmark]\nid = "p"\n[data]\nkind = "folders"\n'

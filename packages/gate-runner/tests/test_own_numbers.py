@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from gate_runner.detection.files import read_coco
+from gate_data.boxes.files import read_coco
+from gate_data.own import guess, originals_of
+from gate_data.readers import Row, boxes, table
+from gate_data.readers.captions import coco_captions
 from gate_runner.errors import DataError
-from gate_runner.own_data import guess, originals_of
-from gate_runner.readers import Row, boxes, table
-from gate_runner.readers.captions import coco_captions
 
 Content = dict[str, Any]
 

@@ -11,13 +11,13 @@ import torch
 from PIL import Image
 
 import gate_runner
+from gate_data.boxes.objects import Objects
+from gate_data.imports import named
+from gate_data.ragged import Ragged
 from gate_runner.benchmarks import DataRequest, find_benchmark
 from gate_runner.detection.matching import match, overlaps
-from gate_runner.detection.objects import Objects
 from gate_runner.detection.scoring import found_of
 from gate_runner.errors import DataError, UsageError
-from gate_runner.imports import named
-from gate_runner.ragged import Ragged
 from gate_runner.runs.folder import read_samples
 from gate_runner.runs.stored import StoredRun, read_run
 from gate_runner.tasks import find_task_type

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from gate_runner.benchmarks.data import Data, Split
+from gate_data.data import Data, Split
+from gate_data.ragged import Ragged, joined, taken
 from gate_runner.errors import DataError
-from gate_runner.ragged import Ragged, joined, taken
 
 LISTS = [[3, 1], [], [2], [5, 5, 4], []]
 

@@ -24,8 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from gate_runner.errors import DataError
-from gate_runner.readers import (
+from gate_data.readers import (
     ClassMap,
     Clip,
     Cut,
@@ -43,9 +42,10 @@ from gate_runner.readers import (
     spread,
     table,
 )
-from gate_runner.readers.clips import read_clip, undecodable
-from gate_runner.readers.decode import decode
-from gate_runner.readers.tables import last_pairs, records
+from gate_data.readers.clips import read_clip, undecodable
+from gate_data.readers.decode import decode
+from gate_data.readers.tables import last_pairs, records
+from gate_runner.errors import DataError
 
 ROWS = np.arange(12, dtype=np.uint8).reshape(3, 4) * 20
 
@@ -209,8 +209,8 @@ def test_an_archive_whose_member_has_no_name_is_no_whole_archive(tmp_path: Path)
 def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Two classes of three files, listed and kept; from then on, the folders that are listed."""
     monkeypatch.setenv("GATE_RUNNER_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("gate_runner.readers.folders._WORTH_KEEPING", 3)
-    monkeypatch.setattr("gate_runner.readers.folders._SETTLED", -1)
+    monkeypatch.setattr("gate_data.readers.folders._WORTH_KEEPING", 3)
+    monkeypatch.setattr("gate_data.readers.folders._SETTLED", -1)
     for name in ("cat", "dog"):
         (tmp_path / "data" / name).mkdir(parents=True)
         for number in range(3):
@@ -259,7 +259,7 @@ def test_a_folder_that_changed_just_now_is_not_kept(
     tmp_path: Path, listed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "data" / "dog" / "3.jpg").touch()
-    monkeypatch.setattr("gate_runner.readers.folders._SETTLED", 10**12)
+    monkeypatch.setattr("gate_data.readers.folders._SETTLED", 10**12)
     for _ in range(2):
         listed.clear()
         files_of_classes(tmp_path / "data")

@@ -12,12 +12,12 @@ import pytest
 import torch
 from PIL import Image
 
+from gate_data.originals import chestxray14, chexpert, flickr30k
+from gate_data.pictures import read_square
+from gate_data.readers import Clip, lines
+from gate_data.readers.clips import read_clip
+from gate_data.tables import read_table
 from gate_runner.benchmarks import DataRequest
-from gate_runner.benchmarks.originals import chestxray14, chexpert, flickr30k
-from gate_runner.benchmarks.pictures import read_square
-from gate_runner.benchmarks.tables import read_table
-from gate_runner.readers import Clip, lines
-from gate_runner.readers.clips import read_clip
 
 from . import _gate_files as write
 from .test_gate_files import originals

@@ -241,7 +241,7 @@ def test_the_hardest_samples_are_drawn_from_the_same_data_only(tmp_path: Path) -
 
 @pytest.mark.parametrize("name", ["mini", "ade20k", "acdc", "clevr-math", "iwildcam", "pairs"])
 def test_every_kind_of_sample_can_be_drawn(name: str, tmp_path: Path) -> None:
-    from gate_runner.imports import named
+    from gate_data.imports import named
     from gate_runner.reports.pictures import _verdict
     from gate_runner.tasks import find_task_type
 

@@ -23,14 +23,14 @@ import pytest
 from PIL import Image
 from torch import Tensor
 
+from gate_data.cards import SHEETS, Sheet
+from gate_data.maps import Maps
+from gate_data.original_files import Originals, counted
+from gate_data.pictures import Pictures
+from gate_data.readers import arrays
+from gate_data.readers.source import file_of
 from gate_runner.benchmarks import DataRequest
-from gate_runner.benchmarks.maps import Maps
-from gate_runner.benchmarks.original_files import Originals, counted
-from gate_runner.benchmarks.pictures import Pictures
-from gate_runner.benchmarks.sheets import SHEETS, Sheet
 from gate_runner.errors import DataError
-from gate_runner.readers import arrays
-from gate_runner.readers.source import file_of
 
 from . import _gate_files as write
 from . import test_originals as own

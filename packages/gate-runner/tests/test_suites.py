@@ -14,11 +14,11 @@ from torch import Tensor
 
 import gate_runner
 from eqben_builder.suites import SUITES
+from gate_data.ragged import Ragged
 from gate_runner.benchmarks import BENCHMARKS, PACKS, DataRequest
 from gate_runner.benchmarks.suites import TAKEN
 from gate_runner.errors import DataError
 from gate_runner.exporting import export
-from gate_runner.ragged import Ragged
 from gate_runner.runs.stored import read_run
 from gate_runner.suites import QuestionPictures
 from gate_runner.tasks.suite import share_right

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import gate_runner
+from gate_data.imports import named
+from gate_data.ragged import Ragged
 from gate_runner.benchmarks import all_benchmarks, find_benchmark
 from gate_runner.errors import UsageError
-from gate_runner.imports import named
-from gate_runner.ragged import Ragged
 from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.stored import read_run
 from gate_runner.tasks import TaskType, find_task_type, task_types

@@ -23,9 +23,16 @@ import torch
 from PIL import Image
 
 import gate_runner
+from gate_data.data import Data, Split
+from gate_data.pictures import Pictures
+from gate_data.readers import archives, table
+from gate_data.readers.arrays import read_matlab, stored_array
+from gate_data.readers.decode import decode
+from gate_data.readers.maps import ClassMap
+from gate_data.readers.nifti import volume
+from gate_data.readers.source import Stored
+from gate_data.readers.tables import read_json
 from gate_runner.benchmarks import BENCHMARKS, DataRequest, resolve
-from gate_runner.benchmarks.data import Data, Split
-from gate_runner.benchmarks.pictures import Pictures
 from gate_runner.benchmarks.shared import shared_pictures
 from gate_runner.encoders import load_encoder
 from gate_runner.encoders.outputs import agree
@@ -33,13 +40,6 @@ from gate_runner.errors import DataError, EncoderError, UsageError
 from gate_runner.executors.slot import Slot
 from gate_runner.executors.worker import COMMAND
 from gate_runner.features import digests_of
-from gate_runner.readers import archives, table
-from gate_runner.readers.arrays import read_matlab, stored_array
-from gate_runner.readers.decode import decode
-from gate_runner.readers.maps import ClassMap
-from gate_runner.readers.nifti import volume
-from gate_runner.readers.source import Stored
-from gate_runner.readers.tables import read_json
 from gate_runner.reports import as_markdown, gather
 from gate_runner.runs.folder import write
 from gate_runner.runs.stored import read_runs
@@ -141,9 +141,9 @@ def test_a_name_as_results_print_it_is_that_stand_in(tmp_path: Path) -> None:
 OWN = """
 import torch
 from PIL import Image
-from gate_runner.benchmarks.data import Data, Split
-from gate_runner.benchmarks.original_files import Originals
-from gate_runner.benchmarks.pictures import Pictures
+from gate_data.data import Data, Split
+from gate_data.original_files import Originals
+from gate_data.pictures import Pictures
 
 def load(place, request):
     files = sorted((place / "own").glob("*.png"))

@@ -6,7 +6,6 @@ Nobody should prompt with ``n01440764``: names come from a file, from a prompt s
 from __future__ import annotations
 
 import difflib
-import json
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gate_data.own.class_names import names_from_file
 from gate_runner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class ClassWords:
             UsageError: a file that is not there, or lacks a class.
         """
         if self.names:
-            return _from_file(Path(self.names), classes)
+            return names_from_file(Path(self.names), classes)
         if all(_ID.fullmatch(name) for name in classes):
             found = _from_wordnet(classes)
             if found is not None:
@@ -165,36 +165,6 @@ def _spec(text: str) -> str:
     if path.suffix == ".json":
         return f"visual-descriptors={text}"
     raise UsageError(f"knowledge {text!r}: expected .jsonl, .jsonl.gz or .json, a folder, or NAME={text}")
-
-
-def _from_file(path: Path, classes: Sequence[str]) -> tuple[str, ...]:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"class names {path}: {getattr(error, 'strerror', None) or error}") from error
-    if path.suffix == ".json":
-        try:
-            found = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise UsageError(f"class names {path}: not JSON ({error})") from error
-        if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
-            raise UsageError(f"class names {path}: expected an object from the data's names to words")
-        return _looked_up(path, found, classes)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    parts = [re.split(r"[\t ,]+", line, maxsplit=1) for line in lines]
-    by_name = {first: rest[0].split(",")[0].strip().strip('"') for first, *rest in parts if rest}
-    if any(name in by_name for name in classes):
-        return _looked_up(path, by_name, classes)
-    if len(lines) != len(classes):
-        raise UsageError(f"class names {path}: {len(lines)} lines for {len(classes)} classes, and none names a class")
-    return tuple(lines)
-
-
-def _looked_up(path: Path, names: dict[str, str], classes: Sequence[str]) -> tuple[str, ...]:
-    lacking = [name for name in classes if not names.get(name, "").strip()]
-    if lacking:
-        raise UsageError(f"class names {path}: {len(lacking)} of {len(classes)} are missing, such as {lacking[0]!r}")
-    return tuple(names[name] for name in classes)
 
 
 def _from_wordnet(ids: Sequence[str]) -> tuple[str, ...] | None:

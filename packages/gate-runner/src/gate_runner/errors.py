@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
-from pathlib import Path
+from gate_data.errors import DataError, MissingExtraError, StorageError, UsageError, unknown
 
-
-class UsageError(ValueError):
-    """Something that was asked for cannot be done; the command line prints the message and exits with 2."""
+__all__ = [
+    "DataError",
+    "EncoderError",
+    "MissingCapabilityError",
+    "MissingExtraError",
+    "NotApplicableError",
+    "StorageError",
+    "UsageError",
+    "unknown",
+]
 
 
 class EncoderError(UsageError):
@@ -21,50 +26,3 @@ class MissingCapabilityError(EncoderError):
 
 class NotApplicableError(UsageError):
     """A unit of a sweep that cannot be computed, for a reason in the data or the encoder; its others can."""
-
-
-class StorageError(UsageError):
-    """The run folder cannot be written; nothing that is finished is lost, and no other benchmark would fare better."""
-
-    @classmethod
-    def about(cls, path: Path, error: OSError) -> StorageError:
-        """An error that names the file and what the system says of it.
-
-        Args:
-            path: what could not be written.
-            error: what the system said.
-
-        Returns:
-            The error, to be raised by the caller.
-
-        Example:
-            >>> str(StorageError.about(Path("runs/a.json"), OSError(28, "No space left on device")))
-            'cannot write runs/a.json: No space left on device; what is finished is kept, the same command continues'
-        """
-        what = error.strerror or type(error).__name__
-        return cls(f"cannot write {path}: {what}; what is finished is kept, the same command continues")
-
-
-class DataError(UsageError):
-    """A data set's own files are missing, unreadable or not in their format."""
-
-
-def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
-    """An error for a name that nothing has, with the nearest names that exist.
-
-    Args:
-        kind: what was looked for, e.g. ``"benchmark"``.
-        name: what was given.
-        known: the names that exist.
-
-    Returns:
-        The error, to be raised by the caller.
-
-    Example:
-        >>> str(unknown("benchmark", "cifar10", ["cifar100", "mini"]))
-        "unknown benchmark 'cifar10'; nearest: cifar100"
-    """
-    names = list(known)
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-    offer = "nearest" if near else "there are"
-    return UsageError(f"unknown {kind} {name!r}; {offer}: {', '.join(near or sorted(names))}")

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from eqben_builder.duplicates import bits_apart, perceptual_hash
+from gate_data.readers import Source, Stored
+from gate_data.readers.clips import read_clip
+from gate_data.readers.decode import decode
+from gate_data.readers.source import Clip, described
 from gate_runner.errors import DataError
-from gate_runner.readers import Source, Stored
-from gate_runner.readers.clips import read_clip
-from gate_runner.readers.decode import decode
-from gate_runner.readers.source import Clip, described
 
 if TYPE_CHECKING:
     from jaxtyping import Int, UInt64

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gate_runner.benchmarks.sheets.paper import paper_row
+from gate_data.imports import named
+from gate_runner.benchmarks.paper import paper_row
 from gate_runner.errors import UsageError
-from gate_runner.imports import named
 from gate_runner.runs.stored import StoredRun
 from gate_runner.tasks.registry import known_task_type
 

@@ -10,10 +10,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from gate_data.pictures import Pictures
 from gate_runner.adaptation.adapted import Adapted
 from gate_runner.adaptation.kept import Kept
 from gate_runner.adaptation.work import Work
-from gate_runner.benchmarks.pictures import Pictures
 from gate_runner.class_words import TEMPLATE, ClassWords
 from gate_runner.errors import UsageError
 

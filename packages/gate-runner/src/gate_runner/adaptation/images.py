@@ -13,10 +13,10 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from gate_runner.benchmarks.pictures import Pictures, unreadable
+from gate_data.pictures import Pictures, unreadable
+from gate_data.readers import classes_in, files_of_classes, table
+from gate_data.readers.folders import SPLIT_WORDS
 from gate_runner.errors import DataError
-from gate_runner.readers import classes_in, files_of_classes, table
-from gate_runner.readers.folders import SPLIT_WORDS
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ class _Whole(nn.Module):
 def export_onnx(head: Head, path: Path) -> float:
     """Write ``pixels [n, 3, s, s]`` in 0 to 1 to ``probabilities [n, k]``, for any n.
 
-    Images have to be scaled to the encoder's side beforehand, as `gate_runner.benchmarks.pictures` does it: the shorter
+    Images have to be scaled to the encoder's side beforehand, as `gate_data.pictures` does it: the shorter
     side scaled, the middle cut out. Class names are in the file's metadata as ``classes``.
 
     Args:

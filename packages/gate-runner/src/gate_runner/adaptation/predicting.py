@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, TextIO
 
 import torch
 
-from gate_runner.benchmarks.pictures import Pictures
+from gate_data.pictures import Pictures
+from gate_data.readers.folders import PICTURES
 from gate_runner.errors import DataError
-from gate_runner.readers.folders import PICTURES
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gate_runner.benchmarks.request import DataRequest
-from gate_runner.benchmarks.sheets import SHEETS
-from gate_runner.benchmarks.sheets.icinw import ICINW
+from gate_data.cards import SHEETS
+from gate_data.cards.icinw import ICINW
+from gate_data.imports import named
+from gate_data.request import DataRequest
 from gate_runner.errors import DataError
-from gate_runner.imports import named
 
 if TYPE_CHECKING:
-    from gate_runner.benchmarks.data import Data
-    from gate_runner.benchmarks.original_files import Originals
+    from gate_data.data import Data
+    from gate_data.original_files import Originals
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Benchmark:
             ``module:name`` is an `Originals`), ``"hub"`` (only where asked for; the id of a sheet with a `Hub`),
             ``"built-in"`` (shipped with a dependency), ``"micro"`` (made on the spot); the ``module:name`` of these is
             a function from `DataRequest` to `Data`; or ``"file"``, alone: the path of a TOML file of one's own, see
-            ``gate_runner.own_data``.
+            ``gate_data.own``.
         training: arguments of ``vision_adapters.training.Recipe``, or of the few-shot episodes.
         original_training: what differs in them for the original files, which are many more than a stand-in's.
         cost: seconds on two cores with micro-clip, for estimates before anything was measured.
@@ -71,7 +71,7 @@ class Benchmark:
             if asked == "local" and root is None:
                 raise DataError(f"benchmark {self.id!r} from local files needs --data-root")
             if asked == "hub":
-                from gate_runner.benchmarks.hub import check
+                from gate_data.hub import check
 
                 check(self.sources["hub"], root)
             return asked
@@ -97,7 +97,7 @@ class Benchmark:
             DataError: it has no source ``"local"``, or what that names is not `Originals`.
         """
         if "file" in self.sources:
-            from gate_runner.own_data.originals import originals_of
+            from gate_data.own.originals import originals_of
 
             return originals_of(Path(self.sources["file"]))
         found = self._named("local")
@@ -176,7 +176,7 @@ class Benchmark:
         Raises:
             DataError: a file is missing or damaged; the message names it.
         """
-        from gate_runner.benchmarks.undivided import load_icinw, without_validation
+        from gate_data.undivided import load_icinw, without_validation
 
         name = self.id.partition("@")[0]
         if name in ICINW and source in ("local", "hub"):
@@ -188,7 +188,7 @@ class Benchmark:
             own = self.originals
             return own.load(Path(self.sources["file"]).parent, request)
         if source == "hub":
-            from gate_runner.benchmarks.hub import load
+            from gate_data.hub import load
 
             return load(self.sources["hub"], request)
         where = self._named(source)

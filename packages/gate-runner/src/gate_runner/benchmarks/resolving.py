@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from gate_runner.benchmarks.benchmark import Benchmark
+from gate_runner.benchmarks.own import own_benchmark
 from gate_runner.benchmarks.registry import BENCHMARKS, PACKS, all_benchmarks
 from gate_runner.errors import UsageError, unknown
-from gate_runner.own_data.making import own_benchmark
 from gate_runner.tasks.registry import find_task_type
 
 

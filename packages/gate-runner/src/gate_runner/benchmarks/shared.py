@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import Tensor
 
-from gate_runner.readers import described
+from gate_data.readers import described
 
 if TYPE_CHECKING:
-    from gate_runner.benchmarks.data import Data, Split
+    from gate_data.data import Data, Split
 
 
 class Shared(NamedTuple):

@@ -26,10 +26,13 @@ def check_data(
     json: AsJson = False,
 ) -> None:
     """Say which data sets are there, whether they are whole, and whether their splits overlap."""
+    from gate_data import check_data as look
     from gate_runner.benchmarks import resolve
-    from gate_runner.data_check import check_data as look
+    from gate_runner.near_duplicates import near_duplicates
 
-    found = look(resolve(names or ["full"]), root, deep, near)
+    asked = {each.id: each.originals for each in resolve(names or ["full"]) if "local" in each.sources}
+    alike = None if near is None else (lambda pictures: map(str, near_duplicates(pictures, near)))
+    found = look(asked, root, deep, alike)
     if json:
         import json as standard
         from dataclasses import asdict

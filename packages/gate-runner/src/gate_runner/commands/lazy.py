@@ -6,7 +6,7 @@ from typing import Any
 
 from typer.core import TyperGroup
 
-from gate_runner.imports import named
+from gate_data.imports import named
 
 
 def lazy(where: str) -> type[TyperGroup]:

@@ -97,11 +97,11 @@ def run(
 
 def own_folder(folder: Path) -> str:
     """The benchmark's file in a folder of one's own, written first where there is none."""
-    from gate_runner.own_data import guess, write_benchmark
+    from gate_data.own import guess, write_benchmark
 
     path = folder / "benchmark.toml"
     if not path.is_file():
-        found = guess(folder)
+        found = guess(folder, is_taken)
         for sentence in found.said:
             typer.echo(sentence, err=True)
         write_benchmark(found.values, path)

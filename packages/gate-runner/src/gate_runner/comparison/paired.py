@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from gate_data.ragged import Outcomes, Ragged, joined
 from gate_runner.comparison.seeds import critical, two_sided, with_seeds
 from gate_runner.errors import UsageError
-from gate_runner.ragged import Outcomes, Ragged, joined
 
 Weights = Float[np.ndarray, "r n"]
 Values = Float[np.ndarray, " r"]

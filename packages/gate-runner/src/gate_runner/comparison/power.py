@@ -9,9 +9,9 @@ from statistics import NormalDist
 
 import numpy as np
 
+from gate_data.ragged import Outcomes
 from gate_runner.comparison.paired import Statistic, resamples_of, value_of
 from gate_runner.errors import UsageError
-from gate_runner.ragged import Outcomes
 from gate_runner.runs.stored import StoredRun
 from gate_runner.tasks.registry import known_task_type
 

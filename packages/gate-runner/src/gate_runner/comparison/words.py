@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gate_runner.benchmarks.sheets.paper import paper_row
+from gate_runner.benchmarks.paper import paper_row
 from gate_runner.comparison.contrast import Contrast
 from gate_runner.runs.estimated import ESTIMATED
 

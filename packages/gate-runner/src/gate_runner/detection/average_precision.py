@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from gate_data.ragged import Ragged
 from gate_runner.detection.matching import THRESHOLDS
-from gate_runner.ragged import Ragged
 
 RECALLS = np.linspace(0.0, 1.0, 101)
 _CELLS = 4_000_000

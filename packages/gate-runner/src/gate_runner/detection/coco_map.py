@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from gate_runner.collecting import without_collector
-from gate_runner.detection.objects import Objects, checked_detections
+from gate_data.boxes.objects import Objects, checked_detections
+from gate_data.collecting import without_collector
+from gate_data.ragged import Ragged
 from gate_runner.errors import DataError, MissingCapabilityError
-from gate_runner.ragged import Ragged
 
 _STATISTICS = (
     "map", "ap50", "ap75", "ap_small", "ap_medium", "ap_large",

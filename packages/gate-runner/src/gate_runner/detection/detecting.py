@@ -9,15 +9,15 @@ import numpy as np
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
+from gate_data.ragged import Ragged
+from gate_data.readers.decode import decode
 from gate_runner.detection.detectors import MOST, Detector
 from gate_runner.detection.prompts import Phrase
 from gate_runner.detection.scoring import in_pixels
-from gate_runner.ragged import Ragged
-from gate_runner.readers.decode import decode
 from vision_adapters.detection import topk_detections
 
 if TYPE_CHECKING:
-    from gate_runner.benchmarks.pictures import Pictures
+    from gate_data.pictures import Pictures
 
 
 def whole_picture(images: Tensor | Pictures, row: int) -> UInt8[np.ndarray, "h w 3"]:

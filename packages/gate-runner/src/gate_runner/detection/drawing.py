@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw
 
-from gate_runner.benchmarks.data import Data
-from gate_runner.detection.objects import Objects
+from gate_data.boxes.objects import Objects
+from gate_data.data import Data
 from gate_runner.tasks.task import Drawing
 
 _SIDE = 192

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from gate_runner.detection.objects import Objects
-from gate_runner.ragged import Ragged
+from gate_data.boxes.objects import Objects
+from gate_data.ragged import Ragged
 
 THRESHOLDS = np.linspace(0.5, 0.95, 10)
 """Overlaps (intersection over union) at which COCO's average precision is taken."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
-from gate_runner.benchmarks.tables import read_table
+from gate_data.tables import read_table
 from gate_runner.reports.lines import Line, lines_chart
 from gate_runner.reports.paper_table import Table
 from gate_runner.tasks.task import Overview

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from gate_runner.detection.files import UNNAMED
+from gate_data.boxes.files import UNNAMED
 
 
 class Phrase(NamedTuple):

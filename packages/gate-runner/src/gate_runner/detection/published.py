@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gate_runner.benchmarks.tables import read_table
+from gate_data.tables import read_table
 from gate_runner.tasks.task import Details
 
 

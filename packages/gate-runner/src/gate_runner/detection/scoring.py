@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from gate_data.boxes.objects import Objects, checked_detections
+from gate_data.ragged import Ragged
 from gate_runner.detection.average_precision import at_half, at_three_quarters, mean_average_precision
 from gate_runner.detection.coco_map import CocoMetrics, coco_metrics
 from gate_runner.detection.matching import match
-from gate_runner.detection.objects import Objects, checked_detections
 from gate_runner.errors import DataError, UsageError
-from gate_runner.ragged import Ragged
 from gate_runner.tasks.score import Score
 
 STATISTICS = {"map": mean_average_precision, "ap50": at_half, "ap75": at_three_quarters}
@@ -90,7 +90,7 @@ def found_of(outcomes: Ragged, classes: int) -> np.ndarray:
         which most were missed, or -1 ``[n, 3]``.
 
     Example:
-        >>> from gate_runner.detection.objects import Objects
+        >>> from gate_data.boxes.objects import Objects
         >>> truth = Objects.of([{"box": [(0, 0, 4, 4), (4, 4, 4, 4)], "label": [0, 1]}], [(8, 8)])
         >>> box, label, score = np.array([[0.0, 0, 4, 3]]), np.array([0]), np.array([0.9])
         >>> found_of(match(truth, Ragged.of([{"box": box, "label": label, "score": score}])), 2).tolist()

@@ -12,12 +12,12 @@ import numpy as np
 import torch
 from jaxtyping import Int
 
-from gate_runner.detection.objects import Objects
+from gate_data.boxes.objects import Objects
 from gate_runner.errors import DataError, UsageError
 from vision_adapters.fewshot import detection_indices
 
 if TYPE_CHECKING:
-    from gate_runner.benchmarks.data import Data, Split
+    from gate_data.data import Data, Split
     from gate_runner.tasks.job import Job
 
 VALIDATION = {"1": 1, "3": 1, "5": 1, "10": 3}
@@ -119,7 +119,7 @@ def _prepared(job: Job, shots: str) -> tuple[str, np.ndarray, np.ndarray] | None
     identity, root = job.training.get("odinw"), job.settings.data_root
     if identity is None or root is None or job.settings.limit is not None:
         return None
-    from gate_runner.benchmarks.originals.odinw import prepared
+    from gate_data.originals.odinw import prepared
 
     rows, names = [], []
     for split, part, count in (

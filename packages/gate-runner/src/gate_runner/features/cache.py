@@ -29,8 +29,8 @@ import torch
 from filelock import FileLock
 from torch import Tensor
 
-from gate_runner.benchmarks.maps import Maps
-from gate_runner.benchmarks.pictures import Pictures
+from gate_data.maps import Maps
+from gate_data.pictures import Pictures
 from gate_runner.encoders.outputs import agree
 from gate_runner.errors import DataError
 from gate_runner.runs.folder import write

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
-from gate_runner.benchmarks.pictures import Pictures
+from gate_data.pictures import Pictures
 from gate_runner.errors import EncoderError
 from gate_runner.features.cache import FeatureCache, digests_of
 from vision_adapters.rows import Rows

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from gate_data.cards.icinw import ICINW
+from gate_data.readers.limits import within
 from gate_runner.axes import FULL, Variant
-from gate_runner.benchmarks.sheets.icinw import ICINW
 from gate_runner.errors import DataError
 from gate_runner.icinw.record import Record, records_of
-from gate_runner.readers.limits import within
 from gate_runner.runs.folder import RunFolder, write
 from gate_runner.runs.results import Result
 from gate_runner.runs.stored import read_run

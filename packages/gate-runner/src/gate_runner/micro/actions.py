@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from eqben_builder.micro import COLOURS, SHAPES, Item, Scene, render
-from gate_runner.benchmarks.data import Data
-from gate_runner.benchmarks.request import DataRequest
+from gate_data.data import Data
+from gate_data.request import DataRequest
 from gate_runner.micro.making import SIDE, Made, data_of
 
 FRAMES = 8

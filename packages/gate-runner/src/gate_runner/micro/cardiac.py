@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float, Int64
 
 from eqben_builder.micro import generator_at
-from gate_runner.benchmarks.data import Data, Split
-from gate_runner.benchmarks.request import DataRequest, SplitName
+from gate_data.data import Data, Split
+from gate_data.request import DataRequest, SplitName
 from gate_runner.micro.seeds import NOTE, split_seed
 
 CLASSES = ("background", "right ventricle", "myocardium", "left ventricle")

@@ -6,8 +6,8 @@ import numpy as np
 import torch.nn.functional as F
 
 from eqben_builder.micro import COLOURS, MATERIALS, SHAPES, Item, Scene, sample_scene
-from gate_runner.benchmarks.data import Data, Split, as_targets
-from gate_runner.benchmarks.request import DataRequest, SplitName
+from gate_data.data import Data, Split, as_targets
+from gate_data.request import DataRequest, SplitName
 from gate_runner.micro.pictures import draw, scenes_of
 from gate_runner.micro.seeds import NOTE, split_seed
 

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from eqben_builder.micro import Item, Scene, generator_at, render, sample_scene
-from gate_runner.benchmarks.data import Data, Split
-from gate_runner.benchmarks.request import DataRequest
-from gate_runner.detection.objects import Objects
+from gate_data.boxes.objects import Objects
+from gate_data.data import Data, Split
+from gate_data.request import DataRequest
 from gate_runner.micro.making import SIDE, SPLITS, coordinates
 from gate_runner.micro.pictures import with_noise
 from gate_runner.micro.seeds import NOTE, split_seed

@@ -9,8 +9,8 @@ from itertools import product
 import numpy as np
 
 from eqben_builder.micro import COLOURS, MATERIALS, SHAPES, Item, Scene, generator_at, sample_scene
-from gate_runner.benchmarks.data import Data, Split, as_targets
-from gate_runner.benchmarks.request import DataRequest, SplitName
+from gate_data.data import Data, Split, as_targets
+from gate_data.request import DataRequest, SplitName
 from gate_runner.micro.pictures import draw
 from gate_runner.micro.seeds import NOTE, split_seed
 

@@ -9,8 +9,8 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from eqben_builder.micro import COLOURS, MATERIALS, Item, Scene, generator_at
-from gate_runner.benchmarks.data import Data
-from gate_runner.benchmarks.request import DataRequest, SplitName
+from gate_data.data import Data
+from gate_data.request import DataRequest, SplitName
 from gate_runner.micro.making import SIDE, Made, as_pixels, coordinates, data_of
 
 _PER_CLASS = 12

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 from eqben_builder.micro import COLOURS, MATERIALS, SHAPES, Item, Scene, sample_scene
-from gate_runner.benchmarks.data import Data
-from gate_runner.benchmarks.request import DataRequest
+from gate_data.data import Data
+from gate_data.request import DataRequest
 from gate_runner.micro.icinw_texts import COUNTS, MAKERS, THINGS
 from gate_runner.micro.making import Made, data_of
 

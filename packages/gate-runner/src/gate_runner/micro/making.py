@@ -11,8 +11,8 @@ from jaxtyping import UInt8
 from torch import Tensor
 
 from eqben_builder.micro import Scene, generator_at
-from gate_runner.benchmarks.data import Data, Split
-from gate_runner.benchmarks.request import DataRequest, SplitName
+from gate_data.data import Data, Split
+from gate_data.request import DataRequest, SplitName
 from gate_runner.micro.pictures import draw, with_noise
 from gate_runner.micro.seeds import NOTE, split_seed
 

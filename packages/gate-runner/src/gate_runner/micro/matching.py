@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from eqben_builder.micro import KINDS, Item, Scene, generator_at, minimal_pair, sample_scene
-from gate_runner.benchmarks.data import Data, Split, as_targets
-from gate_runner.benchmarks.request import DataRequest
+from gate_data.data import Data, Split, as_targets
+from gate_data.request import DataRequest
 from gate_runner.micro.making import Made, data_of
 from gate_runner.micro.pictures import draw
 from gate_runner.micro.seeds import NOTE, split_seed

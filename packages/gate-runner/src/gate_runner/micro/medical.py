@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from gate_runner.benchmarks.data import Data
-from gate_runner.benchmarks.request import DataRequest
+from gate_data.data import Data
+from gate_data.request import DataRequest
 from gate_runner.micro.making import Made, as_pixels, coordinates, data_of
 
 _FINDINGS = ("large heart", "opacity", "fluid", "nodules", "line")

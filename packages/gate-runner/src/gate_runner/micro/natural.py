@@ -7,8 +7,8 @@ from itertools import combinations, product
 import numpy as np
 
 from eqben_builder.micro import COLOURS, MATERIALS, SHAPES, Item, Scene
-from gate_runner.benchmarks.data import Data
-from gate_runner.benchmarks.request import DataRequest
+from gate_data.data import Data
+from gate_data.request import DataRequest
 from gate_runner.micro.making import Made, data_of
 
 _DISHES = tuple(combinations([colour for colour in COLOURS if colour != "white"], 2))

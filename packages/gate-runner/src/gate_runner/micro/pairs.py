@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from eqben_builder.micro import KINDS, generator_at, minimal_pair
-from gate_runner.benchmarks.data import Data, Split, as_targets
-from gate_runner.benchmarks.request import DataRequest
+from gate_data.data import Data, Split, as_targets
+from gate_data.request import DataRequest
 from gate_runner.micro.pictures import draw
 from gate_runner.micro.seeds import NOTE, split_seed
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from eqben_builder.micro import COLOURS, MATERIALS, NUMBERS, PLURALS, SHAPES, Item, sample_scene
-from gate_runner.benchmarks.data import Data
-from gate_runner.benchmarks.request import DataRequest
+from gate_data.data import Data
+from gate_data.request import DataRequest
 from gate_runner.micro.making import Made, data_of
 
 _TYPES: dict[str, tuple[str, ...]] = {

@@ -8,12 +8,12 @@ import numpy as np
 import torch
 
 from eqben_builder.micro import COLOURS, SHAPES, Item, Scene, generator_at, render, sample_scene
-from gate_runner.benchmarks.data import Data, Split
-from gate_runner.benchmarks.request import DataRequest
+from gate_data.data import Data, Split
+from gate_data.readers import IGNORED
+from gate_data.request import DataRequest
 from gate_runner.micro.making import SIDE, SPLITS, coordinates
 from gate_runner.micro.pictures import with_noise
 from gate_runner.micro.seeds import NOTE, split_seed
-from gate_runner.readers import IGNORED
 
 _STREET = ("sky", "building", "vegetation", "sidewalk", "road", "car", "person", "sign")
 _TINTS = np.array(

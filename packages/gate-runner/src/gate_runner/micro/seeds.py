@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gate_runner.benchmarks.request import SplitName
+from gate_data.request import SplitName
 
 SEEDS = {
     "acdc": 1000,

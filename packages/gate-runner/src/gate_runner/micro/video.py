@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from eqben_builder.micro import COLOURS, SHAPES, Item, Scene, generator_at, render
-from gate_runner.benchmarks.data import Data, Split
-from gate_runner.benchmarks.request import DataRequest, SplitName
+from gate_data.data import Data, Split
+from gate_data.request import DataRequest, SplitName
 from gate_runner.micro.pictures import with_noise
 from gate_runner.micro.seeds import NOTE, split_seed
 

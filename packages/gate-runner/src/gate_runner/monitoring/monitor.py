@@ -30,7 +30,7 @@ from gate_runner.tasks.augmentation import Augmented
 from vision_adapters.rows import sample_generator
 
 if TYPE_CHECKING:
-    from gate_runner.benchmarks.data import Data
+    from gate_data.data import Data
     from gate_runner.runs.part import Part
 
 _LOG = logging.getLogger(__name__)

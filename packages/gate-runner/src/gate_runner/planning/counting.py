@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from gate_data.data import Data
 from gate_runner.benchmarks import DataRequest
-from gate_runner.benchmarks.data import Data
 from gate_runner.runs.estimated import chosen_of
 from gate_runner.runs.part import Part
 

@@ -22,7 +22,7 @@ from gate_runner.tasks import Job, TaskType, find_task_type, run_task
 from gate_runner.tasks.rates import Work, factors, work
 
 if TYPE_CHECKING:
-    from gate_runner.benchmarks.data import Data
+    from gate_data.data import Data
 
 _STEPS = 12
 """Of training in a probe: the first ones are slower than those that follow."""

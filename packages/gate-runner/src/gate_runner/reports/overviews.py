@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gate_runner.imports import named
+from gate_data.imports import named
 from gate_runner.runs.stored import StoredRun
 from gate_runner.tasks.registry import known_task_type
 from gate_runner.tasks.task import Overview

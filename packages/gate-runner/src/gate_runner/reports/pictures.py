@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gate_data.imports import named
+from gate_data.ragged import Outcomes, Ragged, taken
 from gate_runner.comparison.paired import value_of
 from gate_runner.errors import UsageError
-from gate_runner.imports import named
-from gate_runner.ragged import Outcomes, Ragged, taken
 from gate_runner.reports.contents import Contents, Row
 from gate_runner.tasks.registry import known_task_type
 
 if TYPE_CHECKING:
-    from gate_runner.benchmarks.data import Data
+    from gate_data.data import Data
     from gate_runner.tasks.task import TaskType
 
 _SHOWN = 128
@@ -75,8 +75,8 @@ def hardest(contents: Contents, row: Row, count: int, data_root: Path | None = N
     """
     import torch
 
+    from gate_data.own import own_benchmark
     from gate_runner.benchmarks import DataRequest, find_benchmark
-    from gate_runner.own_data import own_benchmark
 
     runs = [run for run in contents.runs if row.name in {one.name for one in run.results if one.status == "ok"}]
     if not runs or row.mixed:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 
-from gate_runner.imports import named
+from gate_data.imports import named
 from gate_runner.reports.contents import PHASES, Contents, Row
 from gate_runner.reports.costs import cost_bars, duration, joules, peak_bytes, phase_seconds
 from gate_runner.reports.curves import COLOURED, coloured, curve_panels

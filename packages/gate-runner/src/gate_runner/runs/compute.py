@@ -22,7 +22,7 @@ from gate_runner.runs.results import Result
 from gate_runner.tasks.job import Phases
 
 if TYPE_CHECKING:
-    from gate_runner.benchmarks.data import Data
+    from gate_data.data import Data
     from gate_runner.encoders.encoder import Encoder
     from gate_runner.tasks import Outcome, Progress
 

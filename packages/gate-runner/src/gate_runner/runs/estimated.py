@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from gate_data.ragged import Ragged
 from gate_runner.errors import UsageError
 from gate_runner.items import place_of
-from gate_runner.ragged import Ragged
 from gate_runner.tasks.registry import find_task_type
 
 if TYPE_CHECKING:
     from eevee.items.choosing import BenchmarkItems
-    from gate_runner.benchmarks.data import Data
+    from gate_data.data import Data
     from gate_runner.runs.part import Part
     from gate_runner.tasks.job import Outcome
     from gate_runner.tasks.score import Score

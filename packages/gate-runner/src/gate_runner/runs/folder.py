@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
+from gate_data.ragged import Outcomes, Ragged
 from gate_runner.encoders.outputs import agree
 from gate_runner.errors import DataError, StorageError, UsageError
-from gate_runner.ragged import Outcomes, Ragged
 from gate_runner.runs.lock import held
 from gate_runner.runs.results import Result, samples_digest, validated
 

@@ -16,7 +16,7 @@ from gate_runner.runs.results import Result
 from gate_runner.settings import Settings
 
 if TYPE_CHECKING:  # it imports torch
-    from gate_runner.benchmarks.data import Data
+    from gate_data.data import Data
 
 _LOG = logging.getLogger(__name__)
 

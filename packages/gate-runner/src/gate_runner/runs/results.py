@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from gate_data.ragged import Outcomes, Ragged
 from gate_runner.errors import DataError
-from gate_runner.ragged import Outcomes, Ragged
 from gate_runner.tasks.score import Score
 
 SCHEMA = "gate-runner/result/4"

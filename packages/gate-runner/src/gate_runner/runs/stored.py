@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from gate_data.ragged import Outcomes, Ragged
 from gate_runner.errors import DataError, UsageError
-from gate_runner.ragged import Outcomes, Ragged
 from gate_runner.runs.folder import PREDICTED, RunFolder, read_manifest, read_predicted, read_samples
 from gate_runner.runs.results import Result, samples_digest
 

@@ -17,9 +17,9 @@ from PIL import Image
 from torch import Tensor
 
 from eqben_builder.formats import Picture
-from gate_runner.benchmarks.pictures import Pictures, content_digest
+from gate_data.pictures import Pictures, content_digest
+from gate_data.readers.decode import square
 from gate_runner.errors import DataError
-from gate_runner.readers.decode import square
 
 _THREADS = min(8, os.cpu_count() or 1)
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from eqben_builder.suites import SUITES, Suite, SuiteData, micro_suite, read_suite
 from eqben_builder.suites.files import Files
-from gate_runner.benchmarks.data import Data, Split
-from gate_runner.benchmarks.original_files import Originals
-from gate_runner.benchmarks.request import DataRequest
+from gate_data.data import Data, Split
+from gate_data.original_files import Originals
+from gate_data.request import DataRequest
 from gate_runner.errors import DataError
 from gate_runner.micro.seeds import NOTE, split_seed
 from gate_runner.suites.pictures import QuestionPictures

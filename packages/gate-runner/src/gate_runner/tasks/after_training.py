@@ -21,9 +21,9 @@ from vision_adapters.finetune import interpolate
 from vision_adapters.metrics import METRICS, evaluate, paired_difference
 
 if TYPE_CHECKING:
+    from gate_data.data import Data
+    from gate_data.pictures import Pictures
     from gate_runner.benchmarks.benchmark import Benchmark
-    from gate_runner.benchmarks.data import Data
-    from gate_runner.benchmarks.pictures import Pictures
     from gate_runner.tasks.job import Job
     from gate_runner.tasks.trained import Trained
 

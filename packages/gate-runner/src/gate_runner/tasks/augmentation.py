@@ -15,7 +15,7 @@ from torch import Tensor
 from gate_runner.features import images_at
 
 if TYPE_CHECKING:
-    from gate_runner.benchmarks.pictures import Pictures
+    from gate_data.pictures import Pictures
 
 GATE = "rand-m9-n3-mstd0.5-inc1"
 """GATE's RandAugment in timm's words."""

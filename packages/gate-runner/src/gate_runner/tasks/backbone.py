@@ -13,7 +13,7 @@ from gate_runner.tasks.features import rows_of
 from gate_runner.tasks.scaling import Scale
 
 if TYPE_CHECKING:
-    from gate_runner.benchmarks.request import SplitName
+    from gate_data.request import SplitName
     from gate_runner.tasks.job import Job
     from vision_adapters.rows import Rows
 

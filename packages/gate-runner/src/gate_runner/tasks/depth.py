@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from gate_runner.benchmarks.data import Split
+from gate_data.data import Split
 from gate_runner.errors import DataError
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.job import Job, Outcome

@@ -10,21 +10,21 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gate_runner.benchmarks.request import SplitName
+from gate_data.boxes.objects import Objects
+from gate_data.ragged import Ragged
+from gate_data.request import SplitName
 from gate_runner.detection.average_precision import mean_average_precision
 from gate_runner.detection.coco_map import needed
 from gate_runner.detection.detecting import detect
 from gate_runner.detection.detectors import Detector
 from gate_runner.detection.knowledge import KINDS, known_phrases
 from gate_runner.detection.matching import match
-from gate_runner.detection.objects import Objects
 from gate_runner.detection.prompts import Phrase, phrases
 from gate_runner.detection.scoring import guessed, in_pixels, judge
 from gate_runner.detection.shots import Shown, shown_of
 from gate_runner.detection.trainable import unchanged
 from gate_runner.detection.tuning import tune_detector
 from gate_runner.errors import UsageError
-from gate_runner.ragged import Ragged
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.fitting import fit_head, recipe_of
 from gate_runner.tasks.job import Job, Outcome

@@ -10,7 +10,7 @@ from jaxtyping import UInt8
 from PIL import Image
 from torch import Tensor
 
-from gate_runner.benchmarks.data import Data
+from gate_data.data import Data
 from gate_runner.tasks.task import Drawing
 
 _PIXELS = 96

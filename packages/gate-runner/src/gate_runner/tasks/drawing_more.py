@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from gate_runner.benchmarks.data import Data
+from gate_data.data import Data
 from gate_runner.tasks.drawing import shown
 from gate_runner.tasks.task import Drawing
 

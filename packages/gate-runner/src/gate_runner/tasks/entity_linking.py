@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from gate_runner.benchmarks.data import Split
+from gate_data.data import Split
 from gate_runner.errors import DataError
 from gate_runner.tasks.features import embedded, pooled
 from gate_runner.tasks.job import Job, Outcome

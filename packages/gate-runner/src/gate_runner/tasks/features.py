@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from gate_runner.benchmarks.data import Split
+from gate_data.data import Split
 from gate_runner.features import EncodedRows, Kind, digests_of, encode_pictures
 from gate_runner.tasks.job import Job
 from vision_adapters.rows import Rows

@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor, nn
 
-from gate_runner.benchmarks.data import Data, Split
-from gate_runner.benchmarks.request import SplitName
+from gate_data.data import Data, Split
+from gate_data.request import SplitName
 from gate_runner.errors import DataError
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.drawing import shown

@@ -18,10 +18,10 @@ if TYPE_CHECKING:  # they import torch, which the process that only watches over
     from torch import Tensor
     from torch.distributed import ProcessGroup
 
-    from gate_runner.benchmarks.data import Data
+    from gate_data.data import Data
+    from gate_data.ragged import Outcomes
     from gate_runner.encoders.encoder import Encoder
     from gate_runner.features import FeatureCache
-    from gate_runner.ragged import Outcomes
     from gate_runner.tasks.scaling import Scale
 
 

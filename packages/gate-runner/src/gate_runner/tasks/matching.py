@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from gate_runner.benchmarks.data import Split
-from gate_runner.benchmarks.pictures import Pictures
-from gate_runner.benchmarks.request import SplitName
+from gate_data.data import Split
+from gate_data.pictures import Pictures
+from gate_data.request import SplitName
 from gate_runner.errors import MissingCapabilityError
 from gate_runner.features import IndexedRows
 from gate_runner.tasks.backbone import make_backbone

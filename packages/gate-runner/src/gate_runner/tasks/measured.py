@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gate_runner.benchmarks.data import Split
-from gate_runner.benchmarks.request import SplitName
+from gate_data.data import Split
+from gate_data.request import SplitName
 from gate_runner.tasks.backbone import Backbone
 from gate_runner.tasks.fitting import Loss, fit_head, recipe_of
 from gate_runner.tasks.job import Job, Outcome

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gate_runner.benchmarks.data import Split
+from gate_data.data import Split
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.measured import hits, train_and_measure

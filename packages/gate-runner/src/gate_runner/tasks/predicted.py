@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from gate_runner.benchmarks.data import Data
+from gate_data.data import Data
 
 
 def best(scores: Float[Tensor, "n k"]) -> Int[np.ndarray, " n"]:
@@ -75,7 +75,7 @@ def a_class(data: Data[Any], predicted: np.ndarray, index: int) -> str:
 
     Example:
         >>> import torch
-        >>> from gate_runner.benchmarks.data import Data, Split
+        >>> from gate_data.data import Data, Split
         >>> one = Split(torch.zeros(1, 3, 8, 8, dtype=torch.uint8), torch.tensor([0]))
         >>> a_class(Data(one, one, one, ("cat", "dog")), np.array(1), 0)
         'dog'

@@ -15,7 +15,7 @@ from gate_runner.tasks.training import score
 from vision_adapters.tuning import Fold, Tuned, TuningData, tune
 
 if TYPE_CHECKING:
-    from gate_runner.benchmarks.data import Split
+    from gate_data.data import Split
 
 MOST_BYTES = 4_000_000_000
 """That the features and scores of a solved probe may take; larger sets are trained on in batches."""

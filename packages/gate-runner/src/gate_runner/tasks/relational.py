@@ -6,7 +6,7 @@ from functools import partial
 
 from torch import Tensor
 
-from gate_runner.benchmarks.request import SplitName
+from gate_data.request import SplitName
 from gate_runner.features import IndexedRows
 from gate_runner.tasks.backbone import Backbone, make_backbone
 from gate_runner.tasks.features import Words, words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gate_runner.imports import named
+from gate_data.imports import named
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.registry import find_task_type
 from gate_runner.tasks.task import Run

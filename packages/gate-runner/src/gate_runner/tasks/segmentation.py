@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Shaped
 from torch import Tensor
 
-from gate_runner.benchmarks.data import Split
+from gate_data.data import Split
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import mistaken

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from eqben_builder.scoring import Share
 from eqben_builder.suites import Features, SuiteLine, SuiteTable, similarities, suite_table
-from gate_runner.benchmarks.data import Data, Split
+from gate_data.data import Data, Split
+from gate_data.ragged import Ragged
 from gate_runner.errors import DataError
 from gate_runner.features import digests_of
 from gate_runner.own_models import own_model
-from gate_runner.ragged import Ragged
 from gate_runner.suites import QuestionPictures, Questions
 from gate_runner.tasks.drawing import shown
 from gate_runner.tasks.features import pooled

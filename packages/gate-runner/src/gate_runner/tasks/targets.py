@@ -8,11 +8,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from gate_runner.benchmarks.maps import Maps
+from gate_data.maps import Maps
 from gate_runner.features import digests_of
 
 if TYPE_CHECKING:
-    from gate_runner.benchmarks.request import SplitName
+    from gate_data.request import SplitName
     from gate_runner.tasks.job import Job
     from vision_adapters.rows import Rows
 

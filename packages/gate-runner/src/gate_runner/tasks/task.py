@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gate_data.imports import named
 from gate_runner.errors import UsageError
-from gate_runner.imports import named
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from gate_data.data import Data
+    from gate_data.ragged import Outcomes
     from gate_runner.benchmarks.benchmark import Benchmark
-    from gate_runner.benchmarks.data import Data
-    from gate_runner.ragged import Outcomes
     from gate_runner.reports.paper_table import Table
     from gate_runner.runs.stored import StoredRun
     from gate_runner.settings import Settings

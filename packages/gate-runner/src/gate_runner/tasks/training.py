@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Shaped
 from torch import Tensor, nn
 
-from gate_runner.benchmarks.data import Split
-from gate_runner.benchmarks.request import SplitName
+from gate_data.data import Split
+from gate_data.request import SplitName
 from gate_runner.tasks.after_training import gained
 from gate_runner.tasks.backbone import Backbone
 from gate_runner.tasks.fitting import Inputs, Loss, fit_head, recipe_of

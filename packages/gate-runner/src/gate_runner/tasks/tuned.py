@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch import Tensor, nn
 
-from gate_runner.benchmarks.request import SplitName
+from gate_data.request import SplitName
 from gate_runner.errors import EncoderError
 from gate_runner.features import EncodedRows, Kind, images_at
 from gate_runner.tasks.attached import Attached

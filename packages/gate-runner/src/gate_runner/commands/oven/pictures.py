@@ -30,7 +30,7 @@ def read_pictures(paths: Sequence[Path], size: int) -> UInt8[Tensor, "n 3 s s"]:
     import numpy as np
     import torch
 
-    from gate_runner.readers.decode import decode, square
+    from gate_data.readers.decode import decode, square
 
     squares = [np.asarray(square(decode(str(path), size), size)) for path in paths]
     return torch.from_numpy(np.stack(squares)).permute(0, 3, 1, 2)

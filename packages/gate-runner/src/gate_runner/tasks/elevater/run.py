@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor
 
-    from gate_runner.benchmarks.data import Data
+    from gate_data.data import Data
 
 Kept = TypeVar("Kept")
 ALONE = ("anchored", "logistic", "elevater", "lda")

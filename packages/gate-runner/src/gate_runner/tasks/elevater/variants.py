@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gate_data.cards.icinw import ICINW
 from gate_runner.axes import Variant
-from gate_runner.benchmarks.sheets.icinw import ICINW
 from gate_runner.errors import DataError, UsageError
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from gate_data.data import Data, Split
 from gate_runner.benchmarks import Benchmark, DataRequest
-from gate_runner.benchmarks.data import Data, Split
 
 _CLASSES = ("across", "down", "diagonal")
 

@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from gate_data.data import Data, Split
+from gate_data.ragged import Ragged
 from gate_runner.benchmarks import SplitName
-from gate_runner.benchmarks.data import Data, Split
-from gate_runner.ragged import Ragged
 from gate_runner.tasks import Drawing, Job, Outcome, Score, TaskType
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.drawing import pixels_of

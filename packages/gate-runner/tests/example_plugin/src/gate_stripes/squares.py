@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from gate_data.data import Data, Split
+from gate_data.ragged import Ragged
 from gate_runner.benchmarks import Benchmark, DataRequest
-from gate_runner.benchmarks.data import Data, Split
-from gate_runner.ragged import Ragged
 
 _CLASSES = ("red", "blue")
 _SIDE = 32

@@ -1,0 +1,175 @@
+"""The objects in pictures, as targets of a split, and what a detector found of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gate_data.errors import DataError
+from gate_data.ragged import Ragged
+
+if TYPE_CHECKING:
+    from jaxtyping import Int
+    from torch import Tensor
+
+EMPTY: Mapping[str, np.ndarray] = {
+    "box": np.zeros((0, 4)),
+    "label": np.zeros(0, np.int64),
+    "area": np.zeros(0),
+    "crowd": np.zeros(0, bool),
+}
+"""The columns of no objects."""
+_NOTHING: Mapping[str, np.ndarray] = {
+    "box": np.zeros((0, 4)),
+    "label": np.zeros(0, np.int64),
+    "score": np.zeros(0),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Objects:
+    """Objects of a split's pictures, in COCO's conventions.
+
+    Args:
+        rows: for each picture a row per object: ``box`` ``[m, 4]`` float64, left, top, width and height in pixels of
+            the original picture; ``label`` ``[m]``; ``area`` ``[m]`` in square pixels, by which objects are small,
+            medium or large; ``crowd`` ``[m]``, True for a region that holds many, in which detections count nowhere.
+        sizes: width and height of each picture ``[n, 2]``, in pixels.
+
+    Raises:
+        DataError: a column that is missing or of another shape, sizes that are not positive, or a box without an area.
+
+    Example:
+        >>> found = Objects.of([{"box": [(2, 3, 4, 5)], "label": [1]}, {"box": [], "label": []}], [(10, 10), (8, 6)])
+        >>> len(found), found.rows[0]["area"].tolist(), found.boxes_in_shares().tolist()
+        (2, [20.0], [[0.4, 0.55, 0.4, 0.5]])
+    """
+
+    rows: Ragged
+    sizes: Int[np.ndarray, "n 2"]
+
+    def __post_init__(self) -> None:
+        """Check columns, shapes and values."""
+        object.__setattr__(self, "sizes", np.asarray(self.sizes, dtype=np.int64).reshape(-1, 2))
+        missing = [name for name in EMPTY if name not in self.rows.columns]
+        if missing:
+            raise DataError(f"objects lack the column {missing[0]!r}; expected {', '.join(EMPTY)}")
+        box = self.rows.columns["box"]
+        if box.ndim != 2 or box.shape[1] != 4:
+            raise DataError(f"boxes have shape {box.shape}, expected [m, 4]")
+        if len(self.sizes) != len(self.rows) or (self.sizes < 1).any():
+            raise DataError(f"{len(self.rows)} pictures have {len(self.sizes)} sizes; expected as many, each positive")
+        bad = ~(np.isfinite(box).all(axis=1) & (box[:, 2:] > 0).all(axis=1))
+        if bad.any():
+            raise DataError(f"box {box[int(bad.argmax())].tolist()} has no area; expected left, top, width, height")
+
+    @classmethod
+    def of(cls, pictures: Sequence[Mapping[str, Any]], sizes: Sequence[tuple[int, int]]) -> Objects:
+        """From one mapping per picture.
+
+        Args:
+            pictures: each with ``box`` and ``label``, and, where they differ from width times height and from none,
+                ``area`` and ``crowd``.
+            sizes: width and height of each.
+        """
+        samples = []
+        for one in pictures:
+            box = np.asarray(one["box"], dtype=np.float64).reshape(-1, 4)
+            samples.append(
+                {
+                    "box": box,
+                    "label": np.asarray(one["label"], dtype=np.int64).reshape(-1),
+                    "area": np.asarray(one.get("area", box[:, 2] * box[:, 3]), dtype=np.float64),
+                    "crowd": np.asarray(one.get("crowd", np.zeros(len(box))), dtype=bool),
+                }
+            )
+        return cls(Ragged.of(samples, EMPTY), np.asarray(sizes, dtype=np.int64))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, index: Any) -> Objects:
+        """Those of the pictures at these positions."""
+        return Objects(self.rows.take(index), self.sizes[np.asarray(index, dtype=np.int64)])
+
+    def note_in(self, digest: hashlib._Hash) -> None:
+        """Add all values to a digest."""
+        self.rows.note_in(digest)
+        digest.update(np.ascontiguousarray(self.sizes).tobytes())
+
+    def collate(self, index: Any) -> Tensor:
+        """Pictures as one batch for a loss: ``[b, most, 5]``, see `padded`."""
+        return self.take(index).padded()
+
+    @property
+    def picture(self) -> Int[np.ndarray, " m"]:
+        """The picture of each row."""
+        return np.repeat(np.arange(len(self)), self.rows.lengths)
+
+    def boxes_in_shares(self) -> np.ndarray:
+        """Centre, width and height of each row as shares of its picture ``[m, 4]``."""
+        box, size = self.rows.columns["box"], self.sizes[self.picture].astype(np.float64)
+        return np.concatenate([(box[:, :2] + box[:, 2:] / 2) / size, box[:, 2:] / size], axis=1)
+
+    def counts(self, classes: int) -> Int[np.ndarray, " k"]:
+        """Objects of each class, crowds left out."""
+        counted = self.rows.columns["label"][~self.rows.columns["crowd"]]
+        return np.bincount(counted, minlength=classes)
+
+    def padded(self) -> Tensor:
+        """For a head's loss: label, centre, width and height as shares of the picture ``[n, most, 5]``.
+
+        Crowds are left out. Where a picture has fewer than the most, labels are -1.
+        """
+        import torch
+
+        keep = ~self.rows.columns["crowd"]
+        picture = self.picture[keep]
+        lengths = np.bincount(picture, minlength=len(self))
+        place = np.arange(len(picture)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        found = np.zeros((len(self), max(1, int(lengths.max(initial=0))), 5), dtype=np.float32)
+        found[..., 0] = -1
+        found[picture, place, 0] = self.rows.columns["label"][keep]
+        found[picture, place, 1:] = self.boxes_in_shares()[keep]
+        return torch.from_numpy(found)
+
+
+def no_detections(pictures: int) -> Ragged:
+    """Detections of a detector that found nothing.
+
+    Example:
+        >>> len(no_detections(3)), sorted(no_detections(3).columns)
+        (3, ['box', 'label', 'score'])
+    """
+    return Ragged(dict(_NOTHING), np.zeros(pictures, dtype=np.int64))
+
+
+def checked_detections(found: Ragged, truth: Objects, classes: int) -> Ragged:
+    """Detections as evaluation takes them.
+
+    Args:
+        found: for each picture a row per detection: ``box`` (left, top, width, height in pixels of the original
+            picture), ``label``, ``score``.
+        truth: of the same pictures.
+        classes: how many there are.
+
+    Returns:
+        The same in float64.
+
+    Raises:
+        DataError: another number of pictures, a class that there is not, or NaN; the message shows it.
+    """
+    if len(found) != len(truth):
+        raise DataError(f"detections of {len(found)} pictures, expected {len(truth)}")
+    box = np.asarray(found.columns["box"], dtype=np.float64).reshape(-1, 4)
+    label = np.asarray(found.columns["label"], dtype=np.int64)
+    score = np.asarray(found.columns["score"], dtype=np.float64)
+    if not (np.isfinite(box).all() and np.isfinite(score).all()):
+        raise DataError("a detection holds NaN or infinity")
+    if len(label) and not 0 <= label.min() <= label.max() < classes:
+        raise DataError(f"a detection is of class {label.max()}, expected 0 to {classes - 1}")
+    return Ragged({"box": box, "label": label, "score": score}, found.lengths)

@@ -1,0 +1,187 @@
+"""What lies under a data root: which data sets, whether they are whole, and whether their splits overlap."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gate_data.cards import SHEETS
+from gate_data.cards.icinw import ICINW
+from gate_data.errors import DataError
+from gate_data.original_files import MAP_SIDE, Originals, Sample, counted
+from gate_data.readers import Source, Stored, spread
+from gate_data.readers.clips import read_clip
+from gate_data.readers.decode import decode
+from gate_data.readers.source import Clip, Cut, described, read_bytes, stamp
+
+NearDuplicates = Callable[[Mapping[str, Sequence[Source]]], Iterable[str]]
+_SAMPLED = 64
+"""Pictures of each split that are decoded where not all are."""
+_HASHED = 2000
+"""Pictures of each split whose contents are compared where not all are."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found of one data set.
+
+    Args:
+        benchmark: its id.
+        state: ``"missing"``, ``"whole"``, ``"incomplete"`` (other counts than expected) or ``"wrong"``.
+        counts: samples to train (with those that validate) and to test.
+        expected: the same, as published; None where no number is.
+        problems: what is wrong, or where to get what is missing.
+        near: pictures of one split that are nearly one of another, where that was asked for: what to look at.
+    """
+
+    benchmark: str
+    state: str
+    counts: tuple[int, int] | None = None
+    expected: tuple[int, int] | None = None
+    problems: Sequence[str] = field(default_factory=tuple)
+    near: Sequence[str] = field(default_factory=tuple)
+
+
+def check_data(
+    originals: Mapping[str, Originals[Any]], root: Path, deep: bool = False, near: NearDuplicates | None = None
+) -> list[Found]:
+    """Look at every data set under a data root.
+
+    Args:
+        originals: how each data set's files are read, by its id.
+        root: the data root.
+        deep: whether every picture and clip is decoded and hashed, not a sample of them.
+        near: from the pictures of each split to those that nearly repeat one of another, in words; None for not
+            looking. Every picture is decoded.
+
+    Returns:
+        One row for each data set.
+
+    Raises:
+        DataError: the root is no folder.
+    """
+    if not root.is_dir():
+        raise DataError(f"data root {root} is not a folder")
+    return [_checked(name, files, root, deep, near) for name, files in originals.items()]
+
+
+def _checked(name: str, originals: Originals[Any], root: Path, deep: bool, near: NearDuplicates | None) -> Found:
+    sheet = SHEETS.get(name) or ICINW.get(name)
+    try:
+        place = originals.find(root)
+    except DataError as error:
+        where = f"; {sheet.site}, about {sheet.gigabytes:g} GB" if sheet is not None and sheet.gigabytes else ""
+        return Found(name, "missing", problems=(f"{error}{where}",))
+    expected = sheet.sizes if sheet is not None and any(sheet.sizes) else None
+    try:
+        originals.check(place)
+        parts = originals.parts(place) if originals.parts is not None else None
+    except DataError as error:
+        return Found(name, "wrong", expected=expected, problems=(str(error),))
+    if parts is None:
+        return Found(name, "whole", expected=expected, problems=("its files are in one piece",))
+    splits = {"train": [*parts.train, *(parts.validation or ())], "test": list(parts.test)}
+    sides = {"train": list(parts.train), "validation": list(parts.validation or ()), "test": list(parts.test)}
+    problems = [
+        *_overlaps(sides),
+        *_same_contents(sides, deep),
+        *_broken(splits, deep),
+        *_wrong_maps(splits, originals.read_map, deep),
+    ]
+    counts = counted(parts)
+    published = SHEETS.get(name)
+    differs = "" if published is None else published.differs(*counts, len(parts.classes))
+    short = differs or parts.missing or (published is None and expected is not None and counts != expected)
+    right = "incomplete" if short else "whole"
+    state = "wrong" if problems else right
+    said = tuple(filter(None, [differs, parts.note]))
+    alike: tuple[str, ...] = ()
+    if near is not None:
+        alike = tuple(near({side: _sources(samples) for side, samples in sides.items()}))
+    return Found(name, state, counts, expected, tuple(problems) or said, alike)
+
+
+def _overlaps(sides: Mapping[str, Sequence[Sample]]) -> list[str]:
+    """Files, and patients, lesions, films or scenes, that are in two splits."""
+    found = []
+    for (first, one), (second, other) in itertools.combinations(sides.items(), 2):
+        texts = any(sample.text for sample in one)  # of a picture several questions may be asked, in one split
+        files = {sample.source for sample in one} & {sample.source for sample in other}
+        if files:
+            example = next(iter(files))
+            shown = described(example[0]) if type(example) is tuple else described(example)  # type: ignore[arg-type]
+            found.append(f"{len(files)} files are in {first} and in {second}, such as {shown}")
+        groups = ({sample.group for sample in one} & {sample.group for sample in other}) - {""}
+        if groups and not texts:
+            found.append(f"{len(groups)} groups are in {first} and in {second}, such as {min(groups)}")
+    return found
+
+
+def _same_contents(sides: Mapping[str, Sequence[Sample]], deep: bool) -> list[str]:
+    seen: dict[str, tuple[str, str]] = {}
+    found = []
+    for name, samples in sides.items():
+        sources = [source for source in _sources(samples) if not isinstance(source, Stored)]
+        rows = range(len(sources)) if deep else spread([0] * len(sources), _HASHED)
+        for row in rows:
+            source = sources[row]
+            inner = source.source if isinstance(source, Cut | Clip) else source
+            assert not isinstance(inner, Stored | Cut | Clip)
+            try:
+                digest = hashlib.sha256(read_bytes(inner)).hexdigest() + (
+                    str(source.box) if isinstance(source, Cut) else ""
+                )
+            except DataError as error:
+                found.append(str(error))
+                continue
+            other = seen.setdefault(digest, (name, described(source)))
+            if other[0] != name and other[1] != described(source):
+                found.append(f"{described(source)} of {name} has the content of {other[1]} of {other[0]}")
+    return found
+
+
+def _broken(splits: Mapping[str, Sequence[Sample]], deep: bool) -> list[str]:
+    found = []
+    for samples in splits.values():
+        sources = _sources(samples)
+        for row in range(len(sources)) if deep else spread([0] * len(sources), _SAMPLED):
+            source = sources[row]
+            try:
+                if isinstance(source, Clip):
+                    read_clip(source._replace(frames=1))
+                elif str(stamp(source)).split()[0].endswith((".nii", ".nii.gz")):
+                    continue
+                else:
+                    decode(source)
+            except DataError as error:
+                found.append(str(error))
+    return found
+
+
+def _wrong_maps(
+    splits: Mapping[str, Sequence[Sample]], read: Callable[[Any, int], Any] | None, deep: bool
+) -> list[str]:
+    """Class maps and depths that cannot be read, or hold a value that is none."""
+    if read is None:
+        return []
+    found = []
+    for samples in splits.values():
+        for row in range(len(samples)) if deep else spread([0] * len(samples), _SAMPLED):
+            try:
+                read(samples[row].target, MAP_SIDE)
+            except DataError as error:
+                found.append(str(error))
+    return found
+
+
+def _sources(samples: Iterable[Sample]) -> list[Source]:
+    """Each different source once."""
+    flat: dict[Source, None] = {}
+    for sample in samples:
+        for source in sample.source if type(sample.source) is tuple else (sample.source,):
+            flat.setdefault(source)  # type: ignore[arg-type]  # a plain tuple holds sources
+    return list(flat)

@@ -1,0 +1,164 @@
+"""Three splits of images and targets, the form in which every source hands over its data."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol
+
+import torch
+from jaxtyping import Int, Shaped, UInt8
+from torch import Tensor
+from typing_extensions import TypeVar
+
+from gate_data.errors import DataError
+from gate_data.pictures import Pictures
+
+
+class Targets(Protocol):
+    """Targets that are no tensor: `gate_data.ragged.Ragged` is one, for boxes with labels or several answers."""
+
+    def __len__(self) -> int:
+        """The number of samples."""
+
+    def take(self, index: Any, /) -> Targets:
+        """Those of the samples at these positions."""
+
+    def note_in(self, digest: hashlib._Hash, /) -> None:
+        """Add all values to a digest."""
+
+    def collate(self, index: Any, /) -> Any:
+        """Those of the samples at these positions, as a loss takes them."""
+
+
+Kind = TypeVar("Kind", bound=Tensor | Targets, default=Tensor)
+
+
+@dataclass(frozen=True)
+class Split(Generic[Kind]):
+    """Samples of one split.
+
+    Args:
+        images: square images, ``uint8``, in memory or read from their files at each slice; videos have a frame axis,
+            ``[n, f, 3, s, s]``, and pairs of images likewise.
+        targets: class indices ``[n]``, values ``[n]``, class maps ``[n, h, w]``, in which -100 counts nowhere, or
+            `Targets`.
+        texts: where the task asks or compares them, one per sample, or equally many of each, one after another.
+        groups: which samples belong together (slices of a volume), or None.
+
+    Raises:
+        DataError: images, targets, texts and groups are not of equally many samples; the message says how many.
+    """
+
+    images: UInt8[Tensor, "n *frames 3 s s"] | Pictures
+    targets: Kind
+    texts: tuple[str, ...] | None = None
+    groups: Shaped[Tensor, " n"] | None = None
+
+    def __post_init__(self) -> None:
+        """Check that all parts are of the same samples."""
+        count, texts = len(self.images), self.texts or ()
+        counts = {"targets": len(self.targets)}
+        if self.groups is not None:
+            counts["groups"] = len(self.groups)
+        for name, other in counts.items():
+            if other != count:
+                raise DataError(f"a split has {count} images and {other} {name}; expected as many")
+        if texts and (count == 0 or len(texts) % count):
+            raise DataError(f"a split has {count} images and {len(texts)} texts; expected as many, or a multiple")
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def take(self, index: Int[Tensor, " k"]) -> Split[Kind]:
+        """The samples at these positions, in this order; images in files are not read.
+
+        Example:
+            >>> split = Split(torch.zeros(3, 3, 2, 2, dtype=torch.uint8), torch.tensor([5, 6, 7]), ("a", "b", "c"))
+            >>> split.take(torch.tensor([2, 0])).texts
+            ('c', 'a')
+        """
+        texts = self.texts
+        if texts:
+            each = len(texts) // len(self)
+            texts = tuple(texts[each * at + place] for at in index.tolist() for place in range(each))
+        return Split(
+            self.images.take(index.tolist()) if isinstance(self.images, Pictures) else self.images[index],
+            _taken(self.targets, index),
+            texts,
+            None if self.groups is None else self.groups[index],
+        )
+
+    def limited(self, count: int | None) -> Split[Kind]:
+        """The first samples; whole groups where samples belong together.
+
+        Args:
+            count: at most so many (but whole groups), or None for all.
+
+        Raises:
+            DataError: fewer than one.
+        """
+        if count is None or count >= len(self):
+            return self
+        if count < 1:
+            raise DataError(f"--limit must be at least 1, not {count}")
+        if self.groups is not None:
+            first = torch.unique(self.groups[:count])
+            count = int(torch.isin(self.groups, first).sum())
+        return self.take(torch.arange(count))
+
+    def note_in(self, digest: hashlib._Hash) -> None:
+        """Add every image, target and text to a digest."""
+        if isinstance(self.images, Pictures):
+            self.images.note_in(digest)
+        else:
+            digest.update(self.images.contiguous().numpy().data)
+        if isinstance(self.targets, Tensor):
+            digest.update(self.targets.contiguous().numpy().data)
+        else:
+            self.targets.note_in(digest)
+        digest.update("\n".join(self.texts or ()).encode())
+
+
+@dataclass(frozen=True)
+class Data(Generic[Kind]):
+    """A data set as a benchmark uses it.
+
+    Args:
+        train: what heads are fitted on.
+        validation: what chooses among them.
+        test: what is scored, once.
+        classes: names of classes or answers, in the order of their indices; empty for regression.
+        note: anything a reader of the score must know, e.g. "synthetic stand-in".
+    """
+
+    train: Split[Kind]
+    validation: Split[Kind]
+    test: Split[Kind]
+    classes: tuple[str, ...]
+    note: str = ""
+
+    def digest(self) -> str:
+        """SHA-256 over every image, target and text: two runs with one digest saw the same data.
+
+        Of images that stay in their files, the files' folders, names, sizes and contents stand for the pixels.
+        """
+        digest = hashlib.sha256()
+        for split in (self.train, self.validation, self.test):
+            split.note_in(digest)
+        return digest.hexdigest()
+
+    def limited(self, limit: int | None) -> Data[Kind]:
+        """The same with at most ``limit`` samples in each split."""
+        train, validation, test = (split.limited(limit) for split in (self.train, self.validation, self.test))
+        return Data(train, validation, test, self.classes, self.note)
+
+
+def as_targets(values: Sequence[int]) -> Tensor:
+    """Class indices as a tensor."""
+    return torch.tensor(list(values), dtype=torch.long)
+
+
+def _taken(targets: Any, index: Tensor) -> Any:
+    return targets[index] if isinstance(targets, Tensor) else targets.take(index.numpy())

@@ -1,0 +1,101 @@
+"""Benchmarks read through Hugging Face `datasets`: one reader, and for each data set which columns mean what."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from gate_data.cards import SHEETS, Hub, Sheet
+from gate_data.cards.icinw import ICINW
+from gate_data.data import Data
+from gate_data.errors import DataError
+from gate_data.hub.fetching import Copy, fetched
+from gate_data.hub.tables import Table
+from gate_data.imports import named
+from gate_data.original_files import Form, Originals, Parts, counted, to_data, with_note
+from gate_data.request import DataRequest
+
+
+def check(name: str, root: Path | None) -> None:
+    """Whether a data set can be asked for at all: `datasets` is installed, and its copy lies under the data root.
+
+    Args:
+        name: of a data set with a `Hub`.
+        root: a folder with copies of the hub's repositories, ``ROOT/OWNER/NAME``, or None for the hub itself.
+
+    Raises:
+        DataError: no; the message says what to install, or which folder is expected.
+    """
+    hub = _hub(name)
+    if find_spec("datasets") is None:
+        raise DataError(f"--source hub reads {hub.id} through datasets: pip install 'gate-data[hub]'")
+    if root is not None and not (root / hub.id).is_dir():
+        raise DataError(
+            f"{root / hub.id} is not there: with --data-root, --source hub reads copies of the hub's repositories, as "
+            f"`hf download --repo-type dataset {hub.id} --local-dir {root / hub.id}` makes them"
+        )
+
+
+def load(name: str, request: DataRequest) -> Data[Any]:
+    """A data set's three splits from the hub, or from a copy of its repository under the data root.
+
+    What is read is kept under the user's cache folder, and read from there the next time, without the network.
+
+    Args:
+        name: of a data set with a `Hub`.
+        request: root of copies, limit and size. Of a large set (``Hub.streamed``) no more rows than the limit are read.
+
+    Returns:
+        The splits; pictures stay in the cache's files.
+
+    Raises:
+        DataError: `datasets` is missing, the hub cannot be reached or refuses, or the rows are not those expected.
+    """
+    check(name, request.root)
+    if name in ICINW:
+        from gate_data.hub.icinw import load_icinw
+
+        return load_icinw(name, request)
+    sheet, hub = SHEETS[name], _hub(name)
+    take = request.limit if hub.streamed else None
+    copy = fetched(hub, request.root, take)
+    parts = _parts(sheet, hub, copy.tables)
+    if take is not None and parts.validation is None:
+        parts = replace(parts, train=parts.train[:take], validation=parts.train[take:])
+    parts = with_note(parts, _said(sheet, hub, copy, parts, take))
+    return to_data(parts, _form(sheet, parts), request, hub.id)
+
+
+def _hub(name: str) -> Hub:
+    hub = ICINW[name].hub if name in ICINW else SHEETS[name].hub
+    assert hub is not None, name
+    return hub
+
+
+def _parts(sheet: Sheet, hub: Hub, tables: dict[str, Table]) -> Parts:
+    where = hub.rows or "gate_data.hub.tables:" + ("classes_apart" if _few_shot(sheet) else "classes")
+    found = named(where)(tables, hub, sheet.classes)
+    assert isinstance(found, Parts)
+    return found
+
+
+def _few_shot(sheet: Sheet) -> bool:
+    return sheet.task == "few-shot"
+
+
+def _form(sheet: Sheet, parts: Parts) -> Form:
+    """As for the original files; maps are pictures here, and what no row tells apart cannot be grouped."""
+    originals: Originals[Any] = named(sheet.local)
+    form = replace(originals.form, few_shot=_few_shot(sheet))
+    grouped = form.grouped and all(sample.group for sample in parts.train)
+    return replace(form, grouped=grouped, maps=None if form.maps is None else replace(form.maps, key=""))
+
+
+def _said(sheet: Sheet, hub: Hub, copy: Copy, parts: Parts, take: int | None) -> str:
+    note = f"from {hub.id} on the Hugging Face hub" + (f", revision {copy.revision[:12]}" if copy.revision else "")
+    if take is not None:
+        return f"{note}; the first rows in a drawn order"
+    differs = sheet.differs(*counted(parts))
+    return f"{note}; it holds {differs}" if differs else note

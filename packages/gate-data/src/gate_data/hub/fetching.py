@@ -1,0 +1,363 @@
+"""From the hub to files of one's own: rows are streamed once, and kept as zip archives of the pictures as they came.
+
+A killed reading continues after the last whole archive. What is kept names the repository's revision, of which all
+archives of a data set are. One process at a time writes; the others wait for it and read what it wrote.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+from filelock import FileLock, Timeout
+
+from gate_data.cards.sheet import Hub
+from gate_data.errors import DataError, StorageError
+from gate_data.hub.tables import Table
+from gate_data.readers import Member, Row
+from gate_data.readers.archives import read
+from gate_data.readers.folders import cache_home
+
+_LOG = logging.getLogger(__name__)
+_ROWS, _BYTES = 10_000, 2**30
+"""Of one archive, at most: what is read again after a kill."""
+_DRAWN_FROM = 1_000
+"""Rows from which one is drawn at a time where only a part of a large set is read."""
+_LIST = "rows.jsonl"
+
+
+class Copy(NamedTuple):
+    """The splits, and the revision of the hub's repository; empty where a folder's copy of it was read."""
+
+    tables: dict[str, Table]
+    revision: str
+
+
+class _Stream(NamedTuple):
+    rows: Iterator[Mapping[str, Any]]
+    pictures: tuple[str, ...]
+    names: dict[str, tuple[str, ...]]
+    base: str
+    first: int
+    """Rows that are kept already, before the stream's."""
+    total: int | None
+    """Rows of the whole split, where the repository says it and all are read."""
+
+
+def fetched(hub: Hub, root: Path | None, take: int | None) -> Copy:
+    """All splits of a data set, from the cache where they are there.
+
+    Args:
+        hub: the repository, its splits and columns.
+        root: of copies of repositories, or None for the hub.
+        take: the first so many rows of each split in a drawn order (twice as many to train on, where the repository has
+            no rows to validate), or None for all rows.
+
+    Returns:
+        The splits; pictures are members of the cache's archives.
+
+    Raises:
+        DataError: the hub or the copy cannot be read, or lacks a split or column; the message names it.
+        StorageError: the cache folder cannot be written.
+    """
+    place = cache_home() / "hub" / hub.id.replace("/", "--") / _key(hub, root, take)
+    splits = {role: split for role, split in _roles(hub).items() if split}
+    begun = place / "begun.json"
+    try:
+        if not all(_is_whole(place / role) for role in splits):
+            with _only_writer(place):
+                if not begun.is_file():
+                    _write(begun, {"revision": "" if root is not None else _revision(hub)})
+                for role, split in splits.items():
+                    count = take if take is None or hub.validation or role == "test" else 2 * take
+                    _complete(hub, root, _revision_of(begun), split, count, place / role)
+        return Copy({role: _table(hub, split, place / role) for role, split in splits.items()}, _revision_of(begun))
+    except OSError as error:
+        raise StorageError.about(place, error) from error
+
+
+def _roles(hub: Hub) -> dict[str, str]:
+    return {"train": hub.train, "validation": hub.validation, "test": hub.test}
+
+
+def _revision_of(begun: Path) -> str:
+    return str(json.loads(begun.read_text())["revision"])
+
+
+@contextmanager
+def _only_writer(place: Path) -> Iterator[None]:
+    place.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(place / "writer.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        _LOG.warning("another process fetches %s: this one waits for it", place)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _about(place: Path) -> dict[str, Any]:
+    """What is kept of a split beside its rows; empty before all of them are there."""
+    about = place / "about.json"
+    return dict(json.loads(about.read_text())) if about.is_file() else {}
+
+
+def _is_whole(place: Path) -> bool:
+    """Whether all rows are there, written by the only writer: only then their number is kept."""
+    return "rows" in _about(place)
+
+
+def _complete(hub: Hub, root: Path | None, revision: str, split: str, take: int | None, place: Path) -> None:
+    """Fetch the rows that are missing, and all of them where several processes wrote rows twice."""
+    if _is_whole(place):
+        return
+    place.mkdir(exist_ok=True)
+    for left_over in place.glob("*.part"):
+        left_over.unlink()
+    if _repeats(place):
+        _LOG.warning(
+            "%s holds rows of %s twice, from processes that fetched at once: it is fetched again", place, hub.id
+        )
+        for file in (*_archives(place), place / "about.json"):
+            file.unlink(missing_ok=True)
+    about = _about(place)
+    if not about:
+        stream = _opened(hub, root, revision, split, take, _rows_in(place))
+        _keep(hub, split, stream, place)
+        about = {"names": stream.names, "pictures": stream.pictures}
+        if stream.total is not None and stream.total != _rows_in(place):
+            raise DataError(
+                f"{hub.id}: {_rows_in(place):,} rows of the split {split!r} were read, but the repository says that it "
+                f"has {stream.total:,}; they lie in {place}: remove that folder to fetch them again"
+            )
+    _write(place / "about.json", {**about, "rows": _rows_in(place)})
+
+
+def _repeats(place: Path) -> bool:
+    """Whether archives hold rows more than once.
+
+    Versions before 0.2 let several processes write at once. A second one's rows began anew in an archive that was named
+    as if it went on, or in one that overlaps another: an archive then equals the rows from an earlier archive's start.
+    """
+    rows: list[str] = []
+    starts: list[int] = []
+    for archive in _archives(place):
+        first, last = map(int, archive.stem.split("-"))
+        held = _identities(archive)
+        if first != len(rows) or last - first != len(held):
+            return True
+        for start in starts:
+            before = rows[start : start + len(held)]
+            if before == held[: len(before)]:
+                return True
+        starts.append(first)
+        rows += held
+    return False
+
+
+def _identities(path: Path) -> list[str]:
+    """What tells an archive's rows apart: their values, and the check sums and sizes of their pictures."""
+    with zipfile.ZipFile(path) as archive:
+        sums = {member.filename: f"{member.CRC}.{member.file_size}" for member in archive.infolist()}
+        rows = [json.loads(line) for line in archive.read(_LIST).decode().splitlines()]
+    return [
+        json.dumps(
+            {column: sums.get(value, value) if isinstance(value, str) else value for column, value in row.items()}
+        )
+        for row in rows
+    ]
+
+
+def _table(hub: Hub, split: str, place: Path) -> Table:
+    about = _about(place)
+    names = {column: tuple(own) for column, own in about["names"].items()}
+    rows = [
+        Row(Path(hub.id) / split, number, values, "row")
+        for number, values in enumerate(_stored(place, about["pictures"]), start=1)
+    ]
+    if len(rows) != about["rows"]:
+        raise DataError(
+            f"{place} holds {len(rows):,} rows of {hub.id}, expected {about['rows']:,}: remove that folder to fetch "
+            "them again"
+        )
+    if not rows:
+        raise DataError(f"{hub.id}: the split {split!r} has no rows")
+    return Table(rows, names)
+
+
+def _opened(hub: Hub, root: Path | None, revision: str, split: str, take: int | None, skip: int) -> _Stream:
+    """The rows after those that are kept already; code of a repository is never run."""
+    import datasets
+
+    name = str(root / hub.id) if root is not None else hub.id
+    files = {split: hub.files.format(split=split)} if hub.files else None
+    try:
+        found = datasets.load_dataset(
+            name, hub.config or None, data_files=files, revision=revision or None, split=split, streaming=True
+        )
+        features = dict(found.features if found.features is not None else found._resolve_features().features)
+        image = next((one for one in hub.image.split("|") if one in features), hub.image)
+        if image != hub.image:
+            found = found.rename_column(image, hub.image)
+            features[hub.image] = features.pop(image)
+        missing = [column for column in hub.columns if column not in features]
+        if missing:
+            raise DataError(
+                f"{hub.id}: the split {split!r} has no column {missing[0]!r}; it has {', '.join(features)[:200]}"
+            )
+        found = found.select_columns(list(hub.columns))
+        pictures = tuple(column for column in hub.columns if isinstance(features[column], datasets.Image))
+        for column in pictures:
+            found = found.cast_column(column, datasets.Image(decode=False))
+        if take is not None:
+            found = found.shuffle(seed=0, buffer_size=_DRAWN_FROM).take(take)
+        base = ""
+        if hub.beside:
+            base = name if root is not None else f"hf://datasets/{hub.id}@{revision}"
+            pictures = (hub.image,)
+        kinds = {column: getattr(features[column], "feature", features[column]) for column in hub.columns}
+        names = {column: tuple(kind.names) for column, kind in kinds.items() if isinstance(kind, datasets.ClassLabel)}
+        counts = found.info.splits or {}
+        count = counts[split].num_examples if take is None and not hub.files and split in counts else None
+        return _Stream(_told(hub, split, iter(found.skip(skip))), pictures, names, base, skip, count)
+    except DataError:
+        raise
+    except Exception as error:  # whatever the library, the network or a file raises
+        raise _unreadable(hub, split, error) from error
+
+
+def _told(hub: Hub, split: str, rows: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    while True:
+        try:
+            row = next(rows)
+        except StopIteration:
+            return
+        except Exception as error:
+            raise _unreadable(hub, split, error) from error
+        yield row
+
+
+def _unreadable(hub: Hub, split: str, error: Exception) -> DataError:
+    said = " ".join(str(error).split())[:300] or type(error).__name__
+    return DataError(f"{hub.id}: the split {split!r} cannot be read through datasets: {said}")
+
+
+def _revision(hub: Hub) -> str:
+    """The commit that the hub's branch stands at, so that all splits and every later reading are of one state."""
+    from huggingface_hub import HfApi
+
+    try:
+        return str(HfApi().dataset_info(hub.id, revision=hub.revision or None, timeout=20).sha)
+    except Exception as error:
+        said = " ".join(str(error).split())[:300] or type(error).__name__
+        raise DataError(
+            f"{hub.id} cannot be read from the Hugging Face hub: {said}; with --data-root FOLDER, a copy of it in "
+            f"FOLDER/{hub.id} is read instead"
+        ) from error
+
+
+def _keep(hub: Hub, split: str, stream: _Stream, place: Path) -> None:
+    """Archives of rows, each written whole before it gets its name: ``FIRST-LAST.zip``."""
+    first, done = stream.first, False
+    while not done:
+        beside = place / f"{os.getpid()}.part"
+        listed: list[str] = []
+        size = 0
+        try:
+            with zipfile.ZipFile(beside, "w") as archive:
+                while len(listed) < _ROWS and size < _BYTES and not done:
+                    row = next(stream.rows, None)
+                    if row is None:
+                        done = True
+                        break
+                    values = dict(row)
+                    for column in stream.pictures:
+                        where = f"{hub.id}/{split}, row {first + len(listed) + 1}"
+                        held = _bytes(where, stream.base, column, values[column])
+                        values[column] = None if held is None else f"{len(listed)}.{column}"
+                        if held is not None:
+                            archive.writestr(values[column], held)
+                            size += len(held)
+                    listed.append(json.dumps(values, default=str))
+                archive.writestr(_LIST, "\n".join(listed))
+            if listed:
+                beside.replace(place / f"{first:09d}-{first + len(listed):09d}.zip")
+        finally:
+            beside.unlink(missing_ok=True)
+        first += len(listed)
+
+
+def _bytes(where: str, base: str, column: str, value: Any) -> bytes | None:
+    """A picture's file as it was uploaded: in the row, or beside the list where the copy is a folder of pictures."""
+    if value is None:
+        return None
+    if base:
+        return _beside(where, base, column, PurePosixPath(str(value)))
+    if value.get("bytes") is not None:
+        return bytes(value["bytes"])
+    path = Path(str(value.get("path") or ""))
+    if not path.is_file():
+        raise DataError(f"{where}: the picture {path} of column {column!r} is not there")
+    return path.read_bytes()
+
+
+def _beside(where: str, base: str, column: str, inner: PurePosixPath) -> bytes:
+    """A file of the repository, of which the row holds the path."""
+    import fsspec  # type: ignore[import-untyped]  # it has no stubs
+
+    if inner.is_absolute() or ".." in inner.parts:
+        raise DataError(f"{where}: {str(inner)[:80]!r} of column {column!r} is no path inside the repository")
+    try:
+        with fsspec.open(f"{base}/{inner}", "rb") as file:
+            return bytes(file.read())
+    except Exception as error:  # whatever the network or a file system raises
+        said = " ".join(str(error).split())[:200] or type(error).__name__
+        raise DataError(f"{where}: the picture {inner} of column {column!r} cannot be read: {said}") from error
+
+
+def _archives(place: Path) -> list[Path]:
+    return sorted(place.glob("*-*.zip"))
+
+
+def _rows_in(place: Path) -> int:
+    whole = _archives(place)
+    return int(whole[-1].stem.partition("-")[2]) if whole else 0
+
+
+def _stored(place: Path, pictures: list[str]) -> Iterator[dict[str, Any]]:
+    for archive in _archives(place):
+        for line in read(archive, _LIST).decode().splitlines():
+            values = json.loads(line)
+            for column in pictures:
+                if values[column] is not None:
+                    values[column] = Member(str(archive), values[column])
+            yield values
+
+
+def _write(path: Path, values: Mapping[str, Any]) -> None:
+    beside = path.with_suffix(f".{os.getpid()}")
+    beside.write_text(json.dumps(values))
+    beside.replace(path)
+
+
+def _key(hub: Hub, root: Path | None, take: int | None) -> str:
+    """What was asked for; of a folder's copy also its files' names, sizes and times of change."""
+    asked: list[Any] = [hub.config, hub.files, hub.revision, hub.columns, hub.train, hub.validation, hub.test, take]
+    if root is not None:
+        folder = root / hub.id
+        asked.append(str(folder.resolve()))
+        for file in sorted(folder.rglob("*")):
+            if file.is_file() and not {".cache", ".git"} & set(file.relative_to(folder).parts):
+                state = file.stat()
+                asked.append((str(file.relative_to(folder)), state.st_size, state.st_mtime_ns))
+    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]

@@ -1,0 +1,116 @@
+"""Rows of a repository on the hub as lists of samples: a picture with a class, or with a map."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from gate_data.cards.sheet import Hub
+from gate_data.errors import DataError
+from gate_data.original_files import Parts, Sample
+from gate_data.readers import Member, Row
+
+
+class Table(NamedTuple):
+    """One split: its rows, in which pictures are members of archives, and the names of classes by column."""
+
+    rows: Sequence[Row]
+    names: Mapping[str, tuple[str, ...]]
+
+
+Tables = Mapping[str, Table]
+"""Splits by what they are for: ``"train"``, ``"test"`` and, where the repository has one, ``"validation"``."""
+
+
+def picture(row: Row, column: str) -> Member:
+    """The picture in a column.
+
+    Raises:
+        DataError: there is none; the message names repository, split, row and column.
+    """
+    found = row.values.get(column)
+    if not isinstance(found, Member):
+        raise row.error(column, "a picture")
+    return found
+
+
+def texts(row: Row, column: str, count: int) -> tuple[str, ...]:
+    """A list of so many texts, none of them empty.
+
+    Raises:
+        DataError: it is not that; the message names repository, split, row and column.
+    """
+    found = row.values.get(column)
+    if not isinstance(found, list) or len(found) != count or not all(isinstance(one, str) and one for one in found):
+        raise row.error(column, f"{count} texts")
+    return tuple(found)
+
+
+def classes(tables: Tables, hub: Hub, count: int) -> Parts:
+    """Pictures with a class each.
+
+    Args:
+        tables: the splits.
+        hub: which columns.
+        count: how many classes there are.
+
+    Raises:
+        DataError: another number of classes, a class outside of them, or a row without a picture.
+    """
+    names = tables["train"].names.get(hub.target) or tuple(f"class {number}" for number in range(count))
+    if len(names) != count:
+        raise DataError(f"{hub.id}: column {hub.target!r} has {len(names)} classes, expected {count}")
+    lists = {
+        role: [Sample(picture(row, hub.image), row.integer(hub.target, 0, count - 1)) for row in table.rows]
+        for role, table in tables.items()
+    }
+    return Parts(lists["train"], lists["test"], lists.get("validation"), names)
+
+
+def classes_apart(tables: Tables, hub: Hub, count: int) -> Parts:
+    """Pictures for few-shot episodes: each split has classes of its own.
+
+    Where the column has names, they say which class is which over all splits; bare numbers begin anew in each split.
+
+    Args:
+        tables: the splits.
+        hub: which columns.
+        count: how many classes there are over all splits, at most.
+
+    Raises:
+        DataError: more classes than that, or a row without a picture.
+    """
+    number: dict[tuple[str, int], int] = {}
+    titles: list[str] = []
+    lists: dict[str, list[Sample]] = {}
+    for role, table in tables.items():
+        names = table.names.get(hub.target)
+        lists[role] = []
+        for row in table.rows:
+            own = row.integer(hub.target, 0, (len(names) if names else 10**6) - 1)
+            key = ("" if names else role, own)
+            if key not in number:
+                number[key] = len(titles)
+                titles.append(names[own] if names else f"{role} {own}")
+            lists[role].append(Sample(picture(row, hub.image), number[key]))
+    if len(titles) > count:
+        raise DataError(f"{hub.id}: column {hub.target!r} has {len(titles)} classes, expected at most {count}")
+    return Parts(lists["train"], lists["test"], lists["validation"], tuple(titles))
+
+
+def maps(tables: Tables, hub: Hub, names: Sequence[str]) -> Parts:
+    """Pictures with a class map each, itself a picture.
+
+    Args:
+        tables: the splits.
+        hub: which columns.
+        names: of the classes.
+
+    Raises:
+        DataError: a row without one of them.
+    """
+    lists = {
+        role: [Sample(picture(row, hub.image), picture(row, hub.target)) for row in table.rows]
+        for role, table in tables.items()
+    }
+    return Parts(lists["train"], lists["test"], lists.get("validation"), tuple(names))

@@ -1,0 +1,90 @@
+"""Targets that are maps (a class or a number for each pixel) and stay in their files until they are looked at."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Shaped
+from torch import Tensor
+
+from gate_data.pictures import content_digest
+from gate_data.readers.source import Source, file_of, stamp
+
+
+@dataclass(frozen=True, eq=False)
+class Maps:
+    """Square maps, read from their annotations whenever they are indexed.
+
+    They are indexed like a tensor ``[n, side, side]``. Tasks do not read them step by step, but once, through
+    `gate_runner.tasks.targets.targets_of`.
+
+    Args:
+        files: the annotation of each sample.
+        side: of the maps that come out, in pixels.
+        read: from an annotation and a side to a map.
+
+    Raises:
+        DataError: at indexing, for an annotation that cannot be read, or a value that is no class; the message names
+            the file and the value.
+
+    Example:
+        >>> import tempfile
+        >>> from PIL import Image
+        >>> from gate_data.readers import ClassMap
+        >>> path = f"{tempfile.mkdtemp()}/a.png"
+        >>> Image.fromarray(np.array([[7, 7], [8, 0]], dtype=np.uint8)).save(path)
+        >>> maps = Maps((path, path), 2, ClassMap({7: 0, 8: 1}, ignored=(0,)).read)
+        >>> maps.shape, maps[torch.tensor([1])].tolist()
+        (torch.Size([2, 2, 2]), [[[0, 0], [1, -100]]])
+    """
+
+    files: tuple[Source, ...]
+    side: int
+    read: Callable[[Any, int], np.ndarray]
+
+    @property
+    def shape(self) -> torch.Size:
+        """What indexing all of them would give."""
+        return torch.Size((len(self.files), self.side, self.side))
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, index: int | slice | Tensor) -> Shaped[Tensor, "*n s s"]:
+        """Read one map, or those of a slice or of a vector of numbers."""
+        if not isinstance(index, slice | Tensor):
+            return torch.from_numpy(self.read(self.files[index], self.side))
+        chosen = self.files[index] if isinstance(index, slice) else self.take(index.tolist()).files
+        if not chosen:
+            return torch.empty(0, self.side, self.side, dtype=torch.int16)
+        with ThreadPoolExecutor() as pool:
+            return torch.from_numpy(np.stack(list(pool.map(lambda source: self.read(source, self.side), chosen))))
+
+    def take(self, index: Sequence[int]) -> Maps:
+        """Those of the samples at these positions; nothing is read."""
+        return replace(self, files=tuple(self.files[at] for at in index))
+
+    @cached_property
+    def contents(self) -> tuple[bytes, ...]:
+        """A digest of what each annotation's file holds, and of the place in it; read once.
+
+        Raises:
+            DataError: a file is missing or damaged; the message names it.
+        """
+        return tuple(f"{content_digest(file_of(source))} {source[1:]}".encode() for source in self.files)
+
+    def note_in(self, digest: hashlib._Hash) -> None:
+        """Add every annotation's folder, name, size and content to a digest."""
+        for source in self.files:
+            digest.update(f"{stamp(source)} {content_digest(file_of(source))}\n".encode())
+
+    def collate(self, index: Any) -> Tensor:
+        """Those of the samples at these positions, as a loss takes them."""
+        return self[torch.as_tensor(index)]

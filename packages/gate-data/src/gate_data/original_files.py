@@ -1,0 +1,369 @@
+"""How a benchmark reads a data set's own files, and the way that all lists of samples take to three splits."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from gate_data.collecting import without_collector
+from gate_data.data import Data, Split
+from gate_data.errors import DataError
+from gate_data.maps import Maps
+from gate_data.pictures import Pictures, unreadable
+from gate_data.readers import ClassMap, Clip, Source, Stored, dealt, described, held_out, shuffled, spread
+from gate_data.readers.arrays import stored_array
+from gate_data.readers.clips import undecodable
+from gate_data.readers.decode import Fit
+from gate_data.request import DataRequest
+
+Place = TypeVar("Place")
+Kept = TypeVar("Kept")
+
+_LOG = logging.getLogger(__name__)
+MAP_SIDE = 256
+"""Of class maps, in pixels, whatever the encoder: GATE's."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """What samples are turned into.
+
+    Args:
+        target: ``"class"``; ``"labels"``, 0/1 of each; ``"heads"``, an index for each head; ``"value"``; ``"map"``, of
+            classes; ``"depth"``, a map of metres.
+        share: of the training samples (or groups) that validate, where nobody else says which.
+        grouped: whether ``Sample.group`` stays on one side.
+        fit: how pictures become square.
+        few_shot: whether splits have classes of their own; each then counts its classes from 0.
+        maps: how annotations are read.
+        probed: whether videos that cannot be decoded are looked for, counted and left out.
+        trained: whether training and validation samples are needed at all.
+    """
+
+    target: Literal["class", "labels", "heads", "value", "map", "depth"] = "class"
+    share: float = 0.1
+    grouped: bool = False
+    fit: Fit = "crop"
+    few_shot: bool = False
+    maps: ClassMap | None = None
+    probed: bool = False
+    trained: bool = True
+
+    @property
+    def read_map(self) -> Callable[[Any, int], np.ndarray] | None:
+        """From a sample's target and a side to a map, where targets are maps."""
+        return read_depth if self.target == "depth" else self.maps.read if self.maps is not None else None
+
+
+@dataclass(frozen=True)
+class Originals(Generic[Place]):
+    """A data set's own files.
+
+    Args:
+        expected: what has to lie under the data root, in words.
+        find: data root to where the files are (a folder, or several); raises DataError where they are not.
+        check: looks at all that can be seen without reading a picture; raises DataError.
+        load: place and request to three splits.
+        parts: place to lists of samples, for whoever counts or compares them; None where there are no lists.
+        read_map: from a sample's target and a side to a map, where targets are maps.
+        form: what samples become, wherever lists of them come from.
+
+    Example:
+        >>> from gate_runner.benchmarks import BENCHMARKS
+        >>> BENCHMARKS["cifar100"].originals.expected
+        'cifar-100-python.tar.gz or cifar-100-binary.tar.gz, or what they unpack to'
+    """
+
+    expected: str
+    find: Callable[[Path], Place]
+    check: Callable[[Place], None]
+    load: Callable[[Place, DataRequest], Data[Any]]
+    parts: Callable[[Place], Parts] | None = None
+    read_map: Callable[[Any, int], np.ndarray] | None = None
+    form: Form = field(default_factory=Form)
+
+
+class Sample(NamedTuple):
+    """One sample, of which nothing is read yet.
+
+    Args:
+        source: the picture, or a clip's frames in order.
+        target: a class index, 0/1 of each label, an index for each head, a value, or the source of a class map.
+        text: a question or caption, or all captions.
+        group: what must not be torn apart: a patient, a lesion, a film, a scene.
+    """
+
+    source: Source | tuple[Source, ...]
+    target: Any = 0
+    text: str | tuple[str, ...] = ""
+    group: str = ""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A data set as lists of samples.
+
+    Args:
+        train: what heads are fitted on, and held out from where there is no ``validation``.
+        test: what is scored.
+        validation: what chooses among heads; None draws it from ``train``.
+        classes: names in the order of their indices.
+        note: what a reader of the score must know.
+        missing: where there are not as many samples as were published, in words; empty where there are, or nobody says.
+    """
+
+    train: Sequence[Sample]
+    test: Sequence[Sample]
+    validation: Sequence[Sample] | None = None
+    classes: tuple[str, ...] = ()
+    note: str = ""
+    missing: str = ""
+
+    def splits(self, share: float, grouped: bool) -> dict[str, Sequence[Sample]]:
+        """Three lists; validation is drawn by class, or by group, where the data set has none of its own."""
+        train, validation = self.train, self.validation
+        if validation is None and train:
+            if grouped:
+                rows = dealt([sample.group for sample in train], [1 - share], _strata(train))
+            else:
+                rows = list(held_out(_strata(train) or [0] * len(train), share))
+            train, validation = ([self.train[row] for row in part] for part in rows)
+        return {"train": train, "validation": validation or (), "test": self.test}
+
+
+def from_lists(
+    expected: str, find: Callable[[Path], Place], parts: Callable[[Place], Parts], **form: Any
+) -> Originals[Place]:
+    """Originals that are lists of samples: all that a data set has to say is how its lists are read.
+
+    Args:
+        expected: what has to lie under the data root, in words.
+        find: data root to place.
+        parts: place to lists.
+        form: arguments of `Form`.
+
+    Returns:
+        The originals; ``check`` reads the lists, and ``load`` also draws, limits, and refers to the pictures.
+    """
+    made = Form(**form)
+
+    def check(place: Place) -> None:
+        _splits(listed(place), made, str(place))
+
+    def load(place: Place, request: DataRequest) -> Data:
+        return to_data(listed(place), made, request, str(place))
+
+    def listed(place: Place) -> Parts:
+        with without_collector():
+            return parts(place)
+
+    return Originals(expected, find, check, load, listed, made.read_map, made)
+
+
+def to_data(parts: Parts, form: Form, request: DataRequest, place: str) -> Data:
+    """Lists of samples as three splits, within the request's limit.
+
+    Args:
+        parts: the lists.
+        form: what samples become.
+        request: limit and size.
+        place: what an error calls the data.
+
+    Returns:
+        The splits; pictures stay in their files.
+
+    Raises:
+        DataError: a split without samples, or an annotation that cannot be read.
+    """
+    lists = _splits(parts, form, place)
+    note = request.compared(parts.note, *counted(parts), len(parts.classes))
+    splits = []
+    for name, samples in lists.items():
+        chosen = _chosen(samples, form, request.limit)
+        clips = [sample.source[0] for sample in chosen if isinstance(sample.source[0], Clip)] if form.probed else []
+        if broken := undecodable(clips):
+            listed = ", ".join(described(clips[row]) for row in broken[:3])
+            note = f"{note}; " * bool(note) + f"{len(broken)} videos of {name} cannot be decoded: {listed}"
+            gone = {clips[row] for row in broken}
+            chosen = [sample for sample in chosen if sample.source[0] not in gone]
+        if request.skip_unreadable:
+            chosen, said = readable(chosen, _pictures(chosen, form, request.size), name)
+            note = "; ".join(filter(None, [note, said]))
+        splits.append(_split(chosen, form, request.size))
+    return Data(splits[0], splits[1], splits[2], parts.classes, note)
+
+
+def counted(parts: Parts) -> tuple[int, int]:
+    """Samples to train on, with those that validate, and to score.
+
+    Example:
+        >>> counted(Parts([Sample("a.png"), Sample("b.png")], [Sample("c.png")]))
+        (2, 1)
+    """
+    return len(parts.train) + len(parts.validation or ()), len(parts.test)
+
+
+def _splits(parts: Parts, form: Form, place: str) -> dict[str, Sequence[Sample]]:
+    lists = parts.splits(form.share, form.grouped)
+    for name, samples in lists.items():
+        if not samples and (form.trained or name == "test"):
+            raise DataError(f"{place}: the {name} split has no samples")
+    if form.few_shot:
+        for first, second in (("train", "validation"), ("train", "test"), ("validation", "test")):
+            shared = {one.target for one in lists[first]} & {one.target for one in lists[second]}
+            if shared:
+                raise DataError(f"{place}: class {parts.classes[min(shared)]!r} is in {first} and in {second}")
+    return lists
+
+
+def _chosen(samples: Sequence[Sample], form: Form, limit: int | None) -> Sequence[Sample]:
+    if limit is None or limit >= len(samples):
+        return samples
+    if form.few_shot:
+        return few_classes(samples, limit)
+    return [samples[row] for row in spread(_strata(samples) or [0] * len(samples), limit)]
+
+
+def _strata(samples: Sequence[Sample]) -> list[int] | None:
+    """What is spread evenly: classes, or sets of labels; None where targets are neither."""
+    if not samples or type(samples[0].target) not in (int, tuple):  # a map's place may be a named tuple
+        return None
+    if isinstance(samples[0].target, int):
+        return [sample.target for sample in samples]
+    first = [sample.target[:8] for sample in samples]
+    number = {labels: place for place, labels in enumerate(sorted(set(first)))}
+    return [number[labels] for labels in first]
+
+
+def _split(samples: Sequence[Sample], form: Form, size: int) -> Split[Any]:
+    texts = [sample.text for sample in samples]
+    flat = tuple(one for text in texts for one in ((text,) if isinstance(text, str) else text))
+    return Split(_pictures(samples, form, size), _targets(samples, form), flat if any(flat) else None)
+
+
+def readable(samples: Sequence[Kept], pictures: Pictures, name: str) -> tuple[list[Kept], str]:
+    """The samples whose pictures can be decoded; the others are listed as a warning.
+
+    Args:
+        samples: of a split.
+        pictures: theirs.
+        name: of the split.
+
+    Returns:
+        Those that stay, and what a reader of the score must know; empty for nothing.
+
+    Raises:
+        DataError: none can be read.
+    """
+    lost = unreadable(pictures)
+    if not lost:
+        return list(samples), ""
+    files = [described(pictures.files[row][0]) for row in lost]
+    if len(lost) == len(samples):
+        raise DataError(f"none of the {len(lost)} pictures of the {name} split can be read, the first is {files[0]}")
+    _LOG.warning("cannot be read, and left out of %s: %s", name, ", ".join(files))
+    gone = set(lost)
+    shown = ", ".join(Path(one).name for one in files[:3]) + (" …" if len(lost) > 3 else "")
+    return [one for row, one in enumerate(samples) if row not in gone], f"{len(lost)} of {name} cannot be read: {shown}"
+
+
+def _pictures(samples: Sequence[Sample], form: Form, size: int) -> Pictures:
+    video = bool(samples) and isinstance(samples[0].source, tuple) and _is_clip(samples[0].source)
+    files: tuple[Any, ...] = tuple(sample.source if _is_clip(sample.source) else (sample.source,) for sample in samples)
+    return Pictures(files, size, form.fit, video)
+
+
+def _is_clip(source: Any) -> bool:
+    return type(source) is tuple
+
+
+def _targets(samples: Sequence[Sample], form: Form) -> Tensor | Maps:
+    values = [sample.target for sample in samples]
+    if form.target in ("map", "depth"):
+        assert form.read_map is not None
+        return Maps(tuple(values), MAP_SIDE, form.read_map)
+    if form.few_shot:
+        rank = {label: place for place, label in enumerate(sorted(set(values)))}
+        values = [rank[label] for label in values]
+    return torch.tensor(values, dtype=torch.float32 if form.target in ("labels", "value") else torch.long)
+
+
+def read_depth(source: Stored, side: int) -> Float[np.ndarray, "s s"]:
+    """A map of metres, scaled by the nearest pixel; what was not measured is 0.
+
+    Raises:
+        DataError: depths that are negative, infinite or no numbers.
+    """
+    metres = torch.from_numpy(stored_array(source).astype(np.float32))
+    if not bool(torch.isfinite(metres).all()) or float(metres.min()) < 0:
+        raise DataError(f"{described(source)} holds depths that are negative, infinite or no numbers")
+    return F.interpolate(metres[None, None], (side, side), mode="nearest-exact")[0, 0].numpy()
+
+
+def few_classes(samples: Sequence[Sample], limit: int | None) -> Sequence[Sample]:
+    """A few drawn classes with 20 samples each, and at least five classes; all samples without a limit."""
+    if limit is None or limit >= len(samples):
+        return samples
+    classes = shuffled(sorted({sample.target for sample in samples}))[: max(5, limit // 20)]
+    left = dict.fromkeys(classes, max(1, limit // len(classes)))
+    kept = []
+    for sample in samples:
+        if left.get(sample.target, 0):
+            left[sample.target] -= 1
+            kept.append(sample)
+    return kept
+
+
+def by_class_split(classes: Mapping[str, Sequence[Sample]], held: Mapping[str, Sequence[str]]) -> Parts:
+    """Few-shot lists: whole classes go to validation and test, all others train.
+
+    Args:
+        classes: class name to its samples.
+        held: ``"validation"`` and ``"test"`` to names of classes.
+
+    Returns:
+        Lists whose targets are the classes' places in the order train, validation, test.
+
+    Raises:
+        DataError: a class that is to be held out but is not there.
+    """
+    dealt_to: dict[str, list[str]] = {"validation": list(held["validation"]), "test": list(held["test"])}
+    for names in dealt_to.values():
+        for name in names:
+            if not classes.get(name):
+                raise DataError(f"class {name!r} of the published split has no pictures")
+    taken = {name for names in dealt_to.values() for name in names}
+    dealt_to = {"train": [name for name in classes if name not in taken], **dealt_to}
+    order = {name: place for place, name in enumerate(name for names in dealt_to.values() for name in names)}
+    lists = {
+        part: [sample._replace(target=order[name]) for name in names for sample in classes[name]]
+        for part, names in dealt_to.items()
+    }
+    return Parts(lists["train"], lists["test"], lists["validation"], tuple(order))
+
+
+def as_samples(files: Mapping[str, Sequence[Source]], known: Sequence[str] | None = None) -> list[Sample]:
+    """Samples of folders of classes; a class's index is its place among those known, or its own place.
+
+    Raises:
+        DataError: a class that is not known.
+    """
+    number = {name: place for place, name in enumerate(known if known is not None else files)}
+    for name in files:
+        if name not in number:
+            raise DataError(f"class {name!r} has test pictures but none to train on")
+    return [Sample(source, number[name]) for name, sources in files.items() for source in sources]
+
+
+def with_note(parts: Parts, note: str) -> Parts:
+    """The same with more to say."""
+    return replace(parts, note=f"{parts.note}; {note}" if parts.note else note)

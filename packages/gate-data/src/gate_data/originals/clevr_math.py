@@ -1,0 +1,66 @@
+"""CLEVR-Math: sums and differences asked about CLEVR's images, and about newly rendered ones in the test."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from gate_data.errors import DataError
+from gate_data.original_files import Parts, Sample, from_lists
+from gate_data.readers import Files, records
+
+_EXPECTED = (
+    "clevr-math/clevr-math-train.json, -val.json, -test.json; CLEVR_v1.0/images/{train,val}/ in it or beside it; and "
+    "the test's own pictures, clevr-math-test-images/CLEVR_v1.0/images/test/"
+)
+_ANSWERS = tuple(str(number) for number in range(11))
+_CLEVR_TEST = 15_000
+"""Pictures in CLEVR's own test set: the same names, other scenes."""
+
+
+class Place(NamedTuple):
+    """Where questions and pictures lie."""
+
+    questions: Path
+    images: Path
+    test_images: Path
+
+
+def find(root: Path) -> Place:
+    """The questions' folder, that of ``train`` and ``val``, and that in which the test's ``test`` lies."""
+    for place in (root / "clevr-math", root / "clevr_math", root):
+        if all((place / f"clevr-math-{split}.json").is_file() for split in ("train", "val", "test")):
+            images = [folder / "CLEVR_v1.0" / "images" for folder in (place, root)]
+            own = [folder / "clevr-math-test-images" / "CLEVR_v1.0" / "images" for folder in (place, root)]
+            trained = next((folder for folder in images if (folder / "train").is_dir()), None)
+            tested = next((folder for folder in (*own, *images) if (folder / "test").is_dir()), None)
+            if trained is not None and tested is not None:
+                return Place(place, trained, tested)
+    raise DataError(f"{root} does not hold its files ({_EXPECTED})")
+
+
+def parts(place: Place) -> Parts:
+    """The three published splits; the answers are 0 to 10."""
+    if len(os.listdir(place.test_images / "test")) >= _CLEVR_TEST:  # noqa: PTH208 - names alone are wanted
+        raise DataError(
+            f"{place.test_images / 'test'} holds CLEVR's own test pictures, which these questions are not about; "
+            "expected those of clevr-math-test-images.zip"
+        )
+    lists = [
+        _asked(place.questions / f"clevr-math-{split}.json", images)
+        for split, images in (("train", place.images), ("val", place.images), ("test", place.test_images))
+    ]
+    return Parts(lists[0], lists[2], lists[1], _ANSWERS)
+
+
+def _asked(path: Path, images: Path) -> list[Sample]:
+    files = Files(images)
+    found = []
+    for row in records(path, "questions"):
+        file = files.get(f"{row.text('split')}/{row.text('image_filename')}", row.where)
+        found.append(Sample(file, row.integer("answer", 0, 10), row.text("question"), group=row.text("image_filename")))
+    return found
+
+
+ORIGINALS = from_lists(_EXPECTED, find, parts, fit="whole")

@@ -1,0 +1,203 @@
+"""ODinW's 35 detection sets, as their archives unpack: Roboflow's exports in one form or the other.
+
+``ORIGINALS`` are attributes by the set's id, with ``@valid`` behind it to score the validation split, as some published
+tables do. Where a set says nothing of validation, or its validation split is the one that is scored, a tenth of the
+training pictures validates.
+
+Source: GLIP's configurations and data loaders, from which ELEVATER's suite takes roots, files and splits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from numpy.random import default_rng
+
+from gate_data.boxes.files import UNNAMED, Listed, read_coco, read_voc
+from gate_data.boxes.objects import Objects
+from gate_data.data import Data, Split
+from gate_data.errors import DataError
+from gate_data.original_files import Originals, Parts, Sample
+from gate_data.pictures import Pictures
+from gate_data.readers.tables import read_json
+from gate_data.request import DataRequest
+from gate_data.tables import read_table
+
+SETS: dict[str, dict[str, Any]] = {one["id"]: one for one in read_table("odinw")["sets"]}
+_ABOVE = ("odinw", "ODinW", "odinw_35", "odinw/odinw_35", "odinw13", ".")
+_FILES = ("annotations_without_background.json", "new_annotations_without_background.json", "_annotations.coco.json")
+_SHARE, _SEED = 0.1, 0
+
+
+class Place(NamedTuple):
+    """A set's folder."""
+
+    id: str
+    folder: Path
+
+
+class Splits(NamedTuple):
+    """A set's three lists, what a reader must know of them, and how their sizes differ from the published ones."""
+
+    train: Listed
+    validation: Listed
+    test: Listed
+    note: str
+    missing: str
+
+
+def __getattr__(name: str) -> Originals[Place]:
+    identity, _, split = name.partition("@")
+    if identity not in SETS or split not in ("", "valid"):
+        raise AttributeError(f"ODinW has no set {name!r}")
+    read = partial(splits, scored=split or "test")
+    parts = "the annotations of train, val and test" if SETS[identity]["flat"] else "train/, valid/ and test/"
+    expected = f"odinw/{SETS[identity]['root']}/ with {parts}"
+    return Originals(
+        expected,
+        partial(find, identity, expected),
+        lambda where: _check(read(where)),
+        lambda where, request: load(read(where), request),
+        lambda where: _parts(read(where)),
+    )
+
+
+def find(identity: str, expected: str, root: Path) -> Place:
+    """The set's folder under a data root."""
+    named = SETS[identity]["root"]
+    for above in _ABOVE:
+        folder = root / above / named
+        if _list_of(folder, identity, "train", exists=True) is not None:
+            return Place(identity, folder)
+    raise DataError(f"{root} does not hold its files ({expected})")
+
+
+def splits(where: Place, scored: str = "test") -> Splits:
+    """All three lists of a set, validation drawn from training where there is none besides the one that is scored.
+
+    Raises:
+        DataError: a list that cannot be read, or lists whose classes differ.
+    """
+    about = SETS[where.id]
+    train = _read(where, "train", None)
+    assert train is not None
+    valid = _read(where, "valid", train.classes)
+    tested = valid if scored == "valid" or about["test_is_valid"] else _read(where, "test", train.classes)
+    if tested is None:
+        raise DataError(f"{where.folder} has no {scored} split")
+    said = [f"split {'valid' if tested is valid else 'test'}"]
+    held = _read(where, "mini_val", train.classes) if about["mini_val"] and tested is not valid else None
+    held = held or (valid if tested is not valid else None)
+    if held is None:
+        rows = default_rng(_SEED).permutation(len(train.files))
+        count = max(1, round(_SHARE * len(rows)))
+        if len(rows) < 2:
+            raise DataError(f"{where.folder}: {len(rows)} training picture, of which none can validate")
+        held, train = train.take(sorted(rows[:count].tolist())), train.take(sorted(rows[count:].tolist()))
+        said.append(f"{count} training pictures validate")
+    for name, one in (("train", train), ("validation", held), ("test", tested)):
+        if one.note:
+            said.append(f"{name}: {one.note}")
+    missing = _differences(about, train, held, tested, drawn=len(said) > 1 and "validate" in said[1])
+    return Splits(train, held, tested, "; ".join([*said, *missing]), "; ".join(missing))
+
+
+def load(read: Splits, request: DataRequest) -> Data[Objects]:
+    """Pictures stay in their files; the whole picture is scaled to a square, and boxes keep their own pixels."""
+    made = []
+    for one in read[:3]:
+        rows = list(range(len(one.files)))[: request.limit]
+        some = one.take(rows)
+        made.append(Split(Pictures.of([Path(file) for file in some.files], request.size, "whole"), some.objects))
+    return Data(made[0], made[1], made[2], read.train.classes, read.note)
+
+
+def prepared(root: Path, identity: str, split: str, shots: int, seed: int) -> tuple[Path, list[str]] | None:
+    """ELEVATER's own draw of a set's training or validation pictures, where its file lies there.
+
+    Args:
+        root: the data root.
+        identity: of the set.
+        split: ``"train"`` or ``"val"``.
+        shots: 1, 3, 5 or 10.
+        seed: ELEVATER's are 3, 30 and 300.
+
+    Returns:
+        The file, and the pictures' names in it.
+    """
+    where = find(identity, "", root)
+    about = SETS[identity]
+    inside = {"train": ("train",), "val": ("valid", "mini_val")}[split]
+    folders = [where.folder] if about["flat"] else [where.folder / one for one in inside]
+    for folder in folders:
+        for part in ("minival", "val") if split == "val" else ("train",):
+            path = folder / f"fewshot_{part}_shot{shots}_seed{seed}.json"
+            if path.is_file():
+                listed = read_json(path).get("images")
+                if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
+                    raise DataError(f"{path}: 'images' is no list of objects")
+                return path, [str(one.get("file_name")) for one in listed]
+    return None
+
+
+def captions(identity: str) -> Mapping[str, Mapping[str, str]]:
+    """By class name, what GLIP's configurations read instead: ``prefix``, ``name``, ``suffix``."""
+    found: Mapping[str, Mapping[str, str]] = SETS[identity].get("captions", {})
+    return found
+
+
+def _read(where: Place, split: str, known: Sequence[str] | None) -> Listed | None:
+    path = _list_of(where.folder, where.id, split, exists=True)
+    if path is None:
+        return None
+    if path.is_dir():
+        return read_voc(path, known)
+    read = read_coco(path, known=None, sort_ids=True)
+    if known is not None and read.classes != tuple(known):
+        if set(read.classes) - set(known):
+            odd = sorted(set(read.classes) - set(known))[0]
+            raise DataError(f"{path}: class {odd!r} is none of the training split's {len(known)}")
+        read = read_coco(path, known=known, sort_ids=True)
+    return read
+
+
+def _list_of(folder: Path, identity: str, split: str, *, exists: bool) -> Path | None:
+    """The file with a split's annotations, or the folder with its Pascal VOC files."""
+    if SETS[identity]["flat"]:
+        path = folder / f"{'val' if split == 'valid' else split}_annotations_without_background.json"
+        return path if path.is_file() or not exists else None
+    for name in _FILES:
+        if (folder / split / name).is_file():
+            return folder / split / name
+    inside = folder / split
+    return inside if inside.is_dir() and next(inside.glob("*.xml"), None) is not None else None
+
+
+def _check(read: Splits) -> None:
+    """All lists were read; see that something can be found in the split that is scored."""
+    if not read.test.objects.counts(len(read.test.classes)).sum():
+        raise DataError(f"{read.test.files[0]} and the others of its split show no object")
+
+
+def _parts(read: Splits) -> Parts:
+    lists = [[Sample(file) for file in one.files] for one in read[:3]]
+    return Parts(lists[0], lists[2], lists[1], read.train.classes, read.note, read.missing)
+
+
+def _differences(about: Mapping[str, Any], train: Listed, held: Listed, tested: Listed, *, drawn: bool) -> list[str]:
+    """Where the lists are not those that were published."""
+    said = []
+    here = len(train.files) + (len(held.files) if drawn else 0)
+    if here != about["train"]:
+        said.append(f"{here} training pictures, {about['train']} published")
+    if len(tested.files) not in (about["test"], about["valid"]):
+        said.append(f"{len(tested.files)} scored pictures, {about['test']} published")
+    wanted = [name if name.strip() else UNNAMED for name in about["classes"]]
+    renamed = [captions(about["id"]).get(name, {}).get("name", name) for name in wanted]
+    if list(train.classes) not in (wanted, renamed):
+        odd = [name for name in train.classes if name not in wanted and name not in renamed]
+        said.append(f"class names are not the published ones{f', such as {odd[0]!r}' if odd else ''}")
+    return said

@@ -1,0 +1,24 @@
+"""Which reader each data set's own files have, by the data set's id; without torch."""
+
+from __future__ import annotations
+
+from gate_data.cards import ICINW, SHEETS
+from gate_data.tables import read_table
+
+ORIGINALS: dict[str, str] = {
+    **{sheet.id: sheet.local for sheet in SHEETS.values()},
+    **{
+        sheet.id: f"gate_data.originals.icinw.{sheet.module}:{sheet.id.replace('-', '_').upper()}"
+        for sheet in ICINW.values()
+    },
+    **{f"odinw-{known['id']}": f"gate_data.originals.odinw:{known['id']}" for known in read_table("odinw")["sets"]},
+    "nyu-depth": "gate_data.originals.nyu:DEPTH",
+    "chestxray14": "gate_data.originals.chestxray14:ORIGINALS",
+}
+"""``module:name`` of its `gate_data.original_files.Originals`."""
+PACKAGED = {
+    "digits": "gate_data.packaged:digits",
+    "mnist5000": "gate_data.packaged:mnist",
+    "faces": "gate_data.packaged:faces",
+}
+"""Data sets that come with a library: ``module:name`` of a function from a request to data."""

@@ -1,0 +1,19 @@
+"""Data of one's own: a TOML file that says what a folder holds, read, checked, and guessed from the folder."""
+
+from __future__ import annotations
+
+from gate_data.own.guessing import Guess, guess, values_at, write_benchmark
+from gate_data.own.originals import originals_of
+from gate_data.own.reading import line_of, read_benchmark
+from gate_data.own.spec import OwnBenchmark
+
+__all__ = [
+    "Guess",
+    "OwnBenchmark",
+    "guess",
+    "line_of",
+    "originals_of",
+    "read_benchmark",
+    "values_at",
+    "write_benchmark",
+]

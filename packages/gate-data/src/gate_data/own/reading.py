@@ -1,0 +1,91 @@
+"""From a TOML file to a checked description, with the line of whatever is wrong in it."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from gate_data.errors import DataError
+from gate_data.own.spec import OwnBenchmark
+
+
+def read_benchmark(path: Path) -> OwnBenchmark:
+    r"""Read and check a benchmark's TOML file.
+
+    Args:
+        path: of the file.
+
+    Returns:
+        All that it says, defaults filled in.
+
+    Raises:
+        DataError: not there, not TOML, a field that does not exist (with the nearest), or one of a wrong type or value;
+            the message names file, line and field.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "mine.toml"
+        >>> _ = path.write_text('[benchmark]\nid = "birds"\n[data]\nkind = "folders"\n')
+        >>> read_benchmark(path).benchmark.task
+        'image-classification'
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        values = tomllib.loads(text)
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror or error}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise DataError(f"{path} is not TOML: {error}") from error
+    try:
+        return OwnBenchmark.model_validate(values)
+    except ValidationError as error:
+        raise DataError(_said(path, text, error)) from None
+
+
+def _said(path: Path, text: str, error: ValidationError) -> str:
+    """The first thing that is wrong, where it stands, and how many more there are."""
+    problems = error.errors(include_url=False)
+    first = problems[0]
+    place = [str(one) for one in first["loc"]]
+    line = line_of(text, place)
+    where = f"{path}{f', line {line}' if line else ''}"
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    name = ".".join(place)
+    if first["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(place[-1], _known(place[:-1]), n=1, cutoff=0.5)
+        known = f"; nearest: {near[0]}" if near else f"; there are: {', '.join(_known(place[:-1]))}"
+        return f"{where}: no field {name!r}{known}{more}"
+    if first["type"] == "missing":
+        return f"{where}: field {name!r} is missing{more}"
+    return f"{where}: field {name!r} is {first['input']!r:.80}: {first['msg']}{more}"
+
+
+def _known(place: Sequence[str]) -> list[str]:
+    """Names of the fields at a place."""
+    model: type[BaseModel] = OwnBenchmark
+    for name in place:
+        field: Any = model.model_fields[name].annotation
+        model = field
+    return list(model.model_fields)
+
+
+def line_of(text: str, place: Sequence[str]) -> int | None:
+    """The line of a key (``a.b`` is ``b`` under ``[a]``), or of the nearest table above it."""
+    best = None
+    table: list[str] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        head = re.match(r"\s*\[\s*([^\[\]]+?)\s*\]", line)
+        key = re.match(r"""\s*["']?([A-Za-z0-9_-]+)["']?\s*(?:\.|=)""", line)
+        if head:
+            table = [part.strip(" \"'") for part in head[1].split(".")]
+            if list(place[: len(table)]) == table:
+                best = number
+        elif key and [*table, key[1]] == list(place[: len(table) + 1]):
+            return number
+    return best

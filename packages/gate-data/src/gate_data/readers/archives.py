@@ -1,0 +1,176 @@
+"""Members of zip and tar archives, read in place: nothing is unpacked, so no member can be written anywhere."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+import threading
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from gate_data.errors import DataError
+from gate_data.readers.limits import within
+
+_LOCK = threading.Lock()
+
+
+class Entry(NamedTuple):
+    """A member's place: its size, and where its bytes begin (in a tar archive)."""
+
+    size: int
+    offset: int = -1
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a file's name is that of an archive that can be read in place.
+
+    Example:
+        >>> is_archive(Path("a.zip")), is_archive(Path("a.tar")), is_archive(Path("a.tar.gz"))
+        (True, True, False)
+    """
+    return path.suffix in (".zip", ".tar")
+
+
+def members(archive: str | Path) -> Mapping[str, Entry]:
+    """Names of the files in an archive, in the archive's order, with their sizes.
+
+    Args:
+        archive: a ``.zip`` or an uncompressed ``.tar``.
+
+    Returns:
+        Name to place.
+
+    Raises:
+        DataError: it is missing, truncated or damaged; the message names it.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "a.zip"
+        >>> with zipfile.ZipFile(path, "w") as file:
+        ...     file.writestr("inside/b.txt", "text")
+        >>> list(members(path)), read(path, "inside/b.txt")
+        (['inside/b.txt'], b'text')
+    """
+    path = Path(archive)
+    with _reading(path):
+        stat = path.stat()
+        with _LOCK:
+            return _index(str(path), stat.st_size, stat.st_mtime_ns)
+
+
+def read(archive: str | Path, name: str) -> bytes:
+    """The bytes of one member.
+
+    Raises:
+        DataError: there is no such member, it is larger than `limits` allow, or its checksum is wrong.
+    """
+    path = Path(archive)
+    entry = members(path).get(name)
+    if entry is None:
+        raise DataError(f"{path} has no member {name}")
+    within(entry.size, "bytes", f"{path}: {name}")
+    with _reading(path, name):
+        if path.suffix == ".zip":
+            stat = path.stat()
+            with _zip(str(path), stat.st_mtime_ns, os.getpid()).open(name) as member:
+                return member.read(entry.size + 1)
+        with path.open("rb") as file:
+            file.seek(entry.offset)
+            found = file.read(entry.size)
+    if len(found) != entry.size:
+        raise DataError(f"{path}: {name} is cut short at {len(found)} of {entry.size} bytes")
+    return found
+
+
+def read_packed(archive: Path, names: list[str]) -> dict[str, bytes]:
+    """Some members of a compressed tar archive, which has to be read from its beginning.
+
+    Args:
+        archive: a ``.tar.gz``, ``.tgz`` or ``.tar``.
+        names: of members.
+
+    Returns:
+        Name to bytes.
+
+    Raises:
+        DataError: one is missing, or the archive is damaged; the message names both.
+    """
+    found: dict[str, bytes] = {}
+    with _reading(archive, ", ".join(names)), tarfile.open(archive) as file:
+        for info in file:
+            if info.name in names and info.isfile():
+                within(info.size, "bytes", f"{archive}: {info.name}")
+                member = file.extractfile(info)
+                assert member is not None
+                found[info.name] = member.read()
+                if len(found) == len(names):
+                    return found
+    missing = next(name for name in names if name not in found)
+    raise DataError(f"{archive}: {missing} is not in it")
+
+
+def check(archive: Path) -> None:
+    """Read every member once, against its checksum where the format has one.
+
+    Raises:
+        DataError: the first that is damaged, by name.
+    """
+    for name in members(archive):
+        read(archive, name)
+
+
+@contextmanager
+def _reading(path: Path, name: str = "") -> Iterator[None]:
+    try:
+        yield
+    except DataError:
+        raise
+    except Exception as error:  # the libraries raise errors of every kind over broken archives
+        if not path.is_file():
+            raise DataError(f"{path} is not there") from error
+        kind = "zip" if path.suffix == ".zip" else "tar"
+        what = f"{name} cannot be read" if name else f"is not a whole {kind} file"
+        raise DataError(f"{path}{':' if name else ''} {what}: {' '.join(str(error).split())}") from error
+
+
+@lru_cache(maxsize=64)
+def _index(path: str, size: int, changed: int) -> dict[str, Entry]:
+    del size, changed  # part of the key: another file under the same name is read again
+    if path.endswith(".zip"):
+        with zipfile.ZipFile(path) as file:
+            if any(not one.filename for one in file.infolist()):  # Python 3.13 lists it, others stumble over it
+                raise zipfile.BadZipFile("a member has no name")
+            return {one.filename: Entry(one.file_size) for one in file.infolist() if not one.is_dir()}
+    with Path(path).open("rb") as opened:
+        return dict(_of_tar(opened, Path(path).name, 0, Path(path).stat().st_size))
+
+
+def _of_tar(opened: BinaryIO, name: str, start: int, end: int) -> Iterator[tuple[str, Entry]]:
+    """Members of a tar archive, and of tar archives in it, which are not packed again: their bytes lie in the file."""
+    opened.seek(start)
+    with tarfile.open(fileobj=opened, mode="r:") as archive:
+        for one in archive:
+            if not one.isfile():
+                continue
+            inner, at, last = one.name.removeprefix("./"), one.offset_data, one.offset_data + one.size
+            if last > end:
+                raise tarfile.ReadError(f"{inner} is cut short")
+            if inner.endswith(".tar"):
+                folder = inner.removesuffix(".tar")
+                yield from ((f"{folder}/{member}", entry) for member, entry in _of_tar(opened, inner, at, last))
+                continue
+            yield inner, Entry(one.size, at)
+            archive.members.clear()  # type: ignore[attr-defined]  # kept here, not there: of a million files a gigabyte
+        opened.seek(archive.offset)
+        if archive.offset < end and opened.read(512).strip(b"\0"):  # tarfile takes what is no header for the end
+            raise tarfile.ReadError(f"{name} has no header at byte {archive.offset - start:,}")
+
+
+@lru_cache(maxsize=16)
+def _zip(path: str, changed: int, process: int) -> zipfile.ZipFile:
+    del changed, process  # a forked process must not share the file's position
+    return zipfile.ZipFile(path)

@@ -1,0 +1,130 @@
+"""Arrays in HDF5 and MATLAB files, read row by row where the format allows it."""
+
+from __future__ import annotations
+
+import io
+import math
+import threading
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from gate_data.errors import DataError, MissingExtraError
+from gate_data.readers.limits import within
+from gate_data.readers.matlab import check
+from gate_data.readers.source import File, Stored, described, read_bytes
+
+_LOCK = threading.Lock()
+"""HDF5's library takes one call at a time."""
+
+
+def read_matlab(file: File, key: str, content: bytes | None = None) -> Any:
+    """One variable of a MATLAB file of version 5 to 7.
+
+    Args:
+        file: of the ``.mat``; version 7.3 is HDF5 (`Stored`).
+        key: the variable's name.
+        content: of the file, where it has been read already.
+
+    Returns:
+        An array; structs have fields.
+
+    Raises:
+        DataError: it is damaged or has no such variable; the message names what it has.
+    """
+    import scipy.io
+
+    raw = read_bytes(file) if content is None else content
+    check(raw, described(file))
+    try:
+        found = scipy.io.loadmat(io.BytesIO(raw), variable_names=[key])
+    except Exception as error:  # scipy raises errors of many unrelated types for a damaged file
+        raise DataError(f"{described(file)} cannot be read as MATLAB 5: {error}") from error
+    if key not in found:
+        with_names = ", ".join(name for name, *_ in scipy.io.whosmat(io.BytesIO(raw)))
+        raise DataError(f"{described(file)} has no variable {key!r}; it has {with_names}")
+    return found[key]
+
+
+def stored_shape(file: str, key: str) -> tuple[int, ...]:
+    """The shape of an array in an HDF5 file, of which nothing is read.
+
+    Raises:
+        DataError: the file is damaged, has no such array, or one that lies in another file.
+        MissingExtraError: h5py is not installed; the message names the extra.
+    """
+    with _LOCK:
+        return tuple(int(side) for side in _array(file, key).shape)
+
+
+def stored_array(source: Stored) -> np.ndarray:
+    """One row of an array, its axes in the order that the source says.
+
+    Raises:
+        DataError: the file is damaged, has no such array or row, or one that lies in another file or is larger than
+            `limits` allow.
+    """
+    with _LOCK:
+        array = _array(source.file, source.key)
+        if not 0 <= source.row < len(array):
+            raise DataError(f"{described(source)} is not there: {source.key} has {len(array)} rows")
+        row = math.prod(array.shape[1:]) * array.dtype.itemsize
+        within(row, "bytes", described(source))
+        if array.chunks is not None:  # each that is touched is unpacked whole
+            within(math.prod(array.chunks) * array.dtype.itemsize, "bytes", f"{source.file}: a chunk of {source.key}")
+        try:
+            found = np.asarray(array[source.row])
+        except Exception as error:  # HDF5's library raises errors of many unrelated types for a damaged file
+            raise DataError(f"{described(source)} cannot be read: {error}") from error
+    return found.transpose(source.axes) if source.axes else found
+
+
+def stored_picture(source: Stored) -> Image.Image:
+    """One row of an array of pictures.
+
+    Raises:
+        DataError: it is no ``uint8`` picture of one or three channels.
+    """
+    found = stored_array(source)
+    if found.dtype != np.uint8 or found.ndim not in (2, 3) or (found.ndim == 3 and found.shape[2] != 3):
+        raise DataError(f"{described(source)} has {found.dtype} {found.shape}, expected uint8 pixels in 3 channels")
+    return Image.fromarray(np.ascontiguousarray(found)).convert("RGB")
+
+
+def _array(file: str, key: str) -> Any:
+    """An array of numbers that lies in this file: neither behind a link to another nor in storage beside it."""
+    import h5py
+
+    handle = _opened(file)
+    try:
+        place = handle
+        for name in filter(None, key.split("/")):
+            link = place.get(name, getlink=True) if isinstance(place, h5py.Group) else None
+            if link is None:
+                raise DataError(f"{file} has no array {key!r}; it has {', '.join(list(handle)[:12])}")
+            if not isinstance(link, h5py.HardLink):
+                raise DataError(f"{file}: {key!r} is a link, not an array of this file")
+            place = place[name]
+        if not isinstance(place, h5py.Dataset) or not place.shape or place.dtype.kind not in "buif":
+            raise DataError(f"{file}: {key!r} is no array of numbers with rows")
+        if place.external or place.is_virtual:
+            raise DataError(f"{file}: the values of {key!r} lie in other files, which are not read")
+    except DataError:
+        raise
+    except Exception as error:  # as above
+        raise DataError(f"{file}: {key!r} cannot be read as HDF5: {error}") from error
+    return place
+
+
+@lru_cache(maxsize=8)
+def _opened(file: str) -> Any:
+    try:
+        import h5py
+    except ImportError as error:
+        raise MissingExtraError(f"{file} is HDF5: pip install 'gate-data[hdf5]'") from error
+    try:
+        return h5py.File(file, "r")
+    except Exception as error:  # as above
+        raise DataError(f"{file} cannot be read as HDF5: {error}") from error

@@ -1,0 +1,180 @@
+"""Boxes with classes, as COCO and PASCAL VOC write them: ragged, for every picture has its own number."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.parsers import expat
+
+from gate_data.errors import DataError
+from gate_data.readers.tables import Row, by_id, read_json, records
+
+_WIDEST = 2**31 - 1
+"""Pixels of a picture's side, as formats of pictures hold them."""
+
+
+class Box(NamedTuple):
+    """A box in pixels, from the picture's upper left corner, and its class."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+    label: int
+    difficult: bool = False
+
+
+class Boxed(NamedTuple):
+    """A picture's file name, its size where the file says it, and its boxes."""
+
+    file: str
+    size: tuple[int, int] | None
+    boxes: tuple[Box, ...]
+    archive: str = ""
+
+
+def coco(path: Path) -> tuple[list[Boxed], tuple[str, ...]]:
+    """Pictures and boxes of a COCO file, also of ELEVATER's index files.
+
+    A class's index is the rank of its id. Boxes are ``[x, y, width, height]``, or corners where the file says
+    ``bbox_format: ltrb``. Pictures without a box are kept; crowds are left out.
+
+    Args:
+        path: of the JSON file.
+
+    Returns:
+        Pictures in the file's order, and names of classes.
+
+    Raises:
+        DataError: a missing field, a box that points to no picture or class, or one without an area; the message names
+            file, entry and field.
+    """
+    names = {identity: row.text("name") for identity, row in by_id(records(path, "categories")).items()}
+    number = {identity: rank for rank, identity in enumerate(sorted(names))}
+    corners = read_json(path).get("bbox_format") == "ltrb"
+    images = by_id(records(path, "images"))
+    boxes: dict[int, list[Box]] = defaultdict(list)
+    for row in records(path, "annotations"):
+        image, label = row.integer("image_id"), row.integer("category_id")
+        if image not in images:
+            raise row.error("image_id", "the id of an image of this file")
+        if label not in number:
+            raise row.error("category_id", "the id of a category of this file")
+        if not is_crowd(row):
+            boxes[image].append(_coco_box(row, number[label], corners))
+    found = [
+        Boxed(row.path("file_name"), size_of(row), tuple(boxes[image]), str(row.values.get("zip_file") or ""))
+        for image, row in images.items()
+    ]
+    return found, tuple(names[identity] for identity in sorted(names))
+
+
+def voc(path: Path, known: Mapping[str, int]) -> Boxed:
+    """Boxes of one PASCAL VOC file; its corners count from 1 and include the last pixel.
+
+    Args:
+        path: of the XML file.
+        known: class names and their indices.
+
+    Raises:
+        DataError: no XML, an entity or a missing part in it, or an unknown class; the message names it.
+    """
+    tree = _parsed(path)
+    size = next(tree.find("size"), None)
+    boxes = []
+    for entry, one in enumerate(tree.find("object")):
+        row = Row(path, entry, {**one.texts(), **next(one.find("bndbox"), _Node()).texts()})
+        left, top, right, bottom = (row.number(name) for name in ("xmin", "ymin", "xmax", "ymax"))
+        if right < left or bottom < top:
+            raise row.error("xmax", "a box with an area")
+        difficult = row.values.get("difficult") == "1"
+        boxes.append(Box(left - 1, top - 1, right, bottom, row.one_of("name", known), difficult))
+    sides = None
+    if size is not None:
+        row = Row(path, 0, size.texts())
+        sides = (row.integer("width", 1, _WIDEST), row.integer("height", 1, _WIDEST))
+    return Boxed(Row(path, 0, tree.texts()).text("filename"), sides, tuple(boxes))
+
+
+def voc_names(path: Path) -> tuple[str, ...]:
+    """Names of classes in one PASCAL VOC file, in its order.
+
+    Raises:
+        DataError: no XML, or an object without a name; the message names it.
+    """
+    found = (Row(path, entry, one.texts()) for entry, one in enumerate(_parsed(path).find("object")))
+    return tuple(dict.fromkeys(row.text("name") for row in found))
+
+
+def is_crowd(row: Row) -> bool:
+    """Whether a COCO object is a crowd; left out, it is none."""
+    return row.values.get("iscrowd") is not None and row.integer("iscrowd", 0, 1) == 1
+
+
+def size_of(row: Row) -> tuple[int, int] | None:
+    """Width and height of a COCO picture, where the file says them."""
+    if row.values.get("width") is None or row.values.get("height") is None:
+        return None
+    return row.integer("width", 1, _WIDEST), row.integer("height", 1, _WIDEST)
+
+
+def _coco_box(row: Row, label: int, corners: bool) -> Box:
+    raw: Any = row.values.get("bbox")
+    if not isinstance(raw, list) or len(raw) != 4:
+        raise row.error("bbox", "four numbers")
+    left, top, third, fourth = (Row(row.file, row.line, {"bbox": one}).number("bbox") for one in raw)
+    right, bottom = (third, fourth) if corners else (left + third, top + fourth)
+    if right <= left or bottom <= top:
+        raise row.error("bbox", "a box with an area")
+    return Box(left, top, right, bottom, label)
+
+
+class _Node:
+    """An element: its name, text and children."""
+
+    def __init__(self, name: str = "") -> None:
+        self.name, self.text = name, ""
+        self.children: list[_Node] = []
+
+    def find(self, name: str) -> Iterator[_Node]:
+        return (child for child in self.children if child.name == name)
+
+    def texts(self) -> dict[str, str]:
+        """The texts of the children that have some, the first of each name."""
+        found: dict[str, str] = {}
+        for child in self.children:
+            if child.text.strip():
+                found.setdefault(child.name, child.text.strip())
+        return found
+
+
+def _parsed(path: Path) -> _Node:
+    """An XML file as a tree. Entities are refused: a few lines of them would fill the memory."""
+    root = _Node()
+    stack = [root]
+
+    def begin(name: str, _: object) -> None:
+        node = _Node(name)
+        stack[-1].children.append(node)
+        stack.append(node)
+
+    def text(value: str) -> None:
+        stack[-1].text += value
+
+    def refuse(*_: object) -> None:
+        raise DataError(f"{path} declares an entity, which an annotation does not need")
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = begin
+    parser.EndElementHandler = lambda _: stack.pop()
+    parser.CharacterDataHandler = text
+    parser.EntityDeclHandler = refuse
+    try:
+        parser.Parse(path.read_bytes(), True)
+    except FileNotFoundError as error:
+        raise DataError(f"{path} is not there") from error
+    except expat.ExpatError as error:
+        raise DataError(f"{path} is no XML: {error}") from error
+    return root.children[0]

@@ -1,0 +1,101 @@
+"""Pictures with their captions, in the forms in which they are handed out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from gate_data.errors import DataError
+from gate_data.readers.tables import Row, by_id, lines, records
+
+
+class Captioned(NamedTuple):
+    """A picture's file name, its captions, and the split that the file names ('' where it names none)."""
+
+    file: str
+    captions: tuple[str, ...]
+    split: str = ""
+
+
+def karpathy(path: Path) -> Iterator[Captioned]:
+    """Karpathy's JSON: ``{"images": [{"filename", "split", "sentences": [{"raw"}]}]}``.
+
+    Raises:
+        DataError: a missing field; the message names file, entry and field.
+    """
+    for row in records(path, "images"):
+        sentences = row.values.get("sentences")
+        if not isinstance(sentences, list) or not sentences:
+            raise row.error("sentences", "a list of captions")
+        texts = [one.get("raw") if isinstance(one, dict) else None for one in sentences]
+        if not all(isinstance(text, str) and text.strip() for text in texts):
+            raise row.error("sentences", "captions with a text in 'raw'")
+        split = "train" if row.text("split") == "restval" else row.text("split")
+        yield Captioned(row.text("filename"), tuple(str(text).strip() for text in texts), split)
+
+
+def coco_captions(path: Path) -> Iterator[tuple[str, Row]]:
+    r"""COCO's JSON of captions: ``{"images": [{"id", "file_name"}], "annotations": [{"image_id", "caption"}]}``.
+
+    Yields:
+        A picture's file name and the row of one of its captions, in the order of the captions.
+
+    Raises:
+        DataError: a missing field, or a caption of no image; the message names file, entry and field.
+
+    Example:
+        >>> import json, tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "captions.json"
+        >>> said = {"image_id": 5, "caption": "A cat."}
+        >>> _ = path.write_text(json.dumps({"images": [{"id": 5, "file_name": "a.jpg"}], "annotations": [said]}))
+        >>> [(file, row.text("caption")) for file, row in coco_captions(path)]
+        [('a.jpg', 'A cat.')]
+    """
+    files = {identity: row.path("file_name") for identity, row in by_id(records(path, "images")).items()}
+    for row in records(path, "annotations"):
+        if row.integer("image_id") not in files:
+            raise row.error("image_id", "the id of an image of this file")
+        row.text("caption")
+        yield files[row.integer("image_id")], row
+
+
+def numbered(path: Path) -> Iterator[Captioned]:
+    r"""Lines of ``picture.jpg#0<TAB>caption``, or Kaggle's ``picture.jpg| 0| caption`` under a header.
+
+    One line of Kaggle's file lacks its second separator; the number is then found at the caption's beginning.
+
+    Raises:
+        DataError: a line in neither form; the message names it.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "results.token"
+        >>> _ = path.write_text("a.jpg#0\tTwo friends .\na.jpg#1\tPeople .\n")
+        >>> list(numbered(path))
+        [Captioned(file='a.jpg', captions=('Two friends .', 'People .'), split='')]
+    """
+    found: dict[str, list[str]] = {}
+    for number, line in lines(path):
+        if number == 1 and line.replace(" ", "").startswith("image_name|"):
+            continue
+        picture, caption = _numbered(line)
+        if not picture or not caption:
+            raise DataError(f"{path}, line {number}: expected a picture, a number and a caption, found {line[:80]!r}")
+        found.setdefault(picture, []).append(caption)
+    if not found:
+        raise DataError(f"{path} holds no captions")
+    for picture, captions in found.items():
+        yield Captioned(picture, tuple(captions))
+
+
+def _numbered(line: str) -> tuple[str, str]:
+    if "\t" in line:
+        picture, _, caption = line.partition("\t")
+        name, _, index = picture.rpartition("#")
+        return (name, caption.strip()) if index.strip().isdecimal() else ("", "")
+    picture, _, rest = line.partition("|")
+    index, bar, caption = rest.partition("|")
+    if not bar:
+        index, _, caption = rest.strip().partition(" ")
+    return (picture.strip(), caption.strip()) if index.strip().isdecimal() else ("", "")

@@ -1,0 +1,150 @@
+"""Clips: frames at the middles of equal parts of a video, found by seeking, or of a folder of frames."""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any, TypeVar
+
+from PIL import Image
+
+from gate_data.errors import DataError, MissingExtraError
+from gate_data.readers.source import Clip, Member, described, read_bytes
+
+VIDEOS = (".avi", ".mp4", ".mkv", ".webm", ".mov", ".mpg")
+"""Endings of video files, in lower case."""
+T = TypeVar("T")
+_LOG = logging.getLogger(__name__)
+
+
+def middles(frames: Sequence[T], count: int) -> list[T]:
+    """The frame in the middle of each of several equal parts; a shorter list gives some of its frames again.
+
+    Example:
+        >>> middles(range(16), 8), middles("ab", 4)
+        ([1, 3, 5, 7, 9, 11, 13, 15], ['a', 'a', 'b', 'b'])
+    """
+    return [frames[int((2 * part + 1) * len(frames) / (2 * count))] for part in range(count)]
+
+
+def read_clip(clip: Clip) -> list[Image.Image]:
+    """A video's frames, as they are shown at the middles of its parts.
+
+    The decoder seeks to the key frame before each place and decodes from there; a place that lies ahead of the last one
+    and before the next key frame costs no second seek. It is torchcodec's where that is installed and finds FFmpeg's
+    libraries, else PyAV's.
+
+    Args:
+        clip: the file and the number of frames.
+
+    Returns:
+        RGB pictures.
+
+    Raises:
+        DataError: it is damaged, or holds no pictures; the message names it.
+        MissingExtraError: neither library is installed; the message names the extra.
+    """
+    decoder = torchcodec()
+    if decoder is not None:
+        return _by_torchcodec(decoder, clip)
+    av = library()
+    opened: Any = io.BytesIO(read_bytes(clip.source)) if isinstance(clip.source, Member) else str(clip.source)
+    try:
+        with av.open(opened) as container:
+            return _frames(container, clip.frames)
+    except (av.FFmpegError, OSError, ValueError, StopIteration, IndexError) as error:
+        raise DataError(f"{described(clip)} cannot be decoded: {error or type(error).__name__}") from error
+
+
+def undecodable(clips: Sequence[Clip]) -> list[int]:
+    """Which clips have no frame that can be decoded: each is opened and its first frame read.
+
+    Returns:
+        Their places, in order.
+    """
+    if not clips:
+        return []
+    if torchcodec() is None:
+        library()
+
+    def broken(clip: Clip) -> bool:
+        try:
+            read_clip(clip._replace(frames=1))
+        except DataError:
+            return True
+        return False
+
+    with ThreadPoolExecutor() as pool:
+        return [place for place, bad in enumerate(pool.map(broken, clips)) if bad]
+
+
+@cache
+def torchcodec() -> Any:
+    """The decoder of torchcodec, or None where it is not installed or finds no FFmpeg.
+
+    Example:
+        >>> getattr(torchcodec(), "__name__", "VideoDecoder")
+        'VideoDecoder'
+    """
+    try:
+        from torchcodec.decoders import VideoDecoder
+    except (ImportError, OSError, RuntimeError) as error:  # what it raises without FFmpeg's libraries differs
+        if not isinstance(error, ModuleNotFoundError):
+            _LOG.warning("torchcodec cannot be loaded, PyAV reads videos: %s", str(error).strip().partition("\n")[0])
+        return None
+    return VideoDecoder
+
+
+def _by_torchcodec(decoder: Any, clip: Clip) -> list[Image.Image]:
+    source = read_bytes(clip.source) if isinstance(clip.source, Member) else str(clip.source)
+    try:
+        video = decoder(source, dimension_order="NHWC", num_ffmpeg_threads=1)
+        start, end = video.metadata.begin_stream_seconds, video.metadata.end_stream_seconds
+        wanted = [start + (part + 0.5) * (end - start) / clip.frames for part in range(clip.frames)]
+        return [Image.fromarray(frame.numpy()) for frame in video.get_frames_played_at(wanted).data]
+    except (RuntimeError, ValueError, IndexError, OSError, TypeError) as error:
+        said = str(error).strip().partition("\n")[0]
+        raise DataError(f"{described(clip)} cannot be decoded: {said or type(error).__name__}") from error
+
+
+def library() -> Any:
+    """PyAV.
+
+    Raises:
+        MissingExtraError: it is not installed.
+    """
+    try:
+        import av
+    except ImportError as error:
+        raise MissingExtraError("videos need PyAV: pip install 'gate-data[video]'") from error
+    return av
+
+
+def _frames(container: Any, count: int) -> list[Image.Image]:
+    stream = container.streams.video[0]
+    stream.thread_type = "AUTO"
+    base = float(stream.time_base)
+    length = float(stream.duration * base) if stream.duration else (container.duration or 0) / 1e6
+    start = float(stream.start_time or 0) * base
+    if not length > 0:
+        shown = [frame.to_image() for frame in container.decode(stream)]
+        return middles(shown, count)
+    decoded = container.decode(stream)
+    frame = next(decoded)
+    ahead = next(decoded, None)
+    found = []
+    for part in range(count):
+        wanted = start + (part + 0.5) * length / count
+        if wanted - (frame.time or start) > 1.0:  # less than a second ahead, decoding on is as quick as a seek
+            container.seek(int(wanted / base), stream=stream, backward=True)
+            decoded = container.decode(stream)
+            sought = next(decoded, None)
+            if sought is not None:
+                frame, ahead = sought, next(decoded, None)
+        while ahead is not None and ahead.time is not None and ahead.time <= wanted:
+            frame, ahead = ahead, next(decoded, None)
+        found.append(frame.to_image())
+    return found

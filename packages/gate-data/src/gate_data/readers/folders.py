@@ -1,0 +1,301 @@
+"""Folders: where a data set lies under the data root, and folders of classes, a million files at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from gate_data.errors import DataError
+from gate_data.readers import archives
+from gate_data.readers.source import Member
+
+SPLIT_WORDS: dict[str, str] = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("val", "valid", "validation", "dev"), "validation"),
+    **dict.fromkeys(("test", "testing", "eval"), "test"),
+}
+"""Names of folders, and of values in tables, that mean a split, in lower case."""
+PICTURES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm")
+"""Endings of picture files, in lower case."""
+_WORTH_KEEPING = 20_000
+"""Files from which on a listing is kept: a smaller one is quicker made than looked up."""
+_SETTLED = 2_000_000_000
+"""Nanoseconds after which a folder's time tells two changes apart, on any file system."""
+
+
+def place(expected: str, names: Sequence[str], inside: str | Sequence[str]) -> Callable[[Path], Path]:
+    """A function that finds a data set's folder: one of several names under the data root, or the root itself.
+
+    Args:
+        expected: in words, for the error.
+        names: what the folder may be called, or a path to it.
+        inside: what must lie in it; with several, all of them.
+
+    Returns:
+        Data root to folder; it raises DataError where none of them is there.
+
+    Example:
+        >>> import tempfile
+        >>> root = Path(tempfile.mkdtemp())
+        >>> (root / "cifar-100-python").mkdir()
+        >>> (root / "cifar-100-python" / "train").touch()
+        >>> place("CIFAR-100's folder", ["cifar-100-python"], "train")(root).name
+        'cifar-100-python'
+    """
+    needed = (inside,) if isinstance(inside, str) else tuple(inside)
+
+    def find(root: Path) -> Path:
+        for folder in (*(root / name for name in names), root):
+            if all((folder / one).exists() for one in needed):
+                return folder
+        raise DataError(f"{root} does not hold its files ({expected})")
+
+    return find
+
+
+def first_of(folder: Path, names: Iterable[str]) -> Path:
+    """The first of several files or folders that is there.
+
+    Raises:
+        DataError: none is; the message names all of them.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> (folder / "val.txt").touch()
+        >>> first_of(folder, ["validation.txt", "val.txt"]).name
+        'val.txt'
+    """
+    tried = list(names)
+    for name in tried:
+        if (folder / name).exists():
+            return folder / name
+    raise DataError(f"{folder} holds none of {', '.join(tried)}")
+
+
+def classes_in(folder: Path) -> list[str]:
+    """Names of the folders in a folder, sorted, without hidden ones.
+
+    Raises:
+        DataError: it is no folder, cannot be read, or holds none.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> for name in ("dog", "cat", ".hidden"):
+        ...     (folder / name).mkdir()
+        >>> classes_in(folder)
+        ['cat', 'dog']
+    """
+    try:
+        found = sorted(
+            one.name for one in os.scandir(folder) if one.is_dir() and not one.name.startswith((".", "__MACOSX"))
+        )
+    except OSError as error:
+        raise DataError(f"{folder} cannot be read: {error.strerror or error}") from error
+    if not found:
+        raise DataError(f"{folder} holds no folders of classes")
+    return found
+
+
+def files_of_classes(folder: Path, endings: Sequence[str] = PICTURES) -> dict[str, list[str]]:
+    """Class to its files, both sorted, for a folder with a folder for each class.
+
+    A large listing is kept under the user's cache folder; each class folder's part is used again until it changes.
+
+    Args:
+        folder: the folder of folders.
+        endings: of files that count, in lower case; others are passed over.
+
+    Returns:
+        Class name to paths.
+
+    Raises:
+        DataError: a folder that cannot be read, or a class without such a file; the message names it.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> (folder / "cat").mkdir()
+        >>> (folder / "cat" / "a.jpg").touch()
+        >>> [(name, len(files)) for name, files in files_of_classes(folder).items()]
+        [('cat', 1)]
+    """
+    names = classes_in(folder)
+    kept = _Kept(folder, endings)
+    found = {}
+    for name in names:
+        files = kept.files(name)
+        if not files:
+            raise DataError(f"{folder / name} holds no {' '.join(endings)} file")
+        start = f"{folder}{os.sep}{name}{os.sep}"
+        found[name] = [start + file for file in files]
+    kept.keep(sum(map(len, found.values())))
+    return found
+
+
+def files_in(where: Path, endings: Sequence[str] = PICTURES) -> list[str | Member]:
+    """Files of a folder, or members of a zip or tar archive, with certain endings, sorted by name.
+
+    Raises:
+        DataError: it is not there, cannot be read, or holds none.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> for name in ("b.png", "a.png", "notes.txt"):
+        ...     (folder / name).touch()
+        >>> [Path(str(file)).name for file in files_in(folder)]
+        ['a.png', 'b.png']
+    """
+    found: list[str | Member]
+    if where.is_file() and archives.is_archive(where):
+        found = [Member(str(where), name) for name in sorted(archives.members(where)) if _ends(name, endings)]
+    else:
+        try:
+            names = sorted(one.name for one in os.scandir(where) if _ends(one.name, endings))
+        except OSError as error:
+            raise DataError(f"{where} cannot be read: {error.strerror or error}") from error
+        found = [f"{where}{os.sep}{name}" for name in names]
+    if not found:
+        raise DataError(f"{where} holds no {' '.join(endings)} file")
+    return found
+
+
+def by_stem(folders: Iterable[Path], endings: Sequence[str] = PICTURES) -> dict[str, str | Member]:
+    """File name without its ending to file, over several folders or archives; those that are not there are passed over.
+
+    Raises:
+        DataError: one of them cannot be read.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> (folder / "a.png").touch()
+        >>> sorted(by_stem([folder, folder / "not there"]))
+        ['a']
+    """
+    found: dict[str, str | Member] = {}
+    for folder in folders:
+        if folder.exists():
+            for file in files_in(folder, endings):
+                name = file if isinstance(file, str) else file.name
+                found.setdefault(os.path.splitext(os.path.basename(name))[0], file)  # noqa: PTH119, PTH122 - text paths
+    return found
+
+
+def _ends(name: str, endings: Sequence[str]) -> bool:
+    return name.lower().endswith(tuple(endings)) and not os.path.basename(name).startswith("._")  # noqa: PTH119
+
+
+def cache_home() -> Path:
+    """The folder of what can be made again, in what ``GATE_RUNNER_CACHE`` names or in the user's cache folder.
+
+    Example:
+        >>> cache_home().name
+        'gate-runner'
+    """
+    home = os.environ.get("GATE_RUNNER_CACHE") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(home) / "gate-runner"
+
+
+class _Kept:
+    """Names of files by folder, as they were when the folder last changed.
+
+    A folder is taken as unchanged while its inode, its size and both of its times (of its content, of its status) are
+    the same. A file that is added, removed or renamed changes these; rsync and tar set the time of the content back,
+    and cannot set that of the status. What a file holds is not looked at, and a file server that hands out old times
+    is believed. What changed less than `_SETTLED` before it was listed is listed again the next time: within one tick
+    of the clock a change leaves no trace.
+    """
+
+    def __init__(self, folder: Path, endings: Sequence[str]) -> None:
+        key = hashlib.sha256(f"{folder.resolve()} {endings}".encode()).hexdigest()[:32]
+        self.path = cache_home() / "listings" / f"{key}.json"
+        self.folder, self.endings = folder, endings
+        self.stored: dict[str, list[object]] = {}
+        self.changed = False
+        try:
+            stored = json.loads(self.path.read_bytes())
+            self.stored = stored if isinstance(stored, dict) else {}
+        except (OSError, ValueError):
+            pass  # it is only a memory of what can be listed again
+
+    def files(self, name: str) -> list[str]:
+        folder = self.folder / name
+        try:
+            now, about = time.time_ns(), folder.stat()
+            state = [about.st_mtime_ns, about.st_ctime_ns, about.st_ino, about.st_size]
+            match self.stored.get(name):
+                case [list(seen), str(names)] if seen == state:
+                    return names.split("/") if names else []
+            found = sorted(one.name for one in os.scandir(folder) if _ends(one.name, self.endings))
+        except OSError as error:
+            raise DataError(f"{folder} cannot be read: {error.strerror or error}") from error
+        self.changed = True
+        self.stored.pop(name, None)
+        if max(state[:2]) < now - _SETTLED:
+            self.stored[name] = [state, "/".join(found)]
+        return found
+
+    def keep(self, count: int) -> None:
+        if not self.changed or count < _WORTH_KEEPING:
+            return
+        beside = self.path.with_suffix(f".{os.getpid()}")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            beside.write_text(json.dumps(self.stored))
+            beside.replace(self.path)
+        except OSError:
+            beside.unlink(missing_ok=True)  # a full or read-only cache costs the next listing, not this one
+
+
+class Files:
+    """Which files lie under a folder, or in an archive; each directory is listed once, when it is first asked for.
+
+    Args:
+        root: a folder, or a zip or tar archive.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> (folder / "a.png").touch()
+        >>> "a.png" in Files(folder), "b.png" in Files(folder)
+        (True, False)
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.packed = root.is_file() and archives.is_archive(root)
+        self._seen: dict[str, set[str]] = {}
+
+    def __contains__(self, name: str) -> bool:
+        if self.packed:
+            return name in archives.members(self.root)
+        folder, _, last = name.rpartition("/")
+        if folder not in self._seen:
+            try:
+                self._seen[folder] = set(os.listdir(self.root / folder))  # noqa: PTH208 - names alone are wanted
+            except OSError:
+                self._seen[folder] = set()
+        return last in self._seen[folder]
+
+    def get(self, name: str, where: str) -> str | Member:
+        """A file by its path from the root.
+
+        Args:
+            name: with ``/`` between folders.
+            where: the list and line that name it, for the error.
+
+        Raises:
+            DataError: it is not there, or the path leads out of the root.
+        """
+        if name.startswith("/") or ".." in name.split("/"):
+            raise DataError(f"{where}: {name!r} leads out of {self.root}")
+        if name not in self:
+            raise DataError(f"{where}: {self.root / name} is not there")
+        return Member(str(self.root), name) if self.packed else f"{self.root}{os.sep}{name}"

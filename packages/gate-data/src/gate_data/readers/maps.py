@@ -1,0 +1,140 @@
+"""Class maps: the values of an annotation become classes, and what counts nowhere -100."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Int16, Shaped
+from PIL import Image
+
+from gate_data.errors import DataError
+from gate_data.readers.decode import open_picture
+from gate_data.readers.limits import within
+from gate_data.readers.source import File, Member, Source, Stored, described
+
+IGNORED = -100
+"""What a pixel has that counts nowhere."""
+_UNKNOWN = -32768
+
+
+@dataclass(frozen=True)
+class ClassMap:
+    """How an annotation's values become classes.
+
+    Args:
+        classes: value to class.
+        ignored: values that count nowhere.
+        others: what every other value becomes: a class, `IGNORED`, or None for an error.
+        key: the variable's name where annotations are MATLAB files.
+        colours: colour to value, where annotations are coloured pictures.
+
+    Example:
+        >>> ClassMap({7: 0, 8: 1}, ignored=(0,)).apply(np.array([[0, 7, 8]]), "a.png").tolist()
+        [[-100, 0, 1]]
+    """
+
+    classes: Mapping[int, int]
+    ignored: Iterable[int] = ()
+    others: int | None = None
+    key: str = ""
+    colours: Mapping[tuple[int, int, int], int] | None = None
+    _table: Int16[np.ndarray, " v"] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        known = {**{int(value): IGNORED for value in self.ignored}, **self.classes}
+        made = np.full(max(known) + 1, _UNKNOWN if self.others is None else self.others, dtype=np.int16)
+        for value, label in known.items():
+            made[value] = label
+        object.__setattr__(self, "_table", made)
+
+    def read(self, source: Source, side: int | None = None) -> Int16[np.ndarray, "h w"]:
+        """One annotation.
+
+        Args:
+            source: a picture, a MATLAB file, or a row of an HDF5 file.
+            side: of the result in pixels, by the nearest pixel; the annotation's own size where None.
+
+        Returns:
+            Classes, and `IGNORED` where nothing counts.
+
+        Raises:
+            DataError: it cannot be read, or holds a value that is no class; the message shows both.
+        """
+        values = self._values(source)
+        top = int(values.max()) if values.size else 0
+        if (values.size and int(values.min()) < 0) or (self.others is None and top >= len(self._table)):
+            wrong = int(values.min()) if int(values.min()) < 0 else top
+            raise DataError(f"{described(source)} has the value {wrong}, expected 0 to {len(self._table) - 1}")
+        if side is not None:
+            picture = Image.fromarray(values.astype(np.int32))
+            values = np.asarray(picture.resize((side, side), Image.Resampling.NEAREST))
+        return self.apply(values, described(source))
+
+    def apply(self, values: Shaped[np.ndarray, "h w"], name: str) -> Int16[np.ndarray, "h w"]:
+        """Classes of an array of values.
+
+        Raises:
+            DataError: a value that is no class.
+        """
+        within = values < len(self._table)
+        found = self._table[np.where(within, values, 0)]
+        found = np.where(within, found, np.int16(_UNKNOWN if self.others is None else self.others))
+        if (found == _UNKNOWN).any():
+            raise DataError(f"{name} has the value {int(values[found == _UNKNOWN].flat[0])}, which is no class")
+        return found.astype(np.int16)
+
+    def _values(self, source: Source) -> Shaped[np.ndarray, "h w"]:
+        if isinstance(source, Stored):
+            from gate_data.readers.arrays import stored_array
+
+            return stored_array(source)
+        assert isinstance(source, str | Member)
+        if self.key:
+            from gate_data.readers.arrays import read_matlab
+
+            values = np.asarray(read_matlab(source, self.key))
+            if values.ndim != 2:
+                raise DataError(f"{described(source)}: {self.key} has the shape {values.shape}, expected two axes")
+            return values
+        return self._of_picture(source)
+
+    def _of_picture(self, source: File) -> Shaped[np.ndarray, "h w"]:
+        try:
+            with open_picture(source) as image:
+                within(image.width * image.height, "pixels", described(source))
+                values = np.asarray(image.convert("RGB") if self.colours is not None else image)
+        except DataError:
+            raise
+        except Exception as error:  # Pillow's readers raise errors of every kind over broken files
+            raise DataError(f"{described(source)} cannot be read as an annotation: {error}") from error
+        if self.colours is not None:
+            return self._of_colours(values, source)
+        if values.ndim != 2:
+            raise DataError(f"{described(source)} has the shape {values.shape}, expected one channel")
+        return values
+
+    def _of_colours(self, values: np.ndarray, source: File) -> Shaped[np.ndarray, "h w"]:
+        assert self.colours is not None
+        packed = (values.astype(np.int64) * (65536, 256, 1)).sum(axis=2)
+        known = np.array([red * 65536 + green * 256 + blue for red, green, blue in self.colours])
+        order = np.argsort(known)
+        place = np.searchsorted(known[order], packed).clip(max=len(known) - 1)
+        found = order[place]
+        if (known[found] != packed).any():
+            row, column = np.argwhere(known[found] != packed)[0]
+            colour = tuple(int(value) for value in values[row, column])
+            raise DataError(f"{described(source)} has the colour {colour} in row {row}, column {column}: no class")
+        chosen: np.ndarray = np.array(list(self.colours.values()))[found]
+        return chosen
+
+
+def ranked(values: Iterable[int]) -> dict[int, int]:
+    """Each value to its rank, from 0.
+
+    Example:
+        >>> ranked([9, 2, 18])
+        {2: 0, 9: 1, 18: 2}
+    """
+    return {value: rank for rank, value in enumerate(sorted(values))}

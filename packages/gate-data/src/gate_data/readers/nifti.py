@@ -1,0 +1,69 @@
+"""NIfTI volumes."""
+
+from __future__ import annotations
+
+import gzip
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Shaped
+
+from gate_data.errors import DataError, MissingExtraError
+from gate_data.readers.limits import most, within
+
+
+def volume(path: Path) -> Shaped[np.ndarray, "x y z"]:
+    """A volume's values, its axes x, y, z.
+
+    Raises:
+        DataError: damaged, not three axes, or larger than `limits` allow, in the file or as numbers; the message names
+            the file.
+        MissingExtraError: nibabel is not installed; the message names the extra.
+    """
+    reader = library()
+    try:
+        _refuse_long_headers(reader, path)
+        image = reader.load(path)
+        shape = image.shape
+        if len(shape) != 3:
+            raise DataError(f"{path} has the shape {shape}, expected three axes")
+        within(math.prod(shape) * max(8, image.get_data_dtype().itemsize), "bytes", f"{path}, as numbers,")
+        found: np.ndarray = np.asarray(image.dataobj, dtype=np.float64)
+    except DataError:
+        raise
+    except Exception as error:  # nibabel, gzip and zlib raise errors of many unrelated types for a damaged file
+        raise DataError(f"{path} cannot be read as NIfTI: {error}") from error
+    return found
+
+
+def _refuse_long_headers(nibabel: Any, path: Path) -> None:
+    """What stands before the values is read whole by nibabel, whatever its size once it is unpacked."""
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        head = file.read(540)
+    size = {348, 540} & {int.from_bytes(head[:4], "little"), int.from_bytes(head[:4], "big")}
+    if not size or len(head) < min(size):
+        raise DataError(f"{path} cannot be read as NIfTI: it has no header of 348 or 540 bytes")
+    kind = nibabel.Nifti1Header if 348 in size else nibabel.Nifti2Header
+    offset = float(kind(head[: min(size)], check=False)["vox_offset"])
+    if not 0 <= offset <= most("bytes"):
+        raise DataError(f"{path} cannot be read as NIfTI: its values begin at byte {offset:g}")
+
+
+def slices(values: Shaped[np.ndarray, "x y z"]) -> Float[np.ndarray, "z y x"]:
+    """A volume as slices, one per z, with rows from y."""
+    return values.transpose(2, 1, 0).astype(np.float32)
+
+
+def library() -> Any:
+    """Nibabel.
+
+    Raises:
+        MissingExtraError: it is not installed.
+    """
+    try:
+        import nibabel
+    except ImportError as error:
+        raise MissingExtraError("NIfTI files need nibabel: pip install 'gate-data[medical]'") from error
+    return nibabel

@@ -1,0 +1,143 @@
+"""Where a picture, a map or a clip lies: a file, a member of an archive, a row of an array, or a part of these."""
+
+from __future__ import annotations
+
+import stat as status
+from pathlib import Path
+from typing import NamedTuple
+
+from gate_data.errors import DataError
+from gate_data.readers import archives
+
+
+class Member(NamedTuple):
+    """A file inside a zip or an uncompressed tar archive, read in place.
+
+    Example:
+        >>> Member("train.zip", "cat/1.jpg").name
+        'cat/1.jpg'
+    """
+
+    archive: str
+    name: str
+
+
+class Stored(NamedTuple):
+    """One row of an array in an HDF5 file; ``axes`` brings its axes into the order height, width, channels.
+
+    Example:
+        >>> Stored("images.h5", "image", row=3, axes=(1, 2, 0)).row
+        3
+    """
+
+    file: str
+    key: str
+    row: int
+    axes: tuple[int, ...] = ()
+
+
+class Cut(NamedTuple):
+    """The part of a picture inside a box, in pixels: left, top, right, bottom.
+
+    Example:
+        >>> Cut("photo.jpg", (10, 20, 50, 60)).box[:2]
+        (10, 20)
+    """
+
+    source: str | Member
+    box: tuple[float, float, float, float]
+
+
+class Clip(NamedTuple):
+    """A video file, of which so many frames are read, each from the middle of an equal part of its length.
+
+    Example:
+        >>> Clip("clips/run.avi").frames
+        8
+    """
+
+    source: str | Member
+    frames: int = 8
+
+
+File = str | Member
+"""What holds bytes. Paths are text, for a million of them has to fit into memory."""
+
+Source = str | Member | Stored | Cut | Clip
+"""Whatever a sample can be read from; nothing is opened before it is needed."""
+
+
+def file_of(source: Source) -> str:
+    """The path of the file, or of the archive, that a source lies in.
+
+    Example:
+        >>> file_of(Cut(Member("birds.zip", "a.jpg"), (0, 0, 5, 5)))
+        'birds.zip'
+    """
+    if isinstance(source, Cut | Clip):
+        source = source.source
+    if isinstance(source, str):
+        return source
+    return source.archive if isinstance(source, Member) else source.file
+
+
+def described(source: Source) -> str:
+    """A source in the words of an error message.
+
+    Example:
+        >>> described(Member("birds.zip", "a.jpg")), described(Stored("nyu.mat", "images", 3))
+        ('birds.zip: a.jpg', 'nyu.mat: images, row 3')
+    """
+    match source:
+        case Cut() | Clip():
+            return described(source.source)
+        case Member():
+            return f"{source.archive}: {source.name}"
+        case Stored():
+            return f"{source.file}: {source.key}, row {source.row}"
+        case _:
+            return source
+
+
+def read_bytes(file: File) -> bytes:
+    """All bytes of a file or member.
+
+    Raises:
+        DataError: it is missing or damaged; the message names it.
+    """
+    if isinstance(file, Member):
+        return archives.read(file.archive, file.name)
+    refuse_special(Path(file))
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise DataError(f"{file} cannot be read: {error.strerror or error}") from error
+
+
+def refuse_special(path: Path) -> None:
+    """Refuse a pipe, socket or device, which is waited for without end.
+
+    Raises:
+        DataError: it is one; the message names it.
+    """
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return  # opening it says what is wrong
+    if not (status.S_ISREG(mode) or status.S_ISDIR(mode)):
+        raise DataError(f"{path} is no file that holds data, but a pipe, socket or device")
+
+
+def stamp(source: Source) -> str:
+    """Folder, name and size: what stands for a source's content where reading it would take too long.
+
+    Raises:
+        DataError: the file is missing; the message names it.
+    """
+    path = Path(file_of(source))
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise DataError(f"{path} is not there") from error
+    inner = "" if isinstance(source, str) else f" {source[1:]}"
+    return f"{path.parent.name}/{path.name} {size}{inner}"

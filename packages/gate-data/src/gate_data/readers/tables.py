@@ -1,0 +1,356 @@
+"""Tables as rows that know their file and line: CSV, TSV, JSON lines, JSON and, with an extra, Parquet."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePath
+from typing import Any, NamedTuple
+
+from gate_data.errors import DataError, MissingExtraError
+from gate_data.readers.json_lists import entries
+from gate_data.readers.limits import within
+from gate_data.readers.source import refuse_special
+
+csv.field_size_limit(2**24)
+_AT_ONCE = 256
+"""Rows of Parquet: a long text that the file holds once may stand in each of them."""
+
+
+class Row(NamedTuple):
+    """One row of a table; a field that is missing or wrong is an error that names file, line and field.
+
+    Example:
+        >>> row = Row(Path("labels.csv"), 7, {"age": "31"})
+        >>> row.integer("age")
+        31
+        >>> row.text("name")
+        Traceback (most recent call last):
+        ...
+        gate_data.errors.DataError: labels.csv, line 7: ...
+    """
+
+    file: Path
+    line: int
+    values: Mapping[str, Any]
+    unit: str = "line"
+
+    @property
+    def where(self) -> str:
+        """File and line, as an error names them."""
+        return f"{self.file}, {self.unit} {self.line}"
+
+    def error(self, field: str, expected: str) -> DataError:
+        """What is wrong with a field, to be raised by the caller."""
+        shown = f"is {str(self.values[field])[:80]!r}" if self.values.get(field) is not None else "is missing"
+        return DataError(f"{self.where}: field {field!r} {shown}, expected {expected}")
+
+    def text(self, field: str) -> str:
+        """A field that must not be empty."""
+        value = self.values.get(field)
+        blank = not isinstance(value, str | int | float) or not str(value).strip()
+        if blank or (isinstance(value, float) and not math.isfinite(value)):
+            raise self.error(field, "text")
+        return str(value).strip()
+
+    def path(self, field: str) -> str:
+        """A path inside the folder that the file is about."""
+        inner = self.text(field)
+        if PurePath(inner).is_absolute() or ".." in PurePath(inner).parts or "\0" in inner:
+            raise self.error(field, "a path inside the folder of its files")
+        return inner
+
+    def number(self, field: str, low: float = -math.inf, high: float = math.inf, blank: float | None = None) -> float:
+        """A finite number in a range; ``blank`` stands for an empty field where it is given."""
+        value = self.values.get(field)
+        if blank is not None and (value is None or str(value).strip() == ""):
+            return blank
+        try:
+            found = math.nan if _odd(value) else float(value)  # type: ignore[arg-type]  # whatever it is, float() says
+        except (TypeError, ValueError, OverflowError):
+            found = math.nan
+        if not (low <= found <= high and math.isfinite(found)):
+            raise self.error(field, _span("number", low, high))
+        return found
+
+    def integer(self, field: str, low: float = -math.inf, high: float = math.inf) -> int:
+        """A whole number in a range, exact: one with a point or an exponent has to be below 2**53."""
+        value = self.values.get(field)
+        try:
+            exact = int(value) if isinstance(value, int | str) and not _odd(value) else None
+        except ValueError:
+            exact = None
+        if exact is None:
+            number = self.number(field, low, high)
+            if number != int(number) or abs(number) > 2**53:
+                raise self.error(field, "a whole number")
+            exact = int(number)
+        if not low <= exact <= high:
+            raise self.error(field, _span("number", low, high))
+        return exact
+
+    def one_of(self, field: str, known: Mapping[str, int]) -> int:
+        """The index of a name among those known."""
+        value = self.text(field)
+        if value not in known:
+            names = sorted(known)
+            raise self.error(field, f"one of {', '.join(names[:8])}{' …' if len(names) > 8 else ''}")
+        return known[value]
+
+
+def _odd(value: object) -> bool:
+    """Whether Python alone would take a text for a number: ``1_0``, or digits of other scripts."""
+    return isinstance(value, str) and ("_" in value or not value.isascii())
+
+
+def _span(what: str, low: float, high: float) -> str:
+    return f"a {what}" if math.isinf(low) and math.isinf(high) else f"a {what} from {low:g} to {high:g}"
+
+
+def by_id(rows: Iterable[Row]) -> dict[int, Row]:
+    """Rows by their field ``id``, in their order.
+
+    Raises:
+        DataError: no whole number, or an id that comes twice; the message names both rows.
+    """
+    found: dict[int, Row] = {}
+    for row in rows:
+        identity = row.integer("id")
+        if identity in found:
+            raise row.error("id", f"another than that of {found[identity].unit} {found[identity].line}")
+        found[identity] = row
+    return found
+
+
+def table(path: Path, needed: Sequence[str], delimiter: str | None = None) -> Iterator[Row]:
+    r"""The rows of a table with a header.
+
+    Args:
+        path: ``.csv``, ``.tsv``, ``.tab``, ``.txt``, ``.jsonl`` or ``.parquet``, by its ending.
+        needed: fields that the header must have.
+        delimiter: between fields; by the file's ending, or the first line's tabs, where None.
+
+    Yields:
+        Rows; their line is that of the file, counted from 1 (of Parquet, the row).
+
+    Raises:
+        DataError: a missing file, text that is not UTF-8, a header without a needed field, a row with more fields than
+            the header, or no row at all.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "a.csv"
+        >>> _ = path.write_text("image,level\n10_left,0\n")
+        >>> [(row.line, row.text("image"), row.integer("level")) for row in table(path, ["image", "level"])]
+        [(2, '10_left', 0)]
+    """
+    if not path.is_file():
+        raise DataError(f"{path} is not there")
+    empty = True
+    for row in _rows(path, delimiter):
+        if empty and (missing := [field for field in needed if field not in row.values]):
+            raise DataError(
+                f"{path}, line 1: no field {missing[0]!r}, expected {', '.join(needed)}; "
+                f"found {', '.join(map(str, row.values))[:200]}"
+            )
+        empty = False
+        yield row
+    if empty:
+        raise DataError(f"{path} holds no rows; expected {', '.join(needed)}")
+
+
+def lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a list that are not blank, stripped, with their numbers from 1.
+
+    Raises:
+        DataError: a missing file, one without such a line, or text that is not UTF-8.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "list.txt"
+        >>> _ = path.write_text(" 1.jpg ")
+        >>> list(lines(path))
+        [(1, '1.jpg')]
+    """
+    empty = True
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    empty = False
+                    yield number, line.strip()
+    except FileNotFoundError as error:
+        raise DataError(f"{path} is not there") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is no UTF-8 text: {error}") from error
+    if empty:
+        raise DataError(f"{path} holds no lines")
+
+
+def pairs(path: Path, separator: str | None = None) -> Iterator[tuple[int, str, str]]:
+    """Lines of two fields: the first word and the rest of the line.
+
+    Args:
+        path: the list.
+        separator: between the two; white space where None.
+
+    Yields:
+        Line number, first field, second field.
+
+    Raises:
+        DataError: a line with one field; the message shows it.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "list.txt"
+        >>> _ = path.write_text("3 my photos/1.jpg")
+        >>> list(pairs(path))
+        [(1, '3', 'my photos/1.jpg')]
+    """
+    for number, line in lines(path):
+        parts = line.split(separator, 1)
+        if len(parts) != 2:
+            raise DataError(f"{path}, line {number}: expected two fields, found {line[:80]!r}")
+        yield number, parts[0].strip(), parts[1].strip()
+
+
+def last_pairs(path: Path) -> Iterator[tuple[int, str, int]]:
+    """Lines of a path and a whole number after the last blank: paths may hold blanks.
+
+    Yields:
+        Line number, path, number.
+
+    Raises:
+        DataError: a line without its number; the message shows it.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "list.txt"
+        >>> _ = path.write_text("my photos/1.jpg 3")
+        >>> list(last_pairs(path))
+        [(1, 'my photos/1.jpg', 3)]
+    """
+    for number, line in lines(path):
+        name, _, value = line.rpartition(" ")
+        if not name or not value.isdecimal():
+            raise DataError(f"{path}, line {number}: expected a path and a whole number, found {line[:80]!r}")
+        yield number, name.strip(), int(value)
+
+
+def read_json(path: Path) -> Any:
+    """The value of a JSON file.
+
+    Raises:
+        DataError: a missing or very large file, no JSON, or nested too deeply; the message names it.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "a.json"
+        >>> _ = path.write_text("[1, 2]")
+        >>> read_json(path)
+        [1, 2]
+    """
+    refuse_special(path)
+    try:
+        within(path.stat().st_size, "bytes", str(path))
+        return json.loads(path.read_bytes())
+    except FileNotFoundError as error:
+        raise DataError(f"{path} is not there") from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is no JSON: {error}") from error
+
+
+def records(path: Path, field: str) -> Iterator[Row]:
+    """The objects in a list of a JSON file, as rows numbered from 0; only one of them is in memory at a time.
+
+    Args:
+        path: of the file.
+        field: the list's name in the file's object.
+
+    Raises:
+        DataError: no such list, an empty one, or what is no object; the message names its place.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "a.json"
+        >>> _ = path.write_text('{"images": [{"id": 5}]}')
+        >>> [row.integer("id") for row in records(path, "images")]
+        [5]
+    """
+    empty = True
+    try:
+        for number, one in entries(path, field):
+            if not isinstance(one, dict):
+                raise DataError(f"{path}: {field}, entry {number} is a {type(one).__name__}, expected an object")
+            empty = False
+            yield Row(path, number, one, "entry")
+    except FileNotFoundError as error:
+        raise DataError(f"{path} is not there") from error
+    except DataError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is no JSON of objects: {error}") from error
+    if empty:
+        raise DataError(f"{path}: {field!r} is missing or empty, expected a list that is not empty")
+
+
+def _rows(path: Path, delimiter: str | None) -> Iterator[Row]:
+    if path.suffix == ".parquet":
+        yield from _parquet(path)
+        return
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            if path.suffix == ".jsonl":
+                yield from _json_lines(path, file)
+                return
+            if delimiter is None:
+                delimiter = "\t" if path.suffix in (".tsv", ".tab") or "\t" in file.readline() else ","
+                file.seek(0)
+            reader = csv.DictReader(file, delimiter=delimiter, skipinitialspace=True)
+            names = Counter(reader.fieldnames or ())
+            if doubled := [name for name, count in names.items() if name and count > 1]:
+                raise DataError(f"{path}, line 1: the field {doubled[0]!r} comes twice")
+            for values in reader:
+                if None in values:
+                    raise DataError(
+                        f"{path}, line {reader.line_num}: {len(values) - 1 + len(values[None])} fields, expected "
+                        f"{len(reader.fieldnames or ())}"
+                    )
+                yield Row(path, reader.line_num, values)
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{path} cannot be read as a table: {error}") from error
+
+
+def _json_lines(path: Path, file: Any) -> Iterator[Row]:
+    for number, line in enumerate(file, start=1):
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{path}, line {number} is no JSON: {error}") from error
+        if not isinstance(value, dict):
+            raise DataError(f"{path}, line {number} holds a {type(value).__name__}, expected an object")
+        yield Row(path, number, value)
+
+
+def _parquet(path: Path) -> Iterator[Row]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise MissingExtraError(f"{path} needs pyarrow: pip install 'gate-data[hub]'") from error
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            for group in range(file.metadata.num_row_groups):
+                within(file.metadata.row_group(group).total_byte_size, "bytes", f"{path}, row group {group}")
+            number = 0
+            for batch in file.iter_batches(_AT_ONCE):
+                for values in batch.to_pylist():
+                    yield Row(path, number, values)
+                    number += 1
+    except (pyarrow.ArrowException, OSError) as error:
+        raise DataError(f"{path} cannot be read as Parquet: {error}") from error

@@ -1,0 +1,87 @@
+"""From a benchmark's file to a record that runs like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gate_data.own.reading import line_of, read_benchmark
+from gate_runner.benchmarks.benchmark import Benchmark
+from gate_runner.benchmarks.registry import is_taken
+from gate_runner.errors import DataError
+
+_METRICS = {
+    "image-classification": ("acc@1",),
+    "zero-shot": ("acc@1",),
+    "multi-label": ("average_precision", "roc_auc"),
+    "segmentation": ("miou",),
+    "relational": ("acc@1",),
+    "video-classification": ("acc@1",),
+    "video-regression": ("mae", "mse"),
+    "pair-scoring": ("group", "text", "image"),
+    "image-text": ("image_to_text", "text_to_image", *(f"{way}_r@{k}" for way in ("i2t", "t2i") for k in (1, 5, 10))),
+    "detection": ("map", "ap50", "ap75"),
+}
+_RECIPE = {"lr": 1e-2, "steps": 600, "batch_size": 128, "validate_every": 50}
+_TRANSFORMER = {"lr": 1e-3, "steps": 400, "batch_size": 32, "validate_every": 50}
+_RECIPES: Mapping[str, Mapping[str, Any]] = {
+    "image-classification": {},  # solved, not stepped
+    "segmentation": {**_TRANSFORMER, "batch_size": 16},
+    "relational": _TRANSFORMER,
+    "video-classification": _TRANSFORMER,
+    "video-regression": _TRANSFORMER,
+    "zero-shot": {},
+    "pair-scoring": {},
+    "image-text": {**_TRANSFORMER, "batch_size": 64},
+    "detection": {"lr": 2e-3, "steps": 150, "batch_size": 32, "validate_every": 50, "schedule": "cosine"},
+}
+
+
+def own_benchmark(path: Path) -> Benchmark:
+    """The record of a benchmark's file.
+
+    Args:
+        path: of the TOML file.
+
+    Returns:
+        A benchmark whose one source, ``"file"``, reads what the file names.
+
+    Raises:
+        DataError: the file is wrong; the message names its line.
+
+    Example:
+        >>> own_benchmark(Path("mine.toml")).task  # doctest: +SKIP
+        'image-classification'
+    """
+    own = read_benchmark(path)
+    if is_taken(own.benchmark.id):
+        raise DataError(
+            f"{path}, line {line_of(path.read_text(encoding='utf-8'), ['benchmark', 'id'])}: field 'benchmark.id' is "
+            f"{own.benchmark.id!r}, the name of a known data set or pack: choose another, e.g. "
+            f"{'my-' + own.benchmark.id!r}"
+        )
+    about = own.benchmark
+    training: dict[str, Any] = {**_RECIPES.get(about.task, _RECIPE), **own.training}
+    if about.task == "zero-shot":
+        where, named = path.absolute().parent, own.classes.prompts
+        there = bool(named) and (where / named).is_file()
+        training["templates"] = own.classes.templates or (() if named else ("a photo of a {}.",))
+        training["prompts"] = str(where / named) if there else named
+        training["knowledge"] = tuple(_from_here(where, one) for one in own.classes.knowledge)
+    return Benchmark(
+        id=about.id,
+        title=about.title or about.id,
+        task=about.task,
+        metrics=about.metrics or _METRICS[about.task],
+        sources={"file": str(path.absolute())},
+        training=training,
+        licence=about.licence,
+        citation=about.citation,
+    )
+
+
+def _from_here(where: Path, source: str) -> str:
+    """A source of knowledge whose path is relative to the benchmark's file."""
+    name, sign, path = source.rpartition("=")
+    return f"{name}{sign}{where / path}" if (where / path).exists() else source

@@ -1,0 +1,94 @@
+"""The JSON schema for editors and the page of all fields, made from what the reader checks against."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from gate_data.own.spec import OwnBenchmark
+
+_INTRODUCTION = """# A benchmark of your own, as a file
+
+`gate-runner new FOLDER` looks at a folder, says what it takes it for, and writes `FOLDER/benchmark.toml`;
+`gate-runner run FOLDER/benchmark.toml --encoder …` runs it like any other benchmark: with intervals, chance,
+resumption, `compare` and `report`. `gate-runner run --data FOLDER` does both. It knows folders of classes (pictures or
+clips), tables of labels, tags, values, questions, captions, class maps and minimal pairs, and COCO's boxes and
+captions. The file is yours to edit:
+
+```toml
+[benchmark]
+id = "birds"
+task = "image-classification"
+
+[data]
+kind = "table"
+table = "birds.csv"
+image = "file"
+target = "species"
+
+[splits]
+group = "camera"      # no camera on both sides
+
+[classes.shown]
+n01530575 = "brambling"
+```
+
+Paths are relative to the file. What no split gives is drawn: validation from training, test where there is none; by
+class, or by whole groups, from the seed. Nothing else is guessed when it runs, and every path is looked at before
+anything is computed. A picture that cannot be read fails the benchmark; `--skip-unreadable` looks at all of them first,
+leaves such out, lists them, and the result says how many there were. An editor that reads JSON schemas takes the output
+of `gate-runner new --schema`.
+
+Every field:
+"""
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of a benchmark's file.
+
+    Returns:
+        A mapping that JSON holds.
+
+    Example:
+        >>> sorted(schema()["required"])
+        ['benchmark', 'data']
+    """
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **OwnBenchmark.model_json_schema()}
+
+
+def page() -> str:
+    """The page of all fields, in Markdown.
+
+    Returns:
+        Its text.
+
+    Example:
+        >>> "| `target` |" in page()
+        True
+    """
+    lines = [_INTRODUCTION]
+    for name, field in OwnBenchmark.model_fields.items():
+        model: Any = field.annotation
+        if not hasattr(model, "model_fields"):
+            lines += [f"## `[{name}]`", "", f"{field.description}", ""]
+            continue
+        lines += [f"## `[{name}]`", "", (model.__doc__ or "").partition(": ")[2], ""]
+        lines += ["| field | type | default | meaning |", "|---|---|---|---|"]
+        shape = model.model_json_schema()["properties"]
+        for key, one in model.model_fields.items():
+            default = "required" if one.is_required() else f"`{json.dumps(shape[key].get('default'))}`"
+            lines.append(f"| `{key}` | {_type(shape[key])} | {default} | {_cell(one.description or '')} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _type(shape: dict[str, Any]) -> str:
+    if "enum" in shape:
+        return ", ".join(f"`{value}`" for value in shape["enum"])
+    if shape["type"] == "array":
+        return f"list of {shape['items']['type']}s"
+    return {"object": "table", "number": "number", "integer": "whole number"}.get(shape["type"], str(shape["type"]))
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

@@ -1,0 +1,65 @@
+"""Which row of the paper's tables a benchmark answers to, and whether the two can stand side by side."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gate_data.cards import SHEETS
+
+
+class PaperRow(NamedTuple):
+    """A data set of the paper's tables, as one of our benchmarks sees it.
+
+    Args:
+        benchmark: its id in the tables.
+        comparable: whether its scores can stand beside the benchmark's.
+        reason: why not, or what still differs.
+
+    Example:
+        >>> PaperRow("nycc", False, "their rows are another data set").words
+        'no: their rows are another data set'
+    """
+
+    benchmark: str
+    comparable: bool
+    reason: str
+
+    @property
+    def words(self) -> str:
+        """``yes`` or ``no``, and the reason."""
+        return f"{'yes' if self.comparable else 'no'}: {self.reason}"
+
+
+_OTHERS = {
+    "chestxray14": PaperRow("chexpert", True, "the same pictures, five findings and official test as the paper's rows"),
+    "omniglot-gate": PaperRow(
+        "omniglot", False, "they split characters whatever the alphabet, here alphabets are apart"
+    ),
+}
+_EPISODES = "ways, classes and shots are drawn as theirs are, but no picture is shot and query at once"
+
+
+def paper_row(benchmark: str, source: str) -> PaperRow | None:
+    """The row of the paper's tables that a benchmark's results answer to.
+
+    Args:
+        benchmark: its id.
+        source: of the results' data, see `gate_runner.runs.results.Result`.
+
+    Returns:
+        The row, or None where the tables have none, or the data are of one's own, whatever they are called.
+
+    Example:
+        >>> paper_row("ham10k", "local").words, paper_row("mini-gate", "local").comparable, paper_row("ham10k", "file")
+        ('no: their split leaks lesions', True, None)
+    """
+    if source == "file":
+        return None
+    if benchmark in _OTHERS:
+        return _OTHERS[benchmark]
+    base = benchmark.removesuffix("-gate")
+    if base not in SHEETS:
+        return None
+    if base != benchmark:
+        return PaperRow(base, True, _EPISODES)
+    return PaperRow(base, SHEETS[base].comparable, SHEETS[base].reason)
