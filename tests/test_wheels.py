@@ -21,6 +21,7 @@ PACKAGES = {
     "eqben-builder": "eqben_builder",
     "oven-retrieval": "oven_retrieval",
     "eevee": "eevee",
+    "gate-data": "gate_data",
 }
 
 
@@ -40,7 +41,7 @@ def uv() -> str:
 
 @pytest.fixture(scope="session")
 def wheels(uv: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """All seven, built from their source distributions' folders."""
+    """All eight, built from their source distributions' folders."""
     out = tmp_path_factory.mktemp("wheels")
     found = {}
     for folder in [*PACKAGES, "gate-runner"]:

@@ -39,10 +39,10 @@ class SplitDataset(Dataset[tuple[Any, ...]]):
         transform: from an image to what the items hold, say a model's own preprocessing.
 
     Example:
-        >>> splits = load("digits", size=32)
+        >>> splits = load("digits")  # in memory, in their own size
         >>> image, target = splits.train[0]
         >>> tuple(image.shape), int(target) in range(10), len(splits.train) > len(splits.test)
-        ((3, 32, 32), True, True)
+        ((3, 64, 64), True, True)
     """
 
     def __init__(self, split: Split[Any], transform: Callable[[Tensor], Any] | None = None) -> None:
@@ -104,7 +104,7 @@ def data_sets() -> tuple[str, ...]:
     """The ids that `load` knows.
 
     Example:
-        >>> {"ade20k", "cifar-10", "digits", "odinw-Aquarium"} <= set(data_sets())
+        >>> {"ade20k", "cifar-10", "digits", "odinw-aquarium"} <= set(data_sets())
         True
     """
     return (*ORIGINALS, *PACKAGED)
@@ -128,7 +128,7 @@ def load(
         root: the folder below which a data set's own files lie, or copies of the hub's repositories; not needed for a
             folder of your own, nor for what comes with a library.
         source: ``"local"``, the data set's own files, or ``"hub"``, its copy on the Hugging Face hub (extra ``hub``).
-        size: side of the square images in pixels.
+        size: side in pixels of the square images that are read from files; what comes with a library keeps its own.
         limit: at most so many samples in each split, drawn by class.
         skip_unreadable: look at every picture, and leave out those that cannot be read.
         transform: see `SplitDataset`.
@@ -160,8 +160,8 @@ def load(
         data = _own(Path(data_set), request)
     else:
         raise unknown("data set", name, data_sets())
-    parts = (SplitDataset(split, transform) for split in (data.train, data.validation, data.test))
-    return Splits(*parts, data.classes, data.note, data.digest())
+    train, validation, test = (SplitDataset(part, transform) for part in (data.train, data.validation, data.test))
+    return Splits(train, validation, test, data.classes, data.note, data.digest())
 
 
 def _from_files(name: str, request: DataRequest) -> Data[Any]:

@@ -20,6 +20,7 @@ PACKAGES = (
     "eqben-builder",
     "oven-retrieval",
     "eevee-search",
+    "gate-data",
 )
 """Our own distributions."""
 

@@ -18,13 +18,14 @@ def new(
 ) -> None:
     """Look at a folder of your own data, say what it could be, and write the file that runs it as a benchmark."""
     if schema:
-        from gate_data.own.page import schema as make
+        from gate_runner.benchmarks.own_page import schema as make
 
         typer.echo(json.dumps(make(), indent=2))
         return
     if folder is None:
         raise UsageError("name a folder of your own data (or ask for --schema)")
     from gate_data.own import guess, originals_of, values_at, write_benchmark
+    from gate_runner.benchmarks.registry import is_taken
 
     path = output or folder / "benchmark.toml"
     found = guess(folder, is_taken)

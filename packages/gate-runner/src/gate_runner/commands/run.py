@@ -98,6 +98,7 @@ def run(
 def own_folder(folder: Path) -> str:
     """The benchmark's file in a folder of one's own, written first where there is none."""
     from gate_data.own import guess, write_benchmark
+    from gate_runner.benchmarks.registry import is_taken
 
     path = folder / "benchmark.toml"
     if not path.is_file():

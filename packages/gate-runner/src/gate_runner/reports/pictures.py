@@ -75,8 +75,8 @@ def hardest(contents: Contents, row: Row, count: int, data_root: Path | None = N
     """
     import torch
 
-    from gate_data.own import own_benchmark
     from gate_runner.benchmarks import DataRequest, find_benchmark
+    from gate_runner.benchmarks.own import own_benchmark
 
     runs = [run for run in contents.runs if row.name in {one.name for one in run.results if one.status == "ok"}]
     if not runs or row.mixed:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from gate_runner.benchmarks.benchmark import Benchmark
 
 _PACKAGES = (
-    "gate-runner", "vision-adapters", "eqben-builder", "eqsim", "eevee-search", "knowledge-prompts", "oven-retrieval",
-    "torch", "open_clip_torch", "timm", "transformers", "numpy", "scikit-learn",
+    "gate-runner", "vision-adapters", "eqben-builder", "eqsim", "eevee-search", "gate-data", "knowledge-prompts",
+    "oven-retrieval", "torch", "open_clip_torch", "timm", "transformers", "numpy", "scikit-learn",
 )  # fmt: skip
 
 

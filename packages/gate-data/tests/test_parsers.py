@@ -15,11 +15,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from gate_data.errors import DataError
 from gate_data.readers import lines, pairs, read_json, records, table
 from gate_data.readers.arrays import read_matlab
 from gate_data.readers.captions import karpathy, numbered
 from gate_data.readers.tables import last_pairs
-from gate_runner.errors import DataError
 
 FEW = settings(max_examples=80, deadline=None)
 PARSERS: dict[str, tuple[str, Callable[[Path], Any]]] = {

@@ -24,6 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from gate_data.errors import DataError
 from gate_data.readers import (
     ClassMap,
     Clip,
@@ -45,7 +46,6 @@ from gate_data.readers import (
 from gate_data.readers.clips import read_clip, undecodable
 from gate_data.readers.decode import decode
 from gate_data.readers.tables import last_pairs, records
-from gate_runner.errors import DataError
 
 ROWS = np.arange(12, dtype=np.uint8).reshape(3, 4) * 20
 

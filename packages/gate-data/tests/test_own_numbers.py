@@ -11,10 +11,10 @@ import pytest
 from PIL import Image
 
 from gate_data.boxes.files import read_coco
+from gate_data.errors import DataError
 from gate_data.own import guess, originals_of
 from gate_data.readers import Row, boxes, table
 from gate_data.readers.captions import coco_captions
-from gate_runner.errors import DataError
 
 Content = dict[str, Any]
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gate_data.errors import DataError
 from gate_data.readers import clips
 from gate_data.readers.clips import read_clip, torchcodec
 from gate_data.readers.source import Clip
-from gate_runner.errors import DataError
 
 av = pytest.importorskip("av")
 needed = pytest.mark.skipif(torchcodec() is None, reason="torchcodec is not installed, or finds no FFmpeg")

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from gate_data.data import Data, Split
+from gate_data.errors import DataError
 from gate_data.ragged import Ragged, joined, taken
-from gate_runner.errors import DataError
 
 LISTS = [[3, 1], [], [2], [5, 5, 4], []]
 

@@ -1,0 +1,119 @@
+"""`load`: from a name and a root, or a folder of one's own, to three splits."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch.utils.data import DataLoader
+
+import gate_data
+from gate_data.errors import DataError, UsageError
+
+
+def cifar100(root: Path, each: int = 20) -> np.ndarray:
+    """CIFAR-100's Python version: two pickles of rows of 3,072 bytes, and the names; returns the training pictures."""
+    folder = root / "cifar-100-python"
+    folder.mkdir(parents=True)
+    generator = np.random.default_rng(0)
+    pictures: dict[str, Any] = {}
+    for name, count in (("train", each), ("test", 2)):
+        labels = [label for label in range(100) for _ in range(count)]
+        pictures[name] = generator.integers(0, 256, (len(labels), 3072), np.uint8)
+        content = {"data": pictures[name], "fine_labels": labels, "coarse_labels": [0] * len(labels)}
+        (folder / name).write_bytes(pickle.dumps(content, 2))
+    names = [f"class {label}" for label in range(100)]
+    (folder / "meta").write_bytes(pickle.dumps({"fine_label_names": names, "coarse_label_names": []}, 2))
+    return pictures["train"]
+
+
+def photographs(folder: Path) -> Path:
+    for label, colour in enumerate(("red", "lime", "blue")):
+        for number in range(10):
+            path = folder / colour / f"{number}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", (40 + label, 30), colour).save(path)
+    return folder
+
+
+def test_a_data_set_from_its_own_files_is_three_splits(tmp_path: Path) -> None:
+    pictures = cifar100(tmp_path)
+    splits = gate_data.load("cifar100", tmp_path)
+    train, validation, test = splits
+    assert (len(train), len(validation), len(test)) == (1800, 200, 200)  # a tenth of each class validates
+    assert Counter(int(target) for _, target in validation) == dict.fromkeys(range(100), 2)
+    assert splits.classes[0] == "class 0"
+    assert "published are 50,000 / 10,000" in splits.note
+    own = {picture.tobytes() for picture in pictures}
+    shown = [image for image, _ in train] + [image for image, _ in validation]
+    assert {image.numpy().tobytes() for image in shown} == own
+    assert splits.digest == gate_data.load("cifar100", tmp_path).digest
+
+
+def test_a_folder_of_ones_own_needs_no_file(tmp_path: Path) -> None:
+    folder = photographs(tmp_path / "photographs")
+    splits = gate_data.load(folder, size=24)
+    assert splits.classes == ("blue", "lime", "red")
+    assert sum(map(len, splits)) == 30
+    image, target = splits.test[-1]
+    assert (image.shape, image.dtype) == ((3, 24, 24), torch.uint8)
+    assert [int(value > 100) for value in image[:, 12, 12]] == {"red": [1, 0, 0], "lime": [0, 1, 0], "blue": [0, 0, 1]}[
+        splits.classes[target]
+    ]
+    with pytest.raises(IndexError, match="item 99 of a split with"):
+        splits.test[99]
+    (folder / "benchmark.toml").write_text(
+        '[benchmark]\nid = "mine"\n[data]\nkind = "folders"\n[classes.shown]\nred = "crimson"\n'
+    )
+    assert gate_data.load(folder).classes == ("blue", "lime", "crimson")
+    assert gate_data.load(folder / "benchmark.toml", limit=2).test.split.targets.numel() == 2
+
+
+def test_torchs_loader_takes_a_split_with_a_transform(tmp_path: Path) -> None:
+    splits = gate_data.load(photographs(tmp_path), size=16, transform=lambda image: image.float() / 255)
+    images, targets = next(iter(DataLoader(splits.train, batch_size=5, num_workers=1)))
+    assert (images.shape, images.dtype, targets.shape) == ((5, 3, 16, 16), torch.float32, (5,))
+
+
+def test_texts_stand_beside_the_image(tmp_path: Path) -> None:
+    folder = photographs(tmp_path)
+    rows = [f"red/{number}.png,what colour?,{'red' if number % 2 else 'pink'}" for number in range(10)]
+    (folder / "questions.csv").write_text("\n".join(["image,question,answer", *rows]))
+    splits = gate_data.load(folder)
+    _, texts, target = splits.train[0]
+    assert texts == ("what colour?",)
+    assert splits.classes[target] in ("red", "pink")
+
+
+def test_what_cannot_be_loaded_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="unknown data set 'ade20'; nearest: ade20k"):
+        gate_data.load("ade20", tmp_path)
+    with pytest.raises(DataError, match="read from its own files: give the folder that holds"):
+        gate_data.load("ade20k")
+    with pytest.raises(DataError, match=r"does not hold|expected"):
+        gate_data.load("ade20k", tmp_path)
+    with pytest.raises(UsageError, match="unknown source 'web'"):
+        gate_data.load("ade20k", tmp_path, source="web")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="limit must be at least 1, not 0"):
+        gate_data.load("digits", limit=0)
+
+
+def test_cards_are_read_without_torch() -> None:
+    code = (
+        "import sys, gate_data; gate_data.SHEETS, gate_data.ICINW; sys.exit(bool({'torch', 'numpy'} & {*sys.modules}))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_every_data_set_has_a_card_or_a_table() -> None:
+    known = gate_data.data_sets()
+    assert len(known) == len(set(known)) == 31 + 20 + 35 + 2 + 3
+    assert set(gate_data.SHEETS) | set(gate_data.ICINW) <= set(known)
