@@ -36,6 +36,10 @@ class Found:
         expected: the same, as published; None where no number is.
         problems: what is wrong, or where to get what is missing.
         near: pictures of one split that are nearly one of another, where that was asked for: what to look at.
+
+    Example:
+        >>> Found("cifar100", "whole", (50_000, 10_000)).problems
+        ()
     """
 
     benchmark: str
@@ -63,6 +67,12 @@ def check_data(
 
     Raises:
         DataError: the root is no folder.
+
+    Example:
+        >>> import tempfile
+        >>> from gate_data.originals.cifar100 import ORIGINALS
+        >>> [found.state for found in check_data({"cifar100": ORIGINALS}, Path(tempfile.mkdtemp()))]
+        ['missing']
     """
     if not root.is_dir():
         raise DataError(f"data root {root} is not a folder")

@@ -49,6 +49,11 @@ class Split(Generic[Kind]):
 
     Raises:
         DataError: images, targets, texts and groups are not of equally many samples; the message says how many.
+
+    Example:
+        >>> split = Split(torch.zeros(3, 3, 2, 2, dtype=torch.uint8), torch.tensor([5, 6, 7]))
+        >>> len(split), split.limited(2).targets.tolist()
+        (3, [5, 6])
     """
 
     images: UInt8[Tensor, "n *frames 3 s s"] | Pictures
@@ -131,6 +136,11 @@ class Data(Generic[Kind]):
         test: what is scored, once.
         classes: names of classes or answers, in the order of their indices; empty for regression.
         note: anything a reader of the score must know, e.g. "synthetic stand-in".
+
+    Example:
+        >>> split = Split(torch.zeros(3, 3, 2, 2, dtype=torch.uint8), torch.tensor([0, 1, 1]))
+        >>> len(Data(split, split, split, ("cat", "dog")).limited(2).train)
+        2
     """
 
     train: Split[Kind]

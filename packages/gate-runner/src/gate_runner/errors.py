@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from gate_data.errors import DataError, MissingExtraError, StorageError, UsageError, unknown
-
-__all__ = [
-    "DataError",
-    "EncoderError",
-    "MissingCapabilityError",
-    "MissingExtraError",
-    "NotApplicableError",
-    "StorageError",
-    "UsageError",
-    "unknown",
-]
+from gate_data.errors import DataError as DataError
+from gate_data.errors import MissingExtraError as MissingExtraError
+from gate_data.errors import StorageError as StorageError
+from gate_data.errors import UsageError as UsageError
+from gate_data.errors import unknown as unknown
 
 
 class EncoderError(UsageError):

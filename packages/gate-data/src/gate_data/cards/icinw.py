@@ -30,6 +30,10 @@ class IcinwSheet:
         note: what differs from ELEVATER where its index files are not at hand.
         fit: how pictures become square.
         gigabytes: on disk, about; 0 where that is not known.
+
+    Example:
+        >>> ICINW["dtd"].sizes, ICINW["dtd"].several
+        ((1880, 1880), False)
     """
 
     id: str

@@ -39,6 +39,10 @@ class Guess:
     Args:
         values: the tables and fields of the file.
         said: what was found, a sentence each.
+
+    Example:
+        >>> Guess({"data": {"kind": "folders"}}, ("3 folders of classes",)).values["data"]["kind"]
+        'folders'
     """
 
     values: dict[str, dict[str, Any]]

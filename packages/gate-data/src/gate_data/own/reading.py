@@ -76,7 +76,12 @@ def _known(place: Sequence[str]) -> list[str]:
 
 
 def line_of(text: str, place: Sequence[str]) -> int | None:
-    """The line of a key (``a.b`` is ``b`` under ``[a]``), or of the nearest table above it."""
+    r"""The line of a key (``a.b`` is ``b`` under ``[a]``), or of the nearest table above it.
+
+    Example:
+        >>> line_of("[data]\nkind = 'table'", ["data", "kind"])
+        2
+    """
     best = None
     table: list[str] = []
     for number, line in enumerate(text.splitlines(), start=1):
