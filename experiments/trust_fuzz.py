@@ -302,10 +302,10 @@ def runner_manifest() -> tuple[list[bytes], Read]:
 
 
 def runner_predictions() -> tuple[list[bytes], Read]:
-    from gate_runner.prediction import predict_file
+    from gate_runner.forecasting import forecast_file
 
     names = ["model", "cifar100", "ade20k", "mini", "acdc"]
-    return [table(names, ["a", 75.0, 40.0, 93.0, 50.0])], in_file("a.csv", predict_file)
+    return [table(names, ["a", 75.0, 40.0, 93.0, 50.0])], in_file("a.csv", forecast_file)
 
 
 def adapter_table() -> tuple[list[bytes], Read]:

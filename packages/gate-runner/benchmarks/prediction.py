@@ -21,7 +21,7 @@ import numpy as np
 
 import eevee
 from gate_runner.benchmarks import PACKS
-from gate_runner.prediction import predict_full
+from gate_runner.forecasting import forecast_scores
 
 LEVEL = 0.9
 
@@ -43,7 +43,7 @@ def main() -> None:
         )
         scores = {name: float(table.values[index, columns[name]]) for name in PACKS["small"]}
         with patch("eevee.load_table", return_value=rest):
-            found = predict_full(scores, model=model, level=LEVEL)
+            found = forecast_scores(scores, model=model, level=LEVEL)
         truth = float(table.values[index].mean())
         rows.append(
             {

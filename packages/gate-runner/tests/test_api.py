@@ -118,9 +118,9 @@ def test_runs_and_folders_can_be_compared_reported_and_predicted(tmp_path: Path)
     page = gate_runner.report(weak, strong, output=tmp_path / "new" / "page.html", pictures=0)
     assert (tmp_path / "new" / "page.html").read_text() == page
     assert gate_runner.report(weak, form="csv").startswith("run,benchmark")
-    (predicted,) = gate_runner.predict(strong)
+    (predicted,) = gate_runner.forecast(strong)
     assert predicted.model == "strong"
-    assert gate_runner.predict({"cifar100": 75.0, "mini": 93.0})[0].of == 22
+    assert gate_runner.forecast({"cifar100": 75.0, "mini": 93.0})[0].of == 22
 
 
 def test_a_plan_of_an_object() -> None:
@@ -141,7 +141,7 @@ def test_a_plan_of_an_object() -> None:
         (lambda: gate_runner.report(), "expected at least one"),
         (lambda: gate_runner.report("nowhere", form="pdf"), "not 'pdf'"),
         (lambda: gate_runner.compare("nowhere"), "nowhere is not a folder"),
-        (lambda: gate_runner.predict("nowhere.csv"), "nowhere.csv: cannot be read"),
+        (lambda: gate_runner.forecast("nowhere.csv"), "nowhere.csv: cannot be read"),
     ],
 )
 def test_mistakes_are_shown_before_anything_is_written(call: object, said: str, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Score a vision encoder on GATE's tasks: `run`; before it, `plan`; after it, `compare`, `report`, `predict`."""
+"""Score a vision encoder on GATE's tasks: `run`; before it, `plan`; after it, `compare`, `report`, `forecast`."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from gate_runner.__about__ import __version__
 
 if TYPE_CHECKING:
     from gate_runner.adaptation import Adapted, Finetune, Probe, ZeroShot
-    from gate_runner.api import Run, adapt, compare, plan, predict, report, run
+    from gate_runner.api import Run, adapt, compare, forecast, plan, report, run
     from gate_runner.benchmarks import BENCHMARKS, PACKS, Benchmark
     from gate_runner.comparison import Comparison, Contrast
     from gate_runner.encoders import load_encoder
     from gate_runner.encoders.encoder import Encoder
     from gate_runner.encoders.tuned import load_tuned
+    from gate_runner.forecasting import Forecast
     from gate_runner.monitoring import Monitor
     from gate_runner.planning import Plan
-    from gate_runner.prediction import FullPrediction
     from gate_runner.runs import Result
     from gate_runner.settings import Settings
 
@@ -29,7 +29,7 @@ _HOMES = {
     "Contrast": "gate_runner.comparison",
     "Encoder": "gate_runner.encoders.encoder",
     "Finetune": "gate_runner.adaptation",
-    "FullPrediction": "gate_runner.prediction",
+    "Forecast": "gate_runner.forecasting",
     "Monitor": "gate_runner.monitoring",
     "Plan": "gate_runner.planning",
     "Probe": "gate_runner.adaptation",
@@ -42,7 +42,7 @@ _HOMES = {
     "load_encoder": "gate_runner.encoders",
     "load_tuned": "gate_runner.encoders.tuned",
     "plan": "gate_runner.api",
-    "predict": "gate_runner.api",
+    "forecast": "gate_runner.api",
     "report": "gate_runner.api",
     "run": "gate_runner.api",
 }
@@ -56,7 +56,7 @@ __all__ = [
     "Contrast",
     "Encoder",
     "Finetune",
-    "FullPrediction",
+    "Forecast",
     "Monitor",
     "Plan",
     "Probe",
@@ -67,17 +67,26 @@ __all__ = [
     "__version__",
     "adapt",
     "compare",
+    "forecast",
     "load_encoder",
     "load_tuned",
     "plan",
-    "predict",
     "report",
     "run",
 ]
 
 
+_RENAMED = {"predict": "forecast", "FullPrediction": "Forecast"}
+"""Names until 0.2, which warn."""
+
+
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: the command line must not wait for torch."""
+    if name in _RENAMED:
+        import warnings
+
+        warnings.warn(f"gate_runner.{name} is called {_RENAMED[name]} now", DeprecationWarning, stacklevel=2)
+        name = _RENAMED[name]
     if name in _HOMES:
         import importlib
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from gate_runner.adaptation import Adapted, Method
     from gate_runner.comparison import Comparison
     from gate_runner.encoders.encoder import Encoder
+    from gate_runner.forecasting import Forecast
     from gate_runner.planning import Plan
-    from gate_runner.prediction import FullPrediction
     from gate_runner.tasks.job import Progress
 
 
@@ -35,7 +35,7 @@ class Run:
     """What `run` found, and where it lies.
 
     Args:
-        folder: the run folder; `compare`, `report` and `predict` take the run or this.
+        folder: the run folder; `compare`, `report` and `forecast` take the run or this.
         results: one per benchmark and seed, in order.
 
     Example:
@@ -338,9 +338,9 @@ def report(
     return text
 
 
-def predict(
+def forecast(
     source: Stored | Mapping[str, float], *, accept_stand_ins: bool = False, level: float = 0.9
-) -> list[FullPrediction]:
+) -> list[Forecast]:
     """Expected mean over all benchmarks of GATE's table, with an interval.
 
     Args:
@@ -349,23 +349,23 @@ def predict(
         level: share of new models that intervals are meant to hold for.
 
     Returns:
-        A prediction per model.
+        A forecast for each model.
 
     Raises:
         UsageError: stand-ins that were not accepted, or scores that cannot be used; the message shows which.
 
     Example:
-        >>> predict({"cifar100": 75.0, "ade20k": 40.0, "mini": 93.0, "acdc": 50.0})[0].of
+        >>> forecast({"cifar100": 75.0, "ade20k": 40.0, "mini": 93.0, "acdc": 50.0})[0].of
         22
     """
-    from gate_runner.prediction import predict_file, predict_full, predict_run
+    from gate_runner.forecasting import forecast_file, forecast_run, forecast_scores
 
     if isinstance(source, Mapping):
-        return [predict_full(source, level=level)]
+        return [forecast_scores(source, level=level)]
     path = source.folder if isinstance(source, Run) else Path(source)
     if path.is_dir():
-        return [predict_run(read_run(path), accept_stand_ins=accept_stand_ins, level=level)]
-    return predict_file(path, level=level)
+        return [forecast_run(read_run(path), accept_stand_ins=accept_stand_ins, level=level)]
+    return forecast_file(path, level=level)
 
 
 def _stored(runs: Sequence[Stored]) -> list[StoredRun]:

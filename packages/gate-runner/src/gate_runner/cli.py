@@ -16,17 +16,17 @@ from gate_runner.commands.check_data import check_data
 from gate_runner.commands.compare import compare
 from gate_runner.commands.env import env
 from gate_runner.commands.export import export
+from gate_runner.commands.forecast import forecast
 from gate_runner.commands.lazy import lazy
 from gate_runner.commands.new import new
 from gate_runner.commands.plan import plan
 from gate_runner.commands.power import power
-from gate_runner.commands.predict import predict
 from gate_runner.commands.report import report
 from gate_runner.commands.run import run
 
 app = typer.Typer(
     name="gate-runner",
-    help="Score a vision encoder on GATE's tasks, and use the six libraries behind it.",
+    help="Score a vision encoder on GATE's tasks, and use the seven libraries behind it.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -38,7 +38,8 @@ app.command("plan")(plan)
 app.command("check-data")(check_data)
 app.command("compare")(compare)
 app.command("report")(report)
-app.command("predict")(predict)
+app.command("forecast")(forecast)
+app.command("predict", hidden=True, deprecated=True)(forecast)  # its name until 0.2
 app.command("export")(export)
 app.command("power")(power)
 app.command("env")(env)

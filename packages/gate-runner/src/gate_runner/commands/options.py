@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from gate_runner.runs.request import RunRequest
 
 Names = Annotated[
     list[str], typer.Argument(metavar="PACK|BENCHMARK...", help="What to run; see 'gate-runner ls packs'.")
@@ -18,4 +22,40 @@ RunFolder = Annotated[Path | None, typer.Option("--output", help="Run folder; ru
 Runs = Annotated[
     list[Path], typer.Argument(metavar="RUN", help="Run folders; the first is what others are compared with.")
 ]
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config", help="A TOML file of all of this, or a run folder to do again; options said here go before it."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def requested(
+    context: typer.Context,
+    config: Path | None,
+    names: Sequence[str],
+    encoder: str,
+    output: Path | None,
+    options: Mapping[str, Any],
+) -> RunRequest:
+    """The request of a command: what was said, before what ``--config`` holds, before the defaults.
+
+    Raises:
+        UsageError: as `gate_runner.runs.request.make_request` and `read_configuration`.
+    """
+    from gate_runner.runs.request import make_request
+    from gate_runner.settings import Settings
+
+    if config is None:
+        return make_request(list(names), encoder, output=output, settings=Settings().changed(**options))
+    from gate_runner.configuration import read_configuration
+    from gate_runner.signatures import COMMAND_LINE
+
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    said = {name for name, source in sources.items() if source is not None and source.name != "DEFAULT"}
+    held = read_configuration(config, encoder=encoder if "encoder" in said else None)
+    own = {name: value for name, value in options.items() if name in said}
+    settings = Settings().changed(**{**COMMAND_LINE, **held.options, **own})  # type: ignore[typeddict-item]
+    listed = list(names) or list(held.names)
+    return make_request(listed, held.encoder or encoder, output=output or held.output, settings=settings)

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Unpack
 
 import typer
 
-from gate_runner.commands.options import AsJson, EncoderSpec, Names, RunFolder
+from gate_runner.commands.options import AsJson, Config, EncoderSpec, RunFolder, SomeNames, requested
+from gate_runner.errors import UsageError
 from gate_runner.options import Options
-from gate_runner.settings import Settings, seconds_in
+from gate_runner.settings import seconds_in
 from gate_runner.signatures import as_command
 
 if TYPE_CHECKING:
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
 @as_command
 def plan(
-    names: Names,
+    context: typer.Context,
+    names: SomeNames = None,
+    config: Config = None,
     encoder: EncoderSpec = "micro-clip",
     output: RunFolder = None,
     budget: Annotated[
@@ -28,10 +31,10 @@ def plan(
     **options: Unpack[Options],
 ) -> None:
     """Say what a run will take, from a short probe of this encoder on this machine; nothing is scored."""
-    from gate_runner.runs.request import make_request
-
     seconds = seconds_in(budget)
-    request = make_request(names, encoder, output=output, settings=Settings().changed(**options))
+    if not names and config is None:
+        raise UsageError("name a pack or a benchmark (gate-runner ls packs)")
+    request = requested(context, config, names or [], encoder, output, options)
     from gate_runner.planning import plan as make
 
     found = make(request, budget=seconds)

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Unpack
 
 import typer
 
-from gate_runner.commands.options import AsJson, EncoderSpec, RunFolder, SomeNames
+from gate_runner.commands.options import AsJson, Config, EncoderSpec, RunFolder, SomeNames, requested
 from gate_runner.errors import UsageError
 from gate_runner.options import Options
-from gate_runner.settings import Settings
 from gate_runner.signatures import as_command
 
 if TYPE_CHECKING:
@@ -22,7 +21,9 @@ if TYPE_CHECKING:
 
 @as_command
 def run(
+    context: typer.Context,
     names: SomeNames = None,
+    config: Config = None,
     data: Annotated[
         Path | None,
         typer.Option(
@@ -46,16 +47,13 @@ def run(
     commas between, as the packs icinw and micro/icinw do where nothing is said.
     """
     names = [*(names or []), *([own_folder(data)] if data is not None else [])]
-    if not names:
+    if not names and config is None:
         raise UsageError("name a pack or a benchmark (gate-runner ls packs), or a folder of your own with --data")
-    from gate_runner.runs.request import make_request
-
-    settings = Settings().changed(**options)
+    request = requested(context, config, names, encoder, output, options)
     if ray_address is not None:
-        if settings.executor != "ray":
-            raise UsageError(f"--ray-address goes with --executor ray, not {settings.executor}")
-        settings = settings.changed(executor_options={**settings.executor_options, "address": ray_address})
-    request = make_request(names, encoder, output=output, settings=settings)
+        if request.settings.executor != "ray":
+            raise UsageError(f"--ray-address goes with --executor ray, not {request.settings.executor}")
+        request = request.changed(executor_options={**request.settings.executor_options, "address": ray_address})
     from gate_runner.trackers import make_trackers
 
     trackers = make_trackers(tracker or [])

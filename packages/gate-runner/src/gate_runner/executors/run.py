@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from gate_runner.configuration import as_values
 from gate_runner.executors.executor import Postponed
 from gate_runner.executors.making import make_executor
 from gate_runner.runs.circumstances import command, own_files
@@ -65,7 +66,8 @@ def run(request: RunRequest, display: Observer | None = None, observers: Sequenc
         left = _missing(parts, found)
         if left:
             own = own_files(request.benchmarks, request.output)
-            folder.claim(identity, {"command": command(), **own, **opening.circumstances})
+            about = {"command": command(), "request": as_values(request), **own}
+            folder.claim(identity, {**about, **opening.circumstances})
         expected = stored_plan(request.output)
         audience.planned([_planned(part, expected, found) for part in parts])
         while left:

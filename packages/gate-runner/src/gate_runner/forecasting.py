@@ -62,7 +62,7 @@ class Expected:
 
 
 @dataclass(frozen=True)
-class FullPrediction:
+class Forecast:
     """What a model may be expected to score on every benchmark of the paper's table.
 
     Args:
@@ -77,7 +77,7 @@ class FullPrediction:
         warnings: what limits the prediction; never empty for a run.
 
     Example:
-        >>> found = predict_full({"cifar100": 75.0, "ade20k": 40.0, "mini": 93.0, "acdc": 50.0})
+        >>> found = forecast_scores({"cifar100": 75.0, "ade20k": 40.0, "mini": 93.0, "acdc": 50.0})
         >>> found.low < found.mean < found.high
         True
     """
@@ -93,9 +93,9 @@ class FullPrediction:
     warnings: tuple[str, ...]
 
 
-def predict_full(
+def forecast_scores(
     scores: Mapping[str, float], *, model: str = "new", level: float = 0.9, warnings: Iterable[str] = ()
-) -> FullPrediction:
+) -> Forecast:
     """Expected scores on all 30 benchmarks of the paper's table, from those on some of them.
 
     Each benchmark's value and interval are ``eevee.predict``'s. The interval of the mean is conformal: each of the
@@ -117,7 +117,7 @@ def predict_full(
             are expected; the message shows it.
 
     Example:
-        >>> found = predict_full({"cifar100": 75.0, "ade20k": 40.0, "mini": 93.0})
+        >>> found = forecast_scores({"cifar100": 75.0, "ade20k": 40.0, "mini": 93.0})
         >>> found.low < found.mean < found.high, len(found.benchmarks)
         (True, 30)
 
@@ -147,7 +147,7 @@ def predict_full(
         said.append(
             f"only {len(chosen)} of the table's {len(table.benchmark_ids)} benchmarks given: a rough prediction"
         )
-    return FullPrediction(
+    return Forecast(
         model=model,
         mean=mean,
         low=mean - half,
@@ -166,7 +166,7 @@ def predict_full(
     )
 
 
-def predict_run(run: StoredRun, *, accept_stand_ins: bool = False, level: float = 0.9) -> FullPrediction:
+def forecast_run(run: StoredRun, *, accept_stand_ins: bool = False, level: float = 0.9) -> Forecast:
     """Expected scores on all benchmarks of the paper's table, from a finished run.
 
     Args:
@@ -176,7 +176,7 @@ def predict_run(run: StoredRun, *, accept_stand_ins: bool = False, level: float 
         level: of the intervals.
 
     Returns:
-        As `predict_full`, with what separates this run from the paper's among the warnings.
+        As `forecast_scores`, with what separates this run from the paper's among the warnings.
 
     Raises:
         UsageError: the run holds stand-ins only, or nothing that the table has.
@@ -237,7 +237,7 @@ def predict_run(run: StoredRun, *, accept_stand_ins: bool = False, level: float 
         warnings.append(f"left out, as synthetic stand-ins: {', '.join(dict.fromkeys(refused))}")
     means = {metric: min(100.0, max(0.0, math.fsum(one) / len(one))) for metric, one in values.items()}
     apart = f"this run {' and '.join(ways)}; {_PAPERS}: {_OFF}"
-    return predict_full(means, model=run.label, level=level, warnings=[*warnings, apart])
+    return forecast_scores(means, model=run.label, level=level, warnings=[*warnings, apart])
 
 
 def _way(result: Result) -> str:
@@ -255,7 +255,7 @@ def _beside(benchmark: str) -> str:
     return "" if row is None else row.words
 
 
-def predict_file(path: Path, *, level: float = 0.9) -> list[FullPrediction]:
+def forecast_file(path: Path, *, level: float = 0.9) -> list[Forecast]:
     """Expected scores of every model of a CSV file.
 
     Args:
@@ -278,7 +278,7 @@ def predict_file(path: Path, *, level: float = 0.9) -> list[FullPrediction]:
     found = []
     for model, scores in rows.items():
         try:
-            found.append(predict_full(scores, model=model, level=level))
+            found.append(forecast_scores(scores, model=model, level=level))
         except UsageError as error:
             raise UsageError(f"{path}, model {model!r}: {error}") from error
     return found

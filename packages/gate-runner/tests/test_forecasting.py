@@ -13,7 +13,7 @@ from gate_runner.benchmarks import PACKS
 from gate_runner.cli import main
 from gate_runner.comparison import compare_runs
 from gate_runner.errors import UsageError
-from gate_runner.prediction import predict_file, predict_full, predict_run
+from gate_runner.forecasting import forecast_file, forecast_run, forecast_scores
 from gate_runner.runs.stored import read_run
 
 from ._folders import write_run
@@ -29,7 +29,7 @@ def row_of(model: str) -> dict[str, float]:
 
 def test_a_model_like_one_of_the_table_is_predicted_near_it() -> None:
     whole = row_of("clip")
-    found = predict_full({name: whole[name] for name in PACKS["small"]})
+    found = forecast_scores({name: whole[name] for name in PACKS["small"]})
     assert found.low <= np.mean(list(whole.values())) <= found.high
     assert found.warnings == ()
     assert found.of == 22
@@ -43,9 +43,9 @@ def test_a_model_like_one_of_the_table_is_predicted_near_it() -> None:
 
 def test_more_benchmarks_narrow_the_interval_and_levels_nest() -> None:
     whole = row_of("deit")
-    few = predict_full({name: whole[name] for name in ("cifar100", "mini")})
-    many = predict_full({name: whole[name] for name in PACKS["small"]})
-    wide = predict_full({name: whole[name] for name in PACKS["small"]}, level=0.95)
+    few = forecast_scores({name: whole[name] for name in ("cifar100", "mini")})
+    many = forecast_scores({name: whole[name] for name in PACKS["small"]})
+    wide = forecast_scores({name: whole[name] for name in PACKS["small"]}, level=0.95)
     assert many.high - many.low < few.high - few.low
     assert wide.high - wide.low >= many.high - many.low
     assert any("only 2 of the table's 30" in warning for warning in few.warnings)
@@ -53,7 +53,7 @@ def test_more_benchmarks_narrow_the_interval_and_levels_nest() -> None:
 
 def test_everything_given_leaves_nothing_to_predict() -> None:
     whole = row_of("vit")
-    found = predict_full(whole)
+    found = forecast_scores(whole)
     assert found.mean == pytest.approx(np.mean(list(whole.values())))
     assert found.high - found.low == pytest.approx(0, abs=1e-9)
 
@@ -61,8 +61,8 @@ def test_everything_given_leaves_nothing_to_predict() -> None:
 def test_what_the_table_does_not_cover_is_said() -> None:
     better = dict.fromkeys(PACKS["small"], 99.9)
     odd = {"cifar100": 84.0, "imagenet1k": 0.5, "ade20k": 47.0, "mini": 33.0}
-    assert any("outside of what the table's models reach" in warning for warning in predict_full(better).warnings)
-    assert any("extrapolates" in warning for warning in predict_full(odd).warnings)
+    assert any("outside of what the table's models reach" in warning for warning in forecast_scores(better).warnings)
+    assert any("extrapolates" in warning for warning in forecast_scores(odd).warnings)
 
 
 @pytest.mark.parametrize(
@@ -77,9 +77,9 @@ def test_what_the_table_does_not_cover_is_said() -> None:
 )
 def test_bad_scores_are_shown(scores: dict[str, float], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        predict_full(scores)
+        forecast_scores(scores)
     with pytest.raises(UsageError, match="level must lie between"):
-        predict_full({"cifar100": 50.0}, level=0.99)
+        forecast_scores({"cifar100": 50.0}, level=0.99)
 
 
 def test_iwildcam_is_rescaled_as_the_papers_own_two_tables_are() -> None:
@@ -95,8 +95,8 @@ def test_a_run_on_stand_ins_is_refused_and_says_how_else(tmp_path: Path) -> None
     with pytest.raises(
         UsageError, match=r"synthetic stand-ins \(micro/ade20k, .* a CSV of real scores .*--accept-stand-ins"
     ):
-        predict_run(run)
-    found = predict_run(run, accept_stand_ins=True)
+        forecast_run(run)
+    found = forecast_run(run, accept_stand_ins=True)
     assert "does not carry over" in found.warnings[0]
 
 
@@ -104,7 +104,7 @@ def test_a_run_on_real_data_is_predicted_with_what_separates_it(tmp_path: Path) 
     folder = write_run(tmp_path / "r", REAL, encoder="mine", seeds=(0, 1))
     write_run(folder, {"iwildcam": 0.5, "micro/acdc": 0.5, "pairs": 0.4}, encoder="mine")
     run = read_run(folder)
-    found = predict_run(run)
+    found = forecast_run(run)
     given = {one.benchmark: one.value for one in found.benchmarks if one.measured}
     assert set(given) == {"cifar100", "ade20k", "mini", "iwildcam"}
     cifar = [result.scores[0].value for result in run.named("cifar100")]
@@ -116,7 +116,7 @@ def test_a_run_on_real_data_is_predicted_with_what_separates_it(tmp_path: Path) 
     assert "left out, as synthetic stand-ins: micro/acdc" in said
     nothing = read_run(write_run(tmp_path / "n", {"digits": 0.5}))
     with pytest.raises(UsageError, match="no finished benchmark of the paper's table"):
-        predict_run(nothing)
+        forecast_run(nothing)
 
 
 @pytest.mark.parametrize(("settings", "said"), [
@@ -126,12 +126,12 @@ def test_a_run_on_real_data_is_predicted_with_what_separates_it(tmp_path: Path) 
 ])  # fmt: skip
 def test_a_prediction_says_how_the_encoder_was_trained(settings: dict[str, str], said: str, tmp_path: Path) -> None:
     run = read_run(write_run(tmp_path / "r", REAL, settings=settings))
-    assert any(said in warning for warning in predict_run(run).warnings)
+    assert any(said in warning for warning in forecast_run(run).warnings)
 
 
 def test_each_row_says_whether_it_can_stand_beside_ours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = write_run(tmp_path / "r", {"mini": 0.5, "mini-gate": 0.9, "ham10k": 0.8, "cifar100": 0.7})
-    found = predict_run(read_run(folder))
+    found = forecast_run(read_run(folder))
     rows = {one.benchmark: one for one in found.benchmarks}
     (many,) = read_run(folder).named("mini-gate")
     assert rows["mini"].value == pytest.approx(100 * many.scores[0].value)  # not the mean with 5 ways and 1 shot
@@ -158,7 +158,7 @@ def test_a_comparison_says_which_scores_can_stand_beside_the_papers(tmp_path: Pa
 def test_a_file_of_scores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "scores.csv"
     path.write_text("model,cifar100,ade20k/miou,mini\nmine,75,41.5,93\nclip,70,,90\n")
-    first, second = predict_file(path)
+    first, second = forecast_file(path)
     assert (first.model, second.model) == ("mine", "clip (new)")
     assert sum(one.measured for one in second.benchmarks) == 2
     with pytest.raises(SystemExit) as ended:
@@ -171,19 +171,19 @@ def test_a_file_of_scores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert json.loads(capsys.readouterr().out)[0]["model"] == "mine"
     path.write_text("model,cifar100\nmine,many\n")
     with pytest.raises(UsageError, match=r"scores.csv, line 2, column 'cifar100': 'many'"):
-        predict_file(path)
+        forecast_file(path)
     path.write_text("model,cifar100\nmine,170\n")
     with pytest.raises(UsageError, match=r"scores.csv, model 'mine': cifar100 is 170"):
-        predict_file(path)
+        forecast_file(path)
 
 
 def test_own_data_called_like_a_known_data_set_do_not_pass_for_it(tmp_path: Path) -> None:
     """Folders of runs that were made before such names were refused, or by others."""
     runs = [read_run(write_run(tmp_path / name, {"cifar100": 0.7}, encoder=name, source="file")) for name in ("a", "b")]
     with pytest.raises(UsageError, match=r"no finished benchmark of the paper's table .* but own data \(cifar100\)"):
-        predict_run(runs[0])
+        forecast_run(runs[0])
     write_run(tmp_path / "a", {"mini": 0.8}, encoder="a")
-    found = predict_run(read_run(tmp_path / "a"))
+    found = forecast_run(read_run(tmp_path / "a"))
     assert [one.benchmark for one in found.benchmarks if one.measured] == ["mini"]
     assert "left out, as own data: cifar100" in found.warnings
     assert "beside the paper's rows" not in " ".join(compare_runs(runs, resamples=50, permutations=99).sentences)

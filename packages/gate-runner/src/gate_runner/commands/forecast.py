@@ -1,0 +1,66 @@
+"""``gate-runner forecast``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gate_runner.commands.options import AsJson
+
+if TYPE_CHECKING:
+    from gate_runner.forecasting import Forecast
+
+
+def forecast(
+    source: Annotated[
+        Path, typer.Argument(metavar="RUN|SCORES.CSV", help="A run folder, or a CSV of scores in percent.")
+    ],
+    level: Annotated[float, typer.Option(help="Share of new models that intervals are meant to hold for.")] = 0.9,
+    accept_stand_ins: Annotated[
+        bool, typer.Option("--accept-stand-ins", help="Forecast from synthetic stand-ins, which does not carry over.")
+    ] = False,
+    json: AsJson = False,
+) -> None:
+    """Expected mean over all benchmarks of GATE's table from scores on some, with an interval."""
+    from gate_runner.forecasting import forecast_file, forecast_run
+    from gate_runner.runs.stored import read_run
+
+    forecasts = (
+        [forecast_run(read_run(source), accept_stand_ins=accept_stand_ins, level=level)]
+        if source.is_dir()
+        else forecast_file(source, level=level)
+    )
+    if json:
+        import json as standard
+        from dataclasses import asdict
+
+        typer.echo(standard.dumps([asdict(each) for each in forecasts], indent=2, allow_nan=False))
+        return
+    for each in forecasts:
+        for line in lines(each):
+            typer.echo(line)
+
+
+def lines(forecast: Forecast) -> list[str]:
+    """A forecast as lines of text, warnings first.
+
+    Args:
+        forecast: of one model.
+
+    Returns:
+        Lines for a terminal.
+    """
+    said = [f"warning: {warning}" for warning in forecast.warnings]
+    said.append(
+        f"{forecast.model}: expected mean over the {len(forecast.benchmarks)} headline metrics of GATE's table "
+        f"{forecast.mean:.1f} % ({forecast.level:.0%} interval {forecast.low:.1f} to {forecast.high:.1f}), "
+        f"place {forecast.rank} of {forecast.of}"
+    )
+    width = max(len(one.metric) for one in forecast.benchmarks)
+    for row in forecast.benchmarks:
+        interval = "measured" if row.measured else f"{row.low:6.1f} to {row.high:5.1f}"
+        apart = f"  beside ours {row.beside_ours}" if row.beside_ours.startswith("no") else ""
+        said.append(f"  {row.metric:<{width}}  {row.value:6.1f}  {interval:<15}{apart}".rstrip())
+    return said

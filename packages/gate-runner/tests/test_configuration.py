@@ -1,0 +1,83 @@
+"""``--config``: a request as TOML, and a run folder given back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gate_runner.cli import main
+from gate_runner.configuration import as_values, read_configuration
+from gate_runner.errors import DataError, EncoderError, UsageError
+from gate_runner.runs.request import make_request
+from gate_runner.settings import Settings
+
+
+def run(*words: str) -> object:
+    with pytest.raises(SystemExit) as ended:
+        main(["run", *words])
+    return ended.value.code
+
+
+def results(folder: Path) -> dict[str, float]:
+    found = [json.loads(path.read_text()) for path in (folder / "results").iterdir()]
+    return {f"{one['name']} {one['seed']}": one["scores"][0]["value"] for one in found}
+
+
+def test_a_file_holds_all_and_the_command_line_goes_before_it(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text(
+        f'names = ["digits", "faces"]\nencoder = "micro-clip/random"\noutput = "{tmp_path / "one"}"\nlimit = 40\n'
+        'isolate = "none"\nseeds = [3]\n'
+    )
+    assert run("--config", str(path)) == 0
+    assert set(results(tmp_path / "one")) == {"digits 3", "faces 3"}
+    assert run("digits", "--config", str(path), "--seed", "1", "--output", str(tmp_path / "two")) == 0
+    assert set(results(tmp_path / "two")) == {"digits 1"}
+    identity = json.loads((tmp_path / "two" / "manifest.json").read_text())["identity"]
+    assert (identity["limit"], identity["encoder"]["spec"]) == (40, "micro-clip/random")
+
+
+def test_a_run_folder_is_done_again(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    words = ["icinw-textures", "--shots", "0,2", "--limit", "24", "--isolate", "none", "--encoder", "micro-clip/random"]
+    assert run(*words, "--output", str(first)) == 0
+    assert run("--config", str(first), "--output", str(second)) == 0
+    assert len(results(first)) == 3
+    assert results(first) == results(second)
+
+
+def test_every_setting_comes_back(tmp_path: Path) -> None:
+    settings = Settings(limit=7, data_root=tmp_path, tune="full", recipe_fields={"lr": "0.1"}, shots="0,5")  # type: ignore[arg-type]
+    values = json.loads(json.dumps(as_values(make_request("digits", settings=settings))))
+    (tmp_path / "manifest.json").write_text(json.dumps({"runs": [{"request": values}]}))
+    held = read_configuration(tmp_path)
+    assert (held.names, held.encoder) == (("digits",), "micro-clip")
+    assert Settings().changed(**held.options) == settings  # type: ignore[typeddict-item]
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("limits = 3", UsageError, "unknown key of --config .*: 'limits'; nearest: limit"),
+        ("limit = [", DataError, "cannot be read"),
+        ('names = "digits"', UsageError, "names must be a list"),
+        ('encoder = "my_lab.models:make"', EncoderError, "a file does not choose that; say --encoder"),
+        ('language_model = "evil:make"', UsageError, "names code by language_model = 'evil:make'"),
+        ('executor = "evil"', UsageError, "names code by executor"),
+    ],
+)
+def test_what_a_file_may_not_say(text: str, error: type[Exception], message: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text(text)
+    with pytest.raises(error, match=message):
+        read_configuration(path)
+
+
+def test_what_is_no_configuration(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="No such file"):
+        read_configuration(tmp_path / "run.toml")
+    (tmp_path / "manifest.json").write_text('{"runs": [{"command": []}]}')
+    with pytest.raises(DataError, match="holds no request"):
+        read_configuration(tmp_path)
