@@ -106,7 +106,13 @@ def test_a_run_prints_lines_and_a_table_and_fails_with_status_1(own: str, tmp_pa
 
 
 def test_lists(tmp_path: Path) -> None:
-    for what, first in (("packs", "small"), ("benchmarks", "cifar100"), ("encoders", "micro-clip")):
+    for what, first in (
+        ("packs", "small"),
+        ("benchmarks", "cifar100"),
+        ("tasks", "image-classification"),
+        ("metrics", "accuracy"),
+        ("encoders", "micro-clip"),
+    ):
         plain, made = here("ls", what, cwd=tmp_path), here("ls", what, "--json", cwd=tmp_path)
         assert plain.stdout.splitlines()[1].startswith(first)
         assert len(json.loads(made.stdout)) == len(plain.stdout.splitlines()) - 1

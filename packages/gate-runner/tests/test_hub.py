@@ -232,7 +232,7 @@ def test_what_is_missing_is_said_before_anything_is_read(
     with monkeypatch.context() as changed:
         found = importlib.util.find_spec
         changed.setattr("gate_data.hub.find_spec", lambda name: None if name == "datasets" else found(name))
-        with pytest.raises(DataError, match=r"pip install 'gate-runner\[hub\]'"):
+        with pytest.raises(DataError, match=r"pip install 'gate-data\[hub\]'"):
             BENCHMARKS["food101"].choose_source("hub", None)
 
 

@@ -351,7 +351,7 @@ def _alphabetical(name: str) -> list[str]:
 
 def test_check_data_knows_the_sizes(tmp_path: Path) -> None:
     dtd(tmp_path)
-    [found, missing] = check_data([BENCHMARKS["dtd"], BENCHMARKS["mnist"]], tmp_path)
+    [found, missing] = check_data({name: BENCHMARKS[name].originals for name in ("dtd", "mnist")}, tmp_path)
     assert (found.counts, found.expected) == ((2, 2), (1880, 1880))
     assert found.state != "whole"
     assert missing.state == "missing"

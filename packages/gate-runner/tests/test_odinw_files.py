@@ -78,7 +78,7 @@ def test_a_set_is_found_read_checked_and_run(tmp_path: Path) -> None:
     assert (len(valid.train), len(valid.validation), len(valid.test)) == (11, 1, 6)
     assert valid.note.startswith("split valid; 1 training pictures validate")
     assert valid.digest() != data.digest()
-    (found,) = check_data([one], tmp_path)
+    (found,) = check_data({one.id: one.originals}, tmp_path)
     assert (found.state, found.counts) == ("incomplete", (18, 6))
     assert any("142 published" in text for text in found.problems)
 

@@ -17,12 +17,13 @@ import pytest
 import torch
 from PIL import Image
 
+from gate_data import original_files
 from gate_data.data import Data
 from gate_data.original_files import Sample, few_classes
 from gate_data.originals import acdc, clevr_math
 from gate_data.pictures import Pictures, read_square
 from gate_data.readers import held_out
-from gate_runner.benchmarks import BENCHMARKS, DataRequest, original_files
+from gate_runner.benchmarks import BENCHMARKS, DataRequest
 from gate_runner.errors import DataError
 from gate_runner.executors import run
 from gate_runner.runs import RunRequest

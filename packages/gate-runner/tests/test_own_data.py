@@ -10,15 +10,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from gate_data.own.page import page, schema
 from PIL import Image
 
 import gate_runner
 from gate_data.data import Data
-from gate_data.own import guess, own_benchmark, read_benchmark, values_at, write_benchmark
+from gate_data.own import guess, read_benchmark, values_at, write_benchmark
 from gate_runner.benchmarks import DataRequest, resolve
+from gate_runner.benchmarks.own import own_benchmark
+from gate_runner.benchmarks.own_page import page, schema
 from gate_runner.cli import main
-from gate_runner.errors import DataError, MissingCapabilityError, UsageError
+from gate_runner.errors import DataError, MissingExtraError, UsageError
 from gate_runner.runs.stored import read_run
 
 COLOURS = {"blue": (20, 40, 220), "green": (30, 200, 40), "red": (220, 30, 20)}
@@ -442,7 +443,7 @@ def test_pictures_need_nothing_that_reads_videos(tmp_path: Path, monkeypatch: py
     assert len(load(toml(tmp_path, text)).train) == 27
     for path in tmp_path.glob("*/*.png"):
         path.rename(path.with_suffix(".mp4"))
-    with pytest.raises(MissingCapabilityError, match="videos need PyAV"):
+    with pytest.raises(MissingExtraError, match="videos need PyAV"):
         _ = load(toml(tmp_path, text.replace('"p"', '"p"\ntask = "video-classification"'))).train.images[0:1]
 
 

