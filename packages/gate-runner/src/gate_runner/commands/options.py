@@ -56,6 +56,6 @@ def requested(
     said = {name for name, source in sources.items() if source is not None and source.name != "DEFAULT"}
     held = read_configuration(config, encoder=encoder if "encoder" in said else None)
     own = {name: value for name, value in options.items() if name in said}
-    settings = Settings().changed(**{**COMMAND_LINE, **held.options, **own})  # type: ignore[typeddict-item]
+    settings = Settings().changed(**{**COMMAND_LINE, **held.options, **own})
     listed = list(names) or list(held.names)
     return make_request(listed, held.encoder or encoder, output=output or held.output, settings=settings)
