@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -81,6 +82,11 @@ def test_hostile_opcodes_are_refused_and_change_nothing(content, tmp_path):
     with pytest.raises(ValueError, match="is no"):
         load_at(tmp_path / "a.pkl")
     assert pickles.load(b"\x80\x02]r\xff\xff\xff\x7f.", "far.pkl") == []  # no room is made for what is claimed
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=r"far\.pkl is no"):
+        pickles.load(b"\x80\x05\x96" + (1 << 28).to_bytes(8, "little") + b"12345.", "far.pkl")
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
     again = pickles.load(pickle.dumps({"x": np.arange(3.0)}), "b.pkl")
     assert again["x"].tolist() == [0.0, 1.0, 2.0]
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eqben_builder.formats.row import PairRow, Picture, text
-from eqben_builder.untrusted import object_of, parse_json, within
+from eqben_builder.formats.row import PairRow, Picture, row_from, stored_pictures, texts_of
+from eqben_builder.untrusted import within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -121,15 +121,11 @@ class _Shards:
 
 
 def _columns(row: PairRow) -> dict[str, Any]:
-    columns: dict[str, Any] = {"id": row.id, "subset": row.subset, "aspect": row.aspect, "image_1": None, "mask": None}
-    if row.mask is not None:
-        content, ending = row.mask.encoded()
-        columns["mask"] = {"bytes": content, "path": f"{row.id.replace('/', '_')}_mask{ending}"}
-    for side, picture in enumerate(row.pictures()):
-        content, ending = picture.encoded()
-        columns[f"image_{side}"] = {"bytes": content, "path": f"{row.id.replace('/', '_')}_{side}{ending}"}
-    extra = json.dumps(dict(row.extra), ensure_ascii=False, default=str)
-    return columns | {"caption_0": row.caption0, "caption_1": row.caption1, "extra": extra}
+    columns: dict[str, Any] = {"image_1": None, "mask": None}
+    for kind, content, ending in stored_pictures(row):
+        path = f"{row.id.replace('/', '_')}_{kind.removeprefix('image_')}{ending}"
+        columns[kind] = {"bytes": content, "path": path}
+    return columns | texts_of(row)
 
 
 def read_parquet(paths: list[Path]) -> Iterator[PairRow]:
@@ -156,29 +152,13 @@ def read_parquet(paths: list[Path]) -> Iterator[PairRow]:
 
 
 def _row(where: str, row: dict[str, Any], number: int) -> PairRow:
-    captions = [text(row[name], where, name) for name in ("caption_0", "caption_1")]
-    pictures: list[Picture | None] = []
-    for name in ("image_0", "image_1"):
-        held = row[name]
+    pictures: dict[str, Picture | None] = {}
+    for name in ("image_0", "image_1", "mask"):
+        held = row.get(name)
         content = held.get("bytes") if isinstance(held, dict) else held
-        if content is None and name == "image_1":
-            pictures.append(None)
-        elif not isinstance(content, bytes) or not content:
+        if isinstance(content, bytes) and content:
+            pictures[name] = Picture(content=content)
+        elif name != "mask" and not (content is None and name == "image_1"):
             raise ValueError(f"{where}: field {name!r} holds no picture's bytes")
-        else:
-            pictures.append(Picture(content=content))
-    mask = row.get("mask")
-    covered = Picture(content=mask["bytes"]) if isinstance(mask, dict) and mask.get("bytes") else None
-    known = {"id", "subset", "aspect", "image_0", "image_1", "caption_0", "caption_1", "extra", "mask"}
-    extra = {key: value for key, value in row.items() if key not in known}
-    if row.get("extra"):
-        try:
-            extra |= object_of(parse_json(row["extra"], where), where)
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"{where}: field 'extra' is no JSON object: {error}") from error
-    tagged = "collapsed_tag" in row
-    subset = str(row.get("subset") or ("winoground" if tagged else "pairs"))
-    aspect = str(row.get("aspect") or row.get("collapsed_tag") or "")
-    assert pictures[0] is not None
-    name = str(number if row.get("id") is None else row["id"])
-    return PairRow(name, subset, aspect, pictures[0], pictures[1], captions[0], captions[1], extra, covered)
+    others = [key for key in row if key not in (*_TEXTS, "image_0", "image_1", "mask")]
+    return row_from(row, pictures, where, str(number), others)

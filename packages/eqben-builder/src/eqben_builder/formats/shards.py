@@ -9,7 +9,7 @@ import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eqben_builder.formats.row import PairRow, Picture, picture_at, text
+from eqben_builder.formats.row import PairRow, Picture, picture_at, row_from, stored_pictures, texts_of
 from eqben_builder.untrusted import json_lines, object_of, parse_json, within
 
 if TYPE_CHECKING:
@@ -31,16 +31,10 @@ def write_imagefolder(rows: Iterable[PairRow], folder: Path) -> Path:
     with partial.open("w", encoding="utf-8") as file:
         for k, row in enumerate(rows):
             line: dict[str, Any] = {}
-            for side, picture in enumerate(row.pictures()):
-                content, ending = picture.encoded()
-                name = f"images/{k:06d}_{side}{ending}"
-                (folder / name).write_bytes(content)
-                line[f"image_{side}_file_name"] = name
-            if row.mask is not None:
-                content, ending = row.mask.encoded()
-                line["mask_file_name"] = f"images/{k:06d}_mask{ending}"
-                (folder / line["mask_file_name"]).write_bytes(content)
-            file.write(json.dumps(line | _texts(row), ensure_ascii=False) + "\n")
+            for kind, content, ending in stored_pictures(row):
+                line[f"{kind}_file_name"] = f"images/{k:06d}_{kind.removeprefix('image_')}{ending}"
+                (folder / line[f"{kind}_file_name"]).write_bytes(content)
+            file.write(json.dumps(line | texts_of(row), ensure_ascii=False) + "\n")
     partial.replace(folder / _METADATA)
     return folder / _METADATA
 
@@ -48,14 +42,12 @@ def write_imagefolder(rows: Iterable[PairRow], folder: Path) -> Path:
 def read_imagefolder(path: Path, root: Path) -> Iterator[PairRow]:
     """Read a `metadata.jsonl` of `write_imagefolder`, line by line."""
     for count, (where, row) in enumerate(json_lines(path)):
-        pictures = [
-            picture_at(root, row.get(name), where, name)
-            for name in ("image_0_file_name", "image_1_file_name")
-            if row.get(name) is not None or name.startswith("image_0")
-        ]
-        mask = row.get("mask_file_name")
-        covered = None if mask is None else picture_at(root, mask, where, "mask_file_name")
-        yield _row(row, pictures, where, str(count), covered)
+        pictures = {
+            kind: picture_at(root, row.get(field), where, field)
+            for kind, field in ((kind, f"{kind}_file_name") for kind in ("image_0", "image_1", "mask"))
+            if row.get(field) is not None or kind == "image_0"
+        }
+        yield row_from(row, pictures, where, str(count))
 
 
 def write_webdataset(rows: Iterable[PairRow], folder: Path, shard_pairs: int = SHARD_PAIRS) -> list[Path]:
@@ -75,13 +67,9 @@ def write_webdataset(rows: Iterable[PairRow], folder: Path, shard_pairs: int = S
                 archive = tarfile.open(shards[-1], "w")  # noqa: SIM115 - closed when its shard is full
             assert archive is not None
             key = f"{k:08d}"
-            for side, picture in enumerate(row.pictures()):
-                content, ending = picture.encoded()
-                _add(archive, f"{key}.image_{side}{ending}", content)
-            if row.mask is not None:
-                content, ending = row.mask.encoded()
-                _add(archive, f"{key}.mask{ending}", content)
-            _add(archive, f"{key}.json", json.dumps(_texts(row), ensure_ascii=False).encode())
+            for kind, content, ending in stored_pictures(row):
+                _add(archive, f"{key}.{kind}{ending}", content)
+            _add(archive, f"{key}.json", json.dumps(texts_of(row), ensure_ascii=False).encode())
     finally:
         if archive is not None:
             archive.close()
@@ -124,42 +112,12 @@ def _check_end(path: Path) -> None:
 def _sample(where: str, key: str, parts: dict[str, bytes]) -> PairRow:
     if "json" not in parts:
         raise ValueError(f"{where}: no member .json; there are {', '.join(sorted(parts))}")
-    pictures = []
-    for side in (0, 1):
-        endings = [ending for ending in parts if ending.split(".")[0] == f"image_{side}"]
-        if endings:
-            pictures.append(Picture(content=parts[endings[0]]))
-    if not pictures:
+    pictures = {ending.split(".")[0]: Picture(content=parts[ending]) for ending in reversed(parts) if ending != "json"}
+    if not pictures.keys() & {"image_0", "image_1"}:
         raise ValueError(f"{where}: no member .image_0.png or .image_0.jpg; there are {', '.join(sorted(parts))}")
-    mask = next((Picture(content=content) for ending, content in parts.items() if ending.startswith("mask.")), None)
-    return _row(object_of(parse_json(parts["json"], where), where), pictures, where, key, mask)
-
-
-def _texts(row: PairRow) -> dict[str, Any]:
-    extra = json.dumps(dict(row.extra), ensure_ascii=False, default=str)
-    texts = {"id": row.id, "subset": row.subset, "aspect": row.aspect}
-    return texts | {"caption_0": row.caption0, "caption_1": row.caption1, "extra": extra}
-
-
-def _row(row: dict[str, Any], pictures: list[Picture], where: str, name: str, mask: Picture | None) -> PairRow:
-    captions = [text(row.get(field), where, field) for field in ("caption_0", "caption_1")]
-    extra_text = row.get("extra")
-    extra = (
-        object_of(parse_json(extra_text, f"{where}, field 'extra'"), where)
-        if isinstance(extra_text, str) and extra_text
-        else {}
-    )
-    return PairRow(
-        str(row.get("id", name)),
-        str(row.get("subset") or "pairs"),
-        str(row.get("aspect") or ""),
-        pictures[0],
-        pictures[1] if len(pictures) > 1 else None,
-        captions[0],
-        captions[1],
-        extra,
-        mask,
-    )
+    if "image_0" not in pictures:
+        pictures["image_0"] = pictures.pop("image_1")
+    return row_from(object_of(parse_json(parts["json"], where), where), pictures, where, key)
 
 
 def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:

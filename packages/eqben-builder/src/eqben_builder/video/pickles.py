@@ -34,6 +34,11 @@ def load(content: bytes, name: str) -> Any:
         raise ValueError(f"{name} is no whole pickle: {error}") from error
 
 
+def _load_bytearray(unpickler: Any) -> None:
+    """As many bytes as there are: Python's own way first makes room for as many as the file claims."""
+    unpickler.append(bytearray(unpickler.read(int.from_bytes(unpickler.read(8), "little"))))
+
+
 class _Unpickler(pickle._Unpickler):
     """Names lead to the makers below, and nowhere else."""
 
@@ -42,6 +47,8 @@ class _Unpickler(pickle._Unpickler):
         if maker is None:
             raise _RefusedError(f"it asks for {module}.{name}, which is not allowed")
         return maker
+
+    dispatch = pickle._Unpickler.dispatch | {pickle.BYTEARRAY8[0]: _load_bytearray}
 
 
 class _Maker:
