@@ -5,16 +5,16 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import PIL
 
 from eqben_builder.building.builder import Dropped, Made
 from eqben_builder.pictures import decode
-from eqben_builder.video.decode import VideoError, frames_numbered
-from eqben_builder.video.library import Library, evidence, shrunk
+from eqben_builder.video.decode import frames_numbered
+from eqben_builder.video.library import VideoBuilder, check_size, each_frame, evidence, shrunk
 from eqben_builder.video.pickles import load as load_pickle
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def _objects(path: Path, frame: str, place: int, listed: Any) -> list[tuple[str,
     return list(objects.items())
 
 
-class ActionGenomeBuilder:
+class ActionGenomeBuilder(VideoBuilder[list[tuple[str, Seen, Seen]]]):
     """Eq-AG from Action Genome's own files; a job is a video.
 
     Args:
@@ -190,32 +190,23 @@ class ActionGenomeBuilder:
     subset = "ag"
     licence = "LicenseRef-Charades"
     aspects = ("ag",)
-    duplicate_bits = None
 
     def __init__(self, *, annotations: Path, videos: Path, size: int | None = 336) -> None:
-        if size is not None and size < 8:
-            raise ValueError(f"size = {size!r}, expected at least 8 pixels")
-        annotations, self.videos, self.size = Path(annotations), Path(videos), size
+        check_size(size)
+        annotations, self.videos = Path(annotations), Path(videos)
         read = read_action_genome(annotations)
-        self.jobs = [
+        jobs = (
             (video, [(name, seen[i], seen[j]) for name, seen in tracks.items() for i, j in sparse_pairs(seen)])
             for video, tracks in read.items()
-        ]
-        self.jobs = [(video, chosen) for video, chosen in self.jobs if chosen]
-        if not self.jobs:
-            raise ValueError(f"{annotations}: in none of {len(read)} videos do two frames differ in two relations")
-        self.count = len(self.jobs)
+        )
+        nothing = f"{annotations}: in none of {len(read)} videos do two frames differ in two relations"
+        super().__init__(self.videos, size, jobs, nothing)
         self._hashes = {name: hashlib.sha256((annotations / name).read_bytes()).hexdigest() for name in _FILES}
-        self._library = Library(self.videos)
 
     def parameters(self) -> dict[str, Any]:
         """The annotation files by their hashes, the size, and the rule's figures."""
         rule = {"min_different": MIN_DIFFERENT, "skipped": SKIPPED}
         return {"annotations": self._hashes, "size": self.size, **rule}
-
-    def versions(self) -> dict[str, str]:
-        """NumPy's, Pillow's, and PyAV's where it is installed."""
-        return {"numpy": np.__version__, "pillow": PIL.__version__, **av_version()}
 
     def make(self, index: int) -> list[Made | Dropped]:
         """The pairs of one video."""
@@ -228,23 +219,14 @@ class ActionGenomeBuilder:
         """The frames' pictures, or why there is none."""
         if (self.videos / video).is_dir():
             return {name: self._stored(self.videos / name) for name in names}
-        path = self._library.find(video)
+        path = self.library.find(video)
         if path is None:
-            _log.warning("there is no video %s in %s", video, self.videos)
             return dict.fromkeys(names, "no such video")
-        images: dict[str, NDArray[np.uint8] | str] = {}
-        try:
-            decoded = frames_numbered(path, [frame_number(name) - 1 for name in names])
-            return {name: shrunk(frame.image, self.size) for name, frame in zip(names, decoded, strict=True)}
-        except VideoError as error:
-            _log.warning("%s", error)
-        # One frame beyond the end must not cost the others.
-        for name in names:
-            try:
-                images[name] = shrunk(frames_numbered(path, [frame_number(name) - 1])[0].image, self.size)
-            except VideoError:
-                images[name] = "a frame cannot be decoded"
-        return images
+        frames = each_frame(partial(frames_numbered, path), [frame_number(name) - 1 for name in names])
+        return {
+            name: "a frame cannot be decoded" if image is None else shrunk(image, self.size)
+            for name, image in zip(names, frames, strict=True)
+        }
 
     def _stored(self, path: Path) -> NDArray[np.uint8] | str:
         for candidate in (path, path.with_suffix(".jpg")):
@@ -278,15 +260,6 @@ class ActionGenomeBuilder:
         }  # fmt: skip
         certificate = {"relations_differ": different_relations(earlier, other), **evidence(texts, (first, second))}
         return Made((first, second), texts, "ag", source, certificate)
-
-
-def av_version() -> dict[str, str]:
-    """PyAV's version, where it is installed."""
-    try:
-        import av
-    except ImportError:
-        return {}
-    return {"av": str(av.__version__)}
 
 
 def certificate_of(

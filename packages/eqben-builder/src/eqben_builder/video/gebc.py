@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import PIL
 
 from eqben_builder.building.builder import Dropped, Made
-from eqben_builder.video.action_genome import av_version
 from eqben_builder.video.decode import VideoError, frames_at
-from eqben_builder.video.library import Library, evidence, read_annotations, seconds, shrunk
+from eqben_builder.video.library import VideoBuilder, check_size, evidence, read_annotations, seconds, shrunk
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -107,7 +105,7 @@ def read_gebc(path: Path) -> tuple[dict[str, list[Boundary]], str]:
     return boundaries_of, digest
 
 
-class GebcBuilder:
+class GebcBuilder(VideoBuilder[list[Chosen]]):
     """Eq-GEBC from Kinetics-GEB+; a job is a video.
 
     Args:
@@ -139,34 +137,21 @@ class GebcBuilder:
     subset = "gebc"
     licence = "LicenseRef-Kinetics-400"
     aspects = ("gebc",)
-    duplicate_bits = None
 
     def __init__(self, *, annotations: Path, videos: Path, size: int | None = 336) -> None:
-        if size is not None and size < 8:
-            raise ValueError(f"size = {size!r}, expected at least 8 pixels")
-        self.size = size
+        check_size(size)
         read, self._hash = read_gebc(Path(annotations))
-        self.jobs = [(video, boundary_pairs(read[video])) for video in sorted(read)]
-        self.jobs = [(video, chosen) for video, chosen in self.jobs if chosen]
-        if not self.jobs:
-            raise ValueError(f"{annotations}: none of {len(read)} videos has two boundaries")
-        self.count = len(self.jobs)
-        self._library = Library(Path(videos))
+        jobs = ((video, boundary_pairs(read[video])) for video in sorted(read))
+        super().__init__(videos, size, jobs, f"{annotations}: none of {len(read)} videos has two boundaries")
 
     def parameters(self) -> dict[str, Any]:
         """The annotation file by its hash, the size, and the words."""
         return {"annotations": self._hash, "size": self.size, "action_words": list(ACTION_WORDS)}
 
-    def versions(self) -> dict[str, str]:
-        """NumPy's, Pillow's, and PyAV's."""
-        return {"numpy": np.__version__, "pillow": PIL.__version__, **av_version()}
-
     def make(self, index: int) -> list[Made | Dropped]:
         """The pairs of one video."""
         video, chosen = self.jobs[index]
-        path = self._library.find(video)
-        if path is None:
-            _log.warning("there is no video %s in %s", video, self._library.folder)
+        path = self.library.find(video)
         return [
             Dropped(choice.reason or "no such video", "gebc")
             if choice.reason or path is None

@@ -1,22 +1,30 @@
-"""Finding the videos that annotations speak of, and pictures of a size that can be kept."""
+"""What builders from videos share: the videos that annotations speak of, frames of a size that can be kept."""
 
 from __future__ import annotations
 
 import hashlib
+import logging
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
+import PIL
 from PIL import Image
 
 from eqben_builder.building.evidence import pixel_change, token_edits
 from eqben_builder.untrusted import load_json
+from eqben_builder.video.decode import VideoError, VideoFrame
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
     from jaxtyping import UInt8
 
 ENDINGS = (".mp4", ".mkv", ".webm", ".avi", ".mov", ".m4v", ".flv", ".3gp")
 _YOUTUBE = 11
+_log = logging.getLogger(__name__)
 
 
 class Library:
@@ -38,8 +46,61 @@ class Library:
                     self._paths.setdefault(name, path)
 
     def find(self, name: str) -> Path | None:
-        """The video's file or its folder of frames, or None."""
-        return self._paths.get(name)
+        """The video's file, or None, which is logged."""
+        path = self._paths.get(name)
+        if path is None:
+            _log.warning("there is no video %s in %s", name, self.folder)
+        return path
+
+
+J = TypeVar("J")
+W = TypeVar("W")
+
+
+class VideoBuilder(Generic[J]):
+    """A builder whose jobs are videos, each with what is to be made of it.
+
+    The shorter side of its pictures has at most `size` pixels; None keeps the video's own.
+    """
+
+    duplicate_bits = None
+
+    def __init__(self, videos: Path, size: int | None, jobs: Iterable[tuple[str, J]], otherwise: str) -> None:
+        self.size, self.jobs = size, [(video, job) for video, job in jobs if job]
+        if not self.jobs:
+            raise ValueError(otherwise)
+        self.count = len(self.jobs)
+        self.library = Library(Path(videos))
+
+    def versions(self) -> dict[str, str]:
+        """NumPy's, Pillow's, and PyAV's where it is installed."""
+        installed = {"numpy": np.__version__, "pillow": PIL.__version__}
+        with suppress(PackageNotFoundError):
+            installed["av"] = version("av")
+        return installed
+
+
+def each_frame(
+    decode: Callable[[list[W]], list[VideoFrame]], wanted: Sequence[W]
+) -> list[UInt8[np.ndarray, "h w 3"] | None]:
+    """The frames at some times or numbers, decoded at once; one beyond the end must not cost the others."""
+    try:
+        return [frame.image for frame in decode(list(wanted))]
+    except VideoError as error:
+        _log.warning("%s", error)
+    frames: list[UInt8[np.ndarray, "h w 3"] | None] = []
+    for place in wanted:
+        try:
+            frames.append(decode([place])[0].image)
+        except VideoError:
+            frames.append(None)
+    return frames
+
+
+def check_size(size: int | None) -> None:
+    """A `ValueError` for a size below 8; builders ask before they read anything."""
+    if size is not None and size < 8:
+        raise ValueError(f"size = {size!r}, expected at least 8 pixels")
 
 
 def read_annotations(path: Path) -> tuple[Any, str]:

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-import logging
+from functools import partial
 from importlib import import_module
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
-import PIL
 
 from eqben_builder.building.builder import Dropped, Made
-from eqben_builder.video.action_genome import av_version
-from eqben_builder.video.decode import VideoError, frames_at
+from eqben_builder.video.decode import frames_at
 from eqben_builder.video.gebc import check_times
-from eqben_builder.video.library import Library, evidence, read_annotations, seconds, shrunk
+from eqben_builder.video.library import (
+    VideoBuilder,
+    check_size,
+    each_frame,
+    evidence,
+    read_annotations,
+    seconds,
+    shrunk,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from eqben_builder.formats import PairRow
-
-_log = logging.getLogger(__name__)
 
 
 class Step(NamedTuple):
@@ -67,7 +71,7 @@ def read_youcook2(path: Path) -> tuple[dict[str, list[Step]], str]:
     return steps_of, digest
 
 
-class YouCook2Builder:
+class YouCook2Builder(VideoBuilder[list[Step]]):
     """Eq-YouCook2 from YouCook2's own file; a job is a video, and any two of its steps are a pair.
 
     Args:
@@ -102,19 +106,15 @@ class YouCook2Builder:
     subset = "youcook2"
     licence = "LicenseRef-YouTube"
     aspects = ("youcook2",)
-    duplicate_bits = None
 
     def __init__(self, *, annotations: Path, videos: Path, faces: str = "opencv", size: int | None = 336) -> None:
-        if size is not None and size < 8:
-            raise ValueError(f"size = {size!r}, expected at least 8 pixels")
-        self.size, self.faces = size, faces
+        check_size(size)
+        self.faces = faces
         face_detector(faces)
         read, self._hash = read_youcook2(Path(annotations))
-        self.jobs = [(video, read[video]) for video in sorted(read) if len(read[video]) > 1]
-        if not self.jobs:
-            raise ValueError(f"{annotations}: none of {len(read)} videos has two steps with sentences")
-        self.count = len(self.jobs)
-        self._library = Library(Path(videos))
+        jobs = ((video, read[video]) for video in sorted(read) if len(read[video]) > 1)
+        nothing = f"{annotations}: none of {len(read)} videos has two steps with sentences"
+        super().__init__(videos, size, jobs, nothing)
         self._detector: FaceDetector | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -125,16 +125,11 @@ class YouCook2Builder:
         """The annotation file by its hash, the detector and the size."""
         return {"annotations": self._hash, "faces": self.faces, "size": self.size}
 
-    def versions(self) -> dict[str, str]:
-        """NumPy's, Pillow's, and PyAV's."""
-        return {"numpy": np.__version__, "pillow": PIL.__version__, **av_version()}
-
     def make(self, index: int) -> list[Made | Dropped]:
         """The pairs of one video, and its frames that were dropped."""
         video, steps = self.jobs[index]
-        path = self._library.find(video)
+        path = self.library.find(video)
         if path is None:
-            _log.warning("there is no video %s in %s", video, self._library.folder)
             return [Dropped("no such video", "youcook2")]
         results: list[Made | Dropped] = []
         shown: list[tuple[Step, NDArray[np.uint8]]] = []
@@ -153,18 +148,11 @@ class YouCook2Builder:
         pictures: list[tuple[Step, NDArray[np.uint8] | str]] = [
             (step, "a segment of no length") for step in steps if step.begin >= step.end
         ]
-        try:
-            frames = [frame.image for frame in frames_at(path, [step.middle for step in whole])]
-        except VideoError as error:
-            _log.warning("%s", error)
-            frames = []
-        for k, step in enumerate(whole):
-            try:
-                image = frames[k] if frames else frames_at(path, [step.middle])[0].image
-            except VideoError:
+        frames = each_frame(partial(frames_at, path), [step.middle for step in whole])
+        for step, image in zip(whole, frames, strict=True):
+            if image is None:
                 pictures.append((step, "a frame cannot be decoded"))
-                continue
-            if self._detector is not None and self._detector(image):
+            elif self._detector is not None and self._detector(image):
                 pictures.append((step, "a frame with a face"))
             else:
                 pictures.append((step, shrunk(image, self.size)))
