@@ -49,7 +49,10 @@ class Parts(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """A batch to be computed; autocast is off."""
+    """A batch to be computed, in float32 or float64 and without autocast: rows of this rank until `gathered`.
+
+    `pairs` are indices into the whole batch; `half` is 1 where the caller's features were bfloat16, 2 for float16.
+    """
 
     settings: Settings
     image: Tensor
