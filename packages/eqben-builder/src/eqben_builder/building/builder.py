@@ -123,17 +123,6 @@ BUILDERS: dict[str, str] = {
     "youcook2": "eqben_builder.video.youcook2:YouCook2Builder",
 }
 
-#: Subset -> "module:function"; it takes a record, its two pictures and its mask or None, and returns the certificate
-#: made again from them, or raises a ValueError that says what does not hold.
-CERTIFIERS: dict[str, str] = {
-    "micro": "eqben_builder.micro.builder:certificate_of",
-    "kubric": "eqben_builder.kubric.builder:certificate_of",
-    "sd": "eqben_builder.diffusion.builder:certificate_of",
-    "ag": "eqben_builder.video.action_genome:certificate_of",
-    "gebc": "eqben_builder.video.gebc:certificate_of",
-    "youcook2": "eqben_builder.video.youcook2:certificate_of",
-}
-
 
 def builder_of(subset: str) -> Callable[..., Builder]:
     """The builder's class."""
@@ -143,8 +132,12 @@ def builder_of(subset: str) -> Callable[..., Builder]:
 
 
 def certifier_of(subset: str) -> Callable[..., dict[str, Any]] | None:
-    """The function that checks a subset's pairs, or None where only what all pairs share can be checked."""
-    return _load(CERTIFIERS[subset]) if subset in CERTIFIERS else None
+    """The function that checks a subset's pairs, or None where only what all pairs share can be checked.
+
+    It takes a pair, its two pictures and its mask or None, and returns the certificate made again from them, or raises
+    a ValueError that says what does not hold; it is `certificate_of`, beside the builder.
+    """
+    return _load(f"{BUILDERS[subset].partition(':')[0]}:certificate_of") if subset in BUILDERS else None
 
 
 def _load(name: str) -> Any:
