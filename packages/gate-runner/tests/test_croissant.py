@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gate_runner.cli import main
-from gate_runner.croissant import Described, write_croissant
+from oven_retrieval.construction.croissant import Described, write_croissant
 
 mlcroissant = pytest.importorskip("mlcroissant")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # rdflib's, of what mlcroissant calls

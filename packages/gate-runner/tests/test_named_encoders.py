@@ -108,14 +108,15 @@ def test_a_trained_encoders_card(spec: str, place: Path) -> None:
 
 
 def test_a_model_of_entities(spec: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gate_runner.commands.oven import train
+    from gate_runner.commands.oven import ENCODERS
+    from oven_retrieval.commands import train
 
     class Config:
         encoder = f"{spec}@0123456789ab"
 
     monkeypatch.setattr("oven_retrieval.models.read_config", lambda folder: (Config, {}))
     with pytest.raises(EncoderError, match=r"model\.json"):
-        train.open_trained(place / "model", place / "kb", "cpu")
+        train.open_trained(ENCODERS, place / "model", place / "kb", "cpu")
     assert not (place / "PWNED").exists()
 
 

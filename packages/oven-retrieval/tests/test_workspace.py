@@ -68,7 +68,7 @@ def test_indexes_follow_the_entities(project, tmp_path):
 def test_an_edit_that_was_interrupted_is_brought_to_its_end(project, tmp_path):
     more = write(tmp_path / "more.jsonl", {"id": "3", "name": "Golden Gate"})
     add_entities(KnowledgeBase(project / "kb"), read_entities(more))  # and then the process died
-    with pytest.raises(FolderError, match="gate-runner oven update"):
+    with pytest.raises(FolderError, match="oven update"):
         open_workspace(project)
     update_workspace(project)
     assert first(open_workspace(project, typos=True), "goldne gate") == ["3"]

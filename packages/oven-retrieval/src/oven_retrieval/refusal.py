@@ -77,7 +77,7 @@ class Calibration:
         if features.ndim != 2 or features.shape[1] != len(weights):
             raise ValueError(
                 f"features: expected [q, {len(weights)}], got {list(features.shape)}; a calibration of an earlier "
-                "version is fitted anew (`gate-runner oven calibrate`)"
+                "version is fitted anew (`oven calibrate`)"
             )
         z = (features - np.array(self.mean)) / np.array(self.scale) @ np.array(weights) + bias
         p = 1 / (1 + np.exp(-np.clip(z, -50, 50)))

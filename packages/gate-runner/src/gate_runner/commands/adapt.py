@@ -161,8 +161,8 @@ def predict(
 
     from gate_runner.adaptation import load_head
     from gate_runner.adaptation.predicting import image_files, write_csv, write_json_lines
-    from gate_runner.commands.progress import ProgressLine
     from gate_runner.errors import UsageError
+    from oven_retrieval.commands.progress_line import ProgressLine
 
     if output is not None and output.suffix.lower() not in (".csv", ".jsonl"):
         raise UsageError(f"--output {output} must end in .csv or .jsonl")
@@ -219,9 +219,9 @@ def _adapt(
     cache: Path | None = None,
 ) -> None:
     from gate_runner import api
-    from gate_runner.commands.progress import ProgressLine
     from gate_runner.errors import UsageError
     from gate_runner.runs.folder import write
+    from oven_retrieval.commands.progress_line import ProgressLine
 
     if output is not None and (output.is_dir() or not output.parent.is_dir()):
         raise UsageError(f"--output {output} must be a file in a folder that exists")

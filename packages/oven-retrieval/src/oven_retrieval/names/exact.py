@@ -140,9 +140,7 @@ class ExactTable(NamedTuple):
     def read(cls, folder: Folder) -> ExactTable:
         """Map the arrays of a folder."""
         if "exact_form" not in folder:
-            raise FolderError(
-                f"{folder.path}: of an earlier version; build it anew (`gate-runner oven update --rebuild`)"
-            )
+            raise FolderError(f"{folder.path}: of an earlier version; build it anew (`oven update --rebuild`)")
         return cls(**{name: folder.array(f"exact_{name}") for name in cls._fields if f"exact_{name}" in folder})
 
 

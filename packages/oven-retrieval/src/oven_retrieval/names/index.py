@@ -183,9 +183,9 @@ def open_name_index(path: str | Path, kb: KnowledgeBase, *, verify: bool = False
     folder = Folder(path, KIND, verify=verify)
     if folder.meta["kb"] != kb.hash:
         then = (
-            "bring it up to date (update_name_index, or `gate-runner oven update`)"
+            "bring it up to date (update_name_index, or `oven update`)"
             if kb.former_rows(folder.meta["kb"]) is not None
-            else "build it anew (`gate-runner oven update --rebuild`)"
+            else "build it anew (`oven update --rebuild`)"
         )
         raise FolderError(
             f"{folder.path}: built from the entities {folder.meta['kb'][:12]}…, "

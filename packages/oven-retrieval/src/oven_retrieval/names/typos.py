@@ -272,7 +272,7 @@ def open_typo_index(path: str | Path, kb: KnowledgeBase, *, verify: bool = False
     if folder.meta["kb"] != kb.hash:
         raise FolderError(
             f"{folder.path}: built from the entities {folder.meta['kb'][:12]}…, "
-            f"expected those of {kb.path}, {kb.hash[:12]}…; build it again (`gate-runner oven update --rebuild`)"
+            f"expected those of {kb.path}, {kb.hash[:12]}…; build it again (`oven update --rebuild`)"
         )
     texts: Texts = folder.texts("text")
     return TypoIndex(texts, *(folder.array(name) for name in _COLUMNS))

@@ -60,7 +60,7 @@ def update_name_index(path: str | Path, kb: KnowledgeBase) -> NameLinker:
     if former is None:
         raise FolderError(
             f"{folder.path}: built from the entities {folder.meta['kb'][:12]}…, which {kb.path} has never held; "
-            f"expected an earlier version of {kb.hash[:12]}…; build it again (`gate-runner oven update --rebuild`)"
+            f"expected an earlier version of {kb.hash[:12]}…; build it again (`oven update --rebuild`)"
         )
     staying = np.flatnonzero((former >= 0) & ~kb.removed)
     first_new = int(np.count_nonzero(former >= 0))  # new rows come after all others

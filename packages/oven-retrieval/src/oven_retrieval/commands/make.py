@@ -1,4 +1,4 @@
-"""``gate-runner oven make``."""
+"""``oven make``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gate_runner.commands.oven.options import Folder
+from oven_retrieval.commands.options import Folder
 
 if TYPE_CHECKING:
     from oven_retrieval import NameLinker
@@ -37,8 +37,6 @@ def make(
     as_json: Annotated[bool, typer.Option("--json", help="The report as one JSON object.")] = False,
 ) -> None:
     """Build a benchmark in OVEN's files from labelled images: link labels, ask questions, split entities."""
-    from gate_runner.commands.described import of_questions
-    from gate_runner.croissant import write_croissant
     from oven_retrieval.construction import (
         TEMPLATES,
         Blocklist,
@@ -48,6 +46,8 @@ def make(
         read_labels,
         read_templates,
     )
+    from oven_retrieval.construction.croissant import write_croissant
+    from oven_retrieval.construction.described import of_questions
     from oven_retrieval.workspace import open_workspace
 
     blocked = (

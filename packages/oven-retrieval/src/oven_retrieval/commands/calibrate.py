@@ -1,4 +1,4 @@
-"""``gate-runner oven calibrate``."""
+"""``oven calibrate``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gate_runner.commands.oven.options import Folder
+from oven_retrieval.commands.options import Folder
 
 CALIBRATION = "calibration.json"
 
@@ -19,7 +19,6 @@ def calibrate(
     seed: Annotated[int, typer.Option(help="Of the parts to fit, choose and judge on.")] = 0,
 ) -> None:
     """Learn from labelled names when to say that an entity is not in here, for `link --refuse`."""
-    from gate_runner.errors import UsageError
     from oven_retrieval.readers import json_objects
     from oven_retrieval.refusal import calibrate_names
     from oven_retrieval.workspace import open_workspace
@@ -29,7 +28,7 @@ def calibrate(
     for number, record in json_objects(labelled):
         name, entity = record.get("name"), record.get("entity_id")
         if not isinstance(name, str) or not (entity is None or isinstance(entity, str)):
-            raise UsageError(
+            raise ValueError(
                 f"{labelled}:{number}: expected a name and an entity_id (a text or null), got {record!r:.80}"
             )
         names.append(name)

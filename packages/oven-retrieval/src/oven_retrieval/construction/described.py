@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gate_runner.croissant import Described
+from oven_retrieval.construction.croissant import Described
 
 _QUESTION = {
     "data_id": "of the question",

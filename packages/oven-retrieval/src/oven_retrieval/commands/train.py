@@ -1,4 +1,4 @@
-"""``gate-runner oven train`` and ``gate-runner oven answer``."""
+"""``oven train`` and ``oven answer``."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gate_runner.commands.oven.options import Folder, NamedEncoder, encoder_name
-from gate_runner.commands.oven.pictures import read_pictures, towers_of
-from gate_runner.commands.progress import ProgressLine
+from oven_retrieval.commands.encoders import Encoders, encoder_name
+from oven_retrieval.commands.options import Folder, NamedEncoder
+from oven_retrieval.commands.progress_line import ProgressLine
 
 if TYPE_CHECKING:
     from oven_retrieval.models import Question, Recipe, TrainedModel
@@ -26,6 +26,7 @@ Batch = Annotated[int, typer.Option(min=1, help="Pictures per call of the encode
 
 
 def train(
+    context: typer.Context,
     questions: QuestionFile,
     kb: Folder,
     encoder: Annotated[str, typer.Option(help="Encoder to start from: micro-clip, open_clip:…, hf:…")],
@@ -60,14 +61,12 @@ def train(
     skip_missing: SkipMissing = False,
 ) -> None:
     """Train CLIP2CLIP, CLIP Fusion or the patch adaptor on questions; the same command continues after a kill."""
-    from gate_runner.encoders import load_encoder
-    from gate_runner.errors import UsageError
     from oven_retrieval import KnowledgeBase
     from oven_retrieval.models import ImageFolder, TrainingOptions, hold_out, paper_recipe, train_model
     from oven_retrieval.models import entity_images as images_of_entities
 
     if output.exists():
-        raise UsageError(f"train: {output} exists; expected a new folder")
+        raise ValueError(f"train: {output} exists; expected a new folder")
     recipe = _with(
         paper_recipe(model, fine_tune=fine_tune is not None), steps=steps, batch_size=batch_size, lr=lr,
         warmup=warmup, validate_every=validate_every, patience=patience, seed=seed,
@@ -78,7 +77,8 @@ def train(
         asked, checked = hold_out(asked, seed=seed)
     else:
         checked = read_file(validation, images, entities, skip_missing)
-    loaded = load_encoder(encoder, device=device)
+    encoders: Encoders = context.obj
+    loaded = encoders.load(encoder, device)
     own = images_of_entities(entities, None if entity_images is None else ImageFolder(entity_images))
     typer.echo(
         f"{len(asked):,} questions to train on, {len(checked):,} to validate, {len(own):,} entities with an image"
@@ -88,9 +88,9 @@ def train(
         asked,
         checked,
         output,
-        towers_of(encoder, device),
+        encoders.towers(encoder, device),
         encoder_name=encoder_name(loaded),
-        read=lambda paths: read_pictures(paths, loaded.image_size),
+        read=lambda paths: encoders.read(paths, loaded.image_size),
         image_size=loaded.image_size,
         pictures=own,
         options=TrainingOptions(
@@ -105,6 +105,7 @@ def train(
 
 
 def answer(
+    context: typer.Context,
     questions: QuestionFile,
     kb: Folder,
     model: Annotated[Path, typer.Option(help="Folder written by `train`.")],
@@ -117,12 +118,22 @@ def answer(
 ) -> None:
     """Answer questions with a trained model, and write predictions that `eval` scores."""
     answered, left_out = answer_file(
-        questions, images, kb, model, output, encoder, batch=batch_size, device=device, skip_missing=skip_missing
+        context.obj,
+        questions,
+        images,
+        kb,
+        model,
+        output,
+        encoder,
+        batch=batch_size,
+        device=device,
+        skip_missing=skip_missing,
     )
     typer.echo(f"wrote {answered:,} predictions to {output}" + (f"; left out {left_out:,}" if left_out else ""))
 
 
 def answer_file(
+    encoders: Encoders,
     questions: Path,
     images: Path,
     kb: Path,
@@ -137,12 +148,13 @@ def answer_file(
     """Answer a file of questions.
 
     Args:
+        encoders: that are to be had.
         questions: OVEN's jsonl.
         images: folder of their images.
         kb: folder written by `build`.
         model: folder written by `train`.
         output: prediction jsonl to write.
-        encoder: spec of the encoder; the one that the model names by default, see `spec_of_file`.
+        encoder: spec of the encoder; the one that the model names by default, where a file may choose it.
         batch: pictures per call of the encoder.
         device: torch device.
         skip_missing: leave out questions without an image.
@@ -153,15 +165,18 @@ def answer_file(
     from oven_retrieval.models import ImageFolder, read_questions, write_predictions
 
     asked, left_out = read_questions(questions, ImageFolder(images), answered=False, skip_missing=skip_missing)
-    opened, size = open_trained(model, kb, device, encoder)
-    write_predictions(opened, asked, output, lambda paths: read_pictures(paths, size), batch=batch)
+    opened, size = open_trained(encoders, model, kb, device, encoder)
+    write_predictions(opened, asked, output, lambda paths: encoders.read(paths, size), batch=batch)
     return len(asked), left_out
 
 
-def open_trained(folder: Path, kb: Path, device: str, encoder: str | None = None) -> tuple[TrainedModel, int]:
+def open_trained(
+    encoders: Encoders, folder: Path, kb: Path, device: str, encoder: str | None = None
+) -> tuple[TrainedModel, int]:
     """Open a model with the encoder that it names, where a file may choose it, or with the one that is given.
 
     Args:
+        encoders: that are to be had.
         folder: the model.
         kb: folder written by `build`.
         device: torch device.
@@ -170,14 +185,14 @@ def open_trained(folder: Path, kb: Path, device: str, encoder: str | None = None
     Returns:
         The model, and the side of the pictures that it takes.
     """
-    from gate_runner.encoders import load_encoder
-    from gate_runner.encoders.named import spec_of_file
     from oven_retrieval import KnowledgeBase
     from oven_retrieval.models import open_model, read_config
 
-    spec = encoder or spec_of_file(read_config(folder)[0].encoder.rpartition("@")[0], folder / "model.json")
-    loaded = load_encoder(spec, device=device)
-    opened = open_model(folder, KnowledgeBase(kb / "kb"), towers_of(spec, device), encoder_name=encoder_name(loaded))
+    spec = encoder or encoders.of_file(read_config(folder)[0].encoder.rpartition("@")[0], folder / "model.json")
+    loaded = encoders.load(spec, device)
+    opened = open_model(
+        folder, KnowledgeBase(kb / "kb"), encoders.towers(spec, device), encoder_name=encoder_name(loaded)
+    )
     opened.dual.module.to(device)
     return opened, loaded.image_size
 

@@ -1,4 +1,4 @@
-"""``gate-runner oven export`` and ``gate-runner oven shard``."""
+"""``oven export`` and ``oven shard``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from gate_runner.commands.oven.options import Folder
-from gate_runner.commands.progress import ProgressLine
+from oven_retrieval.commands.options import Folder
+from oven_retrieval.commands.progress_line import ProgressLine
 
 
 def export(
@@ -22,14 +22,13 @@ def export(
     check: Annotated[int, typer.Option(min=0, help="Stored vectors to ask for, against our exact search.")] = 20,
 ) -> None:
     """Write entities and their vectors into a vector database; the same command continues after a kill."""
-    from gate_runner.errors import UsageError
     from oven_retrieval import KnowledgeBase
     from oven_retrieval.export import ExportError, check_export, export_kb, open_collection
     from oven_retrieval.vectors import VectorStore
 
     entities = KnowledgeBase(kb / "kb")
     if not (kb / "vectors").is_dir():
-        raise UsageError(f"export: {kb} holds no vectors; expected a project of `build --encoder`")
+        raise ValueError(f"export: {kb} holds no vectors; expected a project of `build --encoder`")
     vectors = VectorStore(kb / "vectors", kb=entities.hash)
     try:
         opened = open_collection(to, target, collection)
@@ -45,7 +44,7 @@ def export(
         finally:
             opened.close()
     except (ExportError, ImportError) as error:
-        raise UsageError(f"export: {error}") from None
+        raise ValueError(f"export: {error}") from None
 
 
 def shard(
@@ -56,7 +55,6 @@ def shard(
     recall: Annotated[float, typer.Option(help="Of each shard's vector index; 1 for exact search.")] = 1.0,
 ) -> None:
     """Cut a project into shards by id, for `search --shards`; continues after a kill."""
-    from gate_runner.errors import UsageError
     from oven_retrieval import KnowledgeBase
     from oven_retrieval.shards import ShardError, build_shards
     from oven_retrieval.vectors import VectorStore
@@ -68,5 +66,5 @@ def shard(
             entities, output, shards, tokenizer=tokenizer, vectors=vectors, recall=recall, say=typer.echo
         )
     except ShardError as error:
-        raise UsageError(f"shard: {error}") from None
+        raise ValueError(f"shard: {error}") from None
     typer.echo(f"{len(layout)} shards in {output}")

@@ -1,4 +1,4 @@
-"""``gate-runner oven eval``."""
+"""``oven eval``."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import Annotated
 
 import typer
 
-from gate_runner.commands.oven.options import NamedEncoder
+from oven_retrieval.commands.encoders import Encoders
+from oven_retrieval.commands.options import NamedEncoder
 
 Reference = Annotated[Path | None, typer.Option(help="OVEN's reference jsonl of this split.")]
 Predictions = Annotated[Path | None, typer.Option(help="Predictions of this split: data_id, pred_entity_id.")]
 
 
 def evaluate(
+    context: typer.Context,
     query_reference: Reference = None,
     query_predictions: Predictions = None,
     entity_reference: Reference = None,
@@ -41,7 +43,6 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Score predictions: every question counted once, with intervals, and OVEN's official numbers beside it."""
-    from gate_runner.errors import UsageError
     from oven_retrieval import KnowledgeBase
     from oven_retrieval.evaluation import (
         PageSource,
@@ -57,24 +58,28 @@ def evaluate(
     )
 
     if model is not None:
-        query_predictions = _answered(query_reference, query_predictions, model, kb, images, encoder, device)
-        entity_predictions = _answered(entity_reference, entity_predictions, model, kb, images, encoder, device)
+        query_predictions = _answered(
+            context.obj, query_reference, query_predictions, model, kb, images, encoder, device
+        )
+        entity_predictions = _answered(
+            context.obj, entity_reference, entity_predictions, model, kb, images, encoder, device
+        )
     files = {}
     for name, reference, predictions in (
         ("query", query_reference, query_predictions),
         ("entity", entity_reference, entity_predictions),
     ):
         if (reference is None) != (predictions is None):
-            raise UsageError(f"eval: expected both --{name}-reference and --{name}-predictions, got one of them")
+            raise ValueError(f"eval: expected both --{name}-reference and --{name}-predictions, got one of them")
         files[name] = None if reference is None or predictions is None else (reference, predictions)
     for name, folder in (("--images", images), ("--kb", kb)):
         if folder is not None and not folder.is_dir():
-            raise UsageError(f"eval: {name} {folder}: expected a folder")
+            raise ValueError(f"eval: {name} {folder}: expected a folder")
     entities = None if kb is None else KnowledgeBase(kb / "kb")
     alike = None
     if near:
         if entities is None or kb is None:
-            raise UsageError("eval: --near needs --kb")
+            raise ValueError("eval: --near needs --kb")
         from oven_retrieval.vectors import VectorStore
 
         alike = near_by_vectors(VectorStore(kb / "vectors", kb=entities.hash), entities.live_rows())
@@ -99,6 +104,7 @@ def evaluate(
 
 
 def _answered(
+    encoders: Encoders,
     reference: Path | None,
     predictions: Path | None,
     model: Path,
@@ -108,14 +114,13 @@ def _answered(
     device: str,
 ) -> Path | None:
     """Predictions of a model for a reference that has none, written beside the reference."""
-    from gate_runner.commands.oven.train import answer_file
-    from gate_runner.errors import UsageError
+    from oven_retrieval.commands.train import answer_file
 
     if reference is None or predictions is not None:
         return predictions
     if kb is None or images is None:
-        raise UsageError("eval --model: expected --kb and --images, to answer the references")
+        raise ValueError("eval --model: expected --kb and --images, to answer the references")
     output = reference.with_name(f"{reference.name.removesuffix('.jsonl')}.{model.name}.jsonl")
-    answered, _ = answer_file(reference, images, kb, model, output, encoder, device=device)
+    answered, _ = answer_file(encoders, reference, images, kb, model, output, encoder, device=device)
     typer.echo(f"{answered:,} answers of {model} in {output}", err=True)
     return output

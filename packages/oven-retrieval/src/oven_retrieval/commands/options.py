@@ -1,16 +1,13 @@
-"""Options that several commands share, and an encoder's name."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from gate_runner.encoders.encoder import Encoder
-
-Folder = Annotated[Path, typer.Option("--kb", help="Folder written by `gate-runner oven build`.")]
+Folder = Annotated[Path, typer.Option("--kb", help="Folder written by `oven build`.")]
 Best = Annotated[int, typer.Option("-k", min=1, help="Entities per query.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per query.")]
 FileFormat = Annotated[
@@ -25,11 +22,6 @@ NamedEncoder = Annotated[
 ]
 
 
-def encoder_name(model: Encoder) -> str:
-    """The encoder's name with its weights: features of other weights are refused."""
-    return f"{model.spec}@{(model.fingerprint() or 'unknown')[:12]}"
-
-
 def check_best(k: int, entities: int) -> None:
     """Refuse more answers than there are entities.
 
@@ -38,9 +30,7 @@ def check_best(k: int, entities: int) -> None:
         entities: how many there are.
 
     Raises:
-        UsageError: both numbers.
+        ValueError: both numbers.
     """
-    from gate_runner.errors import UsageError
-
     if k > entities:
-        raise UsageError(f"-k {k}: expected at most {entities:,}, the number of entities")
+        raise ValueError(f"-k {k}: expected at most {entities:,}, the number of entities")

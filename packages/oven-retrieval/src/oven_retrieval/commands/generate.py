@@ -1,4 +1,4 @@
-"""``gate-runner oven generate``."""
+"""``oven generate``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from gate_runner.commands.oven.options import Folder
-from gate_runner.commands.progress import ProgressLine
+from oven_retrieval.commands.options import Folder
+from oven_retrieval.commands.progress_line import ProgressLine
 
 
 def generate(

@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gate_runner.commands.oven.options import check_best, encoder_name
-from gate_runner.commands.oven.pictures import read_pictures
+from oven_retrieval.commands.encoders import Encoders, encoder_name
+from oven_retrieval.commands.options import check_best
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 def search_shards(
+    encoders: Encoders,
     folder: Path,
     ray: str | None,
     encoder: str | None,
@@ -32,6 +33,7 @@ def search_shards(
     """One record per query, as of the unsharded search.
 
     Args:
+        encoders: that are to be had.
         folder: of `shard`.
         ray: address of a cluster, `local`, or None for this process.
         encoder: the encoder that `build` was given; for images and texts.
@@ -46,13 +48,12 @@ def search_shards(
         The records: names first, then images, then texts.
 
     Raises:
-        UsageError: nothing to look for, no encoder, or a shard that cannot be asked.
+        ValueError: nothing to look for, no encoder, or a shard that cannot be asked.
     """
-    from gate_runner.errors import UsageError
     from oven_retrieval.shards import ShardedSearch, ShardError, ShardLayout
 
     if not images and not texts and not names:
-        raise UsageError("search --shards: expected --name, --image or --text, got none")
+        raise ValueError("search --shards: expected --name, --image or --text, got none")
     try:
         layout = ShardLayout.read(folder)
         check_best(k, layout.firsts[-1])
@@ -60,11 +61,11 @@ def search_shards(
         try:
             records = _names(search, names, k) if names else []
             if images or texts:
-                records += _vectors(search, encoder, images, texts, k, template, device)
+                records += _vectors(encoders, search, encoder, images, texts, k, template, device)
         finally:
             search.close()
     except (ShardError, ImportError) as error:
-        raise UsageError(f"search --shards: {error}") from None
+        raise ValueError(f"search --shards: {error}") from None
     return records
 
 
@@ -98,6 +99,7 @@ def _names(search: ShardedSearch, names: list[str], k: int) -> list[dict[str, An
 
 
 def _vectors(
+    encoders: Encoders,
     search: ShardedSearch,
     encoder: str | None,
     images: list[Path],
@@ -106,20 +108,18 @@ def _vectors(
     template: str,
     device: str,
 ) -> list[dict[str, Any]]:
-    from gate_runner.encoders import load_encoder
-    from gate_runner.errors import UsageError
     from oven_retrieval.encoding import as_array, describe_neighbours
     from oven_retrieval.models import normalise
 
     if encoder is None:
-        raise UsageError("search --shards: expected --encoder with --image and --text")
-    model = load_encoder(encoder, device=device)
+        raise ValueError("search --shards: expected --encoder with --image and --text")
+    model = encoders.load(encoder, device)
     wanted = f"{encoder_name(model)}; {template}"
     if search.layout.encoder != wanted:
-        raise UsageError(f"search --shards: the vectors are of {search.layout.encoder!r}, expected {wanted!r}")
+        raise ValueError(f"search --shards: the vectors are of {search.layout.encoder!r}, expected {wanted!r}")
     records = []
     if images:
-        found = search.search(normalise(as_array(model.encode_image(read_pictures(images, model.image_size)))), k)
+        found = search.search(normalise(as_array(model.encode_image(encoders.read(images, model.image_size)))), k)
         records += describe_neighbours(_labels(search, found.rows), [str(path) for path in images], found)
     if texts:
         found = search.search(normalise(as_array(model.encode_text(texts))), k)

@@ -1,4 +1,4 @@
-"""``gate-runner oven search``."""
+"""``oven search``."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from gate_runner.commands.oven.options import AsJson, Best, check_best, encoder_name
-from gate_runner.commands.oven.pictures import read_pictures
+from oven_retrieval.commands.encoders import Encoders, encoder_name
+from oven_retrieval.commands.options import AsJson, Best, check_best
 
 
 def search(
-    kb: Annotated[Path | None, typer.Option("--kb", help="Folder written by `gate-runner oven build`.")] = None,
+    context: typer.Context,
+    kb: Annotated[Path | None, typer.Option("--kb", help="Folder written by `oven build`.")] = None,
     encoder: Annotated[str | None, typer.Option(help="The encoder that `build` or `train` was given.")] = None,
     model: Annotated[Path | None, typer.Option(help="Folder written by `train`; asks --text about --image.")] = None,
     image: Annotated[list[Path] | None, typer.Option(help="Picture to look for. Repeatable.")] = None,
@@ -31,14 +32,17 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Find the entities whose texts are nearest to pictures or texts (CLIP zero-shot), or a trained model's answers."""
+    encoders: Encoders = context.obj
     if shards is not None:
-        from gate_runner.commands.oven.sharded import search_shards
+        from oven_retrieval.commands.sharded import search_shards
 
-        records = search_shards(shards, ray, encoder, image or [], text or [], name or [], k, template, device)
+        records = search_shards(
+            encoders, shards, ray, encoder, image or [], text or [], name or [], k, template, device
+        )
     elif model is not None:
-        records = _ask(_there(kb), model, encoder, image or [], text or [], k, device)
+        records = _ask(encoders, _there(kb), model, encoder, image or [], text or [], k, device)
     else:
-        records = _nearest(_there(kb), encoder, image, text, k, template, device)
+        records = _nearest(encoders, _there(kb), encoder, image, text, k, template, device)
     for record in records:
         if as_json:
             typer.echo(json.dumps(record, ensure_ascii=False))
@@ -49,34 +53,40 @@ def search(
 
 
 def _there(kb: Path | None) -> Path:
-    from gate_runner.errors import UsageError
 
     if kb is None:
-        raise UsageError("search: expected --kb, or --shards")
+        raise ValueError("search: expected --kb, or --shards")
     return kb
 
 
 def _ask(
-    kb: Path, model: Path, encoder: str | None, images: list[Path], texts: list[str], k: int, device: str
+    encoders: Encoders,
+    kb: Path,
+    model: Path,
+    encoder: str | None,
+    images: list[Path],
+    texts: list[str],
+    k: int,
+    device: str,
 ) -> list[dict[str, Any]]:
-    from gate_runner.commands.oven.train import open_trained
-    from gate_runner.errors import UsageError
+    from oven_retrieval.commands.train import open_trained
     from oven_retrieval.encoding import describe_neighbours
 
     if not images or len(texts) not in (1, len(images)):
-        raise UsageError(
+        raise ValueError(
             "search --model: expected --image, and one --text for all or one for each, "
             f"got {len(images)} and {len(texts)}"
         )
     asked = texts * len(images) if len(texts) == 1 else texts
-    opened, size = open_trained(model, kb, device, encoder)
+    opened, size = open_trained(encoders, model, kb, device, encoder)
     check_best(k, opened.kb.entity_count)
-    found = opened.search(read_pictures(images, size), asked, k)
+    found = opened.search(encoders.read(images, size), asked, k)
     labels = [f"{image}: {text}" for image, text in zip(images, asked, strict=True)]
     return describe_neighbours(opened.kb.label, labels, found)
 
 
 def _nearest(
+    encoders: Encoders,
     kb: Path,
     encoder: str | None,
     image: list[Path] | None,
@@ -85,25 +95,23 @@ def _nearest(
     template: str,
     device: str,
 ) -> list[dict[str, Any]]:
-    from gate_runner.encoders import load_encoder
-    from gate_runner.errors import UsageError
     from oven_retrieval import KnowledgeBase
     from oven_retrieval.encoding import describe_neighbours, open_vectors, search_features
 
     if encoder is None:
-        raise UsageError("search: expected --encoder or --model, got neither")
+        raise ValueError("search: expected --encoder or --model, got neither")
     if not image and not text:
-        raise UsageError("search: expected --image or --text, got neither")
+        raise ValueError("search: expected --image or --text, got neither")
     entities = KnowledgeBase(kb / "kb")
     check_best(k, entities.entity_count)
-    model = load_encoder(encoder, device=device)
+    model = encoders.load(encoder, device)
     index = open_vectors(kb, entities, encoder_name=encoder_name(model), template=template)
     records = []
     if image:
         records += describe_neighbours(
             entities.label,
             [str(path) for path in image],
-            search_features(index, model.encode_image(read_pictures(image, model.image_size)), k),
+            search_features(index, model.encode_image(encoders.read(image, model.image_size)), k),
         )
     if text:
         records += describe_neighbours(entities.label, text, search_features(index, model.encode_text(text), k))

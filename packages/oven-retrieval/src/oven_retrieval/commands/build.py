@@ -1,4 +1,4 @@
-"""``gate-runner oven build``."""
+"""``oven build``."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from typing import Annotated
 
 import typer
 
-from gate_runner.commands.oven.options import FileFormat, LeaveOut, encoder_name
-from gate_runner.commands.progress import ProgressLine
+from oven_retrieval.commands.encoders import Encoders, encoder_name
+from oven_retrieval.commands.options import FileFormat, LeaveOut
+from oven_retrieval.commands.progress_line import ProgressLine
 
 _SHARES = {"entities": 0.45, "names": 0.16, "inflections": 0.14, "words": 0.14, "postings": 0.11}
 """Of a build's time, by phase."""
 
 
 def build(
+    context: typer.Context,
     output: Annotated[Path, typer.Option(help="Folder to write.")],
     source: Annotated[
         Path | None,
@@ -42,12 +44,11 @@ def build(
     overwrite: Annotated[bool, typer.Option(help="Replace a knowledge base that is there.")] = False,
 ) -> None:
     """Build a knowledge base, its name index and, with an encoder, its vector index."""
-    from gate_runner.errors import UsageError
     from oven_retrieval import find_wordnet
     from oven_retrieval.workspace import build_workspace
 
     if (source is None) != wordnet:
-        raise UsageError("build: expected a file of entities or --wordnet, one of them")
+        raise ValueError("build: expected a file of entities or --wordnet, one of them")
     if source is None:
         source = find_wordnet()
     with ProgressLine(_SHARES) as progress:
@@ -69,10 +70,10 @@ def build(
     if linker.kb.meta.get("cut"):
         typer.echo(f"{linker.kb.meta['cut']}; what was read is kept", err=True)
     if encoder is not None:
-        from gate_runner.encoders import load_encoder
         from oven_retrieval.encoding import add_vectors
 
-        model = load_encoder(encoder, device=device)
+        encoders: Encoders = context.obj
+        model = encoders.load(encoder, device)
         add_vectors(
             linker,
             output,

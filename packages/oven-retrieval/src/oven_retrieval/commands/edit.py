@@ -1,4 +1,4 @@
-"""``gate-runner oven add``, ``remove``, ``update`` and ``compact``: a knowledge base changes without a build."""
+"""``oven add``, ``remove``, ``update`` and ``compact``: a knowledge base changes without a build."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gate_runner.commands.oven.options import FileFormat, Folder, LeaveOut, NamedEncoder, encoder_name
-from gate_runner.commands.progress import ProgressLine
+from oven_retrieval.commands.encoders import Encoders, encoder_name
+from oven_retrieval.commands.options import FileFormat, Folder, LeaveOut, NamedEncoder
+from oven_retrieval.commands.progress_line import ProgressLine
 
 if TYPE_CHECKING:
     from oven_retrieval import NameLinker
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 
 def add(
+    context: typer.Context,
     source: Annotated[Path, typer.Argument(help="Entities to add, in any of the formats of `build`.")],
     kb: Folder,
     file_format: FileFormat = None,
@@ -27,28 +29,29 @@ def add(
 
     with ProgressLine() as progress:
         linker = add_to_workspace(source, kb, file_format=file_format, filters=leave_out or (), progress=progress)
-    _report(linker, kb, encoder)
+    _report(context.obj, linker, kb, encoder)
 
 
 def remove(
+    context: typer.Context,
     kb: Folder,
     ids: Annotated[list[str] | None, typer.Argument(help="Ids of the entities to remove.")] = None,
     ids_from: Annotated[Path | None, typer.Option(help="File with one id per line.")] = None,
     encoder: NamedEncoder = None,
 ) -> None:
     """Remove entities; nothing is removed if one of the ids is not there."""
-    from gate_runner.errors import UsageError
     from oven_retrieval.workspace import remove_from_workspace
 
     names = list(ids or ())
     if ids_from is not None:
         names += [line.strip() for line in ids_from.read_text(encoding="utf-8").splitlines() if line.strip()]
     if not names:
-        raise UsageError("remove: expected ids or --ids-from, got none")
-    _report(remove_from_workspace(names, kb), kb, encoder)
+        raise ValueError("remove: expected ids or --ids-from, got none")
+    _report(context.obj, remove_from_workspace(names, kb), kb, encoder)
 
 
 def update(
+    context: typer.Context,
     kb: Folder,
     rebuild: Annotated[
         bool,
@@ -59,35 +62,33 @@ def update(
     """Bring the indexes up to date with the entities, after an edit that was interrupted."""
     from oven_retrieval.workspace import update_workspace
 
-    _report(update_workspace(kb, rebuild=rebuild), kb, encoder)
+    _report(context.obj, update_workspace(kb, rebuild=rebuild), kb, encoder)
 
 
-def compact(kb: Folder, encoder: NamedEncoder = None) -> None:
+def compact(context: typer.Context, kb: Folder, encoder: NamedEncoder = None) -> None:
     """Close the gaps that removed entities have left."""
     from oven_retrieval.workspace import compact_workspace
 
-    _report(compact_workspace(kb), kb, encoder)
+    _report(context.obj, compact_workspace(kb), kb, encoder)
 
 
-def _report(linker: NameLinker, folder: Path, encoder: str | None) -> None:
+def _report(encoders: Encoders, linker: NameLinker, folder: Path, encoder: str | None) -> None:
     gaps = len(linker.kb) - linker.kb.entity_count
     typer.echo(f"{linker.kb.entity_count:,} entities in {folder}" + (f", {gaps:,} empty rows" if gaps else ""))
     if (folder / "vectors").is_dir():
         from oven_retrieval.encoding import update_vectors
 
         def make_encoder(name: str) -> TextEncoder:
-            return _encoder(name, folder, encoder)
+            return _encoder(encoders, name, folder, encoder)
 
         index = update_vectors(folder, linker.kb, make_encoder, say=typer.echo)
         typer.echo(f"vectors up to date: {index.plan.factory}")
 
 
-def _encoder(name: str, folder: Path, chosen: str | None) -> TextEncoder:
+def _encoder(encoders: Encoders, name: str, folder: Path, chosen: str | None) -> TextEncoder:
     """The encoder that vectors name, or the one that is given, if it still has the weights that made them."""
-    from gate_runner.encoders.loading import load_named_encoder
-    from gate_runner.errors import UsageError
-
-    model = load_named_encoder(name.rpartition("@")[0], folder / "vectors" / "manifest.json", chosen=chosen)
+    spec = chosen or encoders.of_file(name.rpartition("@")[0], folder / "vectors" / "manifest.json")
+    model = encoders.load(spec, "cpu")
     if encoder_name(model) != name:
-        raise UsageError(f"vectors are of {name}, expected {encoder_name(model)}; encode again with `build`")
+        raise ValueError(f"vectors are of {name}, expected {encoder_name(model)}; encode again with `build`")
     return model

@@ -1,10 +1,13 @@
-"""Pictures as encoders take them, and encoders as towers that can be fine-tuned."""
+"""``gate-runner oven``: oven-retrieval's commands, with the runner's encoders."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from oven_retrieval.cli import make_app
+from oven_retrieval.commands.encoders import Encoders
 
 if TYPE_CHECKING:
     from jaxtyping import UInt8
@@ -14,19 +17,22 @@ if TYPE_CHECKING:
     from oven_retrieval.models import Tower
 
 
+def load(spec: str, device: str) -> Encoder:
+    """One of the runner's encoders, by its spec string."""
+    from gate_runner.encoders import load_encoder
+
+    return load_encoder(spec, device=device)
+
+
+def of_file(spec: str, file: Path) -> str:
+    """A spec out of a file, where a file may choose it."""
+    from gate_runner.encoders.named import spec_of_file
+
+    return spec_of_file(spec, file)
+
+
 def read_pictures(paths: Sequence[Path], size: int) -> UInt8[Tensor, "n 3 s s"]:
-    """Pictures as one batch: the middle square of each, at the encoder's size.
-
-    Args:
-        paths: image files.
-        size: side in pixels.
-
-    Returns:
-        The batch.
-
-    Raises:
-        UsageError: a file that is no picture; its name is shown.
-    """
+    """The middle square of each picture, at the encoder's size, as the runner reads pictures everywhere."""
     import numpy as np
     import torch
 
@@ -37,23 +43,14 @@ def read_pictures(paths: Sequence[Path], size: int) -> UInt8[Tensor, "n 3 s s"]:
 
 
 def towers_of(spec: str, device: str) -> Callable[[], tuple[Tower, Tower]]:
-    """A function that loads an encoder anew and gives its image tower and its text tower.
-
-    Args:
-        spec: encoder, as on the command line.
-        device: torch device.
-
-    Returns:
-        The function; each call loads another copy of the weights.
-    """
+    """A function that loads an encoder anew and gives its image tower and its text tower."""
 
     def make() -> tuple[Tower, Tower]:
         from torch import nn
 
-        from gate_runner.encoders import load_encoder
         from oven_retrieval.models import Tower
 
-        model = load_encoder(spec, device=device)
+        model = load(spec, device)
         weights = nn.Module() if model.module is None else model.module
         image = Tower(
             weights,
@@ -71,3 +68,7 @@ def _text(model: Encoder, texts: list[str]) -> Tensor:
     if model.text is None:
         raise MissingCapabilityError(f"encoder {model.spec!r} has no text side; this needs one")
     return model.text(texts).float()
+
+
+ENCODERS = Encoders(load, of_file, towers_of, read_pictures)
+app = make_app(ENCODERS)

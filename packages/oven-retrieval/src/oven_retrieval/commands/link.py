@@ -1,4 +1,4 @@
-"""``gate-runner oven link``."""
+"""``oven link``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gate_runner.commands.oven.options import AsJson, Best, Folder
+from oven_retrieval.commands.options import AsJson, Best, Folder
 
 if TYPE_CHECKING:
     from oven_retrieval.refusal import Calibration
@@ -34,11 +34,10 @@ def link(
     as_json: AsJson = False,
 ) -> None:
     """Map names to entities: exact names and aliases, then case-folded ones, inflections, then BM25."""
-    from gate_runner.errors import UsageError
     from oven_retrieval.workspace import link_lines, open_workspace
 
     if typos and bm25_only:
-        raise UsageError("link: --bm25-only skips every other step, also --typos; expected one of them")
+        raise ValueError("link: --bm25-only skips every other step, also --typos; expected one of them")
     linker = open_workspace(kb, engine=engine, typos=typos)
     calibration = _calibration(kb) if refuse else None
     for record in link_lines(
@@ -55,23 +54,20 @@ def link(
 
 
 def _calibration(kb: Path) -> Calibration:
-    from gate_runner.commands.oven.calibrate import CALIBRATION
-    from gate_runner.errors import UsageError
+    from oven_retrieval.commands.calibrate import CALIBRATION
     from oven_retrieval.refusal import Calibration
 
     if not (kb / CALIBRATION).is_file():
-        raise UsageError(f"link --refuse: {kb} has no {CALIBRATION}; expected `oven calibrate` before")
+        raise ValueError(f"link --refuse: {kb} has no {CALIBRATION}; expected `oven calibrate` before")
     return Calibration.read(kb / CALIBRATION)
 
 
 def _lines(source: Path) -> Iterator[str]:
     """Lines of a file or of standard input; one that is not UTF-8 is an error with its number."""
-    from gate_runner.errors import UsageError
-
     with sys.stdin.buffer if str(source) == "-" else source.open("rb") as file:
         for number, line in enumerate(file, start=1):
             try:
                 yield line.decode("utf-8")
             except UnicodeDecodeError as error:
                 where = "standard input" if str(source) == "-" else source
-                raise UsageError(f"{where}:{number}: expected UTF-8: {error.reason}") from None
+                raise ValueError(f"{where}:{number}: expected UTF-8: {error.reason}") from None

@@ -1,0 +1,82 @@
+"""The command line: `oven build|link|search|train|eval|…`. Neither torch nor FAISS is imported for its help."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from oven_retrieval.commands.encoders import Encoders
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import typer
+
+ABOUT = "Link names, images and questions to the entities of a knowledge base."
+
+
+def make_app(encoders: Encoders | None = None) -> typer.Typer:
+    """The Typer application.
+
+    Args:
+        encoders: How the commands come by encoders; by default from `MODULE:FUNCTION`.
+
+    Raises:
+        ImportError: Typer is missing; the message names the extra.
+
+    Example:
+        >>> [command.name or command.callback.__name__ for command in make_app().registered_commands][:3]
+        ['build', 'add', 'remove']
+    """
+    try:
+        import typer
+    except ImportError as error:
+        raise ImportError("the command line needs typer: pip install 'oven-retrieval[cli]'") from error
+
+    from oven_retrieval.commands.build import build
+    from oven_retrieval.commands.calibrate import calibrate
+    from oven_retrieval.commands.edit import add, compact, remove, update
+    from oven_retrieval.commands.evaluate import evaluate
+    from oven_retrieval.commands.export import export, shard
+    from oven_retrieval.commands.generate import generate
+    from oven_retrieval.commands.link import link
+    from oven_retrieval.commands.make import make
+    from oven_retrieval.commands.search import search
+    from oven_retrieval.commands.train import answer, train
+
+    app = typer.Typer(
+        help=ABOUT,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    own = {"obj": encoders or Encoders()}
+    commands = (
+        build, add, remove, update, compact, link, calibrate, search, make, train, answer, generate, shard, export,
+    )  # fmt: skip
+    for command in commands:
+        app.command(context_settings=own)(command)
+    app.command("eval", context_settings=own)(evaluate)
+    return app
+
+
+def main(arguments: Sequence[str] | None = None, encoders: Encoders | None = None) -> None:
+    """Run a command; an error that the user can mend is one line, and the exit status 2."""
+    try:
+        make_app(encoders)(args=None if arguments is None else list(arguments), prog_name="oven")
+    except (ValueError, OSError, ImportError) as error:
+        if os.environ.get("OVEN_DEBUG"):
+            raise
+        line = " ".join(str(error).split()) or type(error).__name__
+        sys.stderr.write(f"oven: {line}\n")
+        raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        sys.stderr.write("oven: interrupted; the same command continues\n")
+        raise SystemExit(130) from None
+
+
+def console() -> None:
+    """The entry point of the console script."""
+    main()

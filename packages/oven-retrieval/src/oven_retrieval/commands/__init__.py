@@ -1,0 +1,1 @@
+"""The commands of the command line; nothing heavy is imported for their help."""

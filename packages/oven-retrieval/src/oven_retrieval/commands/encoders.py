@@ -1,0 +1,155 @@
+"""How the commands come by encoders and pictures: by default from ``MODULE:FUNCTION``."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from jaxtyping import UInt8
+    from torch import Tensor
+
+    from oven_retrieval.models import Tower
+
+Towers = Callable[[], "tuple[Tower, Tower]"]
+
+
+class DualEncoder(Protocol):
+    """Features of pictures and of texts.
+
+    Attributes:
+        spec: what made it.
+        image_size: side of the pictures in pixels.
+    """
+
+    spec: str
+    image_size: int
+
+    def encode_image(self, images: UInt8[Tensor, "n 3 s s"], /) -> Any:
+        """Features ``[n, d]``."""
+
+    def encode_text(self, texts: list[str], /) -> Any:
+        """Features ``[n, d]``."""
+
+    def fingerprint(self) -> str | None:
+        """What tells its weights from others."""
+
+
+class _Own:
+    """What ``MODULE:FUNCTION`` made, with what the commands ask of it besides."""
+
+    def __init__(self, spec: str, encoder: Any) -> None:
+        self.spec, self._encoder = spec, encoder
+        self.image_size = int(getattr(encoder, "image_size", 224))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._encoder, name)
+
+    def fingerprint(self) -> str | None:
+        own = getattr(self._encoder, "fingerprint", None)
+        return None if own is None else str(own())
+
+
+def load_own(spec: str, device: str) -> DualEncoder:
+    """What the function of ``MODULE:FUNCTION`` returns, called with the device where it takes one.
+
+    Raises:
+        ValueError: it cannot be imported, or lacks ``encode_image`` or ``encode_text``; the message says which.
+    """
+    module_name, _, function_name = spec.partition(":")
+    if not module_name or not function_name:
+        raise ValueError(f"encoder {spec!r}: expected MODULE:FUNCTION")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)  # last: a file that is called like a library must not take its place
+    try:
+        make = getattr(importlib.import_module(module_name), function_name)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"encoder {spec!r}: {error}") from error
+    encoder = make(device=device) if "device" in inspect.signature(make).parameters else make()
+    for method in ("encode_image", "encode_text"):
+        if not callable(getattr(encoder, method, None)):
+            raise ValueError(f"encoder {spec!r}: what it makes has no {method}")
+    return _Own(spec, encoder)
+
+
+def towers_of_own(spec: str, device: str) -> Towers:
+    """A function that makes the encoder anew, and gives its attributes ``image_tower`` and ``text_tower``."""
+
+    def make() -> tuple[Tower, Tower]:
+        encoder: Any = load_own(spec, device)
+        try:
+            return encoder.image_tower, encoder.text_tower
+        except AttributeError as error:
+            raise ValueError(
+                f"encoder {spec!r} has no {error.name}: training takes oven_retrieval.models.Tower as image_tower and "
+                "text_tower"
+            ) from error
+
+    return make
+
+
+def read_squares(paths: Sequence[Path], size: int) -> UInt8[Tensor, "n 3 s s"]:
+    """Pictures as one batch: the middle square of each, at the encoder's size.
+
+    Raises:
+        ValueError: a file that is no picture; its name is shown.
+    """
+    import numpy as np
+    import torch
+    from PIL import Image, ImageOps
+
+    from oven_retrieval.pictures import read_rgb
+
+    squares = []
+    for path in paths:
+        try:
+            picture = read_rgb(path)
+        except (OSError, ValueError) as error:
+            raise ValueError(f"{path}: {error}") from error
+        squares.append(np.asarray(ImageOps.fit(picture, (size, size), Image.Resampling.BICUBIC)))
+    return torch.from_numpy(np.stack(squares)).permute(0, 3, 1, 2)
+
+
+def refused(spec: str, file: Path) -> str:
+    """A spec out of a file: what runs code is said by the user, not by a file.
+
+    Raises:
+        ValueError: always; the message says what to say.
+    """
+    raise ValueError(
+        f"{file} names the encoder {spec!r}: a file does not choose code; say --encoder {spec} if you trust it"
+    )
+
+
+@dataclass(frozen=True)
+class Encoders:
+    """How the commands come by encoders.
+
+    Args:
+        load: (spec, device) -> an encoder.
+        of_file: (spec, file) -> the spec that a file may choose; it raises a ``ValueError`` where it may not.
+        towers: (spec, device) -> a function that loads the encoder anew, as an image tower and a text tower.
+        read: (paths, size) -> pictures ``[n, 3, s, s]``, ``uint8``.
+
+    Example:
+        >>> Encoders().load("nowhere", "cpu")
+        Traceback (most recent call last):
+        ...
+        ValueError: encoder 'nowhere': expected MODULE:FUNCTION
+    """
+
+    load: Callable[[str, str], DualEncoder] = load_own
+    of_file: Callable[[str, Path], str] = refused
+    towers: Callable[[str, str], Towers] = towers_of_own
+    read: Callable[[Sequence[Path], int], UInt8[Tensor, "n 3 s s"]] = read_squares
+
+
+def encoder_name(encoder: DualEncoder) -> str:
+    """The encoder's name with its weights: features of other weights are refused."""
+    return f"{encoder.spec}@{(encoder.fingerprint() or 'unknown')[:12]}"

@@ -1,0 +1,113 @@
+"""``oven`` alone: without the runner, with an encoder of one's own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("typer")
+pytest.importorskip("torch")
+
+from oven_retrieval.cli import main
+
+ENCODER = """
+import torch
+
+
+class Colours:
+    image_size = 8
+
+    def encode_image(self, images):
+        return images.float().mean((2, 3)) + 1
+
+    def encode_text(self, texts):
+        return torch.tensor([[float(name in text) + .01 for name in ("red", "green", "blue")] for text in texts])
+
+    def fingerprint(self):
+        return "colours"
+
+
+def make(device="cpu"):
+    return Colours()
+
+
+def deaf():
+    return object()
+"""
+
+
+def oven(*words: str) -> object:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    return ended.value.code
+
+
+@pytest.fixture
+def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, str]:
+    """A knowledge base of three colours with vectors, and the encoder's spec."""
+    module = f"colours_{abs(hash(str(tmp_path)))}"
+    (tmp_path / f"{module}.py").write_text(ENCODER)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    rows = [{"id": f"Q{number}", "name": f"{name} thing"} for number, name in enumerate(("red", "green", "blue"))]
+    (tmp_path / "entities.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert oven("build", "entities.jsonl", "--output", "kb", "--encoder", f"{module}:make") == 0
+    return tmp_path / "kb", f"{module}:make"
+
+
+def test_names_are_linked_and_pictures_are_found(
+    built: tuple[Path, str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    image = pytest.importorskip("PIL.Image")
+    folder, spec = built
+    (tmp_path / "names.txt").write_text("green thing\n")
+    capsys.readouterr()
+    assert oven("link", "names.txt", "--kb", str(folder), "--json") == 0
+    assert json.loads(capsys.readouterr().out)["entities"][0]["id"] == "Q1"
+    image.new("RGB", (40, 30), (10, 10, 250)).save(tmp_path / "sky.png")
+    assert oven("search", "--kb", str(folder), "--encoder", spec, "--image", "sky.png", "-k", "1", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["entities"][0]["id"] == "Q2"
+    assert oven("search", "--kb", str(folder), "--encoder", spec, "--text", "red", "-k", "1") == 0
+    assert capsys.readouterr().out.split("\t")[1] == "Q0"
+
+
+def test_a_folder_chooses_no_code(built: tuple[Path, str], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    folder, spec = built
+    (tmp_path / "more.jsonl").write_text(json.dumps({"id": "Q9", "name": "grey thing"}))
+    assert oven("add", "more.jsonl", "--kb", str(folder)) == 2
+    assert f"a file does not choose code; say --encoder {spec} if you trust it" in capsys.readouterr().err
+    assert oven("update", "--kb", str(folder), "--encoder", spec) == 0
+    assert "4 entities" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("nowhere", "expected MODULE:FUNCTION"),
+        ("no_such_module:make", "No module named"),
+        ("MODULE:deaf", "no encode_image"),
+    ],
+)
+def test_what_is_no_encoder_is_one_line(
+    spec: str, message: str, built: tuple[Path, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, own = built
+    named = spec.replace("MODULE", own.partition(":")[0])
+    assert oven("search", "--kb", str(folder), "--encoder", named, "--text", "red", "-k", "1") == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
+
+
+def test_help_imports_neither_torch_nor_faiss() -> None:
+    code = (
+        "import sys\nfrom oven_retrieval.cli import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        "assert not {'torch', 'faiss'} & {*sys.modules}"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
