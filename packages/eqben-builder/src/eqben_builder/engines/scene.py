@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple
 
-from eqben_builder.micro.minimal import Difference
+from eqben_builder.micro.minimal import Difference, Relation, between_all, count_difference, dominant
 
 COLOURS: dict[str, tuple[float, float, float]] = {
     "red": (0.62, 0.03, 0.03),
@@ -126,14 +126,6 @@ def outline(thing: Thing, stage: Stage) -> Outline:
     return Outline(0.5 + across, 0.5 - above, focal * thing.radius / depth)
 
 
-class Related(NamedTuple):
-    """`things[subject]` stands in `relation` to `things[object]`."""
-
-    subject: int
-    relation: str
-    object: int
-
-
 @dataclass(frozen=True)
 class FloorScene:
     """Objects on a stage.
@@ -141,7 +133,7 @@ class FloorScene:
     Example:
         >>> a, b = Thing("cube", "red", "small", "rubber", -1, 0), Thing("vase", "blue", "large", "metal", 1, 0.1)
         >>> FloorScene((a, b)).relations()[0]
-        Related(subject=0, relation='to the left of', object=1)
+        Relation(subject=0, relation='to the left of', object=1)
     """
 
     things: tuple[Thing, ...]
@@ -152,22 +144,16 @@ class FloorScene:
         """The objects, as every scene graph calls them."""
         return self.things
 
-    def relations(self) -> tuple[Related, ...]:
+    def relations(self) -> tuple[Relation, ...]:
         """All relations between ordered pairs of objects, as the camera sees them."""
-        relations = []
-        for i, a in enumerate(self.things):
-            for j, b in enumerate(self.things):
-                relation = _relation(a, b) if i != j else None
-                if relation is not None:
-                    relations.append(Related(i, relation, j))
-        return tuple(relations)
+        return tuple(between_all(self.things, _relation))
 
     def to_dict(self) -> dict[str, Any]:
         """The graph as JSON-ready values: stage, things, relations."""
         return {
             "stage": asdict(self.stage) | {"tone": list(self.stage.tone)},
             "things": [asdict(thing) for thing in self.things],
-            "relations": [related._asdict() for related in self.relations()],
+            "relations": [relation._asdict() for relation in self.relations()],
         }
 
     @classmethod
@@ -185,7 +171,7 @@ class FloorScene:
         stage = _read(Stage, graph.get("stage"), "stage")
         scene = cls(tuple(things), Stage(**asdict(stage) | {"tone": tuple(stage.tone)}))
         listed = graph.get("relations")
-        if listed is not None and listed != [related._asdict() for related in scene.relations()]:
+        if listed is not None and listed != [relation._asdict() for relation in scene.relations()]:
             raise ValueError("scene graph: field 'relations' is not what follows from the things' places")
         return scene
 
@@ -203,12 +189,7 @@ def _read(kind: Any, row: object, where: str) -> Any:
 
 
 def _relation(a: Thing, b: Thing) -> str | None:
-    dx, dy = b.x - a.x, b.y - a.y
-    if abs(dx) >= MIN_GAP and abs(dx) >= DOMINANCE * abs(dy):
-        return RELATIONS[0] if dx > 0 else RELATIONS[1]
-    if abs(dy) >= MIN_GAP and abs(dy) >= DOMINANCE * abs(dx):
-        return RELATIONS[2] if dy > 0 else RELATIONS[3]
-    return None
+    return dominant(b.x - a.x, b.y - a.y, RELATIONS, MIN_GAP, DOMINANCE)
 
 
 def scene_changes(scene0: FloorScene, scene1: FloorScene) -> tuple[Difference, ...]:
@@ -222,11 +203,7 @@ def scene_changes(scene0: FloorScene, scene1: FloorScene) -> tuple[Difference, .
     differences = [] if scene0.stage == scene1.stage else [Difference("other", "stage", ())]
     a, b = scene0.things, scene1.things
     if len(a) != len(b):
-        more, less, field = (b, a, "added") if len(b) > len(a) else (a, b, "removed")
-        for k in range(len(more)):
-            if more[:k] + more[k + 1 :] == less:
-                return (*differences, Difference("counting", field, (k,)))
-        return (*differences, Difference("other", f"{len(a)} objects against {len(b)}", ()))
+        return (*differences, count_difference("counting", a, b, "objects"))
     changed = [i for i in range(len(a)) if a[i] != b[i]]
     if len(changed) == 2:
         i, j = changed

@@ -16,6 +16,7 @@ from .attributes import all_words as all_words
 from .minimal import NUMBERS as NUMBERS
 from .minimal import Difference as Difference
 from .minimal import Pair as Pair
+from .minimal import Relation as Relation
 from .minimal import generator_at as generator_at
 from .pairs import KINDS as KINDS
 from .pairs import certify as certify
@@ -27,7 +28,6 @@ from .sampling import sample_scene as sample_scene
 from .sampling import scene_at as scene_at
 from .scene import AREA as AREA
 from .scene import Item as Item
-from .scene import Relation as Relation
 from .scene import Scene as Scene
 from .scene import shared_area as shared_area
 from .scene import spatial_relation as spatial_relation

@@ -46,6 +46,7 @@ class NounPhrase:
 
 
 P = TypeVar("P", bound=NounPhrase)
+S = TypeVar("S")
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,44 @@ class Difference(NamedTuple):
     items: tuple[int, ...]
 
 
-S = TypeVar("S")
+class Relation(NamedTuple):
+    """`items[subject]` stands in `relation` to `items[object]`.
+
+    Example:
+        >>> from eqben_builder.micro import Item, Scene
+        >>> star = Item("star", "red", "small", "plain", 0.2, 0.5)
+        >>> ring = Item("ring", "blue", "small", "plain", 0.8, 0.5)
+        >>> Scene((star, ring)).relations()[0]
+        Relation(subject=0, relation='left of', object=1)
+    """
+
+    subject: int
+    relation: str
+    object: int
+
+
+def dominant(dx: float, dy: float, names: Sequence[str], gap: float, dominance: float) -> str | None:
+    """One of the names (dx above and below 0, then dy), or None where no axis is long enough and by far the longer."""
+    if abs(dx) >= gap and abs(dx) >= dominance * abs(dy):
+        return names[0] if dx > 0 else names[1]
+    if abs(dy) >= gap and abs(dy) >= dominance * abs(dx):
+        return names[2] if dy > 0 else names[3]
+    return None
+
+
+def between_all(items: Sequence[S], relation: Callable[[S, S], str | None]) -> list[Relation]:
+    """The relations between ordered pairs of items."""
+    named = ((i, relation(a, b), j) for i, a in enumerate(items) for j, b in enumerate(items) if i != j)
+    return [Relation(i, name, j) for i, name, j in named if name is not None]
+
+
+def count_difference(kind: str, first: Sequence[object], second: Sequence[object], nouns: str) -> Difference:
+    """Of two scenes' items of different number: one added or removed, or else something that no pair may change."""
+    more, less, field = (second, first, "added") if len(second) > len(first) else (first, second, "removed")
+    for k in range(len(more)):
+        if (*more[:k], *more[k + 1 :]) == (*less,):
+            return Difference(kind, field, (k,))
+    return Difference("other", f"{len(first)} {nouns} against {len(second)}", ())
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from eqben_builder.micro.attributes import AXIS, DEPTH, FIELDS
-from eqben_builder.micro.minimal import Difference, Pair, draw_pair, one_difference
+from eqben_builder.micro.minimal import Difference, Pair, Relation, count_difference, draw_pair, one_difference
 from eqben_builder.micro.raster import render
 from eqben_builder.micro.sampling import sample_scene
-from eqben_builder.micro.scene import Item, Relation, Scene
+from eqben_builder.micro.scene import Item, Scene
 from eqben_builder.micro.statements import Count, Exists, Phrase, Related, parse
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def scene_difference(scene0: Scene, scene1: Scene) -> tuple[Difference, ...]:
         differences.append(Difference("background", "background", ()))
     a, b = scene0.items, scene1.items
     if len(a) != len(b):
-        return (*differences, *_count_difference(a, b))
+        return (*differences, count_difference("count", a, b, "items"))
     changed = [i for i in range(len(a)) if a[i] != b[i]]
     if len(changed) == 2:
         swapped = _exchange(scene0, scene1, changed[0], changed[1])
@@ -68,15 +68,6 @@ def scene_difference(scene0: Scene, scene1: Scene) -> tuple[Difference, ...]:
             elif not (field == "scale" and "size" in fields):
                 differences.append(Difference("other", field, (i,)))
     return tuple(differences)
-
-
-def _count_difference(a: tuple[Item, ...], b: tuple[Item, ...]) -> list[Difference]:
-    longer, shorter, field = (b, a, "added") if len(b) > len(a) else (a, b, "removed")
-    extra = len(longer) - len(shorter)
-    for k in range(len(longer)) if extra == 1 else ():
-        if longer[:k] + longer[k + 1 :] == shorter:
-            return [Difference("count", field, (k,))]
-    return [Difference("other", f"{len(a)} items against {len(b)}", ())]
 
 
 def _exchange(scene0: Scene, scene1: Scene, i: int, j: int) -> Difference | None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eqben_builder.micro.attributes import FIELDS, INVERSE, SIZE_SCALE
+from eqben_builder.micro.attributes import FIELDS, SIZE_SCALE, SPATIAL
+from eqben_builder.micro.minimal import Relation, between_all, dominant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -179,21 +180,6 @@ class Item:
         return SIZE_SCALE[self.size] if self.scale is None else self.scale
 
 
-class Relation(NamedTuple):
-    """`items[subject]` stands in `relation` to `items[object]`.
-
-    Example:
-        >>> star = Item("star", "red", "small", "plain", 0.2, 0.5)
-        >>> ring = Item("ring", "blue", "small", "plain", 0.8, 0.5)
-        >>> Scene((star, ring)).relations()[0]
-        Relation(subject=0, relation='left of', object=1)
-    """
-
-    subject: int
-    relation: str
-    object: int
-
-
 @dataclass(frozen=True)
 class Scene:
     """Items in painter's order (the last is nearest) on a background of one sRGB colour in [0, 1].
@@ -218,12 +204,7 @@ class Scene:
         farther than on the other; "in front of" holds where the nearer item hides at least `MIN_OCCLUSION` of the
         smaller item's area (whatever is painted over both).
         """
-        relations = []
-        for i, a in enumerate(self.items):
-            for j, b in enumerate(self.items):
-                spatial = spatial_relation(a, b) if i != j else None
-                if spatial is not None:
-                    relations.append(Relation(i, spatial, j))
+        relations = between_all(self.items, spatial_relation)
         for j, near in enumerate(self.items):
             for i in range(j):
                 if shared_area(self.items[i], near) >= MIN_OCCLUSION:
@@ -279,12 +260,7 @@ def spatial_relation(a: Item, b: Item) -> str | None:
         >>> spatial_relation(a, b), spatial_relation(b, a)
         ('left of', 'right of')
     """
-    dx, dy = b.x - a.x, b.y - a.y
-    if abs(dx) >= MIN_GAP and abs(dx) >= DOMINANCE * abs(dy):
-        return "left of" if dx > 0 else INVERSE["left of"]
-    if abs(dy) >= MIN_GAP and abs(dy) >= DOMINANCE * abs(dx):
-        return "above" if dy > 0 else INVERSE["above"]
-    return None
+    return dominant(b.x - a.x, b.y - a.y, SPATIAL, MIN_GAP, DOMINANCE)
 
 
 def shared_area(a: Item, b: Item, samples: int = 48) -> float:
