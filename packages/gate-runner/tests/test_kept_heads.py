@@ -19,7 +19,7 @@ from gate_runner.adaptation.saved import card_digest
 from gate_runner.cli import main
 from gate_runner.encoders import load_encoder
 from gate_runner.errors import DataError, EncoderError, UsageError
-from gate_runner.runs.folder import write
+from gate_runner.files import write
 from gate_runner.runs.lock import BusyError, held
 
 COLOURS = {"blue": (20, 40, 220), "green": (30, 200, 40), "red": (220, 30, 20)}

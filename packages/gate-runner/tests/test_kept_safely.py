@@ -21,7 +21,7 @@ from gate_runner.encoders import load_encoder
 from gate_runner.encoders.tuned import load_tuned, save_tuned
 from gate_runner.errors import DataError, EncoderError, UsageError
 from gate_runner.exporting import export
-from gate_runner.runs.folder import write_folder
+from gate_runner.files import write_folder
 from gate_runner.runs.request import make_request, parts_of
 from gate_runner.runs.stored import read_run
 from gate_runner.settings import Settings

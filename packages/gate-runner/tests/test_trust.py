@@ -40,8 +40,8 @@ from gate_runner.errors import DataError, EncoderError, UsageError
 from gate_runner.executors.slot import Slot
 from gate_runner.executors.worker import COMMAND
 from gate_runner.features import digests_of
+from gate_runner.files import write
 from gate_runner.reports import as_markdown, gather
-from gate_runner.runs.folder import write
 from gate_runner.runs.stored import read_runs
 from vision_adapters.pictures import read_rgb
 

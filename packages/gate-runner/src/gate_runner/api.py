@@ -325,8 +325,8 @@ def report(
         >>> report(done, form="csv").splitlines()[0].split(",")[0]
         'run'
     """
+    from gate_runner.files import write
     from gate_runner.reports import check_form, report_text
-    from gate_runner.runs.folder import write
 
     check_form(form, pictures)
     if not runs:

@@ -108,7 +108,7 @@ def write_csv(predicted: Iterable[Prediction], top: int, file: TextIO) -> int:
     """A row per file: its classes and probabilities, the best first. Returns how many could not be read."""
     import csv
 
-    from gate_runner.reports.markup import inert
+    from gate_runner.files import inert
 
     writer = csv.writer(file, lineterminator="\n")
     numbers = range(1, top + 1)

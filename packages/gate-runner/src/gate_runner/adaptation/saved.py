@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from gate_runner.__about__ import __version__
 from gate_runner.adaptation.kept import Kept, head_form, head_from
 from gate_runner.errors import DataError, EncoderError, UsageError
-from gate_runner.runs.folder import write_folder
+from gate_runner.files import write_folder
 from gate_runner.runs.lock import held
 
 if TYPE_CHECKING:

@@ -220,7 +220,7 @@ def _adapt(
 ) -> None:
     from gate_runner import api
     from gate_runner.errors import UsageError
-    from gate_runner.runs.folder import write
+    from gate_runner.files import write
     from oven_retrieval.commands.progress_line import ProgressLine
 
     if output is not None and (output.is_dir() or not output.parent.is_dir()):

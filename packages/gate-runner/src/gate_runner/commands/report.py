@@ -39,7 +39,7 @@ def _write(text: str, output: Path | None) -> None:
     if output is None:
         typer.echo(text, nl=False)
         return
-    from gate_runner.runs.folder import write
+    from gate_runner.files import write
 
     write(output, text.encode())
     typer.echo(f"wrote {output} ({len(text.encode()) / 1e6:.2f} MB)")

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, UInt8
 from torch import Tensor, nn
 
 from gate_runner.errors import EncoderError, MissingCapabilityError, UsageError
-from gate_runner.runs.memory import is_out_of_memory
+from gate_runner.memory import is_out_of_memory
 
 if TYPE_CHECKING:
     from gate_runner.detection.detectors import Detector

@@ -16,7 +16,7 @@ from gate_runner.encoders.named import CARD_SCHEMA, read_card, spec_of_file
 from gate_runner.encoders.own import adopt
 from gate_runner.encoders.spec import EncoderSpec
 from gate_runner.errors import EncoderError
-from gate_runner.runs.folder import write_folder
+from gate_runner.files import write_folder
 from vision_adapters.low_rank import merge_lora
 
 

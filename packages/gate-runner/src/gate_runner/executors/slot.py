@@ -19,9 +19,9 @@ from gate_runner.encoders.outputs import agree
 from gate_runner.errors import EncoderError, StorageError
 from gate_runner.executors.executor import Opening, Postponed
 from gate_runner.executors.worker import COMMAND
+from gate_runner.memory import killed_for_memory
 from gate_runner.runs.display import clock
 from gate_runner.runs.lock import BusyError
-from gate_runner.runs.memory import killed_for_memory
 from gate_runner.runs.part import Part, halved
 from gate_runner.runs.results import Result
 

@@ -8,7 +8,7 @@ import io
 from gate_runner.exporting.files import Files
 from gate_runner.exporting.means import published
 from gate_runner.exporting.model import ModelName
-from gate_runner.reports.markup import inert
+from gate_runner.files import inert
 from gate_runner.reports.overviews import overviews
 from gate_runner.runs.stored import StoredRun
 

@@ -33,7 +33,7 @@ from gate_data.maps import Maps
 from gate_data.pictures import Pictures
 from gate_runner.encoders.outputs import agree
 from gate_runner.errors import DataError
-from gate_runner.runs.folder import write
+from gate_runner.files import write
 from vision_adapters.rows import DiskFullError, Rows, RowWriter, StoredRows
 
 if TYPE_CHECKING:

@@ -11,9 +11,10 @@ from typing import Any
 from gate_runner.encoders.device import device_for
 from gate_runner.errors import UsageError
 from gate_runner.executors.slot import Slot
+from gate_runner.files import write
 from gate_runner.planning.budget import Choice, best_subset
 from gate_runner.runs.estimated import chosen_of, said_of
-from gate_runner.runs.folder import RunFolder, write
+from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.part import Part
 from gate_runner.runs.request import RunRequest, parts_of
 from gate_runner.signatures import words_for

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from gate_runner.encoders.encoder import Encoder, PatchFeatures
 from gate_runner.features.cache import IN_MEMORY
+from gate_runner.memory import PeakMemory
 from gate_runner.planning.counting import Counted, count, shortened
-from gate_runner.runs.memory import PeakMemory
 from gate_runner.runs.part import Part
 from gate_runner.tasks import Job, TaskType, find_task_type, run_task
 from gate_runner.tasks.rates import Work, factors, work

@@ -63,13 +63,3 @@ def key(entries: Iterable[tuple[str, str]]) -> str:
         for text, style in entries
     )
     return f'<ul class="key">{parts}</ul>'
-
-
-def inert(text: str) -> str:
-    """A cell that no spreadsheet runs: what begins like a formula gets a quote in front.
-
-    Example:
-        >>> inert("=1+1"), inert("-"), inert("clip")
-        ("'=1+1", '-', 'clip')
-    """
-    return f"'{text}" if text[:1] in ("=", "+", "@", "\t", "\r") or (text[:1] == "-" and len(text) > 1) else text

@@ -6,7 +6,7 @@ import csv
 import io
 from dataclasses import dataclass
 
-from gate_runner.reports.markup import inert
+from gate_runner.files import inert
 
 _LATEX = str.maketrans({"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "±": r"$\pm$", "–": "--", "×": r"$\times$"})
 

@@ -6,8 +6,8 @@ import csv
 import io
 from pathlib import Path
 
+from gate_runner.files import inert
 from gate_runner.reports.contents import Cell, Contents, Row
-from gate_runner.reports.markup import inert
 from gate_runner.reports.overviews import overviews
 from gate_runner.reports.pictures import hardest
 from gate_runner.reports.scores import number, shown_metric

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gate_runner.energy import EnergyMeter
 from gate_runner.errors import DataError, NotApplicableError, StorageError, UsageError
+from gate_runner.memory import PeakMemory, is_out_of_memory, release
 from gate_runner.runs.estimated import chosen_of, in_full, narrowed
-from gate_runner.runs.memory import PeakMemory, is_out_of_memory, release
 from gate_runner.runs.part import Part, halved, with_kept_sizes
 from gate_runner.runs.ranks import training_together
 from gate_runner.runs.results import Result

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import tempfile
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -17,7 +15,8 @@ from pydantic import BaseModel, ConfigDict
 
 from gate_data.ragged import Outcomes, Ragged
 from gate_runner.encoders.outputs import agree
-from gate_runner.errors import DataError, StorageError, UsageError
+from gate_runner.errors import DataError, UsageError
+from gate_runner.files import write
 from gate_runner.runs.lock import held
 from gate_runner.runs.results import Result, samples_digest, validated
 
@@ -365,70 +364,3 @@ def _not_outcomes(path: Path, error: Exception) -> DataError:
     return DataError(
         f"{path} does not hold per-sample outcomes: {type(error).__name__}: {error}; run again with --recompute"
     )
-
-
-def _umask() -> int:
-    """What the user takes away from the rights of new files; it can only be read by setting it."""
-    try:
-        status = Path("/proc/self/status").read_text()
-        return int(next(line for line in status.splitlines() if line.startswith("Umask:")).split()[1], 8)
-    except (OSError, StopIteration, ValueError):
-        return 0o022
-
-
-def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write a folder of files beside it and exchange the two at once, so that a reader sees the old one or the new one.
-
-    Args:
-        folder: to be made, or to be replaced with all that it holds.
-        files: by name.
-
-    Raises:
-        StorageError: the system refuses; an old folder is still there.
-    """
-    from oven_retrieval.durable import replace_folder
-
-    beside = folder.parent / f".{folder.name}.{os.getpid()}.new"
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        for left in folder.parent.glob(f".{folder.name}.*.new"):  # of writers that were killed
-            shutil.rmtree(left, ignore_errors=True)
-        beside.mkdir()
-        for name, content in files.items():
-            write(beside / name, content)
-        replace_folder(beside, folder)
-    except OSError as error:
-        raise StorageError.about(folder, error) from error
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
-
-
-def write(path: Path, content: bytes) -> None:
-    """Write to a file beside it and rename, so that a reader sees the old file or the new one.
-
-    Args:
-        path: of the file; its folder is made. A link is followed; a device or a pipe is written to as it is.
-        content: all of it.
-
-    Raises:
-        StorageError: the system refuses; the message says what and why. An old file is still there.
-    """
-    try:
-        if path.exists() and not path.is_file():
-            path.write_bytes(content)
-            return
-        path = path.resolve() if path.is_symlink() else path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(temporary).chmod(0o666 & ~_umask())
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise StorageError.about(path, error) from error

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from gate_runner.benchmarks import Benchmark, DataRequest
 from gate_runner.errors import UsageError
-from gate_runner.runs.folder import RunFolder, write
+from gate_runner.files import write
+from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.results import Result
 from gate_runner.settings import Settings
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gate_runner.errors import UsageError
-from gate_runner.runs.memory import is_out_of_memory, killed_for_memory
+from gate_runner.memory import is_out_of_memory, killed_for_memory
 from gate_runner.runs.part import Part
 
 if TYPE_CHECKING:

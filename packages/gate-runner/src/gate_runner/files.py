@@ -1,0 +1,88 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from gate_runner.errors import StorageError
+
+
+def _umask() -> int:
+    """What the user takes away from the rights of new files; it can only be read by setting it."""
+    try:
+        status = Path("/proc/self/status").read_text()
+        return int(next(line for line in status.splitlines() if line.startswith("Umask:")).split()[1], 8)
+    except (OSError, StopIteration, ValueError):
+        return 0o022
+
+
+def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write a folder of files beside it and exchange the two at once, so that a reader sees the old one or the new one.
+
+    Args:
+        folder: to be made, or to be replaced with all that it holds.
+        files: by name.
+
+    Raises:
+        StorageError: the system refuses; an old folder is still there.
+    """
+    from oven_retrieval.durable import replace_folder
+
+    beside = folder.parent / f".{folder.name}.{os.getpid()}.new"
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        for left in folder.parent.glob(f".{folder.name}.*.new"):  # of writers that were killed
+            shutil.rmtree(left, ignore_errors=True)
+        beside.mkdir()
+        for name, content in files.items():
+            write(beside / name, content)
+        replace_folder(beside, folder)
+    except OSError as error:
+        raise StorageError.about(folder, error) from error
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write to a file beside it and rename, so that a reader sees the old file or the new one.
+
+    Args:
+        path: of the file; its folder is made. A link is followed; a device or a pipe is written to as it is.
+        content: all of it.
+
+    Raises:
+        StorageError: the system refuses; the message says what and why. An old file is still there.
+    """
+    try:
+        if path.exists() and not path.is_file():
+            path.write_bytes(content)
+            return
+        path = path.resolve() if path.is_symlink() else path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(temporary).chmod(0o666 & ~_umask())
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise StorageError.about(path, error) from error
+
+
+def inert(text: str) -> str:
+    """A cell that no spreadsheet runs: what begins like a formula gets a quote in front.
+
+    Example:
+        >>> inert("=1+1"), inert("-"), inert("clip")
+        ("'=1+1", '-', 'clip')
+    """
+    return f"'{text}" if text[:1] in ("=", "+", "@", "\t", "\r") or (text[:1] == "-" and len(text) > 1) else text

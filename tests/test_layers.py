@@ -1,0 +1,104 @@
+"""The runner's folders in layers: nothing points up, in strings and inside functions neither."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+RUNNER = Path(__file__).parents[1] / "packages" / "gate-runner" / "src" / "gate_runner"
+LAYERS = (
+    {"__init__", "cli"},
+    {"commands", "environment"},
+    {"api"},
+    {"trackers", "exporting"},
+    {"icinw"},
+    {"reports"},
+    {"comparison", "forecasting"},
+    {"monitoring"},
+    {"planning"},
+    {"executors"},
+    {"configuration", "adaptation"},
+    {"runs"},
+    {"tasks", "detection"},
+    {"benchmarks"},
+    {"suites", "micro"},
+    {"features"},
+    {"encoders"},
+    {"energy", "own_models", "near_duplicates", "class_words", "signatures"},
+    {"settings"},
+    {"options", "axes", "items"},
+    {"plugins", "files", "memory"},
+    {"errors"},
+    {"__about__"},
+)
+"""From the top; a folder may use those below it and beside it."""
+UPWARDS = {
+    ("tasks", "icinw"): "the record of a task names the function that a report shows its results by",
+    ("tasks", "reports"): "the same, and the type of its table",
+    ("tasks", "runs"): "the type of what that function is given",
+    ("detection", "reports"): "detection's own such function",
+    ("detection", "runs"): "the same",
+    ("benchmarks", "tasks"): "ID@VARIANT is resolved by the task type that has variants",
+    ("encoders", "detection"): "a detector is an encoder that gives boxes",
+}
+"""What points up all the same, and why; each has to be there still."""
+DOTTED = re.compile(r"gate_runner\.([a-z_]+)[\w.]*(?::\w+)?")
+
+
+def uses(source: str) -> set[str]:
+    """Folders and modules of the runner that a source text names: imports anywhere, and ``"module:name"`` strings."""
+    named: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            modules = [node.module]
+            if node.module == "gate_runner":
+                modules = [f"gate_runner.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            modules = [node.value]
+        else:
+            continue
+        named |= {found[1] for module in modules if (found := DOTTED.fullmatch(module))}
+    return named
+
+
+def upwards(folder: Path) -> dict[tuple[str, str], list[str]]:
+    """Edges that point up, and the files that have them."""
+    place = {name: number for number, names in enumerate(LAYERS) for name in names}
+    edges: dict[tuple[str, str], list[str]] = {}
+    for path in sorted(folder.rglob("*.py")):
+        inside = path.relative_to(folder)
+        own = inside.parts[0].removesuffix(".py")
+        for other in uses(path.read_text(encoding="utf-8")):
+            if other in place and place[own] > place[other]:
+                edges.setdefault((own, other), []).append(str(inside))
+    return edges
+
+
+def test_every_folder_has_a_layer() -> None:
+    folders = {path.stem for path in RUNNER.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
+    assert folders == set().union(*LAYERS)
+
+
+def test_nothing_points_up_but_what_says_why() -> None:
+    edges = upwards(RUNNER)
+    assert {edge: files for edge, files in edges.items() if edge not in UPWARDS} == {}
+    assert set(UPWARDS) <= set(edges), "what no longer points up goes from the list"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from gate_runner.reports import page",
+        "def late():\n    import gate_runner.reports.page",
+        'WHERE = "gate_runner.reports.page:build_page"',
+    ],
+)
+def test_an_edge_that_points_up_is_seen(line: str, tmp_path: Path) -> None:
+    (tmp_path / "features").mkdir()
+    (tmp_path / "features" / "cache.py").write_text(line)
+    assert upwards(tmp_path) == {("features", "reports"): ["features/cache.py"]}
