@@ -101,3 +101,17 @@ def test_a_way_in_passes_few_files(way):
     code = f"{WAYS[way]}import sys\nprint(*(name for name in sys.modules if name.startswith('eqben_builder')))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert 0 < len(done.stdout.split()) <= 25, done.stdout
+
+
+def test_no_public_name_is_also_a_modules():
+    """A submodule that was imported first would stand where the name is looked for."""
+    import importlib
+    import pkgutil
+
+    import eqben_builder
+
+    packages = [module.name for module in pkgutil.iter_modules(eqben_builder.__path__) if module.ispkg]
+    for name in ("eqben_builder", *(f"eqben_builder.{package}" for package in packages)):
+        package = importlib.import_module(name)
+        modules = {module.name for module in pkgutil.iter_modules(package.__path__)}
+        assert not modules & set(getattr(package, "__all__", ())), name

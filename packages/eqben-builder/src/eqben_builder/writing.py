@@ -27,11 +27,11 @@ class FolderBusyError(ValueError):
 @contextmanager
 def sole_writer(path: Path, folder: Path) -> Iterator[None]:
     """Hold a lock file while a block writes `folder`; the file is gone afterwards, and free if its holder is killed."""
-    lock = FileLock(path, timeout=0)
+    lock, holder = FileLock(path, timeout=0), _holder(path)  # read first: before filelock 4.0 who asks empties the file
     try:
         lock.acquire()
     except Timeout:
-        raise FolderBusyError(f"{folder} is being written by {_holder(path)}: wait for it, or end it") from None
+        raise FolderBusyError(f"{folder} is being written by {holder}: wait for it, or end it") from None
     try:
         with suppress(OSError):  # a held file cannot be written on Windows: then the message names no process
             path.write_text(json.dumps({"pid": os.getpid(), "host": platform.node()}))

@@ -14,13 +14,6 @@ from .files import SuiteRow as SuiteRow
 from .galleries import Gallery as Gallery
 from .galleries import Positives as Positives
 from .galleries import read_gallery as read_gallery
-from .gallery_table import GalleryLine as GalleryLine
-from .gallery_table import GalleryTable as GalleryTable
-from .gallery_table import RetrievalScores as RetrievalScores
-from .gallery_table import encode_gallery as encode_gallery
-from .gallery_table import fold_scores as fold_scores
-from .gallery_table import gallery_table as gallery_table
-from .gallery_table import retrieval_scores as retrieval_scores
 from .micro import micro_gallery as micro_gallery
 from .micro import micro_suite as micro_suite
 from .objects import COLA as COLA
@@ -36,6 +29,13 @@ from .published import Published as Published
 from .published import published_scores as published_scores
 from .published import published_table as published_table
 from .registry import SUITES as SUITES
+from .retrieval import GalleryLine as GalleryLine
+from .retrieval import GalleryTable as GalleryTable
+from .retrieval import RetrievalScores as RetrievalScores
+from .retrieval import encode_gallery as encode_gallery
+from .retrieval import fold_scores as fold_scores
+from .retrieval import gallery_table as gallery_table
+from .retrieval import retrieval_scores as retrieval_scores
 from .suite import Average as Average
 from .suite import Pooled as Pooled
 from .suite import Suite as Suite

@@ -11,7 +11,7 @@ import numpy as np
 from eqben_builder.scoring.intervals import share_of
 from eqben_builder.scoring.similarity import unit_rows
 from eqben_builder.suites.files import Files, Pixels
-from eqben_builder.suites.gallery_table import GalleryLine, GalleryTable
+from eqben_builder.suites.retrieval import GalleryLine, GalleryTable
 from eqben_builder.untrusted import load_json
 
 if TYPE_CHECKING:
