@@ -201,6 +201,42 @@ def test_too_many_to_exhaust():
         exhaust(evaluator(table), Space(table, Constraints(k=8)), limit=1000)
 
 
+class Counted:
+    """A scorer that counts what it scores, and may be interrupted."""
+
+    def __init__(self, most=None):
+        self.own, self.scored, self.most = RidgeScorer(), 0, most
+
+    def score(self, data, candidates):
+        if self.most is not None and self.scored + len(candidates) > self.most:
+            raise KeyboardInterrupt
+        self.scored += len(candidates)
+        return self.own.score(data, candidates)
+
+
+def test_an_exhaustive_search_is_spread_and_goes_on_from_its_journal(tmp_path):
+    table = made_up()
+    space, data = Space(table, Constraints(k=3)), standardise(table)
+    plain = exhaust(Evaluator(RidgeScorer(), data), space, step=4)
+    every = plain.asked
+    assert every == 20
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(3) as pool:
+        spread = exhaust(Evaluator(RidgeScorer(), data, map_function=pool.map), space, step=4)
+    assert (spread.best, spread.winners) == (plain.best, plain.winners)
+    broken, journal = Counted(10), tmp_path / "journal"
+    with pytest.raises(KeyboardInterrupt):
+        exhaust(Evaluator(broken, data, journal=journal, key="k"), space, step=4)
+    assert broken.scored == 8
+    whole = Counted()
+    again = exhaust(Evaluator(whole, data, journal=journal, key="k"), space, step=4)
+    assert (again.best, again.winners, again.asked) == (plain.best, plain.winners, every)
+    assert whole.scored == every - 8
+    finished = Counted(0)
+    assert exhaust(Evaluator(finished, data, journal=journal, key="k"), space, step=4).best == plain.best
+
+
 def test_unknown_method_and_counts():
     table = made_up()
     space = Space(table, Constraints(k=2))

@@ -116,9 +116,21 @@ def test_calibration_by_hand():
     scale = np.sqrt((scaled**2).mean(0))
     np.testing.assert_allclose(got.scale, scale)
     outside = [1, 3, 4, 5]
-    assert got.quantile == pytest.approx(np.quantile((np.abs(scaled) / scale)[:, outside], 0.8 * 21 / 20))
+    ratios = (np.abs(scaled) / scale)[:, outside]
+    assert got.quantile == pytest.approx(np.sort(ratios, axis=None)[int(np.ceil(0.8 * 21 / 20 * (ratios.size - 1)))])
     assert got.unlike(0.0) == 0
     assert got.unlike(99.0) == 1
+
+
+def test_what_is_exchangeable_is_the_family_not_its_models():
+    """Five families of four models are five units: nine tenths of them ask for more than the largest residual."""
+    table = families(made_up(models=20), 5)
+    data = standardise(held_together(table, "family"))
+    scaled = RidgeScorer().residuals(data, [(0, 2)])[0] / RidgeScorer().held_out_spread(data, (0, 2))[:, None]
+    ratios = (np.abs(scaled) / np.sqrt((scaled**2).mean(0)))[:, [1, 3, 4, 5]]
+    assert calibrate(table, (0, 2), RidgeScorer(), level=0.9, holdout="family").quantile == pytest.approx(ratios.max())
+    by_model = calibrate(table, (0, 2), RidgeScorer(), level=0.9).quantile
+    assert by_model < calibrate(table, (0, 2), RidgeScorer(), level=0.97).quantile
 
 
 def test_predictions_and_intervals_keep_to_bounds():

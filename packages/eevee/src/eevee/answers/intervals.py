@@ -47,8 +47,9 @@ def calibrate(
     r"""Calibrate intervals on what was held out.
 
     With $r_{it}$ the held-out residual of model i on metric t, $u_i$ the spread of its prediction and $s_t$ the root
-    mean square of $r_{it} / u_i$, the half-width for a new row of spread u is $q\, s_t u$, with q the $\frac{n+1}{n}$
-    `level` quantile of $|r_{it}| / (s_t u_i)$ over all held-out models and all metrics outside the subset.
+    mean square of $r_{it} / u_i$, the half-width for a new row of spread u is $q\, s_t u$, with q the upper
+    $\frac{n+1}{n}$ `level` quantile of $|r_{it}| / (s_t u_i)$ over all held-out models and all metrics outside the
+    subset, and n the number of what is held out as a whole: of groups, or of families, not of the models in them.
 
     Args:
         table: the models to learn from.
@@ -84,9 +85,11 @@ def calibrate(
     outside = counted.copy()
     outside[:, data.metric_columns(candidate)] = False
     usable = outside if outside.any() else counted
-    n = len(scaled)
+    n = len(scaled) if holdout == "date" else len(set(together.groups))
     ratios = (np.abs(scaled) / np.maximum(scale, 1e-12))[usable]
-    return Calibration(scale, float(np.quantile(ratios, min(1.0, level * (n + 1) / n))), np.sort(spreads))
+    return Calibration(
+        scale, float(np.quantile(ratios, min(1.0, level * (n + 1) / n), method="higher")), np.sort(spreads)
+    )
 
 
 def intervals(

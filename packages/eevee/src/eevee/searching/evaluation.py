@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     MapFunction = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
+BEST_CHUNK = 20_000
+"""Candidates that one call scores where only the best are kept."""
+
 
 class Evaluator:
     """Errors of candidates on one table by one scorer, each computed once.
@@ -76,6 +79,40 @@ class Evaluator:
             self.progress("search", self.asked, self.expected)
         return [self.cache[c][0] for c in candidates]
 
+    def best_of(self, candidates: Sequence[Candidate], kept: int) -> list[tuple[float, Candidate]]:
+        """The lowest errors of many candidates, of which the others are forgotten, here and in the journal.
+
+        What the journal has of the last candidate it has of all: they are not scored again.
+        """
+        self.asked += len(candidates)
+        last = candidates[-1]
+        if last in self._restored:
+            inside = set(candidates)
+            best = {c: pair for c, pair in self._restored.items() if c in inside}
+        else:
+            chunks = [candidates[i : i + BEST_CHUNK] for i in range(0, len(candidates), BEST_CHUNK)]
+            best = {}
+            for lowest in self.map_function(partial(_lowest, self.scorer, self.data, kept), chunks):
+                best.update(lowest)
+            ranked = sorted(best, key=lambda c: (best[c], c))[:kept]
+            best = {c: best[c] for c in (*ranked, *(() if last in ranked else (last,)))}
+            self.computed += len(candidates)
+            if self.journal is not None:
+                append(self.journal, list(best), list(best.values()))
+        self.cache.update(best)
+        if self.progress is not None:
+            self.progress("search", self.asked, self.expected)
+        return sorted((error, candidate) for candidate, (error, _) in best.items())[:kept]
+
     def stderr(self, candidate: Candidate) -> float:
         """Standard error of a candidate that has been scored."""
         return self.cache[candidate][1]
+
+
+def _lowest(
+    scorer: Scorer, data: Standardised, kept: int, candidates: Sequence[Candidate]
+) -> dict[Candidate, tuple[float, float]]:
+    """The candidates with the lowest errors, and the last one."""
+    scores = scorer.score(data, candidates)
+    places = {*scores[:, 0].argsort(kind="stable")[:kept].tolist(), len(candidates) - 1}
+    return {candidates[place]: (float(scores[place, 0]), float(scores[place, 1])) for place in sorted(places)}

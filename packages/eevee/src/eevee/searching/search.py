@@ -97,8 +97,8 @@ def draw(evaluate: Evaluator, space: Space, *, seed: int, count: int) -> Found:
     return _found(dict(zip(candidates, errors, strict=True)), [min(errors)], evaluate.asked - start)
 
 
-def exhaust(evaluate: Evaluator, space: Space, *, limit: int = 6_000_000, step: int = 20_000) -> Found:
-    """Score every feasible subset.
+def exhaust(evaluate: Evaluator, space: Space, *, limit: int = 6_000_000, step: int = 160_000) -> Found:
+    """Score every feasible subset, so many at a time as `step` says; an interrupted search goes on behind the last.
 
     Raises:
         EeveeError: more than `limit` subsets; the message gives their number.
@@ -107,18 +107,12 @@ def exhaust(evaluate: Evaluator, space: Space, *, limit: int = 6_000_000, step: 
     """
     if space.upper_count() > limit:
         raise EeveeError(f"{space.upper_count()} subsets; an exhaustive search looks at no more than {limit}")
-    everything = space.every()
+    everything, start = space.every(), evaluate.asked
+    evaluate.expected = start + space.upper_count()
     best: list[tuple[float, Candidate]] = []
-    total = 0
     while batch := list(itertools.islice(everything, step)):
-        scores = evaluate.scorer.score(evaluate.data, batch)
-        total += len(batch)
-        ranked = scores[:, 0].argsort(kind="stable")[:KEPT]
-        best = sorted([*best, *((float(scores[i, 0]), batch[i]) for i in ranked)])[:KEPT]
-        if evaluate.progress is not None:
-            evaluate.progress("search", total, space.upper_count())
-    evaluate([candidate for _, candidate in best])
-    return _found({c: e for e, c in best}, [best[0][0]], total)
+        best = sorted([*best, *evaluate.best_of(batch, KEPT)])[:KEPT]
+    return _found({candidate: error for error, candidate in best}, [best[0][0]], evaluate.asked - start)
 
 
 def _found(seen: dict[Candidate, float], history: list[float], asked: int, best: Candidate | None = None) -> Found:
