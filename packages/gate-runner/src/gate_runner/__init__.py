@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gate_runner.__about__ import __version__
+from gate_runner.moved import install
 
 if TYPE_CHECKING:
     from gate_runner.adaptation import Adapted, Finetune, Probe, ZeroShot
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from gate_runner.runs import Result
     from gate_runner.settings import Settings
 
+install()
 _HOMES = {
     "Adapted": "gate_runner.adaptation",
     "BENCHMARKS": "gate_runner.benchmarks",

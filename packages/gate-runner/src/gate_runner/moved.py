@@ -1,0 +1,65 @@
+"""Modules that lie elsewhere now: plug-ins of the last release import them by their old names, with a warning."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+_OF_BENCHMARKS = (
+    "data", "hub", "maps", "omniglot", "original_files", "originals", "packaged", "pictures", "request", "tables",
+)  # fmt: skip
+MOVED = {
+    "gate_runner.readers": "gate_data.readers",
+    "gate_runner.own_data": "gate_data.own",
+    "gate_runner.data_check": "gate_data.checking",
+    "gate_runner.ragged": "gate_data.ragged",
+    "gate_runner.collecting": "gate_data.collecting",
+    "gate_runner.imports": "gate_data.imports",
+    "gate_runner.benchmarks.sheets": "gate_data.cards",
+    "gate_runner.detection.objects": "gate_data.boxes.objects",
+    "gate_runner.detection.files": "gate_data.boxes.files",
+    **{f"gate_runner.benchmarks.{name}": f"gate_data.{name}" for name in _OF_BENCHMARKS},
+    "gate_runner.prediction": "gate_runner.forecasting",
+    "gate_runner.runs.memory": "gate_runner.memory",
+}
+"""Old names, with all below them, until 0.4."""
+
+
+class _Alias(Loader):
+    def __init__(self, new: str) -> None:
+        self.new = new
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """The module under its new name."""
+        module = import_module(self.new)
+        self.own = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """It was executed under its new name: only what the import changed of it is put back."""
+        module.__spec__ = self.own
+
+
+class Finder(MetaPathFinder):
+    """Finds what moved; asked last."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
+        """The module's place, or None."""
+        for old, new in MOVED.items():
+            if fullname == old or fullname.startswith(f"{old}."):
+                name = new + fullname[len(old) :]
+                warnings.warn(f"{fullname} is {name} now, and goes in 0.4", DeprecationWarning, stacklevel=2)
+                return ModuleSpec(fullname, _Alias(name))
+        return None
+
+
+def install() -> None:
+    """Ask for moved modules, once."""
+    if not any(isinstance(finder, Finder) for finder in sys.meta_path):
+        sys.meta_path.append(Finder())
