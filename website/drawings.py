@@ -138,7 +138,7 @@ def dependencies() -> dict[str, tuple[str, list[str]]]:
 
 
 def packages_picture() -> str:
-    """The runner above, the six libraries below it, and under each what it needs."""
+    """The runner above, the seven libraries below it, and under each what it needs."""
     found = dependencies()
     libraries = [folder for folder in found if folder != "gate-runner"]
     siblings = {found[folder][0] for folder in libraries}
@@ -147,23 +147,23 @@ def packages_picture() -> str:
     top = Box(
         20,
         20,
-        1108,
+        len(libraries) * 200 - 8,
         "runner",
         name,
         "packages/gate-runner",
-        ("knows the six, each inside the command that needs it", outside),
+        ("knows the seven, each inside the command that needs it", outside),
     )
     boxes = [top]
     for place, folder in enumerate(libraries):
         name, required = found[folder]
         lines = [", ".join(required[at : at + 2]) for at in range(0, len(required), 2)]
-        boxes.append(Box(20 + place * 168, 170, 160, "library", name, folder, tuple(lines)))
+        boxes.append(Box(20 + place * 200, 170, 192, "library", name, folder, tuple(lines)))
     arrows = [
-        f'<path d="M{box.left + 80} {top.top + top.height}L{box.left + 80} 168" class="arrow" marker-end="url(#head)"/>'
+        f'<path d="M{box.left + 96} {top.top + top.height}L{box.left + 96} 168" class="arrow" marker-end="url(#head)"/>'
         for box in boxes[1:]
     ]
     height = max(box.top + box.height for box in boxes) + 20
-    return picture(1148, height, "Who depends on whom", [*arrows, *(box.drawn() for box in boxes)])
+    return picture(32 + len(libraries) * 200, height, "Who depends on whom", [*arrows, *(box.drawn() for box in boxes)])
 
 
 def drawings() -> dict[str, str]:
