@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[1]
 ENVIRONMENTS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["envs"]
 
 
-WITHOUT = {"packages/gate-runner": {"torchcodec"}}
+WITHOUT = {"packages/gate-data": {"torchcodec"}, "packages/gate-runner": {"torchcodec"}}
 """Extras that need a library of the system: FFmpeg's."""
 
 

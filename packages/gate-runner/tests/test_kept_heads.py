@@ -124,7 +124,7 @@ def test_a_save_that_is_stopped_leaves_no_head_of_two(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stopped before any of its files is written, or before they take the old ones' place: the old head, whole."""
-    from gate_runner.runs import folder as writing
+    from gate_runner import files as writing
 
     gate_runner.adapt(folder, encoder="micro-clip/random:1", save=tmp_path / "head")
     before = load_head(tmp_path / "head")
