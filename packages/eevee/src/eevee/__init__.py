@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from eevee.answers.choosing import Choice, choose_scaling, choose_scorer
     from eevee.answers.contribution import error_against_k, importance, predictiveness
     from eevee.answers.front import Front, pareto, tiers
+    from eevee.answers.leaderboard import Board, Place, rank_models, rank_outcomes
     from eevee.answers.nested import CurvePoint, Nested, learning_curve, nested_error
     from eevee.answers.predicting import Prediction, predict
     from eevee.answers.ranking import kendall, overall_scores, prediction_agreement, subset_mean_agreement
@@ -40,6 +41,10 @@ if TYPE_CHECKING:
     from eevee.tables.twins import group_twins, model_distances
 
 _LAZY = {
+    "Board": "eevee.answers.leaderboard",
+    "Place": "eevee.answers.leaderboard",
+    "rank_models": "eevee.answers.leaderboard",
+    "rank_outcomes": "eevee.answers.leaderboard",
     "Estimate": "eevee.items.choosing",
     "ItemChoice": "eevee.items.choosing",
     "choose_items": "eevee.items.choosing",
@@ -107,6 +112,7 @@ _LAZY = {
 __all__ = [
     "AverageScorer",
     "Benchmark",
+    "Board",
     "Check",
     "Choice",
     "Constraints",
@@ -122,6 +128,7 @@ __all__ = [
     "MlpScorer",
     "Nested",
     "Outcomes",
+    "Place",
     "Prediction",
     "Progress",
     "Published",
@@ -156,6 +163,8 @@ __all__ = [
     "prediction_agreement",
     "predictiveness",
     "published",
+    "rank_models",
+    "rank_outcomes",
     "read_csv_text",
     "read_items",
     "read_outcomes",

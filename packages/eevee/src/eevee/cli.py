@@ -114,6 +114,14 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
     pareto.add_argument("--largest", type=int, default=12, help="largest size of a subset (default: 12)")
     pareto.add_argument("--tiers", default="", metavar="NAME=COST,...", help="choose a subset for each budget as well")
 
+    rank = commands.add_parser("rank", help="every model's place with a simultaneous interval, and who is tied")
+    rank.add_argument("source", nargs="+", metavar="TABLE|RUN", help="a table (as --table), or run folders or an .npz")
+    rank.add_argument("--direction", help="as for the other commands")
+    rank.add_argument("--level", type=float, default=0.95, help="of all intervals together (default: .95)")
+    rank.add_argument("--seed", type=int, default=0, help="of the draws (default: 0)")
+    rank.add_argument("--json", metavar="FILE", help="write the ranking here; - prints it")
+    rank.add_argument("--quiet", action="store_true", help="no progress")
+
     items = commands.add_parser("items", help="the few test items of each benchmark that tell its score")
     items.add_argument(
         "--outcomes",

@@ -26,8 +26,8 @@ AUTO = "auto"
 
 def run(options: argparse.Namespace) -> int:
     """Run the command that was parsed and return its exit code."""
-    if options.command == "items":
-        return _finish(options, *_items(options))
+    if options.command in ("items", "rank"):
+        return _finish(options, *{"items": _items, "rank": _rank}[options.command](options))
     if options.threads is not None:
         import torch
 
@@ -218,6 +218,21 @@ def _items(options: argparse.Namespace) -> tuple[Recorded, str]:
         progress=_progress(options),
     )
     return chosen, item_words(chosen)
+
+
+def _rank(options: argparse.Namespace) -> tuple[Recorded, str]:
+    from eevee.answers.leaderboard import rank_models, rank_outcomes
+    from eevee.showing.words import board_words
+
+    sources = [Path(source) for source in options.source]
+    if len(sources) > 1 or sources[0].is_dir() or sources[0].suffix == ".npz":
+        from eevee.items.outcomes import read_outcomes
+
+        board = rank_outcomes(read_outcomes(sources), level=options.level, seed=options.seed)
+    else:
+        table = load_table(options.source[0], direction=options.direction)
+        board = rank_models(table, level=options.level, seed=options.seed)
+    return board, board_words(board)
 
 
 def _report(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, str]:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from eevee.answers.choosing import Choice
     from eevee.answers.front import Front
+    from eevee.answers.leaderboard import Board
     from eevee.answers.predicting import Prediction
     from eevee.answers.scoring import Score
     from eevee.answers.selecting import Rival, Selection
@@ -117,6 +118,35 @@ def score_words(judged: Score) -> str:
             ),
         ]
     )
+
+
+def board_words(board: Board) -> str:
+    """A ranking with its ties."""
+    on = {"tasks": "other tasks like these", "items": "other test items of these tasks"}[board.question]
+    width = max(5, *(len(place.model) for place in board.places))
+    heads = f"{'model':<{width}}  {'rank':>9}  {'score':>7}  {'Borda':>5}  {'mean rank':>9}  {'strength':>22}  tasks"
+    holds = f"all intervals hold at once with probability {board.level:.0%}, on {on}"
+    lines = [f"{board.name}: {board.decided} of {board.pairs} pairs are decided; {holds}", heads]
+    for place in board.places:
+        ranks = str(place.first) if place.first == place.last else f"{place.first} to {place.last}"
+        strength = f"{place.strength:+.2f} ({place.strength_low:+.2f} to {place.strength_high:+.2f})"
+        lines.append(
+            f"{place.model:<{width}}  {ranks:>9}  {place.score:>7.3f}  {place.borda:>5.2f}  {place.mean_rank:>9.1f}  "
+            f"{strength:>22}  {place.tasks:>5}"
+        )
+    leaders = board.leaders
+    lines.append(f"the best: {leaders[0]}" if len(leaders) == 1 else f"may be the best: {', '.join(leaders)}")
+    orders = {
+        "Borda": [place.borda for place in board.places],
+        "mean rank": [-place.mean_rank for place in board.places],
+        "strength": [place.strength for place in board.places],
+    }
+    other = [name for name, values in orders.items() if max(values) > values[0] + 1e-12]
+    if other:
+        lines.append(f"another one leads by {' and by '.join(other)}")
+    if board.apart:
+        lines.append(f"{board.apart} pairs share too few tasks to be compared")
+    return "\n".join(lines)
 
 
 def prediction_words(prediction: Prediction) -> str:

@@ -1,0 +1,328 @@
+"""Ranks that say who is tied: simultaneous intervals of every model's place, on other tasks or on other test items."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from eevee.errors import EeveeError
+from eevee.tables.record import Recorded
+from eevee.tables.standard import standardise
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from jaxtyping import Bool, Float, Int
+
+    from eevee.items.outcomes import Outcomes
+    from eevee.tables.table import ResultTable
+
+Question = Literal["tasks", "items"]
+FEWEST_TASKS = 3
+"""That two models must share, for an interval of their difference."""
+_PRIOR = 0.5
+"""Wins that each model of a pair is given beforehand: one that wins every task has no finite strength otherwise."""
+_STRENGTH_RESAMPLES = 200
+
+
+@dataclass(frozen=True)
+class Place(Recorded):
+    """One model on a board.
+
+    Args:
+        model: its id.
+        first: best rank that the data allow.
+        last: worst one.
+        score: mean over its tasks, in standard deviations of each task over the models; of outcomes, their mean.
+        borda: share of the others that it beats, over tasks, ties counting half.
+        mean_rank: over its tasks, 1 for the best; equal values share their ranks.
+        strength: Bradley and Terry's, on a logarithmic scale with mean 0.
+        strength_low: lower end of its interval over tasks.
+        strength_high: upper end.
+        tasks: that it was measured on.
+
+    Example:
+        >>> from eevee import load_table, rank_models
+        >>> place = rank_models(load_table("gate")).places[0]
+        >>> place.first <= 1 <= place.last
+        True
+    """
+
+    model: str
+    first: int
+    last: int
+    score: float
+    borda: float
+    mean_rank: float
+    strength: float
+    strength_low: float
+    strength_high: float
+    tasks: int
+
+
+@dataclass(frozen=True)
+class Board(Recorded):
+    """A ranking with what is not decided in it.
+
+    Args:
+        name: of the table.
+        question: ``tasks``: would it hold on other tasks like these? ``items``: on other test items of these tasks?
+        level: probability with which all intervals hold at once.
+        places: of all models, by score.
+        decided: pairs whose order is decided, of all pairs.
+        pairs: all of them.
+        apart: pairs that share too few tasks to be compared.
+
+    Example:
+        >>> from eevee import load_table
+        >>> board = rank_models(load_table("gate"))
+        >>> len(board.places), board.places[0].first, board.places[0].last > 1
+        (21, 1, True)
+    """
+
+    name: str
+    question: Question
+    level: float
+    places: tuple[Place, ...]
+    decided: int
+    pairs: int
+    apart: int
+
+    @property
+    def leaders(self) -> tuple[str, ...]:
+        """The models that may be the best."""
+        return tuple(place.model for place in self.places if place.first == 1)
+
+
+def rank_models(table: ResultTable, *, level: float = 0.95, resamples: int = 4000, seed: int = 0) -> Board:
+    r"""Rank the models of a table, and say how far the order would hold on other tasks like these.
+
+    With $d_b$ the difference of two models on benchmark b (in standard deviations over the models, metrics of one
+    benchmark averaged), all pairs have $\bar d \pm c\, s / \sqrt{n}$ at once: c is the `level` quantile of the largest
+    $|t|$ over pairs, drawn with the correlations that the pairs have. Pairs that are decided leave, and c is drawn
+    anew for the others, until nothing more is decided. A model's best rank counts those surely above it, its worst
+    those surely below.
+
+    Args:
+        table: two models are compared on the tasks that both were measured on; one with missing tasks has a wider
+            interval, not the last place.
+        level: in (0, 1), of all intervals together.
+        resamples: draws for c.
+        seed: of the draws.
+
+    Raises:
+        EeveeError: `level` or `resamples` out of range, fewer than three benchmarks, or models of which no two share
+            three.
+
+    Numerics: normal differences are assumed for c, by Student's t with n - 1 degrees of freedom.
+
+    Example:
+        >>> from eevee import load_table
+        >>> rank_models(load_table("gate")).question
+        'tasks'
+
+    Source: Mogstad, Romano, Shaikh and Wilhelm, Inference for ranks with applications to mobility across
+        neighbourhoods and academic achievement across countries (2024), whose bootstrap is a draw of normals here;
+        Romano and Wolf (2005) for the steps. Bradley and Terry (1952), with half a win for each of a pair beforehand.
+    """
+    _check(level, resamples)
+    scores = _by_task(table)
+    if scores.shape[1] < FEWEST_TASKS:
+        raise EeveeError(f"{table.name} has {scores.shape[1]} benchmarks; ranks need at least {FEWEST_TASKS}")
+    first, second = np.triu_indices(len(scores), 1)
+    differences = scores[first] - scores[second]
+    shared = ~np.isnan(differences)
+    count = shared.sum(1)
+    known = count >= FEWEST_TASKS
+    if not known.any():
+        raise EeveeError(f"{table.name}: no two models share {FEWEST_TASKS} tasks: there is nothing to rank them by")
+    filled = np.where(shared, differences, 0.0)
+    mean = filled.sum(1) / np.maximum(count, 1)
+    centred = np.where(shared, differences - mean[:, None], 0.0)
+    spread = np.sqrt((centred**2).sum(1) / np.maximum(count - 1, 1) / np.maximum(count, 1))
+    normals = np.random.default_rng(seed).standard_normal((resamples, scores.shape[1]))
+    size = np.sqrt((centred**2).sum(1))
+    drawn = np.divide(normals @ centred.T, size, out=np.zeros((resamples, len(size))), where=size > 0)
+    signs = _decided(mean, spread, drawn, known, level, int(count[known].min()) - 1, seed)
+    return _board(table.name, "tasks", level, table.models, scores, first, second, signs, int((~known).sum()), seed)
+
+
+def rank_outcomes(
+    outcomes: Mapping[str, Outcomes], *, level: float = 0.95, resamples: int = 4000, seed: int = 0
+) -> Board:
+    r"""Rank models by their mean score over benchmarks, and say how far the order would hold on other test items.
+
+    As `rank_models`; the errors are those of means over items, which pairs of models share: their covariance over
+    items, divided by the number of items, is summed over benchmarks.
+
+    Args:
+        outcomes: of the same models, as `eevee.read_outcomes` gives them; items that some model lacks are left out.
+        level: in (0, 1), of all intervals together.
+        resamples: draws for c.
+        seed: of the draws.
+
+    Raises:
+        EeveeError: benchmarks of other models, or fewer than two items that all models share.
+
+    Example:
+        >>> import numpy as np
+        >>> from eevee import Outcomes
+        >>> right = np.random.default_rng(0).random((5, 400)) < np.array([.9, .6, .6, .5, .2])[:, None]
+        >>> toy = Outcomes("toy", tuple("abcde"), tuple(map(str, range(400))), right.astype(float))
+        >>> rank_outcomes({"toy": toy}).leaders
+        ('a',)
+    """
+    _check(level, resamples)
+    boards = list(outcomes.values())
+    if not boards:
+        raise EeveeError("no benchmark with outcomes of single items")
+    models = boards[0].models
+    covariance = np.zeros((len(models), len(models)))
+    scores = np.empty((len(models), len(boards)))
+    for column, board in enumerate(boards):
+        if board.models != models:
+            raise EeveeError(f"benchmark {board.benchmark!r}: other models than {boards[0].benchmark!r} has")
+        values = board.values[:, ~np.isnan(board.values).any(0)]
+        if values.shape[1] < 2:
+            raise EeveeError(f"benchmark {board.benchmark!r}: {values.shape[1]} items that all models share")
+        scores[:, column] = values.mean(1)
+        covariance += np.cov(values) / values.shape[1] / len(boards) ** 2
+    first, second = np.triu_indices(len(models), 1)
+    mean = (scores[first] - scores[second]).mean(1)
+    spread = np.sqrt(np.maximum(_of_pairs(covariance, first, second), 0.0))
+    vectors, sizes, _ = np.linalg.svd(covariance)
+    root = vectors * np.sqrt(sizes)
+    noise = np.random.default_rng(seed).standard_normal((resamples, len(models))) @ root.T
+    gaps = noise[:, first] - noise[:, second]
+    drawn = np.divide(gaps, spread, out=np.zeros_like(gaps), where=spread > 0)
+    signs = _decided(mean, spread, drawn, np.ones(len(mean), bool), level, None, seed)
+    return _board(", ".join(outcomes), "items", level, models, scores, first, second, signs, 0, seed)
+
+
+def _check(level: float, resamples: int) -> None:
+    if not 0 < level < 1:
+        raise EeveeError(f"level is {level}; expected a number between 0 and 1")
+    if resamples < 100:
+        raise EeveeError(f"resamples is {resamples}; expected at least 100")
+
+
+def _by_task(table: ResultTable) -> Float[np.ndarray, "models tasks"]:
+    """Standardised scores, higher for better, the mean over a benchmark's metrics; NaN where none was measured."""
+    data = standardise(table)
+    values = np.where(data.mask, data.values * data.signs, 0.0)
+    columns = [
+        np.where(data.mask[:, own].any(1), values[:, own].sum(1) / np.maximum(data.mask[:, own].sum(1), 1), np.nan)
+        for own in map(list, data.columns)
+    ]
+    return np.stack(columns, axis=1)
+
+
+def _of_pairs(
+    covariance: Float[np.ndarray, "m m"], first: Int[np.ndarray, " p"], second: Int[np.ndarray, " p"]
+) -> Float[np.ndarray, " p"]:
+    """Variance of each pair's difference."""
+    variance = np.diag(covariance)
+    return np.asarray(variance[first] + variance[second] - 2 * covariance[first, second])
+
+
+def _decided(
+    mean: Float[np.ndarray, " p"],
+    spread: Float[np.ndarray, " p"],
+    drawn: Float[np.ndarray, "r p"],
+    known: Bool[np.ndarray, " p"],
+    level: float,
+    freedom: int | None,
+    seed: int,
+) -> Int[np.ndarray, " p"]:
+    """The sign of each pair's difference where it is decided, else 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = np.where(spread > 0, np.abs(mean) / spread, np.where(np.abs(mean) > 0, np.inf, 0.0))
+    largest = np.abs(drawn)
+    if freedom is not None:
+        shared = np.random.default_rng(seed + 1).chisquare(freedom, len(drawn)) / freedom
+        largest = largest / np.sqrt(shared)[:, None]
+    open_pairs = known.copy()
+    decided = np.zeros(len(mean), dtype=np.int64)
+    while open_pairs.any():
+        critical = np.quantile(largest[:, open_pairs].max(1), level, method="higher")
+        new = open_pairs & (t > critical)
+        if not new.any():
+            break
+        decided[new] = np.sign(mean[new])
+        open_pairs &= ~new
+    return decided
+
+
+def _board(
+    name: str,
+    question: Question,
+    level: float,
+    models: tuple[str, ...],
+    scores: Float[np.ndarray, "m n"],
+    first: Int[np.ndarray, " p"],
+    second: Int[np.ndarray, " p"],
+    signs: Int[np.ndarray, " p"],
+    apart: int,
+    seed: int,
+) -> Board:
+    count = len(models)
+    above = np.bincount(first[signs < 0], minlength=count) + np.bincount(second[signs > 0], minlength=count)
+    below = np.bincount(first[signs > 0], minlength=count) + np.bincount(second[signs < 0], minlength=count)
+    wins = _wins(scores)
+    strength = _strengths(wins.sum(0))
+    chosen = np.random.default_rng(seed).integers(0, len(wins), (_STRENGTH_RESAMPLES, len(wins)))
+    times = np.stack([np.bincount(rows, minlength=len(wins)) for rows in chosen])
+    resampled = (times @ wins.reshape(len(wins), -1)).reshape(-1, count, count)
+    low, high = np.quantile(_strengths(resampled), [(1 - level) / 2, (1 + level) / 2], axis=0)
+    played = np.maximum((wins + wins.transpose(0, 2, 1)).sum((0, 2)), 1e-12)
+    borda = wins.sum((0, 2)) / played
+    ranks = 1 + (wins.transpose(0, 2, 1)).sum(2)  # the others' wins, ties half
+    measured = ~np.isnan(scores)
+    mean_rank = np.where(measured.T, ranks, 0.0).sum(0) / np.maximum(measured.sum(1), 1)
+    means = np.nanmean(scores, axis=1)
+    places = [
+        Place(
+            models[at],
+            1 + int(above[at]),
+            count - int(below[at]),
+            float(means[at]),
+            float(borda[at]),
+            float(mean_rank[at]),
+            float(strength[at]),
+            float(low[at]),
+            float(high[at]),
+            int(measured[at].sum()),
+        )
+        for at in np.argsort(-means, kind="stable")
+    ]
+    return Board(name, question, level, tuple(places), int((signs != 0).sum()), len(signs), apart)
+
+
+def _wins(scores: Float[np.ndarray, "m n"]) -> Float[np.ndarray, "n m m"]:
+    """For each task who beats whom; a tie is half a win for each, and a missing value none."""
+    left, right = scores.T[:, :, None], scores.T[:, None, :]
+    with np.errstate(invalid="ignore"):
+        wins = (left > right) + 0.5 * (left == right)
+    wins[:, np.arange(len(scores)), np.arange(len(scores))] = 0.0
+    return np.asarray(wins, dtype=np.float64)
+
+
+def _strengths(wins: Float[np.ndarray, "*r m m"]) -> Float[np.ndarray, "*r m"]:
+    """Bradley and Terry's strengths by Newton's steps on the log likelihood, all boards at once, to 1e-8."""
+    own = wins + _PRIOR * (1 - np.eye(wins.shape[-1]))
+    games, total = own + own.swapaxes(-1, -2), own.sum(-1)
+    strength = np.zeros(wins.shape[:-1])
+    for _ in range(50):
+        expected = games / (1 + np.exp(strength[..., None, :] - strength[..., None]))
+        weight = expected * (1 - expected / np.maximum(games, 1e-300))
+        curvature = -weight
+        diagonal = np.arange(wins.shape[-1])
+        curvature[..., diagonal, diagonal] = weight.sum(-1)
+        step = np.linalg.solve(curvature + 1.0 / wins.shape[-1], (total - expected.sum(-1))[..., None])[..., 0]
+        step = np.clip(step, -2, 2)
+        strength = strength + step - (strength + step).mean(-1, keepdims=True)
+        if np.abs(step).max() < 1e-8:
+            break
+    return np.asarray(strength)

@@ -1,0 +1,157 @@
+"""Ranks with simultaneous intervals: coverage, ties, gaps, and what cannot be ranked."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from eevee import Benchmark, EeveeError, Metric, Outcomes, ResultTable, load_table, rank_models, rank_outcomes
+from eevee.answers.leaderboard import _strengths, _wins
+from eevee.cli import main
+
+
+def table(values, name="made up"):
+    models = tuple(f"m{number}" for number in range(len(values)))
+    ids = tuple(f"t{number}" for number in range(values.shape[1]))
+    metrics, benchmarks = tuple(Metric(t, t, "higher") for t in ids), tuple(map(Benchmark, ids))
+    return ResultTable(name, models, metrics, benchmarks, values)
+
+
+def places(board):
+    return {place.model: (place.first, place.last) for place in board.places}
+
+
+def test_of_equal_models_nothing_is_decided_in_nineteen_of_twenty():
+    generator, wrong = np.random.default_rng(0), 0
+    for seed in range(300):
+        shared = generator.normal(size=(3, 15))
+        values = generator.normal(size=(8, 3)) @ shared * 0.5 + generator.normal(size=(8, 15))
+        wrong += rank_models(table(values), resamples=400, seed=seed).decided > 0
+    assert 3 <= wrong <= 28  # 15 expected, within three and a half standard deviations
+
+
+def test_of_equal_models_on_the_same_items_likewise():
+    generator, wrong = np.random.default_rng(1), 0
+    for seed in range(300):
+        outcomes = {}
+        for name in ("a", "b"):
+            easy = generator.random(150)
+            right = generator.random((6, 150)) < 0.2 + 0.6 * easy
+            outcomes[name] = Outcomes(name, tuple("uvwxyz"), tuple(map(str, range(150))), right.astype(float))
+        wrong += rank_outcomes(outcomes, resamples=400, seed=seed).decided > 0
+    assert 3 <= wrong <= 28
+
+
+def test_intervals_hold_all_true_ranks_and_items_tell_more_than_tasks():
+    generator = np.random.default_rng(2)
+    means = np.array([1.5, 1.5, 0.5, 0.0, -1.0, -1.0])
+    held, narrower = 0, 0
+    for seed in range(60):
+        shares = 1 / (1 + np.exp(-(means[:, None] + generator.normal(0, 1, 6))))
+        outcomes = {
+            f"t{task}": Outcomes(
+                f"t{task}", tuple(f"m{number}" for number in range(6)), tuple(map(str, range(300))),
+                (generator.random((6, 300)) < shares[:, task, None]).astype(float),
+            )
+            for task in range(6)
+        }  # fmt: skip
+        of_items = places(rank_outcomes(outcomes, resamples=500, seed=seed))
+        scores = np.stack([one.scores() for one in outcomes.values()], axis=1)
+        of_tasks = places(rank_models(table(scores), resamples=500, seed=seed))
+        true = [(1, 2), (1, 2), (3, 3), (4, 4), (5, 6), (5, 6)]
+        held += all(low <= last and high >= first for (low, high), (first, last) in zip(
+            (of_items[f"m{number}"] for number in range(6)), true, strict=True))  # fmt: skip
+        narrower += sum(b - a for a, b in of_items.values()) <= sum(b - a for a, b in of_tasks.values())
+    assert held >= 55
+    assert narrower >= 50
+
+
+def test_the_shipped_table_by_hand():
+    """The best model's worst rank counts the models that are not surely below it, by the first step's constant."""
+    gate = load_table("gate")
+    board = rank_models(gate)
+    first = board.places[0]
+    assert (first.model, first.first) == ("cvnxtv2", 1)
+    assert first.last == sum(place.first < 8 for place in board.places[:9]) - sum(
+        place.first < 8 for place in board.places[7:9]
+    )
+    assert sum(place.borda for place in board.places) == pytest.approx(21 / 2)
+    assert sum(place.mean_rank for place in board.places) == pytest.approx(21 * 11)
+    assert np.mean([place.strength for place in board.places]) == pytest.approx(0, abs=1e-9)
+
+
+def test_strengths_are_the_maximum_of_the_likelihood():
+    """Against a slow fit by scikit-learn's logistic regression without a penalty on pairs."""
+    from sklearn.linear_model import LogisticRegression
+
+    generator = np.random.default_rng(3)
+    wins = _wins(generator.normal(size=(5, 12)) + np.arange(5)[:, None] * 0.4).sum(0)
+    own = wins + 0.5 * (1 - np.eye(5))
+    rows, labels, weights = [], [], []
+    for i in range(5):
+        for j in range(5):
+            if i != j:
+                rows.append(np.eye(5)[i] - np.eye(5)[j])
+                labels += [1]
+                weights.append(own[i, j])
+    x = np.concatenate([rows, [-row for row in rows]])
+    fitted = LogisticRegression(C=1e8, fit_intercept=False, tol=1e-10, max_iter=1000).fit(
+        x, np.repeat([1, 0], len(rows)), sample_weight=np.tile(weights, 2)
+    )
+    expected = fitted.coef_[0] - fitted.coef_[0].mean()
+    np.testing.assert_allclose(_strengths(wins), expected, atol=1e-3)
+
+
+def test_missing_tasks_widen_an_interval_and_cost_no_rank():
+    generator = np.random.default_rng(4)
+    values = np.array([3.0, 2.0, 0.0, -1.0, -2.0, -3.0])[:, None] + 0.3 * generator.normal(size=(6, 20))
+    whole = places(rank_models(table(values)))
+    assert whole["m0"] == (1, 1)
+    values[0, 4:] = np.nan
+    board = rank_models(table(values))
+    own = next(place for place in board.places if place.model == "m0")
+    assert (own.first, own.tasks) == (1, 4)
+    assert own.last < 6
+    values[0, 2:] = np.nan
+    board = rank_models(table(values))
+    assert board.apart == 5
+    assert places(board)["m0"] == (1, 6)
+    assert places(board)["m5"][1] == 6
+
+
+def test_ties_everywhere_and_what_cannot_be_ranked():
+    equal = np.tile(np.arange(6.0), (5, 1))
+    equal[0, 0] += 1e-3  # a table in which nothing varies is refused elsewhere
+    board = rank_models(table(equal))
+    assert board.decided == 0
+    assert set(places(board).values()) == {(1, 5)}
+    apart = np.full((5, 15), np.nan)
+    for row in range(5):
+        apart[row, 3 * row : 3 * row + 3] = 1.0 + row
+    with pytest.raises(EeveeError, match="no two models share 3 tasks"):
+        rank_models(table(apart))
+    with pytest.raises(EeveeError, match="has 2 benchmarks; ranks need at least 3"):
+        rank_models(table(np.random.default_rng(0).normal(size=(5, 2))))
+    with pytest.raises(EeveeError, match=r"level is 1\.5"):
+        rank_models(load_table("gate"), level=1.5)
+    with pytest.raises(EeveeError, match="resamples is 3"):
+        rank_models(load_table("gate"), resamples=3)
+    with pytest.raises(EeveeError, match="no benchmark with outcomes"):
+        rank_outcomes({})
+
+
+def test_the_command(tmp_path, capsys):
+    assert main(["rank", "gate", "--json", str(tmp_path / "board.json")]) == 0
+    said = capsys.readouterr().out
+    assert "of 210 pairs are decided" in said
+    assert "may be the best: cvnxtv2, clip" in said
+    assert json.loads((tmp_path / "board.json").read_text())["places"][0]["model"] == "cvnxtv2"
+    generator = np.random.default_rng(0)
+    right = (generator.random((5, 400)) < np.array([0.9, 0.6, 0.6, 0.5, 0.2])[:, None]).astype(float)
+    np.savez(tmp_path / "outcomes.npz", models=np.array(list("abcde")), toy=right)
+    assert main(["rank", str(tmp_path / "outcomes.npz")]) == 0
+    said = capsys.readouterr().out
+    assert "on other test items of these tasks" in said
+    assert "the best: a" in said
