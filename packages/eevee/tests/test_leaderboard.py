@@ -84,8 +84,7 @@ def test_the_shipped_table_by_hand():
 
 def test_strengths_are_the_maximum_of_the_likelihood():
     """Against a slow fit by scikit-learn's logistic regression without a penalty on pairs."""
-    from sklearn.linear_model import LogisticRegression
-
+    linear_model = pytest.importorskip("sklearn.linear_model")
     generator = np.random.default_rng(3)
     wins = _wins(generator.normal(size=(5, 12)) + np.arange(5)[:, None] * 0.4).sum(0)
     own = wins + 0.5 * (1 - np.eye(5))
@@ -97,7 +96,7 @@ def test_strengths_are_the_maximum_of_the_likelihood():
                 labels += [1]
                 weights.append(own[i, j])
     x = np.concatenate([rows, [-row for row in rows]])
-    fitted = LogisticRegression(C=1e8, fit_intercept=False, tol=1e-10, max_iter=1000).fit(
+    fitted = linear_model.LogisticRegression(C=1e8, fit_intercept=False, tol=1e-10, max_iter=1000).fit(
         x, np.repeat([1, 0], len(rows)), sample_weight=np.tile(weights, 2)
     )
     expected = fitted.coef_[0] - fitted.coef_[0].mean()

@@ -81,6 +81,7 @@ def read(kind: str, content: bytes) -> Any:
 @example(content=b"[" * 100_000)
 @example(content=b'{"images": [{"a": ' + b"9" * 5000 + b"}]}")
 @example(content=b'image\n"never closed\n')
+@example(content=b'"two\nlines",level\na,0\n')
 @example(content="image\n\u2028\x85\x0b".encode())
 @FEW
 def test_whatever_a_file_holds(kind: str, content: bytes) -> None:

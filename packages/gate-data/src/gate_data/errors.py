@@ -38,7 +38,10 @@ class StorageError(UsageError):
 
 
 class DataError(UsageError):
-    """A data set's own files are missing, unreadable or not in their format."""
+    """A data set's own files are missing, unreadable or not in their format; line breaks that they hold are left out."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.splitlines()))
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
