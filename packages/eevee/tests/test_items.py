@@ -54,11 +54,21 @@ def test_anchors_are_items_with_weights_that_sum_to_one(method):
     irt = fit_irt(values)
     for count in (2, 37, 400):
         chosen, weights = choose_anchors(irt, count, method, np.random.default_rng(0))
-        assert len(set(chosen.tolist())) == len(chosen) <= count
+        assert len(set(chosen.tolist())) == len(chosen) == count
         assert weights.sum() == pytest.approx(1)
         assert list(chosen) == sorted(chosen)
     with pytest.raises(EeveeError, match="401 items are to be chosen of 400"):
         choose_anchors(irt, 401, method, np.random.default_rng(0))
+
+
+def test_clusters_give_every_item_that_was_asked_for():
+    """Five patterns of outcomes make five different curves: the other clusters run empty, and their seats are used."""
+    values = np.tile(np.eye(5)[:, [0, 1, 2, 3, 4, 0, 0, 0]], 10)
+    irt = fit_irt(values)
+    chosen, weights = choose_anchors(irt, 33, "clusters", np.random.default_rng(0))
+    assert len(set(chosen.tolist())) == 33
+    curves = irt.probability(np.linspace(-2, 2, 9))
+    np.testing.assert_allclose(curves[:, chosen] @ weights, curves.mean(1), atol=1e-3)
 
 
 @pytest.mark.long

@@ -26,7 +26,7 @@ def choose_anchors(
     """Choose items, and the weights by which their outcomes stand for all.
 
     - `clusters`: k-means of the items' curves (chances along ability); of each cluster the item nearest to its middle,
-      weighted by the cluster's size;
+      weighted by the cluster's size; where equal curves leave clusters empty, crowded ones give several items;
     - `information`: items in strata of difficulty that hold equally much of the benchmark's slope; of each the one that
       tells most, weighted by the stratum's number of items;
     - `random`: equal weights.
@@ -66,12 +66,15 @@ def _clusters(
         middle = np.where(size[:, None] > 0, total / np.maximum(size, 1)[:, None], middle)
     nearest = _nearest(curves, middle)
     distance = ((curves - middle[nearest]) ** 2).sum(1)
+    size = np.bincount(nearest, minlength=count)
+    seats = (size > 0).astype(np.int64)
+    for _ in range(count - int(seats.sum())):  # equal curves leave clusters empty: their seats go to the crowded
+        seats[(size / np.maximum(seats, 1) * (seats < size)).argmax()] += 1
     chosen, weight = [], []
-    for cluster in range(count):
+    for cluster in np.flatnonzero(seats):
         members = np.flatnonzero(nearest == cluster)
-        if len(members):
-            chosen.append(int(members[distance[members].argmin()]))
-            weight.append(len(members))
+        chosen += members[np.argsort(distance[members], kind="stable")[: seats[cluster]]].tolist()
+        weight += [size[cluster] / seats[cluster]] * int(seats[cluster])
     order = np.argsort(chosen)
     return np.array(chosen)[order], (np.array(weight) / len(curves))[order]
 
