@@ -92,6 +92,18 @@ def test_a_cut_writer_goes_on_after_its_last_whole_batch(tmp_path: Path, cut: st
         again.append(torch.zeros(2, 5))
 
 
+def test_whole_rows_are_looked_at_without_writing(tmp_path: Path) -> None:
+    """Of two processes that compared checksums at once, one read the other's half-written list: the rows were lost."""
+    path = tmp_path / "rows.npy"
+    RowWriter(path, 4, (2,), torch.float32, "whole").append(torch.ones(4, 2))
+    for file in tmp_path.iterdir():
+        os.utime(file, ns=(1, 1))
+    looked = RowWriter.left(path, 4, "whole")
+    assert looked is not None
+    assert looked.done == 4
+    assert all(file.stat().st_mtime_ns == 1 for file in tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.int32])
 def test_rows_of_another_type_are_refused_and_change_nothing(tmp_path: Path, dtype: torch.dtype) -> None:
     """Their bytes overwrote the neighbours, under a checksum that said all was well."""

@@ -137,6 +137,21 @@ def test_what_was_not_used_longest_makes_room(tmp_path: Path) -> None:
     assert list((tmp_path / "encoder" / "b").glob("*.npy"))
 
 
+def test_rows_that_make_room_while_they_are_taken_are_still_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    FeatureCache(tmp_path / "encoder").rows("t", "text", TEXTS, 5, encode)
+    touched = os.utime
+
+    def another_process_makes_room(path: Path) -> None:
+        path.unlink()
+        touched(path)
+
+    monkeypatch.setattr("gate_runner.features.cache.os.utime", another_process_makes_room)
+    rows = FeatureCache(tmp_path / "encoder").rows("t", "text", TEXTS, 5, encode)
+    assert torch.equal(rows[:], encode(torch.arange(len(TEXTS))))
+
+
 WRITER = """
 import sys, time
 from pathlib import Path

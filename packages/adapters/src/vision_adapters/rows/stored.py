@@ -230,7 +230,8 @@ class RowWriter:
                 break
             done = int(end)
             whole.append(line)
-        self._log.write_text("".join(whole), encoding="utf-8")
+        if len(whole) <= len(lines):  # a whole file is left alone: others may read it now
+            self._log.write_text("".join(whole), encoding="utf-8")
         return done
 
 

@@ -12,6 +12,7 @@ The file is long: a row's address, its segment and the room that it takes are on
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import json
@@ -483,7 +484,8 @@ class _Shelf:
         numbers = self._find(digests)
         used = np.unique(self.segment[numbers])
         for number in used:
-            os.utime(self.files[number])
+            with contextlib.suppress(FileNotFoundError):  # another process made room; the rows are open, and stay
+                os.utime(self.files[number])
         segment, place = torch.from_numpy(self.segment[numbers]), torch.from_numpy(self.place[numbers])
         return _Found(self.segments, segment, place)
 
