@@ -309,12 +309,18 @@ def runner_predictions() -> tuple[list[bytes], Read]:
 
 
 def adapter_table() -> tuple[list[bytes], Read]:
-    from gate_runner.adaptation import find_images
+    from gate_data.own import OwnBenchmark, guess, originals_from
+
+    def read(path: Path) -> object:
+        own = OwnBenchmark.model_validate(guess(path).values)
+        originals = originals_from(own, path.parent / "benchmark.toml")
+        assert originals.parts is not None
+        return originals.parts(path.parent)
 
     for name in "abcd":
         (PLACE / f"{name}.png").write_bytes(b"")
     rows = [["path", "label"], ["a.png", "x"], ["b.png", "y"], ["c.png", "x"], ["d.png", "y"]]
-    return [table(*rows)], in_file("t.csv", find_images)
+    return [table(*rows)], in_file("t.csv", read)
 
 
 def oven_jsonl() -> tuple[list[bytes], Read]:
@@ -549,15 +555,14 @@ def runner_heads() -> tuple[list[bytes], Read]:
     """The card of a saved head, with the digest of what it says."""
     import torch
 
-    from gate_runner.adaptation import Adapted, load_head, save_head
-    from gate_runner.adaptation.kept import Kept
-    from gate_runner.adaptation.saved import card_digest
     from gate_runner.encoders import load_encoder
+    from gate_runner.heads.kept import KeptHead
+    from gate_runner.heads.saved import card_digest, load_head, save_head
     from vision_adapters.heads import LinearHead
 
     encoder, folder = load_encoder("micro-clip/random", device="cpu"), PLACE / "head"
-    adapted = Adapted("logistic", "accuracy", 0.5, 0.4, 0.6, 8, 4, ("cat", "dog"), kept=Kept(LinearHead(128, 2)))
-    save_head(adapted, encoder, folder)
+    about = {"method": "logistic", "classes": ["cat", "dog"]}
+    save_head(KeptHead(LinearHead(128, 2), "projected"), encoder, folder, about, start=encoder.fingerprint())
     card = folder / "card.json"
 
     def parse(content: bytes) -> object:

@@ -42,12 +42,11 @@ def work(place):
 """,
     "gate-runner: an image folder of 2,000 files listed": """
 try:
-    from gate_runner.adaptation import find_images
+    from gate_data.own import guess
 except ImportError:
-    from vision_adapters.folder import list_images as find_images
+    from gate_runner.own_data import guess
 def work(place):
-    found = find_images(place / "classes")
-    return len(found.names)
+    return len(str(guess(place / "classes")))
 """,
     "vision-adapters: the same folder listed": """
 from vision_adapters.folder import list_images

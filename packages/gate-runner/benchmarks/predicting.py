@@ -27,7 +27,7 @@ from PIL import Image
 
 import gate_runner
 from gate_data.pictures import Pictures
-from gate_runner.adaptation import Head, load_head
+from gate_runner.heads import Head, load_head
 
 BATCH = 64
 
@@ -47,7 +47,7 @@ def adapted(place: Path, side: int) -> Head:
     """A head of ten classes on a few pictures."""
     for name in range(10):
         pictures(place / str(name), 4, side)
-    gate_runner.adapt(place, save=place.parent / "head")
+    gate_runner.adapt(place, save=place.parent / "head", output=place.parent / "run")
     return load_head(place.parent / "head", device="cpu")
 
 

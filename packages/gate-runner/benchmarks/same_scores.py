@@ -64,9 +64,9 @@ RUNS = {
 OWN = {
     "own-run": ["run", "--data", "FOLDER", *SEEDS],
     "own-probe": ["adapt", "probe", "FOLDER"],
-    "own-probe-shots": ["adapt", "probe", "FOLDER", "--shots", "2", "--method", "logistic"],
+    "own-probe-shots": ["adapt", "probe", "FOLDER", "--shots", "2", "--probe", "logistic"],
     "own-zeroshot": ["adapt", "zeroshot", "FOLDER"],
-    "own-finetune": ["adapt", "finetune", "FOLDER", "--steps", "4", "--batch-size", "8"],
+    "own-finetune": ["adapt", "finetune", "FOLDER", "--set", "steps=4", "--set", "batch_size=8"],
 }
 """Whole commands on a folder of class folders, which is written first."""
 
@@ -122,14 +122,10 @@ def measure(python: str, only: list[str]) -> tuple[dict[str, Scores], dict[str, 
             if only and case not in only:
                 continue
             started = time.perf_counter()
-            target = place / (f"{case}.json" if words[0] == "adapt" else case)
+            target = place / case
             filled = ["photos" if word == "FOLDER" else word for word in words]
             run_case(python, [*filled, "--output", str(target)], place)
-            if target.is_dir():
-                scores[case] = stored_scores(target)
-            else:
-                adapted = json.loads(target.read_text())
-                scores[case] = {key: value for key, value in adapted.items() if key not in ("seconds", "source")}
+            scores[case] = stored_scores(target)
             seconds[case] = round(time.perf_counter() - started, 1)
             print(f"{case}: {len(scores[case])} scores, {seconds[case]} s", flush=True)
     return scores, seconds
@@ -145,6 +141,9 @@ def main() -> None:
     scores, seconds = measure(options.python, options.only)
     if options.record:
         machine = {"machine": platform.machine(), "cores": os.cpu_count(), "python": platform.python_version()}
+        if options.only:  # the others stay as they were recorded
+            kept = json.loads(options.file.read_text())
+            scores, seconds = {**kept["scores"], **scores}, {**kept["seconds"], **seconds}
         report = {"scores": scores, "seconds": seconds, "hardware": machine}
         options.file.write_text(json.dumps(report, indent=1, sort_keys=True) + "\n")
         return

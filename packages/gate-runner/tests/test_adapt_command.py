@@ -1,4 +1,4 @@
-"""``gate-runner adapt`` on a folder of scikit-learn's handwritten digits."""
+"""``gate-runner adapt`` on a folder of scikit-learn's handwritten digits: a run that keeps its head."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 import torch
 from PIL import Image
 from sklearn.datasets import load_digits
+from torch import nn
 
 import gate_runner
-from gate_runner.adaptation import Probe, ZeroShot
 from gate_runner.cli import main
 from gate_runner.encoders import load_encoder
 
@@ -27,17 +27,26 @@ def digits(tmp_path: Path) -> Path:
     images, labels = load_digits(return_X_y=True)
     for number, name in enumerate(NAMES):
         for place, pixels in enumerate(images[labels == number][:20]):
-            folder = tmp_path / "digits" / ("train" if place < 10 else "test") / name
+            folder = tmp_path / "three" / ("train" if place < 10 else "test") / name
             folder.mkdir(parents=True, exist_ok=True)
             Image.fromarray(np.rint(pixels.reshape(8, 8) * 255 / 16).astype(np.uint8)).save(folder / f"{place}.png")
-    return tmp_path / "digits"
+    return tmp_path / "three"
 
 
-def adapt(*arguments: object) -> None:
-    """The command in this process; it ends as every command does, with status 0."""
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run folders are made where one is."""
+    monkeypatch.chdir(tmp_path)
+
+
+def adapt(*arguments: object) -> dict[str, Any]:
+    """The command in this process, which ends with status 0, and its result."""
     with pytest.raises(SystemExit) as ended:
-        main(["adapt", *map(str, arguments)])
+        main(["adapt", *map(str, arguments), "--output", "run"])
     assert ended.value.code in (0, None)
+    (path,) = Path("run/results").iterdir()
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
@@ -46,60 +55,83 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
         main(["adapt", *map(str, arguments)])
     said = capsys.readouterr()
     assert ended.value.code == 2
-    assert said.out == ""
     assert len(said.err.strip().splitlines()) == 1
     return said.err
 
 
-def test_zeroshot_scores_the_test_images(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    adapt("zeroshot", digits, "--output", tmp_path / "out.json")
-    assert capsys.readouterr().out.startswith("zero_shot: test accuracy 0.")
-    found = json.loads((tmp_path / "out.json").read_text())
-    assert found["classes"] == sorted(NAMES)
-    assert found["low"] <= found["value"] <= found["high"]
+def accuracy(head: Path, files: Path, **options: Any) -> float:
+    """Share of a split's pictures that a head tells the class of."""
+    listed = sorted(files.rglob("*.png"))
+    predicted = gate_runner.load_head(head, **options).predict(listed)
+    return float(np.mean([row.classes[0] == file.parent.name for row, file in zip(predicted, listed, strict=True)]))
 
 
-@pytest.mark.parametrize("options", [(), ("--shots", 5, "--method", "logistic", "--features", "backbone")])
-def test_probe_learns(options: tuple[object, ...], digits: Path, tmp_path: Path) -> None:
-    adapt("probe", digits, *options, "--output", tmp_path / "out.json")
-    found = json.loads((tmp_path / "out.json").read_text())
-    assert found["images"] == (15 if options else 30)
-    assert found["features"] == ("backbone" if options else "projected")
-    assert found["value"] > CHANCE + 0.2
+METHODS: list[tuple[Any, ...]] = [
+    ("zeroshot", {"template": "the digit {}"}),
+    ("probe", {}),
+    ("probe", {"shots": 5, "probe": "logistic"}),
+    ("probe", {"init": "random", "projection": "1p", "probe": "logistic"}),
+    ("probe", {"probe": "tip_adapter"}),
+    ("probe", {"shots": 3, "probe": "elevater"}),
+    ("finetune", {"recipe_fields": {"steps": 4}}),
+    ("finetune", {"tune": "last-block", "recipe_fields": {"steps": 4, "head_start": "random"}}),
+    ("finetune", {"tune": "lora", "recipe_fields": {"steps": 4}}),
+]
 
 
-def test_finetune_learns_and_continues(digits: Path, tmp_path: Path) -> None:
-    options = (
-        "--part",
-        "last_block",
-        "--steps",
-        8,
-        "--batch-size",
-        8,
-        "--lr",
-        1e-3,
-        "--precision",
-        "bfloat16",
-        "--checkpoint",
-        tmp_path / "state",
-    )
-    adapt("finetune", digits, *options, "--output", tmp_path / "out.json")
-    found = json.loads((tmp_path / "out.json").read_text())
-    assert found["best_step"] > 0
-    assert found["precision"] == "bfloat16"
-    assert found["validation"] > CHANCE + 0.2
-    assert found["value"] > CHANCE + 0.2
-    adapt("finetune", digits, *options, "--output", tmp_path / "again.json")
-    again = json.loads((tmp_path / "again.json").read_text())
-    assert {**again, "seconds": 0} == {**found, "seconds": 0}
+@pytest.mark.parametrize(("method", "options"), METHODS, ids=lambda value: str(value)[:40])
+def test_a_kept_head_scores_on_the_test_images_what_the_run_says(
+    method: Any, options: dict[str, Any], digits: Path
+) -> None:
+    if options.get("tune") == "lora":
+        pytest.importorskip("peft")
+    done = gate_runner.adapt(digits, method, encoder="micro-clip", output="run", save="head", **options)
+    (result,) = done.results
+    assert result.scores[0].metric == "acc@1"
+    assert accuracy(Path("head"), digits / "test") == pytest.approx(result.scores[0].value, abs=1e-12)
+    assert done.heads == (Path("run/heads") / f"{result.name}.seed0",)
+    assert (Path("head") / "encoder.safetensors").exists() == (method == "finetune")
+    assert json.loads(Path("head/card.json").read_text())["scores"]["value"] == result.scores[0].value
+    if method != "zeroshot":
+        assert result.scores[0].value > CHANCE + 0.2
 
 
-def test_finetune_without_steps_or_without_the_tuned_part_is_zero_shot(digits: Path, tmp_path: Path) -> None:
-    adapt("zeroshot", digits, "--output", tmp_path / "zeroshot.json")
-    adapt("finetune", digits, "--steps", 0, "--output", tmp_path / "none.json")
-    adapt("finetune", digits, "--part", "bias", "--steps", 1, "--wise", 0, "--output", tmp_path / "start.json")
-    values = {json.loads((tmp_path / f"{name}.json").read_text())["value"] for name in ("zeroshot", "none", "start")}
-    assert len(values) == 1
+def test_probe_and_run_give_one_score_from_one_split_by_one_name(digits: Path) -> None:
+    adapted = gate_runner.adapt(digits, output="adapted").results[0]
+    (ran,) = gate_runner.run(str(Path("adapted/benchmark.toml")), output="ran", show=False).results
+    assert (ran.name, ran.scores, ran.samples_sha256) == (adapted.name, adapted.scores, adapted.samples_sha256)
+    assert {**ran.data} == {**adapted.data}
+    few = gate_runner.adapt(digits, shots=5, output="few").results[0]
+    (swept,) = gate_runner.run(
+        str(Path("few/benchmark.toml")), shots=5, init="language", controls=False, output="swept", show=False
+    ).results
+    assert (swept.name, swept.scores, swept.samples_sha256) == (few.name, few.scores, few.samples_sha256)
+    assert "three" in gate_runner.report("adapted", form="csv")
+
+
+def test_what_was_run_before_is_not_computed_again_and_gets_its_head(digits: Path) -> None:
+    gate_runner.adapt(digits, output="run")
+    files = {path: path.stat().st_mtime_ns for path in Path("run").rglob("*.json")}
+    gate_runner.adapt(digits, output="run")
+    assert files == {path: path.stat().st_mtime_ns for path in files}
+    done = gate_runner.run("run/benchmark.toml", output="ran", show=False)
+    assert done.heads == ()
+    assert len(gate_runner.run("run/benchmark.toml", output="ran", save_heads=True, show=False).heads) == 1
+
+
+def test_default_folders_tell_apart_what_is_asked_for(digits: Path) -> None:
+    for options in ({}, {"shots": 2}, {"shots": 2, "template": "the digit {}"}, {"seeds": (1,), "shots": 2}):
+        gate_runner.adapt(digits, encoder="micro-clip/random", **options)
+    gate_runner.adapt(digits, encoder="micro-clip/random")
+    assert len(list(Path("runs").iterdir())) == 4
+
+
+def test_the_command_says_the_score_and_where_the_head_is(digits: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = adapt("zeroshot", digits, "--save", "head")
+    out = capsys.readouterr().out
+    assert f"zeroshot: test acc@1 {found['scores'][0]['value']:.4f} [" in out
+    assert "on 30 images of 3 classes" in out
+    assert "kept in head: gate-runner adapt predict head IMAGES" in out
 
 
 def test_a_mistake_is_one_line_and_status_2(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -108,115 +140,85 @@ def test_a_mistake_is_one_line_and_status_2(digits: Path, tmp_path: Path, capsys
     assert "'a photo', has 0 placeholders; expected exactly one '{}'" in refused(
         capsys, "zeroshot", digits, "--template", "a photo"
     )
-    assert "features must be projected or backbone" in refused(capsys, "probe", digits, "--features", "raw")
-    assert "gda needs class_embeddings" in refused(capsys, "probe", digits, "--features", "backbone", "--method", "gda")
-    assert "method 'magic' is unknown" in refused(capsys, "probe", digits, "--method", "magic")
-    assert "expected at least 11" in refused(capsys, "probe", digits, "--shots", 11)
-    assert "precision must be one of" in refused(capsys, "finetune", digits, "--precision", "half")
-    assert "part must be one of" in refused(capsys, "finetune", digits, "--part", "most")
-    assert "try a lower --lr" in refused(capsys, "finetune", digits, "--part", "last_block", "--lr", 1e30)
-    assert "must be a file in a folder" in refused(capsys, "probe", digits, "--output", tmp_path / "none" / "out.json")
+    assert "'3p'" in refused(capsys, "probe", digits, "--projection", "3p")
+    assert "'magic'" in refused(capsys, "probe", digits, "--probe", "magic")
+    assert "'most'" in refused(capsys, "finetune", digits, "--tune", "most")
+    assert "leanring" in refused(capsys, "finetune", digits, "--set", "leanring=1")
+    assert "adapt keeps one head, and 2 were asked for" in refused(capsys, "probe", digits, "--shots", "2,5")
+    assert "name one --seed, not 2" in refused(capsys, "probe", digits, "--seed", 0, "--seed", 1)
+    (tmp_path / "thesis.tex").write_text("mine")
+    assert "holds something else than a head" in refused(capsys, "probe", digits, "--save", tmp_path)
+    assert not Path("runs").exists()
+    assert not list(digits.rglob("*.toml"))
 
 
-def test_an_unreadable_image_is_named_and_left_out_on_request(
-    digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unreadable_image_is_named_and_left_out_on_request(digits: Path, capsys: pytest.CaptureFixture[str]) -> None:
     broken = digits / "train" / "one" / "broken.png"
     broken.write_bytes(b"not an image")
     assert f"{broken} cannot be read as an image" in refused(capsys, "probe", digits)
-    adapt("probe", digits, "--method", "gda", "--skip-unreadable", "--output", tmp_path / "out.json")
-    assert json.loads((tmp_path / "out.json").read_text())["skipped"] == [str(broken)]
-    assert f"skipped {broken}" in capsys.readouterr().err
-
-
-def _moved(digits: Path, names: dict[str, str]) -> Path:
-    for old, new in names.items():
-        (digits / old).rename(digits / new)
-    return digits
-
-
-def test_imagenets_own_layout_is_two_splits(digits: Path, tmp_path: Path) -> None:
-    import gate_runner
-
-    found = gate_runner.adapt(_moved(digits, {"test": "VAL"}), gate_runner.ZeroShot(), device="cpu")
-    assert (found.classes, found.train, found.test, found.shared) == (tuple(sorted(NAMES)), 30, 30, ())
+    assert "broken.png" in adapt("probe", digits, "--skip-unreadable")["note"]
 
 
 @pytest.mark.parametrize(
     ("names", "said"),
     [
-        ({"test": "tast"}, "holds train beside tast: splits, or classes?"),
-        ({"test": "../gone"}, "holds train, which are no whole splits; expected train with test or val"),
-        ({"train/one": "train/ZERO", "test/one": "test/ZERO"}, "are 'ZERO' and 'zero' one class or two?"),
-        ({"train/one": "gone", "test": "../test"}, "holds train beside gone"),
+        ({"test": "tast"}, "look like splits, beside tast"),
+        ({"train/one": "train/ZERO", "test/one": "test/ZERO"}, "classes 'ZERO' and 'zero' differ only in their case"),
+        ({"train": "gone"}, "test"),
     ],
 )
 def test_what_looks_like_splits_but_is_not_whole_is_refused(
     names: dict[str, str], said: str, digits: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert said in refused(capsys, "zeroshot", _moved(digits, names))
+    for old, new in names.items():
+        (digits / old).rename(digits / new)
+    assert said in refused(capsys, "zeroshot", digits)
 
 
-def test_an_empty_class_does_not_vanish(digits: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (digits / "train" / "three").mkdir()
-    assert f"{digits / 'train' / 'three'} holds no" in refused(capsys, "zeroshot", digits)
+def test_test_images_that_are_training_images_are_said(digits: Path) -> None:
+    copied = (digits / "train" / "one" / "3.png").read_bytes()
+    (digits / "test" / "one" / "copy.png").write_bytes(copied)
+    found = adapt("zeroshot", digits)
+    assert found["data"]["shared"] == 1
+    assert "1 test picture is trained on, too" in found["note"]
 
 
-def test_test_images_that_are_training_images_are_named(
-    digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The same pixels in another file format, and for a fine-tuning the same file."""
-    image = Image.open(digits / "train" / "one" / "3.png")
-    image.save(digits / "test" / "one" / "copy.bmp")
-    adapt("zeroshot", digits, "--output", tmp_path / "out.json")
-    pair = [str(digits / "test" / "one" / "copy.bmp"), str(digits / "train" / "one" / "3.png")]
-    assert json.loads((tmp_path / "out.json").read_text())["shared"] == [pair]
-    assert f"in the test and the training images: {pair[0]} is {pair[1]}" in capsys.readouterr().err
-    (digits / "test" / "one" / "copy.bmp").write_bytes((digits / "train" / "one" / "3.png").read_bytes())
-    adapt("finetune", digits, "--steps", 1, "--part", "bias", "--output", tmp_path / "out.json")
-    assert json.loads((tmp_path / "out.json").read_text())["shared"] == [pair]
-
-
-def test_a_table_says_which_row_is_wrong(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    table = tmp_path / "own.csv"
-    rows = [f"digits/train/{name}/{place}.png,{name}" for name in NAMES for place in range(10)]
+def test_a_table_is_taken_and_says_which_row_is_wrong(digits: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = Path("own.csv")
+    rows = [f"three/train/{name}/{place}.png,{name}" for name in NAMES for place in range(10)]
     table.write_text("\n".join(["path,label", *rows]))
-    adapt("zeroshot", table)
-    assert "on 6 images of 3 classes" in capsys.readouterr().out
+    assert adapt("zeroshot", table)["data"]["test"] == 6
     table.write_text("\n".join(["path,label", *rows, "nowhere.png,one"]))
-    assert f"{table}, line 32: field 'path' is 'nowhere.png', expected a file" in refused(capsys, "zeroshot", table)
+    assert "1 of 31 files are not there: nowhere.png (own.csv, line 32)" in refused(capsys, "zeroshot", table)
     table.write_text("path,label,split\n" + "\n".join(f"{row},held" for row in rows))
-    assert "field 'split' is 'held', expected train, val or test" in refused(capsys, "zeroshot", table)
+    assert "held" in refused(capsys, "zeroshot", table)
 
 
-def test_a_module_is_tuned_from_python(digits: Path) -> None:
-    import torch
-    from torch import nn
+def test_a_benchmarks_own_file_is_taken(digits: Path) -> None:
+    (digits / "benchmark.toml").write_text(
+        '[benchmark]\nid = "threes"\nmetrics = ["mean_per_class"]\n[data]\nkind = "folders"\n[splits]\n'
+        'train = "train"\ntest = "test"\n[classes]\ntemplates = ["the digit {}"]\n'
+    )
+    found = adapt("zeroshot", digits)
+    assert found["name"].startswith("threes@0-shot")
+    assert found["scores"][0]["metric"] == "mean_per_class"
+    assert found["training"]["named"] == sorted(NAMES)
+    assert not Path("run/benchmark.toml").exists()
 
-    import gate_runner
 
+def test_a_module_is_tuned_from_python_and_left_as_it_was(digits: Path) -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.AdaptiveAvgPool2d(8), nn.Flatten(), nn.Linear(192, 16))
-    told: list[str] = []
     before = model[2].weight.detach().clone()
-    found = gate_runner.adapt(
-        digits,
-        gate_runner.Finetune(steps=20, lr=1e-2),
-        encoder=model,
-        batch_size=16,
-        device="cpu",
-        progress=lambda phase, done, total: told.append(phase),
-    )
-    assert found.value > CHANCE + 0.2
+    options: dict[str, Any] = {"recipe_fields": {"steps": 40, "lr": 1e-2, "head_start": "random"}, "output": "run"}
+    done = gate_runner.adapt(digits, "finetune", encoder=model, **options)
+    assert done.results[0].scores[0].value > CHANCE + 0.2
+    assert torch.equal(before, model[2].weight)
+    gate_runner.load_head(done.heads[0], encoder=model)  # which takes the weights that the run ended with
     assert not torch.equal(before, model[2].weight)
-    assert {"train", "encode test"} <= set(told)
 
 
 def test_the_backbones_features_lead_to_the_projected_ones() -> None:
-    import torch
-
-    from gate_runner.encoders import load_encoder
-
     encoder = load_encoder("micro-clip/random")
     images = torch.randint(0, 256, (3, 3, 64, 64), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
     before, after = encoder.encode_backbone(images), encoder.encode_image(images)
@@ -227,57 +229,21 @@ def test_the_backbones_features_lead_to_the_projected_ones() -> None:
 
 def test_an_own_encoder_that_fails_late_is_one_line(own: str, digits: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = refused(capsys, "probe", digits, "--encoder", f"{own}:raises_late", "--batch-size", 16)
-    assert "encode_image of images of shape (14, 3, 32, 32) raised RuntimeError: the sensor has gone" in said
+    assert "raised RuntimeError: the sensor has gone" in said
 
 
-def test_features_are_encoded_once_for_all_methods_shots_and_seeds(digits: Path, tmp_path: Path) -> None:
-    encoder, calls = load_encoder("micro-clip/random"), []
+def test_features_are_encoded_once_for_all_methods_shots_and_seeds(digits: Path) -> None:
+    encoder, calls = load_encoder("micro-clip/random:7"), []
     image = encoder.image
-    cache = tmp_path / "cache"
 
     def counted(images: torch.Tensor) -> torch.Tensor:
         calls.append(len(images))
         return image(images)
 
     encoder.image = counted
-
-    def value(**options: Any) -> float:
-        return gate_runner.adapt(digits, encoder=encoder, device="cpu", **options).value
-
-    first = value(method=Probe("logistic"), cache=cache)
-    encoded = sum(calls)
-    assert encoded == 60
-    assert value(method=Probe("logistic"), cache=cache) == first == value(method=Probe("logistic"))
-    assert sum(calls) == encoded + 60  # by the last one, in another cache
-    for method in (Probe("gda", shots=5), Probe("logistic", shots=2), ZeroShot()):
-        assert value(method=method, cache=cache, seed=3) == value(method=method, seed=3)
-    assert sum(calls) == encoded + 60
-    shared = digits / "train" / NAMES[0] / "0.png"
-    (digits / "test" / NAMES[0] / "10.png").write_bytes(shared.read_bytes())
-    found = gate_runner.adapt(digits, encoder=encoder, device="cpu", cache=cache)
-    assert found.shared == ((str(digits / "test" / NAMES[0] / "10.png"), str(shared)),)
-    other = load_encoder("micro-clip/random:1")
-    kept = gate_runner.adapt(digits, Probe("logistic"), encoder=other, device="cpu", cache=cache).value
-    assert kept == gate_runner.adapt(digits, Probe("logistic"), encoder=other, device="cpu").value
-    assert len(list(cache.iterdir())) == 2  # a folder for each encoder
-
-
-def test_an_animation_in_a_folder_is_not_passed_over(digits: Path, tmp_path: Path) -> None:
-    frames = [Image.new("L", (8, 8), level) for level in (40, 200)]
-    frames[0].save(digits / "test" / NAMES[0] / "moving.gif", save_all=True, append_images=frames[1:])
-    adapt("zeroshot", digits, "--output", tmp_path / "out.json")
-    assert json.loads((tmp_path / "out.json").read_text())["test_images"] == 31
-
-
-def test_a_cache_on_the_command_line(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    adapt("probe", digits, "--cache", tmp_path / "cache")
-    before = capsys.readouterr().out
-    rows = [path for path in (tmp_path / "cache").glob("*/pooled/*.npy") if ".digests." not in path.name]
-    written = {path: path.stat().st_mtime_ns for path in rows}
-    adapt("zeroshot", digits, "--cache", tmp_path / "cache")
-    assert written == {path: path.stat().st_mtime_ns for path in rows}
-    for path in rows:
-        path.write_bytes(b"spoilt")  # what is damaged is encoded again
-    capsys.readouterr()
-    adapt("probe", digits, "--cache", tmp_path / "cache")
-    assert capsys.readouterr().out == before
+    files = sorted(digits.rglob("*.png"))
+    for number, (method, options) in enumerate(
+        [("probe", {}), ("probe", {"shots": 2, "seeds": (3,)}), ("zeroshot", {}), ("probe", {"probe": "gda"})]
+    ):
+        gate_runner.adapt(digits, method, encoder=encoder, output=f"run{number}", **options)  # type: ignore[arg-type]
+    assert sum(count for count in calls if count != 2) == len(files)  # two are looked at for what the encoder gives

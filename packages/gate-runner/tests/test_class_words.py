@@ -97,28 +97,24 @@ def test_imagenets_ids_become_words_by_wordnet() -> None:
     assert told.without_knowledge == ["xyzzy"]
 
 
-def test_a_templates_mean_is_the_mean_on_the_sphere(folder: Path) -> None:
-    from gate_runner.adaptation import ZeroShot, find_images
-    from gate_runner.adaptation.work import Work
+def test_a_templates_mean_is_the_mean_on_the_sphere(folder: Path, tmp_path: Path) -> None:
+    import gate_runner
     from gate_runner.encoders import load_encoder
-    from gate_runner.tasks.job import silent
 
     encoder = load_encoder("micro-clip")
-    work = Work(encoder, find_images(folder), "accuracy", 0, 8, silent)
     templates = ("a {}", "a red {}", "a small {}")
     each = torch.stack([encoder.encode_text([one.format(name) for name in ("c1", "c2", "c3")]) for one in templates])
-    mean = torch.nn.functional.normalize(each, dim=-1).mean(dim=0)
-    torch.testing.assert_close(
-        work.class_embeddings(ClassWords(templates)), torch.nn.functional.normalize(mean, dim=-1)
-    )
-    torch.testing.assert_close(work.class_embeddings(templates[1]), each[1])
-    found = ZeroShot(ClassWords(templates)).adapt(work)
-    assert found.details["texts"] == 9
+    mean = torch.nn.functional.normalize(torch.nn.functional.normalize(each, dim=-1).mean(dim=0), dim=-1)
+    for given, texts in ((templates, mean), (templates[1], torch.nn.functional.normalize(each[1], dim=-1))):
+        done = gate_runner.adapt(folder, "zeroshot", encoder=encoder, template=given, output=tmp_path / str(len(given)))
+        head = gate_runner.load_head(done.heads[0], encoder=encoder)
+        torch.testing.assert_close(head.module.weight.detach(), texts)
 
 
 def test_the_command_takes_sets_names_and_knowledge(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     names, knowledge = tmp_path / "names.txt", tmp_path / "more.json"
     names.write_text("".join(f"c{place} {name}\n" for place, name in enumerate(SHAPES, start=1)))
     knowledge.write_text(json.dumps({"circle": ["round"], "heart": ["like two arcs"]}))
@@ -128,8 +124,8 @@ def test_the_command_takes_sets_names_and_knowledge(
         main(words)
     out = capsys.readouterr()
     assert ended.value.code == 0, out.err
-    assert "named: circle, square, heart" in out.out
-    assert "without_knowledge: ['square']" in out.out
+    assert "classes are called circle, square, heart in " in out.out
+    assert "2 of 3 with knowledge" in out.out
     card = json.loads((tmp_path / "head" / "card.json").read_text())
     assert card["classes"] == ["c1", "c2", "c3"]
     assert card["prompts"][1] == "a square | one square"

@@ -14,14 +14,14 @@ import torch
 from PIL import Image
 
 import gate_runner
-from gate_runner.adaptation import Finetune, Probe, load_head
-from gate_runner.adaptation.predicting import Prediction, write_csv
-from gate_runner.adaptation.saved import card_digest
 from gate_runner.encoders import load_encoder
 from gate_runner.encoders.tuned import load_tuned, save_tuned
 from gate_runner.errors import DataError, EncoderError, UsageError
 from gate_runner.exporting import export
 from gate_runner.files import write_folder
+from gate_runner.heads import load_head
+from gate_runner.heads.predicting import Prediction, write_csv
+from gate_runner.heads.saved import card_digest
 from gate_runner.runs.request import make_request, parts_of
 from gate_runner.runs.stored import read_run
 from gate_runner.settings import Settings
@@ -43,7 +43,8 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def head(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("heads") / "head"
-    gate_runner.adapt(photos, Probe("logistic"), encoder="micro-clip", device="cpu", save=folder)
+    run = tmp_path_factory.mktemp("run")
+    gate_runner.adapt(photos, probe="logistic", encoder="micro-clip", device="cpu", save=folder, output=run)
     return folder
 
 
@@ -153,24 +154,20 @@ def test_a_process_that_stops_while_a_folder_is_written_leaves_the_old_or_the_ne
             break
 
 
-def test_a_checkpoint_of_another_fine_tuning_is_refused(photos: Path, tmp_path: Path) -> None:
+def test_a_run_folder_of_another_fine_tuning_is_refused(photos: Path, tmp_path: Path) -> None:
     def tune(**options: Any) -> float:
-        how: dict[str, Any] = {"part": "bias", "steps": 2, "checkpoint": tmp_path / "c.pt"}
-        settings: dict[str, Any] = {"encoder": "micro-clip", "batch_size": 4, "device": "cpu"}
-        method = Finetune(**{**how, **{name: options.pop(name) for name in ("template",) if name in options}})
-        return gate_runner.adapt(photos, method, **{**settings, **options}).value
+        how: dict[str, Any] = {"encoder": "micro-clip", "tune": "bias", "recipe_fields": {"steps": 2}, "device": "cpu"}
+        done = gate_runner.adapt(photos, "finetune", output=tmp_path / "run", **{**how, **options})
+        return done.results[0].scores[0].value
 
-    tune()
-    left = tmp_path / "c.pt.123.partial"
-    left.touch()
-    tune()
-    assert not left.exists()
-    for options, name in (
-        ({"encoder": "micro-clip/random"}, "encoder"),
-        ({"metric": "mean_per_class"}, "metric"),
-        ({"template": "a {} wall"}, "head"),
+    assert tune() == tune()
+    for options, said in (
+        ({"encoder": "micro-clip/random"}, "micro-clip/random"),
+        ({"recipe_fields": {"steps": 3}}, "recipe_fields"),
+        ({"metric": "mean_per_class"}, "other fields of its file"),
+        ({"template": "a {} wall"}, "other fields of its file"),
     ):
-        with pytest.raises(UsageError, match=rf"belongs to another training: .*{name}"):
+        with pytest.raises(UsageError, match=said):
             tune(**options)
 
 
@@ -222,7 +219,7 @@ def test_a_table_of_predictions_holds_no_formula(tmp_path: Path) -> None:
 
 def test_an_export_that_fails_leaves_the_old_file(head: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("onnxscript")
-    from gate_runner.adaptation.onnx_export import export_onnx
+    from gate_runner.heads.onnx import export_onnx
 
     (tmp_path / "head.onnx").write_bytes(b"old")
 

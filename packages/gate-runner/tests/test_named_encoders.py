@@ -13,13 +13,13 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import gate_runner
-from gate_runner.adaptation import Probe, load_head
-from gate_runner.adaptation.saved import card_digest
 from gate_runner.cli import app
 from gate_runner.encoders import load_encoder
 from gate_runner.encoders.named import spec_of_file
 from gate_runner.encoders.tuned import save_tuned
 from gate_runner.errors import EncoderError
+from gate_runner.heads import load_head
+from gate_runner.heads.saved import card_digest
 
 EVIL = """
 from pathlib import Path
@@ -80,7 +80,7 @@ def spec(request: pytest.FixtureRequest, place: Path) -> str:
 
 
 def test_a_heads_card(spec: str, place: Path) -> None:
-    gate_runner.adapt("photos", Probe("logistic"), encoder="micro-clip", device="cpu", save="head")
+    gate_runner.adapt("photos", probe="logistic", output="run", encoder="micro-clip", device="cpu", save="head")
     edited(place / "head" / "card.json", lambda card: card["encoder"].update(spec=spec))
     with pytest.raises(EncoderError, match=r"card\.json"):
         load_head("head")
@@ -91,7 +91,7 @@ def test_a_heads_card(spec: str, place: Path) -> None:
 
 
 def test_the_user_may_say_what_a_card_may_not(place: Path) -> None:
-    gate_runner.adapt("photos", Probe("logistic"), encoder="evil:make", device="cpu", save="head")
+    gate_runner.adapt("photos", probe="logistic", output="run", encoder="evil:make", device="cpu", save="head")
     (place / "PWNED").unlink()
     assert "say --encoder evil:make if you trust it" in call("adapt", "predict", "head", "photos/red")
     assert not (place / "PWNED").exists()

@@ -38,7 +38,7 @@ class StorageError(UsageError):
 
 
 class DataError(UsageError):
-    """A data set's own files are missing, unreadable or not in their format; line breaks that they hold are left out."""
+    """A data set's own files are missing, unreadable or not in their format; its message is one line."""
 
     def __init__(self, message: str) -> None:
         super().__init__(" ".join(message.splitlines()))

@@ -8,7 +8,6 @@ from gate_runner.__about__ import __version__
 from gate_runner.moved import install
 
 if TYPE_CHECKING:
-    from gate_runner.adaptation import Adapted, Finetune, Probe, ZeroShot
     from gate_runner.api import Run, adapt, compare, forecast, plan, report, run
     from gate_runner.benchmarks import BENCHMARKS, PACKS, Benchmark
     from gate_runner.comparison import Comparison, Contrast
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from gate_runner.encoders.encoder import Encoder
     from gate_runner.encoders.tuned import load_tuned
     from gate_runner.forecasting import Forecast
+    from gate_runner.heads import Head, load_head
     from gate_runner.monitoring import Monitor
     from gate_runner.planning import Plan
     from gate_runner.runs import Result
@@ -23,25 +23,23 @@ if TYPE_CHECKING:
 
 install()
 _HOMES = {
-    "Adapted": "gate_runner.adaptation",
     "BENCHMARKS": "gate_runner.benchmarks",
     "PACKS": "gate_runner.benchmarks",
     "Benchmark": "gate_runner.benchmarks",
     "Comparison": "gate_runner.comparison",
     "Contrast": "gate_runner.comparison",
     "Encoder": "gate_runner.encoders.encoder",
-    "Finetune": "gate_runner.adaptation",
+    "Head": "gate_runner.heads",
     "Forecast": "gate_runner.forecasting",
     "Monitor": "gate_runner.monitoring",
     "Plan": "gate_runner.planning",
-    "Probe": "gate_runner.adaptation",
     "Result": "gate_runner.runs",
     "Run": "gate_runner.api",
     "Settings": "gate_runner.settings",
-    "ZeroShot": "gate_runner.adaptation",
     "adapt": "gate_runner.api",
     "compare": "gate_runner.api",
     "load_encoder": "gate_runner.encoders",
+    "load_head": "gate_runner.heads",
     "load_tuned": "gate_runner.encoders.tuned",
     "plan": "gate_runner.api",
     "forecast": "gate_runner.api",
@@ -52,25 +50,23 @@ _HOMES = {
 __all__ = [
     "BENCHMARKS",
     "PACKS",
-    "Adapted",
     "Benchmark",
     "Comparison",
     "Contrast",
     "Encoder",
-    "Finetune",
     "Forecast",
+    "Head",
     "Monitor",
     "Plan",
-    "Probe",
     "Result",
     "Run",
     "Settings",
-    "ZeroShot",
     "__version__",
     "adapt",
     "compare",
     "forecast",
     "load_encoder",
+    "load_head",
     "load_tuned",
     "plan",
     "report",
@@ -80,6 +76,8 @@ __all__ = [
 
 _RENAMED = {"predict": "forecast", "FullPrediction": "Forecast"}
 """Names until 0.2, which warn."""
+_METHODS = {"ZeroShot": "zeroshot", "Probe": "probe", "Finetune": "finetune"}
+"""Records until 0.2, whose fields are options of `adapt`."""
 
 
 def __getattr__(name: str) -> Any:
@@ -89,6 +87,8 @@ def __getattr__(name: str) -> Any:
 
         warnings.warn(f"gate_runner.{name} is called {_RENAMED[name]} now", DeprecationWarning, stacklevel=2)
         name = _RENAMED[name]
+    if name in _METHODS:
+        raise AttributeError(f"gate_runner.{name}(…) is gate_runner.adapt(images, {_METHODS[name]!r}, …) now")
     if name in _HOMES:
         import importlib
 

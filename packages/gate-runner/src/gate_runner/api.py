@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -22,12 +22,10 @@ from gate_runner.signatures import spelled_out
 if TYPE_CHECKING:
     from torch import nn
 
-    from gate_runner.adaptation import Adapted, Method
     from gate_runner.comparison import Comparison
     from gate_runner.encoders.encoder import Encoder
     from gate_runner.forecasting import Forecast
     from gate_runner.planning import Plan
-    from gate_runner.tasks.job import Progress
 
 
 @dataclass(frozen=True)
@@ -52,6 +50,14 @@ class Run:
     def failed(self) -> tuple[Result, ...]:
         """The results that failed; each has a ``reason``."""
         return tuple(result for result in self.results if result.status == "failed")
+
+    @property
+    def heads(self) -> tuple[Path, ...]:
+        """Folders of the heads that were kept, one for each result that has one."""
+        from gate_runner.runs.folder import RunFolder
+
+        folders = [RunFolder(self.folder).head_folder(result.name, result.seed) for result in self.results]
+        return tuple(folder for folder in folders if folder.is_dir())
 
     def __iter__(self) -> Iterator[Result]:
         return iter(self.results)
@@ -177,42 +183,54 @@ def plan(
         return make(make_request(names, encoder, name=name, output=output, settings=how), budget=seconds_in(budget))
 
 
+@spelled_out
 def adapt(
-    source: str | PathLike[str],
-    method: Method | None = None,
+    images: str | PathLike[str],
+    method: Literal["zeroshot", "probe", "finetune"] = "probe",
     *,
     encoder: str | Encoder | nn.Module | Any = "micro-clip",
-    metric: str = "accuracy",
-    seed: int = 0,
-    batch_size: int = 64,
-    device: str = "auto",
-    skip_unreadable: bool = False,
+    name: str | None = None,
+    output: str | PathLike[str] | None = None,
     save: str | PathLike[str] | None = None,
-    cache: str | PathLike[str] | None = None,
-    progress: Progress | None = None,
-) -> Adapted:
-    """Adapt an encoder to your own labelled images, and score it on those held out.
+    metric: str | None = None,
+    template: str | Sequence[str] = (),
+    prompt_set: str = "",
+    class_names: str | PathLike[str] = "",
+    class_knowledge: Sequence[str] = (),
+    observers: Sequence[Observer] = (),
+    show: bool = False,
+    settings: Settings | None = None,
+    **options: Unpack[Options],
+) -> Run:
+    """Run an encoder on your own labelled images, and keep the head for new ones.
+
+    It is `run` on these images, with the same splits, metric and score; ``probe`` with ``shots``, ``init`` or ``probe``
+    is the unit of a sweep, ``zeroshot`` is that of no shots, ``finetune`` is ``run`` with ``tune``.
 
     Args:
-        source: a folder with a folder for each class, with or without ``train``, ``val`` and ``test`` above them, or a
-            table of paths and labels; see `gate_runner.adaptation.find_images`.
-        method: `ZeroShot`, `Probe` or `Finetune` of `gate_runner.adaptation`, with its own numbers; a probe by default.
-        encoder: as in `run`; one that is an object is left as it was found, but for what a fine-tuning trains.
-        metric: a name of ``vision_adapters.metrics``.
-        seed: of splits, draws and training.
-        batch_size: images at a time.
-        device: a torch device; ``"auto"`` takes the first GPU where there is one.
-        skip_unreadable: leave out files that cannot be decoded, and list them, instead of stopping at the first.
-        save: folder to keep the head in, for `gate_runner.adaptation.load_head`.
-        cache: folder of all encoders' features, `gate_runner.features.cache_folder` by default: other methods, shots,
-            seeds and runs encode nothing again; of an encoder whose weights cannot be seen nothing is kept.
-        progress: told how far it is.
+        images: a folder of class folders, with or without ``train``, ``val`` and ``test`` above them, or one that holds
+            a ``benchmark.toml``; or a table of files and labels.
+        method: ``"zeroshot"``, ``"probe"`` or ``"finetune"``.
+        encoder: as in `run`, as are the others that are not described here.
+        name: see `run`.
+        output: the run folder; by default one below ``runs/`` with a digest of all that is asked for in its name.
+        save: a folder for a copy of the head, which lies in the run folder.
+        metric: a name of ``vision_adapters.metrics``, in place of the benchmark's own.
+        template: prompts of a class, in which ``{}`` stands for its name.
+        prompt_set: a set of ``knowledge_prompts``, such as ``"imagenet"``, or a ``.json`` or ``.txt`` of one's own.
+        class_names: a file of words for the names of classes.
+        class_knowledge: ``"wordnet"``, Wiktextract's dump, a ``.json`` of descriptors, or ``NAME=PATH``.
+        observers: see `run`.
+        show: see `run`.
+        settings: see `run`.
+        options: see `run`.
 
     Returns:
-        The metric on the test images, with its interval.
+        The run, whose one result is the score; `Run.heads` names the head for `gate_runner.heads.load_head`.
 
     Raises:
         UsageError: images, a number or an encoder that cannot be used; the message shows it.
+        StorageError: the run folder, or ``save``, cannot be written.
 
     Example:
         >>> import tempfile
@@ -221,31 +239,40 @@ def adapt(
         >>> for number, colour in enumerate(["red", "blue"] * 5):
         ...     (folder / colour).mkdir(exist_ok=True)
         ...     Image.new("RGB", (32, 32), colour).save(folder / colour / f"{number}.png")
-        >>> from gate_runner.adaptation import ZeroShot
-        >>> adapt(folder, ZeroShot("a {} square")).classes
-        ('blue', 'red')
+        >>> done = adapt(folder, "zeroshot", template="a {} square", output=tempfile.mkdtemp())
+        >>> done.results[0].scores[0].metric, [head.name for head in done.heads]
+        ('acc@1', [...@0-shot.frozen.language-2p.none.seed0'])
     """
-    from gate_runner.adaptation import Probe, find_images, save_head
-    from gate_runner.adaptation.work import Work
-    from gate_runner.encoders import load_encoder
-    from gate_runner.encoders.device import device_for
-    from gate_runner.encoders.own import adopt
-    from gate_runner.tasks.job import silent
+    from gate_runner.adapting import adaptation
+    from gate_runner.class_words import ClassWords
+    from gate_runner.heads.saved import check_folder, copy_head
+    from gate_runner.runs.display import PlainDisplay
+    from gate_runner.runs.lock import held
 
-    images = find_images(Path(source), seed=seed)
-    with _borrowed(encoder):
-        if isinstance(encoder, str):
-            made = load_encoder(encoder, device=device_for(device))
-        else:
-            made = adopt(encoder, type(encoder).__name__)
-            made.to(device_for(device))
-        if skip_unreadable:
-            images = images.without_unreadable(made.image_size)
-        kept = None if cache is None else Path(cache)
-        found = (method or Probe()).adapt(Work(made, images, metric, seed, batch_size, progress or silent, kept))
-        if save is not None:
-            save_head(found, made, Path(save))
-        return found
+    templates = (template,) if isinstance(template, str) else tuple(template)
+    words = ClassWords(templates, prompt_set, str(class_names), tuple(class_knowledge))
+    copy_to = None if save is None else Path(save)
+    with ExitStack() as stack:
+        if copy_to is not None:
+            check_folder(copy_to)
+            stack.enter_context(held(copy_to.parent / f".{copy_to.name}.lock"))
+        stack.enter_context(_borrowed(encoder))
+        adapted = adaptation(
+            images,
+            method,
+            encoder,
+            name=name,
+            output=output,
+            metric=metric,
+            words=None if words == ClassWords() else words,
+            settings=(settings or Settings()).changed(**options),
+        )
+        results = execute(adapted.request, PlainDisplay() if show else Observer(), observers)
+        if results[0].status != "ok":
+            raise UsageError(f"{results[0].name}: {results[0].reason}")
+        if copy_to is not None:
+            copy_head(adapted.head, copy_to)
+    return Run(adapted.request.output, tuple(results))
 
 
 def compare(

@@ -8,10 +8,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gate_data.own.class_names import names_from_file
 from gate_runner.errors import UsageError
@@ -135,14 +135,25 @@ class ClassWords:
         return gather_sources(prompts, wordnet=live, sources=listed)
 
 
-def words_of(template: str | ClassWords) -> ClassWords:
-    """One template as `ClassWords`, or these as they are.
+WORDS = ("templates", "prompts", "words", "knowledge")
+"""Fields of a benchmark's ``training`` that say how the names of its classes become texts."""
+
+
+def words_in(training: Mapping[str, Any]) -> ClassWords | None:
+    """What a benchmark says of its classes' texts, or None where it says nothing.
 
     Example:
-        >>> words_of("a {}").templates
-        ('a {}',)
+        >>> words_in({"templates": ["a {}"], "steps": 5})
+        ClassWords(templates=('a {}',), prompts='', names='', knowledge=())
     """
-    return template if isinstance(template, ClassWords) else ClassWords((template,))
+    if not any(training.get(name) for name in WORDS):
+        return None
+    return ClassWords(
+        tuple(training.get("templates") or ()),
+        training.get("prompts") or "",
+        training.get("words") or "",
+        tuple(training.get("knowledge") or ()),
+    )
 
 
 def _plain(name: str) -> str:

@@ -25,6 +25,8 @@ MOVED = {
     "gate_runner.detection.objects": "gate_data.boxes.objects",
     "gate_runner.detection.files": "gate_data.boxes.files",
     **{f"gate_runner.benchmarks.{name}": f"gate_data.{name}" for name in _OF_BENCHMARKS},
+    "gate_runner.adaptation.onnx_export": "gate_runner.heads.onnx",
+    "gate_runner.adaptation": "gate_runner.heads",
     "gate_runner.prediction": "gate_runner.forecasting",
     "gate_runner.runs.memory": "gate_runner.memory",
 }

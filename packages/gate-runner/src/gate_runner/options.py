@@ -134,6 +134,7 @@ class Options(TypedDict, total=False):
     ]
     decode_workers: Annotated[int, typer.Option(help="Processes that read and augment training images.")]
     save_encoders: Annotated[bool, typer.Option("--save-encoders", help="Keep trained encoders, for tuned:FOLDER.")]
+    save_heads: Annotated[bool, typer.Option("--save-heads", help="Keep heads of image classification, for predict.")]
     keep_zero_shot: Annotated[
         Sequence[str],
         typer.Option(metavar="BENCHMARK", help="Score class prompts on it before and after; several times."),

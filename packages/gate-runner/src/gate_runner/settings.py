@@ -260,6 +260,8 @@ class Settings:
             many numbers, such as a language model's log-likelihoods: one more blind line of compositional suites.
         decode_workers: processes that read and augment training images; 0 does it in the training's own.
         save_encoders: keep each trained encoder in the run folder, to be loaded again as ``tuned:FOLDER``.
+        save_heads: keep the head of each benchmark of image classification in the run folder, to be loaded again with
+            `gate_runner.heads.load_head`, with the encoder's weights where it was trained.
         keep_zero_shot: benchmarks of one class per image on which an encoder with a text side is scored by class
             prompts before and after its training: what was forgotten.
         wise_ft: share of the trained weights in the mix with the weights before, 0 to 1 (WiSE-FT); ``"best"`` takes the
@@ -320,6 +322,7 @@ class Settings:
     language_model: str | None = field(default=None, metadata={"identity": True, "mode": True})
     decode_workers: int = 0
     save_encoders: bool = field(default=False, metadata={"identity": True, "mode": True})
+    save_heads: bool = False
     keep_zero_shot: tuple[str, ...] = field(default=(), metadata={"read": _names_in, "identity": True, "mode": True})
     wise_ft: float | str | None = field(default=None, metadata={"read": _share_in, "identity": True, "mode": True})
     num_processes: int = 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
@@ -26,7 +26,22 @@ def as_command(function: Function) -> Function:
     return _signed(function, inspect.signature(function, eval_str=True), _said, **COMMAND_LINE)
 
 
-def _signed(function: Function, signature: inspect.Signature, annotate: Callable[[Any], Any], **other: Any) -> Function:
+def with_options(*names: str) -> Callable[[Function], Function]:
+    """The same for a command that has some of the settings only."""
+
+    def signed(function: Function) -> Function:
+        return _signed(function, inspect.signature(function, eval_str=True), _said, names)
+
+    return signed
+
+
+def _signed(
+    function: Function,
+    signature: inspect.Signature,
+    annotate: Callable[[Any], Any],
+    names: Sequence[str] = (),
+    **other: Any,
+) -> Function:
     hints = get_type_hints(Options, include_extras=True)
     defaults = Settings().changed(**other)
     own = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
@@ -38,6 +53,7 @@ def _signed(function: Function, signature: inspect.Signature, annotate: Callable
             annotation=annotate(hints[one.name]),
         )
         for one in fields(Settings)
+        if not names or one.name in names
     ]
     vars(function)["__signature__"] = signature.replace(
         parameters=[*own, *(one for one in every if one.name not in signature.parameters)]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from gate_data.own.guessing import Guess, guess, values_at, write_benchmark
-from gate_data.own.originals import originals_of
+from gate_data.own.guessing import Guess, benchmark_text, guess, values_at, write_benchmark
+from gate_data.own.originals import originals_from, originals_of
 from gate_data.own.reading import line_of, read_benchmark
 from gate_data.own.spec import OwnBenchmark
 
 __all__ = [
     "Guess",
     "OwnBenchmark",
+    "benchmark_text",
     "guess",
     "line_of",
+    "originals_from",
     "originals_of",
     "read_benchmark",
     "values_at",

@@ -57,7 +57,7 @@ def guess(folder: Path, taken: Callable[[str], bool] = is_known) -> Guess:
     with a caption of its own; COCO's JSON of boxes or captions, one or one for each split.
 
     Args:
-        folder: to be looked at.
+        folder: to be looked at; or a table, whose paths start at its folder.
         taken: whether an id is that of a known data set, for which results on these data could pass.
 
     Returns:
@@ -76,9 +76,11 @@ def guess(folder: Path, taken: Callable[[str], bool] = is_known) -> Guess:
         >>> "image-classification" in str(guess(folder))
         True
     """
-    if not folder.is_dir():
-        raise DataError(f"{folder} is not a folder")
-    identifier = _identifier(folder)
+    if not folder.exists():
+        raise DataError(f"{folder} does not exist; expected a folder, or a table of files and labels")
+    if folder.is_file() and folder.suffix.lower() not in _TABLES:
+        raise DataError(f"{folder} is neither a folder nor a table ({', '.join(_TABLES)})")
+    identifier = _identifier(folder if folder.is_dir() else folder.with_suffix(""))
     if taken(identifier):
         renamed = f"my-{identifier}"
         found = _looked_at(folder, renamed)
@@ -91,6 +93,8 @@ def guess(folder: Path, taken: Callable[[str], bool] = is_known) -> Guess:
 
 def _looked_at(folder: Path, identifier: str) -> Guess:
     about = {"id": identifier, "title": folder.name, "task": "image-classification"}
+    if folder.is_file():
+        return _of_table(folder.parent, folder, {**about, "title": folder.stem})
     tables = sorted(path for path in folder.iterdir() if path.suffix.lower() in _TABLES)
     if len(tables) == 1:
         return _of_table(folder, tables[0], about)
@@ -145,15 +149,32 @@ def write_benchmark(values: dict[str, dict[str, Any]], path: Path) -> None:
         kind = "folders"
         <BLANKLINE>
     """
-    text = "\n".join(
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(benchmark_text(values))
+    except FileExistsError as error:
+        raise DataError(f"{path} exists; it was not changed") from error
+
+
+def benchmark_text(values: dict[str, dict[str, Any]]) -> str:
+    """A benchmark's file as text.
+
+    Args:
+        values: tables and fields, as in `Guess`.
+
+    Returns:
+        TOML.
+
+    Example:
+        >>> print(benchmark_text({"benchmark": {"id": "birds"}}))
+        [benchmark]
+        id = "birds"
+        <BLANKLINE>
+    """
+    return "\n".join(
         f"[{table}]\n" + "".join(f"{key} = {_toml(value)}\n" for key, value in fields.items())
         for table, fields in values.items()
     )
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError as error:
-        raise DataError(f"{path} exists; it was not changed") from error
 
 
 def _of_folders(folder: Path, about: dict[str, Any]) -> Guess:

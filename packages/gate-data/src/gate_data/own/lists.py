@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -60,8 +61,15 @@ def parts_of(own: OwnBenchmark, folder: Path) -> Parts:
     return Parts(train, test, validation, shown_names(own, folder, names), note)
 
 
-def _from_folders(own: OwnBenchmark, folder: Path) -> list[_Found]:
+def _root(own: OwnBenchmark, folder: Path) -> Path:
+    """The folder of pictures, by its shortest name."""
     root = folder / own.data.root
+    short = Path(os.path.normpath(root))
+    return short if short.exists() and root.exists() and short.samefile(root) else root
+
+
+def _from_folders(own: OwnBenchmark, folder: Path) -> list[_Found]:
+    root = _root(own, folder)
     splits = {name: given for name in ("train", "validation", "test") if (given := getattr(own.splits, name))}
     clips = own.benchmark.task.startswith("video")
     found = []
@@ -74,7 +82,7 @@ def _from_folders(own: OwnBenchmark, folder: Path) -> list[_Found]:
 
 def _from_tables(own: OwnBenchmark, folder: Path) -> list[_Found]:
     data, splits = own.data, own.splits
-    root = folder / data.root
+    root = _root(own, folder)
     if data.table:
         return [_of_row(own, root, row, _split_of(own, row)) for row in table(folder / data.table, _needed(own))]
     given = {name: path for name in ("train", "validation", "test") if (path := getattr(splits, name))}
@@ -155,7 +163,7 @@ def _split_of(own: OwnBenchmark, row: Row) -> str:
 
 
 def _from_coco(own: OwnBenchmark, folder: Path) -> list[_Found]:
-    data, root = own.data, folder / own.data.root
+    data, root = own.data, _root(own, folder)
     given = {name: path for name in ("train", "validation", "test") if (path := getattr(own.splits, name))}
     files = given or {"": data.table}
     if not all(files.values()):

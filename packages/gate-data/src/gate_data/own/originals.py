@@ -34,7 +34,24 @@ def originals_of(path: Path) -> Originals[Path]:
 
 
 def originals_from(own: OwnBenchmark, path: Path) -> Originals[Path]:
-    """The same from what the file says; ``path`` is its place, in errors and for the paths in it."""
+    """How what a benchmark's file says is read, where no such file need be there.
+
+    Args:
+        own: what the file would say.
+        path: the file's place, in errors and for the paths in it.
+
+    Returns:
+        The originals; their root is the file's folder.
+
+    Raises:
+        DataError: fields that do not fit one another.
+
+    Example:
+        >>> from gate_data.own import guess
+        >>> values = guess(Path("birds")).values  # doctest: +SKIP
+        >>> own = OwnBenchmark.model_validate(values)  # doctest: +SKIP
+        >>> originals_from(own, Path("birds/benchmark.toml")).find(Path())  # doctest: +SKIP
+    """
     task = own.benchmark.task
     if task == "detection":
         from gate_data.own.boxes import boxed

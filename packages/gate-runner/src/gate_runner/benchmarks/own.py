@@ -63,12 +63,15 @@ def own_benchmark(path: Path) -> Benchmark:
         )
     about = own.benchmark
     training: dict[str, Any] = {**_RECIPES.get(about.task, _RECIPE), **own.training}
-    if about.task == "zero-shot":
+    if about.task in ("zero-shot", "image-classification"):
         where, named = path.absolute().parent, own.classes.prompts
-        there = bool(named) and (where / named).is_file()
-        training["templates"] = own.classes.templates or (() if named else ("a photo of a {}.",))
-        training["prompts"] = str(where / named) if there else named
-        training["knowledge"] = tuple(_from_here(where, one) for one in own.classes.knowledge)
+        own_set = bool(named) and (where / named).is_file()
+        words = {
+            "templates": own.classes.templates,
+            "prompts": str(where / named) if own_set else named,
+            "knowledge": tuple(_from_here(where, source) for source in own.classes.knowledge),
+        }
+        training |= {name: value for name, value in words.items() if value}
     return Benchmark(
         id=about.id,
         title=about.title or about.id,

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import typer
 
+from gate_runner.commands.options import RunFolder
+from gate_runner.options import Options
+from gate_runner.signatures import with_options
+
 if TYPE_CHECKING:
-    from gate_runner.adaptation import Adapted, Method
-    from gate_runner.class_words import ClassWords
+    from gate_runner.runs.results import Result
 
 app = typer.Typer(
-    help="Adapt an encoder to your own labelled images: a folder of class folders, or a table of paths and labels.",
+    help="Run an encoder on your own labelled images, and keep the head: a folder of class folders, or a table.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
 Source = Annotated[
-    Path, typer.Argument(help="CLASS/IMAGE; train/CLASS/IMAGE with val/… or test/…; or a table: path,label[,split].")
+    Path, typer.Argument(help="CLASS/IMAGE; train/CLASS/IMAGE with val/… or test/…; a benchmark.toml; or a table.")
 ]
 EncoderOption = Annotated[str, typer.Option("--encoder", help="Encoder spec.")]
 OwnEncoder = Annotated[
@@ -29,121 +31,92 @@ Template = Annotated[
     list[str] | None,
     typer.Option(help="Prompt of a class; {} stands for its name. Several are averaged. 'a photo of a {}' by default."),
 ]
-Prompts = Annotated[
-    str, typer.Option(help="Prompt set: imagenet, oxford-flower-102, … (its names and templates), a .json or a .txt.")
+PromptSet = Annotated[
+    str,
+    typer.Option(
+        "--prompts", help="Prompt set: imagenet, oxford-flower-102, … (its names and templates), a .json or a .txt."
+    ),
 ]
 ClassNames = Annotated[
     str, typer.Option(help="File of words for class folders: .json, lines of ID and words, or a line per class.")
 ]
-Knowledge = Annotated[
+ClassKnowledge = Annotated[
     list[str] | None,
     typer.Option(
-        help="wordnet, Wiktextract's .jsonl.gz, a .json of descriptors, or NAME=PATH; may be given several times."
+        "--knowledge",
+        help="wordnet, Wiktextract's .jsonl.gz, a .json of descriptors, or NAME=PATH; may be given several times.",
     ),
 ]
-Metric = Annotated[str, typer.Option(help="accuracy, mean_per_class, roc_auc, …")]
-Seed = Annotated[int, typer.Option(help="Seed of splits, draws and training.", min=0)]
+Metric = Annotated[str | None, typer.Option(help="accuracy, mean_per_class, roc_auc, …; acc@1 by default.")]
 BatchSize = Annotated[int, typer.Option(help="Images at a time.", min=1)]
 Device = Annotated[str, typer.Option(help="A torch device; 'auto' takes the first GPU where there is one.")]
-Skip = Annotated[bool, typer.Option("--skip-unreadable", help="Leave out images that cannot be read, and list them.")]
-Output = Annotated[Path | None, typer.Option(help="JSON file for the result.")]
-Cache = Annotated[
-    Path | None,
-    typer.Option(help="Folder of features, which methods, shots, seeds and runs share; the user's cache by default."),
-]
-Save = Annotated[Path | None, typer.Option(help="Folder to keep the head in, for 'adapt predict'.")]
+Save = Annotated[Path | None, typer.Option(help="Folder for a copy of the head, which lies in the run folder.")]
+
+_EVERY = ("seeds", "batch_size", "device", "skip_unreadable", "limit", "feature_cache")
 
 
 @app.command()
+@with_options(*_EVERY)
 def zeroshot(
-    source: Source,
+    images: Source,
     encoder: EncoderOption = "micro-clip",
     template: Template = None,
-    prompts: Prompts = "",
+    prompt_set: PromptSet = "",
     class_names: ClassNames = "",
-    knowledge: Knowledge = None,
-    metric: Metric = "accuracy",
-    seed: Seed = 0,
-    batch_size: BatchSize = 64,
-    device: Device = "auto",
-    skip_unreadable: Skip = False,
-    output: Output = None,
+    class_knowledge: ClassKnowledge = None,
+    metric: Metric = None,
+    output: RunFolder = None,
     save: Save = None,
-    cache: Cache = None,
+    **options: Unpack[Options],
 ) -> None:
-    """Score an encoder by its class texts alone."""
-    from gate_runner.adaptation import ZeroShot
-
-    words = _words(template, prompts, class_names, knowledge)
-    _adapt(source, ZeroShot(words), output, encoder, metric, seed, batch_size, device, skip_unreadable, save, cache)
+    """Score an encoder by its class texts alone: run --shots 0, with a head that is kept."""
+    _adapt(
+        "zeroshot", images, encoder, template, prompt_set, class_names, class_knowledge, metric, output, save, options
+    )
 
 
 @app.command()
+@with_options("shots", "init", "projection", "probe", "short_classes", *_EVERY)
 def probe(
-    source: Source,
+    images: Source,
     encoder: EncoderOption = "micro-clip",
-    method: Annotated[
-        str, typer.Option(help="anchored, elevater, logistic, gda, lp++, clap, tip_adapter or zero_shot.")
-    ] = "anchored",
-    shots: Annotated[
-        int | None, typer.Option(help="Images per class, drawn by ELEVATER's rule; all by default.", min=1)
-    ] = None,
-    features: Annotated[
-        str, typer.Option(help="projected, in the texts' space, or backbone, before the projection and without texts.")
-    ] = "projected",
     template: Template = None,
-    prompts: Prompts = "",
+    prompt_set: PromptSet = "",
     class_names: ClassNames = "",
-    knowledge: Knowledge = None,
-    metric: Metric = "accuracy",
-    seed: Seed = 0,
-    batch_size: BatchSize = 64,
-    device: Device = "auto",
-    skip_unreadable: Skip = False,
-    output: Output = None,
+    class_knowledge: ClassKnowledge = None,
+    metric: Metric = None,
+    output: RunFolder = None,
     save: Save = None,
-    cache: Cache = None,
+    **options: Unpack[Options],
 ) -> None:
-    """Fit a head on the frozen encoder's features; choices are made by validation, the test images are scored once."""
-    from gate_runner.adaptation import Probe
+    """Fit a head on the frozen encoder's features: run, with a head that is kept.
 
-    words = _words(template, prompts, class_names, knowledge)
-    way = Probe(method, shots, features, words)  # type: ignore[arg-type]  # it says which there are
-    _adapt(source, way, output, encoder, metric, seed, batch_size, device, skip_unreadable, save, cache)
+    With --shots, --init, --projection or --probe it is that unit of a sweep, which starts at the class texts where the
+    encoder has a text side.
+    """
+    _adapt("probe", images, encoder, template, prompt_set, class_names, class_knowledge, metric, output, save, options)
 
 
 @app.command()
+@with_options(
+    "tune", "recipe", "recipe_fields", "wise_ft", "micro_batches", "decode_workers", "checkpoint_blocks", *_EVERY
+)
 def finetune(
-    source: Source,
+    images: Source,
     encoder: EncoderOption = "micro-clip",
-    part: Annotated[str, typer.Option(help="all, last_block, norm, bias, none, or lora.")] = "all",
-    steps: Annotated[int, typer.Option(help="Optimiser steps.", min=0)] = 200,
-    lr: Annotated[float, typer.Option(help="Learning rate; the head's is ten times it.")] = 1e-4,
-    wise: Annotated[
-        float, typer.Option(help="Part of the tuned weights in the mix with the start (WiSE-FT).", min=0.0, max=1.0)
-    ] = 1.0,
-    precision: Annotated[
-        str, typer.Option(help="Of the forward passes: float32, bfloat16, or auto (bfloat16 where the GPU has it).")
-    ] = "auto",
     template: Template = None,
-    prompts: Prompts = "",
+    prompt_set: PromptSet = "",
     class_names: ClassNames = "",
-    knowledge: Knowledge = None,
-    metric: Metric = "accuracy",
-    seed: Seed = 0,
-    batch_size: BatchSize = 32,
-    device: Device = "auto",
-    checkpoint: Annotated[Path | None, typer.Option(help="File to continue an interrupted training from.")] = None,
-    skip_unreadable: Skip = False,
-    output: Output = None,
+    class_knowledge: ClassKnowledge = None,
+    metric: Metric = None,
+    output: RunFolder = None,
     save: Save = None,
+    **options: Unpack[Options],
 ) -> None:
-    """Fine-tune the encoder with a head that starts at the class texts; the best validated step is kept."""
-    from gate_runner.adaptation import Finetune
-
-    words = _words(template, prompts, class_names, knowledge)
-    way = Finetune(part, steps, lr, wise, precision, words, checkpoint)
-    _adapt(source, way, output, encoder, metric, seed, batch_size, device, skip_unreadable, save)
+    """Train the encoder with a head that starts at the probe: run --tune full, which keeps both."""
+    _adapt(
+        "finetune", images, encoder, template, prompt_set, class_names, class_knowledge, metric, output, save, options
+    )
 
 
 @app.command()
@@ -159,9 +132,9 @@ def predict(
     """Say which class each image has, with probabilities."""
     import sys
 
-    from gate_runner.adaptation import load_head
-    from gate_runner.adaptation.predicting import image_files, write_csv, write_json_lines
     from gate_runner.errors import UsageError
+    from gate_runner.heads import load_head
+    from gate_runner.heads.predicting import image_files, write_csv, write_json_lines
     from oven_retrieval.commands.progress_line import ProgressLine
 
     if output is not None and output.suffix.lower() not in (".csv", ".jsonl"):
@@ -189,75 +162,64 @@ def export(
     encoder: OwnEncoder = None,
 ) -> None:
     """Write encoder and head together as ONNX, and compare it with torch."""
-    from gate_runner.adaptation import load_head
-    from gate_runner.adaptation.onnx_export import export_onnx
+    from gate_runner.heads import load_head
+    from gate_runner.heads.onnx import export_onnx
 
     worst = export_onnx(load_head(head, encoder=encoder, device="cpu"), output)
     typer.echo(f"wrote {output}: pixels [n, 3, s, s] in 0 to 1 to probabilities, within {worst:.1g} of torch")
 
 
-def _words(template: list[str] | None, prompts: str, class_names: str, knowledge: list[str] | None) -> str | ClassWords:
-    """One template as it is, and everything else together."""
-    from gate_runner.class_words import TEMPLATE, ClassWords
-
-    if not (prompts or class_names or knowledge) and len(template or ()) < 2:
-        return template[0] if template else TEMPLATE
-    return ClassWords(tuple(template or ()), prompts, class_names, tuple(knowledge or ()))
-
-
 def _adapt(
-    source: Path,
-    method: Method,
-    output: Path | None,
+    method: Any,
+    images: Path,
     encoder: str,
-    metric: str,
-    seed: int,
-    batch_size: int,
-    device: str,
-    skip_unreadable: bool,
+    template: list[str] | None,
+    prompt_set: str,
+    class_names: str,
+    class_knowledge: list[str] | None,
+    metric: str | None,
+    output: Path | None,
     save: Path | None,
-    cache: Path | None = None,
+    options: Any,
 ) -> None:
-    from gate_runner import api
-    from gate_runner.errors import UsageError
-    from gate_runner.files import write
-    from oven_retrieval.commands.progress_line import ProgressLine
+    from rich.console import Console
 
-    if output is not None and (output.is_dir() or not output.parent.is_dir()):
-        raise UsageError(f"--output {output} must be a file in a folder that exists")
-    with ProgressLine() as progress:
-        found = api.adapt(
-            source,
+    from gate_runner import api
+    from gate_runner.runs.display import BarDisplay, PlainDisplay
+
+    console = Console(highlight=False, soft_wrap=True)
+    display = BarDisplay(console) if console.is_terminal else PlainDisplay(console)
+    try:
+        done = api.adapt(
+            images,
             method,
             encoder=encoder,
-            metric=metric,
-            seed=seed,
-            batch_size=batch_size,
-            device=device,
-            skip_unreadable=skip_unreadable,
+            output=output,
             save=save,
-            cache=cache,
-            progress=progress,
+            metric=metric,
+            template=template or (),
+            prompt_set=prompt_set,
+            class_names=class_names,
+            class_knowledge=class_knowledge or (),
+            observers=[display],
+            **options,
         )
-    for path in found.skipped:
-        typer.echo(f"skipped {path}", err=True)
-    for test, train in found.shared[:5]:
-        typer.echo(f"in the test and the training images: {test} is {train}", err=True)
-    if len(found.shared) > 5:
-        typer.echo(f"{len(found.shared)} test images are training images, too: the score is too good", err=True)
-    show(found)
-    if save is not None:
-        typer.echo(f"kept in {save}: gate-runner adapt predict {save} IMAGES…")
-    if output is not None:
-        write(output, (json.dumps(found.to_mapping(), indent=1) + "\n").encode())
+    finally:
+        display.close()
+    (result,) = done.results
+    typer.echo(headline(method, result))
+    if "named" in result.training:
+        names, texts, known = (result.training[key] for key in ("named", "prompts_encoded", "known"))
+        behind = f", {known} of {result.data['classes']} with knowledge" if known else ""
+        typer.echo(f"classes are called {', '.join(names)} in {texts} texts{behind}")
+    head = save or done.heads[0]
+    typer.echo(f"kept in {head}: gate-runner adapt predict {head} IMAGES…")
 
 
-def show(found: Adapted) -> None:
-    """Print what was found, the headline first."""
-    typer.echo(
-        f"{found.method}: test {found.metric} {found.value:.4f} [{found.low:.4f}, {found.high:.4f}] "
-        f"on {found.test} images of {len(found.classes)} classes"
+def headline(method: str, result: Result) -> str:
+    """The score in one line."""
+    score, counts = result.scores[0], result.data
+    return (
+        f"{method}: test {score.metric} {score.value:.4f} [{score.low:.4f}, {score.high:.4f}] on "
+        f"{counts['test']} images of {counts['classes']} classes, {counts['train']} to train on"
     )
-    details: dict[str, Any] = dict(found.details)
-    for key, value in details.items():
-        typer.echo(f"  {key}: {value}")

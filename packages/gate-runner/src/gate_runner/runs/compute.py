@@ -12,6 +12,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gate_runner.class_words import WORDS
 from gate_runner.energy import EnergyMeter
 from gate_runner.errors import DataError, NotApplicableError, StorageError, UsageError
 from gate_runner.memory import PeakMemory, is_out_of_memory, release
@@ -145,6 +146,8 @@ def _compute(
         outcome, said, told = in_full(part, run_task(job), whole)
         if part.settings.save_encoders:
             _keep_encoder(part, encoder, before, outcome, digest)
+        if part.settings.save_heads:
+            _keep_head(part, encoder, fingerprint, outcome, data, shared.number)
     result = replace(
         part.blank(description),
         status="ok",
@@ -156,6 +159,7 @@ def _compute(
             "test": len(data.test),
             "classes": len(data.classes),
             "sha256": digest,
+            **({"asked": part.asked} if part.source == "file" else {}),
             **told,
             **({"shared": shared.number} if shared.number else {}),
         },
@@ -187,8 +191,9 @@ def _loaded(part: Part, encoder: Encoder) -> tuple[Data[Any], str, dict[str, Any
         data = part.load(encoder.image_size)
         return data, data.digest(), {}
     settings = part.settings
-    how = (settings.probe, settings.knowledge_folder, settings.recipe, tuple(settings.recipe_fields.items()))
-    key = (part.same_data, part.request(encoder.image_size), settings.batch_size, settings.short_classes, how)
+    words = str([part.benchmark.training.get(name) for name in WORDS])
+    how = (settings.probe, settings.knowledge_folder, settings.recipe, str(settings.recipe_fields), settings.save_heads)
+    key = (part.same_data, part.request(encoder.image_size), settings.batch_size, settings.short_classes, words, how)
     if not (_LOADED and _LOADED[0].key == key and _LOADED[0].encoder is encoder):
         _LOADED.clear()
         data = part.load(encoder.image_size)
@@ -207,6 +212,24 @@ def _keep_encoder(part: Part, encoder: Encoder, before: Mapping[str, Any], outco
         "scores": [asdict(score) for score in outcome.scores],
     }
     save_tuned(encoder, before, part.folder.encoder_folder(part.name, part.seed), about)
+
+
+def _keep_head(
+    part: Part, encoder: Encoder, fingerprint: str | None, outcome: Outcome, data: Data[Any], shared: int
+) -> None:
+    """The head, with a card that says what it scored, and with the encoder's weights where it was trained."""
+    from gate_runner.heads.saved import save_head
+
+    kept, score = outcome.head, outcome.scores[0]
+    assert kept is not None  # requests keep heads of tasks that have some
+    about = {
+        "method": outcome.training.get("chosen", {}).get("method") or part.settings.tune,
+        "classes": list(kept.classes or data.classes),
+        "scores": {name: getattr(score, name) for name in ("metric", "value", "low", "high")},
+        "images": {"train": len(data.train), "test": len(data.test), "shared": shared},
+        "details": outcome.training,
+    }
+    save_head(kept, encoder, part.folder.head_folder(part.name, part.seed), about, start=fingerprint)
 
 
 def _sizes(part: Part) -> dict[str, int]:

@@ -66,6 +66,10 @@ class RunFolder:
         """Where the encoder lies that a part trained, if it was to be kept."""
         return self.path / "encoders" / _stem(name, seed)
 
+    def head_folder(self, name: str, seed: int) -> Path:
+        """Where the head of a part lies, if heads were to be kept."""
+        return self.path / "heads" / _stem(name, seed)
+
     def working(self, name: str, seed: int, *, wait: float = 0.0) -> AbstractContextManager[None]:
         """Keep other processes from computing the same part while a block runs.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 from collections.abc import Mapping
@@ -96,6 +97,12 @@ class Part:
         undivided = "variant" in self.benchmark.training
         return self.benchmark.id.partition("@")[0], self.source, self.benchmark.sources[self.source], str(undivided)
 
+    @property
+    def asked(self) -> str:
+        """What tells a benchmark of one's own from another with the same data: digest of its metrics and numbers."""
+        said = [self.benchmark.metrics, dict(self.benchmark.training)]
+        return hashlib.sha256(json.dumps(said, sort_keys=True, default=list).encode()).hexdigest()[:16]
+
     def finished(self) -> Result | None:
         """The result that is there, with all that was to be kept beside it; None where it must be computed.
 
@@ -104,6 +111,8 @@ class Part:
         """
         result = self.folder.finished(self.name, self.seed, recompute=self.settings.recompute)
         if self.settings.keep_predictions and not self.folder.predictions_file(self.name, self.seed).exists():
+            return None
+        if self.settings.save_heads and not (self.folder.head_folder(self.name, self.seed) / "card.json").is_file():
             return None
         if result is not None and result.scores[0].metric != self.benchmark.metrics[0] and "variant" in result.training:
             return None  # ELEVATER's own metric of VOC 2007 was another one before
@@ -123,6 +132,11 @@ class Part:
         """
         if self.source not in ("local", "hub", "file"):
             return
+        if self.source == "file" and there.data.get("asked", self.asked) != self.asked:
+            raise UsageError(
+                f"{self.output} holds a result of {self.name} seed {self.seed} by other fields of its file (metrics, "
+                "training, classes): choose another --output"
+            )
         if self.same_data not in digests:
             digests[self.same_data] = self.load(size).digest()
         now = digests[self.same_data]

@@ -165,6 +165,10 @@ def parts_of(request: RunRequest) -> list[Part]:
                 f"--tune {settings.tune} trains detectors; {benchmark.id} is {benchmark.task}: try frozen, bias, norm, "
                 "last-block, lora or full"
             )
+        if settings.save_heads and benchmark.task != "image-classification":
+            raise UsageError(
+                f"--save-heads keeps heads of image classification; {benchmark.id!r} has task type {benchmark.task!r}"
+            )
         for variant, seed in find_task_type(benchmark.task).variants(benchmark, settings):
             source = variant.choose_source(settings.source, settings.data_root)
             root = variant.root_of(source, settings.data_root)

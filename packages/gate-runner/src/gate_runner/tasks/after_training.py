@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from gate_runner.benchmarks import DataRequest, resolve
+from gate_runner.class_words import words_in
 from gate_runner.errors import MissingCapabilityError
 from gate_runner.features import images_at
 from gate_runner.tasks.features import embedded
@@ -39,8 +40,12 @@ def class_weights(job: Job, benchmark: Benchmark, classes: Sequence[str]) -> Flo
     Raises:
         MissingCapabilityError: the encoder has no text side.
     """
-    templates = list(benchmark.training.get("templates", TEMPLATES))
-    prompts = build_prompts(ClassPrompts(benchmark.id, templates, list(classes)))
+    words = words_in(benchmark.training)
+    if words is not None and (words.prompts or words.names or words.knowledge):
+        prompts = words.built(classes)
+    else:
+        templates = list(benchmark.training.get("templates", TEMPLATES))
+        prompts = build_prompts(ClassPrompts(benchmark.id, templates, list(classes)))
     made = class_embeddings(lambda texts: embedded(job, texts).numpy(), prompts)
     return torch.from_numpy(made.weights).float()
 

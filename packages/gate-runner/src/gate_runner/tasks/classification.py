@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gate_runner.tasks.backbone import make_backbone
+from torch import nn
+
+from gate_runner.features import Kind
+from gate_runner.heads.kept import KeptHead, linear_head
+from gate_runner.tasks.backbone import Backbone, make_backbone
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best
 from gate_runner.tasks.probing import solvable, solve_and_test
-from gate_runner.tasks.started import solved_probe, starts_at_solved, starts_at_texts, text_head
+from gate_runner.tasks.started import StartedHead, solved_probe, starts_at_solved, starts_at_texts, text_head
 from gate_runner.tasks.targets import frequencies
 from gate_runner.tasks.training import train_and_test
 from vision_adapters.heads import LinearHead, seeded
@@ -28,9 +32,30 @@ def run(job: Job) -> Outcome:
     if starts_at_solved(job):
         probe = solved_probe(job)
         backbone = make_backbone(job, probe.kind)
-        found = train_and_test(job, backbone, probe.head(backbone.scale), cross_entropy, blind, answer=best)
-        return replace(found, training={**found.training, "features": probe.features})
+        head: nn.Module = probe.head(backbone.scale)
+        outcome = train_and_test(job, backbone, head, cross_entropy, blind, answer=best)
+        outcome = replace(outcome, training={**outcome.training, "features": probe.features})
+        return replace(outcome, head=_kept(job, head, backbone, probe.kind))
     backbone = make_backbone(job, "pooled")
     prompts, width = starts_at_texts(job), backbone.width
     head = text_head(job, backbone.scale) if prompts else seeded(lambda: LinearHead(width, classes), job.seed)
-    return train_and_test(job, backbone, head, cross_entropy, blind, answer=best)
+    outcome = train_and_test(job, backbone, head, cross_entropy, blind, answer=best)
+    return replace(outcome, head=_kept(job, head, backbone, "pooled"))
+
+
+def _kept(job: Job, head: nn.Module, backbone: Backbone, kind: Kind) -> KeptHead | None:
+    """The head as a layer on the encoder's features as they come, with the encoder's weights where it was trained."""
+    if not job.settings.save_heads:
+        return None
+    if isinstance(head, StartedHead):
+        module = linear_head(head.weight, head.bias, unit=True, scale=head.factor)
+    else:
+        assert isinstance(head, LinearHead)
+        weight = head.weight / backbone.scale.std.to(head.weight)
+        module = linear_head(weight, head.bias - weight @ backbone.scale.mean.to(weight))
+    kept = KeptHead(module, "backbone" if kind == "backbone" else "projected", job.data.classes)
+    encoder, tune = job.encoder.module, job.settings.tune
+    if tune == "frozen" or encoder is None:
+        return kept
+    state = {name: value.detach().cpu().clone() for name, value in encoder.state_dict().items()}
+    return replace(kept, part=tune, encoder=state)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # they import torch, which the process that only watches over
     from gate_data.ragged import Outcomes
     from gate_runner.encoders.encoder import Encoder
     from gate_runner.features import FeatureCache
+    from gate_runner.heads.kept import KeptHead
     from gate_runner.tasks.scaling import Scale
 
 
@@ -156,6 +157,7 @@ class Outcome:
         training: steps, the step that validation chose, and its history.
         predicted: what was predicted of each sample, see `gate_runner.tasks.predicted`; None where words cannot say it.
         probabilities: of each sample and class ``[n, k]``, where they are to be kept for a submission.
+        head: what was fitted, where heads are to be kept and the task type can.
 
     Example:
         >>> import numpy as np
@@ -169,3 +171,4 @@ class Outcome:
     training: Mapping[str, Any]
     predicted: np.ndarray | None = None
     probabilities: np.ndarray | None = None
+    head: KeptHead | None = None

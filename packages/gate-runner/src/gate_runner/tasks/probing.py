@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
+from gate_runner.heads.kept import KeptHead
 from gate_runner.tasks import predicted
 from gate_runner.tasks.features import kinds_to_probe, rows_of
 from gate_runner.tasks.job import Job, Outcome
@@ -84,7 +85,12 @@ def solve_and_test(job: Job, blind: Tensor) -> Outcome:
             for row in one.tuned.candidates
         ],
     }
-    return Outcome(tuple(one for one, _ in judged), judged[0][1].outcomes, training, predicted.best(scores))
+    kept = None
+    if job.settings.save_heads:
+        classes = [job.data.classes[index] for index in present.tolist()]
+        kept = KeptHead(best.tuned.head, "backbone" if kinds[best.kind] == "backbone" else "projected", classes)
+    outcomes = judged[0][1].outcomes
+    return Outcome(tuple(one for one, _ in judged), outcomes, training, predicted.best(scores), head=kept)
 
 
 def _way(row: Mapping[str, Any]) -> dict[str, Any]:

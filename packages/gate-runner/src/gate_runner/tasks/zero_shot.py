@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from gate_runner.class_words import ClassWords
+from gate_runner.class_words import ClassWords, words_in
 from gate_runner.tasks.features import pooled
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best
@@ -18,7 +18,7 @@ def run(job: Job) -> Outcome:
     """Cosine of each image with each class; nothing is trained. Chance: one class for every image."""
     data = job.data
     said = job.training
-    words = ClassWords(tuple(said["templates"]), said.get("prompts", ""), knowledge=tuple(said.get("knowledge", ())))
+    words = words_in(said) or ClassWords()
     prompts = words.built(data.classes)
     with job.timed("encode"):
         made = class_embeddings(lambda texts: job.encoder.encode_text(texts).cpu().numpy(), prompts)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from gate_runner.axes import FULL, Variant
 from gate_runner.errors import NotApplicableError
+from gate_runner.heads.kept import KeptHead
 
 if TYPE_CHECKING:
     from gate_runner.tasks.elevater.features import Features
@@ -43,11 +44,13 @@ class Fitted(NamedTuple):
         score: of the test split.
         scores: of each test image and class ``[m, k]``.
         training: what was drawn, chosen and validated.
+        head: where heads are to be kept.
     """
 
     score: Score
     scores: Tensor
     training: dict[str, Any]
+    head: KeptHead | None = None
 
 
 def draw_shots(labels: Tensor, shots: int, seed: int, short_classes: str = "take") -> Draw:
@@ -127,7 +130,9 @@ def fit_frozen(
         "draw": "" if zero_shot else draw.sha256,
         "short_classes": draw.short,
     }
-    return Fitted(score, scores, training)
+    backbone = variant.projection == "1p" and features.projection is not None
+    kept = KeptHead(tuned.head, "backbone" if backbone else "projected") if job.settings.save_heads else None
+    return Fitted(score, scores, training, kept)
 
 
 def merged(features: Features) -> Tensor:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 
 from gate_runner.axes import Variant
+from gate_runner.class_words import words_in
 from gate_runner.errors import NotApplicableError
 from gate_runner.tasks.elevater.features import Features, features_of, projection_of
 from gate_runner.tasks.elevater.heads import fit_frozen, probabilities
@@ -99,13 +100,15 @@ def _outcome(job: Job, variant: Variant) -> Outcome:
     key = (variant.init, variant.projection, _digest(texts.weights))
     shared = key in equal
     if not shared:
-        equal[key] = _fitted(job, variant, features, texts.weights)
+        equal[key] = _fitted(job, variant, features, texts)
     training = {**equal[key].training, "variant": variant._asdict(), "known": texts.known, "shared": shared}
+    if words_in(job.training) is not None:
+        training |= {"prompts_encoded": texts.texts, "named": list(texts.named[:8])}
     return replace(equal[key], training=training)
 
 
-def _fitted(job: Job, variant: Variant, features: Features, weights: Tensor | None) -> Outcome:
-    metric = job.benchmark.metrics[0]
+def _fitted(job: Job, variant: Variant, features: Features, texts: ClassTexts) -> Outcome:
+    metric, weights = job.benchmark.metrics[0], texts.weights
     if variant.tune == "full" and variant.shots != 0:
         fitted = fit_whole(job, variant, features, weights, metric)
     else:
@@ -129,6 +132,7 @@ def _fitted(job: Job, variant: Variant, features: Features, weights: Tensor | No
         {**fitted.training, "texts": _digest(weights)},
         likely(fitted.scores.sigmoid()) if several else best(fitted.scores),
         probabilities(fitted.scores) if job.settings.keep_predictions else None,
+        None if fitted.head is None else replace(fitted.head, classes=features.classes, prompts=texts.prompts),
     )
 
 
@@ -151,7 +155,9 @@ def _texts(job: Job, knowledge: str) -> ClassTexts:
         return _kept(
             job,
             f"texts {knowledge}",
-            lambda: class_texts(name, job.data.classes, knowledge, embed, job.settings.knowledge_folder),
+            lambda: class_texts(
+                name, job.data.classes, knowledge, embed, job.settings.knowledge_folder, words_in(job.training)
+            ),
         )
 
 
@@ -173,6 +179,8 @@ def _check(job: Job, variant: Variant) -> None:
         raise NotApplicableError(f"encoder {spec!r} has no second projection")
     if variant.projection == "1p" and variant.init == "random" and not projected and texts:
         raise NotApplicableError(f"encoder {spec!r} shows no features before its projection")
+    if job.settings.save_heads and variant.projection == "1p" and variant.init == "language":
+        raise NotApplicableError("a head on 1p that starts at texts takes no features of the encoder's own: 2p is kept")
 
 
 def _digest(weights: Tensor | None) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +18,7 @@ from gate_runner.errors import DataError
 from gate_runner.micro.icinw_texts import TEXTS
 
 if TYPE_CHECKING:
-    from knowledge_prompts import ClassPrompts, KnowledgeSource
+    from knowledge_prompts import ClassPrompts, KnowledgeSource, PromptSet
 
 _FILES = {"wiktionary": ("wiktionary",), "wordnet": ("wordnet-definition", "wordnet-path"), "gpt3": ("gpt3",)}
 """Our names, and those of ELEVATER's files."""
@@ -34,12 +33,16 @@ class ClassTexts:
         known: classes about which the source says something.
         texts: different texts.
         reason: why there are no weights.
+        prompts: the texts of each class, several with bars between them.
+        named: what the classes are called in them.
     """
 
     weights: Float[Tensor, "k d"] | None
     known: int = 0
     texts: int = 0
     reason: str = ""
+    prompts: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
 
 
 @dataclass
@@ -67,7 +70,12 @@ class Embedder:
 
 
 def class_texts(
-    dataset: str, classes: Sequence[str], knowledge: str, embed: Embedder, folder: Path | None = None
+    dataset: str,
+    classes: Sequence[str],
+    knowledge: str,
+    embed: Embedder,
+    folder: Path | None = None,
+    words: ClassWords | None = None,
 ) -> ClassTexts:
     """Embeddings of a data set's classes, with one kind of knowledge or none.
 
@@ -77,6 +85,7 @@ def class_texts(
         knowledge: of `gate_runner.axes.KNOWLEDGE`, but not ``auto``.
         embed: encodes the texts.
         folder: of ELEVATER's knowledge files (``external/`` and ``gpt3/``), for data sets that are not made up.
+        words: what the benchmark itself says of its classes' texts, in place of the shipped ones.
 
     Returns:
         The embeddings, or why there are none.
@@ -84,14 +93,14 @@ def class_texts(
     Raises:
         DataError: class names that the prompts do not have; the message shows both.
     """
-    from knowledge_prompts import build_prompts, class_embeddings
+    from knowledge_prompts import build_prompts
 
-    prompts = class_prompts(dataset, classes)
+    prompts = class_prompts(dataset, classes) if words is None else None
     if prompts is None:
         if knowledge != "none":
             return ClassTexts(None, reason=f"no knowledge is stored for the classes of {dataset}")
-        embeddings = class_embeddings(embed, ClassWords().built(classes))
-        return ClassTexts(torch.from_numpy(embeddings.weights).float(), 0, embeddings.encoded)
+        own = (words or ClassWords()).built(classes)
+        return _embedded(embed, own, len(classes) - len(own.without_knowledge) if words and words.knowledge else 0)
     if knowledge == "none":
         sources: list[KnowledgeSource] = []
     else:
@@ -100,9 +109,16 @@ def class_texts(
             return ClassTexts(None, reason=reason)
         sources = known_sources
     built = build_prompts(prompts, sources, classes=list(classes))
+    return _embedded(embed, built, len(classes) - len(built.without_knowledge) if sources else 0)
+
+
+def _embedded(embed: Embedder, built: PromptSet, known: int) -> ClassTexts:
+    from knowledge_prompts import class_embeddings
+
     embeddings = class_embeddings(embed, built)
-    known = len(classes) - len(built.without_knowledge) if sources else 0
-    return ClassTexts(torch.from_numpy(embeddings.weights).float(), known, embeddings.encoded)
+    texts = tuple(" | ".join(built.texts(place)) for place in range(len(built.classes)))
+    weights = torch.from_numpy(embeddings.weights).float()
+    return ClassTexts(weights, known, embeddings.encoded, prompts=texts, named=tuple(built.classes))
 
 
 def class_prompts(dataset: str, classes: Sequence[str]) -> ClassPrompts | None:
@@ -178,8 +194,3 @@ def _real(dataset: str, prompts: ClassPrompts, folder: Path | None) -> dict[str,
         for ours, theirs in _FILES.items()
     }
     return {ours: sources for ours, sources in found.items() if sources}
-
-
-def digest_of(weights: Tensor | None) -> str:
-    """What tells class texts apart: two kinds of knowledge that say the same share their cells."""
-    return "none" if weights is None else hashlib.sha256(weights.contiguous().numpy().tobytes()).hexdigest()[:16]

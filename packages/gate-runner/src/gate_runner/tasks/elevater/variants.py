@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gate_data.cards.icinw import ICINW
 from gate_runner.axes import Variant
+from gate_runner.class_words import WORDS
 from gate_runner.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -71,19 +72,20 @@ def variant(benchmark: Benchmark, said: str) -> Benchmark:
         >>> from gate_runner.benchmarks import BENCHMARKS
         >>> found = variant(BENCHMARKS["digits"], "5-shot.frozen.language-2p.none")
         >>> found.id, found.task, found.metrics
-        ('digits@5-shot.frozen.language-2p.none', 'elevater', ('accuracy',))
+        ('digits@5-shot.frozen.language-2p.none', 'elevater', ('acc@1',))
     """
     name, _, candidates = said.partition(":")
     point = Variant.parse(name)
-    training = {**point._asdict(), "candidates": candidates.split("+") if candidates else ["none"]}
+    cell = {**point._asdict(), "candidates": candidates.split("+") if candidates else ["none"]}
+    words = {name: benchmark.training[name] for name in WORDS if benchmark.training.get(name)}
     metric = ICINW[benchmark.id].metric if benchmark.id in ICINW else benchmark.metrics[0]
     return replace(
         benchmark,
         id=f"{benchmark.id}@{name}",
         title=f"{benchmark.title}, {name}",
         task="elevater",
-        metrics=("accuracy" if metric == "acc@1" else metric,),
-        training={"variant": training},
+        metrics=(metric,),
+        training={"variant": cell, **words},
         original_training={},
         cost=30.0 if point.tune == "full" else 0.2,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from gate_runner.axes import FULL, Variant
 from gate_runner.errors import EncoderError, NotApplicableError
 from gate_runner.features import images_at
+from gate_runner.heads.kept import KeptHead
 from gate_runner.tasks.elevater.heads import Fitted, draw_shots
 from gate_runner.tasks.recipes import recipe_for
 from gate_runner.tasks.tuned import untouched
@@ -127,6 +129,7 @@ def fit_whole(job: Job, variant: Variant, features: Features, weights: Tensor | 
             else:
                 scores = _scores(model.eval(), job.data.test.images)
         count = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
+        kept = _kept(encoder, head, variant) if settings.save_heads else None
     training = {
         "validated": trained.best_score,
         "trained_parameters": count,
@@ -135,7 +138,16 @@ def fit_whole(job: Job, variant: Variant, features: Features, weights: Tensor | 
         "short_classes": draw.short,
     }
     score = evaluate(metric, scores, features.test_labels, seed=job.seed, resamples=300)
-    return Fitted(score, scores, training)
+    return Fitted(score, scores, training, kept)
+
+
+def _kept(encoder: Encoder, head: nn.Module, variant: Variant) -> KeptHead:
+    """Copies of encoder and head as they were scored."""
+    assert encoder.module is not None
+    weights = {name: value.detach().cpu().clone() for name, value in encoder.module.state_dict().items()}
+    backbone = variant.projection == "1p" and encoder.backbone is not None
+    module = copy.deepcopy(head).cpu().eval()
+    return KeptHead(module, "backbone" if backbone else "projected", part="full", encoder=weights)
 
 
 def _fields(settings: Settings) -> dict[str, Any]:

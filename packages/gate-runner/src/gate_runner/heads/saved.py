@@ -10,19 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gate_runner.__about__ import __version__
-from gate_runner.adaptation.kept import Kept, head_form, head_from
 from gate_runner.errors import DataError, EncoderError, UsageError
 from gate_runner.files import write_folder
-from gate_runner.runs.lock import held
+from gate_runner.heads.kept import KeptHead, head_form, head_from
 
 if TYPE_CHECKING:
     from jaxtyping import Float
     from torch import Tensor, nn
 
-    from gate_runner.adaptation.adapted import Adapted
-    from gate_runner.adaptation.predicting import Prediction
     from gate_runner.encoders.encoder import Encoder
-    from gate_runner.tasks.job import Progress
+    from gate_runner.heads.predicting import Prediction, Progress
 
 SCHEMA = "gate-runner/head/3"
 """Of the card; changes whenever one of its fields does."""
@@ -80,7 +77,7 @@ class Head:
         Raises:
             UsageError: a number below 1.
         """
-        from gate_runner.adaptation.predicting import predictions
+        from gate_runner.heads.predicting import predictions
 
         if top < 1 or batch_size < 1:
             raise UsageError(f"top and batch_size must be at least 1, not {top} and {batch_size}")
@@ -88,54 +85,76 @@ class Head:
         return predictions(self.scores, self.classes, self.encoder.image_size, listed, top, batch_size, progress)
 
 
-def save_head(found: Adapted, encoder: Encoder, folder: Path) -> Path:
-    """Keep what adapting left behind.
+def save_head(kept: KeptHead, encoder: Encoder, folder: Path, about: Mapping[str, Any], *, start: str | None) -> None:
+    """Write a head that a task gave back.
 
     Args:
-        found: of a method, with what it leaves behind.
-        encoder: that it was adapted on.
+        kept: the head.
+        encoder: whose features it takes.
         folder: to be made; one that holds a head already is written anew.
-
-    Returns:
-        The folder: ``head.safetensors``, ``card.json`` and, where the encoder was trained, ``encoder.safetensors``.
+        about: what the card says besides: method, classes, scores, numbers of images, details.
+        start: fingerprint of the encoder before any training.
 
     Raises:
-        UsageError: there is nothing to keep, or the folder holds something else.
-        BusyError: another process writes there; the message says which.
-        StorageError: it cannot be written.
-
-    Example:
-        >>> import gate_runner
-        >>> found = gate_runner.adapt("photos/", save="head/")  # doctest: +SKIP
-        >>> sorted(path.name for path in Path("head").iterdir())  # doctest: +SKIP
-        ['card.json', 'head.safetensors']
+        UsageError: the folder holds something else.
+        StorageError: it cannot be written; an old head is still there.
     """
-    kept = found.kept
-    if kept is None:
-        raise UsageError(f"{found.method} leaves no head to keep")
-    with held(folder.parent / f".{folder.name}.lock"):
-        _save(folder, _card(found, kept, encoder), kept)
-    return folder
-
-
-def _save(folder: Path, card: dict[str, Any], kept: Kept) -> None:
     from safetensors.torch import save
 
-    if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / "card.json").is_file())):
-        raise UsageError(f"{folder} holds something else than a head; name a new folder")
-    files = {"head.safetensors": save(_plain(kept.head.state_dict()))}
+    check_folder(folder)
+    files = {"head.safetensors": save(_plain(kept.module.state_dict()))}
     if kept.encoder is not None:
         files["encoder.safetensors"] = save(_plain(kept.encoder))
-    card["files"] = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    described = {**encoder.describe(), "fingerprint": start, "mean": list(encoder.mean), "std": list(encoder.std)}
+    card = {
+        "schema": SCHEMA,
+        "gate_runner": __version__,
+        "encoder": described,
+        "features": kept.features,
+        "part": kept.part,
+        "head": head_form(kept.module),
+        "prompts": list(kept.prompts),
+        **json.loads(json.dumps(dict(about), default=str)),
+        "files": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
+    }
     card["digest"] = card_digest(card)
     write_folder(folder, {**files, "card.json": (json.dumps(card, indent=1, ensure_ascii=False) + "\n").encode()})
 
 
-def load_head(folder: Path | str, *, encoder: Encoder | str | None = None, device: str = "auto") -> Head:
+def copy_head(head: Path, folder: Path) -> Path:
+    """Copy a head out of the run folder that it was kept in.
+
+    Args:
+        head: its folder.
+        folder: to be made; one that holds a head already is written anew.
+
+    Returns:
+        The new folder.
+
+    Raises:
+        UsageError: it holds something else.
+        StorageError: it cannot be written; an old head is still there.
+    """
+    check_folder(folder)
+    write_folder(folder, {path.name: path.read_bytes() for path in sorted(head.iterdir())})
+    return folder
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder in which a head would be written beside something else.
+
+    Raises:
+        UsageError: it holds something else, or is none.
+    """
+    if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / "card.json").is_file())):
+        raise UsageError(f"{folder} holds something else than a head; name a new folder")
+
+
+def load_head(folder: Path | str, *, encoder: Encoder | nn.Module | str | None = None, device: str = "auto") -> Head:
     """Read a head, and make the encoder that it was adapted on.
 
     Args:
-        folder: that `save_head` wrote.
+        folder: that `gate_runner.adapt`, or a run with ``save_heads``, wrote.
         encoder: to use instead of making the one that the card names, or its spec; its weights must be the same. It has
             to be given where the card names code, a plug-in or what is fetched: a file does not choose these.
         device: a torch device; ``"auto"`` takes the first GPU where there is one.
@@ -158,6 +177,7 @@ def load_head(folder: Path | str, *, encoder: Encoder | str | None = None, devic
     """
     from gate_runner.encoders.device import device_for
     from gate_runner.encoders.loading import load_named_encoder
+    from gate_runner.encoders.own import adopt
 
     path = Path(folder)
     card = _read_card(path)
@@ -165,7 +185,7 @@ def load_head(folder: Path | str, *, encoder: Encoder | str | None = None, devic
         named = card["encoder"]["spec"]
         made = load_named_encoder(named, path / "card.json", chosen=encoder, device=device_for(device))
     else:
-        made = encoder
+        made = adopt(encoder, type(encoder).__name__)
     expected, here = card["encoder"]["fingerprint"], made.fingerprint()
     if expected != here:
         raise EncoderError(
@@ -186,28 +206,6 @@ def load_head(folder: Path | str, *, encoder: Encoder | str | None = None, devic
     if values is not None and values.shape[1] != len(card["classes"]):
         raise DataError(f"{path}: {len(card['classes'])} classes for a head of {values.shape[1]} outputs")
     return Head(made, head.to(made.device), card)
-
-
-def _card(found: Adapted, kept: Kept, encoder: Encoder) -> dict[str, Any]:
-    return {
-        "schema": SCHEMA,
-        "gate_runner": __version__,
-        "encoder": {
-            **encoder.describe(),
-            **({} if kept.start is None else {"fingerprint": kept.start}),
-            "mean": list(encoder.mean),
-            "std": list(encoder.std),
-        },
-        "method": found.method,
-        "features": kept.features,
-        "part": kept.part,
-        "head": head_form(kept.head),
-        "classes": list(found.classes),
-        "prompts": list(kept.prompts),
-        "scores": {"metric": found.metric, "value": found.value, "low": found.low, "high": found.high},
-        "images": {"train": found.train, "test": found.test, "shared": len(found.shared)},
-        "details": json.loads(json.dumps(found.details, default=str)),
-    }
 
 
 def _read_card(folder: Path) -> dict[str, Any]:

@@ -17,7 +17,8 @@ from gate_runner.errors import DataError
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from gate_runner.tasks.job import Progress
+Progress = Callable[[str, int, int], None]
+"""Told of a phase, how much of it is done, and of how much."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def predictions(
     batch_size: int,
     progress: Progress | None,
 ) -> Iterator[Prediction]:
-    """Classes and probabilities of image files, see `gate_runner.adaptation.Head.predict`.
+    """Classes and probabilities of image files, see `gate_runner.heads.Head.predict`.
 
     Args:
         score: images ``[n, 3, side, side]`` to scores ``[n, k]``.

@@ -1,4 +1,4 @@
-"""What adapting leaves behind: a head on an encoder's features, and how it is written and read."""
+"""A head on an encoder's own features, as a task gives it back and as a card describes it."""
 
 from __future__ import annotations
 
@@ -15,24 +15,45 @@ Features = Literal["projected", "backbone"]
 
 
 @dataclass(frozen=True)
-class Kept:
-    """What a method leaves behind.
+class KeptHead:
+    """A head that a task gives back where heads are to be kept.
 
     Args:
-        head: features ``[n, d]`` to scores ``[n, k]``.
+        module: features ``[n, d]`` of the encoder, as they come, to scores ``[n, k]``.
         features: which features of the encoder it takes.
+        classes: whose scores these are; those of the data by default.
         prompts: the texts that stood for each class; empty where none were used.
         part: of the encoder that was trained with it; empty where the encoder is as it was.
         encoder: the encoder's trained weights, where it is not as it was.
-        start: fingerprint of the encoder before that.
     """
 
-    head: nn.Module
-    features: Features = "projected"
+    module: nn.Module
+    features: Features
+    classes: Sequence[str] = ()
     prompts: Sequence[str] = ()
     part: str = ""
     encoder: Mapping[str, Tensor] | None = None
-    start: str | None = None
+
+
+def linear_head(weight: Tensor, bias: Tensor, *, unit: bool = False, scale: float = 1.0) -> nn.Module:
+    """A `LinearHead` with these weights.
+
+    Args:
+        weight: one row per class ``[k, d]``.
+        bias: one number per class.
+        unit: whether features are scaled to length 1 first.
+        scale: of the products, > 0.
+    """
+    import torch
+
+    from vision_adapters.heads import LinearHead
+
+    outputs, dim = weight.shape
+    head = LinearHead(dim, outputs, features="l2" if unit else "raw", logit_scale=scale)
+    with torch.no_grad():
+        head.weight.copy_(weight.detach().cpu())
+        head.bias.copy_(bias.detach().cpu())
+    return head.eval()
 
 
 def head_form(head: nn.Module) -> dict[str, Any]:

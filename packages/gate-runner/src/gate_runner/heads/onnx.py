@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from gate_runner.errors import EncoderError, MissingCapabilityError
 
 if TYPE_CHECKING:
-    from gate_runner.adaptation.saved import Head
+    from gate_runner.heads.saved import Head
 
 _AGREES = 1e-4
 

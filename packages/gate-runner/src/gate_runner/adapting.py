@@ -1,0 +1,171 @@
+"""``adapt`` as a run: one's own labelled images as a benchmark, one unit of it, and the head that it keeps."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gate_data.own import OwnBenchmark, benchmark_text, guess, originals_from, originals_of, values_at
+from gate_runner.benchmarks import Benchmark
+from gate_runner.benchmarks.own import own_benchmark
+from gate_runner.benchmarks.registry import is_taken
+from gate_runner.class_words import ClassWords
+from gate_runner.errors import UsageError, unknown
+from gate_runner.files import write
+from gate_runner.runs.naming import folder_name
+from gate_runner.runs.request import RunRequest, make_request, parts_of
+from gate_runner.settings import Settings
+
+if TYPE_CHECKING:
+    from gate_runner.encoders.encoder import Encoder
+
+METHODS = ("zeroshot", "probe", "finetune")
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    """What `adapt` runs.
+
+    Args:
+        request: of one unit.
+        name: of the unit in results.
+        seed: of the unit.
+    """
+
+    request: RunRequest
+    name: str
+    seed: int
+
+    @property
+    def head(self) -> Path:
+        """Where its head will lie."""
+        from gate_runner.runs.folder import RunFolder
+
+        return RunFolder(self.request.output).head_folder(self.name, self.seed)
+
+
+def adaptation(
+    source: str | PathLike[str],
+    method: str,
+    encoder: str | Encoder | Any,
+    *,
+    name: str | None = None,
+    output: str | PathLike[str] | None = None,
+    metric: str | None = None,
+    words: ClassWords | None = None,
+    settings: Settings | None = None,
+) -> Adaptation:
+    """The run that adapts an encoder to one's own images and keeps the head.
+
+    Args:
+        source: a folder with a ``benchmark.toml``; a folder that one can be guessed for, which is then written into the
+            run folder; or a table of files and labels.
+        method: ``"zeroshot"``, the class texts alone; ``"probe"``, a head on the frozen encoder; ``"finetune"``, the
+            encoder, too.
+        encoder: as in `gate_runner.run`.
+        name: as in `gate_runner.run`.
+        output: the run folder; by default one below ``runs/`` whose name has a digest of all that is asked for.
+        metric: of ``vision_adapters.metrics``; the benchmark's own by default.
+        words: how class names become texts.
+        settings: of the run.
+
+    Returns:
+        The request, and where its head will lie.
+
+    Raises:
+        UsageError: what cannot be used; the message shows it.
+        DataError: images that cannot be used; the message names the folder, or file, line and field.
+    """
+    from gate_runner.encoders import load_encoder
+    from gate_runner.encoders.device import device_for
+    from gate_runner.tasks.recipes import checked
+    from vision_adapters.metrics import metric_named
+
+    if method not in METHODS:
+        raise unknown("method of adapting", method, METHODS)
+    path = Path(source)
+    values = None if (path / "benchmark.toml").is_file() else guess(path, is_taken).values
+    settings = (settings or Settings()).changed(save_heads=True, isolate="none")
+    if len(settings.seeds) > 1:
+        raise UsageError(f"adapt keeps one head: name one --seed, not {len(settings.seeds)}")
+    if isinstance(encoder, str):
+        encoder = load_encoder(encoder, device=device_for(settings.device))
+    settings = _of_method(method, settings, texts=getattr(encoder, "text", None) is not None)
+    axes = settings.axes()
+    units = [] if axes is None else [variant.name for variant, _ in axes.units()]
+    if len(units) > 1:
+        raise UsageError(f"adapt keeps one head, and {len(units)} were asked for: {', '.join(units)}")
+    checked(settings.recipe_fields)
+    if metric is not None:
+        metric_named(metric)
+    request = make_request([], encoder, name=name, settings=settings)
+    if output is None:
+        how = [settings.identity(), settings.shots, settings.init, settings.projection, settings.seeds]
+        asked = [str(path.resolve()), values, how, metric, words and vars(words)]
+        digest = hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
+        output = Path("runs") / f"{folder_name(request.spec, settings.limit)}-{method}-{digest[:8]}"
+    file = _file_of(path, values, Path(output), words)
+    benchmark = _asked(own_benchmark(file), metric, words)
+    request = replace(request, benchmarks=[benchmark], output=Path(output))
+    (part,) = parts_of(request)
+    return Adaptation(request, part.name, part.seed)
+
+
+def _of_method(method: str, settings: Settings, *, texts: bool) -> Settings:
+    """The settings of the one unit that a method is."""
+    tune = {"zeroshot": "frozen", "probe": "frozen"}.get(method)
+    if tune is not None and settings.tune != tune:
+        raise UsageError(f"adapt {method} leaves the encoder as it is: --tune {settings.tune} is for adapt finetune")
+    if method == "finetune":
+        return settings.changed(tune="full") if settings.tune == "frozen" else settings
+    if method == "zeroshot":
+        if settings.shots not in ((), ("0",)):
+            raise UsageError(f"adapt zeroshot trains nothing: --shots {','.join(settings.shots)} is for adapt probe")
+        return settings.changed(shots="0", init="language")
+    if not (settings.shots or settings.sweeps):
+        return settings
+    return settings.changed(
+        shots=settings.shots or "full", init=settings.init or ("language" if texts else "random"), controls=False
+    )
+
+
+def _file_of(
+    source: Path, values: Mapping[str, Mapping[str, Any]] | None, output: Path, words: ClassWords | None
+) -> Path:
+    """The benchmark's file, whose data were looked at: the source's own, or one in the run folder."""
+    folder = source if source.is_dir() else source.parent
+    file = folder / "benchmark.toml"
+    originals = originals_of(file) if values is None else originals_from(OwnBenchmark.model_validate(values), file)
+    originals.check(folder)
+    if words is not None and originals.parts is not None:
+        words.built(originals.parts(folder).classes)
+    if values is None:
+        return file
+    file = output / "benchmark.toml"
+    write(file, benchmark_text(values_at({name: dict(part) for name, part in values.items()}, folder, output)).encode())
+    return file
+
+
+def _asked(benchmark: Benchmark, metric: str | None, words: ClassWords | None) -> Benchmark:
+    """The benchmark with another metric or other words for its classes."""
+    if benchmark.task != "image-classification":
+        raise UsageError(
+            f"adapt keeps heads of image classification; {benchmark.id!r} is {benchmark.task}: gate-runner run takes it"
+        )
+    if metric is not None:
+        benchmark = replace(benchmark, metrics=(metric,))
+    if words is None:
+        return benchmark
+    wording: dict[str, Sequence[str] | str] = {
+        "templates": words.templates,
+        "prompts": words.prompts,
+        "words": words.names,
+        "knowledge": words.knowledge,
+    }
+    given = {name: value for name, value in wording.items() if value}
+    return replace(benchmark, training={**benchmark.training, **given})
