@@ -134,9 +134,9 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
     items.add_argument("--count", type=int, help="of items, in place of the share")
     items.add_argument(
         "--method",
-        choices=("auto", "clusters", "information", "random"),
-        default="auto",
-        help="how items are chosen (default: auto, by the error on held-out models)",
+        choices=("drawn", "clusters", "information", "random", "auto"),
+        default="drawn",
+        help="drawn (default): with known chances: holds whatever the model; auto: by the error on held-out models",
     )
     items.add_argument("--level", type=float, default=0.9, help="of the intervals (default: .9)")
     items.add_argument("--seed", type=int, default=0, help="of folds and clusters (default: 0)")

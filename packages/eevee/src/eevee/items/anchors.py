@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from eevee.items.irt import Irt
 
-METHODS = ("clusters", "information", "random")
+ANCHORS = ("clusters", "information", "random")
 GRID = np.linspace(-2.5, 2.5, 21)
 TURNS = 15
 
@@ -34,7 +34,7 @@ def choose_anchors(
     Args:
         irt: of all items.
         count: how many, 1 to all.
-        method: one of `METHODS`.
+        method: one of `ANCHORS`.
         generator: of what is random.
 
     Source: clustering by item response parameters is tinyBenchmarks' (Polo et al., 2024); information per item is
@@ -50,7 +50,7 @@ def choose_anchors(
         return _clusters(irt.probability(GRID).T, count, generator)
     if method == "information":
         return _strata(irt, count)
-    raise EeveeError(f"method {method!r}; expected one of {', '.join(METHODS)}")
+    raise EeveeError(f"method {method!r}; expected one of {', '.join(ANCHORS)}")
 
 
 def _clusters(

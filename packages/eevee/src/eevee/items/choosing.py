@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from eevee.errors import EeveeError
-from eevee.items.anchors import METHODS, choose_anchors
+from eevee.items.anchors import ANCHORS, choose_anchors
+from eevee.items.drawing import corrected_mean, draw_items
 from eevee.items.irt import fit_abilities, fit_irt, sigmoid
 from eevee.tables.record import Recorded
 
@@ -20,9 +21,12 @@ if TYPE_CHECKING:
 
     from jaxtyping import Float
 
+    from eevee.items.irt import Irt
     from eevee.items.outcomes import Outcomes
     from eevee.progress import Progress
 
+DRAWN = "drawn"
+METHODS = (DRAWN, *ANCHORS)
 CURVE = np.linspace(-6.0, 6.0, 241)
 MIXES = (0.0, 0.25, 0.5, 0.75, 1.0)
 FOLDS = 10
@@ -47,8 +51,9 @@ class BenchmarkItems:
         method: how the items were chosen.
         error: root mean squared error on held-out models, in the score's unit.
         half: half-width of the interval, in the score's unit.
-        errors: the same error for each method that was compared, `random` among them.
+        errors: the same error for each method that was compared, and that of the plain mean of as many random items.
         models: number of models that this was learnt from.
+        level: of the interval.
     """
 
     benchmark: str
@@ -66,6 +71,7 @@ class BenchmarkItems:
     half: float
     errors: dict[str, float]
     models: int
+    level: float = LEVEL
 
 
 def _check(items: BenchmarkItems) -> None:
@@ -84,6 +90,11 @@ def _check(items: BenchmarkItems) -> None:
         raise ValueError(f"total of {items.benchmark!r} is {items.total} for {count} items")
     if not 0 <= items.mix <= 1:
         raise ValueError(f"mix of {items.benchmark!r} is {items.mix}, expected 0 to 1")
+    if not 0 < items.level < 1 or items.method not in METHODS:
+        raise ValueError(
+            f"{items.benchmark!r}: level {items.level}, method {items.method!r}; expected a number between 0 and 1, "
+            f"and one of {', '.join(METHODS)}"
+        )
     numbers = (*items.weights, *items.slope, *items.offset, *items.rest, items.half, items.error, items.unit)
     if not all(math.isfinite(value) for value in numbers):
         raise ValueError(f"{items.benchmark!r} holds numbers that are not finite")
@@ -168,7 +179,7 @@ def choose_items(
     *,
     share: float = 0.05,
     count: int | None = None,
-    method: str = "auto",
+    method: str = DRAWN,
     level: float = LEVEL,
     seed: int = 0,
     progress: Progress | None = None,
@@ -179,8 +190,10 @@ def choose_items(
         outcomes: by benchmark, see `read_outcomes`.
         share: of the items, in (0, 1]; the count is rounded down, at least 2.
         count: of items, in place of the share.
-        method: `clusters`, `information` or `random` (see `eevee.items.anchors`); `auto` takes the one with the lowest
-            error on held-out models.
+        method: `drawn` draws items with equal chances along their difficulty and corrects the prediction by what it
+            misses on them: its interval holds for whatever model, a better one than all before included.
+            `clusters`, `information` and `random` (see `eevee.items.anchors`) trust the prediction, and hold for
+            models like these; `auto` takes what has the lowest error on held-out models of all four.
         level: of the intervals, in (0, 1).
         seed: of folds and clusters.
         progress: called for each benchmark and fold.
@@ -198,8 +211,9 @@ def choose_items(
         >>> len(chosen.items), chosen.error < 0.08
         (40, True)
 
-    Source: anchors and the mixed estimate follow tinyBenchmarks (Polo et al., 2024); the mix, the method and the
-        interval are chosen here on held-out models, by ten folds (or as many as there are models).
+    Source: the drawn items' estimate is augmented inverse probability weighting (see `eevee.items.drawing`); anchors
+        and the mixed estimate follow tinyBenchmarks (Polo et al., 2024). Errors are of models held out, by ten folds
+        (or as many as there are models), with the mix and the method that the other folds prefer.
     """
     if not outcomes:
         raise EeveeError("no outcomes; expected those of at least one benchmark")
@@ -219,38 +233,50 @@ def choose_items(
 
 
 def _choose(one: Outcomes, size: int, method: str, level: float, seed: int) -> BenchmarkItems:
-    methods = METHODS if method == "auto" else (*dict.fromkeys((method, "random")),)
-    truth = one.scores()
-    n = len(truth)
+    if not 1 <= size <= len(one.items):
+        raise EeveeError(f"{one.benchmark}: {size} items are to be chosen of {len(one.items)}; expected 1 to all")
+    methods = METHODS if method == "auto" else (method,)
+    truth, n = one.scores(), len(one.models)
     order = np.random.default_rng(seed).permutation(n)
     parts = [order[f :: min(FOLDS, n)] for f in range(min(FOLDS, n))]
-    guesses = {name: np.empty((len(MIXES), n)) for name in methods}
-    for part in parts:
-        keep = np.setdiff1d(np.arange(n), part)
-        irt = fit_irt(one.values[keep])
-        for name in methods:
-            anchors, weights = choose_anchors(irt, size, name, np.random.default_rng(seed))
-            rest = np.delete(np.arange(len(one.items)), anchors)
-            curve = (
-                sigmoid(np.multiply.outer(CURVE, irt.slope[rest]) + irt.offset[rest]).mean(1) if len(rest) else CURVE
-            )
-            mean, model = _two_estimates(
-                one.values[np.ix_(part, anchors)],
-                weights,
-                irt.slope[anchors],
-                irt.offset[anchors],
-                curve,
-                len(one.items),
-            )
-            for row, mix in enumerate(MIXES):
-                guesses[name][row, part] = mix * mean + (1 - mix) * model
-    best = {name: int(((guess - truth) ** 2).mean(1).argmin()) for name, guess in guesses.items()}
-    errors = {name: float(np.sqrt(((guesses[name][best[name]] - truth) ** 2).mean())) for name in methods}
-    name = min(methods, key=lambda key: errors[key]) if method == "auto" else method
-    off = np.sort(np.abs(guesses[name][best[name]] - truth))
+    options = [(name, mix) for name in methods for mix in (MIXES if name != DRAWN else (0.0,))]
+    place = {key: number for number, key in enumerate(one.items)}
+    guesses, half = np.empty((len(options), n)), np.empty(n)
+    for fold, part in enumerate(parts):
+        irt = fit_irt(np.delete(one.values, part, axis=0))
+        learnt = {name: _learn(one, irt, size, name, level, np.random.default_rng((seed, fold))) for name in methods}
+        for row, (name, mix) in enumerate(options):
+            columns = [place[key] for key in learnt[name].items]
+            items = replace(learnt[name], mix=mix)
+            guesses[row, part], low, high = _estimates(items, one.values[part][:, columns])
+            if name == DRAWN:
+                half[part] = (high - low) / 2
+    best = int(((guesses - truth) ** 2).mean(1).argmin())
+    errors = {"plain mean": _plain_error(one, size)}
+    for name in methods:
+        rows = [row for row, option in enumerate(options) if option[0] == name]
+        errors[name] = _rmse(_picked(guesses[rows], truth, parts) - truth)
+    off = _picked(guesses, truth, parts) - truth
+    name, mix = options[best]
     rank = min(n, math.ceil(level * (n + 1))) - 1
-    irt = fit_irt(one.values)
-    anchors, weights = choose_anchors(irt, size, name, np.random.default_rng(seed))
+    return replace(
+        _learn(one, fit_irt(one.values), size, name, level, np.random.default_rng(seed)),
+        mix=mix,
+        error=_rmse(off) * one.unit,
+        half=float(np.median(half) if name == DRAWN else np.sort(np.abs(off))[rank]) * one.unit,
+        errors={key: value * one.unit for key, value in errors.items()},
+    )
+
+
+def _learn(
+    one: Outcomes, irt: Irt, size: int, name: str, level: float, generator: np.random.Generator
+) -> BenchmarkItems:
+    """Items by a method, and what an estimate from them needs; how well it does is not known yet."""
+    if name == DRAWN:
+        ease = irt.probability(irt.ability).mean(0)
+        anchors, weights = draw_items(ease, size, generator), np.full(size, 1 / size)
+    else:
+        anchors, weights = choose_anchors(irt, size, name, generator)
     rest = np.delete(np.arange(len(one.items)), anchors)
     curve = irt.probability(CURVE)[:, rest].mean(1) if len(rest) else np.zeros(len(CURVE))
     return BenchmarkItems(
@@ -259,17 +285,37 @@ def _choose(one: Outcomes, size: int, method: str, level: float, seed: int) -> B
         total=len(one.items),
         unit=one.unit,
         items=tuple(one.items[i] for i in anchors),
-        weights=tuple(float(w) for w in weights),
-        slope=tuple(float(x) for x in irt.slope[anchors]),
-        offset=tuple(float(x) for x in irt.offset[anchors]),
-        rest=tuple(float(x) for x in curve),
-        mix=MIXES[best[name]],
+        weights=tuple(weights.tolist()),
+        slope=tuple(irt.slope[anchors].tolist()),
+        offset=tuple(irt.offset[anchors].tolist()),
+        rest=tuple(curve.tolist()),
+        mix=0.0,
         method=name,
-        error=errors[name] * one.unit,
-        half=float(off[rank]) * one.unit,
-        errors={key: value * one.unit for key, value in errors.items()},
-        models=n,
+        error=0.0,
+        half=0.0,
+        errors={},
+        models=len(one.models),
+        level=level,
     )
+
+
+def _picked(guesses: np.ndarray, truth: np.ndarray, parts: list[np.ndarray]) -> np.ndarray:
+    """For the models of each fold the guess that was best on the other folds: an error that did not choose itself."""
+    out = np.empty(len(truth))
+    for part in parts:
+        others = np.delete(np.arange(len(truth)), part)
+        out[part] = guesses[((guesses - truth)[:, others] ** 2).mean(1).argmin(), part]
+    return out
+
+
+def _rmse(off: np.ndarray) -> float:
+    return float(np.sqrt((off**2).mean()))
+
+
+def _plain_error(one: Outcomes, size: int) -> float:
+    """RMSE of the plain mean of so many random items, over models and draws, exactly."""
+    spread = np.nanvar(one.values, axis=1, ddof=1)
+    return float(np.sqrt((spread * (1 / size - 1 / len(one.items))).mean()))
 
 
 def estimate(chosen: BenchmarkItems, outcomes: Mapping[str, float]) -> Estimate:
@@ -304,15 +350,9 @@ def estimate(chosen: BenchmarkItems, outcomes: Mapping[str, float]) -> Estimate:
     values = np.array([[float(outcomes[key]) for key in chosen.items]])
     if not ((values >= 0) & (values <= 1)).all():
         raise EeveeError(f"{chosen.benchmark}: an outcome is outside 0 to 1")
-    mean, model = _two_estimates(
-        values,
-        np.array(chosen.weights),
-        np.array(chosen.slope),
-        np.array(chosen.offset),
-        np.array(chosen.rest),
-        chosen.total,
-    )
-    value = float(chosen.mix * mean[0] + (1 - chosen.mix) * model[0]) * chosen.unit
+    value, low, high = (float(part[0]) * chosen.unit for part in _estimates(chosen, values))
+    if chosen.method == DRAWN:
+        return Estimate(value, low, high)
     return Estimate(value, max(0.0, value - chosen.half), min(chosen.unit, value + chosen.half))
 
 
@@ -345,20 +385,19 @@ def read_items(path: str | Path) -> ItemChoice:
     return ItemChoice.from_mapping(raw, str(where))
 
 
-def _two_estimates(
-    values: Float[np.ndarray, "n count"],
-    weights: Float[np.ndarray, " count"],
-    slope: Float[np.ndarray, " count"],
-    offset: Float[np.ndarray, " count"],
-    rest: Float[np.ndarray, " curve"],
-    total: int,
-) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-    """The weighted mean over the anchors, and the two-parameter model's: anchors as they are, the rest by ability."""
+def _estimates(
+    chosen: BenchmarkItems, values: Float[np.ndarray, "n count"]
+) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    """Scores from 0 to 1 of models with these outcomes, and the interval's ends where the items were drawn."""
+    slope, offset, weights = np.array(chosen.slope), np.array(chosen.offset), np.array(chosen.weights)
     seen = ~np.isnan(values)
     filled, mask = np.where(seen, values, 0.0), seen.astype(np.float64)
-    mean = (filled * weights).sum(1) / np.maximum((mask * weights).sum(1), 1e-12)
     ability = fit_abilities(filled, mask, slope, offset)
     expected = sigmoid(np.multiply.outer(ability, slope) + offset)
-    anchors = np.where(seen, values, expected).sum(1)
-    others = np.interp(ability, CURVE, rest) * (total - len(weights))
-    return mean, (anchors + others) / total
+    others = np.interp(ability, CURVE, np.array(chosen.rest)) * (chosen.total - len(slope))
+    if chosen.method == DRAWN:
+        return corrected_mean(values, expected, (expected.sum(1) + others) / chosen.total, chosen.total, chosen.level)
+    mean = (filled * weights).sum(1) / np.maximum((mask * weights).sum(1), 1e-12)
+    model = (np.where(seen, values, expected).sum(1) + others) / chosen.total
+    value = chosen.mix * mean + (1 - chosen.mix) * model
+    return value, value, value

@@ -1,0 +1,86 @@
+"""Items drawn with known chances, and the estimate from them that holds whatever the model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import special
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+TRUST = 10.0
+PRIOR = 3.0
+
+
+def draw_items(
+    ease: Float[np.ndarray, " items"], count: int, generator: np.random.Generator
+) -> Int[np.ndarray, " count"]:
+    """Draw items, each with the chance count / items: at even steps from the hardest to the easiest.
+
+    Args:
+        ease: of each item, such as the share of known models that solve it; neighbours within two steps of each other
+            change places at random, so that a draw is one of many.
+        count: how many, at most all.
+        generator: of the draw.
+
+    Source: systematic sampling from an ordered list (Madow and Madow, 1944). Chances that grow with how unsure an item
+        is were tried: they gain 4 % where models are alike, and cost 14 % where one is better than all before.
+    """
+    step = len(ease) / count
+    ranks = np.argsort(np.lexsort((generator.random(len(ease)), ease)))
+    order = np.argsort(ranks + 2 * step * generator.random(len(ease)))
+    return np.sort(order[((np.arange(count) + generator.random()) * step).astype(np.int64)])
+
+
+def corrected_mean(
+    values: Float[np.ndarray, "n count"],
+    predicted: Float[np.ndarray, "n count"],
+    mean: Float[np.ndarray, " n"],
+    total: int,
+    level: float,
+) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    """Mean outcome over all items: the drawn items' mean, moved by what a predictor says of the others.
+
+    Args:
+        values: outcomes of the drawn items, 0 to 1, for each of n models; NaN where not measured.
+        predicted: what the predictor says of them.
+        mean: what it says of all items together.
+        total: number of all items.
+        level: of the intervals.
+
+    Returns:
+        The means and the ends of their intervals.
+
+    Numerics: the prediction counts by the slope with which it tells the drawn outcomes, from 0 (then this is the plain
+        mean) to 1, with ten items' worth of trust in 1. The interval is Wilson's for as many items as would say as
+        much: the drawn ones, by the share of variance that is left unexplained, in which three items' worth is the
+        predictor's own word, since a handful of right or wrong may show none.
+
+    Source: augmented inverse probability weighting (Robins, Rotnitzky and Zhao, 1994) with known, equal chances, which
+        is the regression estimator of survey sampling (Cochran, 1977, chapter 7); the slope is the tuned one of
+        prediction-powered inference (Angelopoulos, Duchi and Zrnic, 2023); the interval follows Korn and Graubard
+        (1998).
+    """
+    seen = ~np.isnan(values)
+    count = seen.sum(1)
+
+    def average(part: np.ndarray) -> np.ndarray:
+        return np.asarray(np.where(seen, part, 0.0).sum(1) / count)
+
+    solved, told = average(values), average(predicted)
+    off, spread = values - solved[:, None], predicted - told[:, None]
+    square = average(spread**2)
+    trust = TRUST / count
+    slope = np.clip((average(off * spread) + trust * square) / np.maximum((1 + trust) * square, 1e-12), 0, 1)
+    value = np.clip(solved + slope * (mean - told), 0, 1)
+    free = np.maximum(count - 1 - count / (count + TRUST), 1)
+    left = average((off - slope[:, None] * spread) ** 2) * count / free
+    unexplained = (count * left + PRIOR * average(predicted * (1 - predicted))) / np.maximum(
+        count * solved * (1 - solved) + PRIOR * told * (1 - told), 1e-12
+    )
+    width = special.stdtrit(free + PRIOR, (1 + level) / 2) ** 2 * unexplained * (1 / count - 1 / total)
+    centre, half = (value + width / 2) / (1 + width), np.sqrt(value * (1 - value) * width + width**2 / 4) / (1 + width)
+    low = np.where(solved > 0, np.minimum(centre - half, value), 0.0)  # nothing solved may be nothing at all
+    return value, low, np.where(solved < 1, np.maximum(centre + half, value), 1.0)
