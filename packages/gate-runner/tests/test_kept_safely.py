@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 import torch
 from PIL import Image
+from typer.testing import CliRunner
 
 import gate_runner
+from gate_runner.cli import app
 from gate_runner.encoders import load_encoder
 from gate_runner.encoders.tuned import load_tuned, save_tuned
 from gate_runner.errors import DataError, EncoderError, UsageError
@@ -195,7 +197,8 @@ def test_recipes_that_cannot_be_read(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     "fields",
     [
-        {"steps": "inf"}, {"steps": "1e400"}, {"steps": [1]}, {"betas": 3}, {"lr": True}, {"lr": "nan"},
+        {"steps": "inf"}, {"steps": "1e400"}, {"steps": [1]}, {"betas": 3}, {"betas": "3"}, {"betas": ".9,1"}, {"lr": True},
+        {"lr": "nan"},
         {"augment": "perhaps"}, {"batch_size": "1e19"}, {"validate_every": "1e30"},
     ],
 )  # fmt: skip
@@ -209,6 +212,9 @@ def test_modes_of_detectors_are_for_detectors(tune: str, tmp_path: Path) -> None
     request = make_request("digits", output=tmp_path, settings=Settings(tune=tune))  # type: ignore[arg-type]  # it is one
     with pytest.raises(UsageError, match=f"--tune {tune} trains detectors; digits is image-classification"):
         parts_of(request)
+    words = ["--tune", tune, "--limit", "4", "--isolate", "none", "--output", str(tmp_path / "run")]
+    assert isinstance(CliRunner().invoke(app, ["run", "digits", *words]).exception, UsageError)
+    assert "1 of 1 failed" in CliRunner().invoke(app, ["run", "odinw-lot", *words]).output  # micro-clip is no detector
 
 
 def test_a_table_of_predictions_holds_no_formula(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def run(
 
     console = Console(highlight=False, soft_wrap=True, stderr=json)
     settings = request.settings
-    if settings.tune != "frozen" and settings.axes() is None:
+    if settings.tune not in ("frozen", "linear", "prompt") and settings.axes() is None:  # a detector's says itself
         from gate_runner.tasks.recipes import announced
 
         by_recipe: dict[str, list[str]] = {}

@@ -234,6 +234,8 @@ def checked(said: Mapping[str, Any]) -> dict[str, Any]:
                 value = int(value)
             if name == "betas":
                 value = tuple(float(each) for each in (value.split(",") if isinstance(value, str) else value))
+                if len(value) != 2 or not all(0 <= each < 1 for each in value):
+                    raise ValueError(value)
             if kind.startswith("float") and value is not None and not math.isfinite(value):
                 raise ValueError(value)
         except (ValueError, TypeError, OverflowError) as error:
