@@ -11,6 +11,7 @@ import torch
 from PIL import Image
 
 import gate_runner
+from gate_runner.benchmarks.own import own_benchmark
 from gate_runner.class_words import ClassWords
 from gate_runner.cli import main
 from gate_runner.errors import UsageError
@@ -95,6 +96,13 @@ def test_imagenets_ids_become_words_by_wordnet() -> None:
     told = ClassWords(("a {}",), knowledge=("wordnet",)).built(["hen", "xyzzy"])
     assert told.texts(0)[0] == "a hen ; adult female chicken"
     assert told.without_knowledge == ["xyzzy"]
+
+
+def test_a_file_chooses_no_plug_in(tmp_path: Path) -> None:
+    about = '[benchmark]\nid = "mine"\n[data]\nkind = "folders"\n[classes]\nknowledge = ["somebodys=texts.json"]\n'
+    (tmp_path / "benchmark.toml").write_text(about)
+    with pytest.raises(UsageError, match=r"source of knowledge that .*benchmark\.toml may choose: 'somebodys'"):
+        own_benchmark(tmp_path / "benchmark.toml")
 
 
 def test_a_templates_mean_is_the_mean_on_the_sphere(folder: Path, tmp_path: Path) -> None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gate_data.own.class_names import names_from_file
-from gate_runner.errors import UsageError
+from gate_runner.errors import UsageError, unknown
 
 if TYPE_CHECKING:
     from knowledge_prompts import ClassPrompts, KnowledgeSource, PromptSet
@@ -154,6 +154,27 @@ def words_in(training: Mapping[str, Any]) -> ClassWords | None:
         training.get("words") or "",
         tuple(training.get("knowledge") or ()),
     )
+
+
+def built_in_knowledge(sources: Iterable[str], file: Path) -> tuple[str, ...]:
+    """Sources of knowledge out of a file, which chooses no plug-in; what has no ``NAME=`` is a path.
+
+    Raises:
+        UsageError: a name that another package adds, or that there is not; the message shows those there are.
+
+    Example:
+        >>> built_in_knowledge(["wordnet", "glip=texts.yaml"], Path("mine.toml"))
+        ('wordnet', 'glip=texts.yaml')
+    """
+    listed = tuple(sources)
+    for name, sign, _ in (source.partition("=") for source in listed):
+        if sign:
+            from knowledge_prompts import source_names
+
+            known = source_names(plug_ins=False)
+            if name not in known:
+                raise unknown(f"source of knowledge that {file} may choose:", name, known)
+    return listed
 
 
 def _plain(name: str) -> str:

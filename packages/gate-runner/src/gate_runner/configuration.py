@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from gate_runner.errors import DataError, UsageError, unknown
 from gate_runner.settings import Settings
@@ -16,8 +16,12 @@ if TYPE_CHECKING:
     from gate_runner.runs.request import RunRequest
 
 _OWN = ("names", "encoder", "output")
-_CODE = {"language_model": "--language-model", "executor": "--executor"}
-"""Settings that can name code of a plug-in or a module: a file does not choose these."""
+_CODE = {
+    "language_model": "--language-model",
+    "executor": "--executor",
+    "executor_options": "--executor-option",
+}
+"""Settings that can name code, or a cluster and what it runs before a job: a file does not choose these."""
 _BUILT_IN_EXECUTORS = ("local", "ray", "slurm")
 
 
@@ -84,8 +88,14 @@ def read_configuration(path: Path, *, encoder: str | None = None) -> Configurati
         raise UsageError(f"--config {file}: names must be a list of packs and benchmarks, not {names!r:.60}")
     spec, output = values.pop("encoder", ""), values.pop("output", None)
     for key, flag in _CODE.items():
-        if values.get(key) not in (None, *_BUILT_IN_EXECUTORS):
+        if values.get(key) not in (None, {}, *_BUILT_IN_EXECUTORS):
             raise UsageError(f"--config {file} names code by {key} = {values[key]!r:.60}: say {flag} yourself")
+    for key, value in values.items():
+        _check_type(key, value, file)
+    if "knowledge_from" in values:
+        from gate_runner.class_words import built_in_knowledge
+
+        built_in_knowledge([values["knowledge_from"]], file)
     if spec and encoder is None:
         from gate_runner.encoders.named import spec_of_file
 
@@ -106,6 +116,19 @@ def as_values(request: RunRequest) -> dict[str, Any]:
     changed.pop("items", None)  # a file of its own
     names = [one.sources.get("file", one.id) for one in request.benchmarks]
     return {"names": names, "encoder": request.spec, **changed}
+
+
+def _check_type(key: str, value: Any, file: Path) -> None:
+    from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+    from gate_runner.options import Options
+
+    kind = get_type_hints(Options)[key]
+    try:
+        TypeAdapter(kind, config=ConfigDict(strict=True)).validate_python(value)
+    except ValidationError as error:
+        said = dict.fromkeys(one["msg"] for one in error.errors())
+        raise UsageError(f"--config {file}: {key} is {value!r:.60}: {'; or '.join(said)}") from error
 
 
 def _of_manifest(file: Path, raw: object) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 from gate_data.own.reading import line_of, read_benchmark
 from gate_runner.benchmarks.benchmark import Benchmark
 from gate_runner.benchmarks.registry import is_taken
+from gate_runner.class_words import built_in_knowledge
 from gate_runner.errors import DataError
 
 _METRICS = {
@@ -69,7 +70,7 @@ def own_benchmark(path: Path) -> Benchmark:
         words = {
             "templates": own.classes.templates,
             "prompts": str(where / named) if own_set else named,
-            "knowledge": tuple(_from_here(where, source) for source in own.classes.knowledge),
+            "knowledge": tuple(_from_here(where, source) for source in built_in_knowledge(own.classes.knowledge, path)),
         }
         training |= {name: value for name, value in words.items() if value}
     return Benchmark(

@@ -38,14 +38,20 @@ _BUILT_IN: dict[str, Opener] = {
 }
 
 
-def source_names() -> list[str]:
-    """The names that `named_sources` knows, those of other packages included.
+def source_names(*, plug_ins: bool = True) -> list[str]:
+    """The names that `named_sources` knows.
+
+    Args:
+        plug_ins: those that other packages add, too.
+
+    Returns:
+        Names, sorted.
 
     Example:
         >>> [name for name in source_names() if name.startswith("w")]
         ['wiktionary', 'wiktionary-head-words', 'wordnet']
     """
-    return sorted({*_BUILT_IN, *entry_points(group=GROUP).names})
+    return sorted({*_BUILT_IN, *(entry_points(group=GROUP).names if plug_ins else ())})
 
 
 def named_sources(spec: str, class_prompts: ClassPrompts) -> list[KnowledgeSource]:
