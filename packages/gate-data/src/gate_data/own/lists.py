@@ -19,8 +19,15 @@ from gate_data.readers.captions import coco_captions
 from gate_data.readers.clips import VIDEOS
 from gate_data.readers.folders import PICTURES
 
-_NAMED = frozenset({"image-classification", "zero-shot", "multi-label", "relational", "video-classification"})
+_NAMED = frozenset(
+    {
+        *("image-classification", "zero-shot", "multi-label", "relational", "video-classification"),
+        *("knn", "image-retrieval", "clustering"),
+    }
+)
 """Tasks whose targets are names of classes."""
+_UNTRAINED = frozenset({"zero-shot", "multi-label", "image-retrieval", "clustering"})
+"""Tasks for which a class in test need not be in training."""
 _SHOWN_PATHS = 5
 
 
@@ -100,6 +107,8 @@ def _needed(own: OwnBenchmark) -> list[str]:
         columns += [data.image2, data.text, data.text2]
     elif own.benchmark.task == "image-text":
         columns.append(data.text)
+    elif own.benchmark.task == "image-retrieval":
+        pass  # pairs or labels, whichever column there is
     else:
         columns += [data.target, *([data.text] if own.benchmark.task == "relational" else [])]
     return columns + [one for one in (own.splits.column, own.splits.group) if one]
@@ -115,6 +124,8 @@ def _of_row(own: OwnBenchmark, root: Path, row: Row, split: str) -> _Found:
         text = (row.text(data.text), row.text(data.text2))
     elif task == "image-text":
         text = (row.text(data.text),)
+    elif task == "image-retrieval" and data.image2 in row.values:
+        source = (str(source), _inside(root, row, data.image2))
     elif task == "video-regression":
         target = row.number(data.target)
     elif task == "segmentation":
@@ -130,6 +141,8 @@ def _of_row(own: OwnBenchmark, root: Path, row: Row, split: str) -> _Found:
 
 def _gathered(own: OwnBenchmark, found: list[_Found]) -> tuple[list[_Found], str]:
     """Of image-text, a sample for each picture with all its captions, equally many; what was left out for that."""
+    if own.benchmark.task == "image-retrieval" and any(type(one.source) is tuple for one in found):
+        return _things(found), ""
     if own.benchmark.task != "image-text":
         return found, ""
     by_picture: dict[str, list[_Found]] = {}
@@ -143,6 +156,30 @@ def _gathered(own: OwnBenchmark, found: list[_Found]) -> tuple[list[_Found], str
     note = f"the first {counts[0]} captions of each picture, of {counts[0]} to {counts[-1]}" if len(counts) > 1 else ""
     captions = {key: tuple(str(one.text[0]) for one in rows[: counts[0]]) for key, rows in by_picture.items()}
     return [replace(rows[0], text=captions[key]) for key, rows in by_picture.items()], note
+
+
+def _things(pairs: Sequence[_Found]) -> list[_Found]:
+    """The pictures of pairs, each once: those that pairs join, over others too, show one thing, and stay together."""
+    rows: list[tuple[str, str, _Found]] = []
+    thing: dict[str, str] = {}
+
+    def root(path: str) -> str:
+        while thing.setdefault(path, path) != path:
+            path = thing[path]
+        return path
+
+    for pair in pairs:
+        first, second = map(str, pair.source) if isinstance(pair.source, tuple) else ("", "")
+        rows.append((first, second, pair))
+        thing[root(second)] = root(first)
+    found: dict[str, _Found] = {}
+    for first, second, pair in rows:
+        for path in (first, second):
+            named = replace(pair, source=path, target=root(path), group=pair.group or root(path))
+            other = found.setdefault(path, named)
+            if (other.split, other.group) != (named.split, named.group):
+                raise DataError(f"{pair.where}: {path} is in another split or group than at {other.where}")
+    return list(found.values())
 
 
 def _inside(root: Path, row: Row, column: str) -> str:
@@ -288,7 +325,7 @@ def _split(
         chosen = rows["test"] or rows[""] or rows["train"]
         return [], [], [samples[row] for row in chosen]
     rows["train"] += rows[""]
-    if own.splits.group:  # what is given: what is drawn keeps groups whole
+    if any(one.group for one in found):  # what is given: what is drawn keeps groups whole
         _refuse_torn({name: [samples[row].group for row in rows[name]] for name in ("train", "validation", "test")})
     if not rows["test"]:
         rows["train"], rows["test"] = _drawn(own, samples, rows["train"], own.splits.test_share)
@@ -303,7 +340,8 @@ def _drawn(
 ) -> tuple[list[int], list[int]]:
     """Rows that stay, and rows that are taken from them."""
     seed = own.splits.seed
-    targets = [samples[row].target for row in rows]
+    pairs = own.benchmark.task == "image-retrieval"  # a thing is its own class, and cannot be on both sides
+    targets = [0 if pairs and samples[row].group else samples[row].target for row in rows]
     classes = [target if isinstance(target, int) else 0 for target in targets]
     if any(samples[row].group for row in rows):
         stay, taken = dealt([samples[row].group for row in rows], [1 - share], classes, seed=seed)
@@ -320,7 +358,7 @@ def _refuse_torn(groups: dict[str, list[str]]) -> None:
 
 
 def _refuse_unseen(own: OwnBenchmark, train: Iterable[Sample], test: Iterable[Sample], names: Sequence[str]) -> None:
-    if own.benchmark.task in ("zero-shot", "multi-label"):
+    if own.benchmark.task in _UNTRAINED:
         return
     unseen = sorted({one.target for one in test} - {one.target for one in train})
     if unseen:

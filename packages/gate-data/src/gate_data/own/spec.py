@@ -14,6 +14,9 @@ Kind = Literal["folders", "table", "coco"]
 Task = Literal[
     "image-classification",
     "zero-shot",
+    "knn",
+    "image-retrieval",
+    "clustering",
     "multi-label",
     "segmentation",
     "relational",
@@ -60,7 +63,13 @@ class Files(_Part):
         str, Field(description="The table or JSON file of all samples, from this file's folder; or give one per split.")
     ] = ""
     image: Annotated[str, Field(description="Column of the picture's path (of pair-scoring: the first).")] = "image"
-    image2: Annotated[str, Field(description="Column of a pair's second picture.")] = "image2"
+    image2: Annotated[
+        str,
+        Field(
+            description="Column of a pair's second picture (of image-retrieval: the picture to be found; without such "
+            "a column, 'target' says which pictures belong together)."
+        ),
+    ] = "image2"
     target: Annotated[
         str, Field(description="Column of the class, the answer, the value, or the class map's path.")
     ] = "label"

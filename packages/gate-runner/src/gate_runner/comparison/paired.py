@@ -124,6 +124,8 @@ def paired_test(
         15; exchanging ranks for ROC curves follows Venkatraman and Begg, Biometrika 83, 1996.
     """
     _check(metric, first, second, resamples, permutations, level, statistic)
+    if statistic is None and all(_is_flat(outcomes) for outcomes in (*first, *second)):
+        first, second = _that_count(first, second)
     count = len(first[0])
     compute = statistic or value_of(metric)
     means = statistic is None and all(_is_flat(outcomes) for outcomes in (*first, *second))
@@ -236,6 +238,12 @@ def _check(
         raise UsageError(
             f"expected resamples >= 1, permutations >= 1 and 0 < level < 1, got {resamples}, {permutations}, {level}"
         )
+
+
+def _that_count(*sides: Sequence[Any]) -> list[list[Any]]:
+    """Without the samples that have no outcome in any model, such as queries with nothing to find."""
+    counts = ~np.all([np.isnan(outcomes) for side in sides for outcomes in side], axis=0)
+    return [[outcomes[counts] for outcomes in side] for side in sides]
 
 
 def _is_flat(outcomes: Outcomes) -> bool:

@@ -57,13 +57,22 @@ def _check(settings: Settings) -> None:
         raise DataError(f"--knowledge-folder {folder} holds neither external/ nor gpt3/")
 
 
+_WITHOUT_PROBE = {
+    "knn": (),
+    "image-retrieval": ("map", "recall@1", "recall@5", "recall@10"),
+    "clustering": ("ami", "v_measure"),
+}
+"""Task types that train nothing on the same pictures, and their metrics where those are not the benchmark's."""
+
+
 def variant(benchmark: Benchmark, said: str) -> Benchmark:
-    """A benchmark of image classification by ELEVATER's protocol.
+    """A benchmark of image classification by ELEVATER's protocol, or without a probe.
 
     Args:
         benchmark: of one class for each image, or of several.
-        said: a `Variant`'s name; behind that of knowledge ``auto`` stand the kinds among which it chooses, which are no
-            part of the id: ``…auto:none+gpt3``.
+        said: ``"knn"``, ``"image-retrieval"`` or ``"clustering"``, of one class for each image; or a `Variant`'s name;
+            behind that of knowledge ``auto`` stand the kinds among which it chooses, which are no part of the id:
+            ``…auto:none+gpt3``.
 
     Raises:
         UsageError: no such name.
@@ -73,7 +82,13 @@ def variant(benchmark: Benchmark, said: str) -> Benchmark:
         >>> found = variant(BENCHMARKS["digits"], "5-shot.frozen.language-2p.none")
         >>> found.id, found.task, found.metrics
         ('digits@5-shot.frozen.language-2p.none', 'elevater', ('acc@1',))
+        >>> variant(BENCHMARKS["digits"], "clustering").metrics
+        ('ami', 'v_measure')
     """
+    if said in _WITHOUT_PROBE and benchmark.task == "image-classification":
+        title = f"{benchmark.title}, {said}"
+        metrics = _WITHOUT_PROBE[said] or benchmark.metrics
+        return replace(benchmark, id=f"{benchmark.id}@{said}", title=title, task=said, metrics=metrics, training={})
     name, _, candidates = said.partition(":")
     point = Variant.parse(name)
     cell = {**point._asdict(), "candidates": candidates.split("+") if candidates else ["none"]}

@@ -1,0 +1,214 @@
+"""Clusters of features without labels, and how far they agree with classes."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vision_adapters.metrics.arrays import class_labels
+from vision_adapters.metrics.score import Score
+
+if TYPE_CHECKING:
+    from jaxtyping import Int
+
+__all__ = ["agreement", "cluster", "matched_clusters"]
+
+Table = npt.NDArray[np.int64]
+
+_BATCHED_FROM = 50_000
+"""Samples from which k-means goes through them in batches."""
+
+
+def cluster(features: npt.ArrayLike, k: int, *, seed: int = 0) -> Int[np.ndarray, " n"]:
+    """Clusters by k-means++, the best of five starts; in batches from 50,000 samples on.
+
+    Args:
+        features: [n, d], n >= k; unit vectors make it nearly spherical k-means.
+        k: number of clusters, >= 1.
+        seed: of the starts.
+
+    Returns:
+        The cluster of each sample, 0 … k - 1.
+
+    Raises:
+        ValueError: fewer samples than clusters.
+
+    Example:
+        >>> found = cluster([[0.0], [0.1], [5.0], [5.1]], 2)
+        >>> bool(found[0] == found[1] != found[2] == found[3])
+        True
+    """
+    from sklearn.cluster import KMeans, MiniBatchKMeans
+
+    rows = np.asarray(features, dtype=np.float32)
+    if not 1 <= k <= len(rows):
+        raise ValueError(f"{len(rows)} samples do not make {k} clusters")
+    kind = MiniBatchKMeans if len(rows) >= _BATCHED_FROM else KMeans
+    found: Int[np.ndarray, " n"] = kind(k, n_init=5, random_state=seed).fit_predict(rows)
+    return found
+
+
+def matched_clusters(clusters: npt.ArrayLike, classes: npt.ArrayLike) -> Int[np.ndarray, " n"]:
+    """Clusters numbered as the classes that they match one to one, so that most samples are right.
+
+    Clusters of two encoders have then numbers in common, as a paired test needs that exchanges samples between them.
+
+    Args:
+        clusters: of each sample, integers >= 0, [n].
+        classes: likewise.
+
+    Returns:
+        New numbers; a cluster without a class has one above all classes.
+
+    Raises:
+        ValueError: lengths that differ, or values that are no integers >= 0.
+
+    Example:
+        >>> matched_clusters([1, 1, 0], [0, 0, 1]).tolist()
+        [0, 0, 1]
+
+    Source:
+        Kuhn, The Hungarian method for the assignment problem, 1955; the accuracy of clusterings counts these matches.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    found, true = _pairs(clusters, classes)
+    table = np.zeros((int(found.max()) + 1, int(true.max()) + 1), np.int64)
+    np.add.at(table, (found, true), 1)
+    rows, columns = linear_sum_assignment(table, maximize=True)
+    numbers = np.arange(len(table)) + table.shape[1]
+    numbers[rows] = columns
+    return np.asarray(numbers[found])
+
+
+def agreement(
+    name: str,
+    clusters: npt.ArrayLike,
+    classes: npt.ArrayLike,
+    *,
+    seed: int = 0,
+    resamples: int = 400,
+    level: float = 0.95,
+) -> Score:
+    r"""How far clusters agree with classes, with an interval.
+
+    ``ami``, the adjusted mutual information $(I - E[I]) / (\bar{H} - E[I])$, is 0 on average for clusters that know
+    nothing; ``v_measure``, $2 I / (H_c + H_k)$, is not: it rises with the number of clusters.
+
+    Args:
+        name: ``"ami"`` or ``"v_measure"``.
+        clusters: of each sample, integers >= 0, [n].
+        classes: likewise.
+        seed: of the resamples.
+        resamples: 0 gives an interval of the value alone.
+        level: of the interval, between 0 and 1.
+
+    Returns:
+        Value, interval, and the two numbers of each sample.
+
+    Raises:
+        ValueError: an unknown name, lengths that differ, no samples, or values that are no integers >= 0.
+
+    Numerics:
+        Samples that a bootstrap repeats would look like agreement. So each resample is half of the samples, drawn
+        without replacement, whose spread about its mean is the whole's; that mean is moved to the value.
+
+    Example:
+        >>> agreement("ami", [1, 1, 0, 0], [0, 0, 1, 1]).value
+        1.0
+
+    Source:
+        Vinh, Epps and Bailey, 2010 (AMI); Rosenberg and Hirschberg, 2007 (V-measure); Politis and Romano, 1994
+        (subsampling).
+    """
+    if name not in AGREEMENTS:
+        raise ValueError(f"{name!r} is no measure of clusters, expected one of {', '.join(AGREEMENTS)}")
+    outcomes = np.stack(_pairs(clusters, classes), axis=1).astype(np.float64)
+    ones = np.ones((1, len(outcomes)))
+    value = float(AGREEMENTS[name](outcomes, ones)[0])
+    low = high = value
+    if resamples:
+        generator = np.random.default_rng(seed)
+        drawn = np.zeros((resamples, len(outcomes)))
+        for row in drawn:
+            row[generator.permutation(len(row))[: max(1, len(row) // 2)]] = 1
+        values = AGREEMENTS[name](outcomes, drawn)
+        moved = np.quantile(values, [(1 - level) / 2, (1 + level) / 2]) - values.mean() + value
+        low, high = (float(end) for end in np.clip(moved, None, 1.0))
+    return Score(name, "higher", value, min(low, value), max(high, value), outcomes)
+
+
+def _pairs(clusters: npt.ArrayLike, classes: npt.ArrayLike) -> tuple[Table, Table]:
+    found, true = np.asarray(clusters), np.asarray(classes)
+    if found.shape != true.shape or found.ndim != 1 or not len(found):
+        raise ValueError(f"clusters have shape {found.shape}, classes {true.shape}; expected the same [n], n >= 1")
+    return class_labels(found, None), class_labels(true, None)
+
+
+def _of_tables(measure: Callable[[Table], float]) -> Callable[[Any, Any], npt.NDArray[np.float64]]:
+    """A measure of tables as a function of `Score.outcomes` and weights [r, n], such as counts of a bootstrap."""
+
+    def statistic(outcomes: Any, weights: Any) -> npt.NDArray[np.float64]:
+        clusters, classes = (np.unique(column, return_inverse=True)[1] for column in outcomes.T)
+        shape = int(classes.max()) + 1, int(clusters.max()) + 1
+        cells = classes * shape[1] + clusters
+        values = []
+        for row in weights:
+            table = np.bincount(cells[_once(row)], minlength=shape[0] * shape[1]).reshape(shape).astype(np.int64)
+            values.append(measure(table[table.any(1)][:, table.any(0)]))
+        return np.array(values)
+
+    return statistic
+
+
+def _once(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """The samples of a resample: of one with repetitions, as many as half of all, each once; see `agreement`.
+
+    Which they are depends on the weights alone, so that two models lose the same.
+    """
+    there = np.flatnonzero(weights > 0)
+    if not (weights > 1).any():
+        return there
+    half = min(len(there), int(weights.sum()) // 2)
+    generator = np.random.default_rng(zlib.crc32(weights[there].tobytes()))
+    return np.sort(generator.permutation(there)[:half])
+
+
+def _informations(table: Table) -> tuple[float, float, float]:
+    """Mutual information of rows and columns, and the entropy of each, in nats."""
+    share = table / table.sum()
+    rows, columns = share.sum(1), share.sum(0)
+    inside = share > 0
+    mutual = float((share[inside] * np.log(share[inside] / np.outer(rows, columns)[inside])).sum())
+    return mutual, float(-(rows * np.log(rows)).sum()), float(-(columns * np.log(columns)).sum())
+
+
+def _v(table: Table) -> float:
+    mutual, classes, clusters = _informations(table)
+    return 2 * mutual / (classes + clusters) if classes + clusters > 0 else 1.0
+
+
+def _ami(table: Table) -> float:
+    if table.shape == (1, 1):
+        return 1.0
+    from sklearn.metrics.cluster import expected_mutual_information
+
+    mutual, classes, clusters = _informations(table)
+    expected = float(expected_mutual_information(table, int(table.sum())))
+    return _off_zero(mutual - expected) / _off_zero((classes + clusters) / 2 - expected)
+
+
+def _off_zero(value: float) -> float:
+    """At least a rounding away from 0, as scikit-learn has it: of single samples, both sides agree."""
+    least = float(np.finfo(np.float64).eps)
+    return min(value, -least) if value < 0 else max(value, least)
+
+
+adjusted_mutual_information = _of_tables(_ami)
+v_measure = _of_tables(_v)
+AGREEMENTS = {"ami": adjusted_mutual_information, "v_measure": v_measure}
+"""Measures by name: functions of `Score.outcomes` and weights [r, n] to values [r]."""

@@ -1,0 +1,205 @@
+"""What features are worth without a probe: votes of the nearest neighbours, and retrieval.
+
+Whoever searches brings the neighbours: a FAISS index, a database, or a matrix product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+__all__ = ["NeighbourChoice", "Ranked", "choose_neighbours", "neighbour_votes", "rank_gallery"]
+
+CANDIDATES = (1, 3, 5, 10, 20, 50, 100, 200)
+"""Numbers of neighbours among which validation chooses."""
+_CELLS = 20_000_000
+"""Similarities that are held at a time."""
+
+
+class NeighbourChoice(NamedTuple):
+    """The number of neighbours that was chosen, and the accuracy of each that was tried, by number."""
+
+    k: int
+    accuracies: dict[int, float]
+
+
+class Ranked(NamedTuple):
+    """How well each query's own are ranked; NaN for a query that has none in the gallery.
+
+    `average_precision` [q]; `recall` [q, k] is 1 where one of the first so many is relevant; `chance_precision` and
+    `chance_recall` [k] are the means that a random order of the gallery expects.
+    """
+
+    average_precision: Float[np.ndarray, " q"]
+    recall: Float[np.ndarray, "q k"]
+    chance_precision: float
+    chance_recall: Float[np.ndarray, " k"]
+
+
+def neighbour_votes(
+    labels: npt.ArrayLike, similarities: npt.ArrayLike, classes: int, *, temperature: float = 0.07
+) -> Float[np.ndarray, "n classes"]:
+    r"""Scores of classes by votes of neighbours, each weighing $e^{s / \tau}$.
+
+    Args:
+        labels: class of each neighbour, [n, k], the nearest first; -1 for one that is not there.
+        similarities: of each, such as cosines, [n, k].
+        classes: how many there are.
+        temperature: tau, above 0; where it is large, every vote weighs the same.
+
+    Returns:
+        Shares of the votes, each row summing to 1.
+
+    Raises:
+        ValueError: shapes that differ, a label out of range, or a temperature that is not positive.
+
+    Example:
+        >>> neighbour_votes([[1, 0, 0]], [[0.9, 0.9, 0.9]], 2).round(2).tolist()
+        [[0.67, 0.33]]
+
+    Source:
+        Wu et al., Unsupervised feature learning via non-parametric instance discrimination, 2018; DINO's k-NN.
+    """
+    named, near = np.asarray(labels), np.asarray(similarities, dtype=np.float64)
+    if named.shape != near.shape or named.ndim != 2 or named.shape[1] < 1:
+        raise ValueError(f"labels have shape {named.shape}, similarities {near.shape}; expected the same [n, k]")
+    if named.size and (named.min() < -1 or named.max() >= classes):
+        raise ValueError(f"labels go from {named.min()} to {named.max()}, expected 0..{classes - 1}, or -1 for none")
+    if not temperature > 0:
+        raise ValueError(f"temperature must be above 0, not {temperature}")
+    there = named >= 0
+    best = np.max(near, axis=1, keepdims=True, initial=-np.inf, where=there)
+    weights = np.where(there, np.exp(np.where(there, near - best, 0.0) / temperature), 0.0)
+    votes = np.zeros((len(named), classes))
+    np.add.at(votes, (np.arange(len(named))[:, None], named.clip(min=0)), weights)
+    shares: Float[np.ndarray, "n classes"] = votes / np.maximum(votes.sum(axis=1, keepdims=True), 1e-300)
+    return shares
+
+
+def choose_neighbours(
+    labels: npt.ArrayLike,
+    similarities: npt.ArrayLike,
+    truth: npt.ArrayLike,
+    classes: int,
+    *,
+    candidates: Sequence[int] = CANDIDATES,
+    temperature: float = 0.07,
+) -> NeighbourChoice:
+    """The number of neighbours by which most validation samples are right; the smallest of equal ones.
+
+    Args:
+        labels: class of each validation sample's neighbours among the training samples, [n, k], nearest first.
+        similarities: of each, [n, k].
+        truth: class of each validation sample, [n].
+        classes: how many there are.
+        candidates: numbers to try; those above k are left out.
+        temperature: see `neighbour_votes`.
+
+    Returns:
+        The number, and what each got right.
+
+    Raises:
+        ValueError: as `neighbour_votes`, no sample, or no candidate up to k.
+
+    Example:
+        >>> choose_neighbours([[0, 1, 1]], [[0.9, 0.9, 0.9]], [1], 2).k
+        3
+    """
+    named, near, true = np.asarray(labels), np.asarray(similarities), np.asarray(truth)
+    tried = [k for k in candidates if 1 <= k <= named.shape[-1]]
+    if not len(true) or not tried:
+        raise ValueError(f"{len(true)} samples, {named.shape[-1]} neighbours: expected some, and one of {candidates}")
+    accuracies: dict[int, float] = {}
+    for k in tried:
+        votes = neighbour_votes(named[:, :k], near[:, :k], classes, temperature=temperature)
+        accuracies[k] = float((votes.argmax(1) == true).mean())
+    return NeighbourChoice(max(tried, key=lambda k: (accuracies[k], -k)), accuracies)
+
+
+def rank_gallery(
+    queries: npt.ArrayLike,
+    gallery: npt.ArrayLike,
+    query_labels: npt.ArrayLike,
+    gallery_labels: npt.ArrayLike,
+    *,
+    ks: Sequence[int] = (1, 5, 10),
+    same: bool = False,
+    seed: int = 0,
+) -> Ranked:
+    r"""Rank the whole gallery for each query by inner product, and see where the query's own label stands.
+
+    $AP = \frac{1}{R} \sum_{r=1}^{R} \frac{r}{\text{rank of the r-th relevant}}$ over all R relevant; recall at k is 1
+    where at least one of the first k is relevant, as in metric learning. With one relevant picture for each query it is
+    recall in every sense.
+
+    Args:
+        queries: vectors, [q, d]; unit vectors for cosines.
+        gallery: vectors, [n, d].
+        query_labels: integers, [q]: what is relevant has the same.
+        gallery_labels: integers, [n].
+        ks: of recall.
+        same: queries and gallery are the same pictures in the same order, and none is its own answer.
+        seed: of the order of equal similarities, which are ranked at random.
+
+    Returns:
+        A number for each query, and what a random order expects.
+
+    Raises:
+        ValueError: widths or lengths that differ, or no query with something relevant.
+
+    Example:
+        >>> found = rank_gallery(np.eye(2), [[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]], [0, 1], [0, 1, 1], ks=(1,))
+        >>> found.average_precision.tolist(), found.recall[:, 0].tolist()
+        ([1.0, 1.0], [1.0, 1.0])
+
+    Source:
+        Philbin et al., 2007 (mean average precision of retrieval); Oh Song et al., 2016 (recall at k).
+    """
+    asked, held = np.asarray(queries, dtype=np.float32), np.asarray(gallery, dtype=np.float32)
+    own, theirs = np.asarray(query_labels), np.asarray(gallery_labels)
+    if asked.ndim != 2 or held.ndim != 2 or asked.shape[1] != held.shape[1]:
+        raise ValueError(f"queries have shape {asked.shape}, the gallery {held.shape}; expected [q, d] and [n, d]")
+    if len(own) != len(asked) or len(theirs) != len(held) or (same and len(asked) != len(held)):
+        raise ValueError(f"{len(asked)} queries with {len(own)} labels, a gallery of {len(held)} with {len(theirs)}")
+    order = np.random.default_rng(seed).permutation(len(held))  # equal similarities must not keep the classes' order
+    shuffled, labels = held[order], theirs[order]
+    precision, recall = np.full(len(asked), np.nan), np.full((len(asked), len(ks)), np.nan)
+    counts = np.zeros(len(asked), np.int64)
+    step = max(1, _CELLS // max(1, len(held)))
+    for first in range(0, len(asked), step):
+        some = slice(first, min(first + step, len(asked)))
+        similar = asked[some] @ shuffled.T
+        relevant = own[some, None] == labels
+        if same:
+            itself = order == np.arange(first, some.stop)[:, None]
+            similar[itself], relevant = -np.inf, relevant & ~itself
+        ranked = np.take_along_axis(relevant, np.argsort(-similar, axis=1, kind="stable"), axis=1)
+        counts[some] = relevant.sum(axis=1)
+        hits = np.cumsum(ranked, axis=1)
+        parts = np.where(ranked, hits / np.arange(1, len(held) + 1), 0.0).sum(axis=1)
+        known = counts[some] > 0
+        precision[some][known] = parts[known] / counts[some][known]
+        for column, k in enumerate(ks):
+            recall[some, column][known] = hits[known, min(k, len(held)) - 1] > 0
+    if not counts.any():
+        raise ValueError(f"none of {len(asked)} queries has a picture of its own in the gallery of {len(held)}")
+    size = len(held) - same
+    expected = [_random_order(int(count), size, ks) for count in np.unique(counts[counts > 0])]
+    weights = np.unique(counts[counts > 0], return_counts=True)[1]
+    chance = np.average(np.array(expected), axis=0, weights=weights)
+    return Ranked(precision, recall, float(chance[0]), chance[1:])
+
+
+def _random_order(relevant: int, size: int, ks: Sequence[int]) -> list[float]:
+    """Average precision and recalls that a random order of ``size`` pictures expects."""
+    places = np.arange(1, size + 1)
+    rest = (relevant - 1) / (size - 1) if size > 1 else 0.0
+    precision = float((((places - 1) * rest + 1) / places).mean())
+    missed = np.cumprod(np.clip((size - relevant - places + 1) / (size - places + 1), 0, 1))
+    return [precision, *(1 - float(missed[min(k, size) - 1]) for k in ks)]

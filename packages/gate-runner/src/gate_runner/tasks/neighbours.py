@@ -1,0 +1,105 @@
+"""Benchmarks of image classification without a probe: nearest neighbours, retrieval, clusters; nothing is trained."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from gate_runner.errors import DataError
+from gate_runner.tasks.features import pooled
+from gate_runner.tasks.job import Job, Outcome
+from gate_runner.tasks.measured import mean_score
+from gate_runner.tasks.predicted import best
+from gate_runner.tasks.score import Score
+from gate_runner.tasks.targets import frequencies
+from gate_runner.tasks.training import score
+from vision_adapters.clusters import agreement, cluster, matched_clusters
+from vision_adapters.neighbours import choose_neighbours, neighbour_votes, rank_gallery
+
+if TYPE_CHECKING:
+    from gate_data.data import Split
+
+_MOST_NEIGHBOURS = 200
+
+
+def knn(job: Job) -> Outcome:
+    """Votes of the nearest labelled pictures by cosine, searched by FAISS; how many vote is chosen on validation.
+
+    The chosen number then votes among training and validation pictures together, as a solved probe is fitted on both.
+    Chance: the training split's most frequent classes.
+    """
+    data = job.data
+    train, held, test = (_unit(job, split, name) for name, split in _splits(job))
+    with job.timed("train"):
+        near = _nearest(held, train, data.train.targets)
+        choice = choose_neighbours(near[0], near[1], data.validation.targets.numpy(), len(data.classes))
+    with job.timed("test"):
+        labels = torch.cat([data.train.targets, data.validation.targets])
+        named, similar = _nearest(test, np.concatenate([train, held]), labels, choice.k)
+        votes = torch.from_numpy(neighbour_votes(named, similar, len(data.classes)))
+        blind = frequencies(data.train.targets, len(data.classes)).expand(len(data.test), -1)
+        judged = score(job, votes, data.test.targets, blind)
+    metric = job.benchmark.metrics[0]
+    tried = [{"k": k, metric if metric.startswith("acc") else "acc@1": value} for k, value in choice.accuracies.items()]
+    training = {"steps": 0, "k": choice.k, "tried": tried}
+    return Outcome(tuple(one for one, _ in judged), judged[0][1].outcomes, training, best(votes))
+
+
+def retrieval(job: Job) -> Outcome:
+    """Each test picture asks for the others of its class, or of its pair, among all other test pictures.
+
+    Chance: a random order. The interval resamples queries; one without another picture of its own does not count.
+    """
+    labels = job.data.test.targets.numpy()
+    features = _unit(job, job.data.test, "test")
+    with job.timed("test"):
+        try:
+            found = rank_gallery(features, features, labels, labels, same=True, seed=job.seed)
+        except ValueError as error:
+            raise DataError(f"{job.benchmark.id}: {error}") from error
+        columns = {"map": (found.average_precision, found.chance_precision)}
+        for column, k in enumerate((1, 5, 10)):
+            columns[f"recall@{k}"] = (found.recall[:, column], float(found.chance_recall[column]))
+        scores = [mean_score(name, *_higher(columns[name]), job.seed) for name in job.benchmark.metrics]
+    lonely = int(np.isnan(found.average_precision).sum())
+    training = {"steps": 0, "gallery": len(labels) - 1, "queries_without_relevant": lonely}
+    return Outcome(tuple(scores), columns[job.benchmark.metrics[0]][0], training)
+
+
+def clustering(job: Job) -> Outcome:
+    """As many clusters of the test pictures as they have classes, by k-means; how far they agree with the classes.
+
+    Chance: one cluster for all.
+    """
+    labels = job.data.test.targets.numpy()
+    features = _unit(job, job.data.test, "test")
+    with job.timed("test"):
+        clusters = matched_clusters(cluster(features, len(np.unique(labels)), seed=job.seed), labels)
+        judged = [agreement(name, clusters, labels, seed=job.seed) for name in job.benchmark.metrics]
+        scores = tuple(Score(one.metric, "higher", one.value, one.low, one.high, 0.0) for one in judged)
+    training = {"steps": 0, "clusters": len(np.unique(clusters)), "accuracy": float((clusters == labels).mean())}
+    return Outcome(scores, judged[0].outcomes, training, clusters.astype(np.int32))
+
+
+def _higher(column: tuple[np.ndarray, float]) -> tuple[np.ndarray, Any, float]:
+    return column[0], "higher", column[1]
+
+
+def _splits(job: Job) -> list[tuple[str, Split]]:
+    return [("train", job.data.train), ("validation", job.data.validation), ("test", job.data.test)]
+
+
+def _unit(job: Job, split: Split, name: str) -> np.ndarray:
+    """Pooled features of length 1."""
+    return F.normalize(pooled(job, split, name)[:].float(), dim=-1).numpy()
+
+
+def _nearest(queries: np.ndarray, rows: np.ndarray, labels: torch.Tensor, k: int | None = None) -> Any:
+    """Classes and cosines of the nearest rows of each query."""
+    from oven_retrieval.vectors import ArrayRows, exact_search
+
+    found = exact_search(queries, ArrayRows(rows), min(k or _MOST_NEIGHBOURS, len(rows)))
+    return labels.numpy()[found.rows], found.scores
