@@ -23,7 +23,12 @@ _CELLS = 20_000_000
 
 
 class NeighbourChoice(NamedTuple):
-    """The number of neighbours that was chosen, and the accuracy of each that was tried, by number."""
+    """The number of neighbours that was chosen, and the accuracy of each that was tried, by number.
+
+    Example:
+        >>> NeighbourChoice(5, {1: 0.5, 5: 0.75}).accuracies[5]
+        0.75
+    """
 
     k: int
     accuracies: dict[int, float]
@@ -34,6 +39,10 @@ class Ranked(NamedTuple):
 
     `average_precision` [q]; `recall` [q, k] is 1 where one of the first so many is relevant; `chance_precision` and
     `chance_recall` [k] are the means that a random order of the gallery expects.
+
+    Example:
+        >>> rank_gallery(np.eye(2), np.eye(2), [0, 1], [0, 1], ks=(1,)).chance_precision
+        0.75
     """
 
     average_precision: Float[np.ndarray, " q"]
