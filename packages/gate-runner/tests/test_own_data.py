@@ -73,11 +73,11 @@ def test_imagenets_own_layout_is_splits_and_not_classes(tmp_path: Path) -> None:
     folders(tmp_path / "train")
     folders(tmp_path / "val", 4)
     found = guess(tmp_path)
-    assert found.values["splits"] == {"train": "train", "validation": "val"}
+    assert found.values["splits"] == {"train": "train", "test": "val"}
     path = tmp_path / "b.toml"
     write_benchmark(found.values, path)
     data = load(path)
-    assert (len(data.validation), len(data.train) + len(data.test), data.classes) == (12, 36, ("blue", "green", "red"))
+    assert (len(data.test), len(data.train) + len(data.validation), data.classes) == (12, 36, ("blue", "green", "red"))
 
 
 @pytest.mark.parametrize(
@@ -339,8 +339,8 @@ def test_a_file_of_captions_for_each_split(tmp_path: Path) -> None:
     write_benchmark(values_at(found.values, mine, tmp_path), path)
     data = load(path)
     named = [{Path(one).name for (one,) in split.images.files} for split in (data.train, data.validation, data.test)]
-    assert named[1] == set(files[20:])
-    assert [len(one) for one in named] == [16, 10, 4]
+    assert named[2] == set(files[20:])
+    assert [len(one) for one in named] == [18, 2, 10]
     coco_captions(mine / "captions_more.json", files)
     with pytest.raises(DataError, match=r"several COCO files: captions_more\.json, captions_train2017\.json"):
         guess(mine)
@@ -402,7 +402,7 @@ def test_wrong_boxes_are_told(tmp_path: Path) -> None:
     boxes(tmp_path, 2)
     start = '[benchmark]\nid = "b"\ntask = "detection"\n[data]\n'
     for text, said in (
-        ('kind = "folders"\n', 'needs kind = "coco" under'),
+        ('kind = "folders"\n', 'needs kind = "coco", "voc" or "yolo" under'),
         ('kind = "coco"\nroot = "images"\n', "'data.table' is missing"),
         ('kind = "coco"\ntable = "boxes.json"\n', "2 of 2 pictures are not in"),
         ('kind = "coco"\ntable = "boxes.json"\nroot = "images"\n[splits]\ntest = "boxes.json"\n', "but no train"),

@@ -157,7 +157,7 @@ def from_lists(
     made = Form(**form)
 
     def check(place: Place) -> None:
-        _splits(listed(place), made, str(place))
+        splits_of(listed(place), made, str(place))
 
     def load(place: Place, request: DataRequest) -> Data:
         return to_data(listed(place), made, request, str(place))
@@ -184,7 +184,7 @@ def to_data(parts: Parts, form: Form, request: DataRequest, place: str) -> Data:
     Raises:
         DataError: a split without samples, or an annotation that cannot be read.
     """
-    lists = _splits(parts, form, place)
+    lists = splits_of(parts, form, place)
     note = request.compared(parts.note, *counted(parts), len(parts.classes))
     splits = []
     for name, samples in lists.items():
@@ -212,7 +212,8 @@ def counted(parts: Parts) -> tuple[int, int]:
     return len(parts.train) + len(parts.validation or ()), len(parts.test)
 
 
-def _splits(parts: Parts, form: Form, place: str) -> dict[str, Sequence[Sample]]:
+def splits_of(parts: Parts, form: Form, place: str) -> dict[str, Sequence[Sample]]:
+    """Three lists, none of them empty that is needed."""
     lists = parts.splits(form.share, form.grouped)
     for name, samples in lists.items():
         if not samples and (form.trained or name == "test"):

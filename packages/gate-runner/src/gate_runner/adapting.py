@@ -10,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gate_data.own import OwnBenchmark, benchmark_text, guess, originals_from, originals_of, values_at
+from gate_data.own import OwnBenchmark, benchmark_text, guess, originals_from, read_benchmark, values_at
 from gate_runner.benchmarks import Benchmark
 from gate_runner.benchmarks.own import own_benchmark
 from gate_runner.benchmarks.registry import is_taken
@@ -63,8 +63,8 @@ def adaptation(
     """The run that adapts an encoder to one's own images and keeps the head.
 
     Args:
-        source: a folder with a ``benchmark.toml``; a folder that one can be guessed for, which is then written into the
-            run folder; or a table of files and labels.
+        source: a benchmark's TOML file; a folder with a ``benchmark.toml``; a folder that one can be guessed for, which
+            is then written into the run folder; or a table of files and labels.
         method: ``"zeroshot"``, the class texts alone; ``"probe"``, a head on the frozen encoder; ``"finetune"``, the
             encoder, too.
         encoder: as in `gate_runner.run`.
@@ -89,7 +89,8 @@ def adaptation(
     if method not in METHODS:
         raise unknown("method of adapting", method, METHODS)
     path = Path(source)
-    values = None if (path / "benchmark.toml").is_file() else guess(path, is_taken).values
+    own_file = path.suffix == ".toml" or (path / "benchmark.toml").is_file()
+    values = None if own_file else guess(path, is_taken).values
     settings = (settings or Settings()).changed(save_heads=True, isolate="none")
     if len(settings.seeds) > 1:
         raise UsageError(f"adapt keeps one head: name one --seed, not {len(settings.seeds)}")
@@ -109,7 +110,7 @@ def adaptation(
         asked = [str(path.resolve()), values, how, metric, words and vars(words)]
         digest = hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
         output = Path("runs") / f"{folder_name(request.spec, settings.limit)}-{method}-{digest[:8]}"
-    file = _file_of(path, values, Path(output), words)
+    file = _file_of(path, values, Path(output), words, skip_missing=settings.skip_unreadable)
     benchmark = _asked(own_benchmark(file), metric, words)
     request = replace(request, benchmarks=[benchmark], output=Path(output))
     (part,) = parts_of(request)
@@ -135,15 +136,21 @@ def _of_method(method: str, settings: Settings, *, texts: bool) -> Settings:
 
 
 def _file_of(
-    source: Path, values: Mapping[str, Mapping[str, Any]] | None, output: Path, words: ClassWords | None
+    source: Path,
+    values: Mapping[str, Mapping[str, Any]] | None,
+    output: Path,
+    words: ClassWords | None,
+    *,
+    skip_missing: bool,
 ) -> Path:
     """The benchmark's file, whose data were looked at: the source's own, or one in the run folder."""
     folder = source if source.is_dir() else source.parent
-    file = folder / "benchmark.toml"
-    originals = originals_of(file) if values is None else originals_from(OwnBenchmark.model_validate(values), file)
-    originals.check(folder)
+    file = source if source.suffix == ".toml" else folder / "benchmark.toml"
+    own = read_benchmark(file) if values is None else OwnBenchmark.model_validate(values)
+    originals = originals_from(own, file, skip_missing=skip_missing)
+    originals.check(file.parent)
     if words is not None and originals.parts is not None:
-        words.built(originals.parts(folder).classes)
+        words.built(originals.parts(file.parent).classes)
     if values is None:
         return file
     file = output / "benchmark.toml"

@@ -138,25 +138,97 @@ def read_voc(folder: Path, known: Sequence[str] | None = None) -> Listed:
         raise DataError(
             f"{folder}: {len(missing)} pictures of .xml files are not there, such as that of {missing[0]}.xml"
         )
-    classes = tuple(known) if known is not None else _names_in(annotations.values())
+    return listed_voc([(path, annotations.get(stem)) for stem, path in pictures.items()], known)
+
+
+def listed_voc(pictures: Sequence[tuple[Path, Path | None]], known: Sequence[str] | None = None) -> Listed:
+    """Pictures and objects of Pascal VOC files, wherever they lie.
+
+    Args:
+        pictures: each with its ``.xml`` file, or None where it shows no object.
+        known: names of classes in the order of their indices; by default all that occur, sorted.
+
+    Raises:
+        DataError: a file that names another class or is damaged; the message names it.
+    """
+    classes = tuple(known) if known is not None else _names_in(file for _, file in pictures if file is not None)
     rank = {name: place for place, name in enumerate(classes)}
+    boxes, sizes = [], []
+    for picture, file in pictures:
+        read = voc(file, rank) if file is not None else None
+        sizes.append((read.size if read is not None else None) or _of_header(picture))
+        boxes.append([((one.left, one.top, one.right - one.left, one.bottom - one.top), one.label)
+                      for one in (read.boxes if read is not None else ())])  # fmt: skip
+    return _listed([picture for picture, _ in pictures], boxes, sizes, classes)
+
+
+def listed_yolo(pictures: Sequence[tuple[Path, Path | None]], classes: Sequence[str]) -> Listed:
+    """Pictures and objects of YOLO's text files: a line for each object, its class and its box, or its outline.
+
+    A line is ``CLASS X Y WIDTH HEIGHT`` in shares of the picture's sides, with the box's middle, or
+    ``CLASS X1 Y1 X2 Y2 X3 Y3 …``, whose box is the one round the outline.
+
+    Args:
+        pictures: each with its ``.txt`` file, or None where it shows no object.
+        classes: names in the order of their indices.
+
+    Raises:
+        DataError: a line that is none of these, or a class that has no name; the message names file and line.
+    """
+    boxes, sizes = [], []
+    for picture, file in pictures:
+        size = _of_header(picture)
+        sizes.append(size)
+        boxes.append([] if file is None else [_yolo_box(row, size, len(classes)) for row in _yolo_rows(file)])
+    return _listed([picture for picture, _ in pictures], boxes, sizes, tuple(classes))
+
+
+def _yolo_rows(path: Path) -> list[Row]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read: {error}") from error
+    found = [line.split() for line in text.splitlines()]
+    return [Row(path, place, dict(enumerate(parts))) for place, parts in enumerate(found, start=1) if parts]  # type: ignore[arg-type]
+
+
+def _yolo_box(row: Row, size: tuple[int, int], count: int) -> tuple[tuple[float, float, float, float], int]:
+    cells: Mapping[Any, Any] = row.values
+    if len(cells) != 5 and (len(cells) < 7 or len(cells) % 2 == 0):
+        raise DataError(
+            f"{row.where} has {len(cells)} fields, expected a class and a box (5), or a class and an outline"
+        )
+    named = Row(row.file, row.line, {"class": cells[0], **{f"{place}": cells[place] for place in range(1, len(cells))}})
+    label = named.integer("class", 0, count - 1)
+    shares = [named.number(f"{place}", -1, 2) for place in range(1, len(cells))]
+    if len(shares) == 4:
+        wide, high = shares[2] * size[0], shares[3] * size[1]
+        return (shares[0] * size[0] - wide / 2, shares[1] * size[1] - high / 2, wide, high), label
+    across, down = shares[0::2], shares[1::2]
+    left, top = min(across) * size[0], min(down) * size[1]
+    return (left, top, max(across) * size[0] - left, max(down) * size[1] - top), label
+
+
+def _listed(
+    files: Sequence[Path],
+    boxes: Sequence[Sequence[tuple[tuple[float, float, float, float], int]]],
+    sizes: Sequence[tuple[int, int]],
+    classes: tuple[str, ...],
+) -> Listed:
+    """Boxes within their pictures; those without an area are left out."""
     clipped = dropped = 0
-    found, sizes = [], []
-    for stem, picture in pictures.items():
-        read = voc(annotations[stem], rank) if stem in annotations else None
-        size = (read.size if read is not None else None) or _of_header(picture)
-        rows: dict[str, list[Any]] = {"box": [], "label": []}
-        for one in read.boxes if read is not None else ():
-            box, cut = _inside((one.left, one.top, one.right - one.left, one.bottom - one.top), size)
+    rows: list[dict[str, list[Any]]] = []
+    for listed, size in zip(boxes, sizes, strict=True):
+        rows.append({"box": [], "label": []})
+        for given, label in listed:
+            box, cut = _inside(given, size)
             if box is None:
                 dropped += 1
                 continue
             clipped += cut
-            rows["box"].append(box)
-            rows["label"].append(one.label)
-        found.append(rows)
-        sizes.append(size)
-    return Listed(tuple(map(str, pictures.values())), Objects.of(found, sizes), classes, clipped, dropped)
+            rows[-1]["box"].append(box)
+            rows[-1]["label"].append(label)
+    return Listed(tuple(map(str, files)), Objects.of(rows, sizes), classes, clipped, dropped)
 
 
 def _entries(path: Path, content: Any, field: str, least: int = 0) -> list[Row]:

@@ -23,7 +23,7 @@ from gate_data.errors import DataError, StorageError
 from gate_data.hub.tables import Table
 from gate_data.readers import Member, Row
 from gate_data.readers.archives import read
-from gate_data.readers.folders import cache_home
+from gate_data.readers.folders import cache_home, is_saved
 
 _LOG = logging.getLogger(__name__)
 _ROWS, _BYTES = 10_000, 2**30
@@ -201,10 +201,16 @@ def _opened(hub: Hub, root: Path | None, revision: str, split: str, take: int | 
 
     name = str(root / hub.id) if root is not None else hub.id
     files = {split: hub.files.format(split=split)} if hub.files else None
+    saved = root is not None and is_saved(root / hub.id)
     try:
-        found = datasets.load_dataset(
-            name, hub.config or None, data_files=files, revision=revision or None, split=split, streaming=True
-        )
+        if saved:
+            whole = datasets.load_from_disk(name)
+            chosen = whole if isinstance(whole, datasets.Dataset) else whole[split]
+            found, length = chosen.to_iterable_dataset(), len(chosen)
+        else:
+            found = datasets.load_dataset(
+                name, hub.config or None, data_files=files, revision=revision or None, split=split, streaming=True
+            )
         features = dict(found.features if found.features is not None else found._resolve_features().features)
         image = next((one for one in hub.image.split("|") if one in features), hub.image)
         if image != hub.image:
@@ -229,6 +235,7 @@ def _opened(hub: Hub, root: Path | None, revision: str, split: str, take: int | 
         names = {column: tuple(kind.names) for column, kind in kinds.items() if isinstance(kind, datasets.ClassLabel)}
         counts = found.info.splits or {}
         count = counts[split].num_examples if take is None and not hub.files and split in counts else None
+        count = length if saved and take is None else count
         return _Stream(_told(hub, split, iter(found.skip(skip))), pictures, names, base, skip, count)
     except DataError:
         raise

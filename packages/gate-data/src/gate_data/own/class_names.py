@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from gate_data.errors import UsageError
+from gate_data.errors import DataError, UsageError
+from gate_data.own.spec import OwnBenchmark
 
 
 def names_from_file(path: Path, classes: Sequence[str]) -> tuple[str, ...]:
@@ -48,3 +50,26 @@ def _looked_up(path: Path, names: dict[str, str], classes: Sequence[str]) -> tup
     if lacking:
         raise UsageError(f"class names {path}: {len(lacking)} of {len(classes)} are missing, such as {lacking[0]!r}")
     return tuple(names[name] for name in classes)
+
+
+def named_classes(own: OwnBenchmark, folder: Path) -> tuple[str, ...]:
+    """The names that the file gives, itself or in another; none where they are the data's."""
+    where, names = "field 'classes.names'", own.classes.names
+    if own.classes.file:
+        path = folder / own.classes.file
+        try:
+            where = str(path)
+            names = tuple(line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
+        except (OSError, UnicodeDecodeError) as error:
+            raise DataError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+    if doubled := [name for name, count in Counter(names).items() if count > 1]:
+        raise DataError(f"{where}: the class {doubled[0]!r} comes twice")
+    return names
+
+
+def shown_names(own: OwnBenchmark, folder: Path, names: Sequence[str]) -> tuple[str, ...]:
+    """What a reader, and a text encoder, should see for each name."""
+    if own.classes.words:
+        words = names_from_file(folder / own.classes.words, names)
+        return tuple(own.classes.shown.get(name, word) for name, word in zip(names, words, strict=True))
+    return tuple(own.classes.shown.get(name, name) for name in names)

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 
-from gate_data.errors import DataError
+from gate_data.cards.sheet import Hub
+from gate_data.errors import DataError, MissingExtraError
 from gate_data.original_files import Parts, Sample
-from gate_data.own.class_names import names_from_file
+from gate_data.own.annotated import SPLITS, annotated, root_of
+from gate_data.own.class_names import named_classes, shown_names
+from gate_data.own.doubts import left_out
 from gate_data.own.spec import OwnBenchmark
-from gate_data.readers import Clip, Cut, Row, Source, dealt, files_of_classes, held_out, table
-from gate_data.readers.boxes import coco
+from gate_data.readers import Clip, Cut, Member, Row, Source, dealt, files_of_classes, held_out, table
 from gate_data.readers.captions import coco_captions
 from gate_data.readers.clips import VIDEOS
-from gate_data.readers.folders import PICTURES
+from gate_data.readers.folders import PICTURES, is_saved
+from gate_data.readers.source import file_of
 
 _NAMED = frozenset(
     {
@@ -36,19 +39,20 @@ class _Found:
     """A sample before its class has a number."""
 
     source: Source | tuple[Source, ...]
-    target: str | float
+    target: str | float | Member
     text: str | tuple[str, ...]
     group: str
     split: str
     where: str
 
 
-def parts_of(own: OwnBenchmark, folder: Path) -> Parts:
+def parts_of(own: OwnBenchmark, folder: Path, *, skip_missing: bool = False) -> Parts:
     """All samples that a benchmark's file names, in their splits.
 
     Args:
         own: what the file says.
         folder: in which it lies; its paths are relative to this.
+        skip_missing: whether samples whose files are not there are left out and counted, and not an error.
 
     Returns:
         Lists, of which no picture has been read.
@@ -57,9 +61,15 @@ def parts_of(own: OwnBenchmark, folder: Path) -> Parts:
         DataError: a path that is not there (the first five, and how many), a class in test that training lacks, fewer
             than two classes, a group on both sides, or names that differ only in their case; the message shows them.
     """
-    read = {"folders": _from_folders, "table": _from_tables, "coco": _from_coco}[own.data.kind]
-    found, note = _gathered(own, read(own, folder))
-    _refuse_missing(found)
+    found, note = _gathered(own, _READERS[own.data.kind](own, folder))
+    missing, count = _missing(found)
+    if missing and not skip_missing:
+        raise DataError(_told_missing(missing, count))
+    if missing:
+        found = [one for one in found if not missing.keys() & set(_paths(one))]
+        first = ", ".join(Path(path).name for path in list(missing)[:3])
+        note = "; ".join(filter(None, [note, f"{len(missing)} files are not there, and left out: {first}"]))
+    note = "; ".join(filter(None, [note, left_out(own, folder)]))
     names = _class_names(own, folder, found)
     samples = _numbered(own, found, names)
     train, validation, test = _split(own, found, samples)
@@ -68,19 +78,12 @@ def parts_of(own: OwnBenchmark, folder: Path) -> Parts:
     return Parts(train, test, validation, shown_names(own, folder, names), note)
 
 
-def _root(own: OwnBenchmark, folder: Path) -> Path:
-    """The folder of pictures, by its shortest name."""
-    root = folder / own.data.root
-    short = Path(os.path.normpath(root))
-    return short if short.exists() and root.exists() and short.samefile(root) else root
-
-
 def _from_folders(own: OwnBenchmark, folder: Path) -> list[_Found]:
-    root = _root(own, folder)
-    splits = {name: given for name in ("train", "validation", "test") if (given := getattr(own.splits, name))}
+    splits = {name: given for name in SPLITS if (given := getattr(own.splits, name))}
     clips = own.benchmark.task.startswith("video")
     found = []
     for split, inside in splits.items() or [("", "")]:
+        root = root_of(own, folder, split)
         for name, paths in files_of_classes(root / inside, VIDEOS if clips else PICTURES).items():
             sources = [(Clip(path, own.data.frames),) for path in paths] if clips else paths
             found += [_Found(one, name, "", "", split, str(root / inside / name)) for one in sources]
@@ -89,15 +92,55 @@ def _from_folders(own: OwnBenchmark, folder: Path) -> list[_Found]:
 
 def _from_tables(own: OwnBenchmark, folder: Path) -> list[_Found]:
     data, splits = own.data, own.splits
-    root = _root(own, folder)
     if data.table:
+        root = root_of(own, folder)
         return [_of_row(own, root, row, _split_of(own, row)) for row in table(folder / data.table, _needed(own))]
-    given = {name: path for name in ("train", "validation", "test") if (path := getattr(splits, name))}
+    given = {name: path for name in SPLITS if (path := getattr(splits, name))}
     if not given:
         raise DataError("field 'data.table' is missing: a table of all samples, or one per split under [splits]")
     return [
-        _of_row(own, root, row, split) for split, path in given.items() for row in table(folder / path, _needed(own))
+        _of_row(own, root_of(own, folder, split), row, split)
+        for split, path in given.items()
+        for row in table(folder / path, _needed(own))
     ]
+
+
+def _from_maps(own: OwnBenchmark, folder: Path) -> list[_Found]:
+    pairs = annotated(own, folder, needed=True)
+    return [
+        _Found(str(picture), str(file), "", "", split, str(file))
+        for split, some in pairs.items()
+        for picture, file in some
+    ]
+
+
+def _from_datasets(own: OwnBenchmark, folder: Path) -> list[_Found]:
+    """Rows that `datasets` saved; its pictures are unpacked once into the user's cache folder."""
+    from gate_data.hub.fetching import fetched
+
+    data, place = own.data, root_of(own, folder).resolve()
+    if find_spec("datasets") is None:
+        raise MissingExtraError(f"{place} is read through datasets: pip install 'gate-data[hub]'")
+    if not is_saved(place):
+        raise DataError(f"{place} is nothing that datasets' save_to_disk wrote: it has no dataset_dict.json")
+    given = {name: part for name in SPLITS if (part := getattr(own.splits, name))}
+    columns = _needed(own)[1:]
+    target = data.target if data.target in columns else ""
+    others = tuple(one for one in columns if one != target)
+    roles = given or {"train": "train"}
+    hub = Hub(place.name, data.image, target, others, *(roles.get(name, "") for name in SPLITS))
+    tables = fetched(hub, place.parent, None).tables
+    found = []
+    for split, listed in tables.items():
+        names = listed.names.get(target)
+        for row in listed.rows:
+            named = row
+            if names and isinstance(label := row.values.get(target), int | list):
+                numbers = label if isinstance(label, list) else [label]
+                said = data.separator.join(names[number] for number in numbers if 0 <= number < len(names))
+                named = row._replace(values={**row.values, target: said})
+            found.append(_of_row(own, place, named, split if given else ""))
+    return found
 
 
 def _needed(own: OwnBenchmark) -> list[str]:
@@ -110,33 +153,45 @@ def _needed(own: OwnBenchmark) -> list[str]:
     elif own.benchmark.task == "image-retrieval":
         pass  # pairs or labels, whichever column there is
     else:
-        columns += [data.target, *([data.text] if own.benchmark.task == "relational" else [])]
+        columns += [*(data.labels or [data.target]), *([data.text] if own.benchmark.task == "relational" else [])]
     return columns + [one for one in (own.splits.column, own.splits.group) if one]
 
 
 def _of_row(own: OwnBenchmark, root: Path, row: Row, split: str) -> _Found:
     data, task = own.data, own.benchmark.task
-    source: Source | tuple[Source, ...] = _inside(root, row, data.image)
+    first = _inside(root, row, data.image)
+    source: Source | tuple[Source, ...] = first
     text: str | tuple[str, ...] = ""
-    target: str | float = 0.0
+    target: str | float | Member = 0.0
     if task == "pair-scoring":
-        source = (str(source), _inside(root, row, data.image2))
+        source = (first, _inside(root, row, data.image2))
         text = (row.text(data.text), row.text(data.text2))
     elif task == "image-text":
         text = (row.text(data.text),)
     elif task == "image-retrieval" and data.image2 in row.values:
-        source = (str(source), _inside(root, row, data.image2))
-    elif task == "video-regression":
+        source = (first, _inside(root, row, data.image2))
+    elif task in ("regression", "video-regression"):
         target = row.number(data.target)
     elif task == "segmentation":
         target = _inside(root, row, data.target)
     else:
-        target = row.text(data.target) if task != "multi-label" else str(row.values.get(data.target) or "")
+        target = row.text(data.target) if task != "multi-label" else _tags(own, row)
         text = row.text(data.text) if task == "relational" else ""
     if task.startswith("video"):
-        source = (Clip(str(source), data.frames),)
+        source = (Clip(first, data.frames),)
     group = row.text(own.splits.group) if own.splits.group else ""
     return _Found(source, target, text, group, split, row.where)
+
+
+def _tags(own: OwnBenchmark, row: Row) -> str:
+    """A row's labels in one field, also where each has a column of 0 and 1 of its own."""
+    data = own.data
+    if not data.labels:
+        return str(row.values.get(data.target) or "")
+    marks = {"True": 1, "False": 0}
+    values = {name: marks.get(str(row.values.get(name)), row.values.get(name)) for name in data.labels}
+    checked = row._replace(values=values)
+    return data.separator.join(name for name in data.labels if checked.integer(name, 0, 1))
 
 
 def _gathered(own: OwnBenchmark, found: list[_Found]) -> tuple[list[_Found], str]:
@@ -182,7 +237,9 @@ def _things(pairs: Sequence[_Found]) -> list[_Found]:
     return list(found.values())
 
 
-def _inside(root: Path, row: Row, column: str) -> str:
+def _inside(root: Path, row: Row, column: str) -> str | Member:
+    if isinstance(held := row.values.get(column), Member):
+        return held
     path = Path(row.text(column))
     if ".." in path.parts:
         raise row.error(column, f"a path inside {root}")
@@ -200,29 +257,40 @@ def _split_of(own: OwnBenchmark, row: Row) -> str:
 
 
 def _from_coco(own: OwnBenchmark, folder: Path) -> list[_Found]:
-    data, root = own.data, _root(own, folder)
-    given = {name: path for name in ("train", "validation", "test") if (path := getattr(own.splits, name))}
+    """COCO's captions by picture, or its boxes, cut out."""
+    data = own.data
+    if own.benchmark.task != "image-text":
+        return _cut_out(own, folder)
+    given = {name: path for name in SPLITS if (path := getattr(own.splits, name))}
     files = given or {"": data.table}
     if not all(files.values()):
         raise DataError("field 'data.table' is missing: the COCO file of all pictures, or one per split under [splits]")
     found = []
     for split, path in files.items():
-        if own.benchmark.task == "image-text":
-            captions = coco_captions(folder / path)
-            named = (row._replace(values={data.image: file, data.text: row.text("caption")}) for file, row in captions)
-            found += [_of_row(own, root, row, split) for row in named]
-            continue
-        pictures, names = coco(folder / path)
-        for picture in pictures:
-            source = str(root / picture.file)
-            for box in picture.boxes:
-                cut = Cut(source, (box.left, box.top, box.right, box.bottom))
-                found.append(_Found(cut, names[box.label], "", picture.file, split, f"{folder / path}, {picture.file}"))
+        captions = coco_captions(folder / path)
+        named = (row._replace(values={data.image: file, data.text: row.text("caption")}) for file, row in captions)
+        found += [_of_row(own, root_of(own, folder, split), row, split) for row in named]
     return found
 
 
-def _refuse_missing(found: Sequence[_Found]) -> None:
-    """Every path once: a table of a million rows is looked at before an hour of work, not after it."""
+def _cut_out(own: OwnBenchmark, folder: Path) -> list[_Found]:
+    """A sample for each box that is no crowd; those of one picture stay together."""
+    from gate_data.own.boxes import read_boxes
+
+    found = []
+    for split, listed in read_boxes(own, folder).items():
+        for file, objects in zip(listed.files, listed.objects.rows, strict=True):
+            for (left, top, wide, high), label, crowd in zip(
+                objects["box"], objects["label"], objects["crowd"], strict=True
+            ):
+                if not crowd:
+                    cut = Cut(file, (float(left), float(top), float(left + wide), float(top + high)))
+                    found.append(_Found(cut, listed.classes[label], "", file, split, file))
+    return found
+
+
+def _missing(found: Sequence[_Found]) -> tuple[dict[str, str], int]:
+    """Files that are not there and who names them, and how many there should be: looked at before an hour of work."""
     missing: dict[str, str] = {}
     known: dict[str, bool] = {}
     for one in found:
@@ -231,16 +299,18 @@ def _refuse_missing(found: Sequence[_Found]) -> None:
                 known[path] = Path(path).is_file()
             if not known[path]:
                 missing.setdefault(path, one.where)
-    if missing:
-        first = "; ".join(f"{path} ({where})" for path, where in list(missing.items())[:_SHOWN_PATHS])
-        raise DataError(
-            f"{len(missing)} of {len(known)} files are not there: {first}{' …' if len(missing) > 5 else ''}"
-        )
+    return missing, len(known)
+
+
+def _told_missing(missing: Mapping[str, str], count: int) -> str:
+    first = "; ".join(f"{path} ({where})" for path, where in list(missing.items())[:_SHOWN_PATHS])
+    hint = "; paths with \\ are Windows's: write / instead" if os.sep == "/" and "\\" in first else ""
+    return f"{len(missing)} of {count} files are not there: {first}{' …' if len(missing) > 5 else ''}{hint}"
 
 
 def _paths(one: _Found) -> list[str]:
     sources = one.source if type(one.source) is tuple else (one.source,)
-    return [str(each.source if isinstance(each, Clip | Cut) else each) for each in sources]
+    return [file_of(each) for each in sources]  # type: ignore[arg-type]  # a plain tuple holds sources
 
 
 def _class_names(own: OwnBenchmark, folder: Path, found: Sequence[_Found]) -> tuple[str, ...]:
@@ -269,29 +339,6 @@ def _class_names(own: OwnBenchmark, folder: Path, found: Sequence[_Found]) -> tu
 def _as_seen(name: str) -> str:
     """A name without its case, in one composition, and without signs that have no width."""
     return "".join(sign for sign in unicodedata.normalize("NFC", name).casefold() if unicodedata.category(sign) != "Cf")
-
-
-def named_classes(own: OwnBenchmark, folder: Path) -> tuple[str, ...]:
-    """The names that the file gives, itself or in another; none where they are the data's."""
-    where, names = "field 'classes.names'", own.classes.names
-    if own.classes.file:
-        path = folder / own.classes.file
-        try:
-            where = str(path)
-            names = tuple(line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
-        except (OSError, UnicodeDecodeError) as error:
-            raise DataError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
-    if doubled := [name for name, count in Counter(names).items() if count > 1]:
-        raise DataError(f"{where}: the class {doubled[0]!r} comes twice")
-    return names
-
-
-def shown_names(own: OwnBenchmark, folder: Path, names: Sequence[str]) -> tuple[str, ...]:
-    """What a reader, and a text encoder, should see for each name."""
-    if own.classes.words:
-        words = names_from_file(folder / own.classes.words, names)
-        return tuple(own.classes.shown.get(name, word) for name, word in zip(names, words, strict=True))
-    return tuple(own.classes.shown.get(name, name) for name in names)
 
 
 def _names_in(own: OwnBenchmark, one: _Found) -> list[str]:
@@ -363,3 +410,14 @@ def _refuse_unseen(own: OwnBenchmark, train: Iterable[Sample], test: Iterable[Sa
     unseen = sorted({one.target for one in test} - {one.target for one in train})
     if unseen:
         raise DataError(f"classes in test that training lacks: {', '.join(names[index] for index in unseen[:8])}")
+
+
+_READERS = {
+    "folders": _from_folders,
+    "table": _from_tables,
+    "coco": _from_coco,
+    "voc": _cut_out,
+    "yolo": _cut_out,
+    "maps": _from_maps,
+    "datasets": _from_datasets,
+}

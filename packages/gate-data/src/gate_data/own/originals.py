@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
+from gate_data.collecting import without_collector
 from gate_data.errors import DataError
-from gate_data.original_files import Originals, from_lists
+from gate_data.original_files import Form, Originals, Parts, splits_of, to_data
 from gate_data.own.lists import parts_of
 from gate_data.own.reading import read_benchmark
 from gate_data.own.spec import OwnBenchmark
-from gate_data.readers import ClassMap
+from gate_data.readers import IGNORED, ClassMap
 
-_FORMS = {"multi-label": "labels", "segmentation": "map", "video-regression": "value"}
+_BOXES = ("coco", "voc", "yolo")
+_FORMS: Mapping[str, Literal["labels", "map", "value"]] = {
+    "multi-label": "labels",
+    "segmentation": "map",
+    "regression": "value",
+    "video-regression": "value",
+}
 
 
-def originals_of(path: Path) -> Originals[Path]:
+def originals_of(path: Path, *, skip_missing: bool = False) -> Originals[Path]:
     """How a benchmark's file is read: found, checked and loaded like a data set's original files.
 
     Args:
         path: of the TOML file.
+        skip_missing: whether files that are not there are left out by its check, as a request that skips what cannot be
+            read has it.
 
     Returns:
         The originals; their root is the file's folder.
@@ -30,15 +41,16 @@ def originals_of(path: Path) -> Originals[Path]:
         >>> from pathlib import Path
         >>> originals_of(Path("mine.toml")).find(Path())  # doctest: +SKIP
     """
-    return originals_from(read_benchmark(path), path)
+    return originals_from(read_benchmark(path), path, skip_missing=skip_missing)
 
 
-def originals_from(own: OwnBenchmark, path: Path) -> Originals[Path]:
+def originals_from(own: OwnBenchmark, path: Path, *, skip_missing: bool = False) -> Originals[Path]:
     """How what a benchmark's file says is read, where no such file need be there.
 
     Args:
         own: what the file would say.
         path: the file's place, in errors and for the paths in it.
+        skip_missing: see `originals_of`.
 
     Returns:
         The originals; their root is the file's folder.
@@ -57,20 +69,46 @@ def originals_from(own: OwnBenchmark, path: Path) -> Originals[Path]:
         from gate_data.own.boxes import boxed
 
         return boxed(own, path)
-    maps = None
-    if task == "segmentation":
-        names = own.classes.names
-        if len(names) < 2:
-            raise DataError(f"{path}: field 'classes.names' is missing: a name for each value of the class maps")
-        maps = ClassMap({value: value for value in range(len(names))}, own.data.ignored, None)
-    return from_lists(
-        f"what {path.name} names",
-        lambda root: root,
-        lambda root: parts_of(own, root),
+    form = Form(
         target=_FORMS.get(task, "class"),
         share=own.splits.validation_share,
         grouped=bool(own.splits.group),
-        fit="whole" if own.data.kind == "coco" and task != "image-text" else "crop",  # boxes are cut out
+        fit="whole" if own.data.kind in _BOXES and task != "image-text" else "crop",  # boxes are cut out
         trained=task not in ("zero-shot", "pair-scoring"),
-        maps=maps,
+        maps=_class_map(own, path) if task == "segmentation" else None,
     )
+
+    def parts(root: Path, skip: bool = skip_missing) -> Parts:
+        with without_collector():
+            return parts_of(own, root, skip_missing=skip)
+
+    def check(root: Path) -> None:
+        splits_of(parts(root), form, str(root))
+
+    return Originals(
+        f"what {path.name} names",
+        lambda root: root,
+        check,
+        lambda root, request: to_data(parts(root, request.skip_unreadable), form, request, str(root)),
+        parts,
+        form.read_map,
+        form,
+    )
+
+
+def _class_map(own: OwnBenchmark, path: Path) -> ClassMap:
+    names, values, colours = own.classes.names, own.classes.values, own.classes.colours
+    if len(names) < 2:
+        raise DataError(f"{path}: field 'classes.names' is missing: a name for each value of the class maps")
+    for field, given in (("values", values), ("colours", colours)):
+        if given and len(given) != len(names):
+            raise DataError(f"{path}: field 'classes.{field}' has {len(given)} entries for {len(names)} names")
+    if colours:
+        return ClassMap(
+            {place: place for place in range(len(names))},
+            others=IGNORED,
+            colours={colour: place for place, colour in enumerate(colours)},
+        )
+    numbers = values or tuple(range(len(names)))
+    ignored = [value for value in own.data.ignored if value not in numbers]
+    return ClassMap({value: place for place, value in enumerate(numbers)}, ignored, None)

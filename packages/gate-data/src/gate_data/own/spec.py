@@ -6,11 +6,12 @@ made from it.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Kind = Literal["folders", "table", "coco"]
+Kind = Literal["folders", "table", "coco", "voc", "yolo", "maps", "datasets"]
 Task = Literal[
     "image-classification",
     "zero-shot",
@@ -18,6 +19,7 @@ Task = Literal[
     "image-retrieval",
     "clustering",
     "multi-label",
+    "regression",
     "segmentation",
     "relational",
     "video-classification",
@@ -26,6 +28,23 @@ Task = Literal[
     "image-text",
     "detection",
 ]
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What a folder was taken for.
+
+    Args:
+        values: the tables and fields of the file.
+        said: what was found, a sentence each.
+
+    Example:
+        >>> Guess({"data": {"kind": "folders"}}, ("3 folders of classes",)).values["data"]["kind"]
+        'folders'
+    """
+
+    values: dict[str, dict[str, Any]]
+    said: tuple[str, ...]
 
 
 class _Part(BaseModel):
@@ -55,12 +74,25 @@ class Files(_Part):
         Field(
             description="folders: a folder per class; table: a row per sample (CSV, TSV, JSONL, Parquet); "
             "coco: COCO's JSON, whose boxes are found (detection), or cut out and classified, or whose captions are "
-            "matched (image-text)."
+            "matched (image-text); voc, yolo: boxes in a file for each picture, likewise; maps: a class map for each "
+            "picture (segmentation); datasets: what Hugging Face's save_to_disk wrote (extra hub)."
         ),
     ]
     root: Annotated[str, Field(description="Folder of pictures or clips, from this file's folder.")] = "."
     table: Annotated[
         str, Field(description="The table or JSON file of all samples, from this file's folder; or give one per split.")
+    ] = ""
+    roots: Annotated[
+        dict[str, str],
+        Field(description="Folder of a split's pictures, where each has its own, e.g. {train = 'train2017'}."),
+    ] = {}
+    annotations: Annotated[
+        str,
+        Field(
+            description="The annotation of a picture (voc, maps): '*' stands for the picture's name without its "
+            "ending, '{}' for its split's subfolder, e.g. 'masks/{}/*.png'. YOLO's is found by YOLO's own rule: "
+            "'labels' for the last 'images' in its path, or beside it."
+        ),
     ] = ""
     image: Annotated[str, Field(description="Column of the picture's path (of pair-scoring: the first).")] = "image"
     image2: Annotated[
@@ -70,6 +102,10 @@ class Files(_Part):
             "a column, 'target' says which pictures belong together)."
         ),
     ] = "image2"
+    labels: Annotated[
+        tuple[str, ...],
+        Field(strict=False, description="Of multi-label: columns of 0 and 1, one for each label, instead of 'target'."),
+    ] = ()
     target: Annotated[
         str, Field(description="Column of the class, the answer, the value, or the class map's path.")
     ] = "label"
@@ -91,7 +127,9 @@ class Files(_Part):
 class Splits(_Part):
     """The table ``[splits]``: what is trained on, what chooses, what is scored. Given, or drawn."""
 
-    train: Annotated[str, Field(description="Subfolder, table, or value of the column 'column'.")] = ""
+    train: Annotated[
+        str, Field(description="Subfolder, table, list of pictures (.txt), or value of the column 'column'.")
+    ] = ""
     validation: Annotated[str, Field(description="Likewise; drawn from the training samples by default.")] = ""
     test: Annotated[str, Field(description="Likewise.")] = ""
     column: Annotated[str, Field(description="Column that says each row's split.")] = ""
@@ -108,6 +146,13 @@ class Classes(_Part):
         tuple[str, ...], Field(strict=False, description="In order; sorted from the data by default.")
     ] = ()
     file: Annotated[str, Field(description="A text file with a name per line instead.")] = ""
+    values: Annotated[
+        tuple[int, ...], Field(strict=False, description="Of class maps: the value of each name; 0, 1, … by default.")
+    ] = ()
+    colours: Annotated[
+        tuple[Annotated[tuple[int, int, int], Field(strict=False)], ...],
+        Field(strict=False, description="Of coloured class maps: red, green and blue of each name."),
+    ] = ()
     words: Annotated[
         str,
         Field(
@@ -142,9 +187,8 @@ class OwnBenchmark(_Part):
     """The whole file.
 
     Example:
-        >>> from gate_data.own import read_spec  # doctest: +SKIP
-        >>> read_spec(Path("mine.toml")).benchmark.name  # doctest: +SKIP
-        'mine'
+        >>> OwnBenchmark.model_validate({"benchmark": {"id": "birds"}, "data": {"kind": "folders"}}).splits.test_share
+        0.2
     """
 
     benchmark: About

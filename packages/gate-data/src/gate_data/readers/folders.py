@@ -77,6 +77,13 @@ def first_of(folder: Path, names: Iterable[str]) -> Path:
     raise DataError(f"{folder} holds none of {', '.join(tried)}")
 
 
+def is_saved(folder: Path) -> bool:
+    """Whether a folder is what ``datasets`` wrote with ``save_to_disk``."""
+    return (folder / "dataset_dict.json").is_file() or (
+        (folder / "state.json").is_file() and (folder / "dataset_info.json").is_file()
+    )
+
+
 def classes_in(folder: Path) -> list[str]:
     """Names of the folders in a folder, sorted, without hidden ones.
 

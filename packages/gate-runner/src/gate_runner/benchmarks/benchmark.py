@@ -114,13 +114,23 @@ class Benchmark:
             return False
         return True
 
-    def check_files(self, root: Path) -> None:
+    def check_files(self, root: Path, *, skip_missing: bool = False) -> None:
         """Look at all of the original files that can be seen without reading a picture.
+
+        Args:
+            root: the data root.
+            skip_missing: whether a user's own files that are not there are left out, and not an error.
 
         Raises:
             DataError: something is missing or wrong; the message names the file.
         """
-        self.originals.check(self.originals.find(root))
+        if "file" in self.sources and skip_missing:
+            from gate_data.own.originals import originals_of
+
+            originals_of(Path(self.sources["file"]), skip_missing=True).check(root)
+            return
+        originals = self.originals
+        originals.check(originals.find(root))
 
     def root_of(self, source: str, data_root: Path | None) -> Path | None:
         """The folder in which a source's files are looked for, or None where it reads none.

@@ -19,6 +19,7 @@ _METRICS = {
     "image-retrieval": ("map", "recall@1", "recall@5", "recall@10"),
     "clustering": ("ami", "v_measure"),
     "multi-label": ("average_precision", "roc_auc"),
+    "regression": ("mae", "rmse", "r2", "spearman"),
     "segmentation": ("miou",),
     "relational": ("acc@1",),
     "video-classification": ("acc@1",),
@@ -95,3 +96,52 @@ def _from_here(where: Path, source: str) -> str:
     """A source of knowledge whose path is relative to the benchmark's file."""
     name, sign, path = source.rpartition("=")
     return f"{name}{sign}{where / path}" if (where / path).exists() else source
+
+
+def looked_at(folder: Path, path: Path, table: Path | None = None) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """What a folder was taken for, checked, with its counts; nothing is written.
+
+    Args:
+        folder: of one's own data, or a table.
+        path: of the benchmark's file that is to be written.
+        table: the table or COCO file that counts.
+
+    Returns:
+        Tables and fields of the file, and sentences for the user.
+
+    Raises:
+        DataError: the file is there already, nothing is recognised, or what is recognised cannot be run.
+    """
+    from pydantic import ValidationError
+
+    from gate_data.own import OwnBenchmark, guess, summary, values_at
+
+    if path.exists():
+        raise DataError(f"{path} exists; it was not changed")
+    if not path.parent.is_dir():
+        raise DataError(f"{path.parent} is no folder, in which {path.name} could be written")
+    found = guess(folder, is_taken, table)
+    values = values_at(found.values, folder, path.parent)
+    try:
+        own = OwnBenchmark.model_validate(values)
+    except ValidationError as error:
+        raise DataError(f"{folder}: {error.errors(include_url=False)[0]['msg']}; write the file by hand") from error
+    try:
+        counts = summary(own, path.parent)
+    except DataError as error:
+        raise DataError(f"{folder} was taken for this: {'; '.join(found.said)}. But {error}") from error
+    return values, [*found.said, *counts]
+
+
+def write_own(values: dict[str, dict[str, Any]], path: Path) -> None:
+    """Write a benchmark's file, in the last step.
+
+    Raises:
+        DataError: it exists, or cannot be written.
+    """
+    from gate_data.own import write_benchmark
+
+    try:
+        write_benchmark(values, path)
+    except OSError as error:
+        raise DataError(f"{path} cannot be written: {error.strerror or error}") from error

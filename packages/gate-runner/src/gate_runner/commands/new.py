@@ -13,7 +13,11 @@ from gate_runner.errors import UsageError
 
 def new(
     folder: Annotated[Path | None, typer.Argument(help="A folder of your own data.")] = None,
+    table: Annotated[
+        Path | None, typer.Option(help="The table or COCO file that counts, where the folder holds several.")
+    ] = None,
     output: Annotated[Path | None, typer.Option(help="File to write; FOLDER/benchmark.toml by default.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be written, and write nothing.")] = False,
     schema: Annotated[bool, typer.Option("--schema", help="Print the file's JSON schema, for editors.")] = False,
 ) -> None:
     """Look at a folder of your own data, say what it could be, and write the file that runs it as a benchmark."""
@@ -24,14 +28,16 @@ def new(
         return
     if folder is None:
         raise UsageError("name a folder of your own data (or ask for --schema)")
-    from gate_data.own import guess, originals_of, values_at, write_benchmark
-    from gate_runner.benchmarks.registry import is_taken
+    from gate_data.own import benchmark_text
+    from gate_runner.benchmarks.own import looked_at, write_own
 
-    path = output or folder / "benchmark.toml"
-    found = guess(folder, is_taken)
-    for sentence in found.said:
+    path = output or (folder if folder.is_dir() else folder.parent) / "benchmark.toml"
+    values, said = looked_at(folder, path, table)
+    for sentence in said:
         typer.echo(sentence)
-    write_benchmark(values_at(found.values, folder, path.parent), path)
+    if dry_run:
+        typer.echo(f"\n{benchmark_text(values)}\nnothing was written; without --dry-run this goes into {path}")
+        return
+    write_own(values, path)
     typer.echo(f"wrote {path}")
-    originals_of(path).check(path.parent)
     typer.echo(f"run it with: gate-runner run {path}")

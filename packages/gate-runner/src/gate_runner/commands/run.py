@@ -95,15 +95,14 @@ def run(
 
 def own_folder(folder: Path) -> str:
     """The benchmark's file in a folder of one's own, written first where there is none."""
-    from gate_data.own import guess, write_benchmark
-    from gate_runner.benchmarks.registry import is_taken
+    from gate_runner.benchmarks.own import looked_at, write_own
 
     path = folder / "benchmark.toml"
     if not path.is_file():
-        found = guess(folder, is_taken)
-        for sentence in found.said:
+        values, said = looked_at(folder, path)
+        for sentence in said:
             typer.echo(sentence, err=True)
-        write_benchmark(found.values, path)
+        write_own(values, path)
         typer.echo(f"wrote {path}", err=True)
     return str(path)
 

@@ -173,7 +173,7 @@ def parts_of(request: RunRequest) -> list[Part]:
             source = variant.choose_source(settings.source, settings.data_root)
             root = variant.root_of(source, settings.data_root)
             if root is not None and (variant.sources[source], root) not in checked:
-                variant.check_files(root)
+                variant.check_files(root, skip_missing=settings.skip_unreadable)
                 checked.add((variant.sources[source], root))
             unit = variant.trained_for(source)
             how = settings.of_unit(unit.training)

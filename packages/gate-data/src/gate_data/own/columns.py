@@ -1,0 +1,172 @@
+"""What a table of files could be: its columns by their names, and the task that they are for."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from gate_data.errors import DataError
+from gate_data.own.spec import Guess
+from gate_data.readers import table
+from gate_data.readers.clips import VIDEOS
+from gate_data.readers.folders import PICTURES, SPLIT_WORDS
+
+TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
+_COLUMNS = {
+    "image": ("image", "file", "filename", "file_name", "path", "filepath", "image_path", "img", "video", "clip"),
+    "image2": ("image2", "image_2", "image1", "image_1", "second_image", "path2", "file2"),
+    "target": ("label", "class", "target", "category", "answer", "labels", "tags", "value"),
+    "text": ("question", "text"),
+    "caption": ("caption", "captions", "sentence", "description", "text", "caption_0", "caption0"),
+    "caption2": ("caption2", "caption_2", "caption1", "caption_1", "text2", "text_1"),
+    "split": ("split", "subset", "partition"),
+    "group": ("group", "patient", "patient_id", "subject", "scene", "location"),
+}
+_FIRST = ("image0", "image_0", "image1", "image_1")
+"""What the first picture of a pair may be called, besides the names of single ones."""
+_OF_CLASSES = ("label", "labels", "class", "target", "category")
+"""Columns whose whole numbers are names of classes, however many there are."""
+_LOOKED_AT = 200
+"""Rows by which a column is judged."""
+_FEW = 10
+"""Different numbers up to which they are taken for names of classes."""
+
+
+def tables_in(folder: Path) -> list[Path]:
+    """Tables in a folder: by their endings, and Flickr8k's ``captions.txt``."""
+    return sorted(
+        path for path in folder.iterdir() if path.suffix.lower() in TABLES or path.name.lower() == "captions.txt"
+    )
+
+
+def splits_in(names: Iterable[str], *, whole: bool = False) -> dict[str, str]:
+    """Split to the name that means it, the first of several; as a whole (a class may be a test tube), or by a word."""
+    found: dict[str, str] = {}
+    for name in names:
+        for word in [name.casefold()] if whole else re.split(r"[^a-z]+", name.casefold()):
+            if split := SPLIT_WORDS.get(word):
+                found.setdefault(split, name)
+    return {split: found[split] for split in ("train", "validation", "test") if split in found}
+
+
+def scored(splits: dict[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Splits of which one is scored: where nobody made a test split, that for validation is; and what to say of it."""
+    if "train" in splits and "validation" in splits and "test" not in splits:
+        splits = {"train": splits["train"], "test": splits["validation"]}
+        return splits, [f"{splits['test']} is scored, for there is no test split; validation is drawn from train"]
+    return splits, [f"{split} is drawn from train" for split in ("validation", "test") if split not in splits]
+
+
+def of_tables(folder: Path, paths: Sequence[Path], about: dict[str, Any]) -> Guess:
+    """One table, or one for each split."""
+    splits = splits_in(str(path.relative_to(folder)) for path in paths) if len(paths) > 1 else {}
+    if len(paths) > 1 and (len(splits) != len(paths) or "train" not in splits):
+        listed = ", ".join(str(path.relative_to(folder)) for path in paths[:5])
+        example = paths[0].relative_to(folder)
+        raise DataError(f"there are {listed}: name one with --table, e.g. gate-runner new {folder} --table {example}")
+    path = folder / splits["train"] if splits else paths[0]
+    rows = list(itertools.islice(table(path, ()), _LOOKED_AT))
+    columns = [str(name) for name in rows[0].values]
+    by_case = {name.casefold(): name for name in columns}
+    known = {part: next((by_case[word] for word in words if word in by_case), "") for part, words in _COLUMNS.items()}
+    if not known["image"]:
+        known["image"] = next((by_case[word] for word in _FIRST if word in by_case), "")
+    if not known["image"]:
+        raise DataError(f"{path} has no column of paths among {', '.join(columns)}; expected e.g. 'image'")
+    first = str(rows[0].values[known["image"]])
+    task, fields, said = _task_of(path, columns, known, [row.values for row in rows])
+    data: dict[str, Any] = {"kind": "table", **({} if splits else {"table": str(path.relative_to(folder))})}
+    data |= {"image": known["image"], **fields}
+    listed = ", ".join(str(one.relative_to(folder)) for one in paths)
+    said = [f"{listed}: a row per sample, files in column {known['image']!r}", *said]
+    given: dict[str, str] = {}
+    if splits:
+        firsts = {
+            name: str(next(iter(table(folder / file, ()))).values[known["image"]]) for name, file in splits.items()
+        }
+        roots = {name: _root(folder, folder / file, firsts[name]) for name, file in splits.items()}
+        data |= {"root": roots["train"]} if len(set(roots.values())) == 1 else {"roots": roots}
+        given, drawn = scored(splits)
+        if "roots" in data and "test" in given and "test" not in roots:
+            data["roots"] = {"train": roots["train"], "test": roots["validation"]}
+        said += drawn
+    else:
+        data["root"] = _root(folder, path, first)
+        given = {key: known[part] for key, part in (("column", "split"), ("group", "group")) if known[part]}
+        if "column" in given:
+            there = sorted({str(row.values.get(given["column"])) for row in table(path, ())})
+            values, drawn = scored(splits_in(there, whole=True))
+            given |= values
+            said += drawn
+    said.append(f"taken for {task}")
+    parts = {"benchmark": {**about, "task": task}, "data": data, **({"splits": given} if given else {})}
+    return Guess(parts, tuple(said))
+
+
+def _root(folder: Path, path: Path, first: str) -> str:
+    """Where a table's pictures lie: beside it, or in a folder there."""
+    inner = [
+        one for one in ("images", "Images", "img", "data", "train", "pictures", "photos") if (folder / one).is_dir()
+    ]
+    others = sorted(one.name for one in folder.iterdir() if one.is_dir() and one.name not in inner)
+    beside = str(path.parent.relative_to(folder))
+    return next((root for root in (beside, ".", *inner, *others) if (folder / root / first).exists()), ".")
+
+
+def _task_of(
+    path: Path, columns: list[str], known: dict[str, str], rows: Sequence[Any]
+) -> tuple[str, dict[str, Any], list[str]]:
+    """The task that a table's columns are for, the fields that name them, and what else a reader should hear."""
+    second = known["image2"] if known["image2"] != known["image"] else ""
+    if second and known["caption"] and known["caption2"]:
+        fields = {"image2": second, "text": known["caption"], "text2": known["caption2"]}
+        return "pair-scoring", fields, ["two pictures and two captions in each row"]
+    said: list[str] = []
+    target = known["target"]
+    rest = [name for name in columns if name not in {known[part] for part in ("image", "split", "group")}]
+    if not target and not known["caption"] and rest:
+        marks = [name for name in rest if all(_is_mark(row.get(name)) for row in rows)]
+        if len(marks) > 1:
+            said = [f"a label in each of {len(marks)} columns of 0 and 1: {', '.join(marks[:8])}"]
+            return "multi-label", {"labels": marks}, said
+        if len(rest) == 1:
+            (target,) = rest
+            said = [f"labels in column {target!r}, the only other one"]
+    if not target:
+        if known["caption"]:
+            return "image-text", {"text": known["caption"]}, [f"captions in column {known['caption']!r}"]
+        raise DataError(
+            f"{path} has no column of labels or captions among {', '.join(columns)}; expected e.g. 'label' or 'caption'"
+        )
+    values = [str(row.get(target) if row.get(target) is not None else "") for row in rows]
+    fields = {"target": target}
+    numbers = all(_is_number(value) for value in values) and len(set(values)) > _FEW
+    classes = (
+        target.casefold() in _OF_CLASSES and all(float(value).is_integer() for value in values) if numbers else True
+    )
+    if str(rows[0][known["image"]]).lower().endswith(VIDEOS):
+        return ("video-regression" if numbers else "video-classification"), fields, said
+    if known["text"] and known["text"] != target:
+        return "relational", {**fields, "text": known["text"]}, [*said, f"questions in column {known['text']!r}"]
+    if any("|" in value for value in values):
+        return "multi-label", fields, said
+    if all(value.lower().endswith(PICTURES) for value in values):
+        return "segmentation", fields, [*said, "class maps need names: fill in [classes] names"]
+    if not classes:
+        return "regression", fields, [*said, f"numbers in column {target!r}, to be predicted"]
+    return "image-classification", fields, said
+
+
+def _is_mark(value: object) -> bool:
+    return str(value).strip() in ("0", "1", "0.0", "1.0", "True", "False")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

