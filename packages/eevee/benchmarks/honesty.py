@@ -29,7 +29,7 @@ def coverage(table, k: int, level: float) -> float:
         data = standardise(rest)
         found = search("greedy-swap", Evaluator(RidgeScorer(), data), space, seed=0)
         rows = data.encode(table.values[held])
-        middle, half, _ = intervals(rest, found.best, RidgeScorer(), rows, level=level)
+        middle, half, *_ = intervals(rest, found.best, RidgeScorer(), rows, level=level)
         counted = np.tile(data.varies, (len(held), 1))
         counted[:, data.metric_columns(found.best)] = False
         inside.append((np.abs(middle - rows) <= half)[counted])

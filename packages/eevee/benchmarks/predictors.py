@@ -73,7 +73,7 @@ class Split:
     def inside(self, candidate, scorer, holdout, level=0.9):
         """Share of each held-out model's unmeasured cells inside, how unlike it is, and whether bounds are kept."""
         data = standardise(self.table)
-        middle, half, unlike = intervals(
+        middle, half, unlike, *_ = intervals(
             self.table, candidate, scorer, data.encode(self.raw), level=level, holdout=holdout
         )
         low, high = data.decode(middle - half), data.decode(middle + half)

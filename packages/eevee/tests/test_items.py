@@ -144,7 +144,8 @@ def test_the_printed_errors_promise_no_more_than_they_hold():
     _, _, values = drawn(models=20, items=200)
     generator = np.random.default_rng(0)
     draws = [values[:, generator.choice(200, 30, replace=False)].mean(1) - values.mean(1) for _ in range(2000)]
-    assert _plain_error(outcomes(values), 30) == pytest.approx(np.sqrt(np.mean(np.square(draws))), rel=0.02)
+    got = _plain_error(outcomes(values), 30, np.arange(20))
+    assert got == pytest.approx(np.sqrt(np.mean(np.square(draws))), rel=0.02)
     guesses, truth = generator.normal(size=(40, 4000)), np.zeros(4000)
     off = [
         _picked(part, np.zeros(20), [np.arange(f, 20, 5) for f in range(5)])

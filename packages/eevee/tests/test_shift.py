@@ -22,10 +22,12 @@ from eevee import (
     select,
     standardise,
 )
-from eevee.answers.intervals import calibrate, intervals
+from eevee.answers.intervals import calibrate, inside_fold, intervals
 from eevee.cli import main
+from eevee.scorers.neighbours import NeighbourScorer
 from eevee.showing.words import selection_words
-from eevee.tables.holdout import folds_of, held_together
+from eevee.tables.holdout import families_note, folds_of, held_together, name_families
+from eevee.tables.standard import overall_scores
 
 from ._tables import made_up
 
@@ -66,6 +68,115 @@ def test_folds_by_date_learn_from_the_older():
     assert got.models == sum(len(held) for _, held in parts)
 
 
+def test_folds_at_the_frontier_learn_from_the_worse():
+    table = replace(made_up(models=24), groups=("g", *(f"m{i}" for i in range(1, 23)), "g"))
+    scores = overall_scores(table)
+    best_of_twins = max(scores[0], scores[23])
+    for falling in (False, True):
+        parts = folds_of(table, "frontier", None, 0, falling=falling)
+        assert len(parts) == 4
+        sign = -1 if falling else 1
+        level = sign * scores
+        level[[0, 23]] = sign * best_of_twins if not falling else max(-scores[0], -scores[23])
+        for train, held in parts:
+            assert level[train].max() < level[held].min()
+            assert (0 in held) == (23 in held)
+    got = nested_error(
+        table, Space(table, Constraints(k=2)), RidgeScorer(), method="greedy", seed=0, holdout="frontier"
+    )
+    assert got.holdout == "frontier"
+    assert got.models == sum(len(held) for _, held in parts)
+    chosen = select(table, 2, method="greedy", randoms=5, holdout="frontier")
+    assert "of better models than all that were learnt from" in selection_words(chosen)
+
+
+def test_families_that_names_tell():
+    names = ("openai/clip-vit", "laion/CLIP-B", "google/siglip-so400m", "siglip2_large", "dino", "7b")
+    assert name_families(names) == ("clip", "clip", "siglip", "siglip", "dino", "")
+    assert name_families(("m0", "m1", "m2")) == ()  # one family of all
+    assert name_families(("a", "b", "c")) == ()  # nobody shares one
+    table = replace(made_up(models=12), models=tuple(f"{'abcd'[i % 4]}{i}" for i in range(12)), groups=())
+    assert len(folds_of(table, "family", None, 0)) == 4
+    assert (
+        families_note(table) == "families by the names' beginnings: a (3), b (3), c (3), d (3); the others stand alone"
+    )
+    chosen = select(table, 2, method="greedy", randoms=5, holdout="family")
+    assert families_note(table) in chosen.warnings
+    new = predict(table, chosen.benchmarks, {"x": dict.fromkeys(chosen.benchmarks, 0.0)}, holdout="family")
+    assert new.notes == (families_note(table),)
+
+
+def test_a_row_beyond_the_table_has_the_intervals_of_such_rows():
+    """Outcomes bend where models are better than all: only what was held out at the frontier knows how much."""
+    generator = np.random.default_rng(1)
+    able = np.sort(generator.normal(size=40))
+    bend = np.where(np.arange(8) % 2, np.maximum(able, 0.5)[:, None] ** 2, able[:, None])
+    values = bend + 0.1 * generator.normal(size=(40, 8))
+    table = replace(made_up(models=40, benchmarks=8), values=values)
+    best = {"new": dict.fromkeys(("b0", "b4"), 3.5), "old": dict.fromkeys(("b0", "b4"), 0.0)}
+    found = predict(table, ["b0", "b4"], best, scorer="ridge", searched=False).models
+    assert (found["new"].beyond, found["old"].beyond) == ("above", "")
+    assert found["new"].extrapolates
+    data = standardise(table)
+    rows = np.full((1, 8), np.nan)
+    rows[0, [0, 4]] = 3.5
+    rows = data.encode(rows)
+    plain = calibrate(table, (0, 4), RidgeScorer(), level=0.9)
+    wide = calibrate(table, (0, 4), RidgeScorer(), level=0.9, holdout="frontier")
+    assert wide.quantile > plain.quantile
+    got = intervals(table, (0, 4), RidgeScorer(), rows, level=0.9)
+    again = intervals(table, (0, 4), RidgeScorer(), rows, level=0.9, holdout="frontier")
+    np.testing.assert_allclose(got.half, again.half)
+    lowest = intervals(table, (0, 4), RidgeScorer(), -rows, level=0.9)
+    assert lowest.beyond.tolist() == [-1]
+
+
+def test_intervals_count_that_the_search_saw_the_models():
+    """On noise a search finds what is not there: its own residuals are too small, those of other folds are not."""
+    quantiles = []
+    for seed in range(4):
+        table = replace(made_up(models=20, benchmarks=30), values=np.random.default_rng(seed).normal(size=(20, 30)))
+        subset = table.positions(select(table, 6, method="greedy", nested=False, randoms=5).benchmarks)
+        found = [calibrate(table, subset, RidgeScorer(), level=0.9, searched=s).quantile for s in (False, True)]
+        quantiles.append(found)
+    plain, honest = np.mean(quantiles, axis=0)
+    assert honest > 1.02 * plain
+
+
+def test_the_nearest_models_by_hand():
+    table = made_up(models=12, benchmarks=5, missing=0.1)
+    table = replace(table, groups=("g", "g", *(f"m{i}" for i in range(2, 12))))
+    data = standardise(table)
+    candidate, columns = (0, 3), data.metric_columns((0, 3))
+    got = NeighbourScorer().residuals(data, [candidate])[0]
+    mean = NeighbourScorer(neighbours=0).residuals(data, [candidate])[0]
+    for i in range(12):
+        others = [j for j in range(12) if data.groups[j] != data.groups[i]]
+        if not data.mask[i, columns].all():
+            continue
+        both = {j: [c for c in columns if data.mask[j, c]] for j in others}
+        far = {
+            j: np.mean([(data.values[i, c] - data.values[j, c]) ** 2 for c in own]) if own else np.inf
+            for j, own in both.items()
+        }
+        nearest = sorted(others, key=lambda j: far[j])[:3]
+        for t in range(data.values.shape[1]):
+            if not data.mask[i, t]:
+                assert got[i, t] == mean[i, t] == 0
+                continue
+            everyone = np.mean([data.values[j, t] for j in others if data.mask[j, t]])
+            seen = [data.values[j, t] for j in nearest if data.mask[j, t]]
+            assert got[i, t] + data.values[i, t] == pytest.approx(np.mean(seen) if seen else everyone)
+            assert mean[i, t] + data.values[i, t] == pytest.approx(everyone)
+
+
+def test_auto_takes_the_mean_where_there_is_nothing_to_learn():
+    table = replace(made_up(models=14, benchmarks=6), values=np.random.default_rng(3).normal(size=(14, 6)))
+    scorer, choice = choose_scorer(table, [(0, 1, 2)])
+    assert set(choice.errors) == {"ridge", "gp", "ridge+gp", "knn", "mean"}
+    assert scorer.name == "mean"
+
+
 @pytest.mark.parametrize(
     ("change", "holdout", "message"),
     [
@@ -101,10 +212,23 @@ def test_intervals_for_a_new_family_are_wider_and_cover():
         )
         rows = standardise(rest).encode(table.values[held])
         for holdout, found in inside.items():
-            middle, half, _ = intervals(rest, (0, 1, 2, 3), RidgeScorer(), rows, level=0.9, holdout=holdout)
+            middle, half, *_ = intervals(rest, (0, 1, 2, 3), RidgeScorer(), rows, level=0.9, holdout=holdout)
             found.append((np.abs(middle - rows) <= half)[:, 4:])
     assert np.mean(inside["model"]) < np.mean(inside["family"])
     assert np.mean(inside["family"]) > 0.83
+
+
+def surprise_by_hand(data, one, other):
+    """How wrong each of two measured columns is told by the other, refitted without each model, and what that adds."""
+    off = np.empty((len(data.values), 2))
+    for column, (known, wanted) in enumerate(((one, other), (other, one))):
+        for i in range(len(off)):
+            rest = np.delete(np.arange(len(off)), i)
+            x = np.c_[data.values[rest, known], np.ones(len(rest))]
+            weights = np.linalg.solve(x.T @ x + np.diag([1.0, 0.0]), x.T @ data.values[rest, wanted])
+            off[i, column] = weights @ [data.values[i, known], 1] - data.values[i, wanted]
+    square = (off**2).mean(1)
+    return (1 + square / square.mean()) ** 0.25
 
 
 def test_calibration_by_hand():
@@ -112,21 +236,24 @@ def test_calibration_by_hand():
     data = standardise(table)
     got = calibrate(table, (0, 2), RidgeScorer(), level=0.8)
     residual = RidgeScorer().residuals(data, [(0, 2)])[0]
-    scaled = residual / RidgeScorer().held_out_spread(data, (0, 2))[:, None]
+    unlike = RidgeScorer().held_out_spread(data, (0, 2)) * surprise_by_hand(data, 0, 2)
+    scaled = residual / unlike[:, None]
     scale = np.sqrt((scaled**2).mean(0))
-    np.testing.assert_allclose(got.scale, scale)
+    np.testing.assert_allclose(got.scale, scale, rtol=1e-6)
     outside = [1, 3, 4, 5]
     ratios = (np.abs(scaled) / scale)[:, outside]
-    assert got.quantile == pytest.approx(np.sort(ratios, axis=None)[int(np.ceil(0.8 * 21 / 20 * (ratios.size - 1)))])
-    assert got.unlike(0.0) == 0
-    assert got.unlike(99.0) == 1
+    assert got.quantile == pytest.approx(
+        np.sort(ratios, axis=None)[int(np.ceil(0.8 * 21 / 20 * (ratios.size - 1)))], rel=1e-6
+    )
+    assert got.share(float(unlike.max()) * 1.01) == 1.0
+    assert got.share(0.0) == 0
 
 
 def test_what_is_exchangeable_is_the_family_not_its_models():
     """Five families of four models are five units: nine tenths of them ask for more than the largest residual."""
     table = families(made_up(models=20), 5)
-    data = standardise(held_together(table, "family"))
-    scaled = RidgeScorer().residuals(data, [(0, 2)])[0] / RidgeScorer().held_out_spread(data, (0, 2))[:, None]
+    fold = inside_fold(RidgeScorer(), standardise(held_together(table, "family")), (0, 2))
+    scaled = fold.residual / fold.unlike[:, None]
     ratios = (np.abs(scaled) / np.sqrt((scaled**2).mean(0)))[:, [1, 3, 4, 5]]
     assert calibrate(table, (0, 2), RidgeScorer(), level=0.9, holdout="family").quantile == pytest.approx(ratios.max())
     by_model = calibrate(table, (0, 2), RidgeScorer(), level=0.9).quantile

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from eevee.answers.leaderboard import Board, Place, rank_models, rank_outcomes
     from eevee.answers.nested import CurvePoint, Nested, learning_curve, nested_error
     from eevee.answers.predicting import Prediction, predict
-    from eevee.answers.ranking import kendall, overall_scores, prediction_agreement, subset_mean_agreement
+    from eevee.answers.ranking import kendall, prediction_agreement, subset_mean_agreement
     from eevee.answers.scoring import Score, score
     from eevee.answers.selecting import Selection, read_selection, select
     from eevee.errors import EeveeError, MissingExtraError
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from eevee.tables.reading import read_csv_text, read_scores
     from eevee.tables.record import read_result
     from eevee.tables.shipped import load_gate, load_shipped
-    from eevee.tables.standard import Standardised, standardise
+    from eevee.tables.standard import Standardised, overall_scores, standardise
     from eevee.tables.table import Benchmark, Metric, ResultTable
     from eevee.tables.twins import group_twins, model_distances
 
@@ -91,7 +91,7 @@ _LAZY = {
     "model_distances": "eevee.tables.twins",
     "nested_error": "eevee.answers.nested",
     "open_map": "eevee.searching.executors",
-    "overall_scores": "eevee.answers.ranking",
+    "overall_scores": "eevee.tables.standard",
     "pareto": "eevee.answers.front",
     "predict": "eevee.answers.predicting",
     "prediction_agreement": "eevee.answers.ranking",

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 METHODS = ("evolution", "greedy", "greedy-swap", "random", "exhaustive")
-HOLDOUTS = ("model", "family", "date")
+HOLDOUTS = ("model", "family", "date", "frontier")
 OBJECTIVES = ("all", "unselected", "rank", "pairwise")
 
 
@@ -58,7 +58,7 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
     model.add_argument(
         "--scorer",
         default="ridge",
-        help="meta-model: ridge, gp, mlp, two with a plus, module:callable, or auto (default: ridge)",
+        help="meta-model: ridge, gp, knn, mean, mlp, two with a plus, module:callable, or auto (default: ridge)",
     )
     model.add_argument("--objective", choices=OBJECTIVES, default="all", help="what the error measures")
     model.add_argument("--alpha", type=float, default=1.0, help="ridge penalty (default: 1)")
@@ -82,7 +82,12 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
     )
     select.add_argument("--method", choices=METHODS, default="evolution", help="searcher (default: evolution)")
     select.add_argument("--generations", type=int, default=20, help="of the evolution, at most (default: 20)")
-    select.add_argument("--holdout", choices=HOLDOUTS, default="model", help="whom the held-out error is for")
+    select.add_argument(
+        "--holdout",
+        choices=HOLDOUTS,
+        default="model",
+        help="whom the held-out error is for: frontier, a better model than all (default: model)",
+    )
     select.add_argument("--no-nested", action="store_true", help="skip the held-out estimate and the learning curve")
     select.add_argument("--journal", metavar="FILE", help="keep scores here; the same command continues from it")
     select.add_argument("--executor", default="serial", help="serial, processes:N or ray (default: serial)")
@@ -107,7 +112,7 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
         "--holdout",
         choices=HOLDOUTS,
         default="model",
-        help="whom the intervals are for: family, a new one (default: model)",
+        help="whom the intervals are for: a model like these, of a new family, newer, or better (default: model)",
     )
 
     pareto = add("pareto", parents=[source, model, rules], help="error against cost, and tiers from budgets")
@@ -137,6 +142,12 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
         choices=("drawn", "clusters", "information", "random", "auto"),
         default="drawn",
         help="drawn (default): with known chances: holds whatever the model; auto: by the error on held-out models",
+    )
+    items.add_argument(
+        "--holdout",
+        choices=("model", "family", "frontier"),
+        default="model",
+        help="whom the errors are of: a model like these, of a new family, or better than all (default: model)",
     )
     items.add_argument("--level", type=float, default=0.9, help="of the intervals (default: .9)")
     items.add_argument("--seed", type=int, default=0, help="of folds and clusters (default: 0)")

@@ -214,6 +214,7 @@ def _items(options: argparse.Namespace) -> tuple[Recorded, str]:
         count=options.count,
         method=options.method,
         level=options.level,
+        holdout=options.holdout,
         seed=options.seed,
         progress=_progress(options),
     )

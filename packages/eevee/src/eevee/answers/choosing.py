@@ -50,7 +50,9 @@ class Choice:
 
 
 def choose_scorer(table: ResultTable, candidates: Sequence[Candidate], objective: str = "all") -> tuple[Scorer, Choice]:
-    """Choose among ridge, the Gaussian process and their average, by their held-out errors on the same subsets.
+    """Choose among ridge, the Gaussian process, their average, the nearest models and the columns' means.
+
+    By their held-out errors on the same subsets.
 
     The simplest stays unless another is better by 1 % or more. The Gaussian process takes part on tables of up to 2,000
     models and 40,000 cells.
@@ -69,7 +71,7 @@ def choose_scorer(table: ResultTable, candidates: Sequence[Candidate], objective
     """
     data = standardise(table)
     ridge, gp = RidgeScorer(objective=objective), GpScorer(objective=objective)  # type: ignore[arg-type]  # checked by both
-    pool: list[Scorer] = [ridge]
+    pool: list[Scorer] = [ridge, *(named_scorer(name, {"objective": objective}) for name in ("knn", "mean"))]
     if len(table.models) <= MOST_MODELS and table.values.size <= GP_CELLS:
         pool += [gp, AverageScorer(ridge, gp)]
     errors = {scorer.name: 0.0 for scorer in pool}

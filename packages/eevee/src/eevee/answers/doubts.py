@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from eevee.tables.holdout import families_note
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -32,6 +34,8 @@ def selection_warnings(
             f"one cell makes {cell.share:.0%} of the held-out error: {cell.metric} of {cell.model} ({cell.value:g}); "
             f"check it, or limit what outliers do with scaling winsor or rank"
         )
+    if honest is not None and honest.holdout == "family" and (told := families_note(table)):
+        lines.append(told)
     if groups < FEW_MODELS:
         lines.append(
             f"{groups} models (or groups of near-twins) are few: the error of a subset on a new model is "

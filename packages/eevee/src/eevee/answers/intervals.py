@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from eevee.answers.ranking import auc
+from eevee.errors import EeveeError
+from eevee.scorers.ridge import RidgeScorer
 from eevee.scorers.scorer import held_out, held_out_spread, spread
-from eevee.tables.holdout import folds_of, held_together
+from eevee.searching.evaluation import Evaluator
+from eevee.searching.search import search
+from eevee.searching.space import Constraints, Space
+from eevee.tables.holdout import ORDERED, folds_of, held_together
 from eevee.tables.standard import standardise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Float
+    from jaxtyping import Bool, Float
 
     from eevee.scorers.scorer import Scorer
+    from eevee.searching.space import Candidate
+    from eevee.tables.standard import Standardised
     from eevee.tables.table import ResultTable
 
 UNLIKE = 0.9
+SEARCH_CELLS = 20_000
+"""Of a table in which a search without each fold of models takes seconds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,29 +37,65 @@ class Calibration:
     """What the held-out residuals of a subset say about the next model's.
 
     Args:
-        scale: root mean square of each metric's residuals over their spread.
-        quantile: of the absolute residuals over spread and scale.
-        spreads: of the held-out models, sorted.
+        scale: root mean square of each metric's residuals over how unlike their models are.
+        quantile: of the absolute residuals over that and scale, of models that took no part in either.
+        unlike: the models that were held out, sorted by how unlike the others they are.
+        auc: how well that tells the quarter of them with the largest errors: 1 always, .5 not at all.
     """
 
     scale: Float[np.ndarray, " metrics"]
     quantile: float
-    spreads: Float[np.ndarray, " held"]
+    unlike: Float[np.ndarray, " held"]
+    auc: float
 
-    def unlike(self, row_spread: float) -> float:
-        """Share of the held-out models that are more like the rest than a row with this spread."""
-        return float(np.searchsorted(self.spreads, row_spread) / len(self.spreads))
+    def share(self, unlike: float) -> float:
+        """Share of the held-out models that are more like the rest than a row that is so unlike."""
+        return float(np.searchsorted(self.unlike, unlike) / len(self.unlike))
+
+
+class Intervals(NamedTuple):
+    """Of new rows.
+
+    Args:
+        predicted: whole rows.
+        half: half-widths of their intervals.
+        unlike: share of the table's models that are more like the others than the row.
+        beyond: 1 where what was measured is better than any model's of the table, -1 where it is worse, else 0.
+        auc: how well `unlike` tells the worst quarter of the models that were held out.
+    """
+
+    predicted: Float[np.ndarray, "m metrics"]
+    half: Float[np.ndarray, "m metrics"]
+    unlike: Float[np.ndarray, " m"]
+    beyond: Float[np.ndarray, " m"]
+    auc: float
+
+
+class Fold(NamedTuple):
+    """Held-out models: their residuals, how unlike they are, and the cells that count."""
+
+    residual: Float[np.ndarray, "held metrics"]
+    unlike: Float[np.ndarray, " held"]
+    outside: Bool[np.ndarray, "held metrics"]
 
 
 def calibrate(
-    table: ResultTable, candidate: Sequence[int], scorer: Scorer, *, level: float, holdout: str = "model"
+    table: ResultTable,
+    candidate: Sequence[int],
+    scorer: Scorer,
+    *,
+    level: float,
+    holdout: str = "model",
+    searched: bool = False,
+    falling: bool = False,
 ) -> Calibration:
     r"""Calibrate intervals on what was held out.
 
-    With $r_{it}$ the held-out residual of model i on metric t, $u_i$ the spread of its prediction and $s_t$ the root
-    mean square of $r_{it} / u_i$, the half-width for a new row of spread u is $q\, s_t u$, with q the upper
-    $\frac{n+1}{n}$ `level` quantile of $|r_{it}| / (s_t u_i)$ over all held-out models and all metrics outside the
-    subset, and n the number of what is held out as a whole: of groups, or of families, not of the models in them.
+    With $r_{it}$ the held-out residual of model i on metric t, $u_i = p_i (1 + m_i^2)^{1/4}$ how unlike the others it
+    is ($p_i$ the spread of its prediction, $m_i$ the error of predicting each measured benchmark from the other measured
+    ones, over its root mean square) and $s_t$ the root mean square of $r_{it} / u_i$, the half-width for a
+    new row is $q\, s_t u$, with q the upper $\frac{n+1}{n}$ `level` quantile of $|r_{it}| / (s_t u_i)$ over held-out
+    models and metrics outside the subset, and n the number of what is held out as a whole: of groups, or of families.
 
     Args:
         table: the models to learn from.
@@ -57,38 +103,44 @@ def calibrate(
         scorer: what predicts.
         level: in (0, 1).
         holdout: what is held out as a whole: `model` for a new model of families like those of the table, `family` for
-            one of a new family, `date` for one that is newer than all.
+            one of a new family, `date` for one that is newer, `frontier` for one that is better than all.
+        searched: the subset was found by these models' results: then q is of folds each of which searches a subset of
+            its own, fits u and s without its held-out models, and meets them afterwards. On tables of up to 20,000
+            cells.
+        falling: see `eevee.tables.holdout.folds_of`.
 
     Numerics: one quantile for all metrics, since twenty models are too few for one each; so coverage holds on average
-    over metrics and not for each. What it is on real tables, `benchmarks/predictors.py` measures.
+    over metrics and not for each. What it is on real tables, `benchmarks/coverage.py` measures.
 
-    Source: split-conformal prediction with normalised scores, on leave-one-group-out residuals; a choice of ours.
+    Source: split-conformal prediction with normalised scores (Lei et al., 2018), on cross-validation's folds; a choice
+    of ours.
     """
     together = held_together(table, holdout)
     data = standardise(together)
-    if holdout == "date":
-        rows, spreads, parts = data.values, np.zeros(len(data.values)), np.zeros(len(data.values), dtype=bool)
-        residual = np.zeros_like(rows)
-        inputs = np.where(data.mask, rows, np.nan)
-        for train, held in folds_of(together, holdout, None, 0):
-            older = data.without([i for i in range(len(rows)) if i not in set(train)])
-            residual[held] = scorer.predict(older, candidate, inputs[held]) - rows[held]
-            spreads[held] = spread(scorer, older, candidate, inputs[held])
-            parts[held] = True
-        residual, spreads, mask = residual[parts], spreads[parts], data.mask[parts]
-    else:
-        residual = held_out(scorer, data, [candidate])[0]
-        spreads, mask = held_out_spread(scorer, data, candidate), data.mask
-    counted = mask & data.varies
-    scaled = np.where(counted, residual / spreads[:, None], 0.0)
-    scale = np.sqrt((scaled**2).sum(axis=0) / np.maximum(counted.sum(axis=0), 1))
-    outside = counted.copy()
-    outside[:, data.metric_columns(candidate)] = False
-    usable = outside if outside.any() else counted
-    n = len(scaled) if holdout == "date" else len(set(together.groups))
-    ratios = (np.abs(scaled) / np.maximum(scale, 1e-12))[usable]
+    inside = inside_fold(scorer, data, candidate)
+    folds = [inside]
+    scale = _scale(inside)
+    ratios = [_ratios(inside, scale)]
+    if holdout in ORDERED or (searched and table.values.size <= SEARCH_CELLS):
+        folds, ratios = [], []
+        for train, held in folds_of(together, holdout, None, 0, falling=falling):
+            older = standardise(together, train)
+            subset = _search(together, train, len(candidate)) if searched else tuple(candidate)
+            rows = np.where(older.varies, older.encode(together.values[held]), np.nan)
+            seen = ~np.isnan(rows)
+            residual = np.where(seen, scorer.predict(older, subset, rows) - rows, 0.0)
+            fold = Fold(residual, unlike_rows(scorer, older, subset, rows), _outside(older, seen, subset))
+            folds.append(fold)
+            ratios.append(_ratios(fold, _scale(inside_fold(scorer, older, subset))))
+    n = len(set(together.groups)) if holdout not in ORDERED else sum(len(fold.unlike) for fold in folds)
+    every = np.concatenate(ratios)
+    unlike = np.concatenate([fold.unlike for fold in folds])
+    errors = np.concatenate([(fold.residual**2 * fold.outside).sum(1) / fold.outside.sum(1).clip(1) for fold in folds])
     return Calibration(
-        scale, float(np.quantile(ratios, min(1.0, level * (n + 1) / n), method="higher")), np.sort(spreads)
+        scale,
+        float(np.quantile(every, min(1.0, level * (n + 1) / n), method="higher")),
+        np.sort(unlike),
+        auc(unlike, errors >= np.quantile(errors, 0.75)),
     )
 
 
@@ -100,8 +152,12 @@ def intervals(
     *,
     level: float,
     holdout: str = "model",
-) -> tuple[Float[np.ndarray, "m metrics"], Float[np.ndarray, "m metrics"], Float[np.ndarray, " m"]]:
+    searched: bool = False,
+) -> Intervals:
     """Predictions of new rows, half-widths of their intervals, and how unlike the table each row is.
+
+    A row whose measured part is better (or worse) than any model's of the table has the intervals of better (worse)
+    models that were held out from the others, where these are wider.
 
     Args:
         table: the models to learn from.
@@ -111,19 +167,113 @@ def intervals(
             gets the intervals of the subset without it.
         level: of the intervals, in (0, 1).
         holdout: see `calibrate`.
-
-    Returns:
-        Predictions, half-widths, and the share of held-out models that are less unlike than the row.
+        searched: see `calibrate`.
     """
     data = standardise(table)
+    own = np.where(data.mask, data.values, np.nan)
     has = np.array([~np.isnan(rows[:, list(data.columns[b])]).all(axis=1) for b in candidate]).T
-    predicted, half, unlike = np.empty_like(rows), np.empty_like(rows), np.empty(len(rows))
+    predicted, half = np.empty_like(rows), np.empty_like(rows)
+    unlike, beyond, told = np.empty(len(rows)), np.zeros(len(rows)), float("nan")
     for pattern in np.unique(has, axis=0):
         same = np.flatnonzero((has == pattern).all(axis=1))
         present = tuple(b for b, there in zip(candidate, pattern, strict=True) if there)
-        calibration = calibrate(table, present, scorer, level=level, holdout=holdout)
+        columns = data.metric_columns(present)
+        best = _level(own, columns, data.signs)
+        new = _level(rows[same], columns, data.signs)
+        beyond[same] = np.where(new > np.nanmax(best), 1, np.where(new < np.nanmin(best), -1, 0))
+        calibration = calibrate(table, present, scorer, level=level, holdout=holdout, searched=searched)
+        told = calibration.auc
         predicted[same] = scorer.predict(data, present, rows[same])
-        spreads = spread(scorer, data, present, rows[same])
-        half[same] = calibration.quantile * calibration.scale * spreads[:, None]
-        unlike[same] = [calibration.unlike(float(one)) for one in spreads]
-    return predicted, half, unlike
+        distance = unlike_rows(scorer, data, present, rows[same])
+        half[same] = calibration.quantile * calibration.scale * distance[:, None]
+        unlike[same] = [calibration.share(float(one)) for one in distance]
+        for side in {-1, 1} & set(beyond[same].tolist()):
+            try:
+                wide = calibrate(table, present, scorer, level=level, holdout="frontier", falling=side < 0)
+            except EeveeError:  # too few models for five worse ones
+                continue
+            out = same[beyond[same] == side]
+            half[out] *= max(1.0, wide.quantile / calibration.quantile)
+    return Intervals(predicted, half, unlike, beyond, told)
+
+
+def inside_fold(scorer: Scorer, data: Standardised, candidate: Sequence[int]) -> Fold:
+    """Every model of the table by the fits without its group."""
+    unlike = held_out_spread(scorer, data, candidate)
+    parts = _others(candidate)
+    if parts:
+        off = held_out(RidgeScorer(), data, parts)
+        unlike = unlike * _surprise(data, candidate, off, data.mask)[0]
+    return Fold(held_out(scorer, data, [candidate])[0], unlike, _outside(data, data.mask, candidate))
+
+
+def unlike_rows(
+    scorer: Scorer, data: Standardised, candidate: Sequence[int], rows: Float[np.ndarray, "m metrics"]
+) -> Float[np.ndarray, " m"]:
+    """How unlike the table new rows are."""
+    unlike = spread(scorer, data, candidate, rows)
+    parts = _others(candidate)
+    if not parts:
+        return unlike
+    ridge = RidgeScorer()
+    usual = _surprise(data, candidate, held_out(ridge, data, parts), data.mask)[1]
+    seen = ~np.isnan(rows)
+    off = np.stack([np.where(seen, ridge.predict(data, part, rows) - rows, 0.0) for part in parts])
+    return np.asarray(unlike * _surprise(data, candidate, off, seen, usual)[0])
+
+
+def _others(candidate: Sequence[int]) -> list[tuple[int, ...]]:
+    """The subset without each of its members, where that leaves something."""
+    return [tuple(b for b in candidate if b != out) for out in candidate] if len(candidate) > 1 else []
+
+
+def _surprise(
+    data: Standardised,
+    candidate: Sequence[int],
+    off: Float[np.ndarray, "members n metrics"],
+    seen: Bool[np.ndarray, "n metrics"],
+    usual: float | None = None,
+) -> tuple[Float[np.ndarray, " n"], float]:
+    r"""$(1 + m^2)^{1/4}$ of each row, and the root mean square that m is over."""
+    total, count = np.zeros(len(seen)), np.zeros(len(seen))
+    for residual, benchmark in zip(off, candidate, strict=True):
+        columns = [column for column in data.columns[benchmark] if data.varies[column]]
+        total += (residual[:, columns] ** 2 * seen[:, columns]).sum(1)
+        count += seen[:, columns].sum(1)
+    square = total / np.maximum(count, 1)
+    usual = float(np.sqrt(square.mean())) if usual is None else usual
+    return (1 + square / max(usual, 1e-12) ** 2) ** 0.25, usual
+
+
+def _outside(data: Standardised, seen: np.ndarray, candidate: Sequence[int]) -> Bool[np.ndarray, "n metrics"]:
+    """The measured cells outside the subset; all of them where there are none."""
+    counted = seen & data.varies
+    outside = counted.copy()
+    outside[:, data.metric_columns(candidate)] = False
+    return np.asarray(outside if outside.any() else counted)
+
+
+def _scale(fold: Fold) -> Float[np.ndarray, " metrics"]:
+    counted = fold.residual != 0
+    scaled = (fold.residual / fold.unlike[:, None]) ** 2
+    return np.asarray(np.sqrt(scaled.sum(axis=0) / np.maximum(counted.sum(axis=0), 1)))
+
+
+def _ratios(fold: Fold, scale: Float[np.ndarray, " metrics"]) -> Float[np.ndarray, " cells"]:
+    scaled = np.abs(fold.residual) / fold.unlike[:, None] / np.maximum(scale, 1e-12)
+    return np.asarray(scaled[fold.outside & (scale > 0)])
+
+
+def _level(
+    rows: Float[np.ndarray, "n metrics"], columns: Sequence[int], signs: Float[np.ndarray, " metrics"]
+) -> Float[np.ndarray, " n"]:
+    """Mean of the measured part of each row, higher is better; NaN where nothing is."""
+    part = rows[:, list(columns)] * signs[list(columns)]
+    seen = ~np.isnan(part)
+    return np.asarray(np.where(seen.any(1), np.where(seen, part, 0.0).sum(1) / seen.sum(1).clip(1), np.nan))
+
+
+def _search(table: ResultTable, train: Sequence[int], size: int) -> Candidate:
+    """Greedy search with ridge on some of the models."""
+    evaluate = Evaluator(RidgeScorer(objective="unselected"), standardise(table, train))
+    return search("greedy", evaluate, Space(table, Constraints(k=min(size, len(table.benchmarks)))), seed=0).best

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from eevee.scorers.scorer import held_out, held_out_spread, spread
+from eevee.scorers.scorer import held_out
 from eevee.tables.standard import standardise
 
 if TYPE_CHECKING:
@@ -30,14 +30,12 @@ class HeldOut:
         seen: which cells count.
         outside: which of them lie outside the subset.
         rows: the held-out models' standardised rows, NaN where missing.
-        spreads: of the models' predictions, as a share of those of the models that were learnt from.
     """
 
     squares: Float[np.ndarray, "held metrics"]
     seen: Bool[np.ndarray, "held metrics"]
     outside: Bool[np.ndarray, "held metrics"]
     rows: Float[np.ndarray, "held metrics"]
-    spreads: Float[np.ndarray, " held"]
 
     def all_cells(self) -> Float[np.ndarray, " held"]:
         """Mean squared error of each model."""
@@ -60,8 +58,7 @@ def judge_held_out(
     residual = np.where(seen, scorer.predict(data, candidate, rows) - rows, 0.0)
     outside = seen.copy()
     outside[:, data.metric_columns(candidate)] = False
-    typical = float(np.median(held_out_spread(scorer, data, candidate)))
-    return HeldOut(residual**2, seen, outside, rows, spread(scorer, data, candidate, rows) / typical)
+    return HeldOut(residual**2, seen, outside, rows)
 
 
 def held_out_errors(

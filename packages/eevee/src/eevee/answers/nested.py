@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from eevee.answers.intervals import inside_fold, unlike_rows
 from eevee.answers.judging import HeldOut, held_out_errors, judge_held_out, unmeasured_error
 from eevee.answers.ranking import auc
 from eevee.searching.evaluation import Evaluator
@@ -66,14 +67,14 @@ class Nested:
         chosen: for each benchmark the share of folds that chose it.
         overlap: mean share of members that two folds have in common.
         per_model: for each held-out model (selected subset's error, mean random subset's error) on unmeasured cells.
-        holdout: what was held out as a whole: `model`, `family` or `date`.
+        holdout: what was held out as a whole: `model`, `family`, `date` or `frontier`.
         unmeasured: error on unmeasured cells, mean over models.
         unmeasured_inside: what leave-one-out inside the folds said of it.
         unmeasured_random: of random subsets.
         median: of the models' errors on unmeasured cells.
         worst: model with the largest.
         margin: random less selected error on unmeasured cells, mean over models, in its standard errors.
-        warning_auc: how well the spread of predictions tells the quarter of models with the largest errors: 1 always,
+        warning_auc: how well being unlike (see `calibrate`) tells the quarter of models with the largest errors: 1 always,
             .5 not at all.
         loud: the cell that makes the largest share of the error.
 
@@ -163,7 +164,8 @@ def nested_error(
         method: searcher of the folds.
         seed: of folds, searches and random subsets.
         folds: see `eevee.tables.holdout.split_groups`.
-        holdout: what is held out as a whole: `model` (with its near-twins), `family`, or by `date` what is newer.
+        holdout: what is held out as a whole: `model` (with its near-twins), `family`, by `date` what is newer, or at
+            the `frontier` what is better.
         randoms: random subsets to compare with, the same in every fold.
         generations: of an evolution.
         map_function: spreads chunks of candidates, see `eevee.searching.executors`.
@@ -191,6 +193,7 @@ def nested_error(
     models: list[int] = []
     ours: list[HeldOut] = []
     chance: list[Float[np.ndarray, "two held"]] = []
+    spreads: list[Float[np.ndarray, " held"]] = []
     for number, (train, held) in enumerate(parts):
         data = standardise(table, train)
         evaluate = Evaluator(
@@ -206,6 +209,8 @@ def nested_error(
         chosen.append(found.best)
         models += held
         ours.append(judge_held_out(scorer, table, train, held, found.best))
+        typical = float(np.median(inside_fold(scorer, data, found.best).unlike))
+        spreads.append(unlike_rows(scorer, data, found.best, ours[-1].rows) / typical)
         others = [judge_held_out(scorer, table, train, held, candidate) for candidate in baseline]
         chance.append(
             np.stack([np.mean([o.all_cells() for o in others], 0), np.mean([o.unmeasured() for o in others], 0)])
@@ -218,7 +223,6 @@ def nested_error(
     gain = (by_chance[1] - unmeasured)[~np.isnan(unmeasured)]
     counts = Counter(i for candidate in chosen for i in candidate)
     pairs = [len(set(a) & set(b)) / max(len(a), len(b)) for i, a in enumerate(chosen) for b in chosen[:i]]
-    spreads = np.concatenate([one.spreads for one in ours])
     names = [table.models[i] for i in models]
     order = np.argsort(models)
     return Nested(
@@ -241,7 +245,9 @@ def nested_error(
         margin=float(gain.mean() / max(gain.std(ddof=1) / np.sqrt(len(gain)), 1e-12))
         if len(gain) > 1
         else float("nan"),
-        warning_auc=auc(spreads, unmeasured >= np.nanquantile(unmeasured, 0.75)) if len(gain) else float("nan"),
+        warning_auc=auc(np.concatenate(spreads), unmeasured >= np.nanquantile(unmeasured, 0.75))
+        if len(gain)
+        else float("nan"),
         loud=_loudest(table, models, ours),
     )
 

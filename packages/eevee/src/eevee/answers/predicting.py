@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from eevee.answers.choosing import AUTO, resolve_scorer
-from eevee.answers.intervals import UNLIKE, intervals
-from eevee.answers.ranking import overall_scores
+from eevee.answers.intervals import SEARCH_CELLS, UNLIKE, intervals
 from eevee.errors import EeveeError
+from eevee.tables.holdout import families_note
 from eevee.tables.record import Recorded
-from eevee.tables.standard import standardise
+from eevee.tables.standard import overall_scores, standardise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,8 +42,10 @@ class ModelPrediction:
         rank: place among the table's models and the new ones, 1 the best, by `overall`.
         outside: given metrics whose value lies outside what the table's models reached.
         unlike: share of the table's models whose scores are more like the other models' (by the spread of their
-            predictions when held out).
-        extrapolates: True where that share is .9 or more.
+            predictions when held out, and by how well the measured part tells itself).
+        extrapolates: True where that share is .9 or more, or the row lies beyond the table's models.
+        beyond: `above` where the measured part is better on average than any model's of the table, `below` where it is
+            worse than any, else empty; the intervals are then those of such models, where these are wider.
         missing: subset metrics that were not given.
     """
 
@@ -53,6 +55,7 @@ class ModelPrediction:
     outside: tuple[str, ...]
     unlike: float
     extrapolates: bool
+    beyond: str
     missing: tuple[str, ...]
 
 
@@ -68,6 +71,9 @@ class Prediction(Recorded):
         scorer: what predicted.
         choice: what leave-one-out compared, where it chose the scorer.
         holdout: whom the intervals are for.
+        warning_auc: how well the warning told the quarter of held-out models with the largest errors: 1 always, .5 not
+            at all; of the last pattern of given scores.
+        notes: what a reader must know, in plain words.
         models: for each new model its prediction.
         ranking: models of the table and new ones, best first, by measured or predicted overall score.
 
@@ -87,6 +93,8 @@ class Prediction(Recorded):
     scorer: str
     choice: Choice | None
     holdout: str
+    warning_auc: float
+    notes: tuple[str, ...]
     models: dict[str, ModelPrediction]
     ranking: tuple[str, ...]
 
@@ -99,6 +107,7 @@ def predict(
     level: float = 0.9,
     scorer: Scorer | str = AUTO,
     holdout: str = "model",
+    searched: bool = True,
 ) -> Prediction:
     """Predict every metric of new models from their scores on a subset, by what the table's models teach.
 
@@ -110,7 +119,9 @@ def predict(
         level: of the intervals.
         scorer: what predicts; by default what leave-one-out on this subset prefers, see `eevee.answers.choosing`.
         holdout: whom the intervals are for: a `model` of families like the table's, one of a new `family`, or one newer
-            than all (`date`); see `eevee.answers.intervals`.
+            than all (`date`) or better than all (`frontier`); see `eevee.answers.intervals`.
+        searched: whether the subset was chosen by these models' results: then intervals are those of searches without
+            the models that they are measured on. False for a subset that was fixed before.
 
     Raises:
         EeveeError: an unknown metric, an infinite value (NaN counts as missing), a model without any score or with a
@@ -132,7 +143,9 @@ def predict(
     columns = data.metric_columns(chosen)
     raw = np.stack([_row(table, columns, model, given) for model, given in scores.items()])
     meta, choice = resolve_scorer(scorer, table, [chosen])
-    predicted, half, unlike = intervals(table, chosen, meta, data.encode(raw), level=level, holdout=holdout)
+    predicted, half, unlike, beyond, told = intervals(
+        table, chosen, meta, data.encode(raw), level=level, holdout=holdout, searched=searched
+    )
     seen = ~np.isnan(raw)
     middle = np.where(seen, raw, data.decode(predicted))
     lower = np.where(seen, raw, data.decode(predicted - half))
@@ -159,7 +172,8 @@ def predict(
             rank=int((totals > new[i]).sum()) + 1,
             outside=tuple(ids[j] for j in columns if seen[i, j] and not low[j] <= raw[i, j] <= high[j]),
             unlike=float(unlike[i]),
-            extrapolates=bool(unlike[i] >= UNLIKE),
+            extrapolates=bool(unlike[i] >= UNLIKE or beyond[i]),
+            beyond={1: "above", -1: "below"}.get(int(beyond[i]), ""),
             missing=tuple(ids[j] for j in columns if not seen[i, j]),
         )
     return Prediction(
@@ -170,9 +184,21 @@ def predict(
         scorer=meta.name,
         choice=choice,
         holdout=holdout,
+        warning_auc=told,
+        notes=_notes(table, holdout, searched),
         models=models,
         ranking=tuple(names[i] for i in order),
     )
+
+
+def _notes(table: ResultTable, holdout: str, searched: bool) -> tuple[str, ...]:
+    notes = [families_note(table)] if holdout == "family" else []
+    if searched and table.values.size > SEARCH_CELLS:
+        notes.append(
+            f"{table.values.size:,} cells are many for a search without each fold: the intervals do not count that the "
+            "search saw these models"
+        )
+    return tuple(filter(None, notes))
 
 
 def _row(table: ResultTable, columns: Sequence[int], model: str, given: Mapping[str, float]) -> np.ndarray:

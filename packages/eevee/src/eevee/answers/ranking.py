@@ -8,12 +8,10 @@ import numpy as np
 
 from eevee.scorers.ridge import RidgeScorer
 from eevee.scorers.scorer import held_out
-from eevee.tables.standard import standardise
+from eevee.tables.standard import overall_scores, standardise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from jaxtyping import Float
 
     from eevee.scorers.scorer import Scorer
     from eevee.tables.table import ResultTable
@@ -51,21 +49,6 @@ def auc(scores: Sequence[float] | np.ndarray, positive: Sequence[bool] | np.ndar
     if not len(yes) or not len(no):
         return float("nan")
     return float(((yes[:, None] > no).mean() + (yes[:, None] >= no).mean()) / 2)
-
-
-def overall_scores(table: ResultTable, rows: np.ndarray | None = None) -> Float[np.ndarray, " models"]:
-    """Mean over metrics of the standardised, oriented values of each row; the table's own rows by default.
-
-    Example:
-        >>> from eevee import load_table
-        >>> table = load_table("gate")
-        >>> overall_scores(table).shape
-        (21,)
-    """
-    data = standardise(table)
-    values = table.values if rows is None else rows
-    scores = np.where(data.varies & ~np.isnan(values), data.encode(values) * data.signs, np.nan)
-    return np.asarray(np.nanmean(scores, axis=1))
 
 
 def subset_mean_agreement(table: ResultTable, benchmarks: Sequence[str]) -> float:

@@ -14,6 +14,7 @@ from eevee.errors import EeveeError
 from eevee.items.anchors import ANCHORS, choose_anchors
 from eevee.items.drawing import corrected_mean, draw_items
 from eevee.items.irt import fit_abilities, fit_irt, sigmoid
+from eevee.tables.holdout import FEWEST, name_families, rising_folds
 from eevee.tables.record import Recorded
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 DRAWN = "drawn"
 METHODS = (DRAWN, *ANCHORS)
+HOLDOUTS = ("model", "family", "frontier")
 CURVE = np.linspace(-6.0, 6.0, 241)
 MIXES = (0.0, 0.25, 0.5, 0.75, 1.0)
 FOLDS = 10
@@ -181,6 +183,7 @@ def choose_items(
     count: int | None = None,
     method: str = DRAWN,
     level: float = LEVEL,
+    holdout: str = "model",
     seed: int = 0,
     progress: Progress | None = None,
 ) -> ItemChoice:
@@ -195,6 +198,8 @@ def choose_items(
             `clusters`, `information` and `random` (see `eevee.items.anchors`) trust the prediction, and hold for
             models like these; `auto` takes what has the lowest error on held-out models of all four.
         level: of the intervals, in (0, 1).
+        holdout: whom the errors are of: a `model` like these (ten folds), one of a new `family`, as the names tell
+            families, or one that is better than all (`frontier`: better ones held out from worse ones).
         seed: of folds and clusters.
         progress: called for each benchmark and fold.
 
@@ -221,6 +226,8 @@ def choose_items(
         raise EeveeError(f"share is {share}; expected a number above 0, at most 1")
     if not 0 < level < 1:
         raise EeveeError(f"level is {level}; expected a number between 0 and 1, exclusive")
+    if holdout not in HOLDOUTS:
+        raise EeveeError(f"holdout {holdout!r}; expected one of {', '.join(HOLDOUTS)}")
     if method != "auto" and method not in METHODS:
         raise EeveeError(f"method {method!r}; expected one of auto, {', '.join(METHODS)}")
     chosen = {}
@@ -228,22 +235,22 @@ def choose_items(
         if progress is not None:
             progress(f"items of {key}", number, len(outcomes))
         size = max(2, int(share * len(one.items))) if count is None else count
-        chosen[key] = _choose(one, size, method, level, seed)
+        chosen[key] = _choose(one, size, method, level, holdout, seed)
     return ItemChoice(level, seed, chosen)
 
 
-def _choose(one: Outcomes, size: int, method: str, level: float, seed: int) -> BenchmarkItems:
+def _choose(one: Outcomes, size: int, method: str, level: float, holdout: str, seed: int) -> BenchmarkItems:
     if not 1 <= size <= len(one.items):
         raise EeveeError(f"{one.benchmark}: {size} items are to be chosen of {len(one.items)}; expected 1 to all")
     methods = METHODS if method == "auto" else (method,)
     truth, n = one.scores(), len(one.models)
-    order = np.random.default_rng(seed).permutation(n)
-    parts = [order[f :: min(FOLDS, n)] for f in range(min(FOLDS, n))]
+    folds = _folds(one, holdout, seed)
+    parts = [held for _, held in folds]
     options = [(name, mix) for name in methods for mix in (MIXES if name != DRAWN else (0.0,))]
     place = {key: number for number, key in enumerate(one.items)}
-    guesses, half = np.empty((len(options), n)), np.empty(n)
-    for fold, part in enumerate(parts):
-        irt = fit_irt(np.delete(one.values, part, axis=0))
+    guesses, half = np.full((len(options), n), np.nan), np.full(n, np.nan)
+    for fold, (train, part) in enumerate(folds):
+        irt = fit_irt(one.values[train])
         learnt = {name: _learn(one, irt, size, name, level, np.random.default_rng((seed, fold))) for name in methods}
         for row, (name, mix) in enumerate(options):
             columns = [place[key] for key in learnt[name].items]
@@ -251,21 +258,37 @@ def _choose(one: Outcomes, size: int, method: str, level: float, seed: int) -> B
             guesses[row, part], low, high = _estimates(items, one.values[part][:, columns])
             if name == DRAWN:
                 half[part] = (high - low) / 2
-    best = int(((guesses - truth) ** 2).mean(1).argmin())
-    errors = {"plain mean": _plain_error(one, size)}
+    tried = np.concatenate(parts)
+    best = int(((guesses - truth)[:, tried] ** 2).mean(1).argmin())
+    errors = {"plain mean": _plain_error(one, size, tried)}
     for name in methods:
         rows = [row for row, option in enumerate(options) if option[0] == name]
-        errors[name] = _rmse(_picked(guesses[rows], truth, parts) - truth)
-    off = _picked(guesses, truth, parts) - truth
+        errors[name] = _rmse((_picked(guesses[rows], truth, parts) - truth)[tried])
+    off = (_picked(guesses, truth, parts) - truth)[tried]
     name, mix = options[best]
-    rank = min(n, math.ceil(level * (n + 1))) - 1
+    rank = min(len(off), math.ceil(level * (len(off) + 1))) - 1
     return replace(
         _learn(one, fit_irt(one.values), size, name, level, np.random.default_rng(seed)),
         mix=mix,
         error=_rmse(off) * one.unit,
-        half=float(np.median(half) if name == DRAWN else np.sort(np.abs(off))[rank]) * one.unit,
+        half=float(np.median(half[tried]) if name == DRAWN else np.sort(np.abs(off))[rank]) * one.unit,
         errors={key: value * one.unit for key, value in errors.items()},
     )
+
+
+def _folds(one: Outcomes, holdout: str, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Models to learn from, and held-out ones."""
+    if holdout == "frontier":
+        found = rising_folds(one.scores(), one.models, one.benchmark)
+        return [(np.array(train), np.array(held)) for train, held in found]
+    groups = np.array(name_families(one.models) if holdout == "family" else one.models)
+    if not len(groups):
+        raise EeveeError(f"{one.benchmark}: the names of its {len(one.models)} models tell no families")
+    labels = np.random.default_rng(seed).permutation(np.unique(groups))
+    parts = [np.isin(groups, labels[f :: min(FOLDS, len(labels))]) for f in range(min(FOLDS, len(labels)))]
+    if min((~held).sum() for held in parts) < FEWEST:
+        raise EeveeError(f"{one.benchmark}: without one family fewer than {FEWEST} models are left to learn from")
+    return [(np.flatnonzero(~held), np.flatnonzero(held)) for held in parts]
 
 
 def _learn(
@@ -301,9 +324,9 @@ def _learn(
 
 def _picked(guesses: np.ndarray, truth: np.ndarray, parts: list[np.ndarray]) -> np.ndarray:
     """For the models of each fold the guess that was best on the other folds: an error that did not choose itself."""
-    out = np.empty(len(truth))
-    for part in parts:
-        others = np.delete(np.arange(len(truth)), part)
+    out = np.full(len(truth), np.nan)
+    for number, part in enumerate(parts):
+        others = np.concatenate([other for at, other in enumerate(parts) if at != number] or parts)
         out[part] = guesses[((guesses - truth)[:, others] ** 2).mean(1).argmin(), part]
     return out
 
@@ -312,9 +335,9 @@ def _rmse(off: np.ndarray) -> float:
     return float(np.sqrt((off**2).mean()))
 
 
-def _plain_error(one: Outcomes, size: int) -> float:
+def _plain_error(one: Outcomes, size: int, models: np.ndarray) -> float:
     """RMSE of the plain mean of so many random items, over models and draws, exactly."""
-    spread = np.nanvar(one.values, axis=1, ddof=1)
+    spread = np.nanvar(one.values[models], axis=1, ddof=1)
     return float(np.sqrt((spread * (1 / size - 1 / len(one.items))).mean()))
 
 

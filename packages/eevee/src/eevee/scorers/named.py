@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,22 +13,29 @@ from eevee.errors import EeveeError
 from eevee.scorers.average import AverageScorer
 from eevee.scorers.gp import GpScorer
 from eevee.scorers.mlp import MlpScorer
+from eevee.scorers.neighbours import NeighbourScorer
 from eevee.scorers.ridge import RidgeScorer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from eevee.scorers.scorer import Scorer
 
-BUILT_IN: dict[str, type[Any]] = {"ridge": RidgeScorer, "gp": GpScorer, "mlp": MlpScorer}
+BUILT_IN: dict[str, Callable[..., Any]] = {
+    "ridge": RidgeScorer,
+    "gp": GpScorer,
+    "mlp": MlpScorer,
+    "knn": NeighbourScorer,
+    "mean": partial(NeighbourScorer, neighbours=0),
+}
 
 
 def named_scorer(spec: str, settings: Mapping[str, Any]) -> Scorer:
     """A scorer from its name, with those of the settings that it has.
 
     Args:
-        spec: `ridge`, `gp` or `mlp`, two of them with a plus between (their average), or `module:callable`, a scorer
-            (or what makes one without arguments) of your own.
+        spec: `ridge`, `gp`, `mlp`, `knn` or `mean`, two of them with a plus between (their average), or
+            `module:callable`, a scorer (or what makes one without arguments) of your own.
         settings: values by name; what the scorer does not have is left out.
 
     Raises:
@@ -41,7 +49,7 @@ def named_scorer(spec: str, settings: Mapping[str, Any]) -> Scorer:
     """
     if spec in BUILT_IN:
         made = BUILT_IN[spec]
-        own = {field.name for field in fields(made)}
+        own = {field.name for field in fields(getattr(made, "func", made))}  # type: ignore[arg-type]  # all are dataclasses
         return made(**{key: value for key, value in settings.items() if key in own})  # type: ignore[no-any-return]  # a class of the table above
     first, plus, second = spec.partition("+")
     if plus and first in BUILT_IN and second in BUILT_IN:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eevee.answers.ranking import overall_scores
 from eevee.errors import EeveeError, MissingExtraError
-from eevee.tables.standard import standardise
+from eevee.tables.standard import overall_scores, standardise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from eevee.tables.holdout import ORDERED, WHOM
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -32,6 +34,8 @@ def check_words(found: Check) -> str:
         _listed("near-twins", [f"{a} ~ {b} ({d:.2f} sd)" for a, b, d in found.near_duplicates]),
         _listed("outliers", [f"{m} on {x}: {v:g} ({d:+.0f} sd)" for m, x, v, d in found.outliers]),
         _listed("benchmarks without a cost", found.without_cost),
+        found.families,
+        *(_folds(holdout, folds) for holdout, folds in found.holdouts.items()),
     ]
     return "\n".join(line for line in lines if line)
 
@@ -82,7 +86,7 @@ def _headline(chosen: Selection) -> list[str]:
     if nested is None:
         said = f"{chosen.unmeasured:.4f} ± {chosen.unmeasured_stderr:.4f}"
         return [*lines, f"outside   {said} by leave-one-out, on the cells outside the subset"]
-    what = {"model": "models", "family": "families of models", "date": "newer models"}[nested.holdout]
+    what = WHOM[nested.holdout]
     worst = nested.per_model[nested.worst][0]
     verdict = "" if nested.better_than_random else ": no better than random"
     return [
@@ -160,15 +164,29 @@ def prediction_words(prediction: Prediction) -> str:
         if row.outside:
             lines.append(f"  warning: outside the range of the table's models: {', '.join(row.outside)}")
         if row.extrapolates:
-            lines.append(
-                f"  warning: {row.unlike:.0%} of the table's models are more like the others than this one: the "
-                "prediction extrapolates"
-            )
+            how = {
+                "above": "what was measured is better than any model's of the table; the intervals are those of better "
+                "models that were held out from worse ones, and still may be too narrow",
+                "below": "what was measured is worse than any model's of the table; the intervals are those of worse "
+                "models that were held out from better ones, and still may be too narrow",
+            }
+            unlike = f"{row.unlike:.0%} of the table's models are more like the others than this one"
+            lines.append(f"  warning: the prediction extrapolates: {how.get(row.beyond, unlike)}")
         if row.missing:
             lines.append(f"  predicted without {', '.join(row.missing)}, which were not given")
     lines += choice_words(prediction.choice)
-    whom = {"model": "a model like the table's", "family": "a model of a new family", "date": "a newer model"}
+    whom = {
+        "model": "a model like the table's",
+        "family": "a model of a new family",
+        "date": "a newer model",
+        "frontier": "a better model than all of the table",
+    }
     lines.append(f"intervals are meant to cover {prediction.level:.0%} of the cells of {whom[prediction.holdout]}")
+    lines.append(
+        f"the warning told the quarter of held-out models with the largest errors with an AUC of "
+        f"{prediction.warning_auc:.2f}"
+    )
+    lines += prediction.notes
     lines.append("ranking: " + ", ".join(prediction.ranking))
     return "\n".join(lines)
 
@@ -214,6 +232,14 @@ def _rank(better: float, count: int) -> str:
 
 def _rival(rival: Rival) -> str:
     return f"{rival.method} {rival.error:.4f} after {rival.asked} candidates: {', '.join(rival.benchmarks)}"
+
+
+def _folds(holdout: str, folds: tuple[tuple[int, int], ...] | str) -> str:
+    if isinstance(folds, str):
+        return f"--holdout {holdout}: not possible: {folds}"
+    if holdout in ORDERED:
+        return f"--holdout {holdout}: " + ", ".join(f"{held} from {train}" for train, held in folds) + " models before"
+    return f"--holdout {holdout}: {len(folds)} folds"
 
 
 def _listed(label: str, items: tuple[str, ...] | list[str]) -> str:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from eevee.errors import EeveeError
+from eevee.tables.holdout import HOLDOUTS, families_note, folds_of
 from eevee.tables.record import Recorded
 from eevee.tables.standard import standardise
 from eevee.tables.twins import near_pairs
@@ -37,6 +39,9 @@ class Check(Recorded):
         near_duplicates: pairs nearer than a tenth of a standard deviation, with their distance.
         outliers: (model, metric, value, distance from the other models' mean in their deviations) beyond six.
         without_cost: benchmarks without a cost.
+        holdouts: for each way of holding models out, its folds as (models to learn from, held-out ones), or why it has
+            none.
+        families: which families the names tell, where the table has none of its own.
         first_component: share of the variance on one principal component (gaps filled with the mean).
 
     Example:
@@ -60,6 +65,8 @@ class Check(Recorded):
     near_duplicates: tuple[tuple[str, str, float], ...]
     outliers: tuple[tuple[str, str, float, float], ...]
     without_cost: tuple[str, ...]
+    holdouts: dict[str, tuple[tuple[int, int], ...] | str]
+    families: str
     first_component: float
 
 
@@ -96,8 +103,17 @@ def check(table: ResultTable) -> Check:
         near_duplicates=tuple((names[j], names[i], d) for j, i, d in pairs if d >= DUPLICATE),
         outliers=tuple(_outliers(table)),
         without_cost=tuple(b.id for b in table.benchmarks if b.cost is None),
+        holdouts={holdout: _folds(table, holdout) for holdout in HOLDOUTS},
+        families=families_note(table),
         first_component=float(spectrum[0] / max(spectrum.sum(), 1e-300)),
     )
+
+
+def _folds(table: ResultTable, holdout: str) -> tuple[tuple[int, int], ...] | str:
+    try:
+        return tuple((len(train), len(held)) for train, held in folds_of(table, holdout, None, 0))
+    except EeveeError as error:
+        return str(error)
 
 
 def _outliers(table: ResultTable) -> list[tuple[str, str, float, float]]:

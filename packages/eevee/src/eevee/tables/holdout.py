@@ -1,24 +1,36 @@
-"""What is held out as a whole: single models, families of models, or all that came out after a date."""
+"""What is held out as a whole: single models, families of models, or all that came out later or are better."""
 
 from __future__ import annotations
 
 import random
+import re
+from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
 from eevee.errors import EeveeError
+from eevee.tables.standard import overall_scores
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from eevee.tables.table import ResultTable
 
-Holdout = Literal["model", "family", "date"]
+Holdout = Literal["model", "family", "date", "frontier"]
 HOLDOUTS: tuple[str, ...] = get_args(Holdout)
+ORDERED = ("date", "frontier")
+WHOM = {
+    "model": "models",
+    "family": "families of models",
+    "date": "newer models",
+    "frontier": "better models than all that were learnt from",
+}
 LEAVE_ONE_OUT_UP_TO = 30
 FOLDS_BEYOND = 5
-BLOCKS = 4
+BLOCKS = 8
+FEWEST = 5  # models to learn from
 
 Fold = tuple[list[int], list[int]]
 
@@ -32,19 +44,47 @@ def require_holdout(table: ResultTable, holdout: str) -> None:
     if holdout not in HOLDOUTS:
         raise EeveeError(f"holdout {holdout!r}; expected one of {', '.join(HOLDOUTS)}")
     if holdout == "family":
-        found = sorted({family for family in table.families if family})
+        found = sorted({family for family in with_families(table).families if family})
         if len(found) < 2:
             raise EeveeError(
-                f"{table.name} has {len(found)} families of models ({', '.join(found) or 'none given'}); holding out "
-                f"families needs at least 2 (column model_family, or --models)"
+                f"{table.name} has {len(found)} families of models ({', '.join(found) or 'none given'}), and the names "
+                "of its models tell none; holding out families needs at least 2 (column model_family, or --models)"
             )
     if holdout == "date":
         found = sorted({date for date in table.dates if date})
         if len(found) < 2 or "" in table.dates:
+            without = table.dates.count("") if table.dates else len(table.models)
             raise EeveeError(
-                f"{table.name} has {len(found)} dates and {(table.dates or ('',)).count('')} models without; holding "
-                f"out by date needs a date for every model, and at least 2 (column model_date, or --models)"
+                f"{table.name} has {len(found)} dates and {without} models without; holding out by date needs a date "
+                "for every model, and at least 2 (column model_date, or --models)"
             )
+
+
+def with_families(table: ResultTable) -> ResultTable:
+    """The table with its families; where it has none, with those that the names of its models tell.
+
+    A name tells the letters that it begins with, after the organisation's: `google/siglip-base` and `siglip2_large` are
+    of `siglip`. Names tell families where some share one and not all do.
+    """
+    if table.families:
+        return table
+    return replace(table, families=name_families(table.models))
+
+
+def name_families(models: Sequence[str]) -> tuple[str, ...]:
+    """Families that names of models tell; empty where they tell none."""
+    stems = [re.split(r"[^a-z]", name.lower().rpartition("/")[2], maxsplit=1)[0] for name in models]
+    count = Counter(stem for stem in stems if stem)
+    return tuple(stems) if 2 <= len(count) < sum(count.values()) else ()
+
+
+def families_note(table: ResultTable) -> str:
+    """Which families the names tell, where the table has none of its own; else nothing."""
+    families = with_families(table).families
+    if table.families or not families:
+        return ""
+    several = [f"{name} ({count})" for name, count in Counter(filter(None, families)).most_common() if count > 1]
+    return f"families by the names' beginnings: {', '.join(several)}; the others stand alone"
 
 
 def held_together(table: ResultTable, holdout: str) -> ResultTable:
@@ -58,7 +98,7 @@ def held_together(table: ResultTable, holdout: str) -> ResultTable:
     require_holdout(table, holdout)
     if holdout != "family":
         return table
-    return table.with_groups(joined(table.groups, [family or None for family in table.families]))
+    return table.with_groups(joined(table.groups, [family or None for family in with_families(table).families]))
 
 
 def joined(first: Sequence[str], second: Sequence[str | None]) -> list[str]:
@@ -99,34 +139,44 @@ def split_groups(groups: Sequence[str], folds: int | None, seed: int) -> list[li
     return [[i for i, label in enumerate(groups) if fold[label] == f] for f in range(number)]
 
 
-def folds_of(table: ResultTable, holdout: str, folds: int | None, seed: int) -> list[Fold]:
+def folds_of(table: ResultTable, holdout: str, folds: int | None, seed: int, *, falling: bool = False) -> list[Fold]:
     """(Models to learn from, held-out models) of each fold.
 
-    By date the models stand in four blocks, oldest first, and each but the first is held out from what is older;
-    a group lies where its newest member does.
+    By date and at the frontier the older (or worse) half is learnt from; the newer (better) half is held out in four
+    blocks, each from all that is older (worse). A group lies where its newest or best member does. How good a model is
+    tells the mean of its standardised results.
 
     Args:
         table: the results.
-        holdout: `model` (with its group), `family` or `date`.
+        holdout: `model` (with its group), `family`, `date` or `frontier`.
         folds: how many, for the first two, see `split_groups`.
         seed: of their shuffle.
+        falling: the other way round: newest or best first.
     """
     table = held_together(table, holdout)
     count = len(table.models)
-    if holdout != "date":
+    if holdout not in ORDERED:
         parts = split_groups(table.groups, folds, seed)
         return [(sorted(set(range(count)) - set(held)), held) for held in parts]
-    newest: dict[str, str] = {}
-    for group, date in zip(table.groups, table.dates, strict=True):
-        newest[group] = max(date, newest.get(group, ""))
-    when = np.array([newest[group] for group in table.groups])
-    edges = np.sort(when)[[count * b // BLOCKS for b in range(1, BLOCKS)]]
-    block = np.searchsorted(np.unique(edges), when, side="right")
+    keys = np.array(table.dates) if holdout == "date" else overall_scores(table) * (-1 if falling else 1)
+    return rising_folds(keys, table.groups, table.name)
+
+
+def rising_folds(keys: np.ndarray, groups: Sequence[str], name: str) -> list[Fold]:
+    """The upper half of models by their keys, in four blocks, each held out from all those before it."""
+    last: dict[str, int] = {}
+    for group, own in zip(groups, np.unique(keys, return_inverse=True)[1].tolist(), strict=True):
+        last[group] = max(own, last.get(group, own))
+    place = np.array([last[group] for group in groups])
+    edges = np.sort(place)[[len(place) * b // BLOCKS for b in range(BLOCKS // 2, BLOCKS)]]
+    block = np.searchsorted(np.unique(edges), place, side="right")
     found = []
     for number in sorted(set(block.tolist()))[1:]:
         train = np.flatnonzero(block < number).tolist()
-        if len(train) >= 5:
+        if len(train) >= FEWEST:
             found.append((train, np.flatnonzero(block == number).tolist()))
     if not found:
-        raise EeveeError(f"{table.name}: no date splits its models into older ones (5 or more) and newer ones")
+        raise EeveeError(
+            f"{name}: {len(place)} models do not split into {FEWEST} or more and others that are newer or better"
+        )
     return found

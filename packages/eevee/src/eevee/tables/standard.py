@@ -166,3 +166,18 @@ def standardise(table: ResultTable, keep: Sequence[int] | None = None) -> Standa
         fence=fence,
         ranks=ranks,
     )
+
+
+def overall_scores(table: ResultTable, rows: np.ndarray | None = None) -> Float[np.ndarray, " models"]:
+    """Mean over metrics of the standardised, oriented values of each row; the table's own rows by default.
+
+    Example:
+        >>> from eevee import load_table
+        >>> table = load_table("gate")
+        >>> overall_scores(table).shape
+        (21,)
+    """
+    data = standardise(table)
+    values = table.values if rows is None else rows
+    scores = np.where(data.varies & ~np.isnan(values), data.encode(values) * data.signs, np.nan)
+    return np.asarray(np.nanmean(scores, axis=1))
