@@ -3,10 +3,10 @@
     python packages/eevee/benchmarks/coverage.py [--tables gate mieb] [--sizes 4 8 16]
 
 Every split searches its subset (greedy, ridge) on the training models alone, takes what `auto` prefers there, and
-asks for intervals of 90 % by `--holdout model`, `family` or `frontier`. Held out are: models at random, each family, the
-best quarter (learning from the worse), and the worst quarter. `closed form` is the interval that does not count that the
-search saw the models that calibrate it. The width is in standard deviations of the training models. The warning's AUC
-is for the worst quarter of the held-out models.
+asks for intervals of 90 % by `--holdout model`, `family` or `frontier`. Held out are: models at random, each family,
+the best quarter (learning from the worse), and the worst quarter. `closed form` is the interval that does not count
+that the search saw the models that calibrate it. The width is in standard deviations of the training models. The
+warning's AUC is for the worst quarter of the held-out models.
 """
 
 from __future__ import annotations

@@ -92,8 +92,8 @@ def calibrate(
     r"""Calibrate intervals on what was held out.
 
     With $r_{it}$ the held-out residual of model i on metric t, $u_i = p_i (1 + m_i^2)^{1/4}$ how unlike the others it
-    is ($p_i$ the spread of its prediction, $m_i$ the error of predicting each measured benchmark from the other measured
-    ones, over its root mean square) and $s_t$ the root mean square of $r_{it} / u_i$, the half-width for a
+    is ($p_i$ the spread of its prediction, $m_i$ the error of predicting each measured benchmark from the other
+    measured ones, over its root mean square) and $s_t$ the root mean square of $r_{it} / u_i$, the half-width for a
     new row is $q\, s_t u$, with q the upper $\frac{n+1}{n}$ `level` quantile of $|r_{it}| / (s_t u_i)$ over held-out
     models and metrics outside the subset, and n the number of what is held out as a whole: of groups, or of families.
 

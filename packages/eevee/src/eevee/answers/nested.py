@@ -74,7 +74,8 @@ class Nested:
         median: of the models' errors on unmeasured cells.
         worst: model with the largest.
         margin: random less selected error on unmeasured cells, mean over models, in its standard errors.
-        warning_auc: how well being unlike (see `calibrate`) tells the quarter of models with the largest errors: 1 always,
+        warning_auc: how well being unlike (see `calibrate`) tells the quarter of models with the largest errors: 1
+            always,
             .5 not at all.
         loud: the cell that makes the largest share of the error.
 

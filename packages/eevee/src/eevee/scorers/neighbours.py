@@ -96,4 +96,4 @@ class NeighbourScorer:
         nearest = np.argsort(distance, axis=1, kind="stable")[:, : self.neighbours]
         weight = np.take_along_axis(allowed, nearest, axis=1)[..., None] * data.mask[nearest]
         count = weight.sum(1)
-        return np.where(count > 0, (weight * data.values[nearest]).sum(1) / np.maximum(count, 1), middle)
+        return np.asarray(np.where(count > 0, (weight * data.values[nearest]).sum(1) / np.maximum(count, 1), middle))
