@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from eevee.answers.scoring import Score, score
     from eevee.answers.selecting import Selection, read_selection, select
     from eevee.errors import EeveeError, MissingExtraError
-    from eevee.items.choosing import Estimate, ItemChoice, choose_items, estimate, read_items
+    from eevee.items.adaptive import AdaptiveTest, Known
+    from eevee.items.choosing import Estimate, ItemChoice, adaptive_test, choose_items, estimate, read_items
     from eevee.items.outcomes import Outcomes, read_outcomes
     from eevee.progress import Progress
     from eevee.scorers.average import AverageScorer
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
     from eevee.tables.twins import group_twins, model_distances
 
 _LAZY = {
+    "AdaptiveTest": "eevee.items.adaptive",
+    "Known": "eevee.items.adaptive",
+    "adaptive_test": "eevee.items.choosing",
     "Board": "eevee.answers.leaderboard",
     "Place": "eevee.answers.leaderboard",
     "rank_models": "eevee.answers.leaderboard",
@@ -110,6 +114,7 @@ _LAZY = {
 }
 
 __all__ = [
+    "AdaptiveTest",
     "AverageScorer",
     "Benchmark",
     "Board",
@@ -122,6 +127,7 @@ __all__ = [
     "Front",
     "GpScorer",
     "ItemChoice",
+    "Known",
     "Layout",
     "Metric",
     "MissingExtraError",
@@ -141,6 +147,7 @@ __all__ = [
     "Space",
     "Standardised",
     "__version__",
+    "adaptive_test",
     "check",
     "choose_items",
     "choose_scaling",

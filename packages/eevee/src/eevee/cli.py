@@ -139,9 +139,10 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
     items.add_argument("--count", type=int, help="of items, in place of the share")
     items.add_argument(
         "--method",
-        choices=("drawn", "clusters", "information", "random", "auto"),
+        choices=("drawn", "clusters", "information", "random", "auto", "adaptive"),
         default="drawn",
-        help="drawn (default): with known chances: holds whatever the model; auto: by the error on held-out models",
+        help="drawn (default): with known chances, holds whatever the model; auto: by the error on held-out models; "
+        "adaptive: a bank of all items for gate-runner run --items BANK --until POINTS",
     )
     items.add_argument(
         "--holdout",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eevee.errors import EeveeError
+from eevee.items.adaptive import AdaptiveTest
 from eevee.items.anchors import ANCHORS, choose_anchors
 from eevee.items.drawing import corrected_mean, draw_items
 from eevee.items.irt import fit_abilities, fit_irt, sigmoid
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
     from eevee.progress import Progress
 
 DRAWN = "drawn"
-METHODS = (DRAWN, *ANCHORS)
+ADAPTIVE = "adaptive"
+FIXED = (DRAWN, *ANCHORS)
+METHODS = (*FIXED, ADAPTIVE)
 HOLDOUTS = ("model", "family", "frontier")
 CURVE = np.linspace(-6.0, 6.0, 241)
 MIXES = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -196,7 +199,8 @@ def choose_items(
         method: `drawn` draws items with equal chances along their difficulty and corrects the prediction by what it
             misses on them: its interval holds for whatever model, a better one than all before included.
             `clusters`, `information` and `random` (see `eevee.items.anchors`) trust the prediction, and hold for
-            models like these; `auto` takes what has the lowest error on held-out models of all four.
+            models like these; `auto` takes what has the lowest error on held-out models of these four. `adaptive`
+            keeps all items, for tests that ask by blocks (see `adaptive_test`); its error is that of so many.
         level: of the intervals, in (0, 1).
         holdout: whom the errors are of: a `model` like these (ten folds), one of a new `family`, as the names tell
             families, or one that is better than all (`frontier`: better ones held out from worse ones).
@@ -242,11 +246,11 @@ def choose_items(
 def _choose(one: Outcomes, size: int, method: str, level: float, holdout: str, seed: int) -> BenchmarkItems:
     if not 1 <= size <= len(one.items):
         raise EeveeError(f"{one.benchmark}: {size} items are to be chosen of {len(one.items)}; expected 1 to all")
-    methods = METHODS if method == "auto" else (method,)
+    methods = FIXED if method == "auto" else (method,)
     truth, n = one.scores(), len(one.models)
     folds = _folds(one, holdout, seed)
     parts = [held for _, held in folds]
-    options = [(name, mix) for name in methods for mix in (MIXES if name != DRAWN else (0.0,))]
+    options = [(name, mix) for name in methods for mix in (MIXES if name in ANCHORS else (0.0,))]
     place = {key: number for number, key in enumerate(one.items)}
     guesses, half = np.full((len(options), n), np.nan), np.full(n, np.nan)
     for fold, (train, part) in enumerate(folds):
@@ -255,6 +259,10 @@ def _choose(one: Outcomes, size: int, method: str, level: float, holdout: str, s
         for row, (name, mix) in enumerate(options):
             columns = [place[key] for key in learnt[name].items]
             items = replace(learnt[name], mix=mix)
+            if name == ADAPTIVE:
+                found = [_asked(items, row_of, size, seed) for row_of in one.values[part]]
+                guesses[row, part], half[part] = np.transpose(found)
+                continue
             guesses[row, part], low, high = _estimates(items, one.values[part][:, columns])
             if name == DRAWN:
                 half[part] = (high - low) / 2
@@ -271,7 +279,7 @@ def _choose(one: Outcomes, size: int, method: str, level: float, holdout: str, s
         _learn(one, fit_irt(one.values), size, name, level, np.random.default_rng(seed)),
         mix=mix,
         error=_rmse(off) * one.unit,
-        half=float(np.median(half[tried]) if name == DRAWN else np.sort(np.abs(off))[rank]) * one.unit,
+        half=float(np.median(half[tried]) if name in (DRAWN, ADAPTIVE) else np.sort(np.abs(off))[rank]) * one.unit,
         errors={key: value * one.unit for key, value in errors.items()},
     )
 
@@ -281,7 +289,7 @@ def _folds(one: Outcomes, holdout: str, seed: int) -> list[tuple[np.ndarray, np.
     if holdout == "frontier":
         found = rising_folds(one.scores(), one.models, one.benchmark)
         return [(np.array(train), np.array(held)) for train, held in found]
-    groups = np.array(name_families(one.models) if holdout == "family" else one.models)
+    groups = np.array(name_families(one.models) if holdout == "family" else range(len(one.models)))
     if not len(groups):
         raise EeveeError(f"{one.benchmark}: the names of its {len(one.models)} models tell no families")
     labels = np.random.default_rng(seed).permutation(np.unique(groups))
@@ -295,7 +303,9 @@ def _learn(
     one: Outcomes, irt: Irt, size: int, name: str, level: float, generator: np.random.Generator
 ) -> BenchmarkItems:
     """Items by a method, and what an estimate from them needs; how well it does is not known yet."""
-    if name == DRAWN:
+    if name == ADAPTIVE:
+        anchors, weights = np.arange(len(one.items)), np.full(len(one.items), 1 / len(one.items))
+    elif name == DRAWN:
         ease = irt.probability(irt.ability).mean(0)
         anchors, weights = draw_items(ease, size, generator), np.full(size, 1 / size)
     else:
@@ -319,6 +329,48 @@ def _learn(
         errors={},
         models=len(one.models),
         level=level,
+    )
+
+
+def _asked(bank: BenchmarkItems, values: Float[np.ndarray, " items"], size: int, seed: int) -> tuple[float, float]:
+    """What an adaptive test of so many items says of a model, and half its interval; NaN counts as not solved."""
+    test = adaptive_test(bank, until=0.0, most=size, seed=seed)
+    while block := test.next_block():
+        test.tell(np.nan_to_num(values[block]))
+    known = test.known()
+    return known.value, (known.high - known.low) / 2
+
+
+def adaptive_test(bank: BenchmarkItems, *, until: float, most: int | None = None, seed: int = 0) -> AdaptiveTest:
+    """An adaptive test by a benchmark's bank of items, as `choose_items` makes it with the method `adaptive`.
+
+    Args:
+        bank: of all items.
+        until: half-width at which it stops, in the score's unit.
+        most: items to ask at most; all by default.
+        seed: of the draws.
+
+    Raises:
+        EeveeError: items that were chosen by another method.
+
+    Example:
+        >>> generator = np.random.default_rng(0)
+        >>> chance = sigmoid(np.add.outer(generator.normal(size=12), generator.normal(size=400)))
+        >>> values = (generator.random(chance.shape) < chance).astype(float)
+        >>> from eevee import Outcomes
+        >>> toy = Outcomes("toy", tuple(f"m{i}" for i in range(12)), tuple(f"i{j}" for j in range(400)), values)
+        >>> bank = choose_items({"toy": toy}, method="adaptive").benchmarks["toy"]
+        >>> test = adaptive_test(bank, until=0.1)
+        >>> while block := test.next_block():
+        ...     test.tell(values[0, block])
+        >>> test.known().items < 400
+        True
+    """
+    if bank.method != ADAPTIVE:
+        raise EeveeError(f"{bank.benchmark}: items chosen by {bank.method}; an adaptive test needs --method {ADAPTIVE}")
+    slope, offset = np.array(bank.slope), np.array(bank.offset)
+    return AdaptiveTest(
+        bank.total, until=until / bank.unit, level=bank.level, slope=slope, offset=offset, most=most, seed=seed
     )
 
 
@@ -374,7 +426,7 @@ def estimate(chosen: BenchmarkItems, outcomes: Mapping[str, float]) -> Estimate:
     if not ((values >= 0) & (values <= 1)).all():
         raise EeveeError(f"{chosen.benchmark}: an outcome is outside 0 to 1")
     value, low, high = (float(part[0]) * chosen.unit for part in _estimates(chosen, values))
-    if chosen.method == DRAWN:
+    if chosen.method in (DRAWN, ADAPTIVE):
         return Estimate(value, low, high)
     return Estimate(value, max(0.0, value - chosen.half), min(chosen.unit, value + chosen.half))
 
@@ -418,6 +470,9 @@ def _estimates(
     ability = fit_abilities(filled, mask, slope, offset)
     expected = sigmoid(np.multiply.outer(ability, slope) + offset)
     others = np.interp(ability, CURVE, np.array(chosen.rest)) * (chosen.total - len(slope))
+    if chosen.method == ADAPTIVE:
+        whole = values.mean(1)
+        return whole, whole, whole
     if chosen.method == DRAWN:
         return corrected_mean(values, expected, (expected.sum(1) + others) / chosen.total, chosen.total, chosen.level)
     mean = (filled * weights).sum(1) / np.maximum((mask * weights).sum(1), 1e-12)

@@ -196,6 +196,13 @@ def item_words(choice: ItemChoice) -> str:
     lines = []
     for key, one in choice.benchmarks.items():
         others = ", ".join(f"{name} {error:.3g}" for name, error in one.errors.items() if name != one.method)
+        if one.method == "adaptive":
+            lines.append(
+                f"{key}: a bank of {one.total} items for adaptive tests; with as many as the share says, error "
+                f"{one.error:.3g} on held-out models ({one.models} in all; {others}), {choice.level:.0%} interval ± "
+                f"{one.half:.3g}"
+            )
+            continue
         lines.append(
             f"{key}: {len(one.items)} of {one.total} items ({len(one.items) / one.total:.1%}), by {one.method}; error "
             f"{one.error:.3g} on held-out models ({one.models} in all; {others}), {choice.level:.0%} interval ± "

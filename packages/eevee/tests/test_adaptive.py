@@ -1,0 +1,147 @@
+"""Adaptive tests: estimates without bias, intervals that hold at every look, and a stop when the score is known."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from eevee import AdaptiveTest, EeveeError, Outcomes, adaptive_test, choose_items, estimate, read_items
+from eevee.cli import main
+from eevee.items.adaptive import _tightest
+from eevee.items.irt import sigmoid
+
+
+def bank(items=1500, seed=0):
+    generator = np.random.default_rng(seed)
+    return generator, 2 * np.exp(generator.normal(0, 0.4, items)), generator.normal(0, 2.0, items)
+
+
+def asked(test, values):
+    """The blocks' items, and what was known after each."""
+    blocks, known = [], []
+    while block := test.next_block():
+        test.tell(values[block])
+        blocks.append(block)
+        known.append(test.known())
+    return blocks, known
+
+
+def test_it_stops_when_it_knows_and_its_intervals_hold_at_every_look():
+    generator, slope, offset = bank()
+    held, off, items = [], [], []
+    for number in range(60):
+        ability = 3.0 if number % 3 == 0 else generator.normal()
+        values = (generator.random(1500) < sigmoid(slope * ability + offset)).astype(float)
+        test = AdaptiveTest(1500, until=0.04, slope=slope, offset=offset, seed=number)
+        blocks, known = asked(test, values)
+        places = [place for block in blocks for place in block]
+        assert len(set(places)) == len(places) == known[-1].items
+        assert known[-1].high - known[-1].low <= 0.08
+        assert all(a.low <= b.low <= b.high <= a.high for a, b in itertools.pairwise(known))
+        held.append(all(one.low <= values.mean() <= one.high for one in known))
+        off.append(known[-1].value - values.mean())
+        items.append(known[-1].items)
+    assert np.mean(held) >= 0.9
+    assert np.mean(items) < 1000
+    assert abs(np.mean(off)) < 3 * np.std(off) / np.sqrt(60)
+
+
+def test_an_estimate_is_without_bias_whatever_the_bank_says():
+    """The mean over draws of the first two blocks is the score also where the items' parameters are nonsense."""
+    generator, slope, offset = bank(200)
+    values = (generator.random(200) < 0.3).astype(float)
+    guesses = []
+    for seed in range(800):
+        test = AdaptiveTest(200, until=0, slope=slope, offset=offset, most=80, seed=seed)
+        asked(test, values)
+        guesses.append(test._sum / test._information)
+    assert abs(np.mean(guesses) - values.mean()) < 4 * np.std(guesses) / np.sqrt(800)
+
+
+def test_uncertain_items_are_asked_more_often():
+    generator, slope, offset = bank()
+    values = (generator.random(1500) < sigmoid(slope * 0.5 + offset)).astype(float)
+    test = AdaptiveTest(1500, until=0, slope=slope, offset=offset, most=500)
+    blocks, _ = asked(test, values)
+    chance = sigmoid(slope * 0.5 + offset)
+    unsure = np.sqrt(chance * (1 - chance))
+    wanted = 0.7 * (unsure**2).mean() / unsure.mean() + 0.3 * unsure.mean()
+    got = np.mean(unsure[np.concatenate(blocks[1:])])
+    assert (got - unsure.mean()) > 0.5 * (wanted - unsure.mean()) > 0
+    assert sum(map(len, blocks)) == 500
+
+
+def test_every_item_asked_is_the_mean_itself():
+    values = np.random.default_rng(0).random(50)
+    test = AdaptiveTest(50, until=0)
+    _, known = asked(test, values)
+    assert known[-1] == (pytest.approx(values.mean()), known[-1].value, known[-1].value, 50)
+
+
+def test_the_mixture_is_tightest_where_it_says():
+    constant, best = _tightest(0.1)
+    tried = [np.sqrt((1 + 1 / x) * np.log((1 + x) / 0.01)) for x in np.linspace(1, 30, 400)]
+    assert constant == pytest.approx(min(tried), rel=1e-4)
+    assert constant > 2.7  # wider than the 1.645 of an interval that is looked at once
+    assert best > 1
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_a_model_that_solves_nothing_or_everything(share):
+    test = AdaptiveTest(2000, until=0.03)
+    _, known = asked(test, np.full(2000, share))
+    assert known[-1].low <= share <= known[-1].high
+    assert known[-1].items < 1500
+
+
+def test_what_cannot_be_used():
+    with pytest.raises(EeveeError, match=r"until is 1\.5"):
+        AdaptiveTest(10, until=1.5)
+    with pytest.raises(EeveeError, match="3 slopes and 10 offsets for 10 items"):
+        AdaptiveTest(10, until=0.1, slope=np.ones(3))
+    test = AdaptiveTest(100, until=0.1)
+    block = test.next_block()
+    with pytest.raises(EeveeError, match="were not told"):
+        test.next_block()
+    with pytest.raises(EeveeError, match="expected 40 numbers from 0 to 1"):
+        test.tell([2.0] * len(block))
+    with pytest.raises(EeveeError, match="expected 40 numbers from 0 to 1"):
+        test.tell([1.0])
+
+
+def test_a_bank_goes_through_its_file_and_the_command(tmp_path, capsys):
+    generator, slope, offset = bank(300)
+    chance = sigmoid(generator.normal(size=(12, 1)) * slope + offset)
+    values = (generator.random(chance.shape) < chance).astype(float)
+    np.savez(tmp_path / "o.npz", models=np.array([f"m{i}" for i in range(12)]), toy=values)
+    file = tmp_path / "bank.json"
+    assert main(["items", "--outcomes", str(tmp_path / "o.npz"), "--method", "adaptive", "--json", str(file)]) == 0
+    assert "a bank of 300 items for adaptive tests" in capsys.readouterr().out
+    found = read_items(file).benchmarks["toy"]
+    assert len(found.items) == found.total == 300
+    assert set(found.errors) == {"plain mean", "adaptive"}
+    assert adaptive_test(found, until=0.1).next_block()
+    whole = estimate(found, {key: float(v) for key, v in zip(found.items, values[0], strict=True)})
+    assert whole.value == whole.low == whole.high == pytest.approx(values[0].mean())
+    toy = Outcomes("toy", tuple(f"m{i}" for i in range(12)), tuple(map(str, range(300))), values)
+    with pytest.raises(EeveeError, match="items chosen by drawn; an adaptive test needs --method adaptive"):
+        adaptive_test(choose_items({"toy": toy}).benchmarks["toy"], until=0.1)
+
+
+def test_errors_of_better_models_are_held_out_from_worse_ones():
+    generator, slope, offset = bank(400)
+    chance = sigmoid(np.sort(generator.normal(size=20))[:, None] * slope + offset)
+    values = (generator.random(chance.shape) < chance).astype(float)
+    toy = Outcomes("toy", tuple(f"m{i}" for i in range(20)), tuple(map(str, range(400))), values)
+    plain = choose_items({"toy": toy}, share=0.1).benchmarks["toy"]
+    frontier = choose_items({"toy": toy}, share=0.1, holdout="frontier").benchmarks["toy"]
+    assert plain.errors["drawn"] != frontier.errors["drawn"]
+    best = np.argsort(values.mean(1))[10:]
+    spread = values[best].var(1, ddof=1) * (1 / 40 - 1 / 400)
+    assert frontier.errors["plain mean"] == pytest.approx(np.sqrt(spread.mean()))
+    with pytest.raises(EeveeError, match="holdout 'date'; expected one of model, family, frontier"):
+        choose_items({"toy": toy}, holdout="date")
+    with pytest.raises(EeveeError, match="the names of its 20 models tell no families"):
+        choose_items({"toy": toy}, holdout="family")
