@@ -30,7 +30,7 @@ LAYERS = (
     {"encoders"},
     {"energy", "own_models", "near_duplicates", "class_words", "signatures"},
     {"settings"},
-    {"options", "axes", "items"},
+    {"options", "axes", "items", "readouts"},
     {"plugins", "files", "memory"},
     {"errors"},
     {"__about__"},

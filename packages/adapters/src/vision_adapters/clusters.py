@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import zlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -43,12 +44,15 @@ def cluster(features: npt.ArrayLike, k: int, *, seed: int = 0) -> Int[np.ndarray
         True
     """
     from sklearn.cluster import KMeans, MiniBatchKMeans
+    from sklearn.exceptions import ConvergenceWarning
 
     rows = np.asarray(features, dtype=np.float32)
     if not 1 <= k <= len(rows):
         raise ValueError(f"{len(rows)} samples do not make {k} clusters")
     kind = MiniBatchKMeans if len(rows) >= _BATCHED_FROM else KMeans
-    found: Int[np.ndarray, " n"] = kind(k, n_init=5, random_state=seed).fit_predict(rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer different samples than clusters: some stay empty
+        found: Int[np.ndarray, " n"] = kind(k, n_init=5, random_state=seed).fit_predict(rows)
     return found
 
 

@@ -77,6 +77,11 @@ class Options(TypedDict, total=False):
         typer.Option(metavar="LIST", help="Training pictures of each class, e.g. 0,1,5,full; one result for each."),
         list[str],
     ]
+    readout: Annotated[
+        str | Sequence[str],
+        typer.Option(metavar="LIST", help="Where to read the encoder: auto, all, last, or e.g. block:9/mean."),
+        list[str],
+    ]
     init: Annotated[
         str | Sequence[str],
         typer.Option(metavar="LIST", help="Of a sweep: how heads start, random,language."),

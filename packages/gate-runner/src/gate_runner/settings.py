@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from gate_runner.axes import PROBES, SHORT_CLASSES, Axes, shots_of
 from gate_runner.errors import UsageError, unknown
 from gate_runner.items import items_in
+from gate_runner.readouts import checked
 
 if TYPE_CHECKING:
     from gate_runner.items import ChosenItems
@@ -239,6 +240,9 @@ class Settings:
         head: on frozen patches, where a task has several: ``"dense"`` or ``"detr"``.
         shots: training pictures of each class, one result for each number: ``"0,5,full"``; all of them by default. Of
             image classification an axis of a sweep, see `gate_runner.axes.Axes`, as the next three are.
+        readout: where the encoder is read out: ``"auto"`` chooses on training and validation samples, ``"all"`` scores
+            every read-out beside it, ``"last"`` is the encoder's own output, and `gate_runner.readouts.Readout` says
+            the rest, such as ``"block:9/mean"``; of several, each is a unit.
         init: how heads start: ``"random"``, ``"language"``, or both, which is the default of a sweep.
         projection: ``"1p"``, a head on the backbone's features, ``"2p"``, on the projected ones (the default), or both.
         knowledge: in class texts: ``"none"``, ``"wiktionary"``, ``"wordnet"``, ``"gpt3"``, and ``"auto"``, which
@@ -307,6 +311,7 @@ class Settings:
     )
     head: Head = field(default="dense", metadata={"identity": True, "mode": True})
     shots: tuple[str, ...] = field(default=(), metadata={"read": _shots_in})
+    readout: tuple[str, ...] = field(default=(), metadata={"read": lambda said: checked(_words_in(said))})
     init: tuple[str, ...] = field(default=(), metadata={"read": _words_in})
     projection: tuple[str, ...] = field(default=(), metadata={"read": _words_in})
     knowledge: tuple[str, ...] = field(default=(), metadata={"read": _words_in})

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, UInt8
 from torch import Tensor, nn
 
+from gate_runner.encoders.blocks import Blocks, GiveBlocks, layout, summary
 from gate_runner.errors import EncoderError, MissingCapabilityError, UsageError
 from gate_runner.memory import is_out_of_memory
 
@@ -66,6 +67,7 @@ class Encoder:
             ``pretraining_data`` and ``track`` (industry or academic); what is not known is absent.
         logit_scale: factor on cosines that the model was trained with, or None.
         outputs: what it gave on fixed probes, from when it was checked; see `gate_runner.encoders.outputs`.
+        blocks: prepared images to what every block gives in one pass, or None where the model shows none.
         detector: what finds boxes in whole pictures, where the model is a detector; it then gives no features.
 
     Example:
@@ -88,10 +90,12 @@ class Encoder:
     mean: tuple[float, float, float] = CLIP_MEAN
     std: tuple[float, float, float] = CLIP_STD
     logit_scale: float | None = None
+    blocks: GiveBlocks | None = field(default=None, kw_only=True)
     detector: Detector | None = field(default=None, kw_only=True)
     taxonomy: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     outputs: dict[str, Any] = field(default_factory=dict, repr=False)
+    _readouts: dict[str, int] = field(default_factory=dict, repr=False, init=False)
 
     def to(self, device: str) -> None:
         """Move the weights, and from now on also the images, to a device."""
@@ -133,6 +137,34 @@ class Encoder:
             raise MissingCapabilityError(f"encoder {self.spec!r} shows no features before its projection")
         what = "the features before the projection"
         return self._floats(what, self._given(what, self.backbone, self.prepare(images)))
+
+    @torch.inference_mode()
+    def encode_blocks(self, images: UInt8[Tensor, "n 3 h w"] | Float[Tensor, "n 3 h w"]) -> Blocks:
+        """What every block gives, with the pooled output, in one pass.
+
+        Raises:
+            MissingCapabilityError: the model shows no blocks.
+        """
+        if self.blocks is None:
+            raise MissingCapabilityError(f"encoder {self.spec!r} shows no blocks to read out; its last output is there")
+        found: Blocks = self._given("encode_blocks", self.blocks, self.prepare(images))
+        if not found.blocks:
+            raise MissingCapabilityError(f"encoder {self.spec!r}: its blocks give neither tokens nor maps")
+        return found
+
+    def encode_readouts(self, images: UInt8[Tensor, "n 3 h w"] | Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n w"]:
+        """The vectors of `readouts` side by side."""
+        return self._floats("encode_blocks", summary(self.encode_blocks(images)))
+
+    def readouts(self) -> dict[str, int]:
+        """Vectors that one pass gives, by name, and their widths: the last output alone where no block is shown."""
+        if not self._readouts:
+            picture = torch.zeros(1, 3, self.image_size, self.image_size, dtype=torch.uint8)
+            try:
+                self._readouts = layout(self.encode_blocks(picture))
+            except MissingCapabilityError:
+                self._readouts = {"last": self.encode_image(picture).shape[1]}
+        return self._readouts
 
     @torch.inference_mode()
     def encode_patches(self, images: UInt8[Tensor, "n 3 h w"] | Float[Tensor, "n 3 h w"]) -> PatchFeatures:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gate_runner.encoders.blocks import Blocks, by_hooks, of_states
 from gate_runner.encoders.encoder import CLIP_MEAN, CLIP_STD, Encoder, PatchFeatures, TextTokens
 from gate_runner.encoders.spec import EncoderSpec
 from gate_runner.errors import EncoderError
@@ -55,6 +56,11 @@ def load(spec: EncoderSpec) -> Encoder:
         side = int(states.shape[1] ** 0.5)
         return PatchFeatures(states[:, states.shape[1] - side * side :], (side, side))
 
+    def blocks(images: Tensor) -> Blocks:
+        found = model(pixel_values=images, output_hidden_states=True)
+        states = (found.hidden_states or ())[1:]  # the first is the patches before any block
+        return Blocks(_pooled(found).flatten(1), None, of_states(states, len(images)))
+
     return Encoder(
         spec=spec.text,
         image_size=size if isinstance(size, int) else size[0],
@@ -62,6 +68,7 @@ def load(spec: EncoderSpec) -> Encoder:
         patches=patches,
         text=text.features if text else None,
         text_tokens=text.tokens if text else None,
+        blocks=by_hooks(tower, image) if dual else blocks,
         module=model,
         mean=mean,
         std=std,

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gate_runner.encoders.blocks import by_hooks, of_open_clip
 from gate_runner.encoders.encoder import CLIP_MEAN, CLIP_STD, Encoder, PatchFeatures, TextTokens
 from gate_runner.encoders.spec import EncoderSpec
 from gate_runner.errors import EncoderError, unknown
@@ -118,6 +119,7 @@ def from_clip(
         patches=patches if shows_places else None,
         text=text,
         text_tokens=text_tokens if shows_words else None,
+        blocks=of_open_clip(visual, projects) if shows_places else by_hooks(visual, model.encode_image),
         module=model,
         mean=mean or getattr(visual, "image_mean", None) or CLIP_MEAN,
         std=std or getattr(visual, "image_std", None) or CLIP_STD,

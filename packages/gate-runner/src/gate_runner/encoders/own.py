@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from gate_runner.encoders.blocks import by_hooks
 from gate_runner.encoders.encoder import CLIP_MEAN, CLIP_STD, Encoder, PatchFeatures, TextTokens
 from gate_runner.encoders.spec import EncoderSpec
 from gate_runner.errors import EncoderError
@@ -71,6 +72,7 @@ def adopt(made: Any, spec: str) -> Encoder:
         patches=places if patches is not None else None,
         text=getattr(made, "encode_text", None),
         text_tokens=words if tokens is not None else None,
+        blocks=by_hooks(made, encode) if isinstance(made, nn.Module) else None,
         module=made if isinstance(made, nn.Module) else None,
         mean=_channels(made, spec, "mean", CLIP_MEAN),
         std=_channels(made, spec, "std", CLIP_STD),

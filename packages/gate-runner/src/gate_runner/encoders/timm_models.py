@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gate_runner.encoders.blocks import by_hooks, of_timm
 from gate_runner.encoders.encoder import Encoder, PatchFeatures
 from gate_runner.encoders.spec import EncoderSpec
 from gate_runner.errors import EncoderError, unknown
@@ -100,6 +101,7 @@ def without_classifier(spec: EncoderSpec, model: Any) -> Encoder:
         image_size=spec.pixels or config["input_size"][-1],
         image=image,
         patches=patches if hasattr(model, "forward_intermediates") else None,
+        blocks=of_timm(model) if hasattr(model, "forward_intermediates") else by_hooks(model, image),
         module=model,
         mean=config["mean"],
         std=config["std"],

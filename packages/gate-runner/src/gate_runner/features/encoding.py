@@ -18,8 +18,8 @@ from vision_adapters.rows import Rows
 if TYPE_CHECKING:
     from gate_runner.encoders.encoder import Encoder
 
-Kind = Literal["pooled", "backbone", "patches"]
-"""Features of whole images or frames, the same before the projection into the texts' space, or of their places."""
+Kind = Literal["pooled", "backbone", "patches", "readouts"]
+"""Features of whole images or frames, the same before the projection into the texts' space, of places, of blocks."""
 
 
 def encode_pictures(
@@ -77,6 +77,8 @@ def features_of_kind(encoder: Encoder, kind: Kind, images: UInt8[Tensor, "n 3 s 
     """What the frozen encoder gives of a batch of pictures."""
     if kind == "pooled":
         return encoder.encode_image(images)
+    if kind == "readouts":
+        return encoder.encode_readouts(images)
     return encoder.encode_backbone(images) if kind == "backbone" else encoder.encode_patches(images).tokens
 
 

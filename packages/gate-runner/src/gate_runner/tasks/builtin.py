@@ -16,6 +16,7 @@ TASK_TYPES = (
         cells="gate_runner.tasks.elevater.variants:cells",
         sweeps=True,
         variant="gate_runner.tasks.elevater.variants:variant",
+        readouts="gate_runner.tasks.reading:linear",
     ),
     TaskType(
         "elevater",
@@ -33,6 +34,7 @@ TASK_TYPES = (
         say="gate_runner.tasks.predicted:heads",
         draw="gate_runner.tasks.drawing_more:heads",
         single_samples=True,
+        readouts="gate_runner.tasks.reading:linear",
     ),
     TaskType(
         "multi-label",
@@ -45,6 +47,7 @@ TASK_TYPES = (
         cells="gate_runner.tasks.elevater.variants:cells",
         sweeps=True,
         variant="gate_runner.tasks.elevater.variants:variant",
+        readouts="gate_runner.tasks.reading:linear",
     ),
     TaskType(
         "few-shot",
@@ -57,6 +60,7 @@ TASK_TYPES = (
         probe_samples=130,  # whole classes, enough for one episode
         grows=False,
         caution="gate_runner.tasks.few_shot:caution",
+        readouts="gate_runner.tasks.reading:ranking",
     ),
     TaskType(
         "few-shot-gate",
@@ -67,6 +71,7 @@ TASK_TYPES = (
         draw="gate_runner.tasks.few_shot_gate:draw",
         probe_samples=130,
         grows=False,
+        readouts="gate_runner.tasks.reading:ranking",
     ),
     TaskType(
         "segmentation",
@@ -192,6 +197,7 @@ TASK_TYPES = (
         by_class=True,
         trains=False,
         single_samples=True,
+        readouts="gate_runner.tasks.reading:neighbours",
     ),
     TaskType(
         "image-retrieval",
@@ -200,6 +206,7 @@ TASK_TYPES = (
         short="retrieval",
         by_class=True,
         trains=False,
+        readouts="gate_runner.tasks.reading:ranking",
     ),
     TaskType(
         "clustering",
@@ -212,6 +219,7 @@ TASK_TYPES = (
             "ami": "vision_adapters.clusters:adjusted_mutual_information",
             "v_measure": "vision_adapters.clusters:v_measure",
         },
+        readouts="gate_runner.tasks.reading:clusters",
     ),
     TaskType(
         "entity-linking",

@@ -38,12 +38,18 @@ def rows_of(job: Job, split: Split, kind: Kind, name: str) -> Rows:
     def progress(done: int, total: int) -> None:
         job.progress(f"encode {name}", done, total)
 
+    if kind == "pooled" and "readout" in job.training:
+        from gate_runner.tasks.reading import read_rows
+
+        return read_rows(job, split, name)
     with job.timed("encode"):
         return encode_pictures(job.features, job.encoder, split.images, kind, name, job.settings.batch_size, progress)
 
 
 def kinds_to_probe(job: Job) -> dict[str, Kind]:
     """Kinds of features that a classifier may be fitted to, by what results call them."""
+    if "readout" in job.training:
+        return {str(job.training["readout"]): "pooled"}
     kinds: dict[str, Kind] = {"projected": "pooled"}
     return kinds if job.encoder.backbone is None else {**kinds, "backbone": "backbone"}
 

@@ -40,4 +40,8 @@ def run_task(job: Job) -> Outcome:
 
         if head_first(job):
             job = replace(job, start=trained_head(job, run))
+    if job.training.get("readout") in ("auto", "all"):
+        from gate_runner.tasks.reading import choose_readout
+
+        return choose_readout(job, run, task.readouts)
     return run(job)

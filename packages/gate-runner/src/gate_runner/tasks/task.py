@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gate_data.imports import named
@@ -107,6 +107,8 @@ class TaskType:
             every seed comes with its own, one pair for each.
         sweeps: whether its variants take ``--init``, ``--projection``, ``--knowledge`` and several ``--tune``.
         variant: from a benchmark and what stands behind ``@`` in a name to that variant, whose id is ``ID@VARIANT``.
+        readouts: how much a read-out of the encoder is worth to it, from features and targets of samples that are not
+            tested to a number: with it ``--readout`` can choose where pooled features are read; empty for none.
         best: how many of the best samples a report shows beside the worst.
         caution: from a result's ``training`` to what a prediction of GATE's table must say of it; empty for nothing.
 
@@ -136,6 +138,7 @@ class TaskType:
     cells: Cells | str = ""
     sweeps: bool = False
     variant: Variant | str = ""
+    readouts: str = ""
     best: int = 0
 
     def __post_init__(self) -> None:
@@ -168,6 +171,8 @@ class TaskType:
                 f"{benchmark.id!r} cannot be swept over --init, --projection, --knowledge or several --tune: its task "
                 f"type is {self.id!r}, not image-classification or multi-label"
             )
+        if settings.readout:
+            return self._read_out(benchmark, settings)
         if not self.cells:
             if settings.shots:
                 raise UsageError(f"--shots does not apply to {benchmark.id!r}, whose task type is {self.id!r}")
@@ -179,6 +184,29 @@ class TaskType:
             units += [(self.varied(benchmark, name), seed) for name, seed in listed]
         return units
 
+    def _read_out(self, benchmark: Benchmark, settings: Settings) -> list[tuple[Benchmark, int]]:
+        """A unit for each read-out and seed."""
+        if settings.shots or settings.sweeps or settings.tune != "frozen" or settings.save_heads:
+            raise UsageError("--readout is of frozen encoders, without --shots, a sweep or --save-heads")
+        named = [benchmark if one == "last" else self.read_at(benchmark, one) for one in settings.readout]
+        return [(one, seed) for one in named for seed in settings.seeds]
+
+    def read_at(self, benchmark: Benchmark, readout: str) -> Benchmark:
+        """The benchmark with the encoder read out somewhere, whose id is ``ID@readout=WHERE``.
+
+        Raises:
+            UsageError: this task type takes no read-outs, or there is none of that form.
+        """
+        from gate_runner.readouts import checked
+
+        checked((readout,))
+        if not self.readouts:
+            raise UsageError(f"--readout does not apply to {benchmark.id!r}, whose task type is {self.id!r}")
+        sign = "," if "@" in benchmark.id else "@"
+        training = {**benchmark.training, "readout": readout}
+        title = f"{benchmark.title}, read out: {readout}"
+        return replace(benchmark, id=f"{benchmark.id}{sign}readout={readout}", title=title, training=training)
+
     def varied(self, benchmark: Benchmark, said: str) -> Benchmark:
         """A variant of a benchmark by what stands behind ``@`` in its name; empty for the benchmark itself.
 
@@ -187,6 +215,12 @@ class TaskType:
         """
         if not said or "@" in benchmark.id:
             return benchmark
+        said, _, readout = said.partition(",readout=") if not said.startswith("readout=") else ("", "", said[8:])
+        if readout:
+            from gate_runner.tasks.registry import find_task_type
+
+            one = self.varied(benchmark, said)
+            return find_task_type(one.task).read_at(one, readout)
         if not self.variant:
             raise UsageError(f"benchmark {benchmark.id!r} has no variants, such as {said!r}")
         variant: Variant = named(self.variant)

@@ -1,0 +1,80 @@
+"""Where an encoder is read out: which block, how its places are pooled, how the result is normalised; without torch."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from gate_runner.errors import UsageError
+
+CHOICES = ("auto", "all", "last")
+"""Words for read-outs: the one that validates best; all of them, scored side by side; the encoder's own output."""
+POOLINGS = ("cls", "mean", "cls+mean")
+NORMS = ("z", "l2", "ln")
+"""Channels on the training split's scale; vectors of length 1; vectors of mean 0 and variance 1."""
+_CODE = r"float16|int8|binary|(?:dims|pca)[1-9]\d*"
+_FORM = re.compile(
+    rf"(?:last|before-projection|block:[1-9]\d*/(?:cls|mean|cls\+mean))(?:/(?:z|l2|ln))?(?:/(?:{_CODE}))?"
+)
+
+
+class Readout(NamedTuple):
+    """One way to read an encoder out.
+
+    Args:
+        place: ``"last"``, ``"before-projection"`` or ``"block:N"``, counted from 1.
+        pooling: of a block, one of `POOLINGS`; empty otherwise.
+        norm: one of `NORMS`, or empty for none.
+        code: in which features are kept, one of ``vision_adapters.compression``, or empty for float32.
+
+    Example:
+        >>> Readout.parse("block:9/mean").place, Readout("block:2", "cls", "z", "int8").name
+        ('block:9', 'block:2/cls/z/int8')
+    """
+
+    place: str
+    pooling: str = ""
+    norm: str = ""
+    code: str = ""
+
+    @property
+    def name(self) -> str:
+        """As it is written."""
+        return "/".join(part for part in self if part)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The vectors that it puts side by side, by the names of `gate_runner.encoders.blocks.layout`."""
+        if not self.pooling:
+            return (self.place,)
+        return tuple(f"{self.place}/{pooling}" for pooling in self.pooling.split("+"))
+
+    @classmethod
+    def parse(cls, text: str) -> Readout:
+        """The read-out of a name.
+
+        Raises:
+            UsageError: it is none; the message shows the forms.
+        """
+        if not _FORM.fullmatch(text):
+            raise UsageError(
+                f"{text!r} is no read-out; expected auto, all, last, before-projection or block:N/POOLING with cls, "
+                "mean or cls+mean; behind it /z, /l2, /ln or nothing, and behind that /float16, /int8, /binary, "
+                "/dimsK, /pcaK or nothing, e.g. block:9/mean or last/l2/int8"
+            )
+        place, *rest = text.split("/")
+        pooling = rest.pop(0) if place.startswith("block:") else ""
+        norm = rest.pop(0) if rest and rest[0] in NORMS else ""
+        return cls(place, pooling, norm, rest[0] if rest else "")
+
+
+def checked(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Read-outs that were asked for, as they are.
+
+    Raises:
+        UsageError: one that is none.
+    """
+    for text in texts:
+        if text not in CHOICES:
+            Readout.parse(text)
+    return texts

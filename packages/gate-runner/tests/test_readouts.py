@@ -1,0 +1,147 @@
+"""Read-outs: one pass gives every block, the choice sees no test label, and what is not there is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import gate_runner
+from gate_data.data import Data
+from gate_runner.benchmarks import find_benchmark
+from gate_runner.encoders import load_encoder
+from gate_runner.encoders.encoder import Encoder
+from gate_runner.encoders.own import adopt
+from gate_runner.errors import UsageError
+from gate_runner.tasks import Job, run_task
+
+
+class Forgetful(nn.Module):
+    """Blocks that keep a picture's thumbnail, and an output that keeps its brightness alone."""
+
+    image_size = 8
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.Sequential(*(nn.Conv2d(3, 3, 1) for _ in range(2)))
+        for block in self.blocks:
+            block.weight.data[:, :, 0, 0] = torch.eye(3)
+            block.bias.data.zero_()
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.blocks(images).mean(dim=(1, 2, 3))[:, None] * 0 + 1.0
+
+
+@pytest.mark.parametrize("spec", ["micro-clip", "timm:vit_tiny_patch16_224/random", "timm:resnet18/random"])
+def test_one_pass_gives_what_single_passes_give(spec: str) -> None:
+    encoder = load_encoder(spec)
+    size = encoder.image_size
+    images = torch.randint(0, 256, (2, 3, size, size), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    blocks = encoder.encode_blocks(images)
+    pooled = encoder.encode_image(images)
+    bound = 64 * torch.finfo(torch.float32).eps * float(pooled.abs().max())
+    assert torch.allclose(blocks.pooled, pooled, atol=bound)
+    if encoder.backbone is not None:
+        assert blocks.backbone is not None
+        assert torch.allclose(blocks.backbone, encoder.encode_backbone(images), atol=bound * 10)
+    rows = encoder.encode_readouts(images)
+    assert rows.shape == (2, sum(encoder.readouts().values()))
+    assert torch.equal(rows[:, : pooled.shape[1]], blocks.pooled)
+
+
+def test_hooks_see_what_a_tower_itself_says() -> None:
+    """The blocks of any module, against open_clip's own forward_intermediates."""
+    from gate_runner.encoders.blocks import by_hooks
+
+    encoder = load_encoder("micro-clip")
+    assert encoder.module is not None
+    hooked = by_hooks(encoder.module.visual, encoder.image)
+    assert hooked is not None
+    images = torch.rand(2, 3, 64, 64, generator=torch.Generator().manual_seed(0))
+    prepared = encoder.prepare(images)
+    with torch.inference_mode():
+        ours, theirs = hooked(prepared), encoder.blocks(prepared)
+    assert len(ours.blocks) == len(theirs.blocks) == 4
+    for one, other in zip(ours.blocks, theirs.blocks, strict=True):
+        assert one.grid == other.grid == (8, 8)
+        assert torch.allclose(one.places, other.places, atol=1e-5)
+        assert torch.allclose(one.cls, other.cls, atol=1e-5)
+
+
+def _colours(seed: int = 0) -> Data[Tensor]:
+    """Two hundred pictures of four colours."""
+    from gate_data.data import Split
+
+    generator = torch.Generator().manual_seed(seed)
+    parts = []
+    for count in (120, 40, 80):
+        targets = torch.randint(0, 4, (count,), generator=generator)
+        means = torch.tensor([[60.0, 60, 180], [180, 60, 60], [60, 180, 60], [120, 120, 120]])[targets]
+        noise = torch.randn(count, 3, 8, 8, generator=generator) * 10
+        parts.append(Split((means[:, :, None, None] + noise).clamp(0, 255).to(torch.uint8), targets))
+    return Data(parts[0], parts[1], parts[2], ("a", "b", "c", "d"))
+
+
+def _job(encoder: Encoder, name: str, data: Data[Tensor]) -> Job:
+    return Job(encoder, find_benchmark(name), data)
+
+
+@pytest.mark.parametrize("task", ["", "knn,", "image-retrieval,", "clustering,"])
+def test_the_choice_finds_the_block_that_knows_and_looks_at_no_test_label(task: str) -> None:
+    encoder = adopt(Forgetful(), "forgetful")
+    data = _colours()
+    outcome = run_task(_job(encoder, f"digits@{task}readout=auto", data))
+    last = run_task(_job(encoder, f"digits@{task}".rstrip(",@"), data))
+    assert outcome.scores[0].value > last.scores[0].value + 0.2
+    about = outcome.training["readout"]
+    assert about["chosen"].startswith("block:")
+    assert about["worth"][about["chosen"]] == max(about["worth"].values())
+    other = replace(
+        data.test, targets=data.test.targets[torch.randperm(80, generator=torch.Generator().manual_seed(1))]
+    )
+    shuffled = run_task(_job(encoder, f"digits@{task}readout=auto", replace(data, test=other)))
+    assert shuffled.training["readout"]["worth"] == about["worth"]
+
+
+def test_all_scores_every_read_out_and_chooses_as_auto_does(tmp_path: Path) -> None:
+    names = ["digits@readout=auto", "digits@readout=all", "digits@readout=block:2/mean/z"]
+    done = gate_runner.run(names, output=tmp_path / "r", limit=120, show=False)
+    auto, every, second = done.results
+    assert [one.name for one in done.results] == names
+    assert auto.scores[0].value == every.scores[0].value
+    tested = {row["readout"]: row["acc@1"] for row in every.training["readout"]["tested"]}
+    assert {"last", "before-projection", "block:1/cls", "block:4/mean"} <= set(tested)
+    assert tested[every.training["readout"]["chosen"]] == auto.scores[0].value
+    assert second.training["features"] == "block:2/mean/z"
+    assert auto.memory["encoded"] + every.memory["encoded"] + second.memory["encoded"] <= 3 * 120  # one pass for all
+
+
+def test_features_in_fewer_bytes_are_an_axis_too() -> None:
+    """Of two blocks of three channels each, all codes tell four colours apart but one bit, which still beats chance."""
+    encoder = adopt(Forgetful(), "forgetful")
+    scores = {
+        code: run_task(_job(encoder, f"digits@readout=block:1/mean/{code}", _colours())).scores[0].value
+        for code in ("float16", "int8", "pca2", "binary")
+    }
+    assert min(scores[code] for code in ("float16", "int8", "pca2")) > 0.9
+    assert 0.5 < scores["binary"]
+    with pytest.raises(UsageError, match=r"read-out 'block:1/mean/dims9': code 'dims9': there are 3 channels"):
+        run_task(_job(encoder, "digits@readout=block:1/mean/dims9", _colours()))
+
+
+def test_what_cannot_be_read_is_said() -> None:
+    plain = Encoder("channel means", image_size=8, image=lambda images: images.mean(dim=(2, 3)))
+    outcome = run_task(_job(plain, "digits@readout=auto", _colours()))
+    assert outcome.training["readout"]["chosen"] == "last"
+    assert "channel means shows no blocks" in outcome.training["readout"]["note"]
+    with pytest.raises(UsageError, match=r"no read-out 'block:7/cls'; it has: last, block:1/mean"):
+        run_task(_job(adopt(Forgetful(), "forgetful"), "digits@readout=block:7/cls", _colours()))
+    with pytest.raises(UsageError, match="'block:0/mean' is no read-out; expected auto"):
+        gate_runner.run("digits", readout="block:0/mean", show=False)
+    with pytest.raises(UsageError, match="--readout does not apply to 'zero-shot'"):
+        gate_runner.run("zero-shot", readout="auto", show=False)
+    with pytest.raises(UsageError, match="--readout is of frozen encoders"):
+        gate_runner.run("digits", readout="auto", shots="5", show=False)
