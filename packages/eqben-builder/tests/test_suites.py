@@ -407,6 +407,45 @@ def test_colorswap_naturalbench_cola_and_mmvp(tmp_path):
     assert [picture.path.name for picture in one.images] == ["1.jpg", "2.jpg"]
 
 
+@pytest.mark.parametrize("content", [-1, 1.5, {"a": 1}, [["a", "b", 3, "c"]], [[1, 2, 3, 4]]])
+def test_a_cola_file_of_another_kind_is_named(tmp_path, content):
+    dump(tmp_path, "cola/data/COLA_multiobjects_matching_benchmark.json", content)
+    with pytest.raises(ValueError, match="COLA_multiobjects_matching_benchmark"):
+        read(tmp_path, "cola")
+
+
+@pytest.mark.parametrize(
+    ("place", "rows", "message"),
+    [
+        ("../secret.json", [], "leads out of its folder"),
+        ("/etc/passwd", [], "leads out of its folder"),
+        ("1" * 5000, [], "holds none of"),
+        ("a.json", {"a": 1}, "expected a JSON list"),
+        ("a.json", [[7, {"POS": ["a"], "NEG": ["b"]}]], "expected .picture, texts"),
+        ("a.json", [["p.jpg", {"POS": [], "NEG": 3}]], "should be lists of texts"),
+    ],
+)
+def test_a_checklist_that_names_what_it_should_not(tmp_path, place, rows, message):
+    root = tmp_path / "data" / "vl-checklist"
+    (root / "corpus/v1").mkdir(parents=True)
+    (root / "corpus/v1/a.yaml").write_text(f"ANNO_PATH: {place}\nIMG_ROOT: vg/\n")
+    dump(root, "a.json", rows)
+    dump(tmp_path, "data/secret.json", [["p.jpg", {"POS": ["a"], "NEG": ["b"]}]])
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        read(tmp_path / "data", "vl-checklist")
+
+
+def test_a_name_that_no_file_can_have_is_missing(tmp_path):
+    rows = [
+        {"index": number, "image_0": name, "image_1": "b.jpg", "caption_0": "a", "caption_1": "b"}
+        for number, name in enumerate(("1" * 400, "a\0.jpg", "b.jpg"))
+    ]
+    dump(tmp_path, "naturalbench/metadata.json", rows)
+    image(tmp_path, "naturalbench/images/b.jpg")
+    data = read(tmp_path, "naturalbench")
+    assert (len(data.rows), sum(data.missing.values())) == (1, 2)
+
+
 def test_mmvp_pairs_questions_by_number(tmp_path):
     lines = ["Question ID,Type,Statement", "2,Orientation,a cup facing right", "1,Orientation,a cup facing left"]
     root = tmp_path / "mmvp"

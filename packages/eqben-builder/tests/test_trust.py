@@ -176,6 +176,26 @@ def test_pictures_lost_after_the_journal_are_made_again(tmp_path, built):
     assert [r.id for r in read_records(tmp_path / "a")] == [r.id for r in read_records(built)]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[" * 100_000,
+        '{"job": 1e999, "end": 0, "files": {}, "hashes": [], "kept": {}, "dropped": {}}',
+        '{"job": 0, "end": 0, "files": [], "hashes": [], "kept": {}, "dropped": {}}',
+        f'{{"job": 0, "end": 0, "files": {{"{"1" * 400}": ["a", 1]}}, "hashes": [], "kept": {{}}, "dropped": {{}}}}',
+    ],
+)
+def test_a_journal_that_holds_no_jobs_is_begun_again(tmp_path, line):
+    from eqben_builder.building.folder import Ledger
+
+    (tmp_path / "journal.jsonl").write_text(line + "\n")
+    (tmp_path / "pairs.jsonl").write_text("")
+    ledger = Ledger(tmp_path)
+    ledger.close()
+    assert ledger.entries == []
+    assert (tmp_path / "journal.jsonl").read_bytes() == b""
+
+
 # Hostile files
 
 

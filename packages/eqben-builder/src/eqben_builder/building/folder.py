@@ -256,7 +256,7 @@ def _journal_lines(path: Path) -> Iterator[tuple[Entry, int]]:
             files = {name: (str(value[0]), int(value[1])) for name, value in row["files"].items()}
             hashes = [(int(first), int(second)) for first, second in row["hashes"]]
             entry = Entry(int(row["job"]), int(row["end"]), files, hashes, dict(row["kept"]), dict(row["dropped"]))
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
             return
         end += len(line)
         yield entry, end
@@ -269,6 +269,9 @@ def _intact(folder: Path, entry: Entry) -> bool:
         return False
     for name, (sha, size) in entry.files.items():
         path = folder / name
-        if not path.is_file() or path.stat().st_size != size or file_digest(path) != sha:
+        try:
+            if path.stat().st_size != size or file_digest(path) != sha:
+                return False
+        except OSError:
             return False
     return True

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from eqben_builder.suites.files import Files, field_of, text_of
 from eqben_builder.suites.orders import read_order
-from eqben_builder.untrusted import load_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -166,12 +165,14 @@ def checklist(files: Files) -> Iterator[SuiteRow]:
 
 
 def _checklist_file(files: Files, name: str, images: str, subset: str) -> Iterator[SuiteRow]:
-    rows = load_json(files.find(name))
-    for number, entry in enumerate(rows[:CHECKLIST_ROWS]):
-        where = f"{name}, row {number}"
-        if not isinstance(entry, list) or len(entry) != 2:
+    rows = list(files.json(name, kind=list))
+    for where, number, entry in rows[:CHECKLIST_ROWS]:
+        if not isinstance(entry, list) or len(entry) != 2 or not isinstance(entry[0], str):
             raise ValueError(f"{where}: expected [picture, texts], found {str(entry)[:60]}")
-        positive, negative = (field_of(entry[1], key, where)[0] for key in ("POS", "NEG"))
+        listed = [field_of(entry[1], key, where) for key in ("POS", "NEG")]
+        if not all(isinstance(texts, list) and texts and isinstance(texts[0], str) for texts in listed):
+            raise ValueError(f"{where}: fields 'POS' and 'NEG' should be lists of texts, found {str(listed)[:60]}")
+        positive, negative = (texts[0] for texts in listed)
         place = images.rstrip("/") + "/" + entry[0]
         picture = files.picture(place, f"images/{place}", entry[0])
         yield from files.row(f"{subset}/{number}", subset, "captions", [picture], [positive, negative], entry[0])

@@ -94,8 +94,8 @@ class Files:
 
     def find(self, *names: str) -> Path:
         """The first of these annotation files that is there."""
-        for name in names:
-            if (self.own / name).is_file():
+        for name in map(_inner, names):
+            if _is_there(self.own / name):
                 return self.own / name
         raise FileNotFoundError(f"{self.own} holds none of {', '.join(names)}")
 
@@ -133,13 +133,11 @@ class Files:
     def picture(self, *places: str, box: Sequence[float] | None = None) -> Picture | str:
         """The first of these that is there, or the first one's name."""
         for place in places:
-            parts = PurePosixPath(place)
-            if parts.is_absolute() or ".." in parts.parts:
-                raise ValueError(f"the picture {place!r} leads out of its folder")
+            _inner(place)
         for base in self.bases:
             for place in places:
                 path = base / place
-                if path.is_file():
+                if _is_there(path):
                     return Picture(path, box=None if box is None else _box(box, place), plain=self.plain)
         return places[0]
 
@@ -168,6 +166,21 @@ class Files:
             return
         pictures = tuple(self.decoded(image) for image in images if isinstance(image, Picture))
         yield SuiteRow(name, subset, shape, pictures, tuple(captions), cluster, group, dict(sets or {}), label)
+
+
+def _inner(place: str) -> str:
+    """A place that a file names, where it does not lead out of the folder."""
+    parts = PurePosixPath(place)
+    if parts.is_absolute() or ".." in parts.parts:
+        raise ValueError(f"the file {place!r} leads out of its folder")
+    return place
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
 
 
 def field_of(row: Any, name: str, where: str) -> Any:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from eqben_builder import formats
 from eqben_builder.suites.files import Files, column_picture, field_of, lines_of, tables_of, text_of
-from eqben_builder.untrusted import load_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,10 +120,9 @@ def mmvp(files: Files) -> Iterator[SuiteRow]:
 def cola(files: Files) -> Iterator[SuiteRow]:
     """Cola's multi-object file: [link, caption, link, caption]; a link's last part is Visual Genome's file."""
     name = "COLA_multiobjects_matching_benchmark.json"
-    content = load_json(files.find(f"data/{name}", name))
-    for number, entry in enumerate(content):
-        if not isinstance(entry, list) or len(entry) != 4:
-            raise ValueError(f"{name}, row {number}: expected [link, caption, link, caption]")
+    for where, number, entry in files.json(f"data/{name}", name, kind=list):
+        if not isinstance(entry, list) or len(entry) != 4 or not all(isinstance(text, str) for text in entry):
+            raise ValueError(f"{where}: expected [link, caption, link, caption]")
         names = [PurePosixPath(entry[k]).name for k in (0, 2)]
         forms = ("images/{}", "vg_gqa_images/{}", "VG_100K/{}", "VG_100K_2/{}", "{}")
         pictures = [files.picture(*(form.format(name) for form in forms)) for name in names]
