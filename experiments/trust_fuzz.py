@@ -34,11 +34,13 @@ import time
 import warnings
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image
+from trust_fuzz_folders import FOLDERS
 
 RESULTS = Path(__file__).parent / "results"
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
@@ -667,6 +669,7 @@ READERS: dict[str, tuple[Made, float]] = {
     "eqben-builder: scores": (eqben_scores, 5),
     "eqben-builder: tar": (eqben_tar, 2),
     "eqben-builder: arrays": (eqben_arrays, 13),
+    **{name: (partial(make, PLACE), share) for name, (make, share) in FOLDERS.items()},
 }
 """Reader -> how it is made, and its share of the inputs."""
 
@@ -764,7 +767,7 @@ def main() -> int:
             found = {name: one for name, one in before["readers"].items() if not one["findings"]}
     forked = multiprocessing.get_context("fork")
     PLACE.mkdir(exist_ok=True)
-    for make, _ in READERS.values():
+    for make in (make for name, (make, _) in READERS.items() if options.only in name):
         make()  # what this process has imported, its children need not
     for name, (_, share) in READERS.items():
         if options.only not in name:

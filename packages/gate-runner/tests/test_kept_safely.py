@@ -197,7 +197,8 @@ def test_recipes_that_cannot_be_read(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     "fields",
     [
-        {"steps": "inf"}, {"steps": "1e400"}, {"steps": [1]}, {"betas": 3}, {"betas": "3"}, {"betas": ".9,1"}, {"lr": True},
+        {"steps": "inf"}, {"steps": "1e400"}, {"steps": [1]}, {"betas": 3}, {"betas": "3"}, {"betas": ".9,1"},
+        {"lr": True},
         {"lr": "nan"},
         {"augment": "perhaps"}, {"batch_size": "1e19"}, {"validate_every": "1e30"},
     ],

@@ -6,6 +6,7 @@ import json
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
@@ -13,6 +14,8 @@ from gate_runner.errors import DataError, UsageError, unknown
 from gate_runner.settings import Settings
 
 if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
     from gate_runner.runs.request import RunRequest
 
 _OWN = ("names", "encoder", "output")
@@ -118,14 +121,21 @@ def as_values(request: RunRequest) -> dict[str, Any]:
     return {"names": names, "encoder": request.spec, **changed}
 
 
-def _check_type(key: str, value: Any, file: Path) -> None:
-    from pydantic import ConfigDict, TypeAdapter, ValidationError
+@cache
+def _kinds() -> dict[str, TypeAdapter[Any]]:
+    """What checks each setting."""
+    from pydantic import ConfigDict, TypeAdapter
 
     from gate_runner.options import Options
 
-    kind = get_type_hints(Options)[key]
+    return {key: TypeAdapter(kind, config=ConfigDict(strict=True)) for key, kind in get_type_hints(Options).items()}
+
+
+def _check_type(key: str, value: Any, file: Path) -> None:
+    from pydantic import ValidationError
+
     try:
-        TypeAdapter(kind, config=ConfigDict(strict=True)).validate_python(value)
+        _kinds()[key].validate_python(value)
     except ValidationError as error:
         said = dict.fromkeys(one["msg"] for one in error.errors())
         raise UsageError(f"--config {file}: {key} is {value!r:.60}: {'; or '.join(said)}") from error

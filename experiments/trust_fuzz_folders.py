@@ -1,0 +1,490 @@
+"""Readers of whole folders for `trust_fuzz.py`: one file of a folder is mutated, and the folder is read.
+
+The folders are those that the packages' tests write, in the layouts of the data sets' authors, or that a command made.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+PACKAGES = Path(__file__).parents[1] / "packages"
+Read = Callable[[bytes], object]
+Made = Callable[[Path], tuple[list[bytes], Read]]
+TEXTS = {".json", ".jsonl", ".csv", ".tsv", ".txt", ".toml", ".yaml", ".xml", ".yml", ""}
+"""Endings of what is mutated; the others have readers of their own."""
+
+
+def of_files(folder: Path, read: Callable[[], object], names: set[str] = TEXTS) -> tuple[list[bytes], Read]:
+    """Wholes are a file's number and its content, so that a splice may write one file's content into another."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix in names)
+    whole = [path.read_bytes() for path in files]
+    changed: set[int] = set()
+
+    def parse(content: bytes) -> object:
+        for number in changed:
+            files[number].write_bytes(whole[number])
+        changed.clear()
+        at = content[0] % len(files) if content else 0
+        changed.add(at)
+        files[at].write_bytes(content[1:])
+        return read()
+
+    return [bytes([number]) + text for number, text in enumerate(whole) if len(text) < 20_000 and number < 256], parse
+
+
+def tests_of(package: str, name: str) -> ModuleType:
+    """A module of a package's tests."""
+    path = PACKAGES / package / "tests" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"fuzzed_{name}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def fresh(place: Path, name: str) -> Path:
+    folder = place / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def data_set(name: str, writer: str, place: Path) -> tuple[list[bytes], Read]:
+    """A data set's own files, as `gate_data` reads them."""
+    from gate_data import load
+
+    root = fresh(place, f"gate-{name}-{writer}")
+    if writer == "icinw":
+        tests_of("gate-runner", "test_icinw_originals").WRITERS[name](root)
+    else:
+        getattr(tests_of("gate-runner", "_gate_files"), writer)(root)
+    # of a training set too small for ELEVATER's validation split, nothing but its files is read
+    short = writer == "icinw"
+    return of_files(root, (lambda: undivided(name, root)) if short else (lambda: load(name, root, size=8)))
+
+
+def undivided(name: str, root: Path) -> object:
+    """Both sides of one of ELEVATER's data sets."""
+    from gate_data.imports import named
+    from gate_data.originals_by_name import ORIGINALS
+
+    originals: Any = named(ORIGINALS[name])
+    return originals.sides(originals.find(root))
+
+
+def suite(name: str, write: Callable[[ModuleType, Path], None], place: Path) -> tuple[list[bytes], Read]:
+    """A suite's own files, as `eqben_builder.suites` reads them."""
+    from eqben_builder.suites import SUITES, read_gallery, read_suite
+
+    root = fresh(place, f"suite-{name}")
+    write(tests_of("eqben-builder", "test_suites"), root)
+    return of_files(root, lambda: read_gallery(root, name) if name == "coco" else read_suite(SUITES[name], root))
+
+
+def _images(made: ModuleType, root: Path, *names: str) -> None:
+    made.image(root, *names)
+
+
+def whatsup(made: ModuleType, root: Path) -> None:
+    options = [f"A cup {where} a chair" for where in ("left of", "right of", "on", "under")]
+    row = {"image_path": "data/controlled_images/cup_left_of_chair.jpeg", "caption_options": options}
+    made.dump(root, "whatsup/controlled_images_dataset.json", [row])
+    other = {"image_path": "data/controlled_clevr/cup_in-front_of_chair.jpeg", "caption_options": options}
+    made.dump(root, "whatsup/controlled_clevr_dataset.json", [other])
+    for name in ("coco_qa_one_obj", "coco_qa_two_obj", "vg_qa_one_obj", "vg_qa_two_obj"):
+        made.dump(root, f"whatsup/{name}.json", [[139, "A photo of a cup to the left", "A photo to the right"]])
+    _images(made, root / "whatsup", "controlled_images/cup_left_of_chair.jpeg",
+            "controlled_clevr/cup_in-front_of_chair.jpeg", "val2017/000000000139.jpg", "vg_images/139.jpg")  # fmt: skip
+
+
+def spec(made: ModuleType, root: Path) -> None:
+    from eqben_builder.suites.picture_pairs import SPEC
+
+    for subset in SPEC:
+        place, keys = root / "spec" / subset, ["one cup", "two cups"]
+        made.dump(place, "image2text.json", [{"query": "images/0.jpg", "keys": keys, "label": 1}])
+        made.dump(place, "text2image.json", [{"query": "cups", "keys": ["images/0.jpg", "images/1.jpg"], "label": 1}])
+        _images(made, place, "images/0.jpg", "images/1.jpg")
+
+
+def checklist(made: ModuleType, root: Path) -> None:
+    place = root / "vl-checklist"
+    (place / "corpus/v1/Attribute/color").mkdir(parents=True)
+    settings = 'ANNO_PATH: "data/Attribute/vg/color.json"\nIMG_ROOT: "vg/"\nTYPE: "TUPLE_JSON"\n'
+    (place / "corpus/v1/Attribute/color/vg.yaml").write_text(settings)
+    made.dump(place, "data/Attribute/vg/color.json", [["VG_100K/1.jpg", {"POS": ["red cup"], "NEG": ["blue cup"]}]])
+    _images(made, place, "vg/VG_100K/1.jpg")
+
+
+def countbench(made: ModuleType, root: Path) -> None:
+    row = {"image_url": "https://a.org/x/c.jpg?w=1", "text": "Three cups on three tables", "number": 3}
+    made.dump(root, "countbench/CountBench.json", [row])
+    _images(made, root, "countbench/images/c.jpg")
+
+
+def vsr(made: ModuleType, root: Path) -> None:
+    said = {"image": "1.jpg", "image_link": "http://x/train2017/1.jpg", "caption": "It is left.", "label": 1,
+            "relation": "left of", "subj": "[18, 2]"}  # fmt: skip
+    for split in ("random", "zeroshot"):
+        path = root / "vsr/data/splits" / split / "test.jsonl"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(said) + "\n" + json.dumps(said | {"label": 0}) + "\n")
+    _images(made, root, "coco/train2017/1.jpg")
+
+
+def svo(made: ModuleType, root: Path) -> None:
+    row = {"sentence": "A man rides a horse.", "pos_triplet": "man,ride,horse", "neg_triplet": "man,ride,bike",
+           "pos_url": "u", "neg_url": "v", "pos_image_id": "1", "neg_image_id": "2", "subj_neg": "False",
+           "verb_neg": "True", "obj_neg": "True"}  # fmt: skip
+    (root / "svo-probes").mkdir()
+    (root / "svo-probes/svo_probes.csv").write_text(made.csv_text([row]))
+    _images(made, root, "svo-probes/images/1.jpg", "svo-probes/images/2.jpg")
+
+
+def colorswap(made: ModuleType, root: Path) -> None:
+    row = {"id": 7, "caption_1": "a red cup", "caption_2": "a blue cup", "image_1": "images/1.png",
+           "image_2": "images/2.png", "image_source": "midjourney", "caption_source": "human"}  # fmt: skip
+    made.dump(root, "colorswap/data/test.json", [row])
+    _images(made, root, "colorswap/data/images/1.png", "colorswap/data/images/2.png")
+
+
+def naturalbench(made: ModuleType, root: Path) -> None:
+    row = {"index": 0, "image_0": "a.jpg", "image_1": "b.jpg", "caption_0": "a", "caption_1": "b"}
+    made.dump(root, "naturalbench/metadata.json", [row])
+    _images(made, root, "naturalbench/images/a.jpg", "naturalbench/images/b.jpg")
+
+
+def cola(made: ModuleType, root: Path) -> None:
+    links = ["https://x.org/vg_gqa_images/1.jpg", "a red cup", "https://x.org/vg_gqa_images/2.jpg", "a blue cup"]
+    made.dump(root, "cola/data/COLA_multiobjects_matching_benchmark.json", [links])
+    _images(made, root, "visual_genome/VG_100K/1.jpg", "visual_genome/VG_100K_2/2.jpg")
+
+
+def mmvp(made: ModuleType, root: Path) -> None:
+    lines = ["Question ID,Type,Statement", "1,Orientation,a cup facing left", "2,Orientation,a cup facing right"]
+    (root / "mmvp").mkdir()
+    (root / "mmvp/Questions.csv").write_text("\n".join(lines) + "\n")
+    _images(made, root / "mmvp", "MLLM_VLM Images/Orientation/1.jpg", "MLLM_VLM Images/Orientation/2.jpg")
+
+
+def winoground(made: ModuleType, root: Path) -> None:
+    row = {"id": 0, "image_0": "a", "image_1": "b", "caption_0": "a b", "caption_1": "b a", "collapsed_tag": "R"}
+    (root / "winoground").mkdir()
+    (root / "winoground/examples.jsonl").write_text(json.dumps(row) + "\n")
+    _images(made, root, "winoground/images/a.png", "winoground/images/b.png")
+
+
+def eqben(made: ModuleType, root: Path) -> None:
+    pair = {"image0": "eqbenkubric_attr/a0.png", "image1": "eqbenkubric_attr/a1.png", "caption0": "a", "caption1": "b"}
+    made.dump(root, "eqben/ann_json_finegrained_eqkubric_attr.json", [pair])
+    video = {"v1": [{"image0": "eqbengebc/a0.jpg", "image1": "eqbengebc/a1.jpg", "caption0": "a", "caption1": "b"}]}
+    made.dump(root, "eqben/ann_json_finegrained_eqgebc.json", video)
+    _images(made, root / "eqben", pair["image0"], pair["image1"], "eqbengebc/a0.jpg", "eqbengebc/a1.jpg")
+
+
+def eqben_build(place: Path) -> tuple[list[bytes], Read]:
+    """A whole build: verified, two of its pairs made again."""
+    from eqben_builder.building import build, read_records, verify
+    from eqben_builder.micro.builder import MicroBuilder
+
+    folder = fresh(place, "build")
+    build(MicroBuilder(aspects=["count", "attribute"], size=32, seed=3), folder, pairs=2)
+    return of_files(folder, lambda: (verify(folder, render=1, seed=0), list(read_records(folder))))
+
+
+def eqben_journal(place: Path) -> tuple[list[bytes], Read]:
+    """A build that was killed, and is gone on with."""
+    from eqben_builder.building.folder import JOURNAL, Ledger
+
+    folder = fresh(place, "journal")
+    ledger = Ledger(folder)
+    for job in range(2):
+        ledger.commit(job, [{"aspect": "count"}], {f"images/000/{job}_0.png": b"x"}, [(1, 2)], {"dark": 1})
+    ledger.close()
+    whole, pairs = (folder / JOURNAL).read_bytes(), (folder / "pairs.jsonl").read_bytes()
+
+    def parse(content: bytes) -> object:
+        (folder / JOURNAL).write_bytes(content)
+        (folder / "pairs.jsonl").write_bytes(pairs)
+        ledger = Ledger(folder)
+        ledger.close()
+        return ledger.entries
+
+    return [whole], parse
+
+
+def eqben_forms(place: Path) -> tuple[list[bytes], Read]:
+    """An ImageFolder with its metadata, votes, and annotations of videos."""
+    from eqben_builder.building import build
+    from eqben_builder.formats import read_any, write_as
+    from eqben_builder.micro.builder import MicroBuilder
+    from eqben_builder.pages.review import SCHEMA, read_votes
+    from eqben_builder.video.gebc import read_gebc
+    from eqben_builder.video.youcook2 import read_youcook2
+
+    made, folder = fresh(place, "made"), fresh(place, "forms")
+    build(MicroBuilder(aspects=["count"], size=32), made, pairs=2)
+    write_as(read_any(made), folder / "pictures", "imagefolder")
+    votes = {"schema": SCHEMA, "source": "0f", "votes": {"a": {"vote": "reject", "note": "dark"}}}
+    (folder / "votes.json").write_text(json.dumps(votes))
+    boundary = {"boundary_id": "v_0", "next_timestamp": 2.0, "pre_timestamp": 0.0, "timestamp": 1.0,
+                "status_before": "standing", "status_after": "sitting", "label": "A", "subject": "man"}  # fmt: skip
+    (folder / "gebc.json").write_text(json.dumps({"v": [boundary]}))
+    steps = [{"segment": [0, 9], "id": 0, "sentence": "cut the onion"}]
+    (folder / "youcook2.json").write_text(json.dumps({"database": {"v": {"annotations": steps, "duration": 9.5}}}))
+
+    def read() -> object:
+        def tried(one: Callable[[], object]) -> object:
+            try:
+                return one()
+            except (ValueError, FileNotFoundError):
+                return None
+
+        calls: tuple[Callable[[], object], ...] = (
+            lambda: list(read_any(folder / "pictures")),
+            lambda: read_votes(folder / "votes.json"),
+            lambda: read_gebc(folder / "gebc.json"),
+            lambda: read_youcook2(folder / "youcook2.json"),
+        )
+        return [tried(one) for one in calls]
+
+    return of_files(folder, read)
+
+
+def oven_project(place: Path) -> tuple[list[bytes], Read]:
+    """A knowledge base with names and vectors: what its manifests say."""
+    from oven_retrieval import Entity, KnowledgeBase, build_kb, build_name_index, open_name_index
+
+    folder = fresh(place, "project")
+    kb = build_kb([Entity("Q1", "Wood", aliases=("a",)), Entity("Q2", "Duck")], folder / "kb")
+    build_name_index(kb, folder / "names")
+
+    def read() -> object:
+        base = KnowledgeBase(folder / "kb")
+        return list(base), open_name_index(folder / "names", base).link(["Wood", "Duc"], k=2)
+
+    return of_files(folder, read)
+
+
+def oven_cards(place: Path) -> tuple[list[bytes], Read]:
+    """A trained model's description, shards, a calibration, templates and sizes: one reader each."""
+    from oven_retrieval.construction.questions import read_templates
+    from oven_retrieval.evaluation.page import read_sizes
+    from oven_retrieval.models.trained import KIND, read_config
+    from oven_retrieval.refusal import Calibration
+    from oven_retrieval.shards.layout import KIND as SHARDS
+    from oven_retrieval.shards.layout import MANIFEST, ShardError, ShardLayout
+
+    folder = fresh(place, "cards")
+    (folder / "model.json").write_text(json.dumps({"kind": KIND, "config": {}, "report": {"steps": 2}}))
+    record = {"kind": SHARDS, "kb": "k", "firsts": [0, 3, 6], "hashes": ["a", "b"], "encoder": None}
+    (folder / MANIFEST).write_text(json.dumps(record))
+    (folder / "templates.json").write_text(json.dumps({"what": "What is {}?"}))
+    (folder / "sizes.json").write_text(json.dumps([{"entities": 100, "recall": 0.5}]))
+    (folder / "calibration.json").write_text(json.dumps({"kind": "names", "wanted": 0.9, "weights": [1, 2], "x": 1}))
+    calls: dict[str, Callable[[], object]] = {
+        "model.json": lambda: read_config(folder), MANIFEST: lambda: ShardLayout.read(folder),
+        "templates.json": lambda: read_templates(folder / "templates.json"),
+        "sizes.json": lambda: read_sizes(folder / "sizes.json"),
+        "calibration.json": lambda: Calibration.read(folder / "calibration.json"),
+    }  # fmt: skip
+
+    def read() -> object:
+        refused = 0
+        for call in calls.values():
+            try:
+                call()
+            except (ValueError, FileNotFoundError, ShardError):
+                refused += 1
+        return refused
+
+    return of_files(folder, read)
+
+
+def eevee_files(place: Path) -> tuple[list[bytes], Read]:
+    """A selection and a choice of items, read back."""
+    import eevee
+
+    folder, table = fresh(place, "eevee"), eevee.load_table("gate")
+    eevee.select(table, k=2, method="greedy", nested=False, randoms=20).to_json(folder / "chosen.json")
+    draw = np.random.default_rng(0)
+    values = (draw.random((12, 60)) < 0.5).astype(float)
+    toy = eevee.Outcomes("toy", tuple(f"m{i}" for i in range(12)), tuple(f"i{j}" for j in range(60)), values)
+    eevee.choose_items({"toy": toy}, count=5).to_json(folder / "items.json")
+
+    def read() -> object:
+        try:
+            chosen = eevee.read_selection(folder / "chosen.json", table)
+        except (ValueError, FileNotFoundError):
+            chosen = None
+        return chosen, eevee.read_items(folder / "items.json")
+
+    return of_files(folder, read)
+
+
+def runner_configurations(place: Path) -> tuple[list[bytes], Read]:
+    """``--config``: a TOML file and a manifest, as far as the request."""
+    from gate_runner.configuration import read_configuration
+    from gate_runner.runs.request import make_request
+    from gate_runner.settings import Settings
+
+    folder = fresh(place, "configurations")
+    (folder / "run.toml").write_text(
+        'names = ["digits"]\nencoder = "micro-clip/random"\nlimit = 40\nseeds = [0, 1]\nisolate = "worker"\n'
+        'tune = "full"\ntime_limit = "20m"\nshots = "0,5"\n[recipe_fields]\nlr = 0.1\n'
+    )
+    request = {"names": ["digits"], "encoder": "micro-clip", "limit": 7, "seeds": [3], "wise_ft": 0.5, "tune": "full"}
+    (folder / "manifest.json").write_text(json.dumps({"runs": [{"request": request}]}))
+
+    def one(path: Path) -> object:
+        held = read_configuration(path)
+        return make_request(list(held.names), held.encoder or "micro-clip", settings=Settings().changed(**held.options))
+
+    def read() -> object:
+        try:
+            first = one(folder / "run.toml")
+        except ValueError:
+            first = None
+        return first, one(folder)
+
+    return of_files(folder, read)
+
+
+def runner_weights(place: Path) -> tuple[list[bytes], Read]:
+    """A head's tensors, with the digest that its card should have of them."""
+    import torch
+
+    from gate_runner.encoders import load_encoder
+    from gate_runner.heads.kept import KeptHead
+    from gate_runner.heads.saved import load_head, save_head
+    from vision_adapters.heads import LinearHead
+
+    encoder, folder = load_encoder("micro-clip/random", device="cpu"), fresh(place, "weights")
+    about = {"method": "logistic", "classes": ["cat", "dog"]}
+    save_head(KeptHead(LinearHead(128, 2), "projected"), encoder, folder, about, start=encoder.fingerprint())
+    torch.manual_seed(0)
+    return of_files(folder, lambda: load_head(folder, encoder=encoder).classes, {".safetensors"})
+
+
+def runner_own_folders(place: Path) -> tuple[list[bytes], Read]:
+    """A folder of one's own: its TOML, table, COCO file, words of classes; guessed, and read."""
+    from gate_data.own import guess, originals_from
+    from gate_data.own.class_names import names_from_file
+    from gate_data.own.reading import read_benchmark
+
+    folder = fresh(place, "own")
+    for name in "abcd":
+        Image.new("RGB", (9, 7)).save(folder / f"{name}.png")
+    (folder / "all.csv").write_text("image,label\na.png,x\nb.png,y\nc.png,x\nd.png,y\n")
+    (folder / "words.json").write_text(json.dumps({"x": "an x", "y": "a y"}))
+    coco = {"images": [{"id": n, "file_name": f"{name}.png", "width": 9, "height": 7} for n, name in enumerate("abcd")],
+            "categories": [{"id": 3, "name": "cat"}, {"id": 4, "name": "dog"}],
+            "annotations": [{"id": n, "image_id": n, "category_id": 3 + n % 2, "bbox": [1, 1, 3, 4], "iscrowd": 0,
+                             "area": 12} for n in range(4)]}  # fmt: skip
+    (folder / "coco.json").write_text(json.dumps(coco))
+    for name, text in {
+        "table": '[data]\nkind = "table"\ntable = "all.csv"\n[classes]\nwords = "words.json"\n[training]\nsteps = 5\n',
+        "boxes": '[data]\nkind = "coco"\ntable = "coco.json"\n[splits]\ntest_share = 0.5\n',
+    }.items():
+        (folder / f"{name}.toml").write_text(f'[benchmark]\nid = "mine-{name}"\n{text}')
+
+    def whole(name: str) -> object:
+        own = read_benchmark(folder / name)
+        originals = originals_from(own, folder / name)
+        return originals.parts(folder) if originals.parts is not None else None
+
+    calls: tuple[Callable[[], object], ...] = (
+        lambda: whole("table.toml"), lambda: whole("boxes.toml"), lambda: guess(folder / "coco.json"),
+        lambda: guess(folder / "all.csv"), lambda: names_from_file(folder / "words.json", ["x", "y"]),
+    )  # fmt: skip
+
+    def read() -> object:
+        refused = 0
+        for call in calls:
+            try:
+                call()
+            except (ValueError, FileNotFoundError):
+                refused += 1
+        return refused
+
+    return of_files(folder, read)
+
+
+def knowledge_files(place: Path) -> tuple[list[bytes], Read]:
+    """Class prompts, cached answers, GLIP's file, a dump of Wiktextract and WordNet's own files."""
+    from knowledge_prompts import ClassPrompts, load_class_prompts, named_sources
+    from knowledge_prompts.sources.generated import _answer_of
+
+    folder = fresh(place, "knowledge")
+    (folder / "own.json").write_text(json.dumps({"name": "birds", "templates": ["a {}."], "classes": ["owl", "hen"]}))
+    (folder / "glip.yaml").write_text("owl: {def_wn: a bird, def_wiki: a bird of prey, path_wn: [owl, bird]}\n")
+    (folder / "dump.jsonl").write_text(
+        json.dumps({"word": "owl", "pos": "noun", "lang_code": "en", "senses": [{"glosses": ["A bird."]}]}) + "\n"
+    )
+    (folder / "answers.jsonl").write_text(json.dumps({"key": "k", "answer": "A bird."}) + "\n")
+    made = ClassPrompts("birds", ["a {}."], ["owl", "hen"])
+    calls: tuple[Callable[[], object], ...] = (
+        lambda: load_class_prompts(folder / "own.json"),
+        lambda: [one.items("owl") for one in named_sources(f"glip={folder / 'glip.yaml'}", made)],
+        lambda: [one.items("owl") for one in named_sources(f"wiktionary={folder / 'dump.jsonl'}", made)],
+        lambda: [_answer_of(folder, 1, line) for line in (folder / "answers.jsonl").read_bytes().splitlines()],
+    )
+
+    def read() -> object:
+        refused = 0
+        for call in calls:
+            try:
+                call()
+            except (ValueError, FileNotFoundError):
+                refused += 1
+        return refused
+
+    return of_files(folder, read)
+
+
+GATE = (
+    "food101 places365 happy aircraft dtextures coco_10k pascal chexpert "
+    "chestxray14 diabetic ham10k clevr flickr30k nycc winoground hmdb51 ucf kinetics"
+)
+ICINW = (
+    "dtd fgvc-aircraft-2013b-variants102 food-101 gtsrb hateful-memes kitti-distance oxford-iiit-pets "
+    "voc-2007-classification"
+)
+_NAMES = {"coco_10k": "coco-10k"}
+_WRITTEN = {"sugarcrepe": "write_sugarcrepe", "aro": "write_aro", "valse": "write_valse", "coco": "write_coco"}
+_SUITES: dict[str, Callable[[ModuleType, Path], None]] = {
+    **{name: partial(lambda made, root, writer: getattr(made, writer)(root), writer=writer)
+       for name, writer in _WRITTEN.items()},
+    "whatsup": whatsup, "spec": spec, "vl-checklist": checklist, "countbench": countbench, "vsr": vsr,
+    "svo-probes": svo, "colorswap": colorswap, "naturalbench": naturalbench, "cola": cola, "mmvp": mmvp,
+    "winoground": winoground, "eqben": eqben,
+}  # fmt: skip
+FOLDERS: dict[str, tuple[Made, float]] = {
+    **{f"gate-data: {name}": (partial(data_set, _NAMES.get(name, name), name), 2) for name in GATE.split()},
+    **{f"gate-data: {name} of ELEVATER": (partial(data_set, name, "icinw"), 2) for name in ICINW.split()},
+    "gate-data: own folders": (runner_own_folders, 10),
+    **{f"eqben-builder: suite {name}": (partial(suite, name, write), 2) for name, write in _SUITES.items()},
+    "eqben-builder: builds": (eqben_build, 3),
+    "eqben-builder: journals": (eqben_journal, 10),
+    "eqben-builder: forms, votes, videos": (eqben_forms, 5),
+    "oven-retrieval: projects": (oven_project, 5),
+    "oven-retrieval: cards of models, shards, calibrations": (oven_cards, 10),
+    "eevee: selections and items": (eevee_files, 10),
+    "gate-runner: configurations": (runner_configurations, 5),
+    "gate-runner: heads' tensors": (runner_weights, 10),
+    "knowledge-prompts: prompts, answers, GLIP, Wiktextract": (knowledge_files, 3),
+}
+"""Reader -> how its folder is made below a place, and its share of the inputs."""
