@@ -219,7 +219,7 @@ def test_outcomes_make_the_value_again_and_speed(name: str) -> None:
     generator = np.random.default_rng(0)
     if name in ("miou", "miou_foreground", "mean_acc", "overall_acc", "dice"):
         predictions, targets = generator.integers(0, 5, (1000, 8, 8)), generator.integers(0, 5, (1000, 8, 8))
-    elif name in ("mae", "mse"):
+    elif name in ("mae", "mse", "rmse", "r2", "spearman"):
         predictions, targets = generator.random(1000), generator.random(1000)
     elif name in ("map_11point", "roc_auc", "average_precision"):
         predictions, targets = generator.random(1000), generator.integers(0, 2, 1000)
@@ -272,7 +272,7 @@ BAD = [
     ("accuracy", [[0.5, 0.1], [0.1, 0.2]], [0, 2], "target 2 of sample 1"),
     ("acc@5", [0, 1], [0, 1], "needs scores"),
     ("roc_auc", [0.1, 0.2], [1, 1], "label 0 has 2 positives among 2"),
-    ("average_precision", [[0.1, 0.2]] * 2, [[0, 0], [1, 0]], "label 1 has 0 positives"),
+    ("average_precision", [[0.1, 0.2]] * 2, [[0, 0], [0, 0]], "label 0 has 0 positives"),
     ("roc_auc", [0.1, 0.2], [1, 2], "target 2 of sample 1, label 0"),
     ("brier", [[2.0, -1.0]], [0], "probabilities, got 2.0"),
     ("miou", np.zeros((1, 2, 2)), np.zeros((1, 2, 3)), "expected"),

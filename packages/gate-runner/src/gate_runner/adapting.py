@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gate_data.own import OwnBenchmark, benchmark_text, guess, originals_from, read_benchmark, values_at
 from gate_runner.benchmarks import Benchmark
-from gate_runner.benchmarks.own import own_benchmark
+from gate_runner.benchmarks.own import metrics_of, own_benchmark, unknown_metric
 from gate_runner.benchmarks.registry import is_taken
 from gate_runner.class_words import ClassWords
 from gate_runner.errors import UsageError, unknown
@@ -84,7 +84,6 @@ def adaptation(
     from gate_runner.encoders import load_encoder
     from gate_runner.encoders.device import device_for
     from gate_runner.tasks.recipes import checked
-    from vision_adapters.metrics import metric_named
 
     if method not in METHODS:
         raise unknown("method of adapting", method, METHODS)
@@ -102,8 +101,8 @@ def adaptation(
     if len(units) > 1:
         raise UsageError(f"adapt keeps one head, and {len(units)} were asked for: {', '.join(units)}")
     checked(settings.recipe_fields)
-    if metric is not None:
-        metric_named(metric)
+    if metric is not None and metric not in metrics_of("image-classification"):
+        raise unknown_metric("image-classification", metric)
     request = make_request([], encoder, name=name, settings=settings)
     if output is None:
         how = [settings.identity(), settings.shots, settings.init, settings.projection, settings.seeds]

@@ -110,11 +110,11 @@ def _ranked(predictions: Array, targets: Array) -> Floats:
 
 
 def _refuse_lonely(outcomes: Floats) -> None:
-    """Every label must have a positive and a negative."""
+    """Some label must have a positive and a negative; one that has not is left out of the mean."""
     truths = outcomes[:, 1]
     positives = truths.sum(0)
     lonely = (positives == 0) | (positives == len(truths))
-    if lonely.any():
+    if lonely.all():
         label = int(lonely.argmax())
         raise ValueError(
             f"label {label} has {int(positives[label])} positives among {len(truths)} samples, expected both classes"
@@ -124,15 +124,18 @@ def _refuse_lonely(outcomes: Floats) -> None:
 def _ranked_trials(outcomes: Floats) -> float:
     """The harmonic mean over labels of the rarer side's samples: a ranking is right as far as those were seen."""
     positives = (outcomes[:, 1] > 0).sum(0)
-    return float(1 / (1 / np.minimum(positives, len(outcomes) - positives)).mean())
+    rarer = np.minimum(positives, len(outcomes) - positives)
+    return float(1 / (1 / rarer[rarer > 0]).mean())
 
 
 def _macro(rank: Callable[[Floats, Floats, Floats], Floats]) -> Callable[[Floats, Floats], Floats]:
     """The mean over labels of a ranking metric."""
 
     def aggregate(outcomes: Floats, weights: Floats) -> Floats:
-        columns = [rank(outcomes[:, 0, each], outcomes[:, 1, each], weights) for each in range(outcomes.shape[2])]
-        return _mean_over(np.stack(columns, axis=1))
+        truths = outcomes[:, 1]
+        both = [each for each in range(outcomes.shape[2]) if truths[:, each].any() and not truths[:, each].all()]
+        columns = [rank(outcomes[:, 0, each], truths[:, each], weights) for each in both]
+        return _mean_over(np.stack(columns, axis=1)) if columns else np.full(len(weights), np.nan)
 
     return aggregate
 
@@ -171,6 +174,105 @@ def _errors(power: int) -> Callable[[Array, Array], Floats]:
         return means
 
     return outcomes
+
+
+def _squared_and_target(predictions: Array, targets: Array) -> Floats:
+    """Columns: squared error, and the target."""
+    return np.stack([_errors(2)(predictions, targets), targets.astype(np.float64).reshape(len(targets))], axis=1)
+
+
+def _root_mean(outcomes: Floats, weights: Floats) -> Floats:
+    root: Floats = np.sqrt(weighted_mean(outcomes, weights))
+    return root
+
+
+def _explained(outcomes: Floats, weights: Floats) -> Floats:
+    """1 - squared errors over squared distances from the mean."""
+    error, target = outcomes[:, 0], outcomes[:, 1] - outcomes[:, 1].mean()  # centred, for precision
+    total = weights.sum(1)
+    spread = weights @ np.square(target) - ratio(np.square(weights @ target), total, 0.0)
+    return 1 - ratio(weights @ error, np.where(spread > 1e-12 * total * np.square(target).max(initial=0), spread, 0.0))
+
+
+def _prediction_and_target(predictions: Array, targets: Array) -> Floats:
+    _errors(1)(predictions, targets)  # of one shape, or refused
+    return np.stack([predictions.reshape(len(targets)), targets], axis=1).astype(np.float64)
+
+
+def _rank_correlation(outcomes: Floats, weights: Floats) -> Floats:
+    """Spearman's: Pearson's of mean ranks, a weight being so many equal samples; 0 where all predictions are equal."""
+    ranks = [_mean_ranks(outcomes[:, column], weights) for column in (0, 1)]
+    total = weights.sum(1)
+    first, second = (one - ratio((weights * one).sum(1), total)[:, None] for one in ranks)
+    product = (weights * first * second).sum(1)
+    spreads = [(weights * one**2).sum(1) for one in (first, second)]
+    return np.where((spreads[0] <= 0) & (spreads[1] > 0), 0.0, ratio(product, np.sqrt(spreads[0] * spreads[1])))
+
+
+def _mean_ranks(values: Floats, weights: Floats) -> Floats:
+    order = np.argsort(values, kind="stable")
+    ends = np.flatnonzero(np.append(np.diff(values[order]) != 0, True))
+    upto = np.cumsum(weights[:, order], axis=1)[:, ends]
+    before = np.concatenate([np.zeros((len(weights), 1)), upto[:, :-1]], axis=1)
+    groups = np.searchsorted(ends, np.arange(len(values)))
+    ranks = np.empty_like(weights)
+    ranks[:, order] = ((before + upto + 1) / 2)[:, groups]
+    return ranks
+
+
+def _guess_and_truth(predictions: Array, targets: Array) -> Floats:
+    """Of classes, columns predicted and true [n, 2]; of labels, 0/1 of both [n, 2, labels], from a half on."""
+    if targets.ndim == 2:
+        scores, truths = score_columns(predictions, targets)
+        if scores.min(initial=0) < 0 or scores.max(initial=0) > 1:
+            raise ValueError("F1 of several labels needs probabilities; apply a sigmoid first")
+        return np.stack([(scores > 0.5).astype(np.float64), truths], axis=1)
+    guessed = predictions.argmax(1) if predictions.ndim == 2 else class_labels(predictions, None)
+    known = predictions.shape[1] if predictions.ndim == 2 else None
+    return np.stack([guessed, class_labels(targets, known)], axis=1).astype(np.float64)
+
+
+def _counted(outcomes: Floats, weights: Floats) -> tuple[Floats, Floats, Floats]:
+    """Weights [r, classes] of what is right, predicted and true, over the classes that occur."""
+    if outcomes.ndim == 3:
+        guessed, true = outcomes[:, 0], outcomes[:, 1]
+        return weights @ (guessed * true), weights @ guessed, weights @ true
+    classes, places = np.unique(outcomes, return_inverse=True)
+    places = places.reshape(outcomes.shape)
+    right = outcomes[:, 0] == outcomes[:, 1]
+
+    def summed(labels: Array, chosen: Array) -> Floats:
+        columns = np.zeros((len(weights), len(classes)))
+        order = np.argsort(labels[chosen], kind="stable")
+        if len(order):
+            held = labels[chosen][order]
+            starts = np.flatnonzero(np.append(True, np.diff(held) != 0))
+            columns[:, held[starts]] = np.add.reduceat(weights[:, np.flatnonzero(chosen)[order]], starts, axis=1)
+        return columns
+
+    every = np.ones(len(outcomes), dtype=bool)
+    return summed(places[:, 1], right), summed(places[:, 0], every), summed(places[:, 1], every)
+
+
+def _macro_f1(outcomes: Floats, weights: Floats) -> Floats:
+    """The mean over classes that are predicted or true."""
+    right, predicted, true = _counted(outcomes, weights)
+    return _mean_over(ratio(2 * right, predicted + true))
+
+
+def _micro_f1(outcomes: Floats, weights: Floats) -> Floats:
+    right, predicted, true = _counted(outcomes, weights)
+    return ratio(2 * right.sum(1), (predicted + true).sum(1))
+
+
+def _quadratic_kappa(outcomes: Floats, weights: Floats) -> Floats:
+    """1 - squared distances between predicted and true ranks over those of independent ones."""
+    guessed, true = outcomes[:, 0], outcomes[:, 1]
+    total = weights.sum(1)
+    means = [ratio(weights @ one, total) for one in (guessed, true)]
+    squares = [ratio(weights @ np.square(one), total) for one in (guessed, true)]
+    expected = squares[0] + squares[1] - 2 * means[0] * means[1]
+    return 1 - ratio(ratio(weights @ np.square(guessed - true), total), expected)
 
 
 MOST_CLASSES = 2**16
@@ -329,5 +431,25 @@ METRICS: dict[str, Metric] = {
         ),
         Metric("mae", "lower", _best_constant(1), _errors(1), weighted_mean),
         Metric("mse", "lower", _best_constant(2), _errors(2), weighted_mean),
+        Metric("rmse", "lower", lambda t, k: _best_constant(2)(t, k) ** 0.5, _errors(2), _root_mean),
+        Metric("r2", "higher", lambda _t, _k: 0.0, _squared_and_target, _explained, undefined="all targets are equal"),
+        Metric(
+            "spearman",
+            "higher",
+            lambda _t, _k: 0.0,
+            _prediction_and_target,
+            _rank_correlation,
+            undefined="all targets are equal",
+        ),
+        Metric("macro_f1", "higher", None, _guess_and_truth, _macro_f1, len, undefined="no class is predicted or true"),
+        Metric("micro_f1", "higher", None, _guess_and_truth, _micro_f1, len, undefined="no class is predicted or true"),
+        Metric(
+            "quadratic_kappa",
+            "higher",
+            lambda _t, _k: 0.0,
+            _guess_and_truth,
+            _quadratic_kappa,
+            undefined="all predictions and targets are of one class",
+        ),
     )
 }

@@ -99,12 +99,16 @@ def evaluate(
     - accuracy, acc@1, mean_per_class: labels [n] or scores [n, k]; classes [n]. acc@5: scores.
     - map_11point, map_11point_elevater, roc_auc, average_precision: scores [n, l] with 0/1 [n, l], scores [n] with 0/1
       [n], or scores [n, k] with classes [n] (one against the rest); the mean over labels.
-      The second is the first with a point of precision 1 at recall 0, as ELEVATER's toolkit scores VOC 2007.
+      A label without a positive, or without a negative, is left out. The second is the first with a point of precision
+      1 at recall 0, as ELEVATER's toolkit scores VOC 2007.
     - brier: the same forms with probabilities; the mean over labels.
     - miou, miou_foreground, mean_acc, overall_acc, dice: masks [n, h, w] or scores [n, k, h, w]; masks [n, h, w], -100
       not counted. Pixels are summed over the images first; classes neither predicted nor true are left out; dice leaves
       out class 0, the background; miou_foreground the pixels whose true class is 0, as GATE's code does.
-    - mae, mse: numbers of the same shape.
+    - macro_f1, micro_f1: labels [n] or scores [n, k] with classes [n], or probabilities [n, l] with 0/1 [n, l], of
+      which those above a half count. quadratic_kappa (Cohen's with squared distances): likewise, of classes whose order
+      says how far they are apart.
+    - mae, mse, rmse, r2, spearman: numbers of the same shape; the last two, one for each sample.
 
     Args:
         name: a key of `METRICS`.
@@ -118,8 +122,8 @@ def evaluate(
         Value, interval and the outcomes per sample.
 
     Raises:
-        ValueError: an unknown metric, lengths that differ, no samples, NaN, labels out of range, a label with one class
-            only, masks that define no value: the message shows the value and its place.
+        ValueError: an unknown metric, lengths that differ, no samples, NaN, labels out of range, no label with both
+            classes, masks that define no value: the message shows the value and its place.
 
     Numerics:
         Values agree with scikit-learn's to rounding; classes of equal scores share what they would get in random order.

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from gate_data.cards.sheet import Hub
 from gate_data.errors import DataError, MissingExtraError
@@ -16,7 +17,18 @@ from gate_data.own.annotated import SPLITS, annotated, root_of
 from gate_data.own.class_names import named_classes, shown_names
 from gate_data.own.doubts import left_out
 from gate_data.own.spec import OwnBenchmark
-from gate_data.readers import Clip, Cut, Member, Row, Source, dealt, files_of_classes, held_out, table
+from gate_data.readers import (
+    Clip,
+    Cut,
+    Member,
+    Row,
+    Source,
+    dealt,
+    files_of_classes,
+    held_out,
+    held_out_by_label,
+    table,
+)
 from gate_data.readers.captions import coco_captions
 from gate_data.readers.clips import VIDEOS
 from gate_data.readers.folders import PICTURES, is_saved
@@ -388,10 +400,12 @@ def _drawn(
     """Rows that stay, and rows that are taken from them."""
     seed = own.splits.seed
     pairs = own.benchmark.task == "image-retrieval"  # a thing is its own class, and cannot be on both sides
-    targets = [0 if pairs and samples[row].group else samples[row].target for row in rows]
+    targets: list[Any] = [0 if pairs and samples[row].group else samples[row].target for row in rows]
     classes = [target if isinstance(target, int) else 0 for target in targets]
     if any(samples[row].group for row in rows):
         stay, taken = dealt([samples[row].group for row in rows], [1 - share], classes, seed=seed)
+    elif targets and type(targets[0]) is tuple and own.benchmark.task == "multi-label":
+        stay, taken = held_out_by_label(targets, share, seed=seed)
     else:
         stay, taken = held_out(classes, share, seed=seed)
     return [rows[place] for place in stay], [rows[place] for place in taken]

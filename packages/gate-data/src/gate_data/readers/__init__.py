@@ -6,7 +6,7 @@ from gate_data.readers.clips import middles
 from gate_data.readers.folders import Files, by_stem, classes_in, files_in, files_of_classes, first_of, place
 from gate_data.readers.maps import IGNORED, ClassMap, ranked
 from gate_data.readers.source import Clip, Cut, File, Member, Source, Stored, described
-from gate_data.readers.splits import dealt, held_out, shuffled, spread
+from gate_data.readers.splits import dealt, held_out, held_out_by_label, shuffled, spread
 from gate_data.readers.tables import Row, last_pairs, lines, pairs, read_json, records, table
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "files_of_classes",
     "first_of",
     "held_out",
+    "held_out_by_label",
     "last_pairs",
     "lines",
     "middles",

@@ -53,6 +53,56 @@ def held_out(labels: Sequence[int], share: float, *, seed: int = SEED) -> tuple[
     return [int(row) for row in rng.permutation(parts[0])], [int(row) for row in rng.permutation(parts[1])]
 
 
+def held_out_by_label(
+    labels: Sequence[Sequence[int]], share: float, *, seed: int = SEED
+) -> tuple[list[int], list[int]]:
+    """The same where a row has several labels: the rarest label's rows are dealt first, so that both sides have some.
+
+    Args:
+        labels: 0 or 1 of each label, for each row.
+        share: of the rows, and of each label's positives, that validate.
+        seed: of what is drawn.
+
+    Returns:
+        Both in a drawn order. A label with one positive keeps it for training.
+
+    Example:
+        >>> labels = [[1, 0]] * 8 + [[1, 1]] * 2
+        >>> train, held = held_out_by_label(labels, 0.5)
+        >>> len(held), sum(labels[row][1] for row in held)
+        (5, 1)
+
+    Source:
+        Sechidis et al. (2011), iterative stratification.
+    """
+    rng = np.random.default_rng(seed)
+    marks = np.asarray(labels, dtype=bool).reshape(len(labels), -1)
+    shares = np.array([1 - share, share])
+    wanted = shares[:, None] * marks.sum(axis=0)  # of each side and label
+    room = shares * len(marks)
+    side = np.full(len(marks), -1)
+    left = marks.copy()
+    while left.any():
+        counts = left.sum(axis=0)
+        label = int(np.where(counts > 0, counts, len(marks) + 1).argmin())
+        for row in rng.permutation(np.flatnonzero(left[:, label])):
+            need = wanted[:, label]
+            best = np.flatnonzero(need >= need.max() - 1e-9)
+            chosen = int(best[room[best].argmax()])
+            side[row] = chosen
+            wanted[chosen] -= marks[row]
+            room[chosen] -= 1
+            left[row] = False
+    for row in rng.permutation(np.flatnonzero(side < 0)):  # rows without a label
+        chosen = int(room.argmax())
+        side[row] = chosen
+        room[chosen] -= 1
+    if len(marks) > 1 and not (side == 1).any():
+        side[int(rng.integers(len(marks)))] = 1
+    parts = [rng.permutation(np.flatnonzero(side == part)) for part in (0, 1)]
+    return [int(row) for row in parts[0]], [int(row) for row in parts[1]]
+
+
 def dealt(
     groups: Sequence[Hashable], shares: Sequence[float], classes: Sequence[int] | None = None, *, seed: int = SEED
 ) -> list[list[int]]:

@@ -10,11 +10,11 @@ from gate_data.own.reading import line_of, read_benchmark
 from gate_runner.benchmarks.benchmark import Benchmark
 from gate_runner.benchmarks.registry import is_taken
 from gate_runner.class_words import built_in_knowledge
-from gate_runner.errors import DataError
+from gate_runner.errors import DataError, UsageError, unknown
 
 _METRICS = {
-    "image-classification": ("acc@1",),
-    "zero-shot": ("acc@1",),
+    "image-classification": ("acc@1", "macro_f1"),
+    "zero-shot": ("acc@1", "macro_f1"),
     "knn": ("acc@1",),
     "image-retrieval": ("map", "recall@1", "recall@5", "recall@10"),
     "clustering": ("ami", "v_measure"),
@@ -28,10 +28,22 @@ _METRICS = {
     "image-text": ("image_to_text", "text_to_image", *(f"{way}_r@{k}" for way in ("i2t", "t2i") for k in (1, 5, 10))),
     "detection": ("map", "ap50", "ap75"),
 }
+_OF_CLASSES = ("acc@1", "accuracy", "acc@5", "mean_per_class", "macro_f1", "micro_f1", "quadratic_kappa")
+_CHOICES = {
+    **dict.fromkeys(("image-classification", "zero-shot", "video-classification", "relational", "knn"), _OF_CLASSES),
+    "multi-label": (
+        *("average_precision", "roc_auc", "map_11point", "map_11point_elevater"),
+        *("brier", "macro_f1", "micro_f1"),
+    ),
+    **dict.fromkeys(("regression", "video-regression"), ("mae", "mse", "rmse", "r2", "spearman")),
+    "segmentation": ("miou", "miou_foreground", "mean_acc", "overall_acc", "dice"),
+}
+"""Metrics that make sense of a task, where there are others than its own."""
 _RECIPE = {"lr": 1e-2, "steps": 600, "batch_size": 128, "validate_every": 50}
 _TRANSFORMER = {"lr": 1e-3, "steps": 400, "batch_size": 32, "validate_every": 50}
 _RECIPES: Mapping[str, Mapping[str, Any]] = {
     "image-classification": {},  # solved, not stepped
+    "regression": {},  # likewise
     "segmentation": {**_TRANSFORMER, "batch_size": 16},
     "relational": _TRANSFORMER,
     "video-classification": _TRANSFORMER,
@@ -70,6 +82,16 @@ def own_benchmark(path: Path) -> Benchmark:
             f"{'my-' + own.benchmark.id!r}"
         )
     about = own.benchmark
+    for metric in about.metrics:
+        if metric not in metrics_of(about.task):
+            raise DataError(_at(path, ["benchmark", "metrics"], str(unknown_metric(about.task, metric))))
+    if own.training:
+        from gate_runner.tasks.recipes import checked
+
+        try:
+            checked(own.training)
+        except UsageError as error:
+            raise DataError(_at(path, ["training"], str(error))) from error
     training: dict[str, Any] = {**_RECIPES.get(about.task, _RECIPE), **own.training}
     if about.task in ("zero-shot", "image-classification"):
         where, named = path.absolute().parent, own.classes.prompts
@@ -90,6 +112,25 @@ def own_benchmark(path: Path) -> Benchmark:
         licence=about.licence,
         citation=about.citation,
     )
+
+
+def metrics_of(task: str) -> tuple[str, ...]:
+    """Metrics that a user may ask for of a task.
+
+    Example:
+        >>> metrics_of("detection")
+        ('map', 'ap50', 'ap75')
+    """
+    return tuple(dict.fromkeys((*_METRICS[task], *_CHOICES.get(task, ()))))
+
+
+def unknown_metric(task: str, metric: str) -> UsageError:
+    """The error for a metric that a task does not have, with the nearest."""
+    return unknown(f"metric of {task}", metric, metrics_of(task))
+
+
+def _at(path: Path, place: list[str], said: str) -> str:
+    return f"{path}, line {line_of(path.read_text(encoding='utf-8'), place)}: {said}"
 
 
 def _from_here(where: Path, source: str) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from torch import nn
+from torch import Tensor, nn
 
 from gate_runner.features import Kind
 from gate_runner.heads.kept import KeptHead, linear_head
 from gate_runner.tasks.backbone import Backbone, make_backbone
+from gate_runner.tasks.classes import with_classes
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best
 from gate_runner.tasks.probing import solvable, solve_and_test
@@ -27,6 +28,11 @@ def run(job: Job) -> Outcome:
     """
     classes = len(job.data.classes)
     blind = frequencies(job.data.train.targets, classes).expand(len(job.data.test), -1)
+    return with_classes(job, _run(job, blind))
+
+
+def _run(job: Job, blind: Tensor) -> Outcome:
+    classes = len(job.data.classes)
     if job.settings.tune == "frozen" and solvable(job):
         return solve_and_test(job, blind)
     if starts_at_solved(job):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +16,8 @@ from vision_adapters.heads import LinearHead, seeded
 from vision_adapters.losses import binary_cross_entropy
 from vision_adapters.metrics import METRICS
 
+_LOG = logging.getLogger(__name__)
+
 
 def run(job: Job) -> Outcome:
     """Area under the ROC curve, average precision and Brier score, macro over classes, and of each class.
@@ -26,15 +29,23 @@ def run(job: Job) -> Outcome:
     blind = labels.mean(dim=0).expand(len(job.data.test), -1)
     head = seeded(lambda: LinearHead(backbone.width, labels.shape[1]), job.seed)
     outcome = train_and_test(job, backbone, head, binary_cross_entropy, blind, read=torch.sigmoid, answer=likely)
-    return replace(outcome, training={**outcome.training, "per_class": _per_class(job, np.asarray(outcome.samples))})
+    found = _per_class(job, np.asarray(outcome.samples))
+    bare = [name for name, one in found.items() if one["roc_auc"] is None]
+    if bare:
+        _LOG.warning(
+            "%s: labels without a positive, or without a negative, among the %d tested samples are left out of the "
+            "metrics: %s", job.benchmark.id, len(job.data.test), ", ".join(bare)
+        )  # fmt: skip
+    return replace(outcome, training={**outcome.training, "per_class": found, "left_out": bare})
 
 
-def _per_class(job: Job, ranked: np.ndarray) -> dict[str, dict[str, float]]:
+def _per_class(job: Job, ranked: np.ndarray) -> dict[str, dict[str, float | None]]:
     """The three metrics of each class, from the scores and truths ``[n, 2, k]`` that the headline keeps."""
     ones = np.ones((1, len(ranked)))
-    found = {}
+    found: dict[str, dict[str, float | None]] = {}
     for place, name in enumerate(job.data.classes):
         own = ranked[:, :, place : place + 1]
-        ranks = {metric: float(METRICS[metric].aggregate(own, ones)[0]) for metric in ("roc_auc", "average_precision")}
+        values = {name: METRICS[name].aggregate(own, ones)[0] for name in ("roc_auc", "average_precision")}
+        ranks = {metric: None if np.isnan(value) else float(value) for metric, value in values.items()}
         found[name] = {**ranks, "brier": float(np.square(own[:, 0] - own[:, 1]).mean())}
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from gate_runner.tasks.backbone import make_backbone
+from gate_runner.tasks.classes import with_classes
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best
 from gate_runner.tasks.targets import frequencies
@@ -21,4 +22,4 @@ def run(job: Job) -> Outcome:
     classes, frames = len(job.data.classes), job.data.train.images.shape[1]
     blind = frequencies(job.data.train.targets, classes).expand(len(job.data.test), -1)
     head = seeded(partial(TemporalHead, backbone.width, classes, frames=frames, width=_WIDTH, depth=_DEPTH), job.seed)
-    return train_and_test(job, backbone, head, cross_entropy, blind, answer=best)
+    return with_classes(job, train_and_test(job, backbone, head, cross_entropy, blind, answer=best))

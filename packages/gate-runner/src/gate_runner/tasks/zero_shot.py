@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from gate_runner.class_words import ClassWords, words_in
+from gate_runner.tasks.classes import with_classes
 from gate_runner.tasks.features import pooled
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best
@@ -30,4 +31,5 @@ def run(job: Job) -> Outcome:
         scores = score(job, similar, data.test.targets, blind)
     told = {name: said[name] for name in ("prompts", "knowledge") if said.get(name)}
     training = {"steps": 0, "templates": list(words.templates), "prompts_encoded": made.encoded, **told}
-    return Outcome(tuple(one for one, _ in scores), scores[0][1].outcomes, training, best(similar))
+    outcome = Outcome(tuple(one for one, _ in scores), scores[0][1].outcomes, training, best(similar))
+    return with_classes(job, outcome)

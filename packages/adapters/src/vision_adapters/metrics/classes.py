@@ -1,0 +1,121 @@
+"""What happens within each class: who is taken for whom, precision, recall and F1 with intervals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vision_adapters.metrics.arrays import as_array, class_labels, ratio
+from vision_adapters.metrics.score import wilson
+
+if TYPE_CHECKING:
+    from jaxtyping import Int
+
+
+@dataclass(frozen=True)
+class ClassScore:
+    """One class's precision, recall and F1; None where nothing defines them.
+
+    Args:
+        label: index of the class.
+        support: samples that are of it.
+        predicted: samples that were taken for it.
+        precision: share of those predicted that are of it, with Wilson's interval: value, low, high.
+        recall: share of those of it that were found, likewise.
+        f1: harmonic mean of the two, with the bootstrap's percentiles: value, low, high.
+
+    Example:
+        >>> by_class([0, 0, 1], [0, 1, 1], classes=2)[1].recall[0]
+        0.5
+    """
+
+    label: int
+    support: int
+    predicted: int
+    precision: tuple[float, float, float] | None
+    recall: tuple[float, float, float] | None
+    f1: tuple[float, float, float] | None
+
+
+def confusion(predictions: Any, targets: Any, classes: int) -> Int[np.ndarray, "k k"]:
+    """How often each class (row) was taken for each (column).
+
+    Args:
+        predictions: classes ``[n]``, or scores ``[n, k]``, whose largest counts.
+        targets: classes ``[n]``.
+        classes: how many there are.
+
+    Raises:
+        ValueError: another number of predictions than targets, or a class out of range.
+
+    Example:
+        >>> confusion([0, 0, 1], [0, 1, 1], classes=2).tolist()
+        [[1, 0], [1, 1]]
+    """
+    guessed, true = as_array(predictions), class_labels(as_array(targets), classes)
+    if guessed.ndim == 2:
+        guessed = guessed.argmax(axis=1)
+    if len(guessed) != len(true):
+        raise ValueError(f"there are {len(guessed)} predictions and {len(true)} targets; expected as many")
+    guessed = class_labels(guessed, classes)
+    return np.bincount(true * classes + guessed, minlength=classes * classes).reshape(classes, classes)
+
+
+def by_class(
+    predictions: Any, targets: Any, classes: int, *, seed: int = 0, resamples: int = 1000, level: float = 0.95
+) -> list[ClassScore]:
+    r"""Precision, recall and F1 of each class, with intervals.
+
+    $P = TP / (TP + FP)$, $R = TP / (TP + FN)$, $F_1 = 2\,TP / (2\,TP + FP + FN)$.
+
+    Args:
+        predictions: as in `confusion`.
+        targets: as in `confusion`.
+        classes: how many there are.
+        seed: of the resamples.
+        resamples: for F1's interval.
+        level: of the intervals.
+
+    Returns:
+        One for each class, in their order. Precision is None where nothing was predicted, recall where there is no
+        sample, F1 where there is neither.
+
+    Raises:
+        ValueError: as `confusion`.
+
+    Numerics:
+        Values are scikit-learn's. A resample of samples is, for one class, a multinomial draw of its four counts, so
+        F1's interval costs no pass over the samples.
+
+    Example:
+        >>> [None if one.f1 is None else round(one.f1[0], 3) for one in by_class([0, 0, 1], [0, 1, 1], classes=3)]
+        [0.667, 0.667, None]
+    """
+    table = confusion(predictions, targets, classes)
+    count, right = int(table.sum()), np.diag(table)
+    of_it, taken = table.sum(axis=1), table.sum(axis=0)
+    generator = np.random.default_rng(seed)
+    found = []
+    for label in range(classes):
+        hits, support, predicted = int(right[label]), int(of_it[label]), int(taken[label])
+        f1 = None
+        if support + predicted:
+            value = 2 * hits / (support + predicted)
+            cells = np.array([hits, predicted - hits, support - hits, count - predicted - support + hits])
+            drawn = generator.multinomial(count, cells / count, size=resamples).astype(np.float64)
+            values = ratio(2 * drawn[:, 0], 2 * drawn[:, 0] + drawn[:, 1] + drawn[:, 2])
+            values = values[~np.isnan(values)]
+            low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2]) if len(values) else (value, value)
+            f1 = (value, float(low), float(high))
+        found.append(
+            ClassScore(
+                label, support, predicted, _share(hits, predicted, level), _share(hits, support, level), f1
+            )
+        )  # fmt: skip
+    return found
+
+
+def _share(hits: int, trials: int, level: float) -> tuple[float, float, float] | None:
+    return (hits / trials, *wilson(hits / trials, trials, level)) if trials else None

@@ -1,0 +1,104 @@
+"""What happens within each class, and the metrics of values and of ranks, against scikit-learn and scipy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from vision_adapters.metrics import METRICS, by_class, confusion, evaluate
+
+sklearn = pytest.importorskip("sklearn.metrics")
+stats = pytest.importorskip("scipy.stats")
+CASES = [(30, 3), (200, 7), (57, 40)]
+
+
+@pytest.mark.parametrize(("count", "classes"), CASES)
+def test_of_each_class_as_scikit_learn(count: int, classes: int) -> None:
+    generator = np.random.default_rng([count, classes])
+    true, guessed = generator.integers(0, classes, count), generator.integers(0, classes, count)
+    guessed = np.where(generator.random(count) < 0.5, true, guessed)
+    assert (confusion(guessed, true, classes) == sklearn.confusion_matrix(true, guessed, labels=range(classes))).all()
+    names = range(classes)
+    precision, recall, f1, support = sklearn.precision_recall_fscore_support(
+        true, guessed, labels=names, zero_division=np.nan
+    )
+    for one in by_class(guessed, true, classes):
+        for own, theirs in ((one.precision, precision), (one.recall, recall), (one.f1, f1)):
+            if own is None:
+                assert np.isnan(theirs[one.label])
+            else:
+                assert_allclose(own[0], theirs[one.label], rtol=1e-12)
+                assert 0 <= own[1] <= own[0] <= own[2] <= 1
+        assert one.support == support[one.label]
+    labels = np.union1d(true, guessed)
+    for name, average in (("macro_f1", "macro"), ("micro_f1", "micro")):
+        assert_allclose(
+            evaluate(name, guessed, true).value, sklearn.f1_score(true, guessed, labels=labels, average=average)
+        )
+    kappa = sklearn.cohen_kappa_score(true, guessed, weights="quadratic", labels=names)
+    assert_allclose(evaluate("quadratic_kappa", guessed, true).value, kappa, rtol=1e-10)
+
+
+def test_f1s_interval_is_that_of_resampled_samples() -> None:
+    generator = np.random.default_rng(0)
+    true = generator.integers(0, 3, 150)
+    guessed = np.where(generator.random(150) < 0.7, true, generator.integers(0, 3, 150))
+    drawn = [
+        sklearn.f1_score(true[rows], guessed[rows], labels=[1], average="macro")
+        for rows in generator.integers(0, 150, (2000, 150))
+    ]
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    found = by_class(guessed, true, 3, resamples=20_000)[1].f1
+    assert found is not None
+    assert_allclose(found[1:], (low, high), atol=0.02)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_weights_are_so_many_equal_samples(seed: int) -> None:
+    """The definition of a resample: each metric of repeated samples is the metric of their weights."""
+    generator = np.random.default_rng(seed)
+    target = generator.normal(size=40).round(1)  # with ties
+    predicted = (target + generator.normal(size=40)).round(1)
+    true, guessed = generator.integers(0, 4, 40), generator.integers(0, 4, 40)
+    weights = generator.integers(0, 4, (5, 40)).astype(np.float64)
+    for name, given, truth in (
+        *((name, predicted, target) for name in ("rmse", "r2", "spearman")),
+        *((name, guessed, true) for name in ("macro_f1", "micro_f1", "quadratic_kappa")),
+    ):
+        metric = METRICS[name]
+        values = metric.aggregate(metric.outcomes(given, truth), weights)
+        for row, value in zip(weights.astype(int), values, strict=True):
+            repeated = np.repeat(np.arange(40), row)
+            assert_allclose(value, evaluate(name, given[repeated], truth[repeated], resamples=0).value, rtol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_values_as_scikit_learn_and_scipy(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    target = generator.normal(1e6, 2, 60).round(1)
+    predicted = target + generator.normal(size=60).round(1)
+    assert_allclose(evaluate("rmse", predicted, target).value, sklearn.root_mean_squared_error(target, predicted))
+    assert_allclose(evaluate("r2", predicted, target).value, sklearn.r2_score(target, predicted), rtol=1e-8)
+    spearman = evaluate("spearman", predicted, target)
+    assert_allclose(spearman.value, stats.spearmanr(predicted, target).statistic, rtol=1e-10)
+    assert spearman.low < spearman.value < spearman.high
+    with pytest.raises(ValueError, match="r2 has no value: all targets are equal"):
+        evaluate("r2", predicted, np.full(60, 3.0))
+
+
+def test_labels_without_positives_are_left_out() -> None:
+    generator = np.random.default_rng(0)
+    truth = generator.integers(0, 2, (50, 4))
+    truth[:, 2] = 0
+    scores = generator.random((50, 4))
+    kept = [0, 1, 3]
+    for name, theirs in (("roc_auc", sklearn.roc_auc_score), ("average_precision", sklearn.average_precision_score)):
+        found = evaluate(name, scores, truth)
+        assert_allclose(found.value, theirs(truth[:, kept], scores[:, kept], average="macro"))
+        assert found.low < found.value < found.high
+        with pytest.raises(ValueError, match="label 0 has 0 positives"):
+            evaluate(name, scores[:, :1], truth[:, 2:3])
+    assert_allclose(
+        evaluate("micro_f1", scores, truth).value, sklearn.f1_score(truth, scores > 0.5, average="micro"), rtol=1e-12
+    )

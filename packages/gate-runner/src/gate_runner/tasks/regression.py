@@ -1,0 +1,83 @@
+"""A number for each image: ridge regression on frozen features, a linear head on standardised targets otherwise."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from gate_runner.tasks.backbone import make_backbone
+from gate_runner.tasks.features import kinds_to_probe, rows_of
+from gate_runner.tasks.job import Job, Outcome
+from gate_runner.tasks.predicted import values
+from gate_runner.tasks.training import score, train_and_test
+from vision_adapters.heads import LinearHead, seeded
+from vision_adapters.losses import l1
+from vision_adapters.metrics import METRICS, evaluate
+from vision_adapters.ridge import Ridge, fit_ridge
+
+
+class _Scaled(nn.Module):
+    """A head on standardised targets, so that it starts at their mean and steps in their unit."""
+
+    def __init__(self, head: nn.Module, mean: Tensor, spread: Tensor) -> None:
+        super().__init__()
+        self.head = head
+        self.register_buffer("mean", mean)
+        self.register_buffer("spread", spread)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """One number per image."""
+        value: Tensor = self.head(features)[:, 0] * self.get_buffer("spread") + self.get_buffer("mean")
+        return value
+
+
+def run(job: Job) -> Outcome:
+    """Chance: the median of the training targets, which no other constant beats in absolute error."""
+    train = job.data.train.targets
+    blind = train.median().expand(len(job.data.test))
+    if job.settings.tune == "frozen" and "steps" not in job.training:
+        return _solved(job, blind)
+    backbone = make_backbone(job, "pooled")
+    spread = train.std(correction=0)
+    head = seeded(lambda: LinearHead(backbone.width, 1), job.seed)
+    scaled = _Scaled(head, train.mean(), spread if float(spread) > 0 else torch.ones(()))
+    return train_and_test(job, backbone, scaled, l1, blind, answer=values)
+
+
+def _solved(job: Job, blind: Tensor) -> Outcome:
+    data, metric = job.data, METRICS[job.benchmark.metrics[0]]
+    sign = 1.0 if metric.direction == "lower" else -1.0
+
+    def error(given: Tensor, truth: Tensor) -> float:
+        try:
+            return sign * evaluate(metric.name, given, truth, resamples=0).value
+        except ValueError:  # a rank correlation of equal predictions, say
+            return float("inf")
+
+    fits: list[tuple[str, Ridge, Tensor]] = []
+    kinds = kinds_to_probe(job)
+    for number, (name, kind) in enumerate(kinds.items()):
+        rows = {
+            split: rows_of(job, getattr(data, split), kind, f"{split}-{name}")[:].float()
+            for split in ("train", "validation", "test")
+        }
+        with job.timed("train"):
+            fit = fit_ridge(rows["train"], data.train.targets, rows["validation"], data.validation.targets, error=error)
+            fits.append((name, fit, rows["test"]))
+            job.progress("train", number + 1, len(kinds))
+    name, fit, test = min(fits, key=lambda one: min(value for _, value in one[1].path))
+    with job.timed("test"):
+        predictions = fit.predict(test).float()
+        judged = score(job, predictions, data.test.targets, blind)
+    training = {
+        "head_parameters": len(fit.weight) + 1,
+        "steps": 0,
+        "features": name,
+        "penalty": fit.penalty,
+        "tried": [
+            {"features": kind, "penalty": penalty, metric.name: None if value == float("inf") else sign * value}
+            for kind, one, _ in fits
+            for penalty, value in one.path
+        ],
+    }
+    return Outcome(tuple(one for one, _ in judged), judged[0][1].outcomes, training, values(predictions))

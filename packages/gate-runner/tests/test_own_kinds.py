@@ -1,0 +1,167 @@
+"""Kinds of a user's own labels, each from a folder to a score, and what is refused before anything is encoded."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import gate_runner
+from gate_data.own import guess, originals_of, read_benchmark, summary, write_benchmark
+from gate_runner.benchmarks.own import own_benchmark
+from gate_runner.cli import main
+from gate_runner.errors import DataError
+from gate_runner.runs.results import Result
+
+
+def shade(path: Path, level: int, seed: int = 0) -> str:
+    """A noisy square of a grey."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    noise = np.random.default_rng([seed, level]).integers(-8, 8, (16, 16, 3))
+    Image.fromarray((level + noise).clip(0, 255).astype(np.uint8)).save(path)
+    return path.name
+
+
+def table(folder: Path, header: str, lines: list[str], task: str = "") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "all.csv").write_text("\n".join([header, *lines]) + "\n")
+    path = folder / "benchmark.toml"
+    write_benchmark(guess(folder).values, path)
+    assert not task or read_benchmark(path).benchmark.task == task
+    return path
+
+
+def run(path: Path, **options: object) -> Result:
+    (result,) = gate_runner.run(str(path), encoder="micro-clip", output=path.parent / "run", show=False, **options)  # type: ignore[arg-type]
+    assert result.status == "ok", result.reason
+    return result
+
+
+def test_numbers_far_from_zero_are_predicted_far_better_than_chance(tmp_path: Path) -> None:
+    levels = [int(level) for level in np.random.default_rng(0).integers(10, 245, 60)]
+    lines = [f"{shade(tmp_path / f'{row}.png', level, row)},{1000 + level / 10}" for row, level in enumerate(levels)]
+    result = run(table(tmp_path, "image,price", lines, "regression"))
+    scores = {score.metric: score for score in result.scores}
+    assert list(scores) == ["mae", "rmse", "r2", "spearman"]
+    assert scores["mae"].chance is not None
+    assert scores["mae"].value < 0.5 * scores["mae"].chance
+    assert scores["r2"].value > 0.5
+    assert scores["spearman"].low < scores["spearman"].value <= 1
+
+
+def test_rare_tags_are_dealt_to_both_sides_and_lonely_ones_are_left_out_and_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What every long-tailed set of tags has: one with two positives, one with one."""
+    lines = []
+    for row in range(60):
+        tags = ["dark" if row % 2 else "light", *(["rare"] if row in (3, 40) else []), *(["once"] if row == 7 else [])]
+        lines.append(f"{shade(tmp_path / f'{row}.png', 40 if row % 2 else 200, row)},{'|'.join(tags)}")
+    path = table(tmp_path, "image,tags", lines, "multi-label")
+    parts = originals_of(path).parts
+    assert parts is not None
+    lists = parts(tmp_path)
+    place = lists.classes.index("rare")
+    assert sorted(sum(sample.target[place] for sample in split) for split in (lists.train, lists.test)) in (
+        [0, 2],
+        [1, 1],
+    )
+    dark = [
+        np.mean([sample.target[lists.classes.index("dark")] for sample in split]) for split in (lists.train, lists.test)
+    ]
+    assert dark == pytest.approx([0.5, 0.5], abs=0.1)
+    assert any("no positive in test: once" in one for one in summary(read_benchmark(path), tmp_path))
+    with caplog.at_level(logging.WARNING):
+        result = run(path, recipe_fields={"steps": 60, "validate_every": 20})
+    assert "once" in result.training["left_out"]
+    assert "are left out of the metrics: once" in caplog.text
+    assert result.training["per_class"]["once"]["roc_auc"] is None
+    assert result.headline is not None
+    assert 0 < result.headline.value <= 1
+
+
+def test_each_class_has_its_figures_in_the_result_and_the_report(tmp_path: Path) -> None:
+    lines = [
+        f"{shade(tmp_path / f'{name}{row}.png', level, row)},{name}"
+        for name, level in (("dark", 30), ("grey", 120), ("light", 220))
+        for row in range(15)
+    ]
+    path = table(tmp_path, "image,label", lines)
+    result = run(path)
+    found = result.training["by_class"]
+    assert [row["class"] for row in found["rows"]] == ["dark", "grey", "light"]
+    assert sum(row["support"] for row in found["rows"]) == result.data["test"]
+    assert result.headline is not None
+    assert found["scores"]["micro_f1"]["value"] == pytest.approx(result.headline.value)
+    assert [score.metric for score in result.scores] == ["acc@1", "macro_f1"]
+    text = gate_runner.report(path.parent / "run")
+    assert "macro F1" in text
+    assert ">grey<" in text
+
+
+WRONG = {
+    'metrics = ["f1"]': r"line 4: unknown metric of image-classification 'f1'; nearest: macro_f1|micro_f1",
+    'metrics = ["miou"]': r"unknown metric of image-classification 'miou'",
+    "[training]\nepochs = 3": r"unknown field of a recipe 'epochs'",
+    "[training]\nstpes = 3": r"unknown field of a recipe 'stpes'; nearest: steps",
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_metrics_and_recipes_are_looked_at_before_anything_is_encoded(tmp_path: Path, wrong: str) -> None:
+    about = '[benchmark]\nid = "a"\n'
+    path = tmp_path / "a.toml"
+    own = f"\n{wrong}\n[data]\n" if wrong.startswith("metrics") else "\n[data]\n"
+    path.write_text(about + own + 'kind = "folders"\n' + ("" if wrong.startswith("metrics") else wrong + "\n"))
+    with pytest.raises(DataError, match=WRONG[wrong]):
+        own_benchmark(path)
+
+
+def classed(folder: Path) -> Path:
+    for name, count in (("ship", 40), ("shp", 1), ("truck", 40)):
+        for row in range(count):
+            shade(folder / name / f"{row}.png", 60 + row + (100 if name == "truck" else 0), row)
+    return folder
+
+
+def new(*given: object) -> int:
+    with pytest.raises(SystemExit) as left:
+        main(["new", *map(str, given)])
+    return int(left.value.code or 0)
+
+
+def test_new_says_what_is_doubtful_and_writes_last(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mine = classed(tmp_path / "mine")
+    (mine / "ship" / "a.avifs").touch()
+    (mine / "ship" / "b.heic").touch()
+    (mine / "truck" / "0.png").write_bytes((mine / "ship" / "3.png").read_bytes())
+    assert new(mine, "--dry-run") == 0
+    said = capsys.readouterr().out
+    assert not (mine / "benchmark.toml").exists()
+    assert "3 classes (all, of them test): ship 40" in said
+    assert "1 class has one picture: shp" in said
+    assert "labels 'shp' (1) and 'ship' (40) are nearly equal" in said
+    assert "2 pictures lie there with two labels" in said  # that one, and shp's, which is a ship
+    assert ".heic 1" in said
+    assert 'kind = "folders"' in said
+    (mine / "empty").mkdir()
+    assert new(mine) == 2
+    assert not (mine / "benchmark.toml").exists()
+    (mine / "empty").rmdir()
+    assert new(mine) == 0
+    capsys.readouterr()
+    assert new(mine) == 2
+    assert "exists; it was not changed" in capsys.readouterr().err
+
+
+def test_files_that_are_not_there_are_skipped_where_that_is_asked(tmp_path: Path) -> None:
+    lines = [f"{shade(tmp_path / f'{row}.png', 30 if row % 2 else 200, row)},{row % 2}" for row in range(30)]
+    path = table(tmp_path, "image,label", [*lines, "nothere.jpg,1"])
+    with pytest.raises(DataError, match=r"1 of 31 files are not there"):
+        gate_runner.run(str(path), output=tmp_path / "refused", show=False)
+    result = run(path, skip_unreadable=True)
+    assert "1 files are not there, and left out: nothere.jpg" in result.note
+    assert result.data["train"] + result.data["validation"] + result.data["test"] == 30
