@@ -121,3 +121,64 @@ def test_the_default_folder_names_the_items(learnt: tuple[Path, list[Path]]) -> 
     assert settings.items is not None
     name = make_request("faces", settings=settings).output.name
     assert name == f"micro-clip-limit60-items-{settings.items.digest[:8]}"
+
+
+@pytest.fixture(scope="module")
+def adaptive(learnt: tuple[Path, list[Path]], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, gate_runner.Run]:
+    """A bank of all items, and a run that asks for them until it knows."""
+    _, runs = learnt
+    folder = tmp_path_factory.mktemp("adaptive")
+    bank = folder / "bank.json"
+    eevee.choose_items(eevee.read_outcomes(runs), method="adaptive").to_json(bank)
+    return bank, scored(folder / "run", 5, items=bank, until=12)
+
+
+def test_samples_are_asked_until_the_score_is_known(
+    learnt: tuple[Path, list[Path]], adaptive: tuple[Path, gate_runner.Run]
+) -> None:
+    bank, run = adaptive
+    (result,) = run
+    assert (result.status, result.data["test_whole"]) == ("ok", LIMIT)
+    places = result.data["test_items"]
+    assert len(places) == len(set(places)) == result.data["test"] <= LIMIT
+    kept, every = (np.load(path / "samples" / "faces.seed0.npz")["outcomes"] for path in (run.folder, learnt[1][5]))
+    np.testing.assert_array_equal(kept, every[places])  # the very same answers
+    items = eevee.read_items(bank).benchmarks["faces"]
+    test = eevee.adaptive_test(items, until=0.12 * items.unit)
+    while block := test.next_block():
+        test.tell(every[block])
+    (score,) = result.scores
+    low, value, high = (items.unit * part for part in (test.known().low, test.known().value, test.known().high))
+    assert (score.low, score.value, score.high) == pytest.approx((low, value, high))
+    assert high - low <= 0.24 * items.unit
+    assert low <= items.unit * every.mean() <= high
+    assert "asked in" in result.note
+    assert "holds at every look" in result.note
+
+
+def test_without_a_bank_blocks_are_drawn_alike(learnt: tuple[Path, list[Path]], tmp_path: Path) -> None:
+    (result,) = scored(tmp_path / "r", 5, items="adaptive", until=15)
+    every = np.load(learnt[1][5] / "samples" / "faces.seed0.npz")["outcomes"]
+    unit = eevee.read_outcomes(learnt[1])["faces"].unit
+    assert result.scores[0].low <= unit * every.mean() <= result.scores[0].high
+    assert result.data["test"] <= LIMIT
+    planned = gate_runner.plan(
+        "faces", encoder=Projection(2), output=tmp_path / "p", limit=LIMIT, items="adaptive", until=15
+    )
+    assert planned.parts[0].note == "by blocks until ± 15 points: at most so long"
+
+
+def test_until_needs_items_that_are_asked_by_blocks(
+    learnt: tuple[Path, list[Path]], adaptive: tuple[Path, gate_runner.Run], tmp_path: Path
+) -> None:
+    for options in ({"until": 5}, {"items": learnt[0], "until": 5}):
+        with pytest.raises(UsageError, match="belong together; such items is missing"):
+            scored(tmp_path / "r", 5, **options)
+    with pytest.raises(UsageError, match="belong together; --until is missing"):
+        scored(tmp_path / "r", 5, items=adaptive[0])
+    with pytest.raises(UsageError, match="above 0 and below 50 points, not 60"):
+        scored(tmp_path / "r", 5, items="adaptive", until=60)
+    with pytest.raises(UsageError, match="none of the benchmarks that are asked for has a score that is the mean"):
+        scored(tmp_path / "r", 5, "digits", items=adaptive[0], until=5)
+    (result,) = scored(tmp_path / "r", 5, items=adaptive[0], until=5, limit=50)
+    assert "chosen of 60 test samples of other data" in result.reason

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from eevee.items.choosing import BenchmarkItems, ItemChoice
 
 
+ADAPTIVE = "adaptive"
+"""In place of a file: by blocks, without knowing anything of the items before."""
+
+
 @dataclass(frozen=True)
 class ChosenItems:
     """A file of `eevee items` with all that it says, so that it can travel to another machine.
@@ -44,6 +48,11 @@ class ChosenItems:
         return self._read().benchmarks.get(name)
 
     @property
+    def adaptive(self) -> bool:
+        """Whether samples are asked by blocks until the score is known, with a bank of items or without."""
+        return any(one["method"] == ADAPTIVE for one in self.content["benchmarks"].values()) or not self.names
+
+    @property
     def level(self) -> float:
         """Share of new encoders that the intervals are meant to hold for."""
         return self._read().level
@@ -58,7 +67,8 @@ def items_in(said: str | PathLike[str] | Mapping[str, Any] | ChosenItems | None)
     """Chosen items from their file.
 
     Args:
-        said: the path of a file that `eevee items --json` wrote; what `ChosenItems` became on its way as JSON; or None.
+        said: the path of a file that `eevee items --json` wrote; "adaptive"; what `ChosenItems` became on its way as
+            JSON; or None.
 
     Returns:
         The items, whose file is whole.
@@ -71,6 +81,8 @@ def items_in(said: str | PathLike[str] | Mapping[str, Any] | ChosenItems | None)
         return said
     if isinstance(said, Mapping):
         return ChosenItems(**said)
+    if str(said) == ADAPTIVE:
+        return ChosenItems(ADAPTIVE, ADAPTIVE, {"result": "ItemChoice", "level": 0.9, "seed": 0, "benchmarks": {}})
     from eevee import EeveeError, read_items
 
     try:

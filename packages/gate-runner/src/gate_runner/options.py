@@ -32,8 +32,12 @@ class Options(TypedDict, total=False):
     limit: Annotated[int | None, typer.Option(help="At most so many samples in each split.")]
     items: Annotated[
         str | PathLike[str] | None,
-        typer.Option(metavar="FILE", help="Of 'eevee items': score the chosen test samples alone, estimate the whole."),
+        typer.Option(metavar="FILE", help="Of 'eevee items', or adaptive: score chosen samples, estimate the whole."),
         Path | None,
+    ]
+    until: Annotated[
+        float | None,
+        typer.Option(metavar="POINTS", help="With adaptive items: stop when the interval is this narrow (half of it)."),
     ]
     skip_unreadable: Annotated[
         bool, typer.Option("--skip-unreadable", help="Leave out pictures that cannot be read, and list them.")

@@ -197,6 +197,12 @@ def _tune_in(said: str | Iterable[str]) -> str:
     return ",".join(tunes)
 
 
+def _until_in(said: Any) -> float | None:
+    if said is not None and not 0 < float(said) < 50:
+        raise UsageError(f"--until must be above 0 and below 50 points, not {said}")
+    return None if said is None else float(said)
+
+
 def _path_in(said: Any) -> Path | None:
     return None if said is None else Path(said)
 
@@ -216,7 +222,10 @@ class Settings:
         data_root: folder of data sets' original files, or of copies of the hub's repositories, or None.
         limit: at most so many samples in each split, or None.
         items: a file of `eevee items --json`: of benchmarks that it names, the chosen test samples alone are scored,
-            and their whole scores estimated with intervals; all others are scored whole. None for all.
+            and their whole scores estimated with intervals; all others are scored whole. None for all. ``"adaptive"``,
+            or a file of ``--method adaptive``: samples are asked by blocks until the score is known, see ``until``.
+        until: with such items: half-width of the interval, in points (hundredths of the score), at which a benchmark
+            stops. It holds at every look (a confidence sequence).
         skip_unreadable: look at every picture of original files and of your own, and leave out those that cannot be
             read; results say how many and which.
         batch_size: images per call of the encoder.
@@ -294,6 +303,7 @@ class Settings:
     items: ChosenItems | None = field(
         default=None, metadata={"read": items_in, "identity": True, "told": attrgetter("digest")}
     )
+    until: float | None = field(default=None, metadata={"read": _until_in, "identity": True})
     skip_unreadable: bool = field(default=False, metadata={"identity": True, "mode": True})
     batch_size: int = 128
     micro_batches: int = 1

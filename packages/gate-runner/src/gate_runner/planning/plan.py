@@ -13,7 +13,7 @@ from gate_runner.errors import UsageError
 from gate_runner.executors.slot import Slot
 from gate_runner.files import write
 from gate_runner.planning.budget import Choice, best_subset
-from gate_runner.runs.estimated import chosen_of, said_of
+from gate_runner.runs.estimated import chosen_of, is_adaptive, said_of
 from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.part import Part
 from gate_runner.runs.request import RunRequest, parts_of
@@ -197,7 +197,11 @@ def _planned(part: Part, request: RunRequest, measured: dict[str, Any]) -> PartP
         part.name,
         part.seed,
         **measured,
-        note=said_of(chosen, items.level) if items is not None and chosen is not None else "",
+        note=f"by blocks until ± {part.settings.until:g} points: at most so long"
+        if is_adaptive(part)
+        else said_of(chosen, items.level)
+        if items is not None and chosen is not None
+        else "",
         done=done,
         command=(*command, *measured.get("needs", ())) if command else (),
     )

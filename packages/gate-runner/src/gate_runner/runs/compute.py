@@ -16,7 +16,7 @@ from gate_runner.class_words import WORDS
 from gate_runner.energy import EnergyMeter
 from gate_runner.errors import DataError, NotApplicableError, StorageError, UsageError
 from gate_runner.memory import PeakMemory, is_out_of_memory, release
-from gate_runner.runs.estimated import chosen_of, in_full, narrowed
+from gate_runner.runs.estimated import adaptive_test_of, chosen_of, in_blocks, in_full, narrowed
 from gate_runner.runs.part import Part, halved, with_kept_sizes
 from gate_runner.runs.ranks import training_together
 from gate_runner.runs.results import Result
@@ -117,7 +117,8 @@ def _compute(
     with phases.timed("data"):
         whole, digest, shared_units = _loaded(part, encoder)
         chosen = chosen_of(part)
-        data = whole if chosen is None else narrowed(whole, digest, chosen)
+        test = adaptive_test_of(part, whole, digest)
+        data = whole if chosen is None or test is not None else narrowed(whole, digest, chosen)
         shared = shared_pictures(data)
     progress("encode train", 0, 1)  # who watches must know it, should the first batch be too large
     checkpoint = part.folder.unfinished_file(part.name, part.seed)
@@ -143,7 +144,10 @@ def _compute(
     frozen = part.settings.tune == "frozen"
     kept: AbstractContextManager[dict[str, Any]] = nullcontext({}) if frozen else untouched(encoder)
     with kept as before:
-        outcome, said, told = in_full(part, run_task(job), whole)
+        if test is not None:
+            outcome, said, told = in_blocks(job, test, run_task)
+        else:
+            outcome, said, told = in_full(part, run_task(job), whole)
         if part.settings.save_encoders:
             _keep_encoder(part, encoder, before, outcome, digest)
         if part.settings.save_heads:

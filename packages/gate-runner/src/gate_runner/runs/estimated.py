@@ -5,16 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from gate_data.ragged import Ragged
 from gate_runner.errors import UsageError
 from gate_runner.items import place_of
 from gate_runner.tasks.registry import find_task_type
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from eevee import AdaptiveTest
     from eevee.items.choosing import BenchmarkItems
     from gate_data.data import Data
     from gate_runner.runs.part import Part
-    from gate_runner.tasks.job import Outcome
+    from gate_runner.tasks.job import Job, Outcome
     from gate_runner.tasks.score import Score
 
 ESTIMATED = "estimated from"
@@ -30,6 +35,90 @@ def chosen_of(part: Part) -> BenchmarkItems | None:
     return chosen.of(part.name)
 
 
+def is_adaptive(part: Part) -> bool:
+    """Whether a part's samples are asked by blocks until its score is known."""
+    items = part.settings.items
+    if items is None or not items.adaptive or not find_task_type(part.benchmark.task).single_samples:
+        return False
+    return not items.names or items.of(part.name) is not None
+
+
+def adaptive_test_of(part: Part, data: Data[Any], digest: str) -> AdaptiveTest | None:
+    """The test that asks for a part's samples by blocks; None where they are not asked so.
+
+    Raises:
+        UsageError: the bank is of other data.
+    """
+    from eevee import AdaptiveTest, adaptive_test
+
+    if not is_adaptive(part):
+        return None
+    until, bank, items = part.settings.until, chosen_of(part), part.settings.items
+    assert until is not None  # requests want both
+    assert items is not None
+    if bank is None:
+        return AdaptiveTest(len(data.test), until=until / 100, level=items.level, seed=part.seed)
+    _require_data(data, digest, bank)
+    return adaptive_test(bank, until=until / 100 * bank.unit, seed=part.seed)
+
+
+def in_blocks(job: Job, test: AdaptiveTest, run: Callable[[Job], Outcome]) -> tuple[Outcome, str, dict[str, Any]]:
+    """Score the samples that a test asks for, block by block, until it knows.
+
+    Args:
+        job: of the whole data.
+        test: which samples are next, and what is known.
+        run: computes a job's outcome.
+
+    Returns:
+        As `in_full`.
+
+    Raises:
+        UsageError: see `whole_score`.
+    """
+    import torch
+
+    order: list[int] = []
+    outcomes: list[Outcome] = []
+    while block := test.next_block():
+        job.progress("asked", len(order), test.most)
+        asked = replace(job.data, test=job.data.test.take(torch.tensor(block)))
+        outcome = run(replace(job, data=asked))
+        unit = _unit_of(outcome)
+        test.tell(outcome.samples)  # type: ignore[arg-type]  # ragged ones have no unit
+        order += block
+        outcomes.append(outcome)
+    last, known = outcomes[-1], test.known()
+    score = replace(last.scores[0], value=known.value * unit, low=known.low * unit, high=known.high * unit)
+    merged = replace(
+        last,
+        scores=(score,),
+        **{
+            name: _joined([getattr(one, name) for one in outcomes])
+            for name in ("samples", "predicted", "probabilities")
+        },
+    )
+    said = (
+        f"{ESTIMATED} {len(order)} of {test.total:,} test samples, asked in {len(outcomes)} blocks until known to ± "
+        f"{100 * test.until:g} points, with a {100 * test.level:g} % interval that holds at every look"
+    )
+    return merged, said, {"test": len(order), "test_whole": test.total, "test_items": order}
+
+
+def _joined(parts: list[Any]) -> Any:
+    return None if any(part is None for part in parts) else np.concatenate(parts)
+
+
+def _unit_of(outcome: Outcome) -> float:
+    """What a score of 1 is called."""
+    score, samples = outcome.scores[0], outcome.samples
+    if not isinstance(samples, Ragged) and samples.ndim == 1:
+        for unit in (100.0, 1.0):
+            if abs(float(samples.mean()) * unit - score.value) <= _ROUNDING * unit:
+                return unit
+    raise UsageError(f"--items: {score.metric} is not the mean of one outcome for each test sample here")
+
+
 def narrowed(data: Data[Any], digest: str, chosen: BenchmarkItems) -> Data[Any]:
     """The same data with the chosen test samples alone, in the order of `chosen.items`.
 
@@ -43,13 +132,17 @@ def narrowed(data: Data[Any], digest: str, chosen: BenchmarkItems) -> Data[Any]:
     """
     import torch
 
+    _require_data(data, digest, chosen)
+    return replace(data, test=data.test.take(torch.tensor(places(chosen))))
+
+
+def _require_data(data: Data[Any], digest: str, chosen: BenchmarkItems) -> None:
     if chosen.digest != digest or chosen.total != len(data.test):
         raise UsageError(
             f"--items: chosen of {chosen.total} test samples of other data (sha256 {chosen.digest[:12]}), these are "
             f"{len(data.test)} (sha256 {digest[:12]}); run with the same source and --limit as the runs that they are "
             "chosen from"
         )
-    return replace(data, test=data.test.take(torch.tensor(places(chosen))))
 
 
 def places(chosen: BenchmarkItems) -> list[int]:
@@ -70,10 +163,8 @@ def whole_score(outcome: Outcome, chosen: BenchmarkItems) -> Score:
     """
     from eevee import EeveeError, estimate
 
+    _unit_of(outcome)
     score, samples = outcome.scores[0], outcome.samples
-    mean = float("nan") if isinstance(samples, Ragged) or samples.ndim > 1 else float(samples.mean()) * chosen.unit
-    if isinstance(samples, Ragged) or not abs(mean - score.value) <= _ROUNDING * chosen.unit:
-        raise UsageError(f"--items: {score.metric} is not the mean of one outcome for each test sample here")
     try:
         found = estimate(chosen, dict(zip(chosen.items, samples.tolist(), strict=True)))
     except EeveeError as error:

@@ -13,7 +13,7 @@ from gate_runner.benchmarks import Benchmark, resolve
 from gate_runner.benchmarks.registry import PARTIAL, SWEPT, SWEPT_PACKS
 from gate_runner.encoders.spec import parse_spec
 from gate_runner.errors import DataError, UsageError
-from gate_runner.runs.estimated import chosen_of
+from gate_runner.runs.estimated import chosen_of, is_adaptive
 from gate_runner.runs.naming import folder_name
 from gate_runner.runs.part import Part
 from gate_runner.settings import Settings
@@ -183,6 +183,19 @@ def parts_of(request: RunRequest) -> list[Part]:
 
 
 def _check_items(parts: Sequence[Part], settings: Settings) -> None:
+    adaptive = settings.items is not None and settings.items.adaptive
+    if adaptive != (settings.until is not None):
+        raise UsageError(
+            "--items adaptive, or a file of 'eevee items --method adaptive', and --until POINTS belong together; "
+            f"{'--until' if adaptive else 'such items'} is missing"
+        )
+    if adaptive and not any(is_adaptive(part) for part in parts):
+        raise UsageError(
+            "--until: none of the benchmarks that are asked for has a score that is the mean over its test samples "
+            f"({', '.join(dict.fromkeys(part.name for part in parts))})"
+        )
+    if adaptive:
+        return
     if settings.items is not None and all(chosen_of(part) is None for part in parts):
         raise UsageError(
             f"--items: {settings.items} chose samples of {', '.join(settings.items.names)}; none of these is asked for "
