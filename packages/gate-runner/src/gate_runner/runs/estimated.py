@@ -84,8 +84,8 @@ def in_blocks(job: Job, test: AdaptiveTest, run: Callable[[Job], Outcome]) -> tu
         job.progress("asked", len(order), test.most)
         asked = replace(job.data, test=job.data.test.take(torch.tensor(block)))
         outcome = run(replace(job, data=asked))
-        unit = _unit_of(outcome)
-        test.tell(outcome.samples)  # type: ignore[arg-type]  # ragged ones have no unit
+        samples, unit = _single_samples(outcome)
+        test.tell(samples)
         order += block
         outcomes.append(outcome)
     last, known = outcomes[-1], test.known()
@@ -109,13 +109,13 @@ def _joined(parts: list[Any]) -> Any:
     return None if any(part is None for part in parts) else np.concatenate(parts)
 
 
-def _unit_of(outcome: Outcome) -> float:
-    """What a score of 1 is called."""
+def _single_samples(outcome: Outcome) -> tuple[np.ndarray, float]:
+    """The samples whose mean is the headline's value, and what a score of 1 is called."""
     score, samples = outcome.scores[0], outcome.samples
     if not isinstance(samples, Ragged) and samples.ndim == 1:
         for unit in (100.0, 1.0):
             if abs(float(samples.mean()) * unit - score.value) <= _ROUNDING * unit:
-                return unit
+                return samples, unit
     raise UsageError(f"--items: {score.metric} is not the mean of one outcome for each test sample here")
 
 
@@ -163,8 +163,7 @@ def whole_score(outcome: Outcome, chosen: BenchmarkItems) -> Score:
     """
     from eevee import EeveeError, estimate
 
-    _unit_of(outcome)
-    score, samples = outcome.scores[0], outcome.samples
+    score, samples = outcome.scores[0], _single_samples(outcome)[0]
     try:
         found = estimate(chosen, dict(zip(chosen.items, samples.tolist(), strict=True)))
     except EeveeError as error:
