@@ -6,10 +6,10 @@
 
 Names are those of `names.py`; the queries are mixes: a name as it is, with one of its words left out or another
 name's word added, with a letter lost in each word, eight words of several names, and words that no name has. First
-the single answers are compared with the batch's, to the bit. Then `link` of one name, BM25 of one name and tantivy's
-search take turns, query by query, in processor time; tantivy's query parser is left out of its time by making the
-queries beforehand, and it does not count all hits. The build runs in a process of its own, which reports its peak of
-anonymous memory.
+the single answers are compared with the batch's, to the bit, and with those of NumPy without numba. Then `link` of one
+name and tantivy's search of one take turns, a hundred new queries of one mix each, in processor time; tantivy's query
+parser is left out of its time by making the queries beforehand, and it does not count all hits. The build runs in a
+process of its own, which reports its peak of anonymous memory.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ from names import make_names
 from oven_retrieval import Entity, KnowledgeBase, build_kb, build_name_index, open_name_index
 
 RESULTS = Path(__file__).parent / "results"
+BLOCK = 100
+"""So many queries of one mix are asked of one engine before it is the next one's turn."""
 
 
 def anonymous_mb() -> float:
@@ -116,7 +118,7 @@ def main() -> int:
     """Check, measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--names", type=int, default=1_000_000)
-    parser.add_argument("--queries", type=int, default=2000)
+    parser.add_argument("--queries", type=int, default=10_000)
     parser.add_argument("--without-tantivy", action="store_true")
     parser.add_argument("--build", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -133,55 +135,55 @@ def main() -> int:
         done = subprocess.run([sys.executable, __file__, "--build", place], capture_output=True, text=True, check=True)
         built = json.loads(done.stdout.splitlines()[-1])
         linker = open_name_index(folder / "names", KnowledgeBase(folder / "kb"))
+        plain = open_name_index(folder / "names", KnowledgeBase(folder / "kb"))
+        plain.engine.compiles = False
         batch = linker.link(texts)
-        alone = [linker.link([text]) for text in texts]
-        for one, whole in zip(zip(*alone, strict=True), batch, strict=True):
-            if not np.array_equal(np.concatenate(one), whole, equal_nan=True):
-                print("single answers differ from the batch's, no speed is reported")
-                return 1
-        tokens = [text.split() for text in texts]
-        runs = {
-            "link": lambda i: linker.link(texts[i : i + 1]),
-            "BM25 alone": lambda i: linker.engine.search(tokens[i : i + 1]),
-        }
-        batches = {"link": lambda: linker.link(texts), "BM25 alone": lambda: linker.engine.search(tokens)}
+        some = texts[:: max(1, len(texts) // 2000)]
+        for label, answers, wanted in (
+            ("single answers", [linker.link([text]) for text in texts], batch),
+            ("NumPy's answers", [plain.link([text]) for text in some], linker.link(some)),
+        ):
+            for one, whole in zip(zip(*answers, strict=True), wanted, strict=True):
+                if not np.array_equal(np.concatenate(one), whole, equal_nan=True):
+                    print(f"{label} differ from the batch's, no speed is reported")
+                    return 1
+        runs = {"link": lambda text: linker.link([text]), "link without numba": lambda text: plain.link([text])}
+        asked = {text: text for text in texts}
         if not options.without_tantivy:
             index = tantivy_index(names)
             searcher = index.searcher()
-            asked = [index.parse_query(text, ["name"]) for text in texts]
-            runs["tantivy"] = lambda i: searcher.search(asked[i], 1, count=False)
-        times: dict[str, list[float]] = {name: [] for name in runs}
-        for run in runs.values():  # what is computed once, and the caches, are paid by none of them
-            for i in range(0, len(texts), 20):
-                run(i)
-        for i in range(len(texts)):
-            for name, run in runs.items():
-                start = time.process_time()
-                run(i)
-                times[name].append((time.process_time() - start) * 1000)
+            asked |= {("tantivy", text): index.parse_query(text, ["name"]) for text in texts}
+            runs["tantivy"] = lambda query: searcher.search(query, 1, count=False)
+        blocks: dict[str, dict[str, list[float]]] = {mix: {name: [] for name in runs} for mix in mixes}
+        for mix, queries in mixes.items():
+            for number, first in enumerate(range(0, len(queries), BLOCK)):
+                for name in sorted(runs, reverse=bool(number % 2)):
+                    block = [asked.get((name, text), text) for text in queries[first : first + BLOCK]]
+                    start = time.process_time()
+                    for query in block:
+                        runs[name](query)
+                    blocks[mix][name].append((time.process_time() - start) / len(block) * 1000)
+        batches = {"link": linker, "link without numba": plain}
         whole = {name: [] for name in batches}
-        for _ in range(5):
-            for name, run in batches.items():
+        for _ in range(3):
+            for name, one in batches.items():
                 start = time.process_time()
-                run()
+                one.link(texts)
                 whole[name].append((time.process_time() - start) / len(texts) * 1000)
-    mean = {name: statistics.fmean(values) for name, values in times.items()}
+    by_mix = {mix: {name: statistics.median(values) for name, values in of.items()} for mix, of in blocks.items()}
+    mean = {name: statistics.fmean(of[name] for of in by_mix.values()) for name in runs}
     result = {
         "names": len(names),
         "queries": len(texts),
-        "one at a time, cpu ms: mean": {name: round(value, 4) for name, value in mean.items()},
-        "one at a time, cpu ms: median": {name: round(statistics.median(v), 4) for name, v in times.items()},
-        "one at a time, cpu ms: 95th percentile": {
-            name: round(float(np.percentile(v, 95)), 4) for name, v in times.items()
-        },
-        "tantivy over link (ratio of means)": round(mean["tantivy"] / mean["link"], 2) if "tantivy" in mean else None,
-        "by mix, cpu ms: mean": {
-            mix: {
-                name: round(statistics.fmean(v[first : first + options.queries // 5]), 4) for name, v in times.items()
-            }
-            for mix, first in zip(mixes, range(0, len(texts), options.queries // 5), strict=True)
+        "one at a time, cpu ms: mean of the mixes' medians": {name: round(value, 4) for name, value in mean.items()},
+        "link over tantivy (ratio of means)": round(mean["link"] / mean["tantivy"], 2) if "tantivy" in mean else None,
+        "by mix, cpu ms: median of the hundreds": {
+            mix: {name: round(value, 4) for name, value in of.items()} for mix, of in by_mix.items()
         },
         "in batches, cpu ms: median": {name: round(statistics.median(v), 4) for name, v in whole.items()},
+        "tantivy one by one over link in batches": (
+            round(mean["tantivy"] / statistics.median(whole["link"]), 1) if "tantivy" in mean else None
+        ),
         "build": built,
         "peak MB of this process": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
         "cores": os.cpu_count(),
@@ -189,7 +191,8 @@ def main() -> int:
         "versions": {
             "python": platform.python_version(),
             **{
-                name: version(name) for name in ("oven-retrieval", "numpy", *(["tantivy"] if "tantivy" in mean else []))
+                name: version(name)
+                for name in ("oven-retrieval", "numpy", "numba", *(["tantivy"] if "tantivy" in mean else []))
             },
         },
     }

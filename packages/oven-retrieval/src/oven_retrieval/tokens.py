@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from jaxtyping import UInt64
 
+_LITTLE_ENDIAN = np.dtype("<u8")
 _ASCII_WORD = re.compile(r"[a-z0-9]+")
 # Scripts that put no space between words: each character is a token.
 _UNSPACED = (
@@ -151,5 +152,5 @@ def hash64(texts: Iterable[str]) -> UInt64[np.ndarray, " t"]:
         [9518829793419056018, 6924852382530071863]
     """
     digests = b"".join([blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest() for text in texts])
-    hashes = np.frombuffer(digests, dtype="<u8").astype(np.uint64, copy=False)
+    hashes = np.frombuffer(digests, _LITTLE_ENDIAN)
     return hashes if sys.byteorder == "little" else hashes.astype(np.uint64)

@@ -101,7 +101,8 @@ class ExactTable(NamedTuple):
         spellings = np.zeros(len(keys), dtype=np.uint64)
         spellings[maybe] = hash64([spelled(names[i]) for i in maybe.tolist()])
         step = 2 * (self.spelling[at] != spellings[query]) + self.alias[at]
-        forms = np.array([form_of(name) for name in names], dtype=np.uint32)
+        forms = np.zeros(len(keys), dtype=np.uint32)
+        forms[maybe] = [form_of(names[i]) for i in maybe.tolist()]
         other_form = (self.form[at] != forms[query]) & (step < 2)
         order = np.lexsort((at, other_form, step, query))
         query, row, step = query[order], self.row[at][order].astype(np.int64), step[order]
@@ -109,9 +110,10 @@ class ExactTable(NamedTuple):
         once.sort()
         return ExactMatches(query[once], row[once], step[once].astype(np.int64))
 
-    def find_one(self, name: str, wanted: UInt32[np.ndarray, " w"] | None = None) -> list[tuple[int, int]]:
-        """Entity and step of all that have this name, as `find` orders them."""
-        key = hash64([fold(name)])[0]
+    def find_one(
+        self, name: str, key: np.uint64, wanted: UInt32[np.ndarray, " w"] | None = None
+    ) -> list[tuple[int, int]]:
+        """Entity and step of all that have this name, as `find` orders them; `key` is the hash of the folded name."""
         first = int(self.key.searchsorted(key))
         if first == len(self.key) or self.key[first] != key:
             return []

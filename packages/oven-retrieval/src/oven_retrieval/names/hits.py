@@ -95,7 +95,10 @@ def check_k(k: int) -> int:
 
 def no_hits(queries: int, k: int) -> Hits:
     """Hits with nothing in them."""
-    return Hits(np.full((queries, k), -1, dtype=np.int64), np.full((queries, k), -np.inf))
+    hits = Hits(np.empty((queries, k), np.int64), np.empty((queries, k)))
+    hits.rows.fill(-1)
+    hits.scores.fill(-np.inf)
+    return hits
 
 
 def best_entities(

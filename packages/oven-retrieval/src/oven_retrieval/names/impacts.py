@@ -26,6 +26,8 @@ _BLOCK = 1 << 18
 _PAIRS = 1 << 20
 LENGTHS = 4
 """Upper bounds are kept for names of at least 1, 2, 3 and 4 distinct tokens."""
+MOST_TOKENS = 16
+"""Queries with more distinct known tokens than this are scored exhaustively: their bounds prune nothing."""
 
 
 class Impacts(NamedTuple):

@@ -102,11 +102,12 @@ class Inflections:
         self.exceptions: Mapping[str, Sequence[str]] = exceptions or {}
         self.diacritics = diacritics
 
-    def has(self, name: str) -> bool:
-        """Whether `find` may answer this text: a look at two tables, for questions that come one at a time."""
-        folded = fold(name)
-        keys = hash64([folded, *forms(folded, self.exceptions)])
-        return _holds(self._loose.key, keys) or (len(keys) > 1 and _holds(self._exact.key, keys[1:]))
+    def has(self, folded: str, key: np.uint64) -> bool:
+        """Whether `find` may answer a folded text with this hash: for questions that come one at a time."""
+        if _in(self._loose.key, key):
+            return True
+        others = forms(folded, self.exceptions)
+        return bool(others) and any(_in(self._loose.key, k) or _in(self._exact.key, k) for k in hash64(others))
 
     def find(self, names: Sequence[str], wanted: UInt32[np.ndarray, " w"] | None = None) -> LooseMatches:
         """All entities of which each text is an inflection; `wanted` as in `ExactTable.find`."""
@@ -143,11 +144,9 @@ class Inflections:
         return LooseMatches(found_query[once], row[once], alias[once])
 
 
-def _holds(table: npt.NDArray[np.uint64], keys: npt.NDArray[np.uint64]) -> bool:
-    if not len(table):
-        return False
-    at = np.minimum(table.searchsorted(keys), len(table) - 1)
-    return bool((table[at] == keys).any())
+def _in(table: npt.NDArray[np.uint64], key: np.uint64) -> bool:
+    at = table.searchsorted(key)
+    return bool(at < len(table) and table[at] == key)
 
 
 class _Found(NamedTuple):

@@ -1,15 +1,17 @@
-"""Our inverted index: exact BM25 top-k that scores only names which can still win, in whole batches."""
+"""Our inverted index: exact BM25 top-k that scores only names which can still win."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property
+from importlib.util import find_spec
+from itertools import accumulate, chain
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from oven_retrieval.names.hits import EPSILON, K1, B, Hits, Surfaces, best_entities, check_k, no_hits
-from oven_retrieval.names.impacts import LENGTHS, Impacts, build_impacts, unpack
-from oven_retrieval.names.single import SingleSearch
+from oven_retrieval.names.impacts import LENGTHS, MOST_TOKENS, Impacts, build_impacts, unpack
 from oven_retrieval.tokens import hash64
 
 if TYPE_CHECKING:
@@ -17,39 +19,29 @@ if TYPE_CHECKING:
 
     from jaxtyping import Bool
 
-_BATCH = 4096
-_FEW = 8
-"""So many queries are quicker one by one."""
-_CHUNK = 32
-_MOST_TOKENS = 16
-"""Queries with more distinct known tokens than this are scored exhaustively: their bounds prune nothing."""
+    from oven_retrieval.names.compiled import CompiledSearch
+
+_CHUNK = 64
+_WORTH_COMPILING = 256
+"""So many queries in a process pay for loading numba."""
 
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
 Allowed = npt.NDArray[np.bool_] | None
 """Which names count, [N]; None for all."""
-
-
-class _Batch(NamedTuple):
-    """Queries side by side, their tokens in order of falling upper bound; [q, t], padded with token -1."""
-
-    token: Int
-    weight: Float
-    tokens: Int
-    rest: Float
-    """[q, t+1]: no name without the tokens before t scores more."""
-    rest_with: Float
-    """[q, t+1]: what the tokens from t on can add to a name that has one token more."""
+Answers = tuple[Int, Float]
+"""Entities and scores, best first."""
 
 
 class PrunedIndex:
-    """MaxScore over impact-ordered postings, vectorised across queries.
+    """MaxScore over impact-ordered postings.
 
     Tokens of a query are visited from the greatest upper bound down; a name is scored whole when its first list
-    reaches it. A list is read in its
-    order of falling impact and left as soon as (impact + all that later tokens can add) is below the k-th best score
-    so far; the query ends
-    when the tokens that are left cannot reach that score together. Names that could tie are never left out.
+    reaches it. A list is read in its order of falling impact and left as soon as (impact + all that later tokens can
+    add) is below the k-th best score so far; the query ends when the tokens that are left cannot reach that score
+    together. Names that could tie are never left out.
+
+    With numba (extra `fast`) the loop is compiled from the 256th query of a process on; the answers are the same.
 
     Args:
         impacts: arrays from `build_impacts`, in memory or mapped from disk.
@@ -73,39 +65,39 @@ class PrunedIndex:
         self._impacts = impacts
         self._exhaustive = bool(len(impacts.post_impact)) and not bool(np.all(impacts.bound[:, 0] > 0))
         self._one_name_each = bool(np.all(np.diff(impacts.owner) > 0))
-        self._entities = int(impacts.owner.max(initial=0)) + 1
-        self._single = SingleSearch(impacts, self._one_name_each)
+        self._asked, self.compiles = 0, True
 
     @classmethod
     def of(cls, surfaces: Surfaces, *, k1: float = K1, b: float = B, epsilon: float = EPSILON) -> PrunedIndex:
         """Build the index in memory."""
         return cls(build_impacts(surfaces.tokens, surfaces.owners, surfaces.preference, k1=k1, b=b, epsilon=epsilon))
 
+    @cached_property
+    def _compiled(self) -> CompiledSearch | None:
+        if self._exhaustive or find_spec("numba") is None:
+            return None
+        from oven_retrieval.names.compiled import CompiledSearch
+
+        return CompiledSearch(self._impacts, self._one_name_each)
+
     def search(
         self, queries: Sequence[Sequence[str]], k: int = 1, allowed: Bool[np.ndarray, " n"] | None = None
     ) -> Hits:
         """The k best entities for each query, given as tokens; only names that are `allowed`, or all."""
         hits = no_hits(len(queries), check_k(k))
-        if len(queries) <= _FEW:
-            for number, query in enumerate(queries):
-                rows, scores = self.search_one(query, k, allowed)
-                hits.rows[number, : len(rows)], hits.scores[number, : len(rows)] = rows, scores
-            return hits
-        for first in range(0, len(queries), _BATCH):
-            self._search_batch(queries[first : first + _BATCH], k, hits, first, allowed)
+        hashes = hash64(chain.from_iterable(queries))
+        ends = np.array(list(accumulate(map(len, queries))), np.int64)
+        self._asked += len(queries)
+        left: Sequence[int] = range(len(queries))
+        if self.compiles and self._asked >= _WORTH_COMPILING and self._compiled is not None:
+            too_long = self._compiled.search(hashes, ends, k, allowed, *hits)
+            left = np.flatnonzero(hits.rows[:, 0] == self._compiled.TOO_LONG).tolist() if too_long else ()
+        for number in left:
+            end = int(ends[number])
+            rows, scores = self._search_one(hashes[end - len(queries[number]) : end], k, allowed)
+            hits.rows[number, : len(rows)], hits.scores[number, : len(rows)] = rows, scores
+            hits.rows[number, len(rows) :] = -1
         return hits
-
-    def search_one(
-        self, query: Sequence[str], k: int = 1, allowed: Bool[np.ndarray, " n"] | None = None
-    ) -> tuple[list[int], list[float]]:
-        """The k best entities for one query and their scores, best first: what a batch would answer, in less time."""
-        token, weight = self._single.known(query)
-        if not token:
-            return [], []
-        if self._exhaustive or len(token) > _MOST_TOKENS:
-            rows, scores = self._score_all(np.array(token), np.array(weight), k, allowed)
-            return rows.tolist(), scores.tolist()
-        return self._single.search(token, weight, k, allowed)
 
     def document_frequency(self, tokens: Sequence[str]) -> Int:
         """How many names hold each token, [t]."""
@@ -116,58 +108,82 @@ class PrunedIndex:
         at = np.minimum(index.token_hash.searchsorted(hashes), len(index.token_hash) - 1)
         return np.where(index.token_hash[at] == hashes, index.start[at + 1] - index.start[at], 0)
 
-    def _search_batch(self, queries: Sequence[Sequence[str]], k: int, hits: Hits, first: int, allowed: Allowed) -> None:
-        query, token, weight = self._known_tokens(queries)
-        counts = np.bincount(query, minlength=len(queries))
-        starts = np.concatenate([[0], np.cumsum(counts)])
-        low = 0
-        for most in (4, _MOST_TOKENS):
-            chosen = np.flatnonzero((counts > low) & (counts <= most))
-            low = most
-            if self._exhaustive or not len(chosen):
-                continue
-            batch = self._order_tokens(chosen, starts, counts, token, weight)
-            found = _Search(self._impacts, batch, k, self._one_name_each, self._entities, allowed).run()
-            hits.rows[first + chosen], hits.scores[first + chosen] = found
-        for i in np.flatnonzero((counts > 0) if self._exhaustive else (counts > _MOST_TOKENS)):
-            known = slice(starts[i], starts[i + 1])
-            rows, scores = self._score_all(token[known], weight[known], k, allowed)
-            hits.rows[first + i, : len(rows)], hits.scores[first + i, : len(rows)] = rows, scores
-
-    def _known_tokens(self, queries: Sequence[Sequence[str]]) -> tuple[Int, Int, Float]:
-        """(query, token, times) of each distinct known token of each query, sorted by query."""
+    def _search_one(self, hashes: npt.NDArray[np.uint64], k: int, allowed: Allowed) -> Answers:
         vocabulary = self._impacts.token_hash
-        hashes = hash64([token for query in queries for token in query])
-        number = np.repeat(np.arange(len(queries)), [len(query) for query in queries])
-        if not len(vocabulary):
-            return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
-        at = np.minimum(np.searchsorted(vocabulary, hashes), len(vocabulary) - 1)
-        known = vocabulary[at] == hashes
-        pair, times = np.unique(number[known] * len(vocabulary) + at[known], return_counts=True)
-        return pair // len(vocabulary), pair % len(vocabulary), times.astype(np.float64)
+        times: dict[int, float] = {}
+        if len(vocabulary):
+            at = np.minimum(vocabulary.searchsorted(hashes), len(vocabulary) - 1)
+            for token in at[vocabulary[at] == hashes].tolist():
+                times[token] = times.get(token, 0.0) + 1.0
+        if not times:
+            return np.zeros(0, np.int64), np.zeros(0)
+        if self._exhaustive or len(times) > MOST_TOKENS:
+            return self._score_all(np.array(list(times)), np.array(list(times.values())), k, allowed)
+        return self._prune(list(times), list(times.values()), k, allowed)
 
-    def _order_tokens(self, chosen: Int, starts: Int, counts: Int, token: Int, weight: Float) -> _Batch:
-        columns = np.arange(int(counts[chosen].max()))
-        at = starts[chosen][:, None] + columns
-        real = columns < counts[chosen][:, None]
-        at[~real] = 0
-        tokens, weights = token[at], np.where(real, weight[at], 0.0)
-        bound = self._impacts.bound[tokens].astype(np.float64) * weights[:, :, None]
-        order = np.argsort(-bound[:, :, 0], axis=1, kind="stable")
-        tokens, weights = np.take_along_axis(tokens, order, 1), np.take_along_axis(weights, order, 1)
-        bound = np.take_along_axis(bound, order[:, :, None], 1)
-        tokens[np.take_along_axis(~real, order, 1)] = -1
-        width = len(columns)
-        rest, rest_with = np.zeros((len(chosen), width + 1)), np.zeros((len(chosen), width + 1))
-        for t in range(width):
-            rest[:, t] = _most_of_sets(bound[:, t:], 0)
-            rest_with[:, t] = _most_of_sets(bound[:, t:], 1)
-        return _Batch(tokens, weights, counts[chosen].astype(np.int64), rest, rest_with)
+    def _prune(self, token: list[int], weight: list[float], k: int, allowed: Allowed) -> Answers:
+        """The k best entities for the known tokens of a query."""
+        index = self._impacts
+        bound = [[b * w for b in row] for row, w in zip(index.bound[token].tolist(), weight, strict=True)]
+        order = sorted(range(len(token)), key=lambda i: -bound[i][0])
+        bound = [bound[i] for i in order]
+        tokens, weights = np.array(token, np.int32)[order], np.array(weight)[order]
+        spans = [(int(index.start[t]), int(index.start[t + 1])) for t in tokens.tolist()]
+        best = _Best(index, k, self._first_floor(spans, weights, k) if allowed is None else -np.inf)
+        for place, (first, end) in enumerate(spans):
+            if most_of_sets(bound[place:], 0) < best.slack():
+                break
+            later = most_of_sets(bound[place + 1 :], 1)
+            chunk = _CHUNK
+            while first < end:
+                least = (best.slack() - later) / float(weights[place])
+                last = min(first + chunk, end)
+                impact = index.post_impact[first:last]
+                if impact[-1] < least:  # the list falls, so that this chunk is the last one
+                    end = last = first + int(np.count_nonzero(impact >= least))
+                    if first == last:
+                        break
+                docs, scores = self._scored(first, last, tokens, weights)
+                if allowed is not None:
+                    docs, scores = docs[allowed[docs]], scores[allowed[docs]]
+                if len(docs):
+                    best.add(docs, scores)
+                first, chunk = last, chunk * 4
+        return best.answers()
+
+    def _first_floor(self, spans: list[tuple[int, int]], weights: npt.NDArray[np.float64], k: int) -> float:
+        """The k-th greatest impact of one token is a score that k names reach."""
+        if k > 1 and not self._one_name_each:
+            return -np.inf
+        reached = [
+            float(self._impacts.post_impact[first + k - 1]) * float(weight)
+            for (first, end), weight in zip(spans, weights.tolist(), strict=True)
+            if first + k <= end
+        ]
+        return max(reached, default=-np.inf)
+
+    def _scored(
+        self, first: int, last: int, tokens: npt.NDArray[np.int32], weights: npt.NDArray[np.float64]
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
+        """The names of some postings, and their whole scores."""
+        index = self._impacts
+        record = index.post_record[first:last]
+        heads = index.records[record].view(np.int32)
+        docs, length = heads[0::2], heads[1::2]
+        columns = np.arange(1, int(length.max()) + 1)
+        cells = index.records.take(record[:, None] + columns, mode="clip")
+        held = cells.view(np.int32)[:, 0::2]
+        # Cells behind a short name's last one are another name's: no token of the query is the number -1.
+        held = np.where(columns <= length[:, None], held, -1)
+        gain = (held[:, :, None] == tokens) @ weights
+        return docs, (gain * cells.view(np.float32)[:, 1::2]).sum(axis=1)
 
     def _score_all(self, token: Int, weight: Float, k: int, allowed: Allowed) -> tuple[Int, Float]:
         """Score every name that shares a token with one query."""
         index = self._impacts
-        at, of = _ranges(index.start[token], index.start[token + 1] - index.start[token])
+        size = index.start[token + 1] - index.start[token]
+        of = np.repeat(np.arange(len(token)), size)
+        at = np.arange(len(of)) + np.repeat(index.start[token] - (np.cumsum(size) - size), size)
         docs = unpack(index.records[index.post_record[at]])[0]
         sums: Float = np.bincount(docs, weights=index.post_impact[at] * weight[of]).astype(np.float64)
         sharing = np.unique(docs if allowed is None else docs[allowed[docs]])
@@ -176,144 +192,65 @@ class PrunedIndex:
         )
 
 
-def _most_of_sets(bound: npt.NDArray[np.float64], extra: int) -> Float:
-    """Greatest sum that one name can gather from these tokens, [q, t, LENGTHS] -> [q].
+class _Best:
+    """The best names so far."""
+
+    def __init__(self, index: Impacts, k: int, floor: float) -> None:
+        self._index, self._k, self._floor = index, k, floor
+        self._docs: npt.NDArray[np.int64] = np.zeros(0, np.int64)
+        self._scores: npt.NDArray[np.float64] = np.zeros(0)
+        self._first = (-np.inf, 0, -1)
+        """Of a single answer: score, minus its preference, entity."""
+
+    def slack(self) -> float:
+        """The score that a name needs, lowered by rounding: who ties with the k-th best is read."""
+        return self._floor - 1e-9 * abs(self._floor)
+
+    def add(self, docs: npt.NDArray[np.int32], scores: npt.NDArray[np.float64]) -> None:
+        """Take in scored names."""
+        if self._k == 1:
+            greatest = float(scores.max())
+            if greatest >= self._first[0]:
+                tied = docs[scores == greatest]
+                preference = self._index.preference[tied]
+                place = int(preference.argmin())
+                found = (greatest, -int(preference[place]), int(self._index.owner[tied[place]]))
+                self._first = max(self._first, found)
+                self._floor = max(self._floor, greatest)
+            return
+        kept = np.flatnonzero(scores >= self._floor)
+        self._docs = np.concatenate([self._docs, docs[kept]])
+        self._scores = np.concatenate([self._scores, scores[kept]])
+        self._docs, unique = np.unique(self._docs, return_index=True)
+        self._scores = self._scores[unique]
+        _, best = self._of_entities()
+        if len(best) == self._k:
+            self._floor = max(self._floor, float(best[-1]))
+
+    def _of_entities(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+        owner = self._index.owner[self._docs].astype(np.int64)
+        return best_entities(self._scores, owner, self._index.preference[self._docs].astype(np.int64), self._k)
+
+    def answers(self) -> Answers:
+        """Entities and scores, best first."""
+        if self._k == 1:
+            found = slice(0, 1 if self._first[2] >= 0 else 0)
+            return np.array([self._first[2]])[found], np.array([self._first[0]])[found]
+        return self._of_entities()
+
+
+def most_of_sets(bound: list[list[float]], extra: int) -> float:
+    """Greatest sum that one name can gather from these tokens, each with its bounds by length.
 
     A name that holds m of them and `extra` others has at least m + extra distinct tokens, so that the bound for such
     names counts: max over m of the sum of the m greatest bounds at length m + extra.
+
+    Example:
+        >>> most_of_sets([[3.0, 2.0, 1.0, 1.0], [2.5, 2.0, 1.0, 1.0]], 0)  # both need a name of two tokens
+        4.0
     """
-    best = np.zeros(len(bound))
-    for m in range(1, bound.shape[1] + 1):
-        column = bound[:, :, min(m + extra, LENGTHS) - 1]
-        best = np.maximum(best, np.sort(column, axis=1)[:, -m:].sum(axis=1))
+    best = 0.0
+    for m in range(1, len(bound) + 1):
+        column = min(m + extra, LENGTHS) - 1
+        best = max(best, sum(sorted([row[column] for row in bound], reverse=True)[:m]))
     return best
-
-
-def _ranges(start: Int, size: Int) -> tuple[Int, Int]:
-    """Positions of many ranges after one another, and the number of the range that each is in."""
-    of = np.repeat(np.arange(len(size)), size)
-    ends = np.cumsum(size)
-    return np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(start - (ends - size), size), of
-
-
-def _slack(floor: Float) -> Float:
-    """A floor lowered by rounding: names that tie with the k-th best must be read."""
-    return floor - 1e-9 * np.abs(floor)
-
-
-class _Search:
-    """State of one batch: how far each query has read, and its best names so far."""
-
-    def __init__(
-        self, impacts: Impacts, batch: _Batch, k: int, one_name_each: bool, entities: int, allowed: Allowed
-    ) -> None:
-        self._allowed = allowed
-        self._index, self._batch, self._k, self._entities = impacts, batch, k, entities
-        n = len(batch.tokens)
-        self._token = np.ascontiguousarray(batch.token.T, dtype=np.int32)
-        self._repeated = bool(np.any(batch.weight > 1))
-        self._rank = np.zeros(n, dtype=np.int64)
-        self._offset = np.zeros(n, dtype=np.int64)
-        self._chunk = np.full(n, _CHUNK, dtype=np.int64)
-        reached = allowed is None and (one_name_each or k == 1)
-        self._floor = self._first_floor() if reached else np.full(n, -np.inf)
-        self._owner = np.full((n, k), -1, dtype=np.int64)
-        self._doc = np.full((n, k), -1, dtype=np.int64)
-        self._score = np.full((n, k), -np.inf)
-
-    def run(self) -> Hits:
-        """Read until no query can improve."""
-        active = np.arange(len(self._rank))
-        while len(active):
-            active, size = self._next_postings(active)
-            reading = size > 0
-            if reading.any():
-                self._read(active[reading], size[reading])
-        return Hits(self._owner, self._score)
-
-    def _first_floor(self) -> Float:
-        """The k-th greatest impact of one token is a score that k names reach."""
-        batch, index = self._batch, self._index
-        start, end = index.start[batch.token], index.start[batch.token + 1]
-        at = start + self._k - 1
-        enough = (batch.token >= 0) & (at < end)
-        impact = index.post_impact[np.where(enough, at, 0)].astype(np.float64) * batch.weight
-        floor: Float = np.max(np.where(enough, impact, -np.inf), axis=1)
-        return floor
-
-    def _next_postings(self, active: Int) -> tuple[Int, Int]:
-        """Drop the queries that are done; for the others, how many postings to read now (0: on to the next token)."""
-        batch = self._batch
-        rank = self._rank[active]
-        alive = (rank < batch.tokens[active]) & (batch.rest[active, rank] >= _slack(self._floor[active]))
-        active, rank = active[alive], rank[alive]
-        token = batch.token[active, rank]
-        position = self._index.start[token] + self._offset[active]
-        end = self._index.start[token + 1]
-        least = (_slack(self._floor[active]) - batch.rest_with[active, rank + 1]) / batch.weight[active, rank]
-        size = np.minimum(end - position, self._chunk[active])
-        # The list falls: if its last posting of this chunk is high enough, so are all before it.
-        last = self._index.post_impact[np.minimum(position + np.maximum(size, 1), end) - 1]
-        short = np.flatnonzero(last < least)
-        size[short] = self._prefix(position[short], size[short], least[short])
-        exhausted = size == 0
-        done = active[exhausted]
-        self._rank[done] += 1
-        self._offset[done] = 0
-        self._chunk[done] = _CHUNK
-        return active, size
-
-    def _prefix(self, position: Int, size: Int, least: Float) -> Int:
-        """How many of `size` falling impacts from `position` are at least `least`: bisection in all queries at once."""
-        low, high = np.zeros_like(size), size.copy()
-        while np.any(low < high):
-            middle = (low + high) // 2
-            open_ = low < high
-            enough = open_ & (self._index.post_impact[np.where(open_, position + middle, 0)] >= least)
-            low, high = np.where(enough, middle + 1, low), np.where(open_ & ~enough, middle, high)
-        return low
-
-    def _read(self, queries: Int, size: Int) -> None:
-        """Score the next postings of some queries and merge them into their best."""
-        index, batch = self._index, self._batch
-        token = batch.token[queries, self._rank[queries]]
-        at, of = _ranges(index.start[token] + self._offset[queries], size)
-        self._offset[queries] += size
-        self._chunk[queries] *= 4
-        record = index.post_record[at].astype(np.int64)
-        docs, length = unpack(index.records[record])
-        ends = np.cumsum(length, dtype=np.int64)
-        begins = ends - length
-        terms, impact = unpack(index.records[np.arange(int(ends[-1])) + np.repeat(record + 1 - begins, length)])
-        query = queries[of]
-        gain = np.zeros(len(terms))
-        for t in range(int(batch.tokens[queries].max())):
-            found = terms == np.repeat(self._token[t][query], length)
-            gain += found * np.repeat(batch.weight[query, t], length) if self._repeated else found
-        gain *= impact.view(np.float32)
-        score: Float = np.add.reduceat(gain, begins)
-        enough = score >= self._floor[query]
-        kept = np.flatnonzero(enough if self._allowed is None else enough & self._allowed[docs])
-        if len(kept):
-            self._merge(query[kept], docs[kept].astype(np.int64), score[kept])
-
-    def _merge(self, query: Int, doc: Int, score: Float) -> None:
-        """Put scored names among the best k entities of their queries."""
-        touched = np.unique(query)
-        query = np.concatenate([query, np.repeat(touched, self._k)])
-        doc = np.concatenate([doc, self._doc[touched].ravel()])
-        score = np.concatenate([score, self._score[touched].ravel()])
-        real = doc >= 0
-        query, doc, score = query[real], doc[real], score[real]
-        order = np.lexsort((self._index.preference[doc], -score, query))
-        query, doc, score = query[order], doc[order], score[order]
-        owner = self._index.owner[doc].astype(np.int64)
-        _, first = np.unique(query * self._entities + owner, return_index=True)
-        first.sort()
-        query, doc, score, owner = query[first], doc[first], score[first], owner[first]
-        place = np.arange(len(query)) - np.searchsorted(query, query)
-        best = place < self._k
-        query, doc, score, owner, place = query[best], doc[best], score[best], owner[best], place[best]
-        self._doc[touched], self._score[touched], self._owner[touched] = -1, -np.inf, -1
-        self._doc[query, place], self._score[query, place], self._owner[query, place] = doc, score, owner
-        self._floor[touched] = np.maximum(self._floor[touched], self._score[touched, -1])
