@@ -100,7 +100,7 @@ def test_a_library_names_no_other(folder: str) -> None:
 def test_importing_all_of_a_library_loads_no_other_and_no_extra(folder: str) -> None:
     # What a required dependency of the package drags in is not the package's own doing.
     own = loaded_by(modules_of(folder))
-    innocent = {"numba"} if folder == "oven-retrieval" else set()  # bm25s imports it where it is installed
+    innocent = {"numba"} if folder == "oven-retrieval" else set()  # `names.compiled` is for it
     required = {
         "eqsim": ["torch"],
         "adapters": ["torch", "sklearn"],

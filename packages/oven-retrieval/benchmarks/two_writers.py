@@ -19,7 +19,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 from oven_retrieval import Entity, KnowledgeBase, build_kb, build_name_index, open_name_index
-from oven_retrieval.names import open_typo_index, write_typo_index
 
 RESULTS = Path(__file__).parent / "results"
 KINDS = ("add", "remove", "compact", "update", "rebuild")
@@ -85,7 +84,7 @@ def one_pair(folder: Path, kinds: tuple[str, str], number: int, expected: set[st
     kb = KnowledgeBase(folder / "kb", verify=True)
     assert {entity.id for entity in kb} == expected, kinds
     linker = open_name_index(folder / "names", kb, verify=True)
-    linker.typos = open_typo_index(folder / "typos", kb, verify=True)
+    linker.typos = True
     names = [f"name of {name}" for name in sorted(expected)]
     assert [kb.ids[row] for row in linker.link(names).rows[:, 0].tolist()] == sorted(expected), kinds
     return outcomes
@@ -104,7 +103,6 @@ def main() -> int:
         expected = {f"e{i}" for i in range(options.entities)}
         kb = build_kb((Entity(name, f"name of {name}") for name in sorted(expected)), folder / "kb")
         build_name_index(kb, folder / "names")
-        write_typo_index(kb, folder / "typos")
         pairs = itertools.islice(itertools.cycle(itertools.product(KINDS, repeat=2)), options.pairs)
         for number, kinds in enumerate(pairs):
             outcomes += one_pair(folder, kinds, number, expected)

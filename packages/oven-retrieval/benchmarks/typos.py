@@ -24,7 +24,7 @@ import numpy as np
 
 from oven_retrieval import build_kb_from_file, build_name_index
 from oven_retrieval.evaluation import wilson
-from oven_retrieval.names import NameLinker, allowed_edits, edit_distance, name_texts, write_typo_index
+from oven_retrieval.names import allowed_edits, edit_distance, name_texts, plain
 from oven_retrieval.tokens import fold
 
 RESULTS = Path(__file__).parent / "results"
@@ -57,28 +57,31 @@ def main() -> int:
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
         kb = build_kb_from_file(options.entities, Path(folder) / "kb", file_format="wordnet")
-        plain = build_name_index(kb, Path(folder) / "names")
-        start = time.process_time()
-        index = write_typo_index(kb, Path(folder) / "typos")
-        build_seconds = time.process_time() - start
-        megabytes = sum(file.stat().st_size for file in (Path(folder) / "typos").iterdir()) / 1e6
-        linker = NameLinker(kb, plain.exact, plain.engine, plain.tokenizer, index)
+        linkers = {}
+        for label, ngrams in (("without", False), ("with n-grams", True), ("with the typo step, too", True)):
+            start = time.process_time()
+            linkers[label] = build_name_index(kb, Path(folder) / "names", ngrams=ngrams, overwrite=True)
+            build_seconds = time.process_time() - start
+        linkers["with the typo step, too"].typos = True
+        files = (Path(folder) / "names").glob("ngram_*")
+        megabytes = sum(file.stat().st_size for file in files) / 1e6
+        bare = linkers["without"]
+        index = linkers["with n-grams"].ngrams
         texts = list(dict.fromkeys(name_texts(kb)))
-        folded = sorted({fold(text) for text in texts})
-        known = set(folded)
+        known = {fold(text) for text in texts}
         long_enough = [text for text in texts if len(text) >= 4]
 
         for place in rng.integers(0, len(long_enough), 12).tolist():
-            query = fold(spoil(long_enough[place], 2, rng))
+            query = plain(spoil(long_enough[place], 2, rng))
             most = allowed_edits(query)
-            near = sorted(text for text in folded if edit_distance(query, text, most) <= most) if most else []
-            if sorted(index.find([query]).text) != near:
+            near = {text for text in texts if most and edit_distance(query, plain(text), most) <= most}
+            if set(index.within(query).text) != near:
                 print(f"WRONG: {query!r}", file=sys.stderr)
                 return 1
 
         result: dict[str, object] = {
             "names": len(texts),
-            "index": {"folded names": len(folded), "build cpu s": round(build_seconds, 1), "MB": round(megabytes, 1)},
+            "index": {"build with n-grams, cpu s": round(build_seconds, 1), "n-grams, MB": round(megabytes, 1)},
         }
         for edits in (1, 2):
             pairs = []
@@ -86,10 +89,10 @@ def main() -> int:
                 name = long_enough[int(rng.integers(len(long_enough)))]
                 query = spoil(name, edits, rng)
                 if fold(query) and fold(query) not in known:
-                    pairs.append((query, set(plain.candidates(name).tolist())))
+                    pairs.append((query, set(bare.candidates(name).tolist())))
             queries = [query for query, _ in pairs]
             row: dict[str, object] = {}
-            for label, used in (("without", plain), ("with typo step", linker)):
+            for label, used in linkers.items():
                 start = time.process_time()
                 links = used.link(queries, 5)
                 milliseconds = (time.process_time() - start) / len(queries) * 1e3

@@ -27,7 +27,7 @@ import numpy as np
 
 from oven_retrieval import STEPS, KnowledgeBase, build_kb, build_linker, find_wordnet, read_wordnet_nouns
 from oven_retrieval.evidence import name_features
-from oven_retrieval.names import build_typos, name_texts, read_exceptions
+from oven_retrieval.names import name_texts, read_exceptions
 from oven_retrieval.refusal import auroc, calibrate_names
 from oven_retrieval.tokens import fold
 
@@ -114,7 +114,7 @@ def inflections(kb: KnowledgeBase, exceptions, count: int, rng: np.random.Genera
 def neighbours(kb: KnowledgeBase, exceptions, count: int, rng: np.random.Generator) -> dict:
     """How many names with another one edit away are taken from their holder."""
     linker = build_linker(kb, exceptions=exceptions)
-    linker.typos = build_typos(name_texts(kb))
+    linker.typos = True
     near = one_edit_apart(sorted({fold(name) for name in kb.names}), count, rng)
     links = linker.link(near)
     kept = [
@@ -133,7 +133,7 @@ class World:
         self._out = rng.random(len(entities)) < 0.2
         kept = (e for e, gone in zip(entities, self._out, strict=True) if not gone)
         self.linker = build_linker(build_kb(kept, folder), exceptions=exceptions)
-        self.linker.typos = build_typos(name_texts(self.linker.kb))
+        self.linker.typos = True
         holders = Counter(fold(name) for entity in entities for name in {entity.name, *entity.aliases})
         self._alone = np.array([holders[fold(entity.name)] == 1 for entity in entities])
 

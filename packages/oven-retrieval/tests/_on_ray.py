@@ -48,7 +48,7 @@ def test_four_shards_on_ray_and_a_lost_worker(whole, tmp_path, cluster):
         RayWorkers(layout)
     workers = RayWorkers(layout, cpus=0.25, timeout=120)
     search = ShardedSearch(layout, workers)
-    expected = build_linker(kb, inflections=False).link(queries(), 5)
+    expected = build_linker(kb, inflections=False, ngrams=False).link(queries(), 5)
     same_links(search.link(queries(), 5), expected)
     asked = np.random.default_rng(4).normal(size=(30, 9)).astype(np.float32)
     nearest = exact_search(asked, ArrayRows(made), 10)

@@ -59,7 +59,7 @@ def test_two_stages(linker):
     assert link(linker, "Tornado", "Aircraft") == ("Q2", "exact alias", 0, None)
     # the exact match is a disambiguation page: refused, and the second stage passes over it too
     assert link(linker, "Mercury") == ("Q4", "bm25", 0, None)
-    assert link(linker, "wild mandarin duck") == ("Q5", "bm25", 0, None)
+    assert link(linker, "wild mandarin duck") == ("Q5", "ngrams", 0, None)
     assert link(linker, "duck") == ("Q5", "bm25", 0, None)
     assert link(linker, "a very long text about some duck")[3] == "no entity with such a name"
     assert link(linker, "a very long text about some duck", least_overlap=0)[0] == "Q5"

@@ -135,7 +135,7 @@ def test_readers_never_meet_a_gap(tmp_path):
 def project(folder):
     (folder / "kb.csv").write_text("id,name\nQ1,Wood\nQ2,Duck\n", encoding="utf-8")
     (folder / "more.csv").write_text("id,name\nQ3,Goose\n", encoding="utf-8")
-    return build_workspace(folder / "kb.csv", folder / "p", typos=True, tokenizer="whitespace")
+    return build_workspace(folder / "kb.csv", folder / "p", tokenizer="whitespace")
 
 
 def test_damaged_indexes_are_rebuilt_from_whole_entities(tmp_path):
@@ -145,7 +145,7 @@ def test_damaged_indexes_are_rebuilt_from_whole_entities(tmp_path):
         lambda: shutil.rmtree(folder / "names"),
         lambda: (folder / "names" / "manifest.json").write_text("{"),
         lambda: (folder / "names" / "manifest.json").unlink(),
-        lambda: (folder / "typos" / "post.bin").write_bytes(b""),
+        lambda: (folder / "names" / "ngram_post.bin").write_bytes(b""),
     ):
         damage()
         with pytest.raises(FolderError):

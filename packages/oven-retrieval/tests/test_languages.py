@@ -21,7 +21,7 @@ from oven_retrieval import (
     remove_entities,
     update_name_index,
 )
-from oven_retrieval.names import PrunedIndex, Surfaces, write_typo_index
+from oven_retrieval.names import PrunedIndex, Surfaces
 from oven_retrieval.readers import read_jsonl
 from oven_retrieval.tokens import TOKENIZERS, bigrams, words
 from oven_retrieval.workspace import link_lines
@@ -56,10 +56,10 @@ def test_tags_are_kept_and_come_back(kb):
     assert not (plain.path / "language.bin").exists()
 
 
-@pytest.mark.parametrize("engine", ["pruned", "rank_bm25", "bm25s"])
+@pytest.mark.parametrize("engine", ["pruned", "rank_bm25"])
 def test_only_names_of_a_language_count(kb, engine):
     linker = build_linker(kb, engine=engine)
-    linker.typos = write_typo_index(kb, kb.path.parent / "typos")
+    linker.typos = True
     assert first(linker, "Gift") == ("Q2", "exact name")
     assert first(linker, "Gift", languages=["de"]) == ("Q1", "exact name")
     assert first(linker, "gifts", languages=["de"]) == ("Q1", "inflected name")

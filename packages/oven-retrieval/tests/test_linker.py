@@ -51,7 +51,7 @@ def data_folder():
     return None
 
 
-@pytest.fixture(scope="module", params=["pruned", "rank_bm25", "bm25s"])
+@pytest.fixture(scope="module", params=["pruned", "rank_bm25"])
 def linker(request, tmp_path_factory):
     return build_linker(build_kb(CITIES, tmp_path_factory.mktemp("kb") / "kb"), engine=request.param)
 

@@ -30,7 +30,7 @@ def whole(tmp_path_factory):
 def test_links_equal_those_of_one_index(whole, tmp_path, shards, exact_first):
     kb, _, _ = whole
     search = ShardedSearch(build_shards(kb, tmp_path / "s", shards))
-    linker = build_linker(kb, inflections=False)
+    linker = build_linker(kb, inflections=False, ngrams=False)
     for k in (1, 7, 300):
         same_links(
             search.link(queries(), k, exact_first=exact_first), linker.link(queries(), k, exact_first=exact_first)
@@ -84,7 +84,7 @@ def test_a_killed_build_continues(whole, tmp_path, monkeypatch):
         build_shards(kb, tmp_path / "s", 4, vectors=vectors)
     monkeypatch.setattr(build_module, "build_kb", lambda *_: pytest.fail("built twice"))
     search = ShardedSearch(build_shards(kb, tmp_path / "s", 3, vectors=vectors))
-    same_links(search.link(queries(), 5), build_linker(kb, inflections=False).link(queries(), 5))
+    same_links(search.link(queries(), 5), build_linker(kb, inflections=False, ngrams=False).link(queries(), 5))
 
 
 def test_what_cannot_be_sharded_or_opened(whole, tmp_path):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from oven_retrieval.vectors import Neighbours
 
-_KINDS = ("spelled", "typo", "bm25")
+_KINDS = ("spelled", "typo", "ngrams", "bm25")
 _OF_EACH = (
     "there", "an alias", "folded", "inflected", "rivals", "popularity", "share of the rivals' popularity",
     "idf of the query that the name has", "idf of the name that the query has", "common trigrams",
@@ -27,16 +27,16 @@ NAME_FEATURES = tuple(f"{kind}: {name}" for kind in _KINDS for name in _OF_EACH)
 VECTOR_FEATURES = ("score", "score over the second's", "score over the others' mean")
 _RIVALS = 8
 """So many links of a name are looked at."""
-_TYPO, _BM25 = STEPS.index("typo"), STEPS.index("bm25")
+_TYPO, _NGRAMS, _BM25 = (STEPS.index(step) for step in _KINDS[1:])
 
 
 def name_features(linker: NameLinker, names: Sequence[str]) -> tuple[Links, Float64[np.ndarray, "q f"]]:
     """Link names, and say of each best link what tells whether it is right.
 
-    Three kinds of links have weights of their own: those whose name is as asked (exact, folded, inflected), typos, and
-    BM25's. Of each: how many others are as good and how popular they are, what part of the query's and of the name's
-    words agree (weighted by idf), how alike they are written, the rarest word that the name lacks, the lead over the
-    second. All are scaled by the knowledge base, so that a model that was fitted on one can serve another.
+    Four kinds of links have weights of their own: those whose name is as asked (exact, folded, inflected), typos, those
+    of n-grams, and BM25's. Of each: how many others are as good and how popular they are, what part of the query's and
+    of the name's words agree (weighted by idf), how alike they are written, the rarest word that the name lacks, the
+    lead over the second. All are scaled by the knowledge base, so that a model that was fitted on one can serve another.
 
     Args:
         linker: of the knowledge base.
@@ -62,7 +62,7 @@ def name_features(linker: NameLinker, names: Sequence[str]) -> tuple[Links, Floa
     ):
         found = int((rows >= 0).sum())
         if found:
-            kind = 2 if steps[0] == _BM25 else 1 if steps[0] == _TYPO else 0
+            kind = max(0, int(steps[0]) - _TYPO + 1)
             features[number] = 0.0
             features[number, kind] = evidence.of(name, rows[:found], steps[:found], scores[:found])
     return links, features.reshape(len(names), -1)
@@ -97,13 +97,15 @@ class _Evidence:
     ) -> list[float]:
         """One number for each of `_OF_EACH`."""
         step, score = int(steps[0]), float(scores[0])
-        if step == _BM25:
-            near = int((scores >= 0.9 * score).sum())
+        second = 0.0
+        if step >= _NGRAMS:
+            own = scores[steps == step]
+            near = int((own >= 0.9 * score).sum())
+            second = float(own[1]) if len(own) > 1 else 0.0
         elif step == _TYPO:
             near = int(((steps == _TYPO) & (scores == score)).sum())
         else:
             near = int((steps < _TYPO).sum())
-        second = float(scores[1]) if step == _BM25 and len(scores) > 1 else 0.0
         popularity = self._kb.popularity[rows[:near]] / self._usual
         asked = list(dict.fromkeys(self._linker.tokenize(name)))
         weight, known = self._idf(asked)
@@ -123,7 +125,7 @@ class _Evidence:
             alike,
             float(weight[~shared].max(initial=0.0)),
             float((~known).sum()),
-            (score - second) / score if step == _BM25 and score > 0 else 0.0,
+            (score - second) / score if step >= _NGRAMS and score > 0 else 0.0,
             -score if step == _TYPO else 0.0,
             math.log1p(len(asked)),
             math.log1p(len(name)),

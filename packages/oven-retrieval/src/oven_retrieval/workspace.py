@@ -1,4 +1,4 @@
-"""One folder per project: `kb/` the entities, `names/` their name index, `typos/`, `vectors/` and `index/` if any."""
+"""One folder per project: `kb/` the entities, `names/` their name index, `vectors/` and `index/` if any."""
 
 from __future__ import annotations
 
@@ -24,10 +24,8 @@ from oven_retrieval.names import (
     build_linker,
     build_name_index,
     open_name_index,
-    open_typo_index,
     read_exceptions,
     update_name_index,
-    write_typo_index,
 )
 from oven_retrieval.progress import Progress
 from oven_retrieval.readers import read_entities
@@ -48,7 +46,7 @@ def build_workspace(
     file_format: str | None = None,
     filters: Sequence[str] = (),
     tokenizer: str = "words",
-    typos: bool = False,
+    ngrams: bool = True,
     languages: Sequence[str] | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
@@ -62,7 +60,7 @@ def build_workspace(
         file_format: as in `read_entities`; None finds out.
         filters: pages to leave out, of `disambiguation`, `redirects`, `media`.
         tokenizer: one of `TOKENIZERS`: `words`, `bigrams`, `icu` or `whitespace`.
-        typos: also write `typos/`, for names that are misspelt.
+        ngrams: with what `link` finds names by that are spelled alike, and misspelt ones.
         languages: of a Wikidata dump, the most wanted first.
         overwrite: replace what is there.
         progress: called with the phase, how much of it is done, and how much there will be as far as is known.
@@ -83,12 +81,15 @@ def build_workspace(
             progress=progress,
         )
         exceptions = read_exceptions(source) if (Path(source) / "noun.exc").is_file() else None
-        linker = build_name_index(
-            kb, folder / "names", tokenizer=tokenizer, exceptions=exceptions, overwrite=overwrite, progress=progress
+        return build_name_index(
+            kb,
+            folder / "names",
+            tokenizer=tokenizer,
+            ngrams=ngrams,
+            exceptions=exceptions,
+            overwrite=overwrite,
+            progress=progress,
         )
-        if typos:
-            linker.typos = write_typo_index(kb, folder / "typos", overwrite=overwrite)
-    return linker
 
 
 def open_workspace(
@@ -98,8 +99,8 @@ def open_workspace(
 
     Args:
         folder: the project folder.
-        engine: `pruned`, `rank_bm25` or `bm25s`.
-        typos: with the typo step, which needs `typos/`.
+        engine: `pruned` or `rank_bm25`.
+        typos: with the typo step.
         patience: seconds to wait where an edit is under way, whose entities the indexes do not have yet.
 
     Raises:
@@ -120,20 +121,19 @@ def _open(folder: Path, engine: str, typos: bool) -> NameLinker:
     linker = open_name_index(folder / "names", kb)
     if engine != "pruned":
         linker = build_linker(kb, engine=engine, tokenizer=linker.tokenizer)
-    if typos:
-        linker.typos = open_typo_index(folder / "typos", kb)
+    linker.typos = typos
     return linker
 
 
 def update_workspace(folder: str | Path, *, rebuild: bool = False) -> NameLinker:
-    """Bring the name index, and the typo index if there is one, up to date with the entities.
+    """Bring the name index up to date with the entities.
 
     After every edit this is what makes the entities findable. It may be called again at any time: what is up to date
     stays as it is.
 
     Args:
         folder: the project folder.
-        rebuild: build the indexes anew from the entities, whatever state they are in; only `kb/` must be whole. The
+        rebuild: build the index anew from the entities, whatever state they are in; only `kb/` must be whole. The
             tokenizer stays what it was where that can still be read, else it is `words`.
 
     Raises:
@@ -145,14 +145,9 @@ def update_workspace(folder: str | Path, *, rebuild: bool = False) -> NameLinker
         kb = KnowledgeBase(folder / "kb", verify=rebuild)
         if rebuild:
             tokenizer = _tokenizer(folder / "names")
-            for name in ("names", "typos"):
-                _put_aside(folder / name)
-            linker = build_name_index(kb, folder / "names", tokenizer=tokenizer, overwrite=True)
-        else:
-            linker = update_name_index(folder / "names", kb)
-        if (folder / "typos").is_dir():
-            linker.typos = write_typo_index(kb, folder / "typos", overwrite=True)
-    return linker
+            _put_aside(folder / "names")
+            return build_name_index(kb, folder / "names", tokenizer=tokenizer, overwrite=True)
+        return update_name_index(folder / "names", kb)
 
 
 def _tokenizer(names: Path) -> str:
@@ -261,7 +256,7 @@ def link_lines(
         >>> next(link_lines(linker, ["belgique"]))["entities"]
         [{'id': 'Q31', 'name': 'Belgium', 'step': 'folded alias', 'score': None}]
         >>> [record["problem"] for record in link_lines(linker, ["", "zzz"])]
-        ['empty line', 'no name shares a word with it']
+        ['empty line', 'no name is like it']
     """
     if k > linker.kb.entity_count:
         raise ValueError(f"k: expected at most {linker.kb.entity_count:,}, the entities of {linker.kb.path}, got {k:,}")
@@ -283,7 +278,7 @@ def link_lines(
                 if absent is not None:
                     record["not in here"] = round(absent[number], 4)
             if not record["entities"] and "problem" not in record:
-                record["problem"] = "no name shares a word with it"
+                record["problem"] = "no name is like it"
                 if len(line) > LONGEST_NAME:
                     record["query"] = line[:80] + "…"
                     record["problem"] = f"{len(line):,} characters, expected at most {LONGEST_NAME:,}"

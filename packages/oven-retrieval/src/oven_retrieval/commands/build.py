@@ -33,7 +33,9 @@ def build(
     tokenizer: Annotated[
         str, typer.Option(help="words, bigrams or icu (for scripts without spaces), whitespace.")
     ] = "words",
-    typos: Annotated[bool, typer.Option("--typos", help="Also index misspelt names, for `link --typos`.")] = False,
+    ngrams: Annotated[
+        bool, typer.Option("--ngrams/--no-ngrams", help="Index trigrams: for names spelled alike, and `link --typos`.")
+    ] = True,
     encoder: Annotated[
         str | None, typer.Option(help="Also encode the entities' texts, for `search`: micro-clip, open_clip:…, hf:…")
     ] = None,
@@ -58,7 +60,7 @@ def build(
             file_format=file_format,
             filters=leave_out or (),
             tokenizer=tokenizer,
-            typos=typos,
+            ngrams=ngrams,
             languages=language,
             overwrite=overwrite,
             progress=progress,

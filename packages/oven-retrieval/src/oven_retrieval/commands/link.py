@@ -20,10 +20,10 @@ def link(
     kb: Folder,
     source: Annotated[Path, typer.Argument(help="File with one name per line; - for standard input.")] = Path("-"),
     k: Best = 1,
-    engine: Annotated[str, typer.Option(help="pruned, rank_bm25 or bm25s.")] = "pruned",
+    engine: Annotated[str, typer.Option(help="pruned, or rank_bm25: the definition, slow.")] = "pruned",
     bm25_only: Annotated[bool, typer.Option(help="Skip the exact steps, as the paper does.")] = False,
     typos: Annotated[
-        bool, typer.Option("--typos", help="Also names one or two edits away; needs `build --typos`.")
+        bool, typer.Option("--typos", help="Also names one or two edits away, before those that are spelled alike.")
     ] = False,
     refuse: Annotated[
         bool, typer.Option("--refuse", help="Say `not in here` as `oven calibrate` has learnt to.")

@@ -32,7 +32,7 @@ def make(
     overlap: Annotated[float, typer.Option(help="Least share of common words of a BM25 link.")] = 0.5,
     ambiguous: Annotated[str, typer.Option(help="Of several entities with the name: first, or drop.")] = "first",
     least_examples: Annotated[int, typer.Option(help="Leave out entities with fewer examples.")] = 1,
-    typos: Annotated[bool, typer.Option("--typos", help="Link misspelt labels too; needs `build --typos`.")] = False,
+    typos: Annotated[bool, typer.Option("--typos", help="Link misspelt labels too.")] = False,
     licence: Annotated[str, typer.Option(help="Of the pictures and labels, for croissant.json.")] = "not stated",
     as_json: Annotated[bool, typer.Option("--json", help="The report as one JSON object.")] = False,
 ) -> None:

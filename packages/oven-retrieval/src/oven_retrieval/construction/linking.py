@@ -17,7 +17,7 @@ from oven_retrieval.tokens import fold, words
 Candidates = Callable[[Sequence[str]], Sequence[Sequence[int]]]
 """A second-stage linker: labels to rows of candidate entities, best first; -1 is passed over."""
 
-_NOT_EXACT = ("inflected name", "inflected alias", "typo", "bm25")
+_NOT_EXACT = ("inflected name", "inflected alias", "typo", "ngrams", "bm25")
 
 
 class LabelLink(NamedTuple):
@@ -70,7 +70,7 @@ def link_labels(
     Args:
         linker: of the knowledge base.
         labels: (label, category or "") each.
-        second: the second stage; by default inflections, typos where the linker has them, and BM25, cut at
+        second: the second stage; by default inflections, typos where the linker has them, n-grams and BM25, cut at
             `least_overlap`.
         least_overlap: the least `name_overlap` of a BM25 candidate, 0 to 1; candidates of `second` are taken as they
             come.
@@ -126,7 +126,9 @@ def link_labels(
                 if row >= 0
                 and STEPS[step] in _NOT_EXACT
                 and label_problem(kb.names[int(row)]) is None
-                and (STEPS[step] != "bm25" or name_overlap(label, _names(kb, int(row))) >= least_overlap)
+                and (
+                    STEPS[step] not in ("ngrams", "bm25") or name_overlap(label, _names(kb, int(row))) >= least_overlap
+                )
             ]
             links[number] = _first_page(kb, near)
     return [link for link in links if link is not None]

@@ -16,25 +16,17 @@ from oven_retrieval.names.index import ENGINES, build_linker, build_name_index, 
 from oven_retrieval.names.inflection import forms, read_exceptions, singulars
 from oven_retrieval.names.linker import STEPS, Links, NameLinker
 from oven_retrieval.names.loose import Inflections, LooseTable, build_loose
+from oven_retrieval.names.ngrams import NearNames, NgramIndex, allowed_edits, build_ngrams, edit_distance
 from oven_retrieval.names.occurrences import Occurrences, count_tokens
 from oven_retrieval.names.okapi import RankBm25
 from oven_retrieval.names.places import NamePlaces, is_shouted, name_places, name_texts
+from oven_retrieval.names.plain import plain
 from oven_retrieval.names.pruned import PrunedIndex
-from oven_retrieval.names.sparse import Bm25s
-from oven_retrieval.names.typos import (
-    TypoIndex,
-    allowed_edits,
-    build_typos,
-    edit_distance,
-    open_typo_index,
-    write_typo_index,
-)
 from oven_retrieval.names.update import occurrences_of, update_name_index
 
 __all__ = [
     "ENGINES",
     "STEPS",
-    "Bm25s",
     "ExactMatches",
     "ExactTable",
     "Hits",
@@ -45,19 +37,20 @@ __all__ = [
     "NameEngine",
     "NameLinker",
     "NamePlaces",
+    "NearNames",
+    "NgramIndex",
     "Occurrences",
     "PrunedIndex",
     "RankBm25",
     "Statistics",
     "Surfaces",
-    "TypoIndex",
     "allowed_edits",
     "build_exact",
     "build_impacts",
     "build_linker",
     "build_loose",
     "build_name_index",
-    "build_typos",
+    "build_ngrams",
     "count_tokens",
     "edit_distance",
     "forms",
@@ -68,11 +61,10 @@ __all__ = [
     "occurrences_of",
     "okapi_idf",
     "open_name_index",
-    "open_typo_index",
+    "plain",
     "read_exceptions",
     "score_occurrences",
     "singulars",
     "spelled",
     "update_name_index",
-    "write_typo_index",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numba
 import numpy as np
@@ -40,6 +40,7 @@ class CompiledSearch:
             np.asarray(impacts.preference),
         )
         self._all = np.zeros(0, np.bool_)
+        self._run: Any = _search
 
     def search(
         self,
@@ -49,14 +50,15 @@ class CompiledSearch:
         allowed: npt.NDArray[np.bool_] | None,
         rows: npt.NDArray[np.int64],
         scores: npt.NDArray[np.float64],
+        unknown: npt.NDArray[np.int64],
     ) -> int:
-        """Fill rows and scores, [q, k], of queries whose tokens end at `ends`; how many are `TOO_LONG`."""
+        """Fill in the answers to queries whose tokens end at `ends`; how many queries are `TOO_LONG`."""
         reached = allowed is None and (k == 1 or self._one_name_each)
         only = self._all if allowed is None else allowed
-        return int(_search(hashes, ends, *self._arrays, only, reached, k, rows, scores))
+        return int(self._run(hashes, ends, *self._arrays, only, reached, k, rows, scores, unknown))
 
 
-@_jit  # type: ignore[untyped-decorator]
+@_jit
 def _place(table, key):  # type: ignore[no-untyped-def]
     """Where a key is in a sorted table, -1 where it is not."""
     low, high = 0, len(table)
@@ -69,13 +71,14 @@ def _place(table, key):  # type: ignore[no-untyped-def]
     return low if low < len(table) and table[low] == key else -1
 
 
-@_jit  # type: ignore[untyped-decorator]
+@_jit
 def _known(hashes, token_hash, token, weight):  # type: ignore[no-untyped-def]
     """Put the distinct known tokens of a query and their counts in place; how many, one too many for too many."""
-    count = 0
+    count = unknown = 0
     for key in hashes:
         at = _place(token_hash, key)
         if at < 0:
+            unknown += 1
             continue
         i = 0
         while i < count and token[i] != at:
@@ -83,14 +86,14 @@ def _known(hashes, token_hash, token, weight):  # type: ignore[no-untyped-def]
         if i < count:
             weight[i] += 1.0
         elif count == MOST_TOKENS:
-            return MOST_TOKENS + 1
+            return MOST_TOKENS + 1, unknown
         else:
             token[i], weight[i] = at, 1.0
             count += 1
-    return count
+    return count, unknown
 
 
-@_jit  # type: ignore[untyped-decorator]
+@_jit
 def _by_bound(token, weight, bound, bounds, count):  # type: ignore[no-untyped-def]
     """Order tokens by falling bound, and write all their bounds."""
     for i in range(count):
@@ -107,7 +110,7 @@ def _by_bound(token, weight, bound, bounds, count):  # type: ignore[no-untyped-d
             bound[j, m] = bounds[at, m] * times
 
 
-@_jit  # type: ignore[untyped-decorator]
+@_jit
 def _most(bound, first, count, extra):  # type: ignore[no-untyped-def]
     """Greatest sum of bounds that one name can gather from the tokens from `first` on: see `most_of_sets`."""
     best = 0.0
@@ -128,7 +131,7 @@ def _most(bound, first, count, extra):  # type: ignore[no-untyped-def]
     return max(best, total)
 
 
-@_jit  # type: ignore[untyped-decorator]
+@_jit
 def _put(row, score, first, filled, k, rows, scores, preference):  # type: ignore[no-untyped-def]
     """Put a name's score among the best entities', each once; how many there are now."""
     at = 0
@@ -147,16 +150,16 @@ def _put(row, score, first, filled, k, rows, scores, preference):  # type: ignor
     return filled
 
 
-@_jit  # type: ignore[untyped-decorator]
+@_jit
 def _search(  # type: ignore[no-untyped-def]
     hashes, ends, token_hash, start, post_record, post_impact, bounds, halves, impacts, owner, preference,
-    allowed, reached, k, rows, scores,
+    allowed, reached, k, rows, scores, unknown,
 ):  # fmt: skip
     token, weight, bound = np.empty(MOST_TOKENS, np.int64), np.empty(MOST_TOKENS), np.empty((MOST_TOKENS, LENGTHS))
     firsts = np.empty(k, np.int64)
     too_long, begin = 0, 0
     for q in range(len(ends)):
-        count = _known(hashes[begin : ends[q]], token_hash, token, weight)
+        count, unknown[q] = _known(hashes[begin : ends[q]], token_hash, token, weight)
         begin = ends[q]
         if count > MOST_TOKENS:
             too_long += 1

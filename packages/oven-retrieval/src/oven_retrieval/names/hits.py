@@ -19,7 +19,8 @@ K1, B, EPSILON = 1.2, 0.75, 0.25
 class Hits(NamedTuple):
     """The best entities of each query, best first.
 
-    `rows` [q, k] int64, -1 where fewer than k share a token with the query; `scores` [q, k] float64, -inf there.
+    `rows` [q, k] int64, -1 where fewer than k share a token with the query; `scores` [q, k] float64, -inf there;
+    `unknown` [q] int64, how many of the query's tokens no name holds.
 
     Example:
         >>> no_hits(1, 2).rows.tolist()
@@ -28,6 +29,7 @@ class Hits(NamedTuple):
 
     rows: Int64[np.ndarray, "q k"]
     scores: Float64[np.ndarray, "q k"]
+    unknown: Int64[np.ndarray, " q"]
 
 
 class Surfaces(NamedTuple):
@@ -95,7 +97,7 @@ def check_k(k: int) -> int:
 
 def no_hits(queries: int, k: int) -> Hits:
     """Hits with nothing in them."""
-    hits = Hits(np.empty((queries, k), np.int64), np.empty((queries, k)))
+    hits = Hits(np.empty((queries, k), np.int64), np.empty((queries, k)), np.zeros(queries, np.int64))
     hits.rows.fill(-1)
     hits.scores.fill(-np.inf)
     return hits

@@ -12,6 +12,7 @@ from oven_retrieval.names.impacts import Impacts, build_impacts, score_occurrenc
 from oven_retrieval.names.inflection import Exceptions
 from oven_retrieval.names.linker import NameLinker, check_tokenizer
 from oven_retrieval.names.loose import Inflections, LooseTable, build_loose
+from oven_retrieval.names.ngrams import NgramIndex, build_ngrams
 from oven_retrieval.names.occurrences import Occurrences, count_tokens
 from oven_retrieval.names.places import NamePlaces, name_places, name_texts
 from oven_retrieval.names.pruned import PrunedIndex
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from oven_retrieval.kb import KnowledgeBase
 
 KIND = "oven-name-index"
-ENGINES = ("pruned", "rank_bm25", "bm25s")
+ENGINES = ("pruned", "rank_bm25")
 
 
 def build_linker(
@@ -35,17 +36,19 @@ def build_linker(
     k1: float = K1,
     b: float = B,
     inflections: bool = True,
+    ngrams: bool = True,
     exceptions: Exceptions | None = None,
 ) -> NameLinker:
     """Index the names and aliases of a knowledge base in memory.
 
     Args:
         kb: the knowledge base.
-        engine: `pruned` (ours), `rank_bm25` (the definition) or `bm25s`.
+        engine: `pruned` (ours) or `rank_bm25`: the definition, to check ours by.
         tokenizer: one of `TOKENIZERS`: `words`, `bigrams`, `icu` or `whitespace`.
         k1: at least 0.
         b: 0 to 1.
         inflections: with the step of English inflections.
+        ngrams: with the steps of n-grams and typos.
         exceptions: irregular plurals beside its rules (see `read_exceptions`).
 
     Raises:
@@ -69,18 +72,15 @@ def build_linker(
     loose = None
     if inflections:
         loose = Inflections(exact, build_loose(name_texts(kb), places, exceptions), kb.popularity, exceptions)
+    alike = NgramIndex.of(kb) if ngrams else None
     if engine == "pruned":
         tokens = (tokenize(name) for name in name_texts(kb))
         pruned = PrunedIndex(build_impacts(tokens, owners, preference, k1=k1, b=b))
-        return NameLinker(kb, exact, pruned, tokenizer, inflections=loose, name_language=places.language)
+        return NameLinker(kb, exact, pruned, tokenizer, alike, loose, places.language)
     surfaces = Surfaces([tokenize(name) for name in name_texts(kb)], owners, preference)
-    if engine == "rank_bm25":
-        from oven_retrieval.names.okapi import RankBm25
+    from oven_retrieval.names.okapi import RankBm25
 
-        return NameLinker(kb, exact, RankBm25(surfaces, k1=k1, b=b), tokenizer, None, loose, places.language)
-    from oven_retrieval.names.sparse import Bm25s
-
-    return NameLinker(kb, exact, Bm25s(surfaces, k1=k1, b=b), tokenizer, None, loose, places.language)
+    return NameLinker(kb, exact, RankBm25(surfaces, k1=k1, b=b), tokenizer, alike, loose, places.language)
 
 
 def build_name_index(
@@ -91,6 +91,7 @@ def build_name_index(
     k1: float = K1,
     b: float = B,
     inflections: bool = True,
+    ngrams: bool = True,
     exceptions: Exceptions | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
@@ -120,13 +121,15 @@ def build_name_index(
         build_exact(names("names"), places, kb.popularity).write(folder)
         if inflections:
             write_loose(folder, build_loose(names("inflections"), places, exceptions), exceptions or {})
+        if ngrams:
+            build_ngrams(kb, scratch=folder.scratch, names=names).write(folder)
         counted = count_tokens(tokenize(name) for name in names("words"))
         if progress is not None:
             progress("postings", 0, len(places.row))
         write_bm25(folder, kb, places, counted, k1=k1, b=b)
         if progress is not None:
             progress("postings", len(places.row), len(places.row))
-        folder.meta = {"kb": kb.hash, "tokenizer": tokenizer, "k1": k1, "b": b, "epsilon": EPSILON}
+        folder.meta |= {"kb": kb.hash, "tokenizer": tokenizer, "k1": k1, "b": b, "epsilon": EPSILON}
     return open_name_index(path, kb)
 
 
@@ -195,4 +198,4 @@ def open_name_index(path: str | Path, kb: KnowledgeBase, *, verify: bool = False
     inflections = read_inflections(folder, exact, kb)
     spoken = folder.array("name_language") if "name_language" in folder else None
     engine = PrunedIndex(Impacts.read(folder))
-    return NameLinker(kb, exact, engine, folder.meta["tokenizer"], inflections=inflections, name_language=spoken)
+    return NameLinker(kb, exact, engine, folder.meta["tokenizer"], NgramIndex.read(folder, kb), inflections, spoken)

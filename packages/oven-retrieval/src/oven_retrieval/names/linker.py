@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from oven_retrieval.names.exact import ExactTable
-from oven_retrieval.names.hits import NameEngine, check_k
+from oven_retrieval.names.hits import Hits, NameEngine, check_k
 from oven_retrieval.names.loose import Inflections
-from oven_retrieval.names.places import wanted_languages
-from oven_retrieval.names.typos import TypoIndex
-from oven_retrieval.tokens import TOKENIZERS, fold, hash64
+from oven_retrieval.names.ngrams import NearNames, NgramIndex
+from oven_retrieval.names.places import language_key, wanted_languages
+from oven_retrieval.tokens import TOKENIZERS, fold, hash64, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,19 +22,27 @@ if TYPE_CHECKING:
     from oven_retrieval.kb import KnowledgeBase
 
 STEPS = (
-    "exact name", "exact alias", "folded name", "folded alias", "inflected name", "inflected alias", "typo", "bm25",
+    "exact name", "exact alias", "folded name", "folded alias", "inflected name", "inflected alias", "typo", "ngrams",
+    "bm25",
 )  # fmt: skip
-_INFLECTED, _BM25 = STEPS.index("inflected name"), STEPS.index("bm25")
+_INFLECTED, _TYPO, _NGRAMS, _BM25 = (STEPS.index(step) for step in ("inflected name", "typo", "ngrams", "bm25"))
 _ONE_BY_ONE = 8
 """So many names are linked one by one, which is quicker."""
 _BLOCK = 65536
+_SPARE = 4
+"""So many times k names are looked at, since entities have several."""
+
+Int = npt.NDArray[np.int64]
+Float = npt.NDArray[np.float64]
+Keys = npt.NDArray[np.uint32] | None
+"""Of the languages whose names count; None for all."""
 
 
 class Links(NamedTuple):
     """Entities of each name, best first, [q, k].
 
-    `rows` -1 where there is none; `steps` index into `STEPS`, -1 where there is none; `scores` BM25's, minus the
-    number of edits for a typo, NaN for the exact steps.
+    `rows` -1 where there is none; `steps` index into `STEPS`, -1 where there is none; `scores` BM25's, the likeness
+    (0 to 1) of n-grams, minus the number of edits for a typo, NaN for the exact steps.
 
     Example:
         >>> links = Links(np.array([[4, -1]]), np.array([[2, -1]]), np.full((1, 2), np.nan))
@@ -62,12 +70,13 @@ class NameLinker:
     Order of the answers, which is total:
 
     1. the step: exact name, exact alias, folded name (case, width, spacing), folded alias; English inflections of a
-       name, of an alias (see `forms`); with a typo index, names one or two edits away that no word of the
-       knowledge base is lost for (see `TypoIndex.is_typo`); BM25;
+       name, of an alias (see `forms`); where `typos` is set, names one or two edits away that no word of the
+       knowledge base is lost for; names that share most character trigrams, where BM25 finds nothing, or some word
+       of the text is in no name, or the text has other letters than English ones; BM25;
     2. among exact names the very same characters, among inflections the fewer changes, among typos the fewer edits,
-       and among BM25's the greater score;
+       and among the last two steps the greater score;
     3. names before aliases;
-    4. sentence case (no capital after the first character) before other spellings (not among typos);
+    4. sentence case (no capital after the first character) before other spellings (not among typos and n-grams);
     5. the greater popularity;
     6. the earlier row of the knowledge base.
 
@@ -76,7 +85,7 @@ class NameLinker:
         exact: its table of names.
         engine: its BM25 engine.
         tokenizer: name in `TOKENIZERS` that the engine was built with.
-        typos: its typo index; None leaves that step out.
+        ngrams: its names under their trigrams; None leaves out that step and typos.
         inflections: that step; None leaves it out.
         name_language: `language_key` of each name of the engine; None where no name has one.
 
@@ -98,13 +107,16 @@ class NameLinker:
         exact: ExactTable,
         engine: NameEngine,
         tokenizer: str,
-        typos: TypoIndex | None = None,
+        ngrams: NgramIndex | None = None,
         inflections: Inflections | None = None,
         name_language: UInt32[np.ndarray, " n"] | None = None,
     ) -> None:
         self._name_language = name_language
-        self._spoken: tuple[tuple[str, ...], tuple[UInt32[np.ndarray, " w"], Bool[np.ndarray, " n"]]] | None = None
-        self.kb, self.exact, self.engine, self.tokenizer, self.typos = kb, exact, engine, tokenizer, typos
+        self._asked_languages: (
+            tuple[tuple[str, ...], tuple[UInt32[np.ndarray, " w"], Bool[np.ndarray, " n"]]] | None
+        ) = None
+        self.kb, self.exact, self.engine, self.tokenizer, self.ngrams = kb, exact, engine, tokenizer, ngrams
+        self.typos = False
         self.inflections = inflections
         self.tokenize: Callable[[str], list[str]] = TOKENIZERS[tokenizer]
 
@@ -122,8 +134,8 @@ class NameLinker:
         Args:
             names: any texts; an empty one, or one without a known token, gets no entity.
             k: how many per name, at least 1; places beyond what is found are -1.
-            exact_first: False for BM25 alone, as in the paper: no exact steps and no typos.
-            guesses: False to stop before typos and BM25: only names as they are asked, folded or inflected.
+            exact_first: False for BM25 alone, as in the paper: no other step.
+            guesses: False to stop before typos, n-grams and BM25: only names as they are asked, folded or inflected.
             languages: only names and aliases with one of these tags, or with `mul`, count; BM25's statistics stay those
                 of all names.
 
@@ -131,8 +143,10 @@ class NameLinker:
             Rows, steps and scores, each [q, k].
 
         Raises:
-            ValueError: a language that no name belongs to.
+            ValueError: a language that no name belongs to, or `typos` is set and there are no n-grams.
         """
+        if self.typos and self.ngrams is None:
+            raise ValueError("typos: this name index has no n-grams to find them by; build it with ngrams=True")
         if isinstance(names, str):
             raise TypeError(f"names: expected a list of texts, got one text {names[:40]!r}")
         keys, allowed = self._wanted(languages)
@@ -147,19 +161,17 @@ class NameLinker:
         """Rows of all entities that have this name or alias, exact or folded, in the order of the class."""
         return self.exact.find([name]).row
 
-    def _wanted(
-        self, languages: Sequence[str] | None
-    ) -> tuple[UInt32[np.ndarray, " w"] | None, Bool[np.ndarray, " n"] | None]:
+    def _wanted(self, languages: Sequence[str] | None) -> tuple[Keys, Bool[np.ndarray, " n"] | None]:
         """Keys of the languages that count and which names of the engine do; what was asked for last is kept."""
         if languages is None:
             return None, None
         given = tuple(languages)
-        if self._spoken is None or self._spoken[0] != given:
+        if self._asked_languages is None or self._asked_languages[0] != given:
             keys = wanted_languages(self.kb, languages)
             assert keys is not None
             allowed = np.isin(np.zeros(0, np.uint32) if self._name_language is None else self._name_language, keys)
-            self._spoken = given, (keys, allowed)
-        return self._spoken[1]
+            self._asked_languages = given, (keys, allowed)
+        return self._asked_languages[1]
 
     def _link_few(self, names: Sequence[str], k: int, wanted: _Wanted) -> Links:
         """What `_link_block` answers, in less time for few names: most need one look and one search."""
@@ -173,90 +185,125 @@ class NameLinker:
                 for place, (row, step) in enumerate(found[:k]):
                     links.rows[number, place], links.steps[number, place] = row, step
                 if len(found) < k and (
-                    self.typos is not None or (self.inflections is not None and self.inflections.has(folded, key))
+                    self.typos or (self.inflections is not None and self.inflections.has(folded, key))
                 ):
                     for column, whole in zip(links, self._link_block([name], k, wanted), strict=True):
                         column[number] = whole[0]
                     continue
             if len(found) < k and wanted.guesses:
                 hits = self.engine.search((self.tokenize(name),), k, wanted.names)
+                if wanted.exact_first and self._asks_ngrams(name, hits, 0):
+                    _append(links, np.array([number]), *self._alike([name], k, wanted.keys))
                 if hits.rows[0, 0] < 0:
                     continue
-                if len(names) == 1 and not found and hits.rows[0, k - 1] >= 0:  # all k by BM25
+                if len(names) == 1 and links.rows[0, 0] < 0 and hits.rows[0, k - 1] >= 0:  # all k by BM25
                     links.steps.fill(_BM25)
                     return Links(hits.rows, links.steps, hits.scores)
-                steps = np.full(hits.rows.shape, _BM25)
-                _append(links, np.array([number]), np.array([len(found)]), hits.rows, hits.scores, steps)
+                _append(links, np.array([number]), hits.rows, hits.scores, np.full(hits.rows.shape, _BM25))
         return links
 
     def _link_block(self, names: Sequence[str], k: int, wanted: _Wanted) -> Links:
         links = _no_links(len(names), k)
-        filled = np.zeros(len(names), dtype=np.int64)
         if wanted.exact_first:
             found = self.exact.find(names, wanted.keys)
             place = np.arange(len(found.query)) - np.searchsorted(found.query, found.query)
             kept = place < k
             links.rows[found.query[kept], place[kept]] = found.row[kept]
             links.steps[found.query[kept], place[kept]] = found.step[kept]
-            filled = np.bincount(found.query[kept], minlength=len(names))
-            open_ = np.flatnonzero(filled < k)
+            open_ = _open(links)
             if self.inflections is not None and len(open_):
                 loose = self.inflections.find([names[i] for i in open_.tolist()], wanted.keys)
                 rows, steps = _beside(loose.query, loose.row, loose.alias + _INFLECTED, len(open_))
-                _append(links, open_, filled[open_], rows, np.full(rows.shape, np.nan), steps)
-                filled = np.count_nonzero(links.rows >= 0, axis=1)
-            if self.typos is not None and wanted.guesses:
-                open_ = np.flatnonzero(filled < k)
-                rows, edits = self._typos([names[i] for i in open_.tolist()], k, wanted)
-                _append(links, open_, filled[open_], rows, -edits, np.full(rows.shape, STEPS.index("typo")))
-                filled = np.count_nonzero(links.rows >= 0, axis=1)
-        open_ = np.flatnonzero(filled < k)
+                _append(links, open_, rows, np.full(rows.shape, np.nan), steps)
+            if self.typos and wanted.guesses:
+                open_ = _open(links)
+                _append(links, open_, *self._typos([names[i] for i in open_.tolist()], k, wanted.keys))
+        open_ = _open(links)
         if len(open_) and wanted.guesses:
             hits = self.engine.search([self.tokenize(names[i]) for i in open_.tolist()], k, wanted.names)
-            _append(links, open_, filled[open_], hits.rows, hits.scores, np.full(hits.rows.shape, _BM25))
+            if wanted.exact_first and self.ngrams is not None:
+                weak = [place for place, i in enumerate(open_.tolist()) if self._asks_ngrams(names[i], hits, place)]
+                asked = open_[weak]
+                _append(links, asked, *self._alike([names[i] for i in asked.tolist()], k, wanted.keys))
+            _append(links, open_, hits.rows, hits.scores, np.full(hits.rows.shape, _BM25))
         return links
 
-    def _typos(
-        self, names: Sequence[str], k: int, wanted: _Wanted
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-        """The k entities with the nearest names, [q, k], and the edits; -1 and infinity where there are fewer."""
-        rows, edits = np.full((len(names), k), -1, np.int64), np.full((len(names), k), np.inf)
-        if self.typos is None or not len(names):
-            return rows, edits
-        near = self.typos.find(names)
-        folded = [fold(name) for name in names]
-        is_typo = [self.typos.is_typo(folded[i], text) for i, text in zip(near.query.tolist(), near.text, strict=True)]
-        found = self.exact.find(
-            [text if meant else "" for text, meant in zip(near.text, is_typo, strict=True)], wanted.keys
-        )
-        query, distance = near.query[found.query], near.edits[found.query]
-        order = np.lexsort((found.row, -self.kb.popularity[found.row], found.step % 2, distance, query))
-        query, row, distance = query[order], found.row[order], distance[order]
-        _, once = np.unique(query * len(self.kb) + row, return_index=True)
-        once.sort()
-        query, row, distance = query[once], row[once], distance[once]
-        place = np.arange(len(query)) - np.searchsorted(query, query)
-        kept = place < k
-        rows[query[kept], place[kept]], edits[query[kept], place[kept]] = row[kept], distance[kept]
-        return rows, edits
+    def _asks_ngrams(self, name: str, hits: Hits, place: int) -> bool:
+        """Whether words alone may miss what is meant: one is in no name, or they are not English letters."""
+        return self.ngrams is not None and (hits.rows[place, 0] < 0 or hits.unknown[place] > 0 or not name.isascii())
+
+    def _alike(self, names: Sequence[str], k: int, keys: Keys) -> tuple[Int, Float, Int]:
+        """The k entities whose names share most trigrams with each name: rows, likenesses and steps, [q, k]."""
+        assert self.ngrams is not None
+        return self._ranked([self._spoken(self.ngrams.alike(name, _SPARE * k), keys) for name in names], k, _NGRAMS)
+
+    def _typos(self, names: Sequence[str], k: int, keys: Keys) -> tuple[Int, Float, Int]:
+        """The k entities with the nearest names: rows, minus the edits, and steps, [q, k]."""
+        assert self.ngrams is not None
+        near = []
+        for name in names:
+            found = self._spoken(self.ngrams.within(name), keys)
+            meant = np.array([self._is_typo(name, text) for text in found.text], np.bool_)
+            near.append(NearNames(found.row[meant], found.alias[meant], found.score[meant], [], found.number[meant]))
+        return self._ranked(near, k, _TYPO)
+
+    def _is_typo(self, text: str, name: str) -> bool:
+        """Whether a text is a misspelling of a name: all words agree but some that are words of no name.
+
+        A text that only splits or joins a name's words is one; "the boat" is none of "the boot" where boats are known.
+        """
+        asked, meant = words(text), words(name)
+        while asked and meant and asked[0] == meant[0]:
+            del asked[0], meant[0]
+        while asked and meant and asked[-1] == meant[-1]:
+            del asked[-1], meant[-1]
+        if "".join(asked) == "".join(meant):
+            return True
+        return bool(asked) and bool(meant) and not self.engine.document_frequency(asked).any()
+
+    def _spoken(self, near: NearNames, keys: Keys) -> NearNames:
+        """The names of some languages."""
+        if keys is None or not len(near.row):
+            return near
+        kb = self.kb
+        spoken = np.isin([language_key(tags) for tags in kb.language_sets], keys)
+        code = np.where(near.alias, 0, kb.language_codes[near.row])
+        if near.alias.any():
+            code[near.alias] = kb.alias_language_codes[near.number[near.alias]]
+        kept = spoken[code]
+        texts = [text for text, stays in zip(near.text, kept.tolist(), strict=True) if stays]
+        return NearNames(near.row[kept], near.alias[kept], near.score[kept], texts, near.number[kept])
+
+    def _ranked(self, near: Sequence[NearNames], k: int, step: int) -> tuple[Int, Float, Int]:
+        """The first k entities of each, [q, k], and the step; -1 where there are fewer."""
+        rows, scores = np.full((len(near), k), -1, np.int64), np.full((len(near), k), np.nan)
+        for number, found in enumerate(near):
+            _, first = np.unique(found.row, return_index=True)
+            best = np.sort(first)[:k]
+            rows[number, : len(best)], scores[number, : len(best)] = found.row[best], found.score[best]
+        return rows, scores, np.full(rows.shape, step)
 
 
 def _append(
     links: Links,
     queries: npt.NDArray[np.int64],
-    filled: npt.NDArray[np.int64],
     rows: npt.NDArray[np.int64],
     scores: npt.NDArray[np.float64],
     steps: npt.NDArray[np.int64],
 ) -> None:
     """Put entities behind those of the steps before, each entity once."""
     new = (rows >= 0) & ~np.any(rows[:, :, None] == links.rows[queries][:, None, :], axis=2)
-    place = filled[:, None] + np.cumsum(new, axis=1) - 1
+    place = np.count_nonzero(links.rows[queries] >= 0, axis=1)[:, None] + np.cumsum(new, axis=1) - 1
     new &= place < links.rows.shape[1]
     at, column = np.nonzero(new)
     target = (queries[at], place[at, column])
     links.rows[target], links.scores[target] = rows[at, column], scores[at, column]
     links.steps[target] = steps[at, column]
+
+
+def _open(links: Links) -> Int:
+    """Queries that have a place left."""
+    return np.flatnonzero(links.rows[:, -1] < 0)
 
 
 def _beside(

@@ -50,6 +50,7 @@ class RankBm25:
         hits = no_hits(len(queries), check_k(k))
         for i, query in enumerate(queries):
             known = {token for token in query if token in self._bm25.idf}
+            hits.unknown[i] = sum(token not in known for token in query)
             sharing = [
                 n
                 for n, frequencies in enumerate(self._bm25.doc_freqs)

@@ -94,7 +94,7 @@ class PrunedIndex:
             left = np.flatnonzero(hits.rows[:, 0] == self._compiled.TOO_LONG).tolist() if too_long else ()
         for number in left:
             end = int(ends[number])
-            rows, scores = self._search_one(hashes[end - len(queries[number]) : end], k, allowed)
+            rows, scores, hits.unknown[number] = self._search_one(hashes[end - len(queries[number]) : end], k, allowed)
             hits.rows[number, : len(rows)], hits.scores[number, : len(rows)] = rows, scores
             hits.rows[number, len(rows) :] = -1
         return hits
@@ -108,18 +108,23 @@ class PrunedIndex:
         at = np.minimum(index.token_hash.searchsorted(hashes), len(index.token_hash) - 1)
         return np.where(index.token_hash[at] == hashes, index.start[at + 1] - index.start[at], 0)
 
-    def _search_one(self, hashes: npt.NDArray[np.uint64], k: int, allowed: Allowed) -> Answers:
+    def _search_one(self, hashes: npt.NDArray[np.uint64], k: int, allowed: Allowed) -> tuple[Int, Float, int]:
+        """Entities and scores of one query, best first, and how many of its tokens are unknown."""
         vocabulary = self._impacts.token_hash
         times: dict[int, float] = {}
+        known = 0
         if len(vocabulary):
             at = np.minimum(vocabulary.searchsorted(hashes), len(vocabulary) - 1)
             for token in at[vocabulary[at] == hashes].tolist():
                 times[token] = times.get(token, 0.0) + 1.0
+                known += 1
         if not times:
-            return np.zeros(0, np.int64), np.zeros(0)
+            return np.zeros(0, np.int64), np.zeros(0), len(hashes)
         if self._exhaustive or len(times) > MOST_TOKENS:
-            return self._score_all(np.array(list(times)), np.array(list(times.values())), k, allowed)
-        return self._prune(list(times), list(times.values()), k, allowed)
+            answers = self._score_all(np.array(list(times)), np.array(list(times.values())), k, allowed)
+        else:
+            answers = self._prune(list(times), list(times.values()), k, allowed)
+        return *answers, len(hashes) - known
 
     def _prune(self, token: list[int], weight: list[float], k: int, allowed: Allowed) -> Answers:
         """The k best entities for the known tokens of a query."""

@@ -14,6 +14,7 @@ from oven_retrieval.names.impacts import Impacts, unpack
 from oven_retrieval.names.index import KIND, open_name_index, read_inflections, write_bm25, write_loose
 from oven_retrieval.names.linker import NameLinker, check_tokenizer
 from oven_retrieval.names.loose import LooseTable, build_loose
+from oven_retrieval.names.ngrams import build_ngrams
 from oven_retrieval.names.occurrences import Occurrences, count_tokens, join, keep
 from oven_retrieval.names.places import NamePlaces, name_places, name_texts
 
@@ -39,8 +40,8 @@ def update_name_index(path: str | Path, kb: KnowledgeBase) -> NameLinker:
         FolderError: the index is damaged or belongs to other entities.
 
     Numerics:
-        One pass over the arrays, which are written anew beside the old ones and then take their place; a kill leaves
-        the old ones. `benchmarks/edits.py` measures it against building.
+        N-grams are built anew. One pass over the other arrays, which are written anew beside the old ones and then
+        take their place; a kill leaves the old ones. `benchmarks/edits.py` measures it against building.
 
     Example:
         >>> from oven_retrieval import Entity, build_kb
@@ -97,7 +98,9 @@ def update_name_index(path: str | Path, kb: KnowledgeBase) -> NameLinker:
             write_loose(writer, build_loose(name_texts(kb, first_new), new, exceptions, moved), exceptions)
         build_exact(name_texts(kb, first_new), new, kb.popularity, base).write(writer)
         write_bm25(writer, kb, places, names, k1=folder.meta["k1"], b=folder.meta["b"])
-        writer.meta = {**folder.meta, "kb": kb.hash}
+        if "ngram_post" in folder:
+            build_ngrams(kb, scratch=writer.scratch).write(writer)
+        writer.meta = {**folder.meta, **writer.meta, "kb": kb.hash}
     return open_name_index(path, kb)
 
 

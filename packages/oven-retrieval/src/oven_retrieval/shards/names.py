@@ -20,7 +20,7 @@ from oven_retrieval.names.index import KIND
 from oven_retrieval.names.linker import check_tokenizer
 from oven_retrieval.names.occurrences import count_tokens
 from oven_retrieval.names.places import is_shouted, name_places, name_texts
-from oven_retrieval.tokens import fold
+from oven_retrieval.tokens import fold, hash64
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float64
@@ -166,9 +166,14 @@ class ShardNames:
     def _name_scores(self, names: Sequence[str], query: Int, name: Int) -> npt.NDArray[np.float64]:
         """BM25 of pairs of a query and a name of the index, as the engine has it: sums of its impacts."""
         asked, place = np.unique(query, return_inverse=True)
-        number, token, weight = self._engine._known_tokens([self._tokenize(names[i]) for i in asked.tolist()])
-        vocabulary = max(1, len(self._impacts.token_hash))
-        known = number * vocabulary + token
+        token_hash = self._impacts.token_hash
+        vocabulary = max(1, len(token_hash))
+        tokens = [self._tokenize(names[i]) for i in asked.tolist()]
+        hashes = hash64([token for query in tokens for token in query])
+        of = np.repeat(np.arange(len(tokens)), [len(query) for query in tokens])
+        token = np.minimum(np.searchsorted(token_hash, hashes), vocabulary - 1)
+        there = token_hash[token] == hashes
+        known, weight = np.unique(of[there] * vocabulary + token[there], return_counts=True)
         length = self._length[name]
         pair = np.repeat(np.arange(len(name)), length)
         cell = np.repeat(self._heads[name] + 1 - (np.cumsum(length) - length), length) + np.arange(len(pair))
