@@ -7,9 +7,10 @@
 Names are those of `names.py`; the queries are mixes: a name as it is, with one of its words left out or another
 name's word added, with a letter lost in each word, eight words of several names, and words that no name has. First
 the single answers are compared with the batch's, to the bit, and with those of NumPy without numba. Then `link` of one
-name, `link` without the step of n-grams (which tantivy's BM25 over words does not have either) and tantivy's search of one take turns, a hundred new queries of one mix each, in processor time; tantivy's query
-parser is left out of its time by making the queries beforehand, and it does not count all hits. The build runs in a
-process of its own, which reports its peak of anonymous memory.
+name, `link` without the step of n-grams (which tantivy's BM25 over words does not have either) and tantivy's search of
+one take turns, a hundred new queries of one mix each, in processor time; tantivy's query parser is left out of its time
+by making the queries beforehand, and it does not count all hits. The build runs in a process of its own, which reports
+its peak of anonymous memory.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def name_features(linker: NameLinker, names: Sequence[str]) -> tuple[Links, Floa
     Four kinds of links have weights of their own: those whose name is as asked (exact, folded, inflected), typos, those
     of n-grams, and BM25's. Of each: how many others are as good and how popular they are, what part of the query's and
     of the name's words agree (weighted by idf), how alike they are written, the rarest word that the name lacks, the
-    lead over the second. All are scaled by the knowledge base, so that a model that was fitted on one can serve another.
+    lead over the second. All are scaled by the knowledge base, so that a model fitted on one can serve another.
 
     Args:
         linker: of the knowledge base.

@@ -235,7 +235,8 @@ class NameLinker:
     def _alike(self, names: Sequence[str], k: int, keys: Keys) -> tuple[Int, Float, Int]:
         """The k entities whose names share most trigrams with each name: rows, likenesses and steps, [q, k]."""
         assert self.ngrams is not None
-        return self._ranked([self._spoken(self.ngrams.alike(name, _SPARE * k), keys) for name in names], k, _NGRAMS)
+        count = 1 if k == 1 and keys is None else _SPARE * k
+        return self._ranked([self._spoken(self.ngrams.alike(name, count), keys) for name in names], k, _NGRAMS)
 
     def _typos(self, names: Sequence[str], k: int, keys: Keys) -> tuple[Int, Float, Int]:
         """The k entities with the nearest names: rows, minus the edits, and steps, [q, k]."""

@@ -156,38 +156,41 @@ class NgramIndex:
             least: score of a name that counts.
         """
         buckets = _distinct_buckets(plain(text))
-        columns = self._columns
-        start = columns.start
+        start, post = self._columns.start, self._columns.post
         size = start[buckets + 1] - start[buckets]
         idf = _idf(size, len(self))
         whole = float(idf.sum())
         order = np.argsort(-idf, kind="stable")
         order = order[size[order] > 0]
-        if not len(order):
-            return self._near(np.zeros(0, np.int64), np.zeros(0))
+        weights, known = idf[order], float(idf[order].sum())
+        lists = [post[start[b] : start[b + 1]] for b in buckets[order].tolist()]
         # A name of this likeness has least / (2 - least) of the text's weight: some of it in the first lists.
-        rest = whole - np.cumsum(idf[order])
-        missing = whole - float(idf[order].sum())
         needed = least / (2 - least) * whole
-        enough = int(np.searchsorted(missing - rest, -needed, side="right")) + 1
+        if not lists or known < needed:
+            return self._near(np.zeros(0, np.int64), np.zeros(0))
+        enough = int(np.searchsorted(np.cumsum(weights) - known, -needed, side="right")) + 1
         read = min(enough, max(1, int(np.searchsorted(np.cumsum(size[order]), _MOST_POSTINGS, side="right"))))
-        lists = [columns.post[start[b] : start[b + 1]] for b in buckets[order].tolist()]
-        gathered = np.concatenate(lists[:read])
-        names, place = np.unique(gathered, return_inverse=True)
-        shared = np.bincount(place, np.repeat(idf[order[:read]], size[order[:read]]))
-        if len(lists) > read and len(names) > _MOST_COMPARED:
-            best = np.sort(np.argpartition(-shared, _MOST_COMPARED)[:_MOST_COMPARED])
-            names, shared = names[best], shared[best]
-        for number in range(read, len(lists)):
-            other = lists[number]
-            at = np.minimum(np.searchsorted(other, names), len(other) - 1)
-            shared += np.where(other[at] == names, idf[order[number]], 0.0)
-        score = 2 * shared / (whole + columns.weight[names])
+        names, score = self._scored(lists, weights, read, whole)
         kept = np.flatnonzero(score >= least)
         if len(kept) > k:
             floor = np.partition(score[kept], len(kept) - k)[len(kept) - k]
             kept = kept[score[kept] >= floor - 1e-6]
         return self._near(names[kept], score[kept])
+
+    def _scored(
+        self, lists: Sequence[npt.NDArray[np.int32]], weights: npt.NDArray[np.float64], read: int, whole: float
+    ) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.float64]]:
+        """The names in the first lists, the best of them if they are many, and their likeness."""
+        gathered = np.concatenate(lists[:read])
+        names, place = np.unique(gathered, return_inverse=True)
+        shared = np.bincount(place, np.repeat(weights[:read], [len(names) for names in lists[:read]]))
+        if len(names) > _MOST_COMPARED and read < len(lists):
+            best = np.sort(np.argpartition(-shared, _MOST_COMPARED)[:_MOST_COMPARED])
+            names, shared = names[best], shared[best]
+        for other, weight in zip(lists[read:], weights[read:].tolist(), strict=True):
+            at = np.minimum(np.searchsorted(other, names), len(other) - 1)
+            shared += np.where(other[at] == names, weight, 0.0)
+        return names, 2 * shared / (whole + self._columns.weight[names])
 
     def within(self, text: str) -> NearNames:
         """All names whose plain letters are within the allowed edits of a text (see `allowed_edits`); scores: -edits.
