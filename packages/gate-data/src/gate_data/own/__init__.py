@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from gate_data.own.doubts import summary
 from gate_data.own.guessing import benchmark_text, guess, values_at, write_benchmark
 from gate_data.own.originals import originals_from, originals_of
 from gate_data.own.reading import line_of, read_benchmark
 from gate_data.own.spec import Guess, OwnBenchmark
+from gate_data.own.summary import summary
 
 __all__ = [
     "Guess",

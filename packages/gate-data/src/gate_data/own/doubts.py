@@ -1,4 +1,4 @@
-"""What is odd about a user's own data though they can be run, and how many samples of what there are."""
+"""What is odd about a user's own data though they can be run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from gate_data.readers.folders import PICTURES
 from gate_data.readers.source import described, read_bytes
 
 _SHOWN = 5
-_CLASSES_SHOWN = 20
 _ALIKE = 0.8
 """Of two labels, from which on one may be a slip of the other."""
 _RARE = 0.05
@@ -97,59 +96,7 @@ def left_out(own: OwnBenchmark, folder: Path) -> str:
     return f"{sum(endings.values()):,} files left out by their ending: {listed}{hint}"
 
 
-def summary(own: OwnBenchmark, folder: Path) -> list[str]:
-    """Splits, rows and classes with counts, as a user wants to see them before a run; a line each.
-
-    Args:
-        own: what the file says.
-        folder: in which it lies.
-
-    Raises:
-        DataError: data that cannot be run; the message names it.
-
-    Example:
-        >>> import tempfile
-        >>> from PIL import Image
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> for name in [f"{label}/{number}.png" for label in ("cat", "dog") for number in range(5)]:
-        ...     (folder / name).parent.mkdir(exist_ok=True)
-        ...     Image.new("RGB", (32, 32), (int(name[4]), 0, len(name))).save(folder / name)
-        >>> own = OwnBenchmark.model_validate({"benchmark": {"id": "pets"}, "data": {"kind": "folders"}})
-        >>> summary(own, folder)[:2]
-        ['train 6, validation 2, test 2', '2 classes (all, of them test): cat 5 (1), dog 5 (1)']
-    """
-    from gate_data.own.originals import originals_from
-
-    originals = originals_from(own, folder / "benchmark.toml")
-    originals.check(folder)
-    assert originals.parts is not None
-    parts = originals.parts(folder)
-    lists = parts.splits(own.splits.validation_share, grouped=bool(own.splits.group))
-    said = [", ".join(f"{name} {len(samples):,}" for name, samples in lists.items() if samples)]
-    if own.benchmark.task == "detection":
-        from gate_data.own.boxes import objects_of
-
-        said.append(_counted(objects_of(own, folder), parts.classes, "objects of"))
-    else:
-        said += _of_targets(lists, parts.classes)
-    return [*said, *filter(None, [parts.note]), *doubts(own, parts)]
-
-
-def _of_targets(lists: dict[str, Sequence[Sample]], classes: tuple[str, ...]) -> list[str]:
-    samples = [sample for split in lists.values() for sample in split]
-    kind = type(samples[0].target)
-    if classes and kind in (int, tuple):
-        counts = {name: _positives(split, len(classes)) for name, split in lists.items()}
-        whole = [sum(counts[name][place] for name in counts) for place in range(len(classes))]
-        return [_counted([whole, counts["test"]], classes, "")]
-    if kind is float and any(sample.target for sample in samples):
-        values = [float(sample.target) for sample in samples]
-        mean = sum(values) / len(values)
-        return [f"values from {min(values):g} to {max(values):g}, {mean:.4g} on average"]
-    return [f"{len(classes)} classes: {', '.join(classes[:_CLASSES_SHOWN])}"] if classes else []
-
-
-def _positives(samples: Sequence[Sample], count: int) -> list[int]:
+def positives(samples: Sequence[Sample], count: int) -> list[int]:
     """Samples of each class, or with each label."""
     found = [0] * count
     for sample in samples:
@@ -162,21 +109,11 @@ def _marked(marks: Iterable[int]) -> Iterator[int]:
     return (place for place, mark in enumerate(marks) if mark)
 
 
-def _counted(counts: Sequence[Sequence[int]], classes: Sequence[str], what: str) -> str:
-    whole, tested = counts
-    order = sorted(range(len(classes)), key=lambda place: -whole[place])
-    shown = order if len(order) <= _CLASSES_SHOWN else [*order[: _CLASSES_SHOWN - 5], *order[-5:]]
-    listed = [f"{classes[place]} {whole[place]:,} ({tested[place]:,})" for place in shown]
-    if len(order) > _CLASSES_SHOWN:
-        listed.insert(-5, f"… {len(order) - _CLASSES_SHOWN} more …")
-    return f"{what} {len(classes)} classes (all, of them test): {', '.join(listed)}".strip()
-
-
 def _rare_tags(parts: Parts) -> list[str]:
     lists = {"train": parts.train, "test": parts.test}
     said = []
     for name, samples in lists.items():
-        bare = [parts.classes[at] for at, count in enumerate(_positives(samples, len(parts.classes))) if not count]
+        bare = [parts.classes[at] for at, count in enumerate(positives(samples, len(parts.classes))) if not count]
         if bare:
             said.append(f"{len(bare)} {_word(bare, 'label has', 'labels have')} no positive in {name}: {_some(bare)}")
     return said
@@ -251,6 +188,3 @@ def _word(counted: Sequence[Any], one: str, several: str) -> str:
 
 def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:_SHOWN]) + (" …" if len(names) > _SHOWN else "")
-
-
-__all__ = ["doubts", "left_out", "summary"]
