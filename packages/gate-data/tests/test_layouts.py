@@ -401,3 +401,43 @@ def test_a_file_that_lies_elsewhere_finds_them_all(tmp_path: Path) -> None:
         path = tmp_path / f"{name}.toml"
         write_benchmark(values_at(guess(tmp_path / name).values, tmp_path / name, tmp_path), path)
         originals_of(path).check(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"image;label\na.jpg;x\n", r"line 1: fields are separated by ';', expected ','"),
+        ("image,label\na.jpg,é\n".encode("latin-1"), r"save it as UTF-8 \(in Excel: 'CSV UTF-8'\)"),
+        ("image,label\na.jpg,x\n".encode("utf-16"), r"it is UTF-16: save it as UTF-8"),
+    ],
+)
+def test_tables_in_other_dialects_are_told_the_way_out(tmp_path: Path, content: bytes, said: str) -> None:
+    (tmp_path / "a.csv").write_bytes(content)
+    with pytest.raises(DataError, match=said):
+        guess(tmp_path)
+
+
+def test_avif_is_read_and_what_is_not_is_counted(tmp_path: Path) -> None:
+    from PIL import features
+
+    if not features.check("avif"):
+        pytest.skip("this Pillow reads no AVIF")
+    for label in "ab":
+        for at in range(5):
+            picture(tmp_path / label / f"{at}.avif", at)
+    (tmp_path / "a" / "raw.cr2").touch()
+    _, data, _ = read(tmp_path)
+    assert sum(sizes(data)) == 10
+    assert data.train.images[0:1].float().std() > 0
+    assert "1 files left out by their ending: .cr2 1" in data.note
+
+
+def test_heic_is_read_with_its_extra(tmp_path: Path) -> None:
+    heif = pytest.importorskip("pillow_heif")
+    heif.register_heif_opener()
+    for label in "ab":
+        for at in range(5):
+            picture(tmp_path / label / f"{at}.heic", at)
+    _, data, _ = read(tmp_path)
+    assert sum(sizes(data)) == 10
+    assert data.train.images[0:1].float().std() > 0

@@ -165,3 +165,16 @@ def test_files_that_are_not_there_are_skipped_where_that_is_asked(tmp_path: Path
     result = run(path, skip_unreadable=True)
     assert "1 files are not there, and left out: nothere.jpg" in result.note
     assert result.data["train"] + result.data["validation"] + result.data["test"] == 30
+
+
+def test_class_texts_that_an_encoder_does_not_tell_apart_are_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name, level in (("airplane", 30), ("automobile", 120), ("truck", 220)):
+        for row in range(8):
+            shade(tmp_path / "mine" / name / f"{row}.png", level, row)
+    with caplog.at_level(logging.WARNING):
+        done = gate_runner.adapt(tmp_path / "mine", "zeroshot", template=("imagenet",), output=tmp_path / "run")
+    (result,) = done.results
+    assert result.training["prompts_encoded"] > 3  # 80 templates for each, but equal texts are encoded once
+    assert "class texts are hardly told apart by this encoder" in caplog.text

@@ -17,6 +17,9 @@ from gate_data.own.class_names import names_from_file
 from gate_runner.errors import UsageError, unknown
 
 if TYPE_CHECKING:
+    from jaxtyping import Float
+    from torch import Tensor
+
     from knowledge_prompts import ClassPrompts, KnowledgeSource, PromptSet
 
 TEMPLATE = "a photo of a {}"
@@ -30,7 +33,8 @@ class ClassWords:
     """How the names of classes become texts.
 
     Args:
-        templates: with ``{}`` for the name; those of ``prompts``, or `TEMPLATE`, where there are none.
+        templates: with ``{}`` for the name, or the name of a built-in set (``imagenet``: its 80), whose templates are
+            taken with the data's own names; those of ``prompts``, or `TEMPLATE`, where there are none.
         prompts: a built-in set of ``knowledge_prompts`` (``imagenet``, ``oxford-flower-102``, …), or one's own
             ``.json`` or ``.txt``; its class names stand for the data's, matched by name, or in order where none of
             them match.
@@ -45,6 +49,8 @@ class ClassWords:
         ['a photo of a red fox.', 'a drawing of a red fox.']
         >>> ClassWords(prompts="imagenet").built(["tench", "goldfish"]).texts(1)[:2]
         ['a bad photo of a goldfish.', 'a photo of many goldfish.']
+        >>> len(ClassWords(("imagenet",)).built(["my cat", "my dog"]).texts(0))
+        80
     """
 
     templates: tuple[str, ...] = ()
@@ -94,7 +100,7 @@ class ClassWords:
 
         base = load_class_prompts(_SETS.get(self.prompts, self.prompts)) if self.prompts else None
         words = list(self.named(classes)) if base is None or not base.classes else self._matched(classes, base)
-        templates = self.templates or (base.templates if base is not None else (TEMPLATE,))
+        templates = self._templates() or (base.templates if base is not None else (TEMPLATE,))
         twice = [name for name, count in Counter(words).items() if count > 1]
         if base is None:
             return ClassPrompts("own", templates, words, repeated=twice)
@@ -107,6 +113,16 @@ class ClassWords:
             aliases={name: texts for name, texts in base.aliases.items() if name in kept},
             texts={} if self.templates else {name: texts for name, texts in base.texts.items() if name in kept},
         )
+
+    def _templates(self) -> tuple[str, ...]:
+        """The templates, those of a set that is named in their place."""
+        from knowledge_prompts import built_in_sets, load_class_prompts
+
+        found: list[str] = []
+        for one in self.templates:
+            named = "{}" not in one and (one in _SETS or one in built_in_sets())
+            found += load_class_prompts(_SETS.get(one, one)).templates if named else [one]
+        return tuple(dict.fromkeys(found))
 
     def _matched(self, classes: Sequence[str], base: ClassPrompts) -> list[str]:
         """The set's names for the data's classes."""
@@ -124,6 +140,7 @@ class ClassWords:
             hint = f"; nearest: {known[near[0]]!r}" if near else ""
             raise UsageError(
                 f"prompt set {base.name!r} lacks {len(lacking)} of {len(classes)} classes, such as {lacking[0]!r}{hint}"
+                f"; for its templates with your own names: --templates {self.prompts}"
             )
         return [one for one in found if one is not None]
 
@@ -133,6 +150,34 @@ class ClassWords:
         live = WordNet() if "wordnet" in self.knowledge else None
         listed = [_spec(one) for one in self.knowledge if one != "wordnet"]
         return gather_sources(prompts, wordnet=live, sources=listed)
+
+
+_TWINS = 0.98
+"""Cosine of two classes' texts from which on an encoder hardly tells them apart."""
+
+
+def told_apart(weights: Float[Tensor, "k d"], classes: Sequence[str]) -> str:
+    """Which classes' texts an encoder hardly tells apart, in words; empty where it tells all of them.
+
+    Args:
+        weights: a unit row for each class.
+        classes: their names.
+
+    Example:
+        >>> import torch
+        >>> told_apart(torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), ["cat", "dog", "cow"])[:59]
+        '2 of 3 class texts are hardly told apart by this encoder (co'
+    """
+    close = weights @ weights.T
+    close.fill_diagonal_(-1)
+    twins = (close > _TWINS).any(dim=1)
+    if not bool(twins.any()):
+        return ""
+    first, second = divmod(int(close.argmax()), len(classes))
+    return (
+        f"{int(twins.sum())} of {len(classes)} class texts are hardly told apart by this encoder (cosines above "
+        f"{_TWINS}), such as {classes[first]!r} and {classes[second]!r}: scores without a trained head mean little"
+    )
 
 
 WORDS = ("templates", "prompts", "words", "knowledge")

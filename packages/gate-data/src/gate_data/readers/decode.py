@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import logging
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from PIL import Image, ImageCms, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageCms, ImageOps, UnidentifiedImageError, features
 
 from gate_data.errors import DataError
 from gate_data.readers.limits import within
@@ -19,7 +21,11 @@ _LOG = logging.getLogger(__name__)
 Fit = Literal["crop", "whole"]
 Transparency = Literal["white", "drop"]
 """Whether transparent pictures lie over white, or show the colours that lie below, as ``convert("RGB")`` has them."""
-FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+FORMATS = (
+    *("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP"),
+    *(("AVIF",) if features.check("avif") else ()),
+    *(("HEIF",) if find_spec("pillow_heif") is not None else ()),
+)
 """What pictures are read as, whatever their names end in: Pillow's others include one that starts Ghostscript."""
 _animated: set[str] = set()
 
@@ -77,6 +83,8 @@ def open_picture(file: File) -> Image.Image:
     Raises:
         DataError: none of these, or no regular file; the message names it.
     """
+    if "HEIF" in FORMATS:
+        _with_heic()
     Image.MAX_IMAGE_PIXELS = None  # Pillow's own limit is a warning first: ours stands before the decoding
     if isinstance(file, str):
         refuse_special(Path(file))
@@ -84,6 +92,14 @@ def open_picture(file: File) -> Image.Image:
         return Image.open(io.BytesIO(read_bytes(file)) if isinstance(file, Member) else file, formats=FORMATS)
     except UnidentifiedImageError as error:
         raise DataError(f"{described(file)} cannot be read as an image: it is none of {', '.join(FORMATS)}") from error
+
+
+@cache
+def _with_heic() -> None:
+    """Let Pillow read HEIC, once."""
+    from pillow_heif import register_heif_opener  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+    register_heif_opener()
 
 
 def square(image: Image.Image, side: int, fit: Fit = "crop") -> Image.Image:

@@ -7,7 +7,10 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
+
+from PIL import features
 
 from gate_data.errors import DataError
 from gate_data.readers import archives
@@ -19,8 +22,10 @@ SPLIT_WORDS: dict[str, str] = {
     **dict.fromkeys(("test", "testing", "eval"), "test"),
 }
 """Names of folders, and of values in tables, that mean a split, in lower case."""
-PICTURES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm")
-"""Endings of picture files, in lower case."""
+_AVIF = (".avif",) if features.check("avif") else ()
+_HEIC = (".heic", ".heif") if find_spec("pillow_heif") is not None else ()
+PICTURES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm", *_AVIF, *_HEIC)
+"""Endings of picture files, in lower case; AVIF where Pillow reads it, HEIC with the extra ``heic``."""
 _WORTH_KEEPING = 20_000
 """Files from which on a listing is kept: a smaller one is quicker made than looked up."""
 _SETTLED = 2_000_000_000

@@ -310,6 +310,11 @@ def _rows(path: Path, delimiter: str | None) -> Iterator[Row]:
                 delimiter = "\t" if path.suffix in (".tsv", ".tab") or "\t" in file.readline() else ","
                 file.seek(0)
             reader = csv.DictReader(file, delimiter=delimiter, skipinitialspace=True)
+            if len(reader.fieldnames or ()) == 1 and ";" in str((reader.fieldnames or [""])[0]):
+                raise DataError(
+                    f"{path}, line 1: fields are separated by ';', expected ',': save it as CSV with commas, "
+                    "or as .tsv with tabs"
+                )
             names = Counter(reader.fieldnames or ())
             if doubled := [name for name, count in names.items() if name and count > 1]:
                 raise DataError(f"{path}, line 1: the field {doubled[0]!r} comes twice")
@@ -321,7 +326,10 @@ def _rows(path: Path, delimiter: str | None) -> Iterator[Row]:
                     )
                 yield Row(path, reader.line_num, values)
     except (UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{path} cannot be read as a table: {error}") from error
+        with path.open("rb") as file:
+            how = "it is UTF-16: " if file.read(2) in (b"\xff\xfe", b"\xfe\xff") else ""
+        hint = f"; {how}save it as UTF-8 (in Excel: 'CSV UTF-8')" if isinstance(error, UnicodeDecodeError) else ""
+        raise DataError(f"{path} cannot be read as a table: {error}{hint}") from error
 
 
 def _json_lines(path: Path, file: Any) -> Iterator[Row]:

@@ -29,7 +29,12 @@ OwnEncoder = Annotated[
 ]
 Template = Annotated[
     list[str] | None,
-    typer.Option(help="Prompt of a class; {} stands for its name. Several are averaged. 'a photo of a {}' by default."),
+    typer.Option(
+        "--template",
+        "--templates",
+        help="Prompt of a class; {} stands for its name. Several are averaged. 'a photo of a {}' by default; imagenet "
+        "stands for its 80 templates, with your own names.",
+    ),
 ]
 PromptSet = Annotated[
     str,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+
 import torch
 import torch.nn.functional as F
 
-from gate_runner.class_words import ClassWords, words_in
+from gate_runner.class_words import ClassWords, told_apart, words_in
 from gate_runner.tasks.classes import with_classes
 from gate_runner.tasks.features import pooled
 from gate_runner.tasks.job import Job, Outcome
@@ -13,6 +15,8 @@ from gate_runner.tasks.predicted import best
 from gate_runner.tasks.targets import frequencies
 from gate_runner.tasks.training import score
 from knowledge_prompts import class_embeddings
+
+_LOG = logging.getLogger(__name__)
 
 
 def run(job: Job) -> Outcome:
@@ -24,6 +28,8 @@ def run(job: Job) -> Outcome:
     with job.timed("encode"):
         made = class_embeddings(lambda texts: job.encoder.encode_text(texts).cpu().numpy(), prompts)
     weights = torch.from_numpy(made.weights).float()
+    if unclear := told_apart(weights, data.classes):
+        _LOG.warning("%s: %s", job.benchmark.id, unclear)
     features = F.normalize(pooled(job, data.test, "test")[:], dim=-1)
     with job.timed("test"):
         blind = frequencies(data.test.targets[:0].new_zeros(1), len(data.classes)).expand(len(data.test), -1)
@@ -31,5 +37,6 @@ def run(job: Job) -> Outcome:
         scores = score(job, similar, data.test.targets, blind)
     told = {name: said[name] for name in ("prompts", "knowledge") if said.get(name)}
     training = {"steps": 0, "templates": list(words.templates), "prompts_encoded": made.encoded, **told}
+    training |= {"told_apart": unclear} if unclear else {}
     outcome = Outcome(tuple(one for one, _ in scores), scores[0][1].outcomes, training, best(similar))
     return with_classes(job, outcome)

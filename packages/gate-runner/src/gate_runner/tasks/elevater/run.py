@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 
 from gate_runner.axes import Variant
-from gate_runner.class_words import words_in
+from gate_runner.class_words import told_apart, words_in
 from gate_runner.errors import NotApplicableError
 from gate_runner.tasks.elevater.features import Features, features_of, projection_of
 from gate_runner.tasks.elevater.heads import fit_frozen, probabilities
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from gate_data.data import Data
 
+_LOG = logging.getLogger(__name__)
 Kept = TypeVar("Kept")
 ALONE = ("anchored", "logistic", "elevater", "lda")
 """Probes that need no class texts; a random start is fitted by the first where another was asked for."""
@@ -102,6 +104,11 @@ def _outcome(job: Job, variant: Variant) -> Outcome:
     if not shared:
         equal[key] = _fitted(job, variant, features, texts)
     training = {**equal[key].training, "variant": variant._asdict(), "known": texts.known, "shared": shared}
+    if variant.shots == 0 and texts.weights is not None:
+        unclear = told_apart(texts.weights, features.classes)
+        if unclear:
+            _LOG.warning("%s: %s", job.benchmark.id, unclear)
+            training |= {"told_apart": unclear}
     if words_in(job.training) is not None:
         training |= {"prompts_encoded": texts.texts, "named": list(texts.named[:8])}
     return replace(equal[key], training=training)
