@@ -7,20 +7,23 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from PIL import Image
 
+from gate_data.pictures import Pictures
+from gate_data.remembered import remember_in
 from gate_runner.benchmarks import BENCHMARKS
 from gate_runner.encoders import load_encoder
 from gate_runner.encoders.encoder import Encoder
 from gate_runner.errors import DataError
 from gate_runner.executors import run
-from gate_runner.features import FeatureCache, IndexedRows, cache, digests_of
+from gate_runner.features import FeatureCache, IndexedRows, cache, digests_of, encode_pictures
 from gate_runner.runs import RunRequest
 from gate_runner.runs.results import Result
 from gate_runner.settings import Settings
@@ -58,19 +61,22 @@ def test_a_run_gives_the_same_whether_features_are_held_stored_or_made_again(
     )
 
 
-def test_a_full_disk_fails_the_row_and_says_how_much_is_missing(
-    own: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cold_cache: Cold
+def test_a_full_disk_is_said_and_done_without_where_memory_has_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "posix_fallocate", full)
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 0})())
-    failed = scored(own, tmp_path / "full")
-    assert failed.status == "failed"
-    assert "npy: it needs 0.00 GB" in failed.reason
-    assert "--encode-again does without" in failed.reason
-    assert scored(own, tmp_path / "full", encode_again=True).status == "ok"
+    held = FeatureCache(tmp_path / "encoder").rows("test", "text", TEXTS, 4, encode)
+    assert torch.equal(held[:], encode(torch.arange(10)))
+    assert "features of test are kept in memory alone: no room for" in caplog.text
+    with pytest.raises(DataError, match=r"npy: it needs 0.00 GB.*--encode-again does without"):
+        FeatureCache(tmp_path / "encoder", in_memory=0).rows("test", "text", TEXTS, 4, encode)
+    made = FeatureCache(tmp_path / "encoder", in_memory=0, again=True).rows("test", "text", TEXTS, 4, encode)
+    assert torch.equal(made[torch.tensor([7, 2])], encode(torch.tensor([7, 2])))
+    assert not list((tmp_path / "encoder").rglob("*.npy"))
 
 
 def test_seeds_benchmarks_and_runs_encode_a_picture_once(
@@ -147,7 +153,7 @@ def test_rows_that_make_room_while_they_are_taken_are_still_read(
         path.unlink()
         touched(path)
 
-    monkeypatch.setattr("gate_runner.features.cache.os.utime", another_process_makes_room)
+    monkeypatch.setattr("gate_runner.features.shelf.os.utime", another_process_makes_room)
     rows = FeatureCache(tmp_path / "encoder").rows("t", "text", TEXTS, 5, encode)
     assert torch.equal(rows[:], encode(torch.arange(len(TEXTS))))
 
@@ -210,3 +216,105 @@ def test_features_change_their_type_only_without_loss(tmp_path: Path, kept: str)
     assert torch.equal(half[:], torch.ones(4, 3))
     with pytest.raises(DataError, match=r"features b: the encoder gave torch.float64 after torch.float32"):
         features.rows("b", "b", TEXTS[:6], 2, lambda rows: torch.ones(len(rows), 3, dtype=types[int(rows[0])]))
+
+
+def pictures(folder: Path, count: int) -> Pictures:
+    """Files of last year, each of one grey, the last one a copy of the first."""
+    folder.mkdir()
+    files = [folder / f"{number}.png" for number in range(count)]
+    for number, file in enumerate(files):
+        Image.new("RGB", (24, 16), (number % (count - 1),) * 3).save(file)
+        os.utime(file, (1e9, 1e9))
+    return Pictures.of(files, side=8)
+
+
+class Greys:
+    """An encoder of a picture's mean value, which notes how many it saw."""
+
+    def __init__(self, stop: int | None = None) -> None:
+        self.seen, self.stop = 0, stop
+        self.encoder = Encoder("greys", 8, self.image, mean=(0, 0, 0), std=(1, 1, 1))
+
+    def image(self, images: torch.Tensor) -> torch.Tensor:
+        if self.stop is not None and self.seen >= self.stop:
+            raise KeyboardInterrupt
+        self.seen += len(images)
+        return images.mean(dim=(2, 3)) * 255
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The files whose bytes are read, and a place that remembers what they hold."""
+    names: list[str] = []
+
+    def noting(file: Any) -> bytes:
+        names.append(str(file))
+        return Path(file).read_bytes()
+
+    monkeypatch.setattr("gate_data.pictures.read_bytes", noting)
+    monkeypatch.setattr("gate_data.remembered.time.time", lambda: time.monotonic() + 4e9)  # no file is new
+    yield names
+    remember_in(None)
+
+
+def test_a_file_is_read_once_and_not_at_all_the_next_time(tmp_path: Path, opened: list[str]) -> None:
+    remember_in(tmp_path / "contents")
+    shown, greys = pictures(tmp_path / "pictures", 10), Greys()
+    features = FeatureCache(tmp_path / "encoder")
+    rows = encode_pictures(features, greys.encoder, shown, "pooled", "test", 4)
+    wanted = torch.tensor([*range(9), 0])[:, None].expand(10, 3).float()
+    torch.testing.assert_close(rows[:], wanted, rtol=0, atol=1e-4)
+    assert (sorted(opened), greys.seen) == (sorted(str(file) for (file,) in shown.files), 9)
+    assert shown.contents == replace(shown).contents
+    assert len(opened) == 10
+    again = encode_pictures(FeatureCache(tmp_path / "encoder"), greys.encoder, replace(shown), "pooled", "test", 4)
+    assert torch.equal(again[:], rows[:])
+    assert (len(opened), greys.seen) == (10, 9)
+
+
+@pytest.mark.parametrize("spoil", ["cut", "other bytes", "gone"])
+def test_what_was_remembered_and_is_spoilt_is_read_anew(tmp_path: Path, opened: list[str], spoil: str) -> None:
+    remember_in(tmp_path / "contents")
+    shown = pictures(tmp_path / "pictures", 5)
+    before = shown.contents
+    (kept,) = (tmp_path / "contents").iterdir()
+    held = kept.read_bytes()
+    if spoil == "gone":
+        kept.unlink()
+    else:
+        kept.write_bytes(held[:-7] if spoil == "cut" else held[:3] + b"x" + held[4:])
+    assert replace(shown).contents == before
+    assert len(opened) == 10
+    Image.new("RGB", (24, 16), (99,) * 3).save(shown.files[2][0])
+    now = replace(shown).contents
+    assert [place for place in range(5) if now[place] != before[place]] == [2]
+
+
+def test_an_interrupted_first_reading_keeps_what_was_encoded(tmp_path: Path, opened: list[str]) -> None:
+    shown, folder = pictures(tmp_path / "pictures", 41), tmp_path / "encoder"
+    stopped = Greys(stop=24)
+    with pytest.raises(KeyboardInterrupt):
+        encode_pictures(FeatureCache(folder), stopped.encoder, shown, "pooled", "test", 4)
+    rest = Greys()
+    rows = encode_pictures(FeatureCache(folder), rest.encoder, replace(shown), "pooled", "test", 4)
+    assert (stopped.seen, rest.seen) == (24, 16)
+    expected = torch.tensor([*range(40), 0])[:, None].expand(41, 3).float()
+    torch.testing.assert_close(rows[:], expected, rtol=0, atol=1e-4)
+    assert not list(folder.rglob("*.part"))
+
+
+def test_a_segment_whose_file_was_cut_is_made_anew(tmp_path: Path, opened: list[str]) -> None:
+    shown, greys = pictures(tmp_path / "pictures", 6), Greys()
+    whole = encode_pictures(FeatureCache(tmp_path / "encoder"), greys.encoder, shown, "pooled", "test", 4)[:]
+    (rows,) = [file for file in tmp_path.rglob("*.npy") if "digests" not in file.name]
+    rows.write_bytes(rows.read_bytes()[:-5])
+    again = encode_pictures(FeatureCache(tmp_path / "encoder"), greys.encoder, shown, "pooled", "test", 4)[:]
+    assert torch.equal(again, whole)
+    assert greys.seen == 10
+
+
+def test_a_picture_that_cannot_be_read_ahead_is_one_line_with_its_name(tmp_path: Path) -> None:
+    shown = pictures(tmp_path / "pictures", 30)
+    Path(str(shown.files[17][0])).write_bytes(b"no picture")
+    with pytest.raises(DataError, match=r"17\.png cannot be read as an image"):
+        encode_pictures(FeatureCache(tmp_path / "encoder"), Greys().encoder, shown, "pooled", "test", 4)

@@ -6,24 +6,25 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
-import torch
 from jaxtyping import Float
-from torch import Tensor
-from torch.nn import functional as F
 
 from gate_data.collecting import without_collector
-from gate_data.data import Data, Split
 from gate_data.errors import DataError
-from gate_data.maps import Maps
-from gate_data.pictures import Pictures, unreadable
 from gate_data.readers import ClassMap, Clip, Source, Stored, dealt, described, held_out, shuffled, spread
 from gate_data.readers.arrays import stored_array
 from gate_data.readers.clips import undecodable
 from gate_data.readers.decode import Fit
 from gate_data.request import DataRequest
+
+if TYPE_CHECKING:  # they import torch, which whoever only lists files does without
+    from torch import Tensor
+
+    from gate_data.data import Data, Split
+    from gate_data.maps import Maps
+    from gate_data.pictures import Pictures
 
 Place = TypeVar("Place")
 Kept = TypeVar("Kept")
@@ -184,6 +185,8 @@ def to_data(parts: Parts, form: Form, request: DataRequest, place: str) -> Data:
     Raises:
         DataError: a split without samples, or an annotation that cannot be read.
     """
+    from gate_data.data import Data
+
     lists = splits_of(parts, form, place)
     note = request.compared(parts.note, *counted(parts), len(parts.classes))
     splits = []
@@ -246,6 +249,8 @@ def _strata(samples: Sequence[Sample]) -> list[int] | None:
 
 
 def _split(samples: Sequence[Sample], form: Form, size: int) -> Split[Any]:
+    from gate_data.data import Split
+
     texts = [sample.text for sample in samples]
     flat = tuple(one for text in texts for one in ((text,) if isinstance(text, str) else text))
     return Split(_pictures(samples, form, size), _targets(samples, form), flat if any(flat) else None)
@@ -265,6 +270,8 @@ def readable(samples: Sequence[Kept], pictures: Pictures, name: str) -> tuple[li
     Raises:
         DataError: none can be read.
     """
+    from gate_data.pictures import unreadable
+
     lost = unreadable(pictures)
     if not lost:
         return list(samples), ""
@@ -278,6 +285,8 @@ def readable(samples: Sequence[Kept], pictures: Pictures, name: str) -> tuple[li
 
 
 def _pictures(samples: Sequence[Sample], form: Form, size: int) -> Pictures:
+    from gate_data.pictures import Pictures
+
     video = bool(samples) and isinstance(samples[0].source, tuple) and _is_clip(samples[0].source)
     files: tuple[Any, ...] = tuple(sample.source if _is_clip(sample.source) else (sample.source,) for sample in samples)
     return Pictures(files, size, form.fit, video)
@@ -288,6 +297,10 @@ def _is_clip(source: Any) -> bool:
 
 
 def _targets(samples: Sequence[Sample], form: Form) -> Tensor | Maps:
+    import torch
+
+    from gate_data.maps import Maps
+
     values = [sample.target for sample in samples]
     if form.target in ("map", "depth"):
         assert form.read_map is not None
@@ -304,6 +317,9 @@ def read_depth(source: Stored, side: int) -> Float[np.ndarray, "s s"]:
     Raises:
         DataError: depths that are negative, infinite or no numbers.
     """
+    import torch
+    from torch.nn import functional as F
+
     metres = torch.from_numpy(stored_array(source).astype(np.float32))
     if not bool(torch.isfinite(metres).all()) or float(metres.min()) < 0:
         raise DataError(f"{described(source)} holds depths that are negative, infinite or no numbers")

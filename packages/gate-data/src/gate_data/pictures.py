@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -20,10 +23,25 @@ from gate_data.errors import DataError
 from gate_data.readers.clips import read_clip
 from gate_data.readers.decode import Fit, Transparency, decode, square
 from gate_data.readers.source import Clip, Cut, Member, Source, Stored, file_of, read_bytes, stamp
+from gate_data.remembered import Listing, known_contents, listing_mark, remember_contents
 
-_THREADS = min(8, os.cpu_count() or 1)
 _WHOLE, _PIECE = 64_000_000, 65_536
 """Bytes up to which a file is read whole for a digest, and how much is read at three places of a larger one."""
+
+Transform = Callable[[Image.Image], UInt8[np.ndarray, "3 s s"]]
+"""A model's own way from a picture in RGB to the pixels that it takes."""
+
+
+def cores() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Looked(NamedTuple):
+    """A sample that was read: a digest of what its files hold, and its pixels, or None where they were not wanted."""
+
+    content: bytes
+    pixels: UInt8[np.ndarray, "*frames 3 s s"] | None
 
 
 @dataclass(frozen=True)
@@ -73,22 +91,58 @@ class Pictures:
 
     def __getitem__(self, index: int | slice) -> UInt8[Tensor, "*n 3 s s"]:
         """Read one sample, or those of a slice."""
-        chosen = self.files[index] if isinstance(index, slice) else (self.files[index],)
-        flat = [source for frames in chosen for source in frames]
-        if len(flat) > 1:
-            with ThreadPoolExecutor(_THREADS) as pool:
-                read = list(pool.map(self._read, flat))
-        else:
-            read = [self._read(source) for source in flat]
-        found = (
-            torch.from_numpy(np.concatenate(read)) if read else torch.empty(0, 3, self.side, self.side).to(torch.uint8)
-        )
-        found = found.reshape(len(chosen), *self.shape[1:])
+        numbers = range(len(self))[index] if isinstance(index, slice) else [range(len(self))[index]]
+        looked = self._looked(numbers, None, None, len(numbers))
+        read = [each.pixels for each in looked if each.pixels is not None]
+        found = torch.from_numpy(np.stack(read)) if read else torch.empty(0, *self.shape[1:], dtype=torch.uint8)
         return found if isinstance(index, slice) else found[0]
+
+    def stream(
+        self,
+        numbers: Sequence[int],
+        wanted: Callable[[bytes], bool] = lambda content: True,
+        transform: Transform | None = None,
+        ahead: int = 256,
+    ) -> Generator[Looked]:
+        """Samples in order, read and decoded by threads that run ahead; a digest is that of the bytes that are decoded.
+
+        Args:
+            numbers: of the samples.
+            wanted: from a digest of a sample's content to whether it is decoded; called from other threads.
+            transform: in place of the square of ``side`` pixels.
+            ahead: samples that may be read before they are asked for.
+
+        Yields:
+            Each sample.
+
+        Raises:
+            DataError: a file is missing or damaged; the message names it.
+
+        Example:
+            >>> import tempfile
+            >>> folder = Path(tempfile.mkdtemp())
+            >>> Image.new("RGB", (6, 4), (255, 0, 0)).save(folder / "a.png")
+            >>> pictures = Pictures.of([folder / "a.png"], side=2)
+            >>> [(len(looked.content), looked.pixels.shape) for looked in pictures.stream([0])]
+            [(16, (3, 2, 2))]
+        """
+        whole = len(numbers) == len(self) and numbers == range(len(self)) and "contents" not in vars(self)
+        mark = self._mark() if whole else None
+        contents = []
+        for looked in self._looked(numbers, wanted, transform, ahead):
+            if whole:
+                contents.append(looked.content)
+            yield looked
+        if whole:
+            vars(self)["contents"] = tuple(contents)
+            remember_contents(mark, contents)
 
     def take(self, index: Sequence[int]) -> Pictures:
         """The samples at these positions, in this order; nothing is read."""
-        return replace(self, files=tuple(self.files[at] for at in index))
+        taken = replace(self, files=tuple(self.files[at] for at in index))
+        if "contents" in vars(self):
+            vars(taken)["contents"] = tuple(self.contents[at] for at in index)
+        return taken
 
     def note_in(self, digest: hashlib._Hash) -> None:
         """Add every file's folder, name, size and content to a digest; of a large file, parts of its content."""
@@ -104,15 +158,89 @@ class Pictures:
         Raises:
             DataError: a file is missing or damaged; the message names it.
         """
-        if len(self.files) < 2:
-            return tuple(map(_of_frames, self.files))
-        with ThreadPoolExecutor(_THREADS) as pool:
-            return tuple(pool.map(_of_frames, self.files, chunksize=64))
+        known = self.known_contents()
+        if known is not None:
+            return known
+        mark = self._mark()
+        contents = tuple(looked.content for looked in self._looked(range(len(self)), _never, None, 1024))
+        remember_contents(mark, contents)
+        return contents
 
-    def _read(self, source: Source) -> UInt8[np.ndarray, "f 3 s s"]:
-        shown = read_clip(source) if isinstance(source, Clip) else [decode(source, self.side, self.transparency)]
-        squares = [np.asarray(square(image, self.side, self.fit)) for image in shown]
+    def known_contents(self) -> tuple[bytes, ...] | None:
+        """`contents` where no file has to be opened for them: names, sizes and times are those of an earlier reading.
+
+        See `gate_data.remembered.remember_in`.
+        """
+        if "contents" not in vars(self):
+            known = known_contents(self._mark(), len(self))
+            if known is None:
+                return None
+            vars(self)["contents"] = known
+        return self.contents
+
+    @property
+    def listing(self) -> bytes:
+        """A digest of the files' names, sizes and times: it stands for their contents while nobody reads them."""
+        return self._listing.digest
+
+    @cached_property
+    def _listing(self) -> Listing:
+        return listing_mark(self.files)
+
+    def _mark(self) -> bytes | None:
+        """The listing, where what is read can be remembered under it."""
+        return self._listing.digest if self._listing.settled else None
+
+    def _looked(
+        self, numbers: Iterable[int], wanted: Callable[[bytes], bool] | None, transform: Transform | None, ahead: int
+    ) -> Generator[Looked]:
+        left = iter(numbers)
+        first = list(islice(left, 2))
+        if len(first) < 2:  # no threads for one
+            for number in first:
+                yield self._look(number, wanted, transform)
+            return
+        with ThreadPoolExecutor(cores(), "gate-data-reader") as pool:
+            waiting: deque[Future[Looked]] = deque()
+            try:
+                for number in (*first, *islice(left, max(0, ahead - 2))):
+                    waiting.append(pool.submit(self._look, number, wanted, transform))
+                while waiting:
+                    looked = waiting.popleft().result()
+                    for number in islice(left, 1):
+                        waiting.append(pool.submit(self._look, number, wanted, transform))
+                    yield looked
+            finally:
+                for future in waiting:
+                    future.cancel()
+
+    def _look(self, number: int, wanted: Callable[[bytes], bool] | None, transform: Transform | None) -> Looked:
+        """Read a sample's files once, and decode them where that is wanted; None makes no digest."""
+        frames, content = self.files[number], b""
+        held: list[bytes | None] = [None] * len(frames)
+        if wanted is not None:
+            held = [_held(source) for source in frames]
+            content = _of_frames(frames, held)
+            if not wanted(content):
+                return Looked(content, None)
+        pixels = np.concatenate(
+            [self._read(source, data, transform) for source, data in zip(frames, held, strict=True)]
+        )
+        return Looked(content, pixels if self.video else pixels[0])
+
+    def _read(self, source: Source, held: bytes | None, transform: Transform | None) -> UInt8[np.ndarray, "f 3 s s"]:
+        if transform is not None:
+            shown = read_clip(source) if isinstance(source, Clip) else [decode(source, None, self.transparency, held)]
+            return np.stack([transform(image) for image in shown])
+        side = self.side
+        shown = read_clip(source) if isinstance(source, Clip) else [decode(source, side, self.transparency, held)]
+        squares = [np.asarray(square(image, side, self.fit)) for image in shown]
         return np.ascontiguousarray(np.stack(squares).transpose(0, 3, 1, 2))
+
+
+def _never(content: bytes) -> bool:
+    del content
+    return False
 
 
 def read_square(path: Path, side: int, fit: Fit = "crop") -> Image.Image:
@@ -153,22 +281,42 @@ def _of_file(file: str) -> bytes:
         raise DataError(f"{file} cannot be read: {error.strerror or error}") from error
 
 
-def _of_frames(frames: Sequence[Source]) -> bytes:
+def _held(source: Source) -> bytes | None:
+    """The bytes of a still picture's file, to be decoded from memory; None where it is large, or none of these."""
+    if isinstance(source, Cut):
+        return _held(source.source)
+    if isinstance(source, Member):
+        return read_bytes(source)
+    if not isinstance(source, str):
+        return None
+    try:
+        size = Path(source).stat().st_size
+    except OSError as error:
+        raise DataError(f"{source} cannot be read: {error.strerror or error}") from error
+    return read_bytes(source) if size <= _WHOLE else None
+
+
+def _of_frames(frames: Sequence[Source], held: Sequence[bytes | None]) -> bytes:
     digest = hashlib.blake2b(digest_size=16)
-    for source in frames:
-        digest.update(_content(source))
+    for source, data in zip(frames, held, strict=True):
+        digest.update(_content(source, data))
     return digest.digest()
 
 
-def _content(source: Source) -> bytes:
+def _content(source: Source, held: bytes | None) -> bytes:
     if isinstance(source, Cut):
-        return _content(source.source) + str(source.box).encode()
+        return _content(source.source, held) + str(source.box).encode()
     if isinstance(source, Clip):
-        return _content(source.source)
+        return _content(source.source, _held(source.source) if isinstance(source.source, Member) else None)
     if isinstance(source, Member):
-        return hashlib.blake2b(read_bytes(source), digest_size=16).digest()
-    held = _of_file(file_of(source))
-    return held + str(source[1:]).encode() if isinstance(source, Stored) else held
+        assert held is not None
+        return hashlib.blake2b(held, digest_size=16).digest()
+    if isinstance(source, str) and held is not None:
+        whole = hashlib.blake2b(str(len(held)).encode(), digest_size=16)
+        whole.update(held)
+        return whole.digest()
+    about = _of_file(file_of(source))
+    return about + str(source[1:]).encode() if isinstance(source, Stored) else about
 
 
 @lru_cache(maxsize=4096)  # arrays, of which every row asks

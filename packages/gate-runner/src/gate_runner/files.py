@@ -11,6 +11,17 @@ from pathlib import Path
 from gate_runner.errors import StorageError
 
 
+def cache_home() -> Path:
+    """Where things lie that can be made again: below ``GATE_RUNNER_CACHE``, else ``XDG_CACHE_HOME``, else ``~/.cache``.
+
+    Example:
+        >>> cache_home().name
+        'gate-runner'
+    """
+    home = os.environ.get("GATE_RUNNER_CACHE") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(home) / "gate-runner"
+
+
 def _umask() -> int:
     """What the user takes away from the rights of new files; it can only be read by setting it."""
     try:

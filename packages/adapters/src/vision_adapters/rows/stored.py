@@ -111,7 +111,7 @@ class RowWriter:
     """
 
     def __init__(self, path: Path, count: int, shape: Sequence[int], dtype: torch.dtype, mark: str) -> None:
-        self.path, self.count, self.shape = path, count, tuple(shape)
+        self.path, self.count, self.shape, self.mark = path, count, tuple(shape), mark
         self._log = path.with_name(f"{path.name}.done")
         self.dtype = dtype
         numbers = torch.empty(0, dtype=dtype).numpy().dtype
@@ -183,6 +183,31 @@ class RowWriter:
         if self.done != self.count:
             raise ValueError(f"{self.path.name} has {self.done} of {self.count} rows")
         return StoredRows(self.path)
+
+    def cut(self) -> None:
+        """Let the file end behind the rows that were written: no more come.
+
+        Example:
+            >>> import tempfile
+            >>> writer = RowWriter(Path(tempfile.mkdtemp()) / "rows.npy", 4, (2,), torch.float32, "demo")
+            >>> writer.append(torch.ones(3, 2))
+            >>> writer.cut()
+            >>> writer.finished().shape
+            torch.Size([3, 2])
+        """
+        if self.done == self.count:
+            return
+        _, *lines = self._log.read_text(encoding="utf-8").splitlines(keepends=True)
+        numbers = torch.empty(0, dtype=self.dtype).numpy().dtype
+        self.count = self.done
+        shape = (self.done, *self.shape)
+        header = {"descr": np.lib.format.dtype_to_descr(numbers), "fortran_order": False, "shape": shape}
+        with self.path.open("r+b") as file:
+            np.lib.format.write_array_header_1_0(file, header)
+            assert file.tell() == self._offset  # NumPy leaves room for the number of rows
+            file.truncate(self._offset + self.done * self._row_bytes)
+        said = _header(self.mark, self.count, self.shape, numbers)
+        self._log.write_text("".join([f"{said}\n", *lines]), encoding="utf-8")
 
     def _begin(self, header: str, numbers: np.dtype[Any]) -> None:
         self._log.unlink(missing_ok=True)

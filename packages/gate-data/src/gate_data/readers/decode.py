@@ -30,7 +30,9 @@ FORMATS = (
 _animated: set[str] = set()
 
 
-def decode(source: Source, side: int | None = None, transparency: Transparency = "white") -> Image.Image:
+def decode(
+    source: Source, side: int | None = None, transparency: Transparency = "white", held: bytes | None = None
+) -> Image.Image:
     """One picture in RGB, upright.
 
     EXIF's orientation is applied; transparency lies over white, or is dropped; 16-bit grey is scaled to 8; floats in 0
@@ -41,6 +43,7 @@ def decode(source: Source, side: int | None = None, transparency: Transparency =
         source: a file, a member of an archive, a row of an array, or a box in one of the first two.
         side: where the result is scaled down to this afterwards: a JPEG is then decoded at a fraction of its size.
         transparency: ``"drop"`` as torchvision and vision-datasets do.
+        held: the file's bytes, where they have been read already.
 
     Returns:
         The picture.
@@ -62,7 +65,7 @@ def decode(source: Source, side: int | None = None, transparency: Transparency =
     file = source.source if isinstance(source, Cut) else source
     assert isinstance(file, str | Member)
     try:
-        with open_picture(file) as opened:
+        with open_picture(file, held) as opened:
             within(opened.width * opened.height, "pixels", described(file))
             refuse_planar(opened, described(file))
             if side is not None and not isinstance(source, Cut):
@@ -77,7 +80,7 @@ def decode(source: Source, side: int | None = None, transparency: Transparency =
     return _inside(image, source) if isinstance(source, Cut) else image
 
 
-def open_picture(file: File) -> Image.Image:
+def open_picture(file: File, held: bytes | None = None) -> Image.Image:
     """A picture whose header is read, in one of `FORMATS`, to be used as a context.
 
     Raises:
@@ -86,10 +89,12 @@ def open_picture(file: File) -> Image.Image:
     if "HEIF" in FORMATS:
         _with_heic()
     Image.MAX_IMAGE_PIXELS = None  # Pillow's own limit is a warning first: ours stands before the decoding
-    if isinstance(file, str):
+    if held is None and isinstance(file, str):
         refuse_special(Path(file))
+    if held is None and isinstance(file, Member):
+        held = read_bytes(file)
     try:
-        return Image.open(io.BytesIO(read_bytes(file)) if isinstance(file, Member) else file, formats=FORMATS)
+        return Image.open(str(file) if held is None else io.BytesIO(held), formats=FORMATS)
     except UnidentifiedImageError as error:
         raise DataError(f"{described(file)} cannot be read as an image: it is none of {', '.join(FORMATS)}") from error
 

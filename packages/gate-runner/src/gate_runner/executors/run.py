@@ -6,7 +6,8 @@ import time
 from collections.abc import Sequence
 
 from gate_runner.configuration import as_values
-from gate_runner.executors.executor import Postponed
+from gate_runner.executors.executor import Executor, Postponed
+from gate_runner.executors.here import HereExecutor
 from gate_runner.executors.making import make_executor
 from gate_runner.runs.circumstances import command, own_files
 from gate_runner.runs.display import PlainDisplay
@@ -48,15 +49,16 @@ def run(request: RunRequest, display: Observer | None = None, observers: Sequenc
         ['ok']
     """
     audience = Audience([display or PlainDisplay(), *observers])
-    parts = parts_of(request)
-    executor = make_executor(request)
+    parts, found = parts_of(request), dict[tuple[str, int], Result]()
+    folder, apart = RunFolder(request.output), request.settings.isolate != "none"
+    # where all seems to be there, nothing is computed: another process would only take its time to start
+    finished = apart and all(folder.result_file(part.name, part.seed).exists() for part in parts)
+    executor: Executor = make_executor(request) if not finished else HereExecutor(request)
     audience.opened(request.spec, request.output)
     try:
         opening = executor.open()
-        folder = RunFolder(request.output)
         identity = opening.identity(request.settings)
         folder.check(identity)
-        found: dict[tuple[str, int], Result] = {}
         digests: dict[tuple[str, ...], str] = {}
         for part in parts:
             there = part.finished()
@@ -64,6 +66,10 @@ def run(request: RunRequest, display: Observer | None = None, observers: Sequenc
                 part.check_data(there, int(opening.description["image_size"]), digests)
                 found[part.name, part.seed] = there
         left = _missing(parts, found)
+        if left and finished:
+            executor.close()
+            executor = make_executor(request)
+            opening = executor.open()
         if left:
             own = own_files(request.benchmarks, request.output)
             about = {"command": command(), "request": as_values(request), **own}

@@ -3,25 +3,23 @@
 Everything that encodes asks here: seeds, shots, benchmarks on the same pictures, and ``adapt``. A row is known by the
 encoder (its weights, its transform and what it gave on probes), the kind of feature and the digest of what was encoded.
 What is encoded together is one segment: a file of rows beside a file of their digests. The digests are written last: a
-segment without them is unfinished and is continued. The segments that were not used longest make room for new ones.
+segment without them is unfinished and is continued. What files hold may be known only when they were read for the
+encoder. The segments that were not used longest make room for new ones.
 
 Rows that were encoded in other batches differ in their last digits, as sums in another order do.
-
-The file is long: a row's address, its segment and the room that it takes are one idea, no part of which is used alone.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
+import errno
 import itertools
 import json
 import logging
 import math
-import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,12 +28,12 @@ import torch
 from filelock import FileLock
 from torch import Tensor
 
-from gate_data.maps import Maps
-from gate_data.pictures import Pictures
 from gate_runner.encoders.outputs import agree
 from gate_runner.errors import DataError
-from gate_runner.files import write
-from vision_adapters.rows import DiskFullError, Rows, RowWriter, StoredRows
+from gate_runner.features.inputs import WIDTH, Digests, Encode, Inputs, Numbered, digest_of
+from gate_runner.features.shelf import Shelf, make_room
+from gate_runner.files import cache_home, write
+from vision_adapters.rows import DiskFullError, Rows, RowWriter
 
 if TYPE_CHECKING:
     from gate_runner.encoders.encoder import Encoder
@@ -45,13 +43,7 @@ _LOG = logging.getLogger(__name__)
 IN_MEMORY = 512_000_000
 """Bytes of features that one unit holds in memory; what is larger is read from its file when it is needed."""
 _FORMAT = "features/1"
-_WIDTH = 16
-"""Bytes of a digest."""
-
-Digests = np.ndarray[Any, np.dtype[np.bytes_]]
-"""One digest of `_WIDTH` bytes for each thing that is encoded, ``[n]``."""
-Encode = Callable[[Tensor], Tensor]
-"""Row numbers to their features, one row each."""
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def cache_folder() -> Path:
@@ -61,38 +53,7 @@ def cache_folder() -> Path:
         >>> cache_folder().parts[-2:]
         ('gate-runner', 'features')
     """
-    home = os.environ.get("GATE_RUNNER_CACHE") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(home) / "gate-runner" / "features"
-
-
-def digests_of(inputs: Tensor | Pictures | Maps | Sequence[str]) -> Digests:
-    """What tells each input apart: pixels in memory, the content of files with how they are read, or texts.
-
-    Raises:
-        DataError: a file cannot be read; the message names it.
-
-    Example:
-        >>> len(set(digests_of(torch.zeros(3, 3, 4, 4, dtype=torch.uint8)).tolist()))
-        1
-    """
-    if isinstance(inputs, Tensor):
-        rows = inputs.cpu().contiguous()
-        about = f"{rows.dtype} {tuple(rows.shape[1:])} ".encode()
-        found = [_digest(about, row.reshape(-1).view(torch.uint8).numpy().data) for row in rows]
-    elif isinstance(inputs, Pictures | Maps):
-        how = {option.name: getattr(inputs, option.name) for option in fields(inputs) if option.name != "files"}
-        about = f"{how} {tuple(inputs.shape[1:])}".encode()
-        found = [_digest(about, content) for content in inputs.contents]
-    else:
-        found = [_digest(b"text ", text.encode("utf-8", "surrogatepass")) for text in inputs]
-    return np.array(found, dtype=f"S{_WIDTH}")
-
-
-def _digest(*parts: Any) -> bytes:
-    digest = hashlib.blake2b(digest_size=_WIDTH)
-    for part in parts:
-        digest.update(part)
-    return digest.digest()
+    return cache_home() / "features"
 
 
 class EncodedRows:
@@ -135,28 +96,6 @@ class IndexedRows:
 
     def __getitem__(self, rows: Any, /) -> Any:
         return self.rows[self.index[rows.cpu() if isinstance(rows, Tensor) else rows]]
-
-
-class _SegmentRows:
-    """Rows that lie in several files: the segment and the place in it of each."""
-
-    def __init__(self, segments: Mapping[int, StoredRows], segment: Tensor, place: Tensor) -> None:
-        self.segments, self.segment, self.place = segments, segment, place
-
-    def __len__(self) -> int:
-        return len(self.segment)
-
-    def __getitem__(self, rows: Any, /) -> Tensor:
-        chosen = rows.cpu() if isinstance(rows, Tensor) else rows
-        segment, place = self.segment[chosen], self.place[chosen]
-        gathered: Tensor | None = None
-        for number in set(segment.tolist()):
-            here = segment == number
-            part = self.segments[number][place[here]]
-            if gathered is None:
-                gathered = part.new_empty(len(segment), *part.shape[1:])
-            gathered[here] = part
-        return next(iter(self.segments.values()))[:0] if gathered is None else gathered
 
 
 @dataclass
@@ -208,7 +147,7 @@ class FeatureCache:
         if fingerprint is None:
             return cls()
         about = (encoder.spec, fingerprint, encoder.image_size, encoder.mean, encoder.std, encoder.device.type)
-        key = _digest(f"{_FORMAT} {about}".encode()).hex()
+        key = digest_of(f"{_FORMAT} {about}".encode()).hex()
         outputs = encoder.outputs or probe(encoder)
         for number in itertools.count():  # the same weights behind other code are another encoder
             folder = (root or cache_folder()) / (f"{key}-{number}" if number else key)
@@ -248,43 +187,38 @@ class FeatureCache:
             DataError: the disk has no room; the message says how much is missing. Or the encoder gave another type of
                 numbers than in the first batch, which cannot hold them.
         """
-        rank: dict[bytes, int] = {}
-        index = torch.tensor([rank.setdefault(digest, len(rank)) for digest in digests.tolist()])
-        numbers = torch.full((len(rank),), len(digests)).scatter_reduce(0, index, torch.arange(len(index)), "amin")
+        return self.encoded_rows(name, kind, Numbered(digests, encode), size, progress)
 
-        def encode_unique(rows: Tensor) -> Tensor:
-            self.encoded[kind] += len(rows)
-            return encode(numbers[rows]).cpu()
-
-        rows = self._unique_rows(name, kind, digests[numbers.numpy()], size, encode_unique, progress)
-        return rows if len(rank) == len(digests) else IndexedRows(rows, index)
-
-    def _unique_rows(
-        self,
-        name: str,
-        kind: str,
-        digests: Digests,
-        size: int,
-        encode: Encode,
-        progress: Callable[[int, int], None],
+    def encoded_rows(
+        self, name: str, kind: str, inputs: Inputs, size: int, progress: Callable[[int, int], None]
     ) -> Rows:
+        """Features of inputs that are read ahead of the encoder; see `rows`."""
+        encoded = self.encoded[kind]
+        asked = _Asked(name, kind, inputs, size, progress)
         if self.folder is None:
-            first = encode(torch.arange(min(size, len(digests))))
-            return self._held(name, first, len(digests), size, encode, progress)
-        shelf = _Shelf.sound(self.folder / kind, digests)
-        missing = shelf.missing(digests)
-        self.reused[kind] += len(digests) - len(missing)
-        if len(missing):
-            segment = _digest(f"{size} ".encode(), digests[missing].tobytes()).hex()
-            shelf.path.mkdir(parents=True, exist_ok=True)
-            with FileLock(shelf.path / f"{segment}.lock"):  # who wants the same waits, and finds it
-                shelf = _Shelf.sound(self.folder / kind, digests)
-                missing = shelf.missing(digests)
-                if len(missing):
-                    kept = self._write(name, shelf, segment, digests, missing, size, encode, progress)
-                    if kept is not None:
-                        return kept
-                    shelf = _Shelf.sound(self.folder / kind, digests)
+            return self._held(asked)
+        while True:
+            digests = inputs.digests()
+            missing: Sequence[int] = range(len(inputs))
+            segment = digest_of(f"{size} files ".encode(), inputs.mark) if digests is None else b""
+            if digests is not None:
+                shelf = Shelf.sound(self.folder / kind, digests)
+                missing = _first(digests, shelf.missing(digests))
+                if not missing:
+                    break
+                segment = digest_of(f"{size} ".encode(), digests[missing].tobytes())
+            path = self.folder / kind / f"{segment.hex()}.npy"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with FileLock(path.with_suffix(".lock")):  # who wants the same waits, and finds it
+                if digests is not None and len(_first(digests, Shelf(path.parent).missing(digests))) < len(missing):
+                    continue
+                if digests is None and inputs.digests() is not None:
+                    continue
+                try:
+                    self._write(asked, Shelf(path.parent), path, missing)
+                except _NoRoomError as error:
+                    return self._without_disk(asked, error)
+        self.reused[kind] += len(np.unique(digests)) - (self.encoded[kind] - encoded)
         rows = shelf.rows(digests)
         needed = len(rows) * rows.row_bytes
         if needed > self.in_memory:
@@ -295,108 +229,156 @@ class FeatureCache:
         held: Tensor = rows.lean()[:]
         return held
 
-    def _write(
-        self,
-        name: str,
-        shelf: _Shelf,
-        segment: str,
-        digests: Digests,
-        missing: np.ndarray[Any, Any],
-        size: int,
-        encode: Encode,
-        progress: Callable[[int, int], None],
-    ) -> Rows | None:
-        """Encode what is missing into a segment; rows that could not be kept are given back instead."""
-        path, numbers, count = shelf.path / f"{segment}.npy", torch.from_numpy(missing), len(digests)
-        known = count - len(missing)
-        first: Tensor | None = None
-        writer = RowWriter.left(path, len(missing), segment)
+    def _write(self, asked: _Asked, shelf: Shelf, path: Path, numbers: Sequence[int]) -> None:
+        """Encode what no segment holds into a new one, from where a killed writer stopped.
+
+        Raises:
+            _NoRoomError: the cap or the disk has no room; nothing of the segment is left.
+        """
+        log, count = path.with_suffix(".part"), len(numbers)
+        writer = RowWriter.left(path, count, path.stem)
+        digests = _digests_in(log, writer.done) if writer is not None else []
+        if writer is not None and not digests:
+            writer = None
+            path.unlink(missing_ok=True)
         if writer is None:
-            first = encode(numbers[:size])
-            needed = len(missing) * math.prod(first.shape[1:]) * first.element_size()
-            if not self._room_for(needed):
-                why = f"{needed / 1e9:.1f} GB do not fit under the cap of {self.cap / 1e9:.1f} GB"
-                return self._without_disk(name, None if known else first, count, size, encode, progress, why)
-            try:
-                writer = RowWriter(path, len(missing), first.shape[1:], first.dtype, segment)
-            except DiskFullError as error:
-                if not self.again:
-                    raise DataError(
-                        f"features: {error.strerror}; --feature-cache caps them, --encode-again does without"
-                    ) from error
-                return self._without_disk(
-                    name, None if known else first, count, size, encode, progress, str(error.strerror)
-                )
-        while writer.done < len(missing):
-            batch = numbers[writer.done : writer.done + size]
-            rows = first if first is not None and writer.done == 0 else encode(batch)
-            writer.append(_of_type(writer.dtype, rows, name))
-            progress(known + writer.done, count)
-        writer.finished()
-        shelf.finish(segment, digests[missing])
-        return None
+            log.unlink(missing_ok=True)
+        seen = set(digests)
 
-    def _without_disk(
-        self,
-        name: str,
-        first: Tensor | None,
-        count: int,
-        size: int,
-        encode: Encode,
-        progress: Callable[[int, int], None],
-        why: str,
-    ) -> Rows:
+        def wanted(digest: bytes) -> bool:
+            return digest not in seen and not shelf.holds(digest)
+
+        for batch, rows in self._encoded(asked, numbers, seen, wanted):
+            if writer is None:
+                needed = count * math.prod(rows.shape[1:]) * rows.element_size()
+                if not self._room_for(needed):
+                    raise _NoRoomError(
+                        f"{needed / 1e9:.1f} GB do not fit under the cap of {self.cap / 1e9:.1f} GB", full=False
+                    )
+                with _room(path, log):
+                    writer = RowWriter(path, count, rows.shape[1:], rows.dtype, path.stem)
+            with _room(path, log):
+                with log.open("ab") as file:
+                    file.write(b"".join(digest.ljust(WIDTH, b"\0") for digest in batch))
+                writer.append(_of_type(writer.dtype, rows, asked.name))
+            digests += batch
+        if writer is not None:
+            writer.cut()
+            shelf.finish(path.stem, np.array(digests, f"S{WIDTH}"))
+        log.unlink(missing_ok=True)
+
+    def _encoded(
+        self, asked: _Asked, numbers: Sequence[int], seen: set[bytes], wanted: Callable[[bytes], bool]
+    ) -> Iterator[tuple[list[bytes], Tensor]]:
+        """Batches of the inputs that are wanted, each once: their digests, and what the encoder gives of them."""
+        batch: list[tuple[bytes, Any]] = []
+        total = len(asked.inputs)
+        passed = total - len(numbers)
+        with contextlib.closing(asked.inputs.read(numbers, wanted, 2 * asked.size)) as read:
+            for digest, given in read:
+                passed += 1
+                if given is not None and digest not in seen:
+                    seen.add(digest)
+                    batch.append((digest, given))
+                if batch and (len(batch) == asked.size or passed == total):
+                    yield [each for each, _ in batch], self._features(asked, [given for _, given in batch])
+                    batch = []
+                    asked.progress(passed, total)
+
+    def _features(self, asked: _Asked, given: Sequence[Any]) -> Tensor:
+        self.encoded[asked.kind] += len(given)
+        return asked.inputs.encode(given).cpu()
+
+    def _without_disk(self, asked: _Asked, why: _NoRoomError) -> Rows:
         """Rows in memory while they fit there, else made whenever they are asked for."""
-        first = encode(torch.arange(min(size, count))) if first is None else first
-        if count * math.prod(first.shape[1:]) * first.element_size() <= self.in_memory:
-            return self._held(name, first, count, size, encode, progress)
-        _LOG.warning("features of %s are encoded again whenever they are needed: %s", name, why)
-        self.placed[name] = "encoded again"
-        return EncodedRows(encode, count, size)
 
-    def _held(
-        self,
-        name: str,
-        first: Tensor,
-        count: int,
-        size: int,
-        encode: Encode,
-        progress: Callable[[int, int], None],
-    ) -> Tensor:
-        rows = torch.empty(count, *first.shape[1:], dtype=first.dtype)
-        for numbers in torch.split(torch.arange(count), size):
-            start, stop = int(numbers[0]), int(numbers[-1]) + 1
-            rows[start:stop] = first if start == 0 else _of_type(first.dtype, encode(numbers), name)
-            progress(stop, count)
+        def encode(numbers: Tensor) -> Tensor:
+            read = asked.inputs.read(numbers.tolist(), lambda digest: True, len(numbers))
+            return self._features(asked, [given for _, given in read])
+
+        first = encode(torch.zeros(1, dtype=torch.long))
+        if len(asked.inputs) * math.prod(first.shape[1:]) * first.element_size() <= self.in_memory:
+            if why.full:
+                _LOG.warning("features of %s are kept in memory alone: %s", asked.name, why)
+            return self._held(asked)
+        if why.full and not self.again:
+            raise DataError(f"features: {why}; --feature-cache caps them, --encode-again does without") from why
+        _LOG.warning("features of %s are encoded again whenever they are needed: %s", asked.name, why)
+        self.placed[asked.name] = "encoded again"
+        return EncodedRows(encode, len(asked.inputs), asked.size)
+
+    def _held(self, asked: _Asked) -> Rows:
+        """All rows in memory, each different input encoded once."""
+        count, seen, place = len(asked.inputs), set[bytes](), dict[bytes, int]()
+        rows = torch.empty(0)
+        for batch, features in self._encoded(asked, range(count), seen, lambda digest: digest not in seen):
+            if not place:
+                rows = torch.empty(count, *features.shape[1:], dtype=features.dtype)
+            rows[len(place) : len(place) + len(batch)] = _of_type(rows.dtype, features, asked.name)
+            place.update({digest: len(place) + at for at, digest in enumerate(batch)})
         if self.folder is not None:
             self.in_memory -= rows.nbytes
-        self.placed[name] = "memory"
-        return rows
+        self.placed[asked.name] = "memory"
+        if len(place) == count:
+            return rows
+        digests = asked.inputs.digests()
+        assert digests is not None  # all were read
+        return IndexedRows(rows[: len(place)].clone(), torch.tensor([place[digest] for digest in digests.tolist()]))
 
     def _room_for(self, needed: int) -> bool:
         """Whether so many bytes fit under the cap, after the segments that were not used longest made room."""
         assert self.folder is not None
-        if needed > self.cap:
-            return False
-        segments = sorted(_segments_below(self.folder.parent), key=lambda one: one[0])
-        taken = sum(size for _, size, _ in segments)
-        for _, size, digests in segments:
-            if taken + needed <= self.cap:
-                break
-            for end in (".digests.npy", ".npy", ".npy.done", ".lock"):
-                digests.with_name(digests.name.removesuffix(".digests.npy") + end).unlink(missing_ok=True)
-            taken -= size
-        return taken + needed <= self.cap
+        return needed <= self.cap and make_room(self.folder.parent, self.cap - needed)
 
 
-def _segments_below(root: Path) -> Iterator[tuple[float, int, Path]]:
-    """When each finished segment was last used, its bytes, and the file of its digests."""
-    for digests in root.glob("*/*/*.digests.npy"):
-        try:
-            rows = digests.with_name(digests.name.replace(".digests.npy", ".npy"))
-            yield digests.stat().st_mtime, digests.stat().st_size + rows.stat().st_size, digests
-        except FileNotFoundError:  # another process made room
-            continue
+@dataclass(frozen=True)
+class _Asked:
+    """One array of features: its name in messages, what it is of, in what batches, and who is told."""
+
+    name: str
+    kind: str
+    inputs: Inputs
+    size: int
+    progress: Callable[[int, int], None]
+
+
+class _NoRoomError(Exception):
+    """Neither the cap (``full`` is False) nor the disk has room for a segment."""
+
+    def __init__(self, why: str, *, full: bool) -> None:
+        super().__init__(why)
+        self.full = full
+
+
+@contextlib.contextmanager
+def _room(*files: Path) -> Iterator[None]:
+    """Turn a full disk into `_NoRoomError`, and remove what was begun."""
+    try:
+        yield
+    except OSError as error:
+        if not isinstance(error, DiskFullError) and error.errno not in _FULL:
+            raise
+        for file in files:
+            file.unlink(missing_ok=True)
+        raise _NoRoomError(str(error.strerror), full=True) from error
+
+
+def _first(digests: Digests, missing: Digests) -> list[int]:
+    """Of the missing numbers, the first of each digest."""
+    _, places = np.unique(digests[missing], return_index=True)
+    numbers: list[int] = missing[np.sort(places)].tolist()
+    return numbers
+
+
+def _digests_in(log: Path, count: int) -> list[bytes]:
+    """The digests that a writer noted of its first rows; none where there are fewer."""
+    try:
+        held = log.read_bytes()
+    except OSError:
+        return []
+    if len(held) < count * WIDTH:
+        return []
+    return [held[at : at + WIDTH].rstrip(b"\0") for at in range(0, count * WIDTH, WIDTH)]
 
 
 def _of_type(dtype: torch.dtype, rows: Tensor, name: str) -> Tensor:
@@ -404,111 +386,3 @@ def _of_type(dtype: torch.dtype, rows: Tensor, name: str) -> Tensor:
     if rows.dtype != dtype and torch.promote_types(rows.dtype, dtype) != dtype:
         raise DataError(f"features {name}: the encoder gave {rows.dtype} after {dtype}, which cannot hold it")
     return rows.to(dtype)
-
-
-_SOUND: dict[Path, tuple[int, int, int]] = {}
-"""Files of rows whose checksums this process has compared: size, time and inode."""
-
-
-class _Shelf:
-    """The finished segments of one encoder and one kind of feature."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.files: list[Path] = []
-        self.segments: dict[int, StoredRows] = {}
-        listed: list[Digests] = []
-        for file in sorted(path.glob("*.digests.npy")):
-            try:
-                listed.append(np.load(file, allow_pickle=False))
-                self.files.append(file)
-            except FileNotFoundError:  # another process made room
-                continue
-            except (OSError, ValueError):
-                file.unlink(missing_ok=True)
-        lengths = [len(digests) for digests in listed]
-        self.digests = np.concatenate(listed) if listed else np.empty(0, f"S{_WIDTH}")
-        self.segment = np.repeat(np.arange(len(listed)), lengths)
-        self.place = np.concatenate([np.arange(length) for length in lengths]) if listed else np.empty(0, int)
-        self.sorted = np.argsort(self.digests, kind="stable")
-
-    @classmethod
-    def sound(cls, path: Path, digests: Digests) -> _Shelf:
-        """The segments of a folder, of which those that hold these digests are open and whole.
-
-        A segment's rows are compared with their checksums once in a process; what is sound of a damaged one is kept.
-        """
-        while True:
-            shelf = cls(path)
-            numbers = shelf._find(digests)
-            damaged = [
-                number for number in np.unique(shelf.segment[numbers[numbers >= 0]]) if not shelf._open(int(number))
-            ]
-            if not damaged:
-                return shelf
-            for number in damaged:
-                shelf.files[number].unlink(missing_ok=True)
-
-    def _open(self, number: int) -> bool:
-        """Open a segment; False where its rows are not those that were written."""
-        file = self.files[number]
-        rows = file.with_name(file.name.replace(".digests.npy", ".npy"))
-        count = int((self.segment == number).sum())
-        try:
-            about = rows.stat()
-            stamp = (about.st_size, about.st_mtime_ns, about.st_ino)
-            if _SOUND.get(rows) != stamp:
-                writer = RowWriter.left(rows, count, rows.stem)
-                if writer is None or writer.done < count:
-                    return False
-                _SOUND[rows] = stamp
-            self.segments[number] = StoredRows(rows)
-        except (OSError, ValueError):
-            return False
-        return True
-
-    def _find(self, digests: Digests) -> np.ndarray[Any, Any]:
-        """The number of each digest's row among all, -1 where it is not there."""
-        if not len(self.digests):
-            return np.full(len(digests), -1)
-        at = np.searchsorted(self.digests, digests, sorter=self.sorted).clip(max=len(self.digests) - 1)
-        numbers = self.sorted[at]
-        return np.where(self.digests[numbers] == digests, numbers, -1)
-
-    def missing(self, digests: Digests) -> np.ndarray[Any, Any]:
-        """The numbers of the digests that have no row."""
-        return np.flatnonzero(self._find(digests) < 0)
-
-    def rows(self, digests: Digests) -> _Found:
-        """The rows of digests, all of which are there; their segments count as used now."""
-        numbers = self._find(digests)
-        used = np.unique(self.segment[numbers])
-        for number in used:
-            with contextlib.suppress(FileNotFoundError):  # another process made room; the rows are open, and stay
-                os.utime(self.files[number])
-        segment, place = torch.from_numpy(self.segment[numbers]), torch.from_numpy(self.place[numbers])
-        return _Found(self.segments, segment, place)
-
-    def finish(self, segment: str, digests: Digests) -> None:
-        """Say that a segment is whole."""
-        import io
-
-        buffer = io.BytesIO()
-        np.save(buffer, digests)
-        write(self.path / f"{segment}.digests.npy", buffer.getvalue())
-
-
-class _Found(_SegmentRows):
-    """Rows that were found, and what one of them takes."""
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of a row."""
-        stored = self.segments[int(self.segment[0])]
-        return stored.nbytes // len(stored)
-
-    def lean(self) -> Rows:
-        """The file itself, where it holds these rows in this order and no others."""
-        stored = self.segments[int(self.segment[0])]
-        same = bool((self.segment == self.segment[0]).all()) and len(stored) == len(self)
-        return stored if same and torch.equal(self.place, torch.arange(len(self))) else self

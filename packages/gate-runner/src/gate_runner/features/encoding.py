@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
 from gate_data.pictures import Pictures
 from gate_runner.errors import EncoderError
-from gate_runner.features.cache import FeatureCache, digests_of
+from gate_runner.features.cache import FeatureCache
+from gate_runner.features.inputs import WIDTH, Digests, digest_of, digests_of, how_read
 from vision_adapters.rows import Rows
 
 if TYPE_CHECKING:
@@ -56,8 +59,7 @@ def encode_pictures(
     """
     frames = images.shape[1:-3]
 
-    def encode(numbers: Tensor) -> Tensor:
-        shown = images_at(images, numbers)
+    def encode(numbers: Tensor, shown: Tensor) -> Tensor:
         watch(numbers, shown)
         flat = features_of_kind(encoder, kind, shown.reshape(-1, *shown.shape[-3:]))
         features = flat.reshape(len(shown), *frames, *flat.shape[1:])
@@ -70,7 +72,47 @@ def encode_pictures(
         return features
 
     size = max(1, batch_size // frames.numel())
-    return cache.rows(name, kind, digests_of(images), size, encode, progress)
+    if isinstance(images, Pictures):
+        return cache.encoded_rows(name, kind, _Files(images, encode, pin=encoder.device.type == "cuda"), size, progress)
+    return cache.rows(name, kind, digests_of(images), size, lambda numbers: encode(numbers, images[numbers]), progress)
+
+
+class _Files:
+    """Pictures in files, read ahead of the encoder; what each holds is known from the bytes that are decoded."""
+
+    def __init__(self, pictures: Pictures, function: Callable[[Tensor, Tensor], Tensor], *, pin: bool) -> None:
+        self.pictures, self.function, self.pin = pictures, function, pin
+        self.about = how_read(pictures)
+
+    def __len__(self) -> int:
+        return len(self.pictures)
+
+    def digests(self) -> Digests | None:
+        contents = self.pictures.known_contents()
+        if contents is None:
+            return None
+        return np.array([digest_of(self.about, content) for content in contents], dtype=f"S{WIDTH}")
+
+    @property
+    def mark(self) -> bytes:
+        return self.about + self.pictures.listing
+
+    def read(
+        self, numbers: Sequence[int], wanted: Callable[[bytes], bool], ahead: int
+    ) -> Generator[tuple[bytes, tuple[int, Any] | None]]:
+        def wants(content: bytes) -> bool:
+            return wanted(digest_of(self.about, content))
+
+        looked = self.pictures.stream(numbers, wants, None, ahead)
+        with closing(looked):
+            for number, (content, pixels) in zip(numbers, looked, strict=True):
+                yield digest_of(self.about, content), None if pixels is None else (number, pixels)
+
+    def encode(self, inputs: Sequence[tuple[int, Any]]) -> Tensor:
+        shown = torch.from_numpy(np.stack([pixels for _, pixels in inputs]))
+        if self.pin:
+            shown = shown.pin_memory()
+        return self.function(torch.tensor([number for number, _ in inputs]), shown)
 
 
 def features_of_kind(encoder: Encoder, kind: Kind, images: UInt8[Tensor, "n 3 s s"]) -> Tensor:

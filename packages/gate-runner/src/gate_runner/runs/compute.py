@@ -115,11 +115,10 @@ def _compute(
     memory = PeakMemory()
     progress("data", 0, 1)
     with phases.timed("data"):
-        whole, digest, shared_units = _loaded(part, encoder)
+        whole, shared_units = _loaded(part, encoder)
         chosen = chosen_of(part)
-        test = adaptive_test_of(part, whole, digest)
-        data = whole if chosen is None or test is not None else narrowed(whole, digest, chosen)
-        shared = shared_pictures(data)
+        test = adaptive_test_of(part, whole)
+        data = whole if chosen is None or test is not None else narrowed(whole, whole.digest(), chosen)
     progress("encode train", 0, 1)  # who watches must know it, should the first batch be too large
     checkpoint = part.folder.unfinished_file(part.name, part.seed)
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
@@ -148,6 +147,8 @@ def _compute(
             outcome, said, told = in_blocks(job, test, run_task)
         else:
             outcome, said, told = in_full(part, run_task(job), whole)
+        with phases.timed("data"):  # what the files hold is known from the bytes that were decoded
+            digest, shared = whole.digest(), shared_pictures(data)
         if part.settings.save_encoders:
             _keep_encoder(part, encoder, before, outcome, digest)
         if part.settings.save_heads:
@@ -180,7 +181,6 @@ class _Loaded(NamedTuple):
     key: tuple[Any, ...]
     encoder: Encoder
     data: Data[Any]
-    digest: str
     shared: dict[str, Any]
 
 
@@ -188,22 +188,19 @@ _LOADED: list[_Loaded] = []
 """The data of the last unit of a sweep in this process, which the next one most often has, too."""
 
 
-def _loaded(part: Part, encoder: Encoder) -> tuple[Data[Any], str, dict[str, Any]]:
-    """A unit's data, their digest, and what other units on them left."""
+def _loaded(part: Part, encoder: Encoder) -> tuple[Data[Any], dict[str, Any]]:
+    """A unit's data, and what other units on them left."""
     if "variant" not in part.benchmark.training:
         _LOADED.clear()
-        data = part.load(encoder.image_size)
-        return data, data.digest(), {}
+        return part.load(encoder.image_size), {}
     settings = part.settings
     words = str([part.benchmark.training.get(name) for name in WORDS])
     how = (settings.probe, settings.knowledge_folder, settings.recipe, str(settings.recipe_fields), settings.save_heads)
     key = (part.same_data, part.request(encoder.image_size), settings.batch_size, settings.short_classes, words, how)
     if not (_LOADED and _LOADED[0].key == key and _LOADED[0].encoder is encoder):
         _LOADED.clear()
-        data = part.load(encoder.image_size)
-        _LOADED.append(_Loaded(key, encoder, data, data.digest(), {}))
-    found = _LOADED[0]
-    return found.data, found.digest, found.shared
+        _LOADED.append(_Loaded(key, encoder, part.load(encoder.image_size), {}))
+    return _LOADED[0].data, _LOADED[0].shared
 
 
 def _keep_encoder(part: Part, encoder: Encoder, before: Mapping[str, Any], outcome: Outcome, digest: str) -> None:

@@ -43,7 +43,7 @@ def is_adaptive(part: Part) -> bool:
     return not items.names or items.of(part.name) is not None
 
 
-def adaptive_test_of(part: Part, data: Data[Any], digest: str) -> AdaptiveTest | None:
+def adaptive_test_of(part: Part, data: Data[Any]) -> AdaptiveTest | None:
     """The test that asks for a part's samples by blocks; None where they are not asked so.
 
     Raises:
@@ -58,7 +58,7 @@ def adaptive_test_of(part: Part, data: Data[Any], digest: str) -> AdaptiveTest |
     assert items is not None
     if bank is None:
         return AdaptiveTest(len(data.test), until=until / 100, level=items.level, seed=part.seed)
-    _require_data(data, digest, bank)
+    _require_data(data, data.digest(), bank)
     return adaptive_test(bank, until=until / 100 * bank.unit, seed=part.seed)
 
 

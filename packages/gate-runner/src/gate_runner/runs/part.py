@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gate_runner.benchmarks import Benchmark, DataRequest
 from gate_runner.errors import UsageError
-from gate_runner.files import write
+from gate_runner.files import cache_home, write
 from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.results import Result
 from gate_runner.settings import Settings
@@ -84,6 +84,9 @@ class Part:
         Raises:
             DataError: a file is missing or damaged; the message names it.
         """
+        from gate_data.remembered import remember_in
+
+        remember_in(cache_home() / "contents")
         return self.benchmark.load(self.source, self.request(size))
 
     def request(self, size: int) -> DataRequest:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import os
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -14,14 +12,11 @@ import numpy as np
 import torch
 from jaxtyping import UInt8
 from PIL import Image
-from torch import Tensor
 
 from eqben_builder.formats import Picture
-from gate_data.pictures import Pictures, content_digest
+from gate_data.pictures import Looked, Pictures, Transform, content_digest
 from gate_data.readers.decode import square
 from gate_runner.errors import DataError
-
-_THREADS = min(8, os.cpu_count() or 1)
 
 
 @dataclass(frozen=True)
@@ -48,19 +43,11 @@ class QuestionPictures(Pictures):
     @property
     def shape(self) -> torch.Size:
         """What indexing all of it would give."""
-        most = max(map(len, self.files), default=1)
-        return torch.Size((len(self.files), most, 3, self.side, self.side))
+        return torch.Size((len(self.files), self._most, 3, self.side, self.side))
 
-    def __getitem__(self, index: int | slice) -> UInt8[Tensor, "*n f 3 s s"]:
-        """Read one question's pictures, or those of a slice."""
-        chosen = self.files[index] if isinstance(index, slice) else (self.files[index],)
-        places = [(row, place) for row, pictures in enumerate(chosen) for place in range(len(pictures))]
-        found = torch.zeros(len(chosen), *self.shape[1:], dtype=torch.uint8)
-        with ThreadPoolExecutor(_THREADS) as pool:
-            read = pool.map(self._square, (picture for pictures in chosen for picture in pictures))
-            for place, picture in zip(places, read, strict=True):
-                found[place] = torch.from_numpy(picture)
-        return found if isinstance(index, slice) else found[0]
+    @cached_property
+    def _most(self) -> int:
+        return max(map(len, self.files), default=1)
 
     def different(self) -> QuestionPictures:
         """Each picture once, as the only frame of its row, in the order in which they first come."""
@@ -87,11 +74,26 @@ class QuestionPictures(Pictures):
             for pictures in self.files
         )
 
-    def _square(self, picture: Picture) -> UInt8[np.ndarray, "3 s s"]:
+    def known_contents(self) -> tuple[bytes, ...]:
+        """`contents`, which are always read: questions name parts of files, and pictures in memory."""
+        return self.contents
+
+    def _look(self, number: int, wanted: Callable[[bytes], bool] | None, transform: Transform | None) -> Looked:
+        content = b"" if wanted is None else self.contents[number]
+        if wanted is not None and not wanted(content):
+            return Looked(content, None)
+        shown = np.zeros((self._most, 3, self.side, self.side), dtype=np.uint8)
+        for place, picture in enumerate(self.files[number]):
+            shown[place] = self._square(picture, transform)
+        return Looked(content, shown)
+
+    def _square(self, picture: Picture, transform: Transform | None = None) -> UInt8[np.ndarray, "3 s s"]:
         try:
             shown = Image.fromarray(picture.load())
         except (ValueError, OSError) as error:
             raise DataError(f"{picture.name} cannot be read: {error}") from error
+        if transform is not None:
+            return transform(shown)
         return np.ascontiguousarray(np.asarray(square(shown, self.side, self.fit)).transpose(2, 0, 1))
 
 

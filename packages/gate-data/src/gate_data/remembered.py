@@ -1,0 +1,99 @@
+"""What files were found to hold, kept by their names, sizes and times: what did not change is not opened again."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from gate_data.errors import DataError
+from gate_data.readers.source import Source, file_of
+
+_WIDTH = 16
+_SETTLING = 2.0
+"""Seconds after a change in which a file may change again without another time: what is that new is not remembered."""
+
+_folder: Path | None = None
+
+
+class Listing(NamedTuple):
+    """A digest of the names, sizes and times of files, and whether these are old enough to stand for the contents."""
+
+    digest: bytes
+    settled: bool
+
+
+def remember_in(folder: Path | None) -> None:
+    """Keep digests of contents in a folder from now on, or (None, as at the start) nowhere.
+
+    Args:
+        folder: made when it is needed; several processes and machines may share it.
+
+    Example:
+        >>> import tempfile
+        >>> remember_in(Path(tempfile.mkdtemp()))
+        >>> remember_in(None)
+    """
+    global _folder
+    _folder = folder
+
+
+def listing_mark(samples: Iterable[Sequence[Source]]) -> Listing:
+    """What stands for the contents of files as long as nobody reads them.
+
+    Args:
+        samples: the sources of each.
+
+    Raises:
+        DataError: a file is missing; the message names it.
+    """
+    digest, newest = hashlib.blake2b(digest_size=_WIDTH), 0
+    here = os.getcwd()  # noqa: PTH109 - text
+    last, about = "", ""
+    for sources in samples:
+        for source in sources:
+            file = source if isinstance(source, str) else file_of(source)
+            if file != last:
+                try:
+                    found = os.stat(file)  # noqa: PTH116 - a million of them
+                except OSError as error:
+                    raise DataError(f"{file} cannot be read: {error.strerror or error}") from error
+                newest = max(newest, found.st_mtime_ns, found.st_ctime_ns)
+                last = file
+                about = f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino}"
+                about += "" if file.startswith("/") else f" {here}"
+            inner = "" if isinstance(source, str) else repr(source)
+            digest.update(f"{file}\0{about}{inner}\n".encode("utf-8", "surrogateescape"))
+        digest.update(b"\n")
+    return Listing(digest.digest(), newest < (time.time() - _SETTLING) * 1e9)
+
+
+def known_contents(mark: bytes | None, count: int) -> tuple[bytes, ...] | None:
+    """The digests that were kept under a listing; None where there are none, or not whole ones."""
+    if _folder is None or mark is None:
+        return None
+    try:
+        held = (_folder / mark.hex()).read_bytes()
+    except OSError:
+        return None
+    packed, check = held[:-_WIDTH], held[-_WIDTH:]
+    if len(packed) != _WIDTH * count or hashlib.blake2b(packed, digest_size=_WIDTH).digest() != check:
+        return None
+    return tuple(packed[at : at + _WIDTH] for at in range(0, len(packed), _WIDTH))
+
+
+def remember_contents(mark: bytes | None, contents: Sequence[bytes]) -> None:
+    """Keep digests under a listing; where nothing can be written, they are made again next time."""
+    if _folder is None or mark is None or not contents:
+        return
+    packed = b"".join(contents)
+    partial = _folder / f".{mark.hex()}.{os.getpid()}"
+    try:
+        _folder.mkdir(parents=True, exist_ok=True)
+        partial.write_bytes(packed + hashlib.blake2b(packed, digest_size=_WIDTH).digest())
+        partial.replace(_folder / mark.hex())
+    except OSError:
+        partial.unlink(missing_ok=True)

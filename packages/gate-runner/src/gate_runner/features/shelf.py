@@ -1,0 +1,169 @@
+"""Finished segments of features on disk: which rows lie where, and whether they are those that were written."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gate_runner.features.inputs import WIDTH, Digests
+from gate_runner.files import write
+from vision_adapters.rows import Rows, RowWriter, StoredRows
+
+
+class FoundRows:
+    """Rows that lie in several files: the segment and the place in it of each."""
+
+    def __init__(self, segments: Mapping[int, StoredRows], segment: Tensor, place: Tensor) -> None:
+        self.segments, self.segment, self.place = segments, segment, place
+
+    def __len__(self) -> int:
+        return len(self.segment)
+
+    def __getitem__(self, rows: Any, /) -> Tensor:
+        chosen = rows.cpu() if isinstance(rows, Tensor) else rows
+        segment, place = self.segment[chosen], self.place[chosen]
+        gathered: Tensor | None = None
+        for number in set(segment.tolist()):
+            here = segment == number
+            part = self.segments[number][place[here]]
+            if gathered is None:
+                gathered = part.new_empty(len(segment), *part.shape[1:])
+            gathered[here] = part
+        return next(iter(self.segments.values()))[:0] if gathered is None else gathered
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row."""
+        stored = self.segments[int(self.segment[0])]
+        return stored.nbytes // len(stored)
+
+    def lean(self) -> Rows:
+        """The file itself, where it holds these rows in this order and no others."""
+        stored = self.segments[int(self.segment[0])]
+        same = bool((self.segment == self.segment[0]).all()) and len(stored) == len(self)
+        return stored if same and torch.equal(self.place, torch.arange(len(self))) else self
+
+
+def make_room(root: Path, most: int) -> bool:
+    """Remove the segments that were not used longest until those below a folder take so many bytes; whether they do."""
+    segments = sorted(_segments_below(root), key=lambda segment: segment[0])
+    taken = sum(size for _, size, _ in segments)
+    for _, size, digests in segments:
+        if taken <= most:
+            break
+        for end in (".digests.npy", ".npy", ".npy.done", ".part", ".lock"):
+            digests.with_name(digests.name.removesuffix(".digests.npy") + end).unlink(missing_ok=True)
+        taken -= size
+    return taken <= most
+
+
+def _segments_below(root: Path) -> Iterator[tuple[float, int, Path]]:
+    """When each finished segment was last used, its bytes, and the file of its digests."""
+    for digests in root.glob("*/*/*.digests.npy"):
+        try:
+            rows = digests.with_name(digests.name.replace(".digests.npy", ".npy"))
+            yield digests.stat().st_mtime, digests.stat().st_size + rows.stat().st_size, digests
+        except FileNotFoundError:  # another process made room
+            continue
+
+
+_SOUND: dict[Path, tuple[int, int, int]] = {}
+"""Files of rows whose checksums this process has compared: size, time and inode."""
+
+
+class Shelf:
+    """The finished segments of one encoder and one kind of feature."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.files: list[Path] = []
+        self.segments: dict[int, StoredRows] = {}
+        listed: list[Digests] = []
+        for file in sorted(path.glob("*.digests.npy")):
+            try:
+                listed.append(np.load(file, allow_pickle=False))
+                self.files.append(file)
+            except FileNotFoundError:  # another process made room
+                continue
+            except (OSError, ValueError):
+                file.unlink(missing_ok=True)
+        lengths = [len(digests) for digests in listed]
+        self.digests = np.concatenate(listed) if listed else np.empty(0, f"S{WIDTH}")
+        self.segment = np.repeat(np.arange(len(listed)), lengths)
+        self.place = np.concatenate([np.arange(length) for length in lengths]) if listed else np.empty(0, int)
+        self.sorted = np.argsort(self.digests, kind="stable")
+
+    @classmethod
+    def sound(cls, path: Path, digests: Digests) -> Shelf:
+        """The segments of a folder, of which those that hold these digests are open and whole.
+
+        A segment's rows are compared with their checksums once in a process; what is sound of a damaged one is kept.
+        """
+        while True:
+            shelf = cls(path)
+            numbers = shelf._find(digests)
+            damaged = [
+                number for number in np.unique(shelf.segment[numbers[numbers >= 0]]) if not shelf._open(int(number))
+            ]
+            if not damaged:
+                return shelf
+            for number in damaged:
+                shelf.files[number].unlink(missing_ok=True)
+
+    def _open(self, number: int) -> bool:
+        """Open a segment; False where its rows are not those that were written."""
+        file = self.files[number]
+        rows = file.with_name(file.name.replace(".digests.npy", ".npy"))
+        count = int((self.segment == number).sum())
+        try:
+            about = rows.stat()
+            stamp = (about.st_size, about.st_mtime_ns, about.st_ino)
+            if _SOUND.get(rows) != stamp:
+                writer = RowWriter.left(rows, count, rows.stem)
+                if writer is None or writer.done < count:
+                    return False
+                _SOUND[rows] = stamp
+            self.segments[number] = StoredRows(rows)
+        except (OSError, ValueError):
+            return False
+        return True
+
+    def _find(self, digests: Digests) -> np.ndarray[Any, Any]:
+        """The number of each digest's row among all, -1 where it is not there."""
+        if not len(self.digests):
+            return np.full(len(digests), -1)
+        at = np.searchsorted(self.digests, digests, sorter=self.sorted).clip(max=len(self.digests) - 1)
+        numbers = self.sorted[at]
+        return np.where(self.digests[numbers] == digests, numbers, -1)
+
+    def holds(self, digest: bytes) -> bool:
+        """Whether there is a row of a digest."""
+        return bool(self._find(np.array([digest], f"S{WIDTH}"))[0] >= 0)
+
+    def missing(self, digests: Digests) -> np.ndarray[Any, Any]:
+        """The numbers of the digests that have no row."""
+        return np.flatnonzero(self._find(digests) < 0)
+
+    def rows(self, digests: Digests) -> FoundRows:
+        """The rows of digests, all of which are there; their segments count as used now."""
+        numbers = self._find(digests)
+        used = np.unique(self.segment[numbers])
+        for number in used:
+            with contextlib.suppress(FileNotFoundError):  # another process made room; the rows are open, and stay
+                os.utime(self.files[number])
+        segment, place = torch.from_numpy(self.segment[numbers]), torch.from_numpy(self.place[numbers])
+        return FoundRows(self.segments, segment, place)
+
+    def finish(self, segment: str, digests: Digests) -> None:
+        """Say that a segment is whole."""
+        buffer = io.BytesIO()
+        np.save(buffer, digests)
+        write(self.path / f"{segment}.digests.npy", buffer.getvalue())
