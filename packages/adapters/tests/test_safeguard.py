@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from vision_adapters.tuning import HeldOut, tune, tuning_data
-from vision_adapters.tuning.discriminant import can_discriminate, fit_discriminant
+from vision_adapters.tuning.discriminant import _shrunk, can_discriminate, fit_discriminant
 from vision_adapters.tuning.safeguard import Evidence, evidence
 
 
@@ -40,6 +40,17 @@ def test_a_discriminant_is_scikit_learns_at_the_same_covariance() -> None:
     more = F.normalize(world(600, noise=1.5, seed=1)[0], dim=1)
     agree = ours(more).argmax(1).numpy() == theirs.predict(more.numpy())
     assert agree.mean() > 0.97  # theirs scales each dimension first
+
+
+@pytest.mark.parametrize(("n", "d"), [(5, 9), (200, 3), (40, 40), (10, 1)])
+def test_the_shrunk_covariance_is_scikit_learns(n: int, d: int) -> None:
+    from sklearn.covariance import ledoit_wolf
+
+    generator = torch.Generator().manual_seed(n)
+    x = torch.randn(n, d, dtype=torch.double, generator=generator)
+    x = x @ torch.randn(d, d, dtype=torch.double, generator=generator)
+    theirs, _ = ledoit_wolf(x.numpy(), assume_centered=True)
+    torch.testing.assert_close(_shrunk(x), torch.from_numpy(theirs), rtol=1e-12, atol=1e-12)
 
 
 def test_a_discriminant_needs_scatter_within_classes() -> None:

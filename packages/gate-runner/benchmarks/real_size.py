@@ -1,8 +1,8 @@
 """A run at real size against a plain loop over torchvision's ImageFolder and a DataLoader, and scikit-learn.
 
 2,400 JPEG files of 500 x 375 pixels in 20 classes are made; an encoder of one's own waits 2 ms an image without using
-the processor, as an accelerator would, and gives 32 numbers. The plain script decodes with two worker processes, encodes,
-and fits ``LogisticRegression`` at 15 strengths. Both run in fresh processes, alternating; figures are medians.
+the processor, as an accelerator would, and gives 32 numbers. The plain script decodes with two worker processes,
+encodes, and fits ``LogisticRegression`` at 15 strengths. Both run in fresh processes, alternating; figures are medians.
 
 What is compared: seconds of encoding against those of the loop; three seeds against one; a finished run again, and the
 pictures that it opens (as the audit hook of Python sees them); the probe; the whole command against the script.

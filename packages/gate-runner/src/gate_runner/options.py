@@ -15,6 +15,7 @@ Head = Literal["dense", "detr"]
 SplitScored = Literal["test", "valid"]
 Prompts = Literal["overrides", "names", "path", "definition", "wiktionary", "gpt3"]
 Protocol = Literal["ours", "gate"]
+Transform = Literal["model", "square"]
 
 
 class Options(TypedDict, total=False):
@@ -43,6 +44,11 @@ class Options(TypedDict, total=False):
         bool, typer.Option("--skip-unreadable", help="Leave out pictures that cannot be read, and list them.")
     ]
     batch_size: Annotated[int, typer.Option(help="Images per call of the encoder.")]
+    transform: Annotated[
+        Transform,
+        typer.Option(metavar="model|square", help="Pictures in files: as the model's own library has them, or cut."),
+        str,
+    ]
     micro_batches: Annotated[int, typer.Option(help="Parts into which a training batch is cut, for little memory.")]
     device: Annotated[str, typer.Option(help="A torch device; 'auto' takes the first GPU where there is one.")]
     seeds: Annotated[

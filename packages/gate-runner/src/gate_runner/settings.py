@@ -17,7 +17,7 @@ from gate_runner.readouts import checked
 
 if TYPE_CHECKING:
     from gate_runner.items import ChosenItems
-    from gate_runner.options import Head, Isolation, Options, Prompts, Protocol, SplitScored
+    from gate_runner.options import Head, Isolation, Options, Prompts, Protocol, SplitScored, Transform
 
 _DEVICES = ("cpu", "cuda", "hpu", "meta", "mps", "mtia", "xla", "xpu")
 TUNES = ("frozen", "bias", "norm", "last-block", "lora", "full", "linear", "prompt")
@@ -27,6 +27,7 @@ SPLITS = ("test", "valid")
 PROMPTS = ("overrides", "names", "path", "definition", "wiktionary", "gpt3")
 """What a detector reads; all but the first two are knowledge behind the names."""
 PROTOCOLS = ("ours", "gate")
+TRANSFORMS = ("model", "square")
 RECIPES = ("quick", "gate")
 
 
@@ -229,6 +230,9 @@ class Settings:
         skip_unreadable: look at every picture of original files and of your own, and leave out those that cannot be
             read; results say how many and which.
         batch_size: images per call of the encoder.
+        transform: what makes pixels of pictures in files for a frozen encoder: ``"model"``, its library's transform for
+            evaluation (timm's, open_clip's, the processor of transformers), where it has one, or ``"square"``, the
+            middle square scaled to the model's size. Places (maps), boxes and encoders that are trained have squares.
         micro_batches: into how many parts a training batch is cut, for little memory; the gradient stays the whole
             batch's.
         device: a torch device; ``"auto"`` takes the GPUs where there are some.
@@ -306,6 +310,7 @@ class Settings:
     until: float | None = field(default=None, metadata={"read": _until_in, "identity": True})
     skip_unreadable: bool = field(default=False, metadata={"identity": True, "mode": True})
     batch_size: int = 128
+    transform: Transform = field(default="model", metadata={"identity": True, "mode": True})
     micro_batches: int = 1
     device: str = field(default="auto", metadata={"read": checked_device})
     seeds: tuple[int, ...] = field(default=(0,), metadata={"read": _seeds_in})
@@ -364,7 +369,14 @@ class Settings:
             raise UsageError(f"--retries must be at least 0, not {self.retries}")
         if self.time_limit is not None and not self.time_limit > 0:
             raise UsageError(f"--time-limit must be positive, not {self.time_limit} s")
-        choices = {"head": HEADS, "split": SPLITS, "prompts": PROMPTS, "protocol": PROTOCOLS, "probe": PROBES}
+        choices = {
+            "head": HEADS,
+            "split": SPLITS,
+            "prompts": PROMPTS,
+            "protocol": PROTOCOLS,
+            "probe": PROBES,
+            "transform": TRANSFORMS,
+        }
         for name, known in (*choices.items(), ("short_classes", SHORT_CLASSES)):
             if getattr(self, name) not in known:
                 raise unknown(f"value of --{name.replace('_', '-')}", getattr(self, name), known)

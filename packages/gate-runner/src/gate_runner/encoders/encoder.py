@@ -18,6 +18,7 @@ from gate_runner.memory import is_out_of_memory
 
 if TYPE_CHECKING:
     from gate_runner.detection.detectors import Detector
+    from gate_runner.encoders.transforms import OwnTransform
 
 CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
@@ -63,6 +64,7 @@ class Encoder:
         module: the torch module that holds the weights, or None where there is none to see.
         mean: channel means of the model's training data, on a 0 to 1 scale.
         std: channel standard deviations likewise.
+        transform: the model's own way from a picture to its pixels; None takes the middle square, scaled.
         taxonomy: what ELEVATER's table of models says: ``language`` and ``knowledge`` (whether pre-training used them),
             ``pretraining_data`` and ``track`` (industry or academic); what is not known is absent.
         logit_scale: factor on cosines that the model was trained with, or None.
@@ -91,6 +93,7 @@ class Encoder:
     std: tuple[float, float, float] = CLIP_STD
     logit_scale: float | None = None
     blocks: GiveBlocks | None = field(default=None, kw_only=True)
+    transform: OwnTransform | None = field(default=None, kw_only=True)
     detector: Detector | None = field(default=None, kw_only=True)
     taxonomy: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
@@ -256,4 +259,5 @@ class Encoder:
             "provides": self.provides(),
             "parameters": self.parameters(),
             "fingerprint": self.fingerprint(),
+            **({} if self.transform is None else {"transform": self.transform.said}),
         }

@@ -13,7 +13,10 @@ from torch import Tensor
 from gate_runner.encoders.blocks import Blocks, by_hooks, of_states
 from gate_runner.encoders.encoder import CLIP_MEAN, CLIP_STD, Encoder, PatchFeatures, TextTokens
 from gate_runner.encoders.spec import EncoderSpec
+from gate_runner.encoders.transforms import of_processor
 from gate_runner.errors import EncoderError
+
+_HALF = (0.5, 0.5, 0.5)
 
 
 def load(spec: EncoderSpec) -> Encoder:
@@ -41,7 +44,9 @@ def load(spec: EncoderSpec) -> Encoder:
     dual = hasattr(model, "get_image_features")
     vision_config = getattr(model.config, "vision_config", model.config)
     size = getattr(vision_config, "image_size", 224)
-    mean, std = _normalisation(transformers, source, dual)
+    side = size if isinstance(size, int) else size[0]
+    processor = _processor(transformers, source)
+    mean, std = ((CLIP_MEAN, CLIP_STD) if dual else (_HALF, _HALF)) if processor is None else _normalisation(processor)
     tower = model.vision_model if dual else model
     text = _TextSide(transformers, model, source) if dual else None
 
@@ -63,7 +68,7 @@ def load(spec: EncoderSpec) -> Encoder:
 
     return Encoder(
         spec=spec.text,
-        image_size=size if isinstance(size, int) else size[0],
+        image_size=side,
         image=image,
         patches=patches,
         text=text.features if text else None,
@@ -72,6 +77,7 @@ def load(spec: EncoderSpec) -> Encoder:
         module=model,
         mean=mean,
         std=std,
+        transform=None if processor is None else of_processor(processor, side),
         logit_scale=float(model.logit_scale.detach().exp()) if hasattr(model, "logit_scale") else None,
     )
 
@@ -117,28 +123,34 @@ def _pooled(found: Any) -> Tensor:
     return torch.as_tensor(found.last_hidden_state).mean(dim=1)
 
 
-def _normalisation(
-    transformers: Any, source: str, dual: bool
-) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
-    """Means and standard deviations of the processor; without one, the family's.
+def _processor(transformers: Any, source: str) -> Any:
+    """The image processor; None where a directory has none, and the family's normalisation is taken.
 
     Raises:
         EncoderError: there is a processor, and it cannot be read.
     """
     names = ("preprocessor_config.json", "processor_config.json")
     if Path(source).is_dir() and not any((Path(source) / name).exists() for name in names):
-        return (CLIP_MEAN, CLIP_STD) if dual else ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+        return None
     try:
         processor = transformers.AutoImageProcessor.from_pretrained(source, trust_remote_code=False)
         _check_kind(Path(source), type(processor).__name__)
-        mean, std = processor.image_mean, processor.image_std
-        if len(mean) != 3 or len(std) != 3 or min(std) <= 0:
-            raise ValueError(f"image_mean is {mean} and image_std {std}; expected three numbers each")
+        _normalisation(processor)
     except Exception as error:
         reason = next(iter(str(error).splitlines()), "")
         raise EncoderError(
             f"encoder 'hf:{source}': its image processor cannot be read ({type(error).__name__}: {reason})"
         ) from error
+    return processor
+
+
+def _normalisation(processor: Any) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
+    """Means and standard deviations of a processor."""
+    if not getattr(processor, "do_normalize", True):
+        return (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
+    mean, std = processor.image_mean, processor.image_std
+    if len(mean) != 3 or len(std) != 3 or min(std) <= 0:
+        raise ValueError(f"image_mean is {mean} and image_std {std}; expected three numbers each")
     return (mean[0], mean[1], mean[2]), (std[0], std[1], std[2])
 
 

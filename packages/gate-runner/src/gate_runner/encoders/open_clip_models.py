@@ -12,6 +12,7 @@ from torch import Tensor
 from gate_runner.encoders.blocks import by_hooks, of_open_clip
 from gate_runner.encoders.encoder import CLIP_MEAN, CLIP_STD, Encoder, PatchFeatures, TextTokens
 from gate_runner.encoders.spec import EncoderSpec
+from gate_runner.encoders.transforms import of_steps
 from gate_runner.errors import EncoderError, unknown
 
 
@@ -23,6 +24,7 @@ def load(spec: EncoderSpec) -> Encoder:
         EncoderError: the file does not hold weights of this model.
     """
     import open_clip
+    from open_clip.transform import PreprocessCfg, image_transform_v2
 
     if spec.name not in open_clip.list_models():
         raise unknown("open_clip model", spec.name, open_clip.list_models())
@@ -47,7 +49,10 @@ def load(spec: EncoderSpec) -> Encoder:
             raise EncoderError(
                 f"encoder {spec.text!r}: weights do not load: {type(error).__name__}: {reason}"
             ) from error
-    return from_clip(model, open_clip.get_tokenizer(spec.name), spec.text)
+    encoder = from_clip(model, open_clip.get_tokenizer(spec.name), spec.text)
+    how = PreprocessCfg(**model.visual.preprocess_cfg)
+    encoder.transform = of_steps(image_transform_v2(how, is_train=False), encoder.image_size)
+    return encoder
 
 
 def from_clip(

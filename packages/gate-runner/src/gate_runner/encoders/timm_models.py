@@ -11,6 +11,7 @@ from torch import Tensor
 from gate_runner.encoders.blocks import by_hooks, of_timm
 from gate_runner.encoders.encoder import Encoder, PatchFeatures
 from gate_runner.encoders.spec import EncoderSpec
+from gate_runner.encoders.transforms import of_steps
 from gate_runner.errors import EncoderError, unknown
 
 
@@ -81,10 +82,13 @@ def without_classifier(spec: EncoderSpec, model: Any) -> Encoder:
     Returns:
         The encoder.
     """
-    from timm.data.config import resolve_model_data_config
+    import timm.data as timm_data
 
     model.to(memory_format=torch.channels_last)  # convolutions take less time on a CPU
-    config = resolve_model_data_config(model)  # type: ignore[no-untyped-call]  # timm leaves it without types
+    library: Any = timm_data  # timm leaves it without types
+    own = model.pretrained_cfg["input_size"]
+    size = (own[0], spec.pixels or own[1], spec.pixels or own[2])
+    config = library.resolve_model_data_config(model, args={"input_size": size})
 
     def image(images: Tensor) -> Tensor:
         features: Tensor = model.forward_head(model.forward_features(images), pre_logits=True)
@@ -98,13 +102,14 @@ def without_classifier(spec: EncoderSpec, model: Any) -> Encoder:
 
     return Encoder(
         spec=spec.text,
-        image_size=spec.pixels or config["input_size"][-1],
+        image_size=config["input_size"][-1],
         image=image,
         patches=patches if hasattr(model, "forward_intermediates") else None,
         blocks=of_timm(model) if hasattr(model, "forward_intermediates") else by_hooks(model, image),
         module=model,
         mean=config["mean"],
         std=config["std"],
+        transform=of_steps(library.create_transform(**config, is_training=False), config["input_size"][-1]),
     )
 
 

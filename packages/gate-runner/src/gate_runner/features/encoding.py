@@ -20,6 +20,7 @@ from vision_adapters.rows import Rows
 
 if TYPE_CHECKING:
     from gate_runner.encoders.encoder import Encoder
+    from gate_runner.encoders.transforms import OwnTransform
 
 Kind = Literal["pooled", "backbone", "patches", "readouts"]
 """Features of whole images or frames, the same before the projection into the texts' space, of places, of blocks."""
@@ -34,6 +35,7 @@ def encode_pictures(
     batch_size: int,
     progress: Callable[[int, int], None] = lambda done, total: None,
     watch: Callable[[Tensor, Tensor], None] = lambda numbers, shown: None,
+    transform: OwnTransform | None = None,
 ) -> Rows:
     """Features of pictures ``[n, d]``, of places ``[n, t, d]``, of videos with an axis of frames behind the first.
 
@@ -46,6 +48,7 @@ def encode_pictures(
         batch_size: images, or frames, per call of the encoder.
         progress: told how many samples are done.
         watch: told the numbers and the pixels of what is encoded.
+        transform: what makes pixels of pictures in files, where these are not to stay squares for maps or boxes.
 
     Raises:
         MissingCapabilityError: the encoder does not give this kind of features.
@@ -73,16 +76,29 @@ def encode_pictures(
 
     size = max(1, batch_size // frames.numel())
     if isinstance(images, Pictures):
-        return cache.encoded_rows(name, kind, _Files(images, encode, pin=encoder.device.type == "cuda"), size, progress)
+        return cache.encoded_rows(
+            name,
+            kind,
+            _Files(images, encode, transform if images.fit == "crop" and kind != "patches" else None, encoder),
+            size,
+            progress,
+        )
     return cache.rows(name, kind, digests_of(images), size, lambda numbers: encode(numbers, images[numbers]), progress)
 
 
 class _Files:
     """Pictures in files, read ahead of the encoder; what each holds is known from the bytes that are decoded."""
 
-    def __init__(self, pictures: Pictures, function: Callable[[Tensor, Tensor], Tensor], *, pin: bool) -> None:
-        self.pictures, self.function, self.pin = pictures, function, pin
-        self.about = how_read(pictures)
+    def __init__(
+        self,
+        pictures: Pictures,
+        function: Callable[[Tensor, Tensor], Tensor],
+        transform: OwnTransform | None,
+        encoder: Encoder,
+    ) -> None:
+        self.pictures, self.function, self.transform = pictures, function, transform
+        self.pin = encoder.device.type == "cuda"
+        self.about = how_read(pictures, "" if transform is None else f" {transform.said}")
 
     def __len__(self) -> int:
         return len(self.pictures)
@@ -103,7 +119,7 @@ class _Files:
         def wants(content: bytes) -> bool:
             return wanted(digest_of(self.about, content))
 
-        looked = self.pictures.stream(numbers, wants, None, ahead)
+        looked = self.pictures.stream(numbers, wants, self.transform, ahead)
         with closing(looked):
             for number, (content, pixels) in zip(numbers, looked, strict=True):
                 yield digest_of(self.about, content), None if pixels is None else (number, pixels)

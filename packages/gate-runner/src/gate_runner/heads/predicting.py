@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import torch
 
-from gate_data.pictures import Pictures
+from gate_data.pictures import Pictures, Transform
 from gate_data.readers.folders import PICTURES
 from gate_runner.errors import DataError
 
@@ -45,7 +45,7 @@ class Prediction:
 def predictions(
     score: Callable[[Tensor], Tensor],
     classes: Sequence[str],
-    side: int,
+    read: Callable[[Sequence[str]], tuple[dict[int, Tensor], dict[int, str]]],
     files: Sequence[str],
     top: int,
     batch_size: int,
@@ -54,9 +54,9 @@ def predictions(
     """Classes and probabilities of image files, see `gate_runner.heads.Head.predict`.
 
     Args:
-        score: images ``[n, 3, side, side]`` to scores ``[n, k]``.
+        score: images ``[n, 3, s, s]`` to scores ``[n, k]``.
         classes: their k names.
-        side: of the images, in pixels.
+        read: files to their pixels by place, and why the others have none.
         files: to look at.
         top: classes to give for each.
         batch_size: images at a time.
@@ -68,12 +68,12 @@ def predictions(
     starts = range(0, len(files), batch_size)
     with ThreadPoolExecutor(1) as reader:
         batches = [files[start : start + batch_size] for start in starts]
-        waiting = reader.submit(_read, batches[0], side) if batches else None
+        waiting = reader.submit(read, batches[0]) if batches else None
         for place, batch in enumerate(batches):
             assert waiting is not None
             images, errors = waiting.result()
             if place + 1 < len(batches):
-                waiting = reader.submit(_read, batches[place + 1], side)
+                waiting = reader.submit(read, batches[place + 1])
             yield from _of_batch(score, classes, batch, images, errors, top)
             if progress is not None:
                 progress("predict", min((place + 1) * batch_size, len(files)), len(files))
@@ -139,17 +139,30 @@ def write_json_lines(predicted: Iterable[Prediction], file: TextIO) -> int:
     return failed
 
 
-def _read(files: Sequence[str], side: int) -> tuple[dict[int, Tensor], dict[int, str]]:
-    """Pixels by place, and why the others have none."""
+def read_pictures(
+    files: Sequence[str], side: int, transform: Transform | None
+) -> tuple[dict[int, Tensor], dict[int, str]]:
+    """Pixels by place, and why the others have none.
+
+    Args:
+        files: of pictures.
+        side: of the squares that they become, in pixels.
+        transform: in place of squares.
+    """
+
+    def pixels(some: Sequence[str]) -> list[Tensor]:
+        looked = Pictures.of(list(some), side).stream(range(len(some)), transform=transform)
+        return [torch.from_numpy(each.pixels) for each in looked]
+
     try:
-        return dict(enumerate(Pictures.of(list(files), side)[:])), {}
+        return dict(enumerate(pixels(files))), {}
     except DataError:
         pass
     images: dict[int, Tensor] = {}
     errors: dict[int, str] = {}
     for place, file in enumerate(files):
         try:
-            images[place] = Pictures.of([file], side)[:][0]
+            (images[place],) = pixels([file])
         except DataError as error:
             errors[place] = str(error)
     return images, errors

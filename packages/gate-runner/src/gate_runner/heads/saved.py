@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,12 +78,14 @@ class Head:
         Raises:
             UsageError: a number below 1.
         """
-        from gate_runner.heads.predicting import predictions
+        from gate_runner.heads.predicting import predictions, read_pictures
 
         if top < 1 or batch_size < 1:
             raise UsageError(f"top and batch_size must be at least 1, not {top} and {batch_size}")
         listed, top = [str(file) for file in files], min(top, len(self.classes))
-        return predictions(self.scores, self.classes, self.encoder.image_size, listed, top, batch_size, progress)
+        transform = self.encoder.transform if self.card.get("transform") else None
+        read = partial(read_pictures, side=self.encoder.image_size, transform=transform)
+        return predictions(self.scores, self.classes, read, listed, top, batch_size, progress)
 
 
 def save_head(kept: KeptHead, encoder: Encoder, folder: Path, about: Mapping[str, Any], *, start: str | None) -> None:
@@ -197,6 +200,9 @@ def load_head(folder: Path | str, *, encoder: Encoder | nn.Module | str | None =
         for name, now in (("image_size", made.image_size), ("mean", list(made.mean)), ("std", list(made.std)))
         if card["encoder"].get(name, now) != now
     ]
+    now = "" if made.transform is None else made.transform.said
+    if card.get("transform") and card["transform"] != now:
+        differing.append(f"the transform {card['transform']}, not {now or 'squares'}")
     if differing:
         raise EncoderError(f"{path} was adapted on pictures with {'; '.join(differing)}: probabilities would differ")
     if card["part"]:

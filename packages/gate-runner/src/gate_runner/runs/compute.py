@@ -25,7 +25,7 @@ from gate_runner.tasks.job import Phases
 if TYPE_CHECKING:
     from gate_data.data import Data
     from gate_runner.encoders.encoder import Encoder
-    from gate_runner.tasks import Outcome, Progress
+    from gate_runner.tasks import Job, Outcome, Progress
 
 _LOG = logging.getLogger(__name__)
 _STORAGE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
@@ -152,7 +152,7 @@ def _compute(
         if part.settings.save_encoders:
             _keep_encoder(part, encoder, before, outcome, digest)
         if part.settings.save_heads:
-            _keep_head(part, encoder, fingerprint, outcome, data, shared.number)
+            _keep_head(part, job, fingerprint, outcome, shared.number)
     result = replace(
         part.blank(description),
         status="ok",
@@ -215,22 +215,21 @@ def _keep_encoder(part: Part, encoder: Encoder, before: Mapping[str, Any], outco
     save_tuned(encoder, before, part.folder.encoder_folder(part.name, part.seed), about)
 
 
-def _keep_head(
-    part: Part, encoder: Encoder, fingerprint: str | None, outcome: Outcome, data: Data[Any], shared: int
-) -> None:
+def _keep_head(part: Part, job: Job, fingerprint: str | None, outcome: Outcome, shared: int) -> None:
     """The head, with a card that says what it scored, and with the encoder's weights where it was trained."""
     from gate_runner.heads.saved import save_head
 
-    kept, score = outcome.head, outcome.scores[0]
+    kept, score, data = outcome.head, outcome.scores[0], job.data
     assert kept is not None  # requests keep heads of tasks that have some
     about = {
         "method": outcome.training.get("chosen", {}).get("method") or part.settings.tune,
+        "transform": "" if job.transform is None else job.transform.said,
         "classes": list(kept.classes or data.classes),
         "scores": {name: getattr(score, name) for name in ("metric", "value", "low", "high")},
         "images": {"train": len(data.train), "test": len(data.test), "shared": shared},
         "details": outcome.training,
     }
-    save_head(kept, encoder, part.folder.head_folder(part.name, part.seed), about, start=fingerprint)
+    save_head(kept, job.encoder, part.folder.head_folder(part.name, part.seed), about, start=fingerprint)
 
 
 def _sizes(part: Part) -> dict[str, int]:

@@ -78,6 +78,9 @@ class QuestionPictures(Pictures):
         """`contents`, which are always read: questions name parts of files, and pictures in memory."""
         return self.contents
 
+    def _mark(self) -> None:
+        return None
+
     def _look(self, number: int, wanted: Callable[[bytes], bool] | None, transform: Transform | None) -> Looked:
         content = b"" if wanted is None else self.contents[number]
         if wanted is not None and not wanted(content):

@@ -43,7 +43,8 @@ def rows_of(job: Job, split: Split, kind: Kind, name: str) -> Rows:
 
         return read_rows(job, split, name)
     with job.timed("encode"):
-        return encode_pictures(job.features, job.encoder, split.images, kind, name, job.settings.batch_size, progress)
+        size, transform = job.settings.batch_size, job.transform
+        return encode_pictures(job.features, job.encoder, split.images, kind, name, size, progress, transform=transform)
 
 
 def kinds_to_probe(job: Job) -> dict[str, Kind]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # they import torch, which the process that only watches over
     from gate_data.data import Data
     from gate_data.ragged import Outcomes
     from gate_runner.encoders.encoder import Encoder
+    from gate_runner.encoders.transforms import OwnTransform
     from gate_runner.features import FeatureCache
     from gate_runner.heads.kept import KeptHead
     from gate_runner.tasks.scaling import Scale
@@ -134,6 +135,12 @@ class Job:
     def timed(self, phase: str) -> AbstractContextManager[None]:
         """Count a block as part of a phase."""
         return self.phases.timed(phase)
+
+    @property
+    def transform(self) -> OwnTransform | None:
+        """The encoder's own way from a picture's file to pixels, where these are not to be squares."""
+        own = self.settings.transform == "model" and self.settings.tune == "frozen"
+        return self.encoder.transform if own else None
 
     @property
     def predict_size(self) -> int:

@@ -142,7 +142,7 @@ def head_settings(settings: Settings) -> Settings:
     """Those by which the head is trained before the encoder is: as if the encoder stayed frozen."""
     return settings.changed(
         tune="frozen", recipe="quick", recipe_fields={}, wise_ft=None, keep_zero_shot=(), num_processes=1,
-        checkpoint_blocks=False,
+        checkpoint_blocks=False, transform="square",
     )  # fmt: skip
 
 

@@ -1,0 +1,96 @@
+"""A model's own way from a picture to its pixels, as the library that the model comes from has it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import UInt8
+from PIL import Image
+
+_LOG = logging.getLogger(__name__)
+_SHAPES = ((61, 47), (47, 61), (500, 300))
+"""Width and height of the pictures that a transform is tried on: all must become squares of the model's size."""
+
+
+@dataclass(frozen=True)
+class OwnTransform:
+    """A library's steps up to eight-bit pixels; what is left, to floats and normalised, is `Encoder.prepare`'s.
+
+    Args:
+        said: the steps in words, by which features and results tell it from another.
+        function: from a picture in RGB to its pixels, rows first, channels last.
+    """
+
+    said: str
+    function: Callable[[Image.Image], Any]
+
+    def __call__(self, image: Image.Image) -> UInt8[np.ndarray, "3 s s"]:
+        """A picture in RGB as the model takes it."""
+        return np.ascontiguousarray(np.asarray(self.function(image), dtype=np.uint8).transpose(2, 0, 1))
+
+
+def of_steps(composed: Any, size: int) -> OwnTransform | None:
+    """Of a torchvision ``Compose``, the steps before the one that makes a tensor; None where that is not a square.
+
+    Args:
+        composed: timm's ``create_transform`` or open_clip's ``image_transform``, for evaluation.
+        size: side of the pictures that the model takes, in pixels.
+    """
+    steps: list[Any] = list(composed.transforms)
+    names = [getattr(step, "__name__", type(step).__name__) for step in steps]
+    tensor = next((place for place, name in enumerate(names) if "ToTensor" in name or "PILToTensor" in name), None)
+    if tensor is None or any(name != "Normalize" for name in names[tensor + 1 :]):
+        _refused(f"its steps are {', '.join(names)}")
+        return None
+    before = steps[:tensor]
+
+    def function(image: Image.Image) -> Any:
+        for step in before:
+            image = step(image)
+        return image
+
+    said = [str(step) for step, name in zip(before, names, strict=False) if "convert_to_rgb" not in name]
+    return _tried(OwnTransform(" > ".join(said), function), size)
+
+
+def of_processor(processor: Any, size: int) -> OwnTransform | None:
+    """Of an image processor of transformers, all but its scaling to floats and normalisation.
+
+    Args:
+        processor: of the model.
+        size: side of the pictures that the model takes, in pixels.
+    """
+    fields = ("do_resize", "size", "resample", "do_center_crop", "crop_size", "crop_pct", "do_pad")
+    held = {name: getattr(processor, name, None) for name in fields}
+    factor = getattr(processor, "rescale_factor", 1 / 255)
+    if not getattr(processor, "do_rescale", True) or abs(factor * 255 - 1) > 1e-6:
+        _refused(f"{type(processor).__name__} scales pixels by {factor}")
+        return None
+
+    def function(image: Image.Image) -> Any:
+        made = processor(images=image, do_rescale=False, do_normalize=False, return_tensors="np")["pixel_values"][0]
+        return np.rint(np.asarray(made)).clip(0, 255).transpose(1, 2, 0)
+
+    said = ", ".join(f"{name}={value}" for name, value in held.items() if value is not None)
+    return _tried(OwnTransform(f"{type(processor).__name__}({said})", function), size)
+
+
+def _tried(transform: OwnTransform, size: int) -> OwnTransform | None:
+    try:
+        shapes: Sequence[Any] = [transform(Image.new("RGB", shape, (9, 99, 199))).shape for shape in _SHAPES]
+    except Exception as error:  # noqa: BLE001 - another library's code
+        _refused(f"{type(error).__name__}: {' '.join(str(error).split()):.80}")
+        return None
+    wrong = [shape for shape in shapes if shape != (3, size, size)]
+    if wrong:
+        _refused(f"it makes {wrong[0][2]} x {wrong[0][1]} pixels, not {size} x {size}")
+        return None
+    return transform
+
+
+def _refused(why: str) -> None:
+    _LOG.warning("the model's own transform is not used, pictures are scaled and cut to squares: %s", why)
