@@ -27,7 +27,7 @@ from gate_runner.features import FeatureCache, IndexedRows, cache, digests_of, e
 from gate_runner.runs import RunRequest
 from gate_runner.runs.results import Result
 from gate_runner.settings import Settings
-from gate_runner.tasks.scaling import Scale
+from vision_adapters.training import Scale
 
 Cold = Callable[[], Path]
 
@@ -200,7 +200,7 @@ def test_the_scale_in_parts_is_that_of_the_whole(monkeypatch: pytest.MonkeyPatch
     rows = 1e3 + 5 * torch.randn(50, 4, 3, generator=generator)
     mask = torch.rand(50, 4, generator=generator) < 0.6 if masked else None
     flat = (rows[mask] if masked else rows.reshape(-1, 3)).double()
-    monkeypatch.setattr("gate_runner.tasks.scaling._CHUNK", 12 * 7)
+    monkeypatch.setattr("vision_adapters.training.scale._CHUNK", 12 * 7)
     parts = Scale.of(IndexedRows(rows, torch.arange(50)), mask)
     torch.testing.assert_close(parts.mean.double(), flat.mean(0), rtol=1e-7, atol=0)
     torch.testing.assert_close(parts.std.double(), flat.std(0, correction=0), rtol=1e-6, atol=0)

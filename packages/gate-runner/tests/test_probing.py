@@ -53,7 +53,7 @@ def test_classes_without_images_are_never_predicted(own: str, tmp_path: Path, li
 
 
 def test_many_images_are_trained_on_in_batches(own: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gate_runner.tasks.probing.MOST_BYTES", 0)
+    monkeypatch.setattr("gate_runner.tasks.started.MOST_BYTES", 0)
     monkeypatch.setattr(
         "gate_runner.tasks.fitting._DEFAULT", {"lr": 1e-3, "steps": 10, "batch_size": 16, "validate_every": 5}
     )
@@ -112,7 +112,8 @@ def test_the_rates_beginnings_survive_a_kill_at_any_step(own: str, tmp_path: Pat
 
 
 def test_half_of_the_rates_stop_at_a_quarter_and_all_but_one_at_a_half() -> None:
-    from gate_runner.tasks.rates import factors, rungs, work
+    from gate_runner.tasks.fitting import rate_factors
+    from vision_adapters.training.rates import rungs, work
 
     assert rungs(600, 50, 3) == [(0, 150, 3), (150, 300, 2), (300, 600, 1)]
     assert rungs(10_000, 500, 5) == [(0, 2500, 5), (2500, 5000, 3), (5000, 10_000, 1)]
@@ -122,5 +123,5 @@ def test_half_of_the_rates_stop_at_a_quarter_and_all_but_one_at_a_half() -> None
     assert rungs(0, 1, 3) == [(0, 0, 1)]
     assert work(600, 50, 3) == (3 * 150 + 2 * 150 + 300, 3 + 3 * 3 + 2 * 3 + 6)
     assert work(600, 50, 1) == (600, 13)
-    assert factors({"rates": (1.0, 3.0)}, Settings(device="cpu")) == (1.0, 3.0)
-    assert factors({"rates": (1.0, 3.0)}, Settings(device="cpu", recipe_fields={"lr": 0.1})) == (1.0,)
+    assert rate_factors({"rates": (1.0, 3.0)}, Settings(device="cpu")) == (1.0, 3.0)
+    assert rate_factors({"rates": (1.0, 3.0)}, Settings(device="cpu", recipe_fields={"lr": 0.1})) == (1.0,)

@@ -10,7 +10,7 @@ import torch
 
 from gate_runner.encoders import load_encoder
 from gate_runner.errors import EncoderError
-from gate_runner.tasks.tuned import choose_weights, untouched
+from gate_runner.tasks.backbone import choose_weights, untouched
 
 transformers = pytest.importorskip("transformers")
 

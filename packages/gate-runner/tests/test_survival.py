@@ -210,9 +210,9 @@ def test_a_training_that_runs_out_goes_on_in_micro_batches(
 def test_parts_of_a_batch_give_the_gradient_of_the_whole() -> None:
     import torch
 
-    from gate_runner.tasks.fitting import in_micro_batches
     from vision_adapters.heads import SegmentationHead, seeded
     from vision_adapters.losses import acdc_loss
+    from vision_adapters.training.head import in_micro_batches
 
     generator = torch.Generator().manual_seed(0)
     tokens = torch.randn(5, 4, 6, generator=generator)

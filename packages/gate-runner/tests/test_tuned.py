@@ -28,17 +28,16 @@ from gate_runner.runs.results import Result
 from gate_runner.runs.stored import read_runs
 from gate_runner.settings import Settings
 from gate_runner.tasks import Job
-from gate_runner.tasks.after_training import mixed
 from gate_runner.tasks.augmentation import Augmented
-from gate_runner.tasks.recipes import checked, family_of, recipe_for
-from gate_runner.tasks.scaling import Scale
+from gate_runner.tasks.backbone import choose_weights, untouched
+from gate_runner.tasks.recipes import checked, recipe_for
 from gate_runner.tasks.started import solved_probe
-from gate_runner.tasks.training import averaged
-from gate_runner.tasks.tuned import choose_weights, untouched
 from vision_adapters.finetune import interpolate
 from vision_adapters.low_rank import add_lora, merge_lora
 from vision_adapters.rows import sample_generator
-from vision_adapters.training import Kept, gate_recipe
+from vision_adapters.training import Kept, Scale, family_of, gate_recipe
+from vision_adapters.training.predictions import averaged
+from vision_adapters.training.wise_ft import mixed
 from vision_adapters.tuning import tune, tuning_data
 
 IMAGES = torch.randint(0, 256, (2, 3, 16, 16), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
@@ -652,3 +651,50 @@ def test_a_plan_counts_the_encoding_of_the_whole_training_split_for_a_solved_hea
     encoder.to("cpu")
     (part,) = parts_of(RunRequest([BENCHMARKS["cifar100"]], encoder, tmp_path, settings))
     assert probe_trained(part, encoder).phases["encode"] >= 0.002 * 1600
+
+
+def test_a_task_is_run_once_and_its_test_images_are_encoded_by_the_trained_encoder_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import gate_runner.tasks.multi_label as task
+    from gate_runner.features import encoding
+
+    runs, encoded, original = [], [], encoding.encode_pictures
+    run_once = task.run
+    monkeypatch.setattr(task, "run", lambda job: (runs.append(job.settings.tune), run_once(job))[1])
+
+    def noted(*said: Any, **named: Any) -> Any:
+        encoded.append(said[4])
+        return original(*said, **named)
+
+    monkeypatch.setattr("gate_runner.tasks.features.encode_pictures", noted)
+    assert tuned("chexpert", tmp_path / "run", tune="full").status == "ok"
+    assert runs == ["full"]
+    assert encoded == ["train", "validation"]
+
+
+def test_a_plug_in_of_the_last_release_fits_a_module_with_a_warning() -> None:
+    from gate_runner.tasks.backbone import make_backbone
+    from gate_runner.tasks.fitting import fit_head, recipe_of
+    from gate_runner.tasks.training import predict
+    from vision_adapters.heads import LinearHead, seeded
+
+    benchmark = BENCHMARKS["chexpert"]
+    data = benchmark.load("micro", DataRequest(None, 24))
+    job = Job(tiny(), benchmark, data, Settings(recipe_fields=FIELDS))
+    backbone = make_backbone(job, "pooled")
+    module = backbone.attach(seeded(lambda: LinearHead(backbone.width, data.train.targets.shape[1]), 0))
+    loss = torch.nn.functional.binary_cross_entropy_with_logits
+
+    def validate(module: nn.Module) -> float:
+        return -float(
+            loss(predict(module, (backbone.rows("validation"),), lambda raw: raw, 8), data.validation.targets)
+        )
+
+    before = validate(module)
+    older: Any = fit_head
+    said = (module, (backbone.rows("train"),), data.train.targets, loss, recipe_of(job), validate, "higher")
+    with pytest.warns(DeprecationWarning, match="takes a backbone and a head now"):
+        fitted = older(job, *said)
+    assert fitted.recipe.steps == 6
+    assert validate(module) == fitted.best_score > before

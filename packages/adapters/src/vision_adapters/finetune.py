@@ -1,16 +1,25 @@
-"""Fine-tuning of whole encoders: what is trained, blocks that are computed again, and interpolation with the start."""
+"""Fine-tuning of whole encoders: what is trained, what is left as it was, and interpolation with the start."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Literal, get_args
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Literal, get_args
 
 import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
+from vision_adapters.heads import global_seed
+from vision_adapters.low_rank import add_lora, remove_lora
+from vision_adapters.recompute import keep_blocks, recompute_blocks, recomputed
 from vision_adapters.training.schedule import NORMS
+from vision_adapters.training.wise_ft import interpolate
+
+__all__ = [
+    "Classifier", "choose_weights", "interpolate", "keep_blocks", "preserve_state", "recompute_blocks", "recomputed",
+    "train_only",
+]  # fmt: skip
 
 Part = Literal["all", "none", "bias", "norm", "last_block"]
 
@@ -121,117 +130,100 @@ def _blocks(module: nn.Module, name: str | None, reached: Collection[str] | None
     return best, able[best]
 
 
-def recomputed(module: nn.Module, forward: Callable[..., Any]) -> Callable[..., Any]:
-    """A forward pass that keeps its inputs alone, and is taken again in the backward pass.
-
-    Source:
-        Chen et al. (2016), through `torch.utils.checkpoint`.
-    """
-    norms = [part for part in module.modules() if isinstance(part, nn.modules.batchnorm._BatchNorm)]
-
-    def passed(*inputs: Any, **named: Any) -> Any:
-        if not torch.is_grad_enabled():
-            return forward(*inputs, **named)
-        calls = 0
-
-        def once(*again: Any, **also: Any) -> Any:
-            nonlocal calls
-            calls += 1
-            if calls == 1 or not norms:
-                return forward(*again, **also)
-            before = [(norm, norm.momentum, norm.num_batches_tracked) for norm in norms]
-            for norm, _, count in before:
-                norm.momentum = 0.0
-                norm.num_batches_tracked = None if count is None else count.clone()
-            try:
-                return forward(*again, **also)
-            finally:
-                for norm, momentum, count in before:
-                    norm.momentum, norm.num_batches_tracked = momentum, count
-
-        return checkpoint(once, *inputs, use_reentrant=False, **named)
-
-    passed.recomputes = True  # type: ignore[attr-defined]  # how `keep_blocks` knows its own
-    return passed
-
-
-def recompute_blocks(module: nn.Module) -> list[str]:
-    """Let the outermost repeated blocks of an encoder be computed again in the backward pass instead of being kept.
+def choose_weights(
+    module: nn.Module, embed: Callable[[], Tensor], part: Part | Literal["lora"], *, seed: int = 0
+) -> list[str]:
+    """Leave gradients to the weights that a mode trains, of those that the features depend on.
 
     Args:
-        module: changed in place; `keep_blocks` undoes it. Parameters and their names stay.
+        module: the encoder; of a dual encoder the text side stays frozen.
+        embed: features of one or two images, to see by a backward pass which weights get a gradient.
+        part: as `train_only` calls it, or "lora": low-rank updates (`vision_adapters.add_lora`) of the attentions and
+            linear layers.
+        seed: of the updates' start.
 
     Returns:
-        The names of the blocks.
+        The names of the weights that are trained.
 
     Raises:
-        ValueError: no list of equal blocks.
-
-    Numerics:
-        The gradient is the same; memory for activations is that of one block and one input per block.
+        ValueError: there are none; the message says why.
 
     Example:
-        >>> recompute_blocks(nn.ModuleDict({"blocks": nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))}))
-        ['blocks.0', 'blocks.1']
+        >>> encoder = nn.ModuleDict({"image": nn.Linear(2, 2), "text": nn.Linear(2, 2)})
+        >>> choose_weights(encoder, lambda: encoder["image"](torch.ones(1, 2)), "bias")
+        ['image.bias']
     """
-    lists = [
-        path
-        for path, part in module.named_modules()
-        if isinstance(part, nn.ModuleList | nn.Sequential)
-        and path
-        and len({type(child) for child in part.children()}) == 1
-        and any(True for _ in part.parameters())
+    module.requires_grad_(True)
+    called: set[nn.Module] = set()
+    hooks = [each.register_forward_hook(lambda each, *_: called.add(each)) for each in module.modules()]
+    try:
+        torch.autograd.backward(embed().sum())
+    except RuntimeError as error:
+        raise ValueError(f"{type(module).__name__} gives no gradients") from error
+    finally:
+        for hook in hooks:
+            hook.remove()
+    reached = {name for name, weight in module.named_parameters() if weight.grad is not None}
+    module.zero_grad(set_to_none=True)
+    module.requires_grad_(False)
+    if not reached:
+        raise ValueError(f"{type(module).__name__} gives no gradients")
+    if part == "lora":
+        with global_seed(seed):
+            return _low_rank(module, reached, called)
+    train_only(module, part, reached=reached)
+    return [name for name, weight in module.named_parameters() if weight.requires_grad]
+
+
+def _low_rank(module: nn.Module, reached: set[str], called: set[nn.Module]) -> list[str]:
+    """Updates on what the features depend on: attentions, and linear layers that are no part of one."""
+    parts = dict(module.named_modules())
+    attentions = [name for name, each in parts.items() if isinstance(each, nn.MultiheadAttention) and each in called]
+    linear = [
+        name
+        for name, each in parts.items()
+        if isinstance(each, nn.Linear) and f"{name}.weight" in reached and name.rpartition(".")[0] not in attentions
     ]
-    outer = [path for path in lists if not any(path.startswith(f"{other}.") for other in lists)]
-    blocks = [f"{path}.{name}" for path in outer for name, _ in module.get_submodule(path).named_children()]
-    if not blocks:
-        raise ValueError(f"{type(module).__name__} has no list of equal blocks")
-    for path in blocks:
-        block = module.get_submodule(path)
-        setattr(block, "forward", recomputed(block, block.forward))  # noqa: B010 - of this one instance
-    return blocks
+    if not linear and not attentions:
+        raise ValueError("no linear layers and no attentions")
+    return add_lora(module, targets=[*attentions, *linear], read=[name for name in linear if parts[name] not in called])
 
 
-def keep_blocks(module: nn.Module) -> None:
-    """Undo `recompute_blocks`.
+@contextmanager
+def preserve_state(module: nn.Module) -> Iterator[dict[str, Tensor]]:
+    """Put a module's weights, modes and layers back as they were, whatever a block did to them.
 
     Args:
-        module: changed in place.
-    """
-    for part in module.modules():
-        if getattr(vars(part).get("forward"), "recomputes", False):
-            del part.forward
+        module: any; low-rank updates and recomputed blocks are taken away at the end, too.
 
-
-def interpolate(start: Mapping[str, Tensor], tuned: Mapping[str, Tensor], weight: float) -> dict[str, Any]:
-    r"""Weights between two of one module: $(1 - w)\,\theta_0 + w\,\theta_1$.
-
-    Args:
-        start: `state_dict` before training.
-        tuned: `state_dict` after.
-        weight: w, 0 (the start, exactly) … 1 (tuned, exactly); 0.5 is WiSE-FT's choice without validation.
-
-    Returns:
-        A state dict; entries that are not floating point are those of `tuned`.
+    Yields:
+        Copies of the weights before, on the CPU.
 
     Raises:
-        ValueError: names or shapes that differ, or a weight outside 0 … 1.
+        RuntimeError: weights that differ afterwards all the same.
 
     Example:
-        >>> interpolate({"w": torch.zeros(1)}, {"w": torch.ones(1)}, 0.25)
-        {'w': tensor([0.2500])}
-
-    Source:
-        Wortsman et al., WiSE-FT (2022), equation 1.
+        >>> layer = nn.Linear(1, 1)
+        >>> with preserve_state(layer) as before:
+        ...     _ = nn.init.zeros_(layer.weight)
+        >>> bool((layer.weight == before["weight"]).all())
+        True
     """
-    if not 0 <= weight <= 1:
-        raise ValueError(f"weight must lie in 0..1, got {weight}")
-    if start.keys() != tuned.keys():
-        raise ValueError(f"the two differ in {sorted(start.keys() ^ tuned.keys())}")
-    mixed: dict[str, Any] = {}
-    for name, before in start.items():
-        after = tuned[name]
-        if before.shape != after.shape:
-            raise ValueError(f"{name} has shape {tuple(before.shape)} before, {tuple(after.shape)} after")
-        mixed[name] = torch.lerp(before, after, weight) if after.is_floating_point() else after.clone()
-    return mixed
+    before = {name: value.detach().cpu().clone() for name, value in module.state_dict().items()}
+    attributes = set(vars(module))
+    modes = {each: each.training for each in module.modules()}
+    try:
+        yield before
+    finally:
+        keep_blocks(module)
+        remove_lora(module)
+        for name in set(vars(module)) - attributes:  # what PEFT notes of the updates that are gone
+            delattr(module, name)
+        for each, training in modes.items():
+            each.training = training
+        module.load_state_dict(before)
+        module.requires_grad_(False)
+        module.zero_grad(set_to_none=True)
+        after = module.state_dict()
+        if any(not torch.equal(value.cpu(), before[name]) for name, value in after.items()):
+            raise RuntimeError(f"the weights of {type(module).__name__} could not be put back")

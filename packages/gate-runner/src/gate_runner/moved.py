@@ -29,6 +29,11 @@ MOVED = {
     "gate_runner.adaptation": "gate_runner.heads",
     "gate_runner.prediction": "gate_runner.forecasting",
     "gate_runner.runs.memory": "gate_runner.memory",
+    "gate_runner.tasks.episodes": "vision_adapters.episodes",
+    "gate_runner.tasks.rates": "vision_adapters.training.rates",
+    "gate_runner.tasks.scaling": "vision_adapters.training.scale",
+    "gate_runner.tasks.trained": "gate_runner.tasks.fitting",
+    "gate_runner.tasks.tuned": "gate_runner.tasks.backbone",
 }
 """Old names, with all below them, until 0.4."""
 

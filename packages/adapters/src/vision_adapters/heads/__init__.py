@@ -1,6 +1,6 @@
 """Heads: what turns an encoder's features or tokens into a task's scores."""
 
-from vision_adapters.heads.initialisation import Initialisation, ProjectedHead, initial_head
+from vision_adapters.heads.initialisation import Initialisation, InitializedHead, ProjectedHead, initial_head
 from vision_adapters.heads.linear import (
     FeatureNorm,
     LinearHead,
@@ -17,6 +17,7 @@ __all__ = [
     "FeatureNorm",
     "ImageTextHead",
     "Initialisation",
+    "InitializedHead",
     "LinearHead",
     "ProjectedHead",
     "RelationalHead",

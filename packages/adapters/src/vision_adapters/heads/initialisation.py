@@ -7,6 +7,7 @@ from typing import Literal, get_args
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional
 
 from vision_adapters.heads.linear import FeatureNorm, LinearHead, language_head, seeded
 
@@ -134,3 +135,43 @@ def initial_head(
     if start.endswith("2p") and projection is not None:
         return ProjectedHead(projection, head)
     return head
+
+
+class InitializedHead(nn.Module):
+    r"""A linear layer on unit features whose weights are given: untrained, it scores as what they are from does.
+
+    $s\,\hat{x}\,W^\top + b$, with $\hat{x}$ the features at length 1, taken back from the scale on which they come.
+
+    Args:
+        weight: one row per class ``[k, d]``: class texts, or a solved probe.
+        bias: one number per class.
+        mean: of each channel ``[d]``, that was taken from the features.
+        std: of each channel ``[d]``, by which they were divided.
+        factor: s, on the products.
+
+    Example:
+        >>> head = InitializedHead(torch.eye(2), torch.zeros(2), torch.ones(2), torch.ones(2), 100.0)
+        >>> head(torch.tensor([[2.0, 3.0]])).round().tolist()
+        [[60.0, 80.0]]
+    """
+
+    def __init__(
+        self,
+        weight: Float[Tensor, "k d"],
+        bias: Float[Tensor, " k"],
+        mean: Float[Tensor, " d"],
+        std: Float[Tensor, " d"],
+        factor: float,
+    ) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(weight.clone()), nn.Parameter(bias.clone())
+        self.register_buffer("mean", mean, persistent=False)
+        self.register_buffer("std", std, persistent=False)
+        self.mean: Tensor
+        self.std: Tensor
+        self.factor = factor
+
+    def forward(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
+        """Scores of each class."""
+        raw = features * self.std + self.mean
+        return self.factor * functional.normalize(raw, dim=-1) @ self.weight.T + self.bias

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from vision_adapters.training.recipe import Recipe
+
+if TYPE_CHECKING:
+    from torch import nn
 
 Family = Literal["vit", "text", "audio", "efficientformer", "hybrid", "convolutional"]
 Task = Literal[
@@ -74,3 +77,21 @@ def gate_recipe(family: Family, task: Task = "classification", **changes: object
         lr=rate, steps=10_000, batch_size=BATCHES[task], validate_every=500, head_lr_scale=10.0, precision="auto"
     )
     return dataclasses.replace(recipe, **changes)  # type: ignore[arg-type]  # Recipe checks the values itself
+
+
+def family_of(module: nn.Module) -> Family | None:
+    """The architecture family by whose learning rate GATE trains an encoder, or None for one that it does not know.
+
+    Example:
+        >>> from torch import nn
+        >>> family_of(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()))
+        'convolutional'
+    """
+    names = {type(part).__name__.lower() for part in module.modules()}
+    if any("efficientformer" in name for name in names):
+        return "efficientformer"
+    if any(word in name for name in names for word in ("convnext", "maxxvit", "coatnet", "resnext", "levit")):
+        return "hybrid"
+    if any(name.endswith("attention") for name in names):
+        return "vit"
+    return "convolutional" if any(name.startswith("conv") for name in names) else None

@@ -5,9 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import torch
+
+from vision_adapters.heads import LinearHead
 from vision_adapters.tuning.anchored import tune_anchored
 from vision_adapters.tuning.baselines import tune_gda, tune_logistic, tune_tip, tune_zero_shot
-from vision_adapters.tuning.data import HeldOut, Tuned, TuningData
+from vision_adapters.tuning.data import HeldOut, Tuned, TuningData, tuning_data
 from vision_adapters.tuning.discriminant import tune_lda
 from vision_adapters.tuning.elevater import tune_elevater
 from vision_adapters.tuning.probes import tune_clap, tune_lpp
@@ -15,6 +18,9 @@ from vision_adapters.tuning.projection import tune_prolip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from jaxtyping import Float, Int
+    from torch import Tensor
 
 METHODS: dict[str, Callable[[TuningData], Tuned]] = {
     "anchored": tune_anchored,
@@ -126,3 +132,45 @@ def select_knowledge(data: TuningData, candidates: Mapping[str, Any], method: st
         scores[name] = tuned.validation
     best = max(scores, key=lambda name: scores[name])
     return Knowledge(best, found[best], scores)
+
+
+class LinearProbe(NamedTuple):
+    """A solved probe: weights ``[k, d]`` on unit features, biases ``[k]``, and what it scored on a held-out fifth."""
+
+    weight: Tensor
+    bias: Tensor
+    validation: float
+
+
+def linear_probe(
+    features: Float[Tensor, "n d"], labels: Int[Tensor, " n"], classes: int, *, metric: str = "accuracy", seed: int = 0
+) -> LinearProbe:
+    """A regression on features at length 1, at which the head of a training can start (LP-FT).
+
+    Args:
+        features: of the training images.
+        labels: 0 … classes - 1; some may be missing.
+        classes: k.
+        metric: by which its strength is chosen, on a fifth of the images.
+        seed: of that fifth.
+
+    Returns:
+        The probe; a class without an image scores below all others.
+
+    Raises:
+        ValueError: as `tuning_data`.
+
+    Example:
+        >>> probe = linear_probe(torch.eye(2).repeat(10, 1), torch.arange(2).repeat(10), 3)
+        >>> (torch.eye(2) @ probe.weight.T + probe.bias).argmax(1).tolist()
+        [0, 1]
+    """
+    present = torch.unique(labels)
+    data = tuning_data(features, torch.searchsorted(present, labels), metric=metric, seed=seed)
+    solved = tune_anchored(data, linear=True)
+    assert isinstance(solved.head, LinearHead)
+    with torch.no_grad():
+        bias = solved.head.bias.new_full((classes,), float(solved.head.bias.min()) - 1.0)
+        weight = solved.head.weight.new_zeros(classes, solved.head.weight.shape[1])
+        weight[present], bias[present] = solved.head.weight, solved.head.bias
+    return LinearProbe(weight, bias, solved.validation or 0.0)

@@ -19,7 +19,8 @@ from gate_runner.memory import PeakMemory
 from gate_runner.planning.counting import Counted, count, shortened
 from gate_runner.runs.part import Part
 from gate_runner.tasks import Job, TaskType, find_task_type, run_task
-from gate_runner.tasks.rates import Work, factors, work
+from gate_runner.tasks.fitting import rate_factors
+from vision_adapters.training.rates import Work, work
 
 if TYPE_CHECKING:
     from gate_data.data import Data
@@ -259,7 +260,7 @@ def _work(part: Part) -> Work:
     training = part.benchmark.training
     steps = int(training.get("steps", 0))
     every = int(training.get("validate_every", max(1, steps // 6)))
-    return work(steps, every, len(factors(training, part.settings)))
+    return work(steps, every, len(rate_factors(training, part.settings)))
 
 
 def peak_of(counted: Counted, base: int, here: int, features: int) -> int:

@@ -16,9 +16,9 @@ from gate_runner.memory import PeakMemory
 from gate_runner.planning.counting import Counted, count
 from gate_runner.planning.probe import Clock, Estimate, peak_of, probe, resident, samples_here
 from gate_runner.tasks import Job, find_task_type, run_task
+from gate_runner.tasks.backbone import untouched
 from gate_runner.tasks.recipes import recipe_for
 from gate_runner.tasks.started import head_first, head_settings, starts_at_solved
-from gate_runner.tasks.tuned import untouched
 
 if TYPE_CHECKING:
     from gate_runner.encoders.encoder import Encoder

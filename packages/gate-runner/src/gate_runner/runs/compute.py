@@ -110,7 +110,7 @@ def _compute(
     from gate_runner.benchmarks.shared import shared_pictures
     from gate_runner.features import FeatureCache
     from gate_runner.tasks import Job, run_task
-    from gate_runner.tasks.tuned import untouched
+    from gate_runner.tasks.backbone import untouched
 
     memory = PeakMemory()
     progress("data", 0, 1)

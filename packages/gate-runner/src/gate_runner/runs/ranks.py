@@ -183,7 +183,6 @@ def _follow(order: dict[str, Any], out: Any) -> None:
     from gate_runner.encoders import load_encoder
     from gate_runner.encoders.device import device_for
     from gate_runner.tasks import Job, run_task
-    from gate_runner.tasks.fitting import FollowedError
 
     part = Part.from_mapping(order["part"])
     encoder = load_encoder(part.encoder, device=device_for(order["device"]))
@@ -193,6 +192,6 @@ def _follow(order: dict[str, Any], out: Any) -> None:
     def together() -> Iterator[ProcessGroup]:
         out.write(_READY)
         yield _joined(Path(order["store"]), order["rank"], part.settings.num_processes, encoder.device.type)
+        os._exit(0)  # the first process alone goes on from here
 
-    with contextlib.suppress(FollowedError):
-        run_task(Job(encoder, part.benchmark, data, part.settings, part.seed, together=together))
+    run_task(Job(encoder, part.benchmark, data, part.settings, part.seed, together=together))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,20 +18,20 @@ from gate_runner.errors import MissingCapabilityError
 from gate_runner.features import images_at
 from gate_runner.tasks.features import embedded
 from knowledge_prompts import ClassPrompts, build_prompts, class_embeddings
-from vision_adapters.finetune import interpolate
 from vision_adapters.metrics import METRICS, evaluate, paired_difference
+from vision_adapters.training.wise_ft import wise_ft
 
 if TYPE_CHECKING:
     from gate_data.data import Data
     from gate_data.pictures import Pictures
     from gate_runner.benchmarks.benchmark import Benchmark
+    from gate_runner.tasks.fitting import Fitted
     from gate_runner.tasks.job import Job
-    from gate_runner.tasks.trained import Trained
+    from vision_adapters.training import Direction, Trained
+    from vision_adapters.training.wise_ft import Mix
 
 TEMPLATES = ("a {}", "a photo of a {}", "a picture of a {}")
 """Of class prompts, where a benchmark names none."""
-_QUARTERS = (0.0, 0.25, 0.5, 0.75, 1.0)
-_TENTHS = tuple(number / 10 for number in range(11))
 
 
 def class_weights(job: Job, benchmark: Benchmark, classes: Sequence[str]) -> Float[Tensor, "k d"]:
@@ -95,22 +95,20 @@ def kept_sets(job: Job) -> list[_ZeroShot]:
 
 def after_training(
     job: Job,
-    module: nn.Module,
-    start: Mapping[str, Tensor],
     done: Trained,
     validate: Callable[[nn.Module], float],
+    direction: Direction,
     *,
-    higher: bool,
-) -> Trained:
+    whole: bool,
+) -> Fitted:
     """Mix a trained encoder with its start, and score what was forgotten, as the settings ask.
 
     Args:
         job: whose encoder is trained.
-        module: encoder and head; left with the weights to be tested.
-        start: what training could change, before.
-        done: how it went.
+        done: how it went; its module is left with the weights to be tested.
         validate: scores the module.
-        higher: whether higher scores are better.
+        direction: "higher" or "lower" scores are better.
+        whole: whether the head started at something, and is mixed, too.
 
     Returns:
         The same, with what a result says of all this; its checkpoints are mixed, too.
@@ -118,43 +116,43 @@ def after_training(
     Raises:
         MissingCapabilityError: zero-shot scores of an encoder without a text side.
     """
+    from gate_runner.tasks.fitting import Fitted
+
     settings = job.settings
-    trained = sum(weight.numel() for weight in module.parameters() if weight.requires_grad)
     more: dict[str, Any] = {
         "recipe": asdict(done.recipe),
         "gradients": [{"step": row.step, "norm": row.gradient_norm, **row.layers} for row in done.history if row.step],
-        "trained_parameters": trained,
+        "trained_parameters": sum(weight.numel() for weight in done.module.parameters() if weight.requires_grad),
     }
     sets = kept_sets(job)
     if settings.wise_ft is None and not sets:
-        return replace(done, more=more)
+        return Fitted(**vars(done), more=more)
     own = len(sets)
     if sets and job.benchmark.task == "image-classification":
         sets.append(_ZeroShot.of(job, job.benchmark, job.benchmark.id, job.data))
-    whole = job.start is not None or bool(getattr(getattr(module, "head", None), "starts_somewhere", False))
-    best = done.kept[0].state
-    curve: list[dict[str, Any]] = []
     outcomes: dict[float, list[np.ndarray]] = {}
-    for share in _shares(settings.wise_ft):
-        module.load_state_dict(mixed(start, best, share, whole=whole), strict=False)
-        module.eval()
+
+    def look(share: float) -> None:
         with torch.no_grad():
-            value = float(validate(module))
-        outcomes[share] = [one.outcomes(job) for one in sets]
-        kept = {one.name: float(found.mean()) for one, found in zip(sets[:own], outcomes[share], strict=False)}
-        curve.append({"share": share, "validation": value, **({"zero_shot": kept} if kept else {})})
-    chosen = _chosen(curve, settings.wise_ft, higher)
-    states = [each._replace(state=mixed(start, each.state, chosen, whole=whole)) for each in done.kept]
-    module.load_state_dict(states[0].state, strict=False)
+            outcomes[share] = [kept.outcomes(job) for kept in sets]
+
+    share: Any = settings.wise_ft
+    mix = wise_ft(done.module, done.start, done.kept, share, validate, direction, whole=whole, look=look)
     if settings.wise_ft is not None:
-        more["wise_ft"] = {"share": chosen, "head": "mixed" if whole else "as trained", "curve": curve}
+        curve = [_row(row, sets[:own], outcomes[row.share]) for row in mix.curve]
+        more["wise_ft"] = {"share": mix.share, "head": "mixed" if whole else "as trained", "curve": curve}
     if sets:
         more["zero_shot"] = [
-            _forgotten(one, before, after, job.seed)
-            for one, before, after in zip(sets[:own], outcomes[0.0], outcomes[chosen], strict=False)
+            _forgotten(kept, before, after, job.seed)
+            for kept, before, after in zip(sets[:own], outcomes[0.0], outcomes[mix.share], strict=False)
         ]
     before = outcomes[0.0][own] if len(sets) > own else None
-    return replace(done, kept=states, more=more, zero_shot=before)
+    return Fitted(**{**vars(done), "kept": mix.kept}, more=more, zero_shot=before)
+
+
+def _row(row: Mix, sets: Sequence[_ZeroShot], outcomes: Sequence[np.ndarray]) -> dict[str, Any]:
+    kept = {kept.name: float(each.mean()) for kept, each in zip(sets, outcomes, strict=False)}
+    return {"share": row.share, "validation": row.validation, **({"zero_shot": kept} if kept else {})}
 
 
 def gained(metric: str, before: np.ndarray, after: np.ndarray, seed: int) -> dict[str, Any]:
@@ -174,44 +172,3 @@ def gained(metric: str, before: np.ndarray, after: np.ndarray, seed: int) -> dic
 
 def _forgotten(one: _ZeroShot, before: np.ndarray, after: np.ndarray, seed: int) -> dict[str, Any]:
     return {"benchmark": one.name, "samples": len(before), **gained(one.metric, before, after, seed)}
-
-
-def _shares(asked: float | str | None) -> list[float]:
-    if asked is None:
-        return [0.0, 1.0]
-    return list(_TENTHS) if asked == "best" else sorted({*_QUARTERS, float(asked)})
-
-
-def _chosen(curve: Sequence[Mapping[str, Any]], asked: float | str | None, higher: bool) -> float:
-    """The share that was asked for, or the one that validates best, the nearest to the start among equals."""
-    if asked is None:
-        return 1.0
-    if asked != "best":
-        return float(asked)
-    sign = 1.0 if higher else -1.0
-    return float(max(curve, key=lambda row: (sign * row["validation"], -row["share"]))["share"])
-
-
-def mixed(start: Mapping[str, Tensor], tuned: Mapping[str, Tensor], share: float, *, whole: bool) -> dict[str, Tensor]:
-    """Weights between a start and a trained module.
-
-    Args:
-        start: what training could change, before.
-        tuned: the same, after.
-        share: of the trained weights, 0 to 1.
-        whole: mix the head, too: only where it started at something, say the class prompts. A head that started at
-            random stays as it was trained.
-
-    Returns:
-        The mix. Of a low-rank update the product with the start is mixed, which is zero: one factor is scaled.
-
-    Source:
-        WiSE-FT (Wortsman et al., 2022), equation 1.
-    """
-    fixed = {name for name in tuned if ".lora_A" in name or (name.startswith("head.") and not whole)}
-    both = interpolate(
-        {name: value for name, value in start.items() if name not in fixed},
-        {name: value for name, value in tuned.items() if name not in fixed},
-        share,
-    )
-    return {name: tuned[name] if name in fixed else both[name] for name in tuned}

@@ -1,116 +1,142 @@
-"""The encoder as a task sees it: rows to train on, and a module that takes a head from them to outputs."""
+"""The encoder as a task sees it: features to train a head on, or images and an encoder that learns with the head."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
 
-from gate_runner.features import Kind
-from gate_runner.tasks.attached import Attached
+from gate_data.request import SplitName
+from gate_runner.errors import EncoderError
+from gate_runner.features import EncodedRows, Kind, images_at
+from gate_runner.tasks.augmentation import Augmented
 from gate_runner.tasks.features import rows_of
-from gate_runner.tasks.scaling import Scale
+from gate_runner.tasks.recipes import augments
+from gate_runner.tasks.started import head_first
+from vision_adapters import finetune
+from vision_adapters.rows import Rows, SampleRows
+from vision_adapters.training import Backbone, FrozenFeatures, Scale, TrainedEncoder
 
 if TYPE_CHECKING:
-    from gate_data.request import SplitName
+    from gate_runner.encoders.encoder import Encoder
     from gate_runner.tasks.job import Job
-    from vision_adapters.rows import Rows
+
+__all__ = ["Backbone", "Learning", "choose_weights", "features_of", "make_backbone", "untouched"]
+
+_FOR_SCALE = 256
+"""Training images on which the scale of the untrained features is measured."""
+_PARTS = {"full": "all", "last-block": "last_block"}
+"""Modes that are called otherwise where they are carried out."""
 
 
-class Backbone(Protocol):
-    """What a task trains on; tasks never ask whether the encoder itself is trained.
-
-    Attributes:
-        width: channels of the features that a head gets.
-        grid: rows and columns of the places, where the features are of places.
-        scale: of the features, as they come from the encoder before any training.
-    """
-
-    width: int
-    grid: tuple[int, int]
-    scale: Scale
-
-    def rows(self, name: SplitName) -> Rows:
-        """The samples of a split: their features where the encoder is frozen, their images where it is trained."""
-        ...
-
-    def attach(self, head: nn.Module, *others: Scale | None) -> Attached:
-        """A module from such rows, and a head's other inputs, to the head's outputs.
-
-        Args:
-            head: called as ``head(features, *others)``.
-            others: the scale of each further input, or None for one that is left as it is.
-        """
-        ...
-
-
-class Scaled(Attached):
-    """A head on inputs that are centred and scaled first.
+class Learning(TrainedEncoder):
+    """An encoder whose weights learn in place: see `untouched`, which surrounds a part and puts them back.
 
     Args:
-        head: called on the inputs.
-        scales: of each input; None leaves one as it is.
+        before: its features before the training, where the head starts at their probe.
+        said: see `TrainedEncoder`.
     """
 
-    def __init__(self, head: nn.Module, *scales: Scale | None) -> None:
-        super().__init__()
-        self.head = head
-        self.scales = nn.ModuleList(nn.Identity() if scale is None else scale for scale in scales)
-
-    @property
-    def scale(self) -> Scale:
-        """Of the first input, which are the encoder's features."""
-        first = self.scales[0]
-        assert isinstance(first, Scale)
-        return first
-
-    def features(self, rows: Tensor) -> Tensor:
-        """Features on their scale."""
-        found: Tensor = self.scale(rows)
-        return found
-
-    def forward(self, *inputs: Tensor) -> Tensor:
-        """What the head says."""
-        found: Tensor = self.head(*(scale(each) for scale, each in zip(self.scales, inputs, strict=True)))
-        return found
+    def __init__(self, before: FrozenFeatures | None, *said: Any, **named: Any) -> None:
+        super().__init__(*said, **named)
+        self.before = before
 
 
-class Frozen:
-    """Every image goes through the encoder once, and heads are trained on what comes out.
+def make_backbone(job: Job, kind: Kind) -> Backbone:
+    """The backbone of a job, as its settings ask for it.
 
     Args:
         job: whose encoder, data and store of features.
         kind: ``"pooled"`` features, one per image or frame, those of the ``"backbone"``, or of ``"patches"``.
 
     Raises:
+        EncoderError: the encoder is to be trained and shows no weights; as the first head is attached, that it gives no
+            gradients, or has nothing of the kind that is to be tuned.
         MissingCapabilityError: the encoder gives pooled features only, or has no projection behind a backbone.
     """
+    encoder, images = job.encoder, job.data.train.images
+    if job.settings.tune == "frozen":
+        return _frozen(job, kind)
+    if encoder.module is None:
+        raise EncoderError(f"encoder {encoder.spec!r} shows no weights to train: --tune frozen only")
+    before = _frozen(job, kind) if head_first(job) else None
+    few = images_at(images, torch.arange(min(_FOR_SCALE, len(images))))
+    few = few.reshape(-1, *few.shape[-3:])[:_FOR_SCALE]
+    if before is not None:
+        scale = before.scale
+    else:
+        with torch.no_grad(), job.timed("encode"):
+            parts = [features_of(encoder, kind, part).cpu() for part in torch.split(few, 32)]
+        scale = Scale.of(torch.cat(parts))
 
-    def __init__(self, job: Job, kind: Kind) -> None:
-        self.job, self.kind = job, kind
-        self.grid = job.encoder.encode_patches(job.data.train.images[:1]).grid if kind == "patches" else (1, 1)
-        self._train = self._encoded("train")
-        self.scale = Scale.of(self._train)
-        self.width = len(self.scale.mean)
+    def unfreeze() -> None:
+        choose_weights(encoder, kind, job.settings.tune, few[:2], seed=job.seed)
+        if job.settings.checkpoint_blocks:
+            try:
+                finetune.recompute_blocks(cast(nn.Module, encoder.module))
+            except ValueError as error:
+                raise EncoderError(f"encoder {encoder.spec!r}: --checkpoint-blocks: {error}") from error
 
-    def rows(self, name: SplitName) -> Rows:
-        """Features, encoded once."""
-        return self._train if name == "train" else self._encoded(name)
+    def rows(name: SplitName) -> Rows:
+        """Images; those of the training split augmented where the recipe says so."""
+        images = getattr(job.data, name).images
+        if name == "train" and augments(job.settings):
+            return SampleRows(Augmented(images), len(images), workers=job.settings.decode_workers)
+        return images if isinstance(images, Tensor) else EncodedRows(lambda at: images_at(images, at), len(images), 64)
 
-    def attach(self, head: nn.Module, *others: Scale | None) -> Scaled:
-        """The head on features of the training split's scale."""
-        return Scaled(head, self.scale, *others)
+    return Learning(
+        before,
+        encoder.module,
+        lambda images: features_of(encoder, kind, images),
+        rows,
+        scale,
+        unfreeze=unfreeze,
+        grid=encoder.encode_patches(few[:1]).grid if kind == "patches" else (1, 1),
+        follows=job.settings.tune == "full",
+    )
 
-    def _encoded(self, name: SplitName) -> Rows:
-        return rows_of(self.job, getattr(self.job.data, name), self.kind, name)
 
-
-def make_backbone(job: Job, kind: Kind) -> Backbone:
-    """The backbone of a job, as its settings ask for it."""
-    if job.settings.tune != "frozen":
-        from gate_runner.tasks.tuned import Tuned
-
-        return Tuned(job, kind)
+def _frozen(job: Job, kind: Kind) -> FrozenFeatures:
+    """Every image through the encoder once."""
     with torch.no_grad():
-        return Frozen(job, kind)
+        grid = job.encoder.encode_patches(job.data.train.images[:1]).grid if kind == "patches" else (1, 1)
+        return FrozenFeatures(lambda name: rows_of(job, getattr(job.data, name), kind, name), grid=grid)
+
+
+def features_of(encoder: Encoder, kind: Kind, images: Tensor) -> Tensor:
+    """Features of a kind, with gradients where they are asked for."""
+    prepared = encoder.prepare(images)
+    if kind == "pooled":
+        return encoder.image(prepared).float()
+    if kind == "backbone":
+        assert encoder.backbone is not None
+        return encoder.backbone(prepared).float()
+    assert encoder.patches is not None
+    return encoder.patches(prepared).tokens.float()
+
+
+def choose_weights(encoder: Encoder, kind: Kind, tune: str, images: Tensor, *, seed: int = 0) -> list[str]:
+    """Leave gradients to the weights that a mode of ``--tune`` trains; see `vision_adapters.finetune.choose_weights`.
+
+    Raises:
+        EncoderError: there are none; the message says why.
+    """
+    module = encoder.module
+    if module is None or not any(True for _ in module.parameters()):
+        raise EncoderError(f"encoder {encoder.spec!r} shows no weights to train: --tune frozen only")
+    embed: Callable[[], Tensor] = lambda: features_of(encoder, kind, images)  # noqa: E731
+    try:
+        return finetune.choose_weights(module, embed, _PARTS.get(tune, tune), seed=seed)  # type: ignore[arg-type]  # settings checked it
+    except ValueError as error:
+        said = str(error)
+        if said.endswith("gives no gradients"):
+            raise EncoderError(f"encoder {encoder.spec!r}: {said}: --tune frozen only") from error
+        raise EncoderError(f"encoder {encoder.spec!r}: --tune {tune}: {said}") from error
+
+
+def untouched(encoder: Encoder) -> AbstractContextManager[dict[str, Tensor]]:
+    """Put an encoder back as it was, whatever a part did to it; gives copies of its weights before, if it has some."""
+    return nullcontext({}) if encoder.module is None else finetune.preserve_state(encoder.module)

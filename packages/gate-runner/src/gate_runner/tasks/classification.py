@@ -8,16 +8,17 @@ from torch import Tensor, nn
 
 from gate_runner.features import Kind
 from gate_runner.heads.kept import KeptHead, linear_head
-from gate_runner.tasks.backbone import Backbone, make_backbone
+from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.classes import with_classes
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best
-from gate_runner.tasks.probing import solvable, solve_and_test
-from gate_runner.tasks.started import StartedHead, solved_probe, starts_at_solved, starts_at_texts, text_head
+from gate_runner.tasks.probing import solve_and_test
+from gate_runner.tasks.started import solvable, solved_probe, starts_at_solved, starts_at_texts, text_head
 from gate_runner.tasks.targets import frequencies
 from gate_runner.tasks.training import train_and_test
-from vision_adapters.heads import LinearHead, seeded
+from vision_adapters.heads import InitializedHead, LinearHead, seeded
 from vision_adapters.losses import cross_entropy
+from vision_adapters.training import Backbone
 
 
 def run(job: Job) -> Outcome:
@@ -53,7 +54,7 @@ def _kept(job: Job, head: nn.Module, backbone: Backbone, kind: Kind) -> KeptHead
     """The head as a layer on the encoder's features as they come, with the encoder's weights where it was trained."""
     if not job.settings.save_heads:
         return None
-    if isinstance(head, StartedHead):
+    if isinstance(head, InitializedHead):
         module = linear_head(head.weight, head.bias, unit=True, scale=head.factor)
     else:
         assert isinstance(head, LinearHead)

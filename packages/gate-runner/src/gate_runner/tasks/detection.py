@@ -26,11 +26,12 @@ from gate_runner.detection.trainable import unchanged
 from gate_runner.detection.tuning import tune_detector
 from gate_runner.errors import UsageError
 from gate_runner.tasks.backbone import make_backbone
-from gate_runner.tasks.fitting import fit_head, recipe_of
+from gate_runner.tasks.fitting import fit_head
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.training import predict
 from vision_adapters.detection import DenseHead, Detections, SetHead
 from vision_adapters.heads import seeded
+from vision_adapters.training.head import Inputs
 
 _MOST = 100
 _QUERIES = 16
@@ -65,27 +66,24 @@ def _with_head(job: Job, shown: Shown) -> Outcome:
     backbone = make_backbone(job, "patches")
     head = seeded(partial(_head, job.settings.head, backbone.width, classes, backbone.grid, _most_objects(data.train)),
                   job.seed)  # fmt: skip
-    module = backbone.attach(head)
-    recipe = recipe_of(job)
 
-    def found(module: nn.Module, name: SplitName) -> Ragged:
-        rows = backbone.rows(name)
-        packed = predict(module, (rows,), lambda said: _packed(head.detections(said, most=_MOST)), job.predict_size)
+    def found(module: nn.Module, rows: Inputs, name: SplitName) -> Ragged:
+        packed = predict(module, rows, lambda said: _packed(head.detections(said, most=_MOST)), job.predict_size)
         said = packed.numpy()
         return in_pixels(said[..., :4], said[..., 4], said[..., 5], getattr(data, name).targets.sizes)
 
-    def validate(module: nn.Module) -> float:
+    def validate(module: nn.Module, held: Inputs) -> float:
         truth = data.validation.targets
-        value = mean_average_precision(match(truth, found(module, "validation")), np.ones((1, len(truth))))[0]
+        value = mean_average_precision(match(truth, found(module, held, "validation")), np.ones((1, len(truth))))[0]
         return 0.0 if np.isnan(value) else float(value)
 
     wanted = data.train.targets.padded()
-    fitted = fit_head(job, module, (backbone.rows("train"),), wanted, head.loss, recipe, validate, "higher")
+    fitted = fit_head(job, backbone, head, wanted, head.loss, validate, "higher")
     with job.timed("test"):
         truth = data.test.targets
         judged = judge(
             truth,
-            found(module, "test"),
+            found(fitted.module, (backbone.rows("test"),), "test"),
             guessed(data.train.targets, truth, classes),
             data.classes,
             job.benchmark.metrics,

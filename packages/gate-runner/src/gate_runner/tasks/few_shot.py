@@ -2,57 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
-from torch import Tensor, nn
+from jaxtyping import Int
+from torch import Tensor
 
 from gate_data.data import Data, Split
 from gate_data.request import SplitName
 from gate_runner.errors import DataError
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.drawing import pixels_of
-from gate_runner.tasks.episodes import EpisodeRows, chosen_classes, tested
-from gate_runner.tasks.fitting import fit_head, recipe_of
+from gate_runner.tasks.fitting import Fitted, fit_head
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.score import Score
 from gate_runner.tasks.task import Drawing
+from gate_runner.tasks.training import ensemble_rows
+from vision_adapters.episodes import EpisodeHead, EpisodeRows, chosen_classes
 from vision_adapters.fewshot import sample_episode
 from vision_adapters.losses import cross_entropy
-from vision_adapters.metrics import METRICS
+from vision_adapters.metrics import METRICS, score_outcomes
+from vision_adapters.metrics import Score as Estimate
+from vision_adapters.training import Backbone, EncoderWithHead
+from vision_adapters.training.head import Inputs
+from vision_adapters.training.predictions import most_averaged
+
+States = Sequence[Mapping[str, Tensor]]
+"""Of checkpoints, the best first."""
 
 _VALIDATION_SEED, TEST_SEED = 1, 2
 _BATCH = 8
-
-
-class EpisodeHead(nn.Module):
-    """Prototypes of a whole batch of episodes, in a linear projection that starts as the identity.
-
-    Untrained, it scores exactly as prototypes on the features themselves.
-
-    Args:
-        dim: channels of the features.
-        ways: classes in an episode.
-        shots: labelled samples per class.
-    """
-
-    def __init__(self, dim: int, ways: int, shots: int) -> None:
-        super().__init__()
-        self.project = nn.Linear(dim, dim, bias=False)
-        nn.init.eye_(self.project.weight)
-        self.log_scale = nn.Parameter(torch.tensor(-float(np.log(dim))))
-        self.ways, self.shots = ways, shots
-
-    def forward(self, samples: Float[Tensor, "e w m d"]) -> Float[Tensor, "e ways wq"]:
-        """Scores of each class for each query; an episode holds, for each class, its shots and then its queries."""
-        projected = self.project(samples)
-        prototypes = projected[:, :, : self.shots].mean(dim=2)
-        queries = projected[:, :, self.shots :].flatten(1, 2)
-        squared = torch.cdist(queries, prototypes, compute_mode="donot_use_mm_for_euclid_dist").square()
-        return -(squared * self.log_scale.exp()).transpose(1, 2)
 
 
 def run(job: Job) -> Outcome:
@@ -65,45 +46,71 @@ def run(job: Job) -> Outcome:
         ("validation", data.validation, 100, _VALIDATION_SEED),
         ("test", data.test, int(job.training["episodes"]), TEST_SEED),
     )
-    episodes = {
-        name: EpisodeRows(backbone.rows(name), episode_indices(split, name, ways, shots, queries, count, seed))
-        for name, split, count, seed in counted
-    }
+    indices = {name: episode_indices(split, name, ways, shots, queries, *drawn) for name, split, *drawn in counted}
     answers = torch.arange(ways).repeat_interleave(queries)
     head = EpisodeHead(backbone.width, ways, shots)
-    module = backbone.attach(head)
 
-    def chosen(name: SplitName, states: Sequence[Mapping[str, Tensor]] = ()) -> dict[int, Int[Tensor, "e wq"]]:
-        size = job.predict_size
-        return chosen_classes(module, episodes[name], images=size, at_once=size, states=states)
+    def inputs(of: Backbone, name: SplitName) -> Inputs:
+        return (EpisodeRows(of.rows(name), indices[name]),)
+
+    test = inputs(backbone, "test")
+
+    def chosen(module: EncoderWithHead, episodes: Inputs, states: States = ()) -> dict[int, Int[Tensor, "e wq"]]:
+        return chosen_classes(module, episodes, images=job.predict_size, at_once=job.predict_size, states=states)
 
     def accuracies(choices: Int[Tensor, "e wq"]) -> np.ndarray:
         return (choices == answers).double().mean(dim=1).numpy()
 
     steps = int(job.training["steps"])
-    recipe = recipe_of(job, lr=1e-3, steps=steps, batch_size=_BATCH, validate_every=max(1, steps // 6))
     fitted = fit_head(
         job,
-        module,
-        (episodes["train"],),
-        answers.expand(len(episodes["train"]), -1),
+        backbone,
+        head,
+        answers.expand(len(indices["train"]), -1),
         cross_entropy,
-        recipe,
-        lambda _: float(accuracies(chosen("validation")[1]).mean()),
+        lambda module, held: float(accuracies(chosen(module, held)[1]).mean()),
         "higher",
+        inputs=inputs,
+        own={"lr": 1e-3, "steps": steps, "batch_size": _BATCH, "validate_every": max(1, steps // 6)},
     )
-    found, outcomes, choices, rows = tested(job, fitted, lambda states: chosen("test", states), accuracies)
+    found, outcomes, choices, rows = tested(job, fitted, lambda states: chosen(fitted.module, test, states), accuracies)
     score = Score("accuracy", METRICS["accuracy"].direction, found.value, found.low, found.high, 1 / ways)
     training = {
         "head_parameters": sum(p.numel() for p in head.parameters()),
         "ways": ways,
         "shots": shots,
         "queries": queries,
-        "test_episodes": len(episodes["test"]),
+        "test_episodes": len(indices["test"]),
         **fitted.about("accuracy"),
         **rows,
     }
     return Outcome((score,), outcomes, training, choices.view(-1, ways, queries).to(torch.int16).numpy())
+
+
+def tested(
+    job: Job,
+    fitted: Fitted,
+    chosen: Callable[[States], Mapping[int, Tensor]],
+    accuracies: Callable[[Tensor], np.ndarray],
+) -> tuple[Estimate, np.ndarray, Tensor, dict[str, Any]]:
+    """Accuracy on the test episodes, with the weights that validated best and, of a trained encoder, of ensembles.
+
+    Args:
+        job: whose training it was.
+        fitted: how it went.
+        chosen: the classes that `chosen_classes` finds with given checkpoints.
+        accuracies: of such classes, one per episode.
+
+    Returns:
+        The score, each episode's accuracy, the classes chosen, and rows for the result.
+    """
+    tuned = job.settings.tune != "frozen"
+    with job.timed("test"):
+        choices = chosen([one.state for one in most_averaged(fitted.kept)] if tuned else [])
+        by_size = {size: accuracies(each) for size, each in choices.items()}
+        scores = {size: score_outcomes("accuracy", each, seed=job.seed) for size, each in by_size.items()}
+    rows = {"ensembles": ensemble_rows("accuracy", scores)} if tuned else {}
+    return scores[1], by_size[1], choices[1], rows
 
 
 def episode_indices(

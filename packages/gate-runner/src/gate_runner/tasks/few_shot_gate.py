@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from gate_data.data import Data, Split
 from gate_data.request import SplitName
 from gate_runner.errors import DataError
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.drawing import shown
-from gate_runner.tasks.episodes import EpisodeRows, chosen_classes, tested
-from gate_runner.tasks.fitting import fit_head, recipe_of
+from gate_runner.tasks.few_shot import States, tested
+from gate_runner.tasks.fitting import fit_head
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.score import Score
 from gate_runner.tasks.task import Drawing
+from vision_adapters.episodes import EpisodeRows, PrototypeHead, chosen_classes
 from vision_adapters.losses import IGNORED, cross_entropy
+from vision_adapters.training import Backbone, EncoderWithHead
+from vision_adapters.training.head import Inputs
 
 QUERIES, LEAST_SHOTS, MOST_SUPPORT = 5, 2, 250
 MOST_OF_A_CLASS = 50
@@ -47,29 +50,6 @@ class Episodes(NamedTuple):
         """The class of each place that is asked for, -100 elsewhere."""
         own = torch.arange(self.asked.shape[1])[None, :, None].expand_as(self.asked)
         return torch.where(self.asked, own, IGNORED).flatten(1)
-
-
-class PrototypeHead(nn.Module):
-    """Prototypes of padded episodes, in a linear projection that starts as the identity.
-
-    Args:
-        dim: channels of the features.
-    """
-
-    def __init__(self, dim: int) -> None:
-        super().__init__()
-        self.project = nn.Linear(dim, dim, bias=False)
-        nn.init.eye_(self.project.weight)
-        self.log_scale = nn.Parameter(torch.tensor(-float(np.log(dim))))
-
-    def forward(self, samples: Tensor, shots: Tensor) -> Tensor:
-        """``[e, w, m, d]`` to scores ``[e, w, wm]`` of each class at each place; absent classes get -inf."""
-        projected = self.project(samples)
-        weight = shots.to(projected.dtype)[..., None]
-        prototypes = (projected * weight).sum(dim=2) / weight.sum(dim=2).clamp_min(1)
-        squared = torch.cdist(projected.flatten(1, 2), prototypes).square()
-        scores = -(squared * self.log_scale.exp()).transpose(1, 2)
-        return scores.masked_fill(~shots.any(dim=2)[:, :, None], float("-inf"))
 
 
 def gate_episodes(split: Split, name: str, low: int, high: int, count: int, seed: int) -> Episodes:
@@ -164,12 +144,14 @@ def run(job: Job) -> Outcome:
         ("test", data.test, int(job.training["episodes"]), _TEST_SEED),
     )
     episodes = {name: gate_episodes(split, name, low, high, count, seed) for name, split, count, seed in counted}
-    rows = {name: EpisodeRows(backbone.rows(name), one.samples) for name, one in episodes.items()}
-    module = backbone.attach(PrototypeHead(backbone.width), None)
 
-    def chosen(name: SplitName, states: Sequence[Mapping[str, Tensor]] = ()) -> dict[int, Int[Tensor, "e wm"]]:
-        own = episodes[name].shots
-        return chosen_classes(module, rows[name], own, images=job.predict_size, at_once=_AT_ONCE, states=states)
+    def inputs(of: Backbone, name: SplitName) -> Inputs:
+        return EpisodeRows(of.rows(name), episodes[name].samples), episodes[name].shots
+
+    test = inputs(backbone, "test")
+
+    def chosen(module: EncoderWithHead, rows: Inputs, states: States = ()) -> dict[int, Int[Tensor, "e wm"]]:
+        return chosen_classes(module, rows, images=job.predict_size, at_once=_AT_ONCE, states=states)
 
     def accuracies(choices: Int[Tensor, "e wm"], name: SplitName) -> np.ndarray:
         own = episodes[name]
@@ -178,16 +160,18 @@ def run(job: Job) -> Outcome:
 
     fitted = fit_head(
         job,
-        module,
-        (rows["train"], episodes["train"].shots),
+        backbone,
+        PrototypeHead(backbone.width),
         episodes["train"].answers,
         cross_entropy,
-        recipe_of(job, lr=1e-3, steps=steps, batch_size=_AT_ONCE, validate_every=max(1, steps // 6)),
-        lambda _: float(accuracies(chosen("validation")[1], "validation").mean()),
+        lambda module, held: float(accuracies(chosen(module, held)[1], "validation").mean()),
         "higher",
+        inputs=inputs,
+        scales=(None,),
+        own={"lr": 1e-3, "steps": steps, "batch_size": _AT_ONCE, "validate_every": max(1, steps // 6)},
     )
     found, outcomes, choices, averaged = tested(
-        job, fitted, lambda states: chosen("test", states), lambda choices: accuracies(choices, "test")
+        job, fitted, lambda states: chosen(fitted.module, test, states), lambda choices: accuracies(choices, "test")
     )
     asked = episodes["test"].asked
     ways = episodes["test"].ways.double()

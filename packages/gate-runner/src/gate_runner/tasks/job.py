@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gate_runner.benchmarks.benchmark import Benchmark
 from gate_runner.settings import Settings
@@ -15,7 +15,6 @@ from gate_runner.tasks.score import Score
 
 if TYPE_CHECKING:  # they import torch, which the process that only watches over others does without
     import numpy as np
-    from torch import Tensor
     from torch.distributed import ProcessGroup
 
     from gate_data.data import Data
@@ -24,7 +23,6 @@ if TYPE_CHECKING:  # they import torch, which the process that only watches over
     from gate_runner.encoders.transforms import OwnTransform
     from gate_runner.features import FeatureCache
     from gate_runner.heads.kept import KeptHead
-    from gate_runner.tasks.scaling import Scale
 
 
 class Progress(Protocol):
@@ -86,18 +84,6 @@ def _in_memory() -> FeatureCache:
     return FeatureCache()
 
 
-class StartedAt(NamedTuple):
-    """Where the head of an encoder that is trained begins.
-
-    Args:
-        state: of the head's weights.
-        scale: on which it expects the features.
-    """
-
-    state: Mapping[str, Tensor]
-    scale: Scale
-
-
 @dataclass(frozen=True)
 class Job:
     """One benchmark, one encoder, one seed.
@@ -113,9 +99,7 @@ class Job:
         phases: where times go.
         features: where what the encoder gave is kept; in memory by default.
         together: surrounds the training of an encoder with the group of processes that share it, if any.
-        start: where the head begins; None for the task's own way.
         shared: what other units on the same data and encoder left in this process, to be read and added to.
-        head_only: whether nothing but the trained head is wanted, which then comes as `HeadTrained`.
     """
 
     encoder: Encoder
@@ -128,9 +112,7 @@ class Job:
     phases: Phases = field(default_factory=Phases)
     features: FeatureCache = field(default_factory=_in_memory)
     together: Callable[[], AbstractContextManager[ProcessGroup | None]] = alone
-    start: StartedAt | None = None
     shared: dict[str, Any] = field(default_factory=dict)
-    head_only: bool = False
 
     def timed(self, phase: str) -> AbstractContextManager[None]:
         """Count a block as part of a phase."""

@@ -20,10 +20,10 @@ from gate_runner.tasks.features import embedded, words
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.measured import hits, train_and_measure
 from gate_runner.tasks.predicted import best
-from gate_runner.tasks.scaling import Scale
 from vision_adapters.heads import seeded
 from vision_adapters.losses import cross_entropy, symmetric_cross_entropy
 from vision_adapters.rows import Rows
+from vision_adapters.training import Scale
 
 GALLERY = 64
 """GATE's: an image is matched with this many texts, and a text with this many images."""
@@ -125,7 +125,7 @@ def _matched(
         loss,
         measure,
         chance,
-        inputs=lambda name: inputs(name, backbone.rows(name), texts[name]),
+        inputs=lambda of, name: inputs(name, of.rows(name), texts[name]),
         scales=(scale,),
         targets=targets,
         answer=answer,

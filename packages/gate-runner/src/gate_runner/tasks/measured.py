@@ -11,14 +11,15 @@ from torch import Tensor, nn
 
 from gate_data.data import Split
 from gate_data.request import SplitName
-from gate_runner.tasks.backbone import Backbone
-from gate_runner.tasks.fitting import Loss, fit_head, recipe_of
+from gate_runner.tasks.fitting import Loss, fit_head
 from gate_runner.tasks.job import Job, Outcome
-from gate_runner.tasks.scaling import Scale
 from gate_runner.tasks.score import Score
-from gate_runner.tasks.training import Extra, averaged, ensemble_rows, most_averaged, predict
+from gate_runner.tasks.training import Extra, ensemble_rows, predict
 from vision_adapters.metrics import score_outcomes
 from vision_adapters.rows import Rows
+from vision_adapters.training import Backbone, Scale
+from vision_adapters.training.head import Inputs
+from vision_adapters.training.predictions import averaged, most_averaged
 
 Measure = Callable[[Tensor, Split], Mapping[str, np.ndarray]]
 """Predictions for a split's samples to one number per sample and metric; NaN where a sample does not count."""
@@ -33,7 +34,7 @@ def train_and_measure(
     chance: Mapping[str, float],
     *,
     extras: Sequence[Extra] = (),
-    inputs: Callable[[SplitName], tuple[Rows, ...]] | None = None,
+    inputs: Callable[[Backbone, SplitName], Inputs] | None = None,
     scales: Sequence[Scale | None] = (),
     targets: Rows | None = None,
     lower: Sequence[str] = (),
@@ -51,7 +52,7 @@ def train_and_measure(
         measure: predictions to numbers per sample; the first metric of the benchmark chooses.
         chance: of each metric, what the best prediction scores that never looks at the image.
         extras: further inputs of the head.
-        inputs: what the head gets instead of the backbone's rows and the extras.
+        inputs: a backbone and a split to what the head gets instead of the backbone's rows and the extras.
         scales: of these inputs but the first.
         targets: of training, instead of the data's.
         lower: metrics that are better when lower.
@@ -64,26 +65,25 @@ def train_and_measure(
     """
     data = job.data
     headline = job.benchmark.metrics[0]
-    recipe = recipe_of(job)
-    module = backbone.attach(head, *(extra.scale for extra in extras), *scales)
 
-    def rows(name: SplitName) -> tuple[Rows, ...]:
-        return inputs(name) if inputs else (backbone.rows(name), *(extra.rows[name] for extra in extras))
+    def rows(of: Backbone, name: SplitName) -> Inputs:
+        return inputs(of, name) if inputs else (of.rows(name), *(extra.rows[name] for extra in extras))
 
-    held, tested = rows("validation"), rows("test")
+    tested = rows(backbone, "test")
 
-    def validate(module: nn.Module) -> float:
+    def validate(module: nn.Module, held: Inputs) -> float:
         return float(np.nanmean(measure(predict(module, held, read, job.predict_size), data.validation)[headline]))
 
     directions: dict[str, Literal["higher", "lower"]] = {
         name: "lower" if name in lower else "higher" for name in job.benchmark.metrics
     }
     learnt = data.train.targets if targets is None else targets
-    fitted = fit_head(job, module, rows("train"), learnt, loss, recipe, validate, directions[headline])
+    scales = [*(extra.scale for extra in extras), *scales]
+    fitted = fit_head(job, backbone, head, learnt, loss, validate, directions[headline], inputs=rows, scales=scales)
     tuned = job.settings.tune != "frozen"
     with job.timed("test"):
         kept = most_averaged(fitted.kept) if tuned else fitted.kept[:1]
-        batches = list(averaged(module, kept, tested, read, job.predict_size, side_by_side=side_by_side))
+        batches = list(averaged(fitted.module, kept, tested, read, job.predict_size, side_by_side=side_by_side))
         predictions = {size: torch.cat([batch[size] for batch in batches]) for size in batches[0]}
         measured = {size: measure(each, data.test) for size, each in predictions.items()}
         scores = {

@@ -18,34 +18,11 @@ from vision_adapters.tuning import Fold, Tuned, TuningData, tune
 if TYPE_CHECKING:
     from gate_data.data import Split
 
-MOST_BYTES = 4_000_000_000
-"""That the features and scores of a solved probe may take; larger sets are trained on in batches."""
-_COPIES = 4
-"""Of features and of scores, that are there at the same time while a probe is solved."""
-
 
 class _Solved(NamedTuple):
     kind: str
     tuned: Tuned
     test: Tensor
-
-
-def solvable(job: Job, width: int = 2048) -> bool:
-    """Whether a job's probe is solved: its training names no steps, and it fits into memory.
-
-    Args:
-        job: of a task with one class per image.
-        width: channels of the features, at most.
-    """
-    train, validation = job.data.train.targets, job.data.validation.targets
-    rows = len(train) + len(validation)
-    fits = 4 * _COPIES * rows * (width + len(job.data.classes)) <= MOST_BYTES
-    return (
-        "steps" not in job.training
-        and fits
-        and len(torch.unique(train)) > 1
-        and bool(torch.isin(validation, train).any())
-    )
 
 
 def solve_and_test(job: Job, blind: Tensor) -> Outcome:

@@ -20,12 +20,12 @@ from gate_runner.errors import UsageError
 from gate_runner.features import Kind, encode_pictures
 from gate_runner.readouts import Readout
 from gate_runner.tasks.job import Job, Outcome
-from gate_runner.tasks.scaling import Scale
 from vision_adapters.clusters import agreement, cluster
 from vision_adapters.compression import codec
 from vision_adapters.neighbours import choose_neighbours, rank_gallery
 from vision_adapters.rows import Rows
 from vision_adapters.screening import leave_one_out
+from vision_adapters.training import Scale
 
 if TYPE_CHECKING:
     from gate_data.data import Split

@@ -59,24 +59,6 @@ _QUICK_RATE = {"full": 3e-4, "last-block": 1e-3, "lora": 2e-3, "bias": 2e-3, "no
 of CLEVR-Math rather than 1e-4 and 1e-3, on that of ADE20K rather than 1e-4."""
 
 
-def family_of(module: nn.Module) -> Family | None:
-    """The architecture family by whose learning rate GATE trains an encoder, or None for one that it does not know.
-
-    Example:
-        >>> from torch import nn
-        >>> family_of(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()))
-        'convolutional'
-    """
-    names = {type(part).__name__.lower() for part in module.modules()}
-    if any("efficientformer" in name for name in names):
-        return "efficientformer"
-    if any(word in name for name in names for word in ("convnext", "maxxvit", "coatnet", "resnext", "levit")):
-        return "hybrid"
-    if any(name.endswith("attention") for name in names):
-        return "vit"
-    return "convolutional" if any(name.startswith("conv") for name in names) else None
-
-
 def recipe_for(settings: Settings, module: nn.Module, task: str) -> Recipe:
     """The recipe by which an encoder is trained.
 
@@ -93,6 +75,8 @@ def recipe_for(settings: Settings, module: nn.Module, task: str) -> Recipe:
 
     Source: GATE, section 8.1, see `vision_adapters.training.gate_recipe`.
     """
+    from vision_adapters.training import family_of
+
     family = family_of(module)
     if family is None:
         _LOG.warning("no known architecture family: %s is trained at the rate of transformers", type(module).__name__)

@@ -8,15 +8,15 @@ from torch import Tensor
 
 from gate_data.request import SplitName
 from gate_runner.features import IndexedRows
-from gate_runner.tasks.backbone import Backbone, make_backbone
+from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.features import Words, words
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best
-from gate_runner.tasks.scaling import Scale
 from gate_runner.tasks.targets import frequencies
 from gate_runner.tasks.training import Extra, train_and_test
 from vision_adapters.heads import RelationalHead, seeded
 from vision_adapters.losses import cross_entropy
+from vision_adapters.training import Backbone, Scale
 
 _WIDTH, _DEPTH = 128, 2
 _AT_ONCE = 100_000_000

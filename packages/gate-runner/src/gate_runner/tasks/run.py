@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from gate_data.imports import named
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.registry import find_task_type
@@ -35,11 +33,6 @@ def run_task(job: Job) -> Outcome:
     """
     task = find_task_type(job.benchmark.task)
     run: Run = named(task.run)
-    if task.trains and job.settings.tune != "frozen":
-        from gate_runner.tasks.started import head_first, trained_head
-
-        if head_first(job):
-            job = replace(job, start=trained_head(job, run))
     if job.training.get("readout") in ("auto", "all"):
         from gate_runner.tasks.reading import choose_readout
 

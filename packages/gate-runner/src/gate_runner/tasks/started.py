@@ -1,120 +1,88 @@
-"""Heads of trained encoders that start at something: at the class prompts, or at the probe of the frozen features."""
+"""Where the heads of trained encoders start: at the class prompts, or at the probe of the frozen features."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-import torch.nn.functional as F
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from gate_runner.features import Kind
 from gate_runner.tasks.after_training import class_weights
 from gate_runner.tasks.features import kinds_to_probe, rows_of
-from gate_runner.tasks.fitting import HeadTrained
-from gate_runner.tasks.job import StartedAt, alone
-from gate_runner.tasks.probing import solvable
 from gate_runner.tasks.recipes import starts_at_probe
-from vision_adapters.heads import LinearHead
-from vision_adapters.tuning import tuning_data
-from vision_adapters.tuning.anchored import tune_anchored
+from vision_adapters.heads import InitializedHead
+from vision_adapters.tuning import linear_probe
 
 if TYPE_CHECKING:
     from gate_runner.settings import Settings
     from gate_runner.tasks.job import Job
-    from gate_runner.tasks.scaling import Scale
-    from gate_runner.tasks.task import Run
+    from vision_adapters.training import Scale
 
 _SCALE = 100.0
 """Factor on cosines, of an encoder that does not say its own: CLIP's."""
 
+MOST_BYTES = 4_000_000_000
+"""That the features and scores of a solved probe may take; larger sets are trained on in batches."""
+_COPIES = 4
+"""Of features and of scores, that are there at the same time while a probe is solved."""
 
-class StartedHead(nn.Module):
-    """A linear layer on unit features whose weights are given: untrained, it scores as what they are from does.
+
+def solvable(job: Job, width: int = 2048) -> bool:
+    """Whether a job's probe is solved: its training names no steps, and it fits into memory.
 
     Args:
-        weight: one row per class ``[k, d]``.
-        bias: one number per class.
-        scale: that the features come on, which is undone first.
-        factor: on the products.
+        job: of a task with one class per image.
+        width: channels of the features, at most.
     """
-
-    starts_somewhere = True
-
-    def __init__(self, weight: Float[Tensor, "k d"], bias: Float[Tensor, " k"], scale: Scale, factor: float) -> None:
-        super().__init__()
-        self.weight, self.bias = nn.Parameter(weight.clone()), nn.Parameter(bias.clone())
-        self.scale, self.factor = scale, factor
-
-    def forward(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
-        """Scores of each class."""
-        raw = features * self.scale.std + self.scale.mean
-        return self.factor * F.normalize(raw, dim=-1) @ self.weight.T + self.bias
+    train, validation = job.data.train.targets, job.data.validation.targets
+    rows = len(train) + len(validation)
+    fits = 4 * _COPIES * rows * (width + len(job.data.classes)) <= MOST_BYTES
+    return (
+        "steps" not in job.training
+        and fits
+        and len(torch.unique(train)) > 1
+        and bool(torch.isin(validation, train).any())
+    )
 
 
-def text_head(job: Job, scale: Scale) -> StartedHead:
+def text_head(job: Job, scale: Scale) -> InitializedHead:
     """The head that starts at a job's class prompts, so that it scores as zero-shot does.
 
     Raises:
         MissingCapabilityError: the encoder has no text side.
     """
     texts = class_weights(job, job.benchmark, job.data.classes)
-    return StartedHead(texts, torch.zeros(len(texts)), scale, job.encoder.logit_scale or _SCALE)
+    return InitializedHead(texts, torch.zeros(len(texts)), scale.mean, scale.std, job.encoder.logit_scale or _SCALE)
 
 
 class SolvedProbe(NamedTuple):
-    """A probe of the features as they are before the training.
-
-    Attributes:
-        features: what results call them.
-        kind: of them.
-        weight: one row per class ``[k, d]``, on unit features.
-        bias: one number per class.
-    """
+    """A probe of the features as they are before the training: what results call them, their kind, and its weights."""
 
     features: str
     kind: Kind
     weight: Tensor
     bias: Tensor
 
-    def head(self, scale: Scale) -> StartedHead:
+    def head(self, scale: Scale) -> InitializedHead:
         """The head that starts at it, for features that come on a scale."""
-        return StartedHead(self.weight, self.bias, scale, 1.0)
+        return InitializedHead(self.weight, self.bias, scale.mean, scale.std, 1.0)
 
 
 def solved_probe(job: Job) -> SolvedProbe:
     """The probe at which a head starts: of the features before or behind the projection, whichever it does better on.
 
     The validation split chooses among the training's steps, the start included: the probe does not see it, and chooses
-    its strength, and the features, on a fifth of the training split.
-
-    Args:
-        job: of a task with one class per image, whose probe can be solved.
-
-    Returns:
-        The probe. A class without a training image starts below all others.
-
-    Source:
-        Kumar et al., Fine-tuning can distort pretrained features and underperform out-of-distribution (2022): linear
-        probing, then fine-tuning. A random head's first gradients change the encoder before they mean anything.
+    its strength, and the features, on a fifth of the training split. The job has one class per image.
     """
-    train, found = job.data.train, []
-    present = torch.unique(train.targets)
-    labels, metric = torch.searchsorted(present, train.targets), job.benchmark.metrics[0]
+    train, probes = job.data.train, []
     for name, kind in kinds_to_probe(job).items():
         features = rows_of(job, train, kind, f"train-{name}")[:].float()
         with job.timed("train"):
-            data = tuning_data(features, labels, metric=metric, seed=job.seed)
-            found.append((name, kind, tune_anchored(data, linear=True)))
-    name, kind, best = max(found, key=lambda one: one[2].validation or 0.0)
-    assert isinstance(best.head, LinearHead)
-    with torch.no_grad():
-        bias = best.head.bias.new_full((len(job.data.classes),), float(best.head.bias.min()) - 1.0)
-        weight = best.head.weight.new_zeros(len(bias), best.head.weight.shape[1])
-        weight[present], bias[present] = best.head.weight, best.head.bias
-    return SolvedProbe(name, kind, weight, bias)
+            metric = job.benchmark.metrics[0]
+            probe = linear_probe(features, train.targets, len(job.data.classes), metric=metric, seed=job.seed)
+            probes.append((probe.validation, SolvedProbe(name, kind, probe.weight, probe.bias)))
+    return max(probes, key=lambda scored: scored[0])[1]
 
 
 def starts_at_solved(job: Job) -> bool:
@@ -149,28 +117,3 @@ def head_settings(settings: Settings) -> Settings:
 def starts_at_texts(job: Job) -> bool:
     """Whether a head starts at the class prompts: where it will be mixed with its start, and there is a text side."""
     return job.settings.wise_ft is not None and job.encoder.text is not None
-
-
-def trained_head(job: Job, run: Run) -> StartedAt | None:
-    """The head that the same job's frozen encoder gets, at its benchmark's own numbers.
-
-    Args:
-        job: whose encoder will be trained; its images are encoded once before.
-        run: of its task type.
-
-    Returns:
-        The head's weights; None for a task type that trains no head.
-
-    Source: see `solved_probe`.
-    """
-
-    def progress(phase: str, done: int, total: int) -> None:
-        job.progress(phase if phase.startswith("encode") else f"{phase} head", done, total)
-
-    path = None if job.checkpoint is None else job.checkpoint.with_name(f"{job.checkpoint.name}.head")
-    try:
-        run(replace(job, settings=head_settings(job.settings), checkpoint=path, progress=progress, together=alone,
-                    head_only=True))  # fmt: skip
-    except HeadTrained as found:
-        return found.start
-    return None

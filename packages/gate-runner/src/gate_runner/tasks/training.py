@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,20 +14,18 @@ from torch import Tensor, nn
 from gate_data.data import Split
 from gate_data.request import SplitName
 from gate_runner.tasks.after_training import gained
-from gate_runner.tasks.backbone import Backbone
-from gate_runner.tasks.fitting import Inputs, Loss, fit_head, recipe_of
+from gate_runner.tasks.fitting import Loss, fit_head
 from gate_runner.tasks.job import Job, Outcome
-from gate_runner.tasks.scaling import Scale
 from gate_runner.tasks.score import Score
 from vision_adapters.metrics import METRICS, RunningScores, evaluate
 from vision_adapters.metrics import Score as Estimate
 from vision_adapters.rows import Rows
-from vision_adapters.training import Kept
+from vision_adapters.training import Backbone, Scale
+from vision_adapters.training.head import Inputs
+from vision_adapters.training.predictions import averaged, averaged_sizes, most_averaged
+from vision_adapters.training.predictions import predict as batches
 
 Beside = Callable[[Tensor, Tensor], np.ndarray]
-
-_MOST_AVERAGED = 5
-"""Checkpoints in the largest ensemble, as in GATE."""
 
 
 @dataclass(frozen=True)
@@ -76,30 +74,33 @@ def train_and_test(
     data, metrics = job.data, job.benchmark.metrics
     truths = targets or {"train": data.train.targets, "validation": data.validation.targets, "test": data.test.targets}
     headline = METRICS[job.benchmark.metrics[0]]
-    recipe = recipe_of(job)
-    module = backbone.attach(head, *(extra.scale for extra in extras))
 
-    def inputs(name: SplitName) -> Inputs:
-        return (backbone.rows(name), *(extra.rows[name] for extra in extras))
+    def inputs(of: Backbone, name: SplitName) -> Inputs:
+        return (of.rows(name), *(extra.rows[name] for extra in extras))
 
-    held, test = inputs("validation"), inputs("test")
+    test = inputs(backbone, "test")
 
     def judge(name: SplitName, metrics: Sequence[str], beside: Beside | None = None) -> _Judge:
         return _Judge(metrics, truths[name], getattr(data, name), gather, beside)
 
-    def validate(module: nn.Module) -> float:
+    def validate(module: nn.Module, held: Inputs) -> float:
         judged = judge("validation", [headline.name])
-        for found in _predictions(module, held, read, job.predict_size):
-            judged.add(found)
+        for predicted in batches(module, held, read, job.predict_size):
+            judged.add(predicted)
         return judged.scores(resamples=0)[headline.name].value
 
-    fitted = fit_head(job, module, inputs("train"), truths["train"], loss, recipe, validate, headline.direction)
+    scales = [extra.scale for extra in extras]
+    fitted = fit_head(
+        job, backbone, head, truths["train"], loss, validate, headline.direction, inputs=inputs, scales=scales
+    )
     with job.timed("test"):
         judged, guessed, answers = judge("test", metrics, beside), judge("test", metrics), []
         kept = most_averaged(fitted.kept) if job.settings.tune != "frozen" else fitted.kept[:1]
         means = {size: judge("test", [headline.name]) for size in averaged_sizes(len(kept)) if size > 1}
         for found, guess in zip(
-            averaged(module, kept, test, read, job.predict_size), torch.split(blind, job.predict_size), strict=True
+            averaged(fitted.module, kept, test, read, job.predict_size),
+            torch.split(blind, job.predict_size),
+            strict=True,
         ):
             judged.add(found[1])
             guessed.add(guess)
@@ -171,16 +172,6 @@ class _Judge:
             self.kept.append(self.beside(predictions, truth))
 
 
-def most_averaged(kept: Sequence[Kept]) -> Sequence[Kept]:
-    """The checkpoints of the largest ensemble."""
-    return kept[:_MOST_AVERAGED]
-
-
-def averaged_sizes(kept: int) -> list[int]:
-    """Of how many of the best checkpoints outputs are averaged, of those that were kept."""
-    return sorted({min(size, kept) for size in (1, 3, _MOST_AVERAGED)})
-
-
 def ensemble_rows(metric: str, by_size: Mapping[int, Estimate | Score]) -> list[dict[str, Any]]:
     """What a result says of ensembles.
 
@@ -189,46 +180,6 @@ def ensemble_rows(metric: str, by_size: Mapping[int, Estimate | Score]) -> list[
         by_size: its value and interval, by how many checkpoints are averaged.
     """
     return [{"checkpoints": size, metric: one.value, "low": one.low, "high": one.high} for size, one in by_size.items()]
-
-
-def averaged(
-    module: nn.Module,
-    kept: Sequence[Kept],
-    inputs: Inputs,
-    read: Callable[[Tensor], Tensor],
-    batch_size: int,
-    *,
-    side_by_side: bool = False,
-) -> Iterator[dict[int, Tensor]]:
-    """Predictions batch by batch, of the mean outputs of the best 1, 3 and 5 checkpoints, by their number.
-
-    The module comes, and is left, with the first one's weights.
-
-    Args:
-        module: from inputs to outputs.
-        kept: checkpoints, the best first.
-        inputs: of the split.
-        read: outputs to predictions.
-        batch_size: samples per call.
-        side_by_side: outputs are vectors whose products are scores: put side by side, their products are the mean of
-            the scores, which the product of mean vectors is not.
-    """
-    device, sizes = next(module.parameters()).device, averaged_sizes(len(kept))
-    for start in range(0, len(inputs[0]), batch_size):
-        batch = [each[start : start + batch_size].to(device) for each in inputs]
-        with torch.inference_mode():
-            output = module(*batch)
-            found = {1: read(output).cpu()}
-            if len(kept) > 1:
-                total = output.float()
-                for number, one in enumerate(kept[1:], start=2):
-                    module.load_state_dict(one.state, strict=False)
-                    more = module(*batch).float()
-                    total = torch.cat([total, more], dim=-1) if side_by_side else total + more
-                    if number in sizes:
-                        found[number] = read(total / (number**0.5 if side_by_side else number)).cpu()
-                module.load_state_dict(kept[0].state, strict=False)
-        yield found
 
 
 def score(job: Job, predictions: Tensor, truth: Tensor, blind: Tensor) -> list[tuple[Score, Estimate]]:
@@ -246,15 +197,4 @@ def _score(found: Estimate, chance: float) -> Score:
 
 def predict(module: nn.Module, inputs: Inputs, read: Callable[[Tensor], Tensor], batch_size: int) -> Tensor:
     """Predictions for every sample, on the CPU."""
-    return torch.cat(list(_predictions(module, inputs, read, batch_size)))
-
-
-def _predictions(
-    module: nn.Module, inputs: Inputs, read: Callable[[Tensor], Tensor], batch_size: int
-) -> Iterator[Tensor]:
-    """The same batch by batch."""
-    device = next(module.parameters()).device
-    for start in range(0, len(inputs[0]), batch_size):
-        with torch.inference_mode():
-            found = read(module(*(each[start : start + batch_size].to(device) for each in inputs))).cpu()
-        yield found
+    return torch.cat(list(batches(module, inputs, read, batch_size)))

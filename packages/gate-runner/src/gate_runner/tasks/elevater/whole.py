@@ -13,9 +13,9 @@ from gate_runner.axes import FULL, Variant
 from gate_runner.errors import EncoderError, NotApplicableError
 from gate_runner.features import images_at
 from gate_runner.heads.kept import KeptHead
+from gate_runner.tasks.backbone import untouched
 from gate_runner.tasks.elevater.heads import Fitted, draw_shots
 from gate_runner.tasks.recipes import recipe_for
-from gate_runner.tasks.tuned import untouched
 
 if TYPE_CHECKING:
     from gate_runner.encoders.encoder import Encoder

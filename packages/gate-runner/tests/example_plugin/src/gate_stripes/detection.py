@@ -18,7 +18,7 @@ from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.drawing import pixels_of
 from gate_runner.tasks.fitting import fit_head
 from gate_runner.tasks.training import predict
-from vision_adapters.training import Recipe
+from vision_adapters.training.head import Inputs
 
 DETECTION = TaskType(
     id="quarters",
@@ -51,30 +51,30 @@ def run(job: Job) -> Outcome:
     wanted = _dense(data.train, side, classes)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(job.seed)
-        head = backbone.attach(Quarters(backbone.width, classes))
+        head = Quarters(backbone.width, classes)
 
-    def scored(module: nn.Module, name: SplitName) -> Ragged:
-        raw = predict(module, (backbone.rows(name),), lambda found: found, job.predict_size)
+    def scored(module: nn.Module, rows: Inputs, name: SplitName) -> Ragged:
+        raw = predict(module, rows, lambda found: found, job.predict_size)
         return _matched(raw, getattr(data, name), side, classes)
 
-    recipe = Recipe(**{name: job.training[name] for name in ("lr", "steps", "batch_size", "validate_every")})
     fitted = fit_head(
         job,
+        backbone,
         head,
-        (backbone.rows("train"),),
         wanted,
         lambda found, truth: _loss(found, truth, classes),
-        recipe,
-        lambda module: _value(scored(module, "validation")),
+        lambda module, held: _value(scored(module, held, "validation")),
         "higher",
     )
     with job.timed("test"):
-        outcomes = scored(head, "test")
+        outcomes = scored(fitted.module, (backbone.rows("test"),), "test")
         blind = _matched(_blind(wanted, classes).expand(len(data.test), -1, -1), data.test, side, classes)
         low, high = _interval(outcomes, job.seed)
     score = Score("ap50", "higher", _value(outcomes), low, high, _value(blind))
     history = [{"step": row.step, "ap50": row.score} for row in fitted.history]
-    return Outcome((score,), outcomes, {"steps": recipe.steps, "chosen_step": fitted.best_step, "validation": history})
+    return Outcome(
+        (score,), outcomes, {"steps": fitted.recipe.steps, "chosen_step": fitted.best_step, "validation": history}
+    )
 
 
 def average_precision(outcomes: Any, weights: np.ndarray) -> np.ndarray:

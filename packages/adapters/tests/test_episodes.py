@@ -7,17 +7,16 @@ from collections import Counter
 import torch
 from torch import Tensor, nn
 
-from gate_runner.tasks.attached import Attached
-from gate_runner.tasks.episodes import EpisodeRows, chosen_classes
-from gate_runner.tasks.few_shot import EpisodeHead
+from vision_adapters.episodes import EpisodeHead, EpisodeRows, chosen_classes
+from vision_adapters.training import EncoderWithHead, Scale
 
 
-class Counted(Attached):
+class Counted(EncoderWithHead):
     """Features of numbered samples, which counts how often each is asked for."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.features_of, self.head = nn.Linear(1, 4, bias=False), EpisodeHead(4, 2, 1)
+        super().__init__(EpisodeHead(4, 2, 1), Scale(torch.zeros(4), torch.ones(4)))
+        self.features_of = nn.Linear(1, 4, bias=False)
         self.seen: list[int] = []
 
     def features(self, rows: Tensor) -> Tensor:
@@ -42,7 +41,7 @@ def test_each_image_of_episodes_goes_through_the_encoder_once_for_each_checkpoin
             weight.data = torch.randn(weight.shape, generator=generator)
         states.append({name: value.clone() for name, value in module.state_dict().items()})
     module.load_state_dict(states[0])
-    found = chosen_classes(module, episodes, images=5, at_once=7, states=states)
+    found = chosen_classes(module, (episodes,), images=5, at_once=7, states=states)
     assert sorted(found) == [1, 3, 4]
     assert Counter(module.seen) == Counter(4 * list(range(1, 9)))
     scores = []
@@ -53,4 +52,4 @@ def test_each_image_of_episodes_goes_through_the_encoder_once_for_each_checkpoin
         assert torch.equal(chosen, torch.stack(scores[:size]).mean(0).argmax(dim=1)), size
     assert len({tuple(one.flatten().tolist()) for one in found.values()}) > 1
     module.load_state_dict(states[0])
-    assert torch.equal(chosen_classes(module, episodes, images=9, at_once=1)[1], found[1])
+    assert torch.equal(chosen_classes(module, (episodes,), images=9, at_once=1)[1], found[1])

@@ -1,28 +1,14 @@
-"""At which learning rates the head of a frozen encoder is tried, and for how many steps."""
+"""At which learning rates a head is tried, and for how many steps: successive halving."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, NamedTuple
-
-from gate_runner.settings import Settings
+from typing import NamedTuple
 
 _COMPARED = (1 / 4, 1 / 2)
 """Shares of the steps after which the trainings are compared. On the stand-in of CLEVR-Math, whose validation has 300
 samples, the best of three was not seen after a quarter (.370, .393, .400), but after a half (.467, .473, .443; in the
 end .493, .503, .447 and on the test split .484, .528, .407)."""
-
-
-def factors(training: Mapping[str, Any], settings: Settings) -> tuple[float, ...]:
-    """What the learning rate is multiplied with, one training for each; the rate as it is comes first.
-
-    Args:
-        training: the benchmark's numbers; ``rates`` are the factors.
-        settings: a rate that they name is the only one, and so is that of an encoder that is trained itself.
-    """
-    said = settings.tune != "frozen" or "lr" in settings.recipe_fields
-    return (1.0,) if said else tuple(training.get("rates", (1.0,)))
 
 
 class Rung(NamedTuple):

@@ -1,0 +1,148 @@
+"""Episodes: few-shot problems of many images each, of which the same come again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from vision_adapters.rows import Rows
+from vision_adapters.training.backbones import EncoderWithHead
+from vision_adapters.training.head import Inputs
+from vision_adapters.training.predictions import averaged_sizes
+
+__all__ = ["EpisodeHead", "EpisodeRows", "PrototypeHead"]
+
+
+class EpisodeRows:
+    """Episodes as rows: the samples of each, in the shape that its indices have.
+
+    Args:
+        rows: of the samples.
+        index: of each episode's samples ``[e, ...]``.
+
+    Example:
+        >>> EpisodeRows(torch.tensor([[0.0], [1.0], [2.0]]), torch.tensor([[2, 0]]))[:].tolist()
+        [[[2.0], [0.0]]]
+    """
+
+    def __init__(self, rows: Rows, index: Tensor) -> None:
+        self.source, self.index = rows, index
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __getitem__(self, rows: Tensor | slice, /) -> Float[Tensor, "b ..."]:
+        chosen = self.index[rows]
+        found: Tensor = self.source[chosen.flatten()]
+        return found.reshape(*chosen.shape, *found.shape[1:])
+
+
+class EpisodeHead(nn.Module):
+    """Prototypes of a whole batch of episodes, in a linear projection that starts as the identity.
+
+    Untrained, it scores exactly as prototypes on the features themselves.
+
+    Args:
+        dim: channels of the features.
+        ways: classes in an episode.
+        shots: labelled samples per class.
+
+    Example:
+        >>> one_shot_and_one_query = torch.eye(2)[:, None].repeat(1, 2, 1)  # of two classes
+        >>> EpisodeHead(2, ways=2, shots=1)(one_shot_and_one_query[None]).argmax(dim=1).tolist()
+        [[0, 1]]
+    """
+
+    def __init__(self, dim: int, ways: int, shots: int) -> None:
+        super().__init__()
+        self.project = nn.Linear(dim, dim, bias=False)
+        nn.init.eye_(self.project.weight)
+        self.log_scale = nn.Parameter(torch.tensor(-float(np.log(dim))))
+        self.ways, self.shots = ways, shots
+
+    def forward(self, samples: Float[Tensor, "e w m d"]) -> Float[Tensor, "e ways wq"]:
+        """Scores of each class for each query; an episode holds, for each class, its shots and then its queries."""
+        projected = self.project(samples)
+        prototypes = projected[:, :, : self.shots].mean(dim=2)
+        queries = projected[:, :, self.shots :].flatten(1, 2)
+        squared = torch.cdist(queries, prototypes, compute_mode="donot_use_mm_for_euclid_dist").square()
+        return -(squared * self.log_scale.exp()).transpose(1, 2)
+
+
+class PrototypeHead(nn.Module):
+    """Prototypes of padded episodes, in a linear projection that starts as the identity.
+
+    Args:
+        dim: channels of the features.
+
+    Example:
+        >>> samples, shots = torch.eye(2)[:, None].repeat(1, 2, 1), torch.tensor([[True, False], [True, False]])
+        >>> PrototypeHead(2)(samples[None], shots[None]).argmax(dim=1).tolist()  # of every place, shots and queries
+        [[0, 0, 1, 1]]
+    """
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.project = nn.Linear(dim, dim, bias=False)
+        nn.init.eye_(self.project.weight)
+        self.log_scale = nn.Parameter(torch.tensor(-float(np.log(dim))))
+
+    def forward(self, samples: Tensor, shots: Tensor) -> Tensor:
+        """``[e, w, m, d]`` to scores ``[e, w, wm]`` of each class at each place; absent classes get -inf."""
+        projected = self.project(samples)
+        weight = shots.to(projected.dtype)[..., None]
+        prototypes = (projected * weight).sum(dim=2) / weight.sum(dim=2).clamp_min(1)
+        squared = torch.cdist(projected.flatten(1, 2), prototypes).square()
+        scores = -(squared * self.log_scale.exp()).transpose(1, 2)
+        return scores.masked_fill(~shots.any(dim=2)[:, :, None], float("-inf"))
+
+
+def chosen_classes(
+    module: EncoderWithHead,
+    inputs: Inputs,
+    *,
+    images: int,
+    at_once: int,
+    states: Sequence[Mapping[str, Tensor]] = (),
+) -> dict[int, Int[Tensor, "e q"]]:
+    """The class with the highest score at each place of each episode.
+
+    A sample goes through the encoder once, however many episodes it is in.
+
+    Args:
+        module: in evaluation mode, with the first state's weights if there are states; left as it is.
+        inputs: `EpisodeRows` of one split, and the head's further inputs, a row per episode.
+        images: samples per call of the encoder.
+        at_once: episodes per call of the head.
+        states: of checkpoints, the best first, whose scores are averaged.
+
+    Returns:
+        By how many of the checkpoints are averaged, the one of the module itself under 1.
+    """
+    episodes, *others = inputs
+    assert isinstance(episodes, EpisodeRows)
+    used, place = torch.unique(episodes.index, return_inverse=True)
+    device, sizes = next(module.parameters()).device, averaged_sizes(max(1, len(states)))
+    checkpoints = []
+    with torch.inference_mode():
+        for number in range(max(1, len(states))):
+            if number:
+                module.load_state_dict(states[number], strict=False)
+            parts = [module.features(episodes.source[rows].to(device)).cpu() for rows in used.split(images)]
+            checkpoints.append((torch.cat(parts), deepcopy(module.head)))
+        if len(states) > 1:
+            module.load_state_dict(states[0], strict=False)
+        found: dict[int, list[Tensor]] = {size: [] for size in sizes}
+        for start in range(0, len(episodes), at_once):
+            rows = slice(start, start + at_once)
+            rest, total = [other[rows].to(device) for other in others], torch.zeros(())
+            for number, (features, head) in enumerate(checkpoints, start=1):
+                total = total.to(device) + head(features[place[rows]].to(device), *rest).float()
+                if number in found:
+                    found[number].append((total / number).argmax(dim=1).cpu())
+    return {size: torch.cat(each) for size, each in found.items()}

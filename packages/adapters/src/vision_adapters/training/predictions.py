@@ -1,0 +1,86 @@
+"""What a trained module says of a split: by its best weights, and by the mean of its best checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from vision_adapters.rows import Rows
+from vision_adapters.training.outcome import Kept
+
+_MOST_AVERAGED = 5
+"""Checkpoints in the largest ensemble, as in GATE."""
+
+
+def most_averaged(kept: Sequence[Kept]) -> Sequence[Kept]:
+    """The checkpoints of the largest ensemble."""
+    return kept[:_MOST_AVERAGED]
+
+
+def averaged_sizes(kept: int) -> list[int]:
+    """Of how many of the best checkpoints outputs are averaged, of those that were kept."""
+    return sorted({min(size, kept) for size in (1, 3, _MOST_AVERAGED)})
+
+
+def averaged(
+    module: nn.Module,
+    kept: Sequence[Kept],
+    inputs: tuple[Rows, ...],
+    read: Callable[[Tensor], Tensor],
+    batch_size: int,
+    *,
+    side_by_side: bool = False,
+) -> Iterator[dict[int, Tensor]]:
+    """Predictions batch by batch, of the mean outputs of the best 1, 3 and 5 checkpoints, by their number.
+
+    The module comes, and is left, with the first one's weights.
+
+    Args:
+        module: from inputs to outputs.
+        kept: checkpoints, the best first.
+        inputs: of the split.
+        read: outputs to predictions.
+        batch_size: samples per call.
+        side_by_side: outputs are vectors whose products are scores: put side by side, their products are the mean of
+            the scores, which the product of mean vectors is not.
+    """
+    device, sizes = next(module.parameters()).device, averaged_sizes(len(kept))
+    for start in range(0, len(inputs[0]), batch_size):
+        batch = [rows[start : start + batch_size].to(device) for rows in inputs]
+        with torch.inference_mode():
+            outputs = module(*batch)
+            predicted = {1: read(outputs).cpu()}
+            if len(kept) > 1:
+                total = outputs.float()
+                for number, checkpoint in enumerate(kept[1:], start=2):
+                    module.load_state_dict(checkpoint.state, strict=False)
+                    more = module(*batch).float()
+                    total = torch.cat([total, more], dim=-1) if side_by_side else total + more
+                    if number in sizes:
+                        predicted[number] = read(total / (number**0.5 if side_by_side else number)).cpu()
+                module.load_state_dict(kept[0].state, strict=False)
+        yield predicted
+
+
+def predict(
+    module: nn.Module, inputs: tuple[Rows, ...], read: Callable[[Tensor], Tensor], batch_size: int
+) -> Iterator[Tensor]:
+    """Predictions batch by batch, on the CPU.
+
+    Args:
+        module: in evaluation mode.
+        inputs: of a split.
+        read: outputs to predictions.
+        batch_size: samples per call.
+
+    Example:
+        >>> torch.cat(list(predict(nn.Linear(2, 3), (torch.zeros(5, 2),), lambda scores: scores.argmax(1), 2))).shape
+        torch.Size([5])
+    """
+    device = next(module.parameters()).device
+    for start in range(0, len(inputs[0]), batch_size):
+        with torch.inference_mode():
+            predicted = read(module(*(rows[start : start + batch_size].to(device) for rows in inputs))).cpu()
+        yield predicted
