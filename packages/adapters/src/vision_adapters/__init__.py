@@ -20,6 +20,8 @@ if TYPE_CHECKING:  # for editors and type checkers; what is public is the list b
     from vision_adapters.heads import *  # noqa: F403
     from vision_adapters.low_rank import *  # noqa: F403
     from vision_adapters.metrics import *  # noqa: F403
+    from vision_adapters.paired import *  # noqa: F403
+    from vision_adapters.power import *  # noqa: F403
     from vision_adapters.progress import *  # noqa: F403
     from vision_adapters.rows import *  # noqa: F403
     from vision_adapters.stems import *  # noqa: F403
@@ -64,6 +66,12 @@ _HOMES = {
     "evaluate": "metrics",
     "paired_difference": "metrics",
     "score_outcomes": "metrics",
+    "PairedTest": "paired",
+    "holm": "paired",
+    "paired_test": "paired",
+    "Power": "power",
+    "power_of_outcomes": "power",
+    "samples_needed": "power",
     "Progress": "progress",
     "RowWriter": "rows",
     "Rows": "rows",

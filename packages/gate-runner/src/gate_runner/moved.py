@@ -29,6 +29,8 @@ MOVED = {
     "gate_runner.adaptation": "gate_runner.heads",
     "gate_runner.prediction": "gate_runner.forecasting",
     "gate_runner.runs.memory": "gate_runner.memory",
+    "gate_runner.comparison.paired": "vision_adapters.paired",
+    "gate_runner.comparison.seeds": "vision_adapters.paired",
     "gate_runner.tasks.episodes": "vision_adapters.episodes",
     "gate_runner.tasks.rates": "vision_adapters.training.rates",
     "gate_runner.tasks.scaling": "vision_adapters.training.scale",

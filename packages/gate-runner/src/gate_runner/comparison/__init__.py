@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from gate_runner.comparison.contrast import Comparison, Contrast
 from gate_runner.comparison.contrasts import compare_runs
-from gate_runner.comparison.paired import PairedTest, holm, paired_test
-from gate_runner.comparison.power import Power, PowerReport, power_of, samples_needed
+from gate_runner.comparison.power import PowerReport, power_of
+from vision_adapters.paired import PairedTest, holm, paired_test
+from vision_adapters.power import Power, samples_needed
 
 __all__ = [
     "Comparison",

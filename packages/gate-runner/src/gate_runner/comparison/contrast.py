@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from gate_runner.comparison.paired import PairedTest
+from vision_adapters.paired import PairedTest
 
 
 @dataclass(frozen=True)

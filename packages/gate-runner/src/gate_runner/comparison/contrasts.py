@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Literal
 
 from gate_runner.comparison.contrast import Comparison, Contrast
-from gate_runner.comparison.paired import holm, paired_test
 from gate_runner.comparison.words import sentences
 from gate_runner.errors import UsageError
 from gate_runner.runs.results import Result
 from gate_runner.runs.stored import StoredRun
 from gate_runner.settings import Settings
 from gate_runner.tasks.registry import known_task_type
+from vision_adapters.paired import holm, paired_test
 
 _EPISODES = ("ways", "shots", "queries", "test_episodes")
 _MOST_PERMUTATIONS = 200_000
@@ -129,16 +129,19 @@ def _contrast(
 ) -> Contrast:
     ours, theirs = first.named(name), second.named(name)
     score = ours[0].scores[0]
-    test = paired_test(
-        score.metric,
-        [first.outcomes(result) for result in ours],
-        [second.outcomes(result) for result in theirs],
-        seed=seed,
-        resamples=resamples,
-        permutations=permutations,
-        most=most,
-        statistic=known_task_type(ours[0].task).statistic(score.metric),
-    )
+    try:
+        test = paired_test(
+            score.metric,
+            [first.outcomes(result) for result in ours],
+            [second.outcomes(result) for result in theirs],
+            seed=seed,
+            resamples=resamples,
+            permutations=permutations,
+            most=most,
+            statistic=known_task_type(ours[0].task).statistic(score.metric),
+        )
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}") from error
     notes = [ours[0].note] if ours[0].note else []
     steps = [run[0].training.get("steps") for run in (ours, theirs)]
     if steps[0] != steps[1]:

@@ -14,10 +14,10 @@ import numpy as np
 
 from gate_data.imports import named
 from gate_data.ragged import Outcomes, Ragged, taken
-from gate_runner.comparison.paired import value_of
 from gate_runner.errors import UsageError
 from gate_runner.reports.contents import Contents, Row
 from gate_runner.tasks.registry import known_task_type
+from vision_adapters.paired import value_of
 
 if TYPE_CHECKING:
     from gate_data.data import Data

@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gate_runner.comparison import holm, paired_test
-from gate_runner.comparison.seeds import critical, two_sided
-from gate_runner.errors import UsageError
+from vision_adapters.paired import critical, holm, paired_test, two_sided
 
-from . import _reference as reference
+from . import _exchanges as reference
 
 
 def counts(rng: np.random.Generator, samples: int, classes: int) -> np.ndarray:
@@ -167,5 +165,5 @@ def test_holm_agrees_with_its_step_down_definition(seed: int, values: list[float
     ],
 )
 def test_what_cannot_be_paired_is_refused(arguments: tuple[str, list[np.ndarray], list[np.ndarray]], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(ValueError, match=said):
         paired_test(*arguments)

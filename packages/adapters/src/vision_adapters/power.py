@@ -1,0 +1,209 @@
+"""How many test samples, seeds or benchmarks it takes to see a difference, from per-sample outcomes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from vision_adapters.paired import Outcomes, Statistic, resamples_of, value_of
+
+__all__ = ["Power", "power_of_outcomes", "samples_needed"]
+
+_NORMAL = NormalDist()
+_RESAMPLES = 1000
+
+
+@dataclass(frozen=True)
+class Power:
+    r"""What some test samples can tell.
+
+    Args:
+        name: of what was scored.
+        metric: by which.
+        samples: test samples that it has now.
+        seeds: with which it was run.
+        spread: standard deviation of one sample's contribution to the difference, in the metric's unit.
+        between: standard deviation of the difference between seeds, in the metric's unit; None for one seed.
+        power: probability that a paired test sees the difference with today's samples and seeds.
+        smallest: the difference that today's samples and seeds show with the wanted probability.
+        samples_needed: for the difference, with today's seeds' spread left out.
+        seeds_needed: with today's samples; 0 where no number of seeds suffices, None where there is one seed.
+        paired: False where one run was given, and the other is taken to be unrelated: an upper bound.
+        by_seed: the difference (of one model: the metric) with each seed.
+
+    Example:
+        >>> one = Power("digits", "acc@1", 360, 1, 0.4, None, 0.76, 0.06, 12_559, None, True)
+        >>> one.samples_needed > one.samples
+        True
+    """
+
+    name: str
+    metric: str
+    samples: int
+    seeds: int
+    spread: float
+    between: float | None
+    power: float
+    smallest: float
+    samples_needed: int
+    seeds_needed: int | None
+    paired: bool
+    by_seed: tuple[float, ...] = ()
+
+
+def power_of_outcomes(
+    metric: str,
+    first: Sequence[Outcomes],
+    second: Sequence[Outcomes] | None = None,
+    *,
+    name: str = "",
+    difference: float = 0.01,
+    alpha: float = 0.05,
+    wanted: float = 0.8,
+    seed: int = 0,
+    statistic: Statistic | None = None,
+) -> Power:
+    r"""How large a difference these samples show, and what it takes to show a smaller one.
+
+    With $\sigma$ the standard deviation of one sample's contribution to the difference (the paired bootstrap's error
+    times $\sqrt n$), $\tau$ that of seeds and S seeds, the difference's error is $\sqrt{\sigma^2 / n + \tau^2 / S}$. A
+    two-sided test of level $\alpha$ sees a difference d with probability
+    $\Phi(d / \text{error} - z_{1 - \alpha / 2})$, so that
+    $n = (z_{1 - \alpha / 2} + z_\text{wanted})^2 \sigma^2 / d^2$ samples suffice.
+
+    Args:
+        metric: see `vision_adapters.paired_test`.
+        first: outcomes of a model, for each seed samples along the first axis.
+        second: of another on the same samples. Without it, the other model is taken to be as variable and unrelated,
+            $\sigma = \sqrt 2 \sigma_1$: similar models agree on most samples and need fewer.
+        name: of what was scored.
+        difference: to be seen, in the metric's unit (0.01 is one point of accuracy), > 0.
+        alpha: level of the two-sided test, in (0, 1).
+        wanted: probability to see it, in (0, 1), larger than alpha.
+        seed: of the bootstrap.
+        statistic: see `vision_adapters.paired_test`.
+
+    Returns:
+        What the samples can tell; its ``by_seed`` is the difference with each seed.
+
+    Raises:
+        ValueError: a number out of its range; the message shows it.
+
+    Numerics:
+        A normal approximation: with fewer than about 30 samples, or fewer than 5 wrong answers, it is rough.
+
+    Source:
+        The sample size of a paired z test, e.g. Miller, Adding Error Bars to Evals, 2024, section 5.
+
+    Example:
+        >>> outcomes = np.random.default_rng(0).random(400) < 0.8
+        >>> found = power_of_outcomes("acc@1", [outcomes.astype(float)], difference=0.05)
+        >>> found.samples, found.samples_needed > found.samples
+        (400, True)
+    """
+    _check(difference, alpha, wanted)
+    sides = [list(first)] if second is None else [list(first), list(second)]
+    by_seed, spread = _spread(statistic or value_of(metric), sides, seed)
+    return _row(name, metric, sides, by_seed, spread, difference, alpha, wanted)
+
+
+def samples_needed(spread: float, difference: float, *, alpha: float = 0.05, wanted: float = 0.8) -> int:
+    r"""Paired samples for a two-sided test: $\lceil (z_{1 - \alpha / 2} + z_\text{wanted})^2 \sigma^2 / d^2 \rceil$.
+
+    Args:
+        spread: $\sigma$, the standard deviation of one sample's difference.
+        difference: d > 0, in the same unit.
+        alpha: level of the test.
+        wanted: probability to see the difference.
+
+    Returns:
+        At least 1.
+
+    Raises:
+        ValueError: a number out of its range; the message shows it.
+
+    Example:
+        >>> samples_needed(0.5, 0.02)
+        4906
+    """
+    _check(difference, alpha, wanted)
+    return _count(spread, difference, alpha, wanted)
+
+
+def _check(difference: float, alpha: float, wanted: float) -> None:
+    if not difference > 0 or not math.isfinite(difference):
+        raise ValueError(f"the difference to see must be positive, not {difference}")
+    if not 0 < alpha < wanted < 1:
+        raise ValueError(f"expected 0 < alpha < power < 1, got alpha {alpha} and power {wanted}")
+
+
+def _count(spread: float, difference: float, alpha: float, wanted: float) -> int:
+    return max(1, math.ceil((_reach(alpha, wanted) * spread / difference) ** 2))
+
+
+def _reach(alpha: float, wanted: float) -> float:
+    return _NORMAL.inv_cdf(1 - alpha / 2) + _NORMAL.inv_cdf(wanted)
+
+
+def _spread(measure: Statistic, sides: Sequence[Sequence[Outcomes]], seed: int) -> tuple[list[float], float]:
+    """The difference (of one run: the metric) with each seed, and one sample's standard deviation."""
+    count = len(sides[0][0])
+    even = np.ones((1, count))
+
+    def value(which: int, weights: np.ndarray) -> np.ndarray:
+        found = [measure(side[which], weights) for side in sides]
+        return found[0] if len(found) == 1 else found[1] - found[0]
+
+    seeds = range(len(sides[0]))
+    by_seed = [float(value(which, even)[0]) for which in seeds]
+    rng = np.random.default_rng(seed)
+    drawn = np.concatenate(
+        [
+            np.mean([value(which, weights) for which in seeds], axis=0)
+            for weights in resamples_of(count, _RESAMPLES, rng)
+        ]
+    )
+    error = float(np.nanstd(drawn))
+    return by_seed, error * math.sqrt(count) * (math.sqrt(2) if len(sides) == 1 else 1.0)
+
+
+def _row(
+    name: str,
+    metric: str,
+    sides: Sequence[Sequence[Outcomes]],
+    by_seed: Sequence[float],
+    spread: float,
+    difference: float,
+    alpha: float,
+    wanted: float,
+) -> Power:
+    count, seeds = len(sides[0][0]), len(by_seed)
+    unrelated = math.sqrt(2) if len(sides) == 1 else 1.0
+    between = float(np.std(by_seed, ddof=1)) * unrelated if seeds > 1 else None
+    variance = spread**2 / count
+    error = math.sqrt(variance + (between or 0.0) ** 2 / seeds)
+    reach = _reach(alpha, wanted)
+    seeds_needed = None
+    if between is not None:
+        room = (difference / reach) ** 2 - variance
+        seeds_needed = 0 if room <= 0 else max(1, math.ceil(between**2 / room))
+    threshold = _NORMAL.inv_cdf(1 - alpha / 2)
+    tails = sum(_NORMAL.cdf(sign * difference / error - threshold) for sign in (1, -1)) if error else 1.0
+    return Power(
+        name=name,
+        metric=metric,
+        samples=count,
+        seeds=seeds,
+        spread=spread,
+        between=between,
+        power=tails,
+        smallest=reach * error,
+        samples_needed=_count(spread, difference, alpha, wanted),
+        seeds_needed=seeds_needed,
+        paired=len(sides) == 2,
+        by_seed=tuple(by_seed),
+    )
