@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 import gate_runner
 from gate_runner.benchmarks import BENCHMARKS
 from gate_runner.cli import app
 from gate_runner.errors import UsageError
-from gate_runner.options import Options
+from gate_runner.options import COMMON, Options
 from gate_runner.runs.part import Part
 from gate_runner.runs.request import make_request
 from gate_runner.settings import Settings
-from gate_runner.signatures import words_for
+from gate_runner.signatures import flag_of, settings_in, words_for
 
 OTHER = Settings(
     source="micro", data_root=Path("data"), limit=7, skip_unreadable=True, batch_size=3,
@@ -44,6 +47,9 @@ def test_every_field_is_a_keyword_and_an_option() -> None:
     for command in ("run", "plan"):
         shown = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"}).output
         assert all(word in shown for word in words_for(OTHER) if word.startswith("--")), shown
+        assert all((f"{flag_of(name)} " in shown) is (name in COMMON) for name in NAMES)
+    listed = json.loads(CliRunner().invoke(app, ["ls", "settings", "--json"]).output)
+    assert [row["setting"] for row in listed] == NAMES
     assert all(getattr(OTHER, name) != getattr(Settings(), name) for name in NAMES)  # none is forgotten above
 
 
@@ -88,3 +94,45 @@ def test_settings_and_keywords_are_one() -> None:
         gate_runner.run("digits", limmit=3)  # type: ignore[call-arg]  # that is what is tested
     with pytest.raises(UsageError, match="--limit must be at least 1, not 0"):
         gate_runner.plan("digits", settings=Settings(batch_size=2), limit=0)
+
+
+def commands_of(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    if not hasattr(command, "list_commands"):
+        yield " ".join(path), command
+        return
+    for name in command.list_commands(None):
+        yield from commands_of(command.get_command(None, name), (*path, name))
+
+
+def test_no_command_has_more_than_25_options_of_its_own() -> None:
+    counted = {
+        name: sum(parameter.param_type_name == "option" and not parameter.hidden for parameter in command.params)
+        for name, command in commands_of(get_command(app))
+    }
+    assert len(counted) > 40
+    assert {name: count for name, count in counted.items() if count > 25} == {}
+
+
+def test_an_option_of_the_last_release_works_and_says_what_it_is_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Settings] = []
+
+    def planned(request: Any, *, budget: float | None) -> None:
+        seen.append(request.settings)
+        raise UsageError("seen")
+
+    monkeypatch.setattr("gate_runner.planning.plan", planned)
+    for words in (
+        ["--tune", "full", "--wise-ft", "best", "--encode-again"],
+        ["--tune", "full", "--setting", "wise_ft=best", "--setting", "encode_again=true"],
+    ):
+        done = CliRunner().invoke(app, ["plan", "digits", *words])
+        told = "--wise-ft is --setting wise_ft=… now, and goes in 0.4" in done.stderr
+        assert told is ("--wise-ft" in words)
+    assert seen[0] == seen[1]
+    assert (seen[0].wise_ft, seen[0].encode_again) == ("best", True)
+
+
+@pytest.mark.parametrize(("text", "said"), [("wise", "expected NAME=VALUE"), ("wiseft=1", "nearest: wise_ft")])
+def test_a_setting_that_there_is_not_is_named(text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        settings_in([text])

@@ -44,7 +44,7 @@ app.command("export")(export)
 app.command("power")(power)
 app.command("env")(env)
 for name, where, about in (
-    ("ls", "listing", "List packs, benchmarks, tasks, metrics or encoders."),
+    ("ls", "listing", "List packs, benchmarks, tasks, metrics, encoders or settings."),
     ("prompts", "prompts", "Class prompts with and without external knowledge."),
     ("eqben", "eqben", "Pairs of images and captions that differ in one thing: build, score."),
     ("oven", "oven", "Link names, images and questions to the entities of a knowledge base."),

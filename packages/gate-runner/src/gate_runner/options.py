@@ -17,6 +17,12 @@ Prompts = Literal["overrides", "names", "path", "definition", "wiktionary", "gpt
 Protocol = Literal["ours", "gate"]
 Transform = Literal["model", "square"]
 
+COMMON = frozenset({
+    "source", "data_root", "limit", "items", "batch_size", "device", "seeds", "isolate", "workers", "recompute", "tune",
+    "recipe", "recipe_fields", "shots", "init", "projection", "knowledge", "executor",
+})  # fmt: skip
+"""Settings that `run` and `plan` have options for; the others are said by ``--setting``, or in a file (``--config``)."""
+
 
 class Options(TypedDict, total=False):
     """Keywords by the names of `Settings`' fields, where their meaning is described.

@@ -139,7 +139,7 @@ def _seeds_in(said: Iterable[int]) -> tuple[int, ...]:
 
 
 def _names_in(said: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys([said] if isinstance(said, str) else said or ()))
+    return tuple(dict.fromkeys(said.split(",") if isinstance(said, str) else said or ()))
 
 
 def _recipe_in(name: str, said: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:

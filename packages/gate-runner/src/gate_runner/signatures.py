@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import json
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import fields
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
-from gate_runner.options import Options
+from gate_runner.errors import UsageError, unknown
+from gate_runner.options import COMMON, Options
 from gate_runner.settings import Settings
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -22,8 +26,8 @@ def spelled_out(function: Function) -> Function:
 
 
 def as_command(function: Function) -> Function:
-    """The same for a command, whose options Typer reads from the signature."""
-    return _signed(function, inspect.signature(function, eval_str=True), _said, **COMMAND_LINE)
+    """The same for a command, whose options Typer reads from the signature; those that are not common are not shown."""
+    return _signed(function, inspect.signature(function, eval_str=True), _said, shown=COMMON, **COMMAND_LINE)
 
 
 def with_options(*names: str) -> Callable[[Function], Function]:
@@ -40,6 +44,7 @@ def _signed(
     signature: inspect.Signature,
     annotate: Callable[[Any], Any],
     names: Sequence[str] = (),
+    shown: Iterable[str] | None = None,
     **other: Any,
 ) -> Function:
     hints = get_type_hints(Options, include_extras=True)
@@ -50,7 +55,9 @@ def _signed(
             one.name,
             inspect.Parameter.KEYWORD_ONLY,
             default=None if (value := getattr(defaults, one.name)) == {} else value,
-            annotation=annotate(hints[one.name]),
+            annotation=annotate(hints[one.name])
+            if shown is None or one.name in shown
+            else _hidden(annotate(hints[one.name])),
         )
         for one in fields(Settings)
         if not names or one.name in names
@@ -67,6 +74,60 @@ def _said(hint: Any) -> Any:
     return Annotated[here[0] if here else there, option]
 
 
+def _hidden(hint: Any) -> Any:
+    """A hint whose option ``--help`` does not show: of the last release, until 0.4."""
+    there, option = get_args(hint)
+    silent = copy(option)
+    silent.hidden = True
+    return Annotated[there, silent]
+
+
+def flag_of(name: str) -> str:
+    """The option that a setting has, or had."""
+    option = get_args(get_type_hints(Options, include_extras=True)[name])[1]
+    return option.default if isinstance(option.default, str) else f"--{name.replace('_', '-')}"
+
+
+def settings_in(said: Iterable[str]) -> dict[str, Any]:
+    """Settings from texts ``NAME=VALUE``, as ``--setting`` takes them: a value is TOML, or else a text.
+
+    Raises:
+        UsageError: a text that is none, or a setting that there is not; the message shows the nearest.
+
+    Example:
+        >>> settings_in(["wise_ft=best", "retries=2", "encode_again=true"])
+        {'wise_ft': 'best', 'retries': 2, 'encode_again': True}
+    """
+    known, values = [one.name for one in fields(Settings)], {}
+    for text in said:
+        name, sign, value = text.partition("=")
+        if not name or not sign:
+            raise UsageError(f"--setting {text!r}: expected NAME=VALUE")
+        if name not in known:
+            raise unknown("setting", name, known)
+        values[name] = _read(value)
+    return values
+
+
+def _read(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def written(value: Any) -> str:
+    """A value as ``--setting`` takes it."""
+    if isinstance(value, tuple):
+        return json.dumps(list(value))
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key} = {json.dumps(text)}" for key, text in value.items()) + "}"
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = str(value)
+    return text if isinstance(value, int | float) or _read(text) == text else json.dumps(text)
+
+
 def words_for(settings: Settings) -> list[str]:
     """Settings as words of a command line.
 
@@ -74,15 +135,16 @@ def words_for(settings: Settings) -> list[str]:
         >>> words_for(Settings(limit=40, seeds=(0, 3), isolate="worker"))
         ['--limit', '40', '--seed', '0', '--seed', '3']
     """
-    hints = get_type_hints(Options, include_extras=True)
     start = Settings().changed(**COMMAND_LINE)
     words: list[str] = []
     for one in fields(Settings):
         value = getattr(settings, one.name)
         if value == getattr(start, one.name):
             continue
-        option = get_args(hints[one.name])[1]
-        flag = option.default if isinstance(option.default, str) else f"--{one.name.replace('_', '-')}"
+        if one.name not in COMMON:
+            words += ["--setting", f"{one.name}={written(value)}"]
+            continue
+        flag = flag_of(one.name)
         if isinstance(value, Mapping):
             value = tuple(f"{key}={text}" for key, text in value.items())
         for each in value if isinstance(value, tuple) else (value,):

@@ -22,7 +22,7 @@ SHEETS = (
             "twice under one label; 5 to 9 ways; cut to the boxes"
         ),
         ours="Meta-Dataset's classes, cut to the boxes",
-        reason="ours is 5 ways and 1 shot; `--protocol gate` draws GATE's ways and shots",
+        reason="ours is 5 ways and 1 shot; `--setting protocol=gate` draws GATE's ways and shots",
         gigabytes=2.8,
     ),
     Sheet(
@@ -42,7 +42,7 @@ SHEETS = (
             "twice under one label; cut to the boxes, without 43 pictures of ImageNet"
         ),
         ours="the same classes, boxes and pictures",
-        reason="ours is 5 ways and 1 shot; `--protocol gate` draws GATE's ways and shots",
+        reason="ours is 5 ways and 1 shot; `--setting protocol=gate` draws GATE's ways and shots",
         gigabytes=1.2,
     ),
     Sheet(
@@ -62,7 +62,7 @@ SHEETS = (
             "twice under one label"
         ),
         ours="Meta-Dataset's classes",
-        reason="ours is 5 ways and 1 shot; `--protocol gate` draws GATE's ways and shots",
+        reason="ours is 5 ways and 1 shot; `--setting protocol=gate` draws GATE's ways and shots",
         gigabytes=0.6,
     ),
     Sheet(
@@ -83,7 +83,7 @@ SHEETS = (
             "twice under one label"
         ),
         ours="Meta-Dataset's classes; labels are the ids, for several categories share a name",
-        reason="ours is 5 ways and 1 shot; `--protocol gate` draws GATE's ways and shots",
+        reason="ours is 5 ways and 1 shot; `--setting protocol=gate` draws GATE's ways and shots",
         gigabytes=13,
     ),
     Sheet(
@@ -103,7 +103,7 @@ SHEETS = (
             "twice under one label; pictures of 84 px"
         ),
         ours="the classes of Ravi and Larochelle",
-        reason="ours is 5 ways and 1 shot; `--protocol gate` draws GATE's ways and shots",
+        reason="ours is 5 ways and 1 shot; `--setting protocol=gate` draws GATE's ways and shots",
         gigabytes=3,
     ),
     Sheet(
@@ -123,7 +123,7 @@ SHEETS = (
             "twice under one label; 2 to 49 ways; the first 1,200 characters train, whatever the alphabet"
         ),
         ours="no alphabet is in two splits; inverted, as Meta-Dataset does",
-        reason="ours is 5 ways and 1 shot; `--protocol gate` draws GATE's ways and shots",
+        reason="ours is 5 ways and 1 shot; `--setting protocol=gate` draws GATE's ways and shots",
         gigabytes=0.02,
     ),
     Sheet(
@@ -144,7 +144,7 @@ SHEETS = (
             "twice under one label"
         ),
         ours="Meta-Dataset's classes",
-        reason="ours is 5 ways and 1 shot; `--protocol gate` draws GATE's ways and shots",
+        reason="ours is 5 ways and 1 shot; `--setting protocol=gate` draws GATE's ways and shots",
         gigabytes=0.35,
     ),
 )

@@ -80,6 +80,29 @@ def encoders(json: AsJson = False) -> None:
     _show(json, [{"spec": form, "what": what} for form, what in encoder_forms()])
 
 
+@app.command()
+def settings(json: AsJson = False) -> None:
+    """Every setting of a run: its default, what it says, and its option; the others are said by --setting or --config."""
+    from dataclasses import fields
+    from typing import get_args, get_type_hints
+
+    from gate_runner.options import COMMON, Options
+    from gate_runner.settings import Settings
+    from gate_runner.signatures import flag_of, written
+
+    hints, start = get_type_hints(Options, include_extras=True), Settings()
+    rows = [
+        {
+            "setting": field.name,
+            "option": flag_of(field.name) if field.name in COMMON else "",
+            "default": "" if (value := getattr(start, field.name)) in (None, (), {}) else written(value),
+            "what it says": get_args(hints[field.name])[1].help,
+        }
+        for field in fields(Settings)
+    ]
+    _show(json, rows)
+
+
 def _show(json: bool, rows: list[dict[str, str]]) -> None:
     if json:
         import json as standard

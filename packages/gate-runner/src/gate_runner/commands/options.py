@@ -28,6 +28,12 @@ Config = Annotated[
         "--config", help="A TOML file of all of this, or a run folder to do again; options said here go before it."
     ),
 ]
+Setting = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--setting", metavar="NAME=VALUE", help="Any other setting, e.g. wise_ft=0.5; gate-runner ls settings has them."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -38,24 +44,32 @@ def requested(
     encoder: str,
     output: Path | None,
     options: Mapping[str, Any],
+    settings: Sequence[str] = (),
 ) -> RunRequest:
     """The request of a command: what was said, before what ``--config`` holds, before the defaults.
+
+    ``settings`` are those of ``--setting``. An option that is one of these now works, with a warning, until 0.4.
 
     Raises:
         UsageError: as `gate_runner.runs.request.make_request` and `read_configuration`.
     """
+    from gate_runner.options import COMMON
     from gate_runner.runs.request import make_request
     from gate_runner.settings import Settings
-
-    if config is None:
-        return make_request(list(names), encoder, output=output, settings=Settings().changed(**options))
-    from gate_runner.configuration import read_configuration
-    from gate_runner.signatures import COMMAND_LINE
+    from gate_runner.signatures import COMMAND_LINE, flag_of, settings_in
 
     sources = {name: context.get_parameter_source(name) for name in context.params}
     said = {name for name, source in sources.items() if source is not None and source.name != "DEFAULT"}
+    for name in options:
+        if name in said and name not in COMMON:
+            typer.echo(f"{flag_of(name)} is --setting {name}=… now, and goes in 0.4", err=True)
+    values = settings_in(settings)
+    if config is None:
+        return make_request(list(names), encoder, output=output, settings=Settings().changed(**{**options, **values}))
+    from gate_runner.configuration import read_configuration
+
     held = read_configuration(config, encoder=encoder if "encoder" in said else None)
     own = {name: value for name, value in options.items() if name in said}
-    settings = Settings().changed(**{**COMMAND_LINE, **held.options, **own})
+    changed = Settings().changed(**{**COMMAND_LINE, **held.options, **own, **values})
     listed = list(names) or list(held.names)
-    return make_request(listed, held.encoder or encoder, output=output or held.output, settings=settings)
+    return make_request(listed, held.encoder or encoder, output=output or held.output, settings=changed)

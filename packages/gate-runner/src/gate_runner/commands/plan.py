@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Unpack
 
 import typer
 
-from gate_runner.commands.options import AsJson, Config, EncoderSpec, RunFolder, SomeNames, requested
+from gate_runner.commands.options import AsJson, Config, EncoderSpec, RunFolder, Setting, SomeNames, requested
 from gate_runner.errors import UsageError
 from gate_runner.options import Options
 from gate_runner.settings import seconds_in
@@ -27,6 +27,7 @@ def plan(
     budget: Annotated[
         str | None, typer.Option(metavar="DURATION", help="Keep what fits, e.g., 90m, and tells the most about GATE.")
     ] = None,
+    setting: Setting = None,
     json: AsJson = False,
     **options: Unpack[Options],
 ) -> None:
@@ -34,7 +35,7 @@ def plan(
     seconds = seconds_in(budget)
     if not names and config is None:
         raise UsageError("name a pack or a benchmark (gate-runner ls packs)")
-    request = requested(context, config, names or [], encoder, output, options)
+    request = requested(context, config, names or [], encoder, output, options, setting or ())
     from gate_runner.planning import plan as make
 
     found = make(request, budget=seconds)

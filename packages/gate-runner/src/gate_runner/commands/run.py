@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Unpack
 
 import typer
 
-from gate_runner.commands.options import AsJson, Config, EncoderSpec, RunFolder, SomeNames, requested
+from gate_runner.commands.options import AsJson, Config, EncoderSpec, RunFolder, Setting, SomeNames, requested
 from gate_runner.errors import UsageError
 from gate_runner.options import Options
 from gate_runner.signatures import as_command
@@ -32,12 +32,11 @@ def run(
     ] = None,
     encoder: EncoderSpec = "micro-clip",
     output: RunFolder = None,
-    ray_address: Annotated[
-        str | None, typer.Option(help="A Ray cluster's address; with --executor ray. One is started here by default.")
-    ] = None,
+    ray_address: Annotated[str | None, typer.Option(hidden=True, help="executor_options' address, until 0.4.")] = None,
     tracker: Annotated[
         list[str] | None, typer.Option(help="tensorboard or wandb (extras); may be given several times.")
     ] = None,
+    setting: Setting = None,
     json: AsJson = False,
     **options: Unpack[Options],
 ) -> None:
@@ -49,7 +48,7 @@ def run(
     names = [*(names or []), *([own_folder(data)] if data is not None else [])]
     if not names and config is None:
         raise UsageError("name a pack or a benchmark (gate-runner ls packs), or a folder of your own with --data")
-    request = requested(context, config, names, encoder, output, options)
+    request = requested(context, config, names, encoder, output, options, setting or ())
     if ray_address is not None:
         if request.settings.executor != "ray":
             raise UsageError(f"--ray-address goes with --executor ray, not {request.settings.executor}")
