@@ -21,7 +21,7 @@ COMMON = frozenset({
     "source", "data_root", "limit", "items", "batch_size", "device", "seeds", "isolate", "workers", "recompute", "tune",
     "recipe", "recipe_fields", "shots", "init", "projection", "knowledge", "executor",
 })  # fmt: skip
-"""Settings that `run` and `plan` have options for; the others are said by ``--setting``, or in a file (``--config``)."""
+"""Settings that `run` and `plan` have options for; the others are said by ``--setting``, or in a file."""
 
 
 class Options(TypedDict, total=False):

@@ -82,7 +82,7 @@ def encoders(json: AsJson = False) -> None:
 
 @app.command()
 def settings(json: AsJson = False) -> None:
-    """Every setting of a run: its default, what it says, and its option; the others are said by --setting or --config."""
+    """Every setting of a run: its option, where it has one of its own, its default, and what it says."""
     from dataclasses import fields
     from typing import get_args, get_type_hints
 
