@@ -617,7 +617,7 @@ def runner_recipes() -> tuple[list[bytes], Read]:
 
 
 def runner_submissions() -> tuple[list[bytes], Read]:
-    from gate_runner.icinw.submission import Entry, read_submission
+    from gate_runner.submission import Entry, read_submission
 
     whole = Entry("mnist", "a model", 5, (0, 1), np.full((2, 3, 10), 0.1)).to_mapping()
     return [json.dumps(whole).encode()], in_file("mnist.json", read_submission)

@@ -14,7 +14,7 @@ LAYERS = (
     {"commands", "environment"},
     {"api"},
     {"trackers", "exporting"},
-    {"icinw"},
+    {"submission"},
     {"reports"},
     {"comparison", "forecasting"},
     {"monitoring"},
@@ -31,19 +31,14 @@ LAYERS = (
     {"energy", "own_models", "near_duplicates", "class_words", "signatures"},
     {"settings"},
     {"options", "axes", "items", "readouts"},
-    {"plugins", "files", "memory"},
+    {"plugins", "charts"},
+    {"files", "memory"},
     {"errors"},
     {"__about__"},
 )
 """From the top; a folder may use those below it and beside it."""
 UPWARDS = {
-    ("tasks", "icinw"): "the record of a task names the function that a report shows its results by",
-    ("tasks", "reports"): "the same, and the type of its table",
-    ("tasks", "runs"): "the type of what that function is given",
-    ("detection", "reports"): "detection's own such function",
-    ("detection", "runs"): "the same",
     ("benchmarks", "tasks"): "ID@VARIANT is resolved by the task type that has variants",
-    ("encoders", "detection"): "a detector is an encoder that gives boxes",
 }
 """What points up all the same, and why; each has to be there still."""
 DOTTED = re.compile(r"gate_runner\.([a-z_]+)[\w.]*(?::\w+)?")

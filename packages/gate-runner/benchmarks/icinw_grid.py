@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from gate_runner.axes import shots_in_words
-from gate_runner.icinw.record import Record, records_of
 from gate_runner.runs.stored import read_run
+from gate_runner.tasks.elevater.record import Record, records_of
 
 GRID = (
     "--shots", "0,5,20,50,full", "--tune", "frozen,full", "--init", "random,language", "--projection", "1p,2p",

@@ -12,12 +12,12 @@ import torch
 
 import gate_runner
 from gate_runner.detection import detectors
-from gate_runner.detection.detectors import Detector
 from gate_runner.detection.knowledge import known_phrases
-from gate_runner.detection.prompts import Phrase, phrases
 from gate_runner.detection.trainable import choose, low, steady, unchanged, with_classes
 from gate_runner.detection.tuning import batch_loss, tune_detector
 from gate_runner.encoders import load_encoder
+from gate_runner.encoders.detectors import Detector
+from gate_runner.encoders.phrases import Phrase, phrases
 from gate_runner.errors import DataError, UsageError
 from gate_runner.settings import Settings
 

@@ -14,11 +14,11 @@ import pytest
 import torch
 
 import gate_runner
-from gate_runner.detection.detectors import Detector
-from gate_runner.detection.prompts import phrases
 from gate_runner.detection.trainable import choose, unchanged
 from gate_runner.detection.tuning import batch_loss, recipe_for
 from gate_runner.encoders import load_encoder
+from gate_runner.encoders.detectors import Detector
+from gate_runner.encoders.phrases import phrases
 from gate_runner.errors import DataError, EncoderError, MissingCapabilityError, UsageError
 from gate_runner.runs.observers import Observer
 

@@ -18,11 +18,11 @@ from gate_runner.api import report
 from gate_runner.axes import FULL
 from gate_runner.cli import main
 from gate_runner.errors import DataError, UsageError
-from gate_runner.icinw.record import Cell, Record, records_of
-from gate_runner.icinw.submission import Entry, entries_of, read_submission, score_entry, write_submission
-from gate_runner.icinw.tables import averages, controls, efficiency, gains, mean_over_sets, per_set, wins
 from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.results import Result
+from gate_runner.submission import Entry, entries_of, read_submission, score_entry, write_submission
+from gate_runner.tasks.elevater.record import Cell, Record, records_of
+from gate_runner.tasks.elevater.tables import averages, controls, efficiency, gains, mean_over_sets, per_set, wins
 from gate_runner.tasks.score import Score
 
 

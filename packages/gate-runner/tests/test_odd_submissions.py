@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gate_runner.errors import DataError
-from gate_runner.icinw.submission import MEMBER, Entry, read_submission
+from gate_runner.submission import MEMBER, Entry, read_submission
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from gate_runner.benchmarks import DataRequest, find_benchmark
+from gate_runner.charts.svg import element, label, shortened
 from gate_runner.cli import main
 from gate_runner.reports import as_csv, as_latex, as_markdown, build_page, gather
-from gate_runner.reports.svg import element, label, shortened
 from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.stored import StoredRun, read_runs
 

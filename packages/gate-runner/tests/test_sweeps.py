@@ -19,8 +19,6 @@ from gate_runner.cli import main
 from gate_runner.encoders import load_encoder
 from gate_runner.errors import DataError, UsageError
 from gate_runner.executors import run
-from gate_runner.icinw.record import records_of
-from gate_runner.icinw.tables import short_classes
 from gate_runner.micro.icinw_texts import TEXTS
 from gate_runner.runs.observers import Observer
 from gate_runner.runs.request import make_request, parts_of
@@ -28,6 +26,8 @@ from gate_runner.runs.results import Result
 from gate_runner.runs.stored import read_run
 from gate_runner.settings import Settings
 from gate_runner.tasks.elevater import run as task
+from gate_runner.tasks.elevater.record import records_of
+from gate_runner.tasks.elevater.tables import short_classes
 from gate_runner.tasks.elevater.texts import Embedder, class_texts
 
 SETS = ("icinw-makers", "icinw-shapes")

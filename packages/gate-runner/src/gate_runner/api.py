@@ -67,7 +67,7 @@ class Run:
 
     def _repr_html_(self) -> str:
         """A table of scores, for notebooks."""
-        from gate_runner.reports.markup import table
+        from gate_runner.charts.markup import table
         from gate_runner.reports.scores import number
 
         rows = []

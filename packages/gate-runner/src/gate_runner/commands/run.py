@@ -82,8 +82,8 @@ def run(
         typer.echo(as_json(request.output, results))
     else:
         if any("variant" in result.training for result in results):
-            from gate_runner.icinw.record import records_of
-            from gate_runner.icinw.tables import averages
+            from gate_runner.tasks.elevater.record import records_of
+            from gate_runner.tasks.elevater.tables import averages
 
             typer.echo(averages(records_of(results)).as_markdown(), nl=False)
         for line in next_steps(request.output, results):

@@ -24,7 +24,7 @@ def write_zip(
     knowledge: Annotated[str, typer.Option(help="none, a source, or auto.")] = "none",
 ) -> None:
     """Write one way to adapt, out of a grid, as ELEVATER takes it."""
-    from gate_runner.icinw.submission import entries_of, shots_in, write_submission
+    from gate_runner.submission import entries_of, shots_in, write_submission
 
     entries = entries_of(
         run, model=model, shots=shots_in(shots), tune=tune, init=init, projection=projection, knowledge=knowledge
@@ -39,7 +39,7 @@ def check(
     whole: Annotated[bool, typer.Option("--whole/--part", help="Whether all 20 data sets must be there.")] = True,
 ) -> None:
     """Say whether ELEVATER would take a zip."""
-    from gate_runner.icinw.submission import read_submission
+    from gate_runner.submission import read_submission
 
     for one in read_submission(path, whole=whole):
         seeds, images, classes = one.predictions.shape
@@ -54,7 +54,7 @@ def score(
 ) -> None:
     """Score a zip against the data sets' own labels."""
     from gate_runner.benchmarks import BENCHMARKS, DataRequest
-    from gate_runner.icinw.submission import read_submission, score_entry
+    from gate_runner.submission import read_submission, score_entry
 
     found = []
     for entry in read_submission(path, whole=whole):

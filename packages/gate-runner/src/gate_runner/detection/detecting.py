@@ -11,9 +11,9 @@ from torch import Tensor
 
 from gate_data.ragged import Ragged
 from gate_data.readers.decode import decode
-from gate_runner.detection.detectors import MOST, Detector
-from gate_runner.detection.prompts import Phrase
 from gate_runner.detection.scoring import in_pixels
+from gate_runner.encoders.detectors import MOST, Detector
+from gate_runner.encoders.phrases import Phrase
 from vision_adapters.detection import topk_detections
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gate_data.boxes.files import UNNAMED
-from gate_runner.detection.prompts import Phrase, phrases
+from gate_runner.encoders.phrases import Phrase, phrases
 from gate_runner.errors import DataError, UsageError
 
 KINDS = {

@@ -7,15 +7,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gate_data.tables import read_table
-from gate_runner.reports.lines import Line, lines_chart
-from gate_runner.reports.paper_table import Table
-from gate_runner.tasks.task import Overview
-
-if TYPE_CHECKING:
-    from gate_runner.runs.stored import StoredRun
+from gate_runner.charts.lines import Line, lines_chart
+from gate_runner.charts.table import Table
+from gate_runner.tasks.task import Overview, ScoredRun
 
 _SUITES = {35: "the 35", 13: "the 13"}
 
@@ -51,7 +48,7 @@ Row = tuple[str, str]
 Mean = tuple[float, float, int]
 
 
-def overview(runs: Sequence[StoredRun]) -> Overview:
+def overview(runs: Sequence[ScoredRun]) -> Overview:
     """ELEVATER's table 4 and figure 8 of any runs, and every data set beside published scores.
 
     Args:
@@ -73,7 +70,7 @@ def overview(runs: Sequence[StoredRun]) -> Overview:
     return Overview((_by_shots(cells), _each_set(cells)), tuple(filter(None, _figures(cells))))
 
 
-def _cells(run: StoredRun) -> Iterator[Scored]:
+def _cells(run: ScoredRun) -> Iterator[Scored]:
     for one in run.results:
         if one.status != "ok" or one.task != "detection":
             continue

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from gate_runner.detection.detectors import Detector
+from gate_runner.encoders.detectors import Detector
 from gate_runner.errors import UsageError
 
 _TOKENS = 1000

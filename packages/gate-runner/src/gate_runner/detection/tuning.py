@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 from gate_runner.detection.average_precision import mean_average_precision
 from gate_runner.detection.detecting import detect, whole_picture
-from gate_runner.detection.detectors import GROUNDING, Detector
 from gate_runner.detection.matching import match
-from gate_runner.detection.prompts import Phrase
 from gate_runner.detection.trainable import choose, steady, with_classes
+from gate_runner.encoders.detectors import GROUNDING, Detector
+from gate_runner.encoders.phrases import Phrase
 from gate_runner.errors import UsageError
 from vision_adapters.heads import global_seed
 from vision_adapters.training.checkpoint import changing_state, load, save

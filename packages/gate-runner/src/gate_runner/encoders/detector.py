@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from gate_runner.detection.detectors import CLOSED, Detector
+from gate_runner.encoders.detectors import CLOSED, Detector
 from gate_runner.encoders.encoder import Encoder
 from gate_runner.encoders.spec import EncoderSpec
 from gate_runner.errors import EncoderError, MissingCapabilityError

@@ -17,7 +17,7 @@ from gate_runner.errors import EncoderError, MissingCapabilityError, UsageError
 from gate_runner.memory import is_out_of_memory
 
 if TYPE_CHECKING:
-    from gate_runner.detection.detectors import Detector
+    from gate_runner.encoders.detectors import Detector
     from gate_runner.encoders.transforms import OwnTransform
 
 CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)

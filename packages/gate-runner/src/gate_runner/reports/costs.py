@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gate_runner.charts.svg import chart, element, label, shortened
 from gate_runner.reports.contents import PHASES, Contents, joules_of
-from gate_runner.reports.svg import chart, element, label, shortened
 
 _LEFT, _WIDTH, _BAR = 170.0, 640.0, 26.0
 

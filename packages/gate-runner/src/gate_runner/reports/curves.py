@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from gate_runner.charts.svg import chart, element, label, points, shortened
 from gate_runner.reports.contents import Contents, Row
-from gate_runner.reports.svg import chart, element, label, points, shortened
 
 _WIDTH, _HEIGHT = 260.0, 168.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 38.0, 252.0, 12.0, 142.0

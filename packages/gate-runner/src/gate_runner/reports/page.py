@@ -8,10 +8,10 @@ from importlib.resources import files
 from pathlib import Path
 
 from gate_runner.__about__ import __version__
+from gate_runner.charts.markup import folded, note, scroll
 from gate_runner.reports import sections
 from gate_runner.reports.contents import Contents, gather
 from gate_runner.reports.findings import banner, findings, title
-from gate_runner.reports.markup import folded, note, scroll
 from gate_runner.reports.scores import scores_table
 from gate_runner.reports.trade import gain_and_loss
 from gate_runner.runs.stored import StoredRun

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from gate_runner.charts.svg import chart, element, label, points
 from gate_runner.reports.contents import Contents
-from gate_runner.reports.svg import chart, element, label, points
 from gate_runner.tasks.registry import known_task_type
 
 _SIZE, _RADIUS = 340.0, 80.0

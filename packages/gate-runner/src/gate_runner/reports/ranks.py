@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gate_runner.charts.svg import chart, element, label, shortened
 from gate_runner.reports.contents import Contents
-from gate_runner.reports.svg import chart, element, label, shortened
 
 _CELL, _LEFT = 30.0, 148.0
 _LEVELS = 7

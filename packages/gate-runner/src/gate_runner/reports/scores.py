@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from html import escape
 
+from gate_runner.charts.svg import element
 from gate_runner.reports.contents import Cell, Contents, Row
-from gate_runner.reports.svg import element
 
 _WIDE = 5
 

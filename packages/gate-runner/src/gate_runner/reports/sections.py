@@ -7,10 +7,10 @@ from html import escape
 from pathlib import Path
 
 from gate_data.imports import named
+from gate_runner.charts.markup import folded, key, note, scroll, table
 from gate_runner.reports.contents import PHASES, Contents, Row
 from gate_runner.reports.costs import cost_bars, duration, joules, peak_bytes, phase_seconds
 from gate_runner.reports.curves import COLOURED, coloured, curve_panels
-from gate_runner.reports.markup import folded, key, note, scroll, table
 from gate_runner.reports.overviews import overviews
 from gate_runner.reports.pictures import hardest
 from gate_runner.reports.radar import radars

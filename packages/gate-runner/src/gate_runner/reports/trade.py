@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
 
+from gate_runner.charts.markup import note, table
+from gate_runner.charts.svg import chart, element, label, points
 from gate_runner.reports.contents import Contents
-from gate_runner.reports.markup import note, table
-from gate_runner.reports.svg import chart, element, label, points
 from gate_runner.runs.results import Result
 
 _WIDTH, _HEIGHT = 260.0, 190.0

@@ -25,7 +25,7 @@ TASK_TYPES = (
         "gate_runner.tasks.elevater.run:run",
         say="gate_runner.tasks.elevater.run:said",
         short="sweep",
-        overview="gate_runner.icinw.overview:overview",
+        overview="gate_runner.tasks.elevater.overview:overview",
         trains=False,
     ),
     TaskType(
@@ -185,7 +185,7 @@ TASK_TYPES = (
         short="suites",
         draw="gate_runner.tasks.suite:draw",
         statistics={"right": "gate_runner.tasks.suite:share_right"},
-        details="gate_runner.reports.suites:tables",
+        details="gate_runner.tasks.suite_table:tables",
         trains=False,
     ),
     TaskType(

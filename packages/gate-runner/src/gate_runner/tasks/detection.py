@@ -16,14 +16,14 @@ from gate_data.request import SplitName
 from gate_runner.detection.average_precision import mean_average_precision
 from gate_runner.detection.coco_map import needed
 from gate_runner.detection.detecting import detect
-from gate_runner.detection.detectors import Detector
 from gate_runner.detection.knowledge import KINDS, known_phrases
 from gate_runner.detection.matching import match
-from gate_runner.detection.prompts import Phrase, phrases
 from gate_runner.detection.scoring import guessed, in_pixels, judge
 from gate_runner.detection.shots import Shown, shown_of
 from gate_runner.detection.trainable import unchanged
 from gate_runner.detection.tuning import tune_detector
+from gate_runner.encoders.detectors import Detector
+from gate_runner.encoders.phrases import Phrase, phrases
 from gate_runner.errors import UsageError
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.fitting import fit_head

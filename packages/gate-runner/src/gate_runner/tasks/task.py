@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from gate_data.imports import named
 from gate_runner.errors import UsageError
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from gate_data.data import Data
     from gate_data.ragged import Outcomes
     from gate_runner.benchmarks.benchmark import Benchmark
-    from gate_runner.reports.paper_table import Table
-    from gate_runner.runs.stored import StoredRun
+    from gate_runner.charts.table import Table
     from gate_runner.settings import Settings
     from gate_runner.tasks.job import Job, Outcome
 
@@ -74,7 +73,26 @@ class Overview(NamedTuple):
     figures: Sequence[str]
 
 
-Overviewed = Callable[[Sequence["StoredRun"]], Overview]
+class ScoredRun(Protocol):
+    """A stored run, as far as an overview asks of it: its name in reports, its encoder, and its results."""
+
+    @property
+    def encoder(self) -> str:
+        """The spec that made the encoder."""
+        ...
+
+    @property
+    def label(self) -> str:
+        """The name."""
+        ...
+
+    @property
+    def results(self) -> Sequence[Any]:
+        """As result files hold them."""
+        ...
+
+
+Overviewed = Callable[[Sequence[ScoredRun]], Overview]
 
 
 @dataclass(frozen=True)

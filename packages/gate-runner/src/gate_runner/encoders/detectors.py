@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from gate_runner.detection.prompts import Phrase
+from gate_runner.encoders.phrases import Phrase
 from gate_runner.errors import DataError, EncoderError
 
 MOST = 300

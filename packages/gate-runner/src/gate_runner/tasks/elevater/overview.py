@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gate_runner.icinw.figures import curves, parameters
-from gate_runner.icinw.record import Record, records_of
-from gate_runner.icinw.tables import all_tables
-from gate_runner.reports.markup import folded
-from gate_runner.runs.stored import StoredRun
-from gate_runner.tasks.task import Overview
+from gate_runner.charts.markup import folded
+from gate_runner.tasks.elevater.figures import curves, parameters
+from gate_runner.tasks.elevater.record import Record, records_of
+from gate_runner.tasks.elevater.tables import all_tables
+from gate_runner.tasks.task import Overview, ScoredRun
 
 
-def overview(runs: Sequence[StoredRun]) -> Overview:
+def overview(runs: Sequence[ScoredRun]) -> Overview:
     """Every table and figure of each run that holds units of a sweep, under the run's name where there are several.
 
     Args:

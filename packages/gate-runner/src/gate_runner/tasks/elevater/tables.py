@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean, stdev
 
 from gate_runner.axes import CONTROLS, FULL, SOURCES, shots_in_words
-from gate_runner.icinw.record import Cell, Record
-from gate_runner.reports.paper_table import Table
+from gate_runner.charts.table import Table
+from gate_runner.tasks.elevater.record import Cell, Record
 
 _ADAPTED = {"frozen": "LP", "full": "FT"}
 

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from gate_runner.axes import Variant
 from gate_runner.errors import DataError
-from gate_runner.runs.results import Result
 
 
 class Cell(NamedTuple):
@@ -67,18 +66,19 @@ class Record:
     seconds: float = 0.0
 
 
-def records_of(results: Iterable[Result]) -> list[Record]:
+def records_of(results: Iterable[Any]) -> list[Record]:
     """The units of sweeps among results.
 
     Example:
-        >>> records_of([Result("digits@0-shot.frozen.language-2p.none", "digits@0-shot.frozen.language-2p.none",
-        ...                    "elevater", "built-in", 0, "skipped", "no text side")])[0].cell.shots
+        >>> from gate_runner.runs.results import Result
+        >>> name = "digits@0-shot.frozen.language-2p.none"
+        >>> records_of([Result(name, name, "elevater", "built-in", 0, "skipped", "no text side")])[0].cell.shots
         0
     """
     return [_record(result) for result in results if result.task == "elevater"]
 
 
-def _record(result: Result) -> Record:
+def _record(result: Any) -> Record:
     dataset, _, name = result.benchmark.partition("@")
     cell = Cell(dataset, *Variant.parse(name), result.seed)
     score, training = result.headline, result.training

@@ -23,10 +23,10 @@ from gate_data.readers.limits import within
 from gate_runner.axes import FULL, Variant
 from gate_runner.errors import DataError
 from gate_runner.files import write
-from gate_runner.icinw.record import Record, records_of
 from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.results import Result
 from gate_runner.runs.stored import read_run
+from gate_runner.tasks.elevater.record import Record, records_of
 
 MEMBER = "all_predictions.json"
 _KEYS = (

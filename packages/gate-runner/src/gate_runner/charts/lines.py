@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gate_runner.reports.svg import chart, element, label, points
+from gate_runner.charts.svg import chart, element, label, points
 
 _WIDTH, _HEIGHT = 520.0, 260.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44.0, 400.0, 16.0, 220.0

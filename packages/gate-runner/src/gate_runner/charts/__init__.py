@@ -1,0 +1,1 @@
+"""Tables, and charts as inline SVG, of plain data."""
