@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -175,3 +177,54 @@ def test_wrong_sizes_are_refused(head: type[nn.Module]) -> None:
         head(0, 2, grid=(2, 2))
     with pytest.raises(ValueError, match=r"expected \[n, 4, d\]"):
         head(3, 2, grid=(2, 2), width=16)(torch.zeros(1, 5, 3))
+
+
+def slow_average_precision(truth: list[list[list[float]]], found: list[list[list[float]]], threshold: float) -> float:
+    """Of one class: greedy matching by falling score, then precision at 101 recalls, one detection after another."""
+
+    def overlap(a: list[float], b: list[float]) -> float:
+        sides = [min(a[k] + a[k + 2], b[k] + b[k + 2]) - max(a[k], b[k]) for k in (0, 1)]
+        shared = max(0.0, sides[0]) * max(0.0, sides[1])
+        return shared / (a[2] * a[3] + b[2] * b[3] - shared)
+
+    listed = sorted(((-row[4], picture, row) for picture, rows in enumerate(found) for row in rows), key=lambda x: x[0])
+    free = [set(range(len(rows))) for rows in truth]
+    right = []
+    for _, picture, row in listed:
+        able = [(overlap(row, truth[picture][one]), one) for one in free[picture]]
+        best = max(able, default=(0.0, -1))
+        right.append(best[0] >= threshold)
+        free[picture] -= {best[1]} if right[-1] else set()
+    total, precisions = sum(map(len, truth)), []
+    for recall in np.linspace(0, 1, 101):
+        at = [sum(right[: n + 1]) / (n + 1) for n in range(len(right)) if sum(right[: n + 1]) / total >= recall - 1e-12]
+        precisions.append(max(at, default=0.0))
+    return float(np.mean(precisions))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_average_precision_is_what_one_detection_after_another_gives(seed: int) -> None:
+    from vision_adapters.detection import Matches, average_precisions, match_detections, mean_average_precision
+
+    rng = np.random.default_rng(seed)
+    truth = [[[*rng.uniform(0, 20, 2), *rng.uniform(4, 12, 2)] for _ in range(rng.integers(0, 4))] for _ in range(6)]
+    truth[0].append([1.0, 2.0, 5.0, 6.0])
+    found = [
+        [[*(side + rng.normal(0, 0.7) for side in box), rng.random()] for box in boxes]
+        + [[*rng.uniform(0, 20, 2), *rng.uniform(4, 12, 2), rng.random()] for _ in range(2)]
+        for boxes in truth
+    ]
+
+    def rows(listed: list[list[list[float]]], **more: Any) -> Matches:
+        table = np.array([row for picture in listed for row in picture])
+        columns = {"box": table[:, :4], "label": np.zeros(len(table), int)}
+        return Matches({**columns, **{key: make(table) for key, make in more.items()}}, np.array([*map(len, listed)]))
+
+    matches = match_detections(
+        rows(truth, crowd=lambda table: np.zeros(len(table), bool)), rows(found, score=lambda table: table[:, 4])
+    )
+    thresholds = np.linspace(0.5, 0.95, 10)
+    slow = [slow_average_precision(truth, found, each) for each in thresholds]
+    ones = np.ones((1, len(truth)))
+    assert average_precisions(matches, ones)[0, 0] == pytest.approx(slow, abs=1e-9)
+    assert mean_average_precision(matches, ones)[0] == pytest.approx(np.mean(slow), abs=1e-9)

@@ -13,9 +13,9 @@ import pytest
 from gate_data.boxes.objects import no_detections
 from gate_data.ragged import Ragged
 from gate_runner.detection import Objects, average_precisions, coco_metrics, match, mean_average_precision
-from gate_runner.detection.average_precision import at_half, at_three_quarters
 from gate_runner.detection.coco_map import as_coco, detections_as_coco
 from gate_runner.errors import DataError
+from vision_adapters.detection.average_precision import at_half, at_three_quarters
 
 pytest.importorskip("pycocotools")
 pytest.importorskip("faster_coco_eval")

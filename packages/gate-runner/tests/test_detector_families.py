@@ -11,11 +11,10 @@ import pytest
 import torch
 
 import gate_runner
-from gate_runner.detection import detectors
 from gate_runner.detection.knowledge import known_phrases
 from gate_runner.detection.trainable import choose, low, steady, unchanged, with_classes
 from gate_runner.detection.tuning import batch_loss, tune_detector
-from gate_runner.encoders import load_encoder
+from gate_runner.encoders import detectors, load_encoder
 from gate_runner.encoders.detectors import Detector
 from gate_runner.encoders.phrases import Phrase, phrases
 from gate_runner.errors import DataError, UsageError

@@ -15,8 +15,7 @@ from gate_data.boxes.objects import Objects
 from gate_data.imports import named
 from gate_data.ragged import Ragged
 from gate_runner.benchmarks import DataRequest, find_benchmark
-from gate_runner.detection.matching import match, overlaps
-from gate_runner.detection.scoring import found_of
+from gate_runner.detection.scoring import found_of, match, overlaps
 from gate_runner.errors import DataError, UsageError
 from gate_runner.runs.folder import read_samples
 from gate_runner.runs.stored import StoredRun, read_run

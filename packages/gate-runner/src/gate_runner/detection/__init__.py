@@ -1,9 +1,9 @@
 """Detection: objects in COCO's conventions, their evaluation, and detectors that can be scored on them."""
 
 from gate_data.boxes.objects import Objects, no_detections
-from gate_runner.detection.average_precision import average_precisions, mean_average_precision
 from gate_runner.detection.coco_map import CocoMetrics, coco_metrics
-from gate_runner.detection.matching import match
+from gate_runner.detection.scoring import match
+from vision_adapters.detection import average_precisions, mean_average_precision
 
 __all__ = [
     "CocoMetrics",

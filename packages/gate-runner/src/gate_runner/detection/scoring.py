@@ -10,11 +10,11 @@ import numpy as np
 
 from gate_data.boxes.objects import Objects, checked_detections
 from gate_data.ragged import Ragged
-from gate_runner.detection.average_precision import at_half, at_three_quarters, mean_average_precision
 from gate_runner.detection.coco_map import CocoMetrics, coco_metrics
-from gate_runner.detection.matching import match
 from gate_runner.errors import DataError, UsageError
 from gate_runner.tasks.score import Score
+from vision_adapters.detection import match_detections
+from vision_adapters.detection.average_precision import at_half, at_three_quarters, mean_average_precision
 
 STATISTICS = {"map": mean_average_precision, "ap50": at_half, "ap75": at_three_quarters}
 """The metrics that have intervals, and can be computed again on resampled pictures."""
@@ -31,6 +31,19 @@ class Judged:
     outcomes: Ragged
     predicted: np.ndarray
     more: dict[str, Any]
+
+
+def match(truth: Objects, found: Ragged) -> Ragged:
+    """What became of each detection and object, see `vision_adapters.detection.match_detections`.
+
+    Example:
+        >>> truth = Objects.of([{"box": [(0, 0, 4, 4)], "label": [0]}], [(8, 8)])
+        >>> found = Ragged.of([{"box": np.array([[0.0, 0, 4, 3]]), "label": np.array([0]), "score": np.array([0.9])}])
+        >>> mean_average_precision(match(truth, found), np.ones((1, 1))).round(3).tolist()
+        [0.6]
+    """
+    matches = match_detections(truth.rows, found)
+    return Ragged(matches.columns, matches.lengths)
 
 
 def judge(

@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gate_runner.detection.average_precision import mean_average_precision
 from gate_runner.detection.detecting import detect, whole_picture
-from gate_runner.detection.matching import match
+from gate_runner.detection.scoring import match
 from gate_runner.detection.trainable import choose, steady, with_classes
 from gate_runner.encoders.detectors import GROUNDING, Detector
 from gate_runner.encoders.phrases import Phrase
 from gate_runner.errors import UsageError
+from vision_adapters.detection import mean_average_precision
 from vision_adapters.heads import global_seed
 from vision_adapters.training.checkpoint import changing_state, load, save
 from vision_adapters.training.step import batch_indices

@@ -100,9 +100,9 @@ TASK_TYPES = (
         say="gate_runner.tasks.predicted:objects",
         draw="gate_runner.detection.drawing:draw",
         statistics={
-            "map": "gate_runner.detection:mean_average_precision",
-            "ap50": "gate_runner.detection.average_precision:at_half",
-            "ap75": "gate_runner.detection.average_precision:at_three_quarters",
+            "map": "vision_adapters.detection:mean_average_precision",
+            "ap50": "vision_adapters.detection.average_precision:at_half",
+            "ap75": "vision_adapters.detection.average_precision:at_three_quarters",
         },
         details="gate_runner.detection.published:details",
         overview="gate_runner.detection.overview:overview",

@@ -13,12 +13,10 @@ from torch import Tensor, nn
 from gate_data.boxes.objects import Objects
 from gate_data.ragged import Ragged
 from gate_data.request import SplitName
-from gate_runner.detection.average_precision import mean_average_precision
 from gate_runner.detection.coco_map import needed
 from gate_runner.detection.detecting import detect
 from gate_runner.detection.knowledge import KINDS, known_phrases
-from gate_runner.detection.matching import match
-from gate_runner.detection.scoring import guessed, in_pixels, judge
+from gate_runner.detection.scoring import guessed, in_pixels, judge, match
 from gate_runner.detection.shots import Shown, shown_of
 from gate_runner.detection.trainable import unchanged
 from gate_runner.detection.tuning import tune_detector
@@ -29,7 +27,7 @@ from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.fitting import fit_head
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.training import predict
-from vision_adapters.detection import DenseHead, Detections, SetHead
+from vision_adapters.detection import DenseHead, Detections, SetHead, mean_average_precision
 from vision_adapters.heads import seeded
 from vision_adapters.training.head import Inputs
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from gate_data.ragged import Ragged
-from gate_runner.detection.matching import THRESHOLDS
+from vision_adapters.detection.matching import THRESHOLDS, PictureRows
 
 RECALLS = np.linspace(0.0, 1.0, 101)
 _CELLS = 4_000_000
 
 
 def average_precisions(
-    outcomes: Ragged, weights: Float[np.ndarray, "r n"], thresholds: Sequence[int] = range(len(THRESHOLDS))
+    outcomes: PictureRows, weights: Float[np.ndarray, "r n"], thresholds: Sequence[int] = range(len(THRESHOLDS))
 ) -> Float[np.ndarray, "r k t"]:
     r"""Average precision of each class at each threshold, under weights.
 
@@ -24,7 +22,7 @@ def average_precisions(
     detection of picture i counts $w_i$ times, so that whole weights give what as many copies of the picture would.
 
     Args:
-        outcomes: of `match`.
+        outcomes: of `match_detections`.
         weights: of the pictures, at least 0.
         thresholds: indices into ``THRESHOLDS``.
 
@@ -36,14 +34,15 @@ def average_precisions(
         that share a score stay together, where copies of the picture would lie in turns.
 
     Example:
+        >>> from vision_adapters.detection import Matches
         >>> columns = {"label": [0, 0], "score": [0.9, 0.0], "hits": [1, 0], "ignored": [0, 0], "truth": [False, True]}
-        >>> outcomes = Ragged.of([{name: np.array(column) for name, column in columns.items()}])
+        >>> outcomes = Matches({name: np.array(column) for name, column in columns.items()}, np.array([2]))
         >>> average_precisions(outcomes, np.ones((1, 1)), [0, 1]).round(3).tolist()
         [[[1.0, 0.0]]]
     """
     weights = np.asarray(weights, dtype=np.float64)
     columns = outcomes.columns
-    image = np.repeat(np.arange(len(outcomes)), outcomes.lengths)
+    image = np.repeat(np.arange(len(outcomes.lengths)), outcomes.lengths)
     truth = columns["truth"]
     kinds = np.unique(columns["label"][truth])
     found = np.empty((len(weights), len(kinds), len(thresholds)))
@@ -51,7 +50,7 @@ def average_precisions(
         of_kind = columns["label"] == kind
         mine = np.flatnonzero(of_kind & ~truth)
         mine = mine[np.argsort(-columns["score"][mine], kind="stable")]
-        objects = np.bincount(image[of_kind & truth], minlength=len(outcomes)).astype(np.float64)
+        objects = np.bincount(image[of_kind & truth], minlength=len(outcomes.lengths)).astype(np.float64)
         hits = [(columns["hits"][mine] >> one) & 1 for one in thresholds]
         ignored = [(columns["ignored"][mine] >> one) & 1 for one in thresholds]
         useful = max((int(np.flatnonzero(each)[-1]) + 1 if each.any() else 0 for each in hits), default=0)
@@ -62,29 +61,29 @@ def average_precisions(
     return found
 
 
-def mean_average_precision(outcomes: Any, weights: Float[np.ndarray, "r n"]) -> Float[np.ndarray, " r"]:
+def mean_average_precision(outcomes: PictureRows, weights: Float[np.ndarray, "r n"]) -> Float[np.ndarray, " r"]:
     """COCO's mean over classes and thresholds from .50 to .95; NaN where there is no object at all.
 
     Args:
-        outcomes: of `match`.
+        outcomes: of `match_detections`.
         weights: of the pictures.
 
     Example:
-        >>> from gate_runner.detection import Objects, match
-        >>> truth = Objects.of([{"box": [(0, 0, 4, 4)], "label": [0]}], [(8, 8)])
-        >>> found = Ragged.of([{"box": np.array([[0.0, 0, 4, 3]]), "label": np.array([0]), "score": np.array([0.9])}])
-        >>> mean_average_precision(match(truth, found), np.ones((1, 1))).round(3).tolist()
+        >>> from vision_adapters.detection import Matches
+        >>> columns = {"label": [0, 0], "score": [0.9, 0.0], "hits": [63, 0], "ignored": [0, 0], "truth": [False, True]}
+        >>> outcomes = Matches({name: np.array(column) for name, column in columns.items()}, np.array([2]))
+        >>> mean_average_precision(outcomes, np.ones((1, 1))).round(3).tolist()
         [0.6]
     """
     return _mean(average_precisions(outcomes, weights))
 
 
-def at_half(outcomes: Any, weights: Float[np.ndarray, "r n"]) -> Float[np.ndarray, " r"]:
+def at_half(outcomes: PictureRows, weights: Float[np.ndarray, "r n"]) -> Float[np.ndarray, " r"]:
     """The same at an overlap of .50."""
     return _mean(average_precisions(outcomes, weights, [0]))
 
 
-def at_three_quarters(outcomes: Any, weights: Float[np.ndarray, "r n"]) -> Float[np.ndarray, " r"]:
+def at_three_quarters(outcomes: PictureRows, weights: Float[np.ndarray, "r n"]) -> Float[np.ndarray, " r"]:
     """The same at an overlap of .75."""
     return _mean(average_precisions(outcomes, weights, [5]))
 

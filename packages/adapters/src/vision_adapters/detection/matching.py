@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
 import numpy as np
 from jaxtyping import Bool, Float, Int
-
-from gate_data.boxes.objects import Objects
-from gate_data.ragged import Ragged
 
 THRESHOLDS = np.linspace(0.5, 0.95, 10)
 """Overlaps (intersection over union) at which COCO's average precision is taken."""
@@ -15,12 +16,46 @@ MOST = 100
 _CELLS = 4_000_000
 
 
-def match(truth: Objects, found: Ragged) -> Ragged:
+class PictureRows(Protocol):
+    """Rows of several pictures, one picture's after another's: columns by name, and how many rows each picture has."""
+
+    @property
+    def columns(self) -> Mapping[str, Any]:
+        """By name, ``[m, ...]``."""
+        ...
+
+    @property
+    def lengths(self) -> Any:
+        """Of each picture ``[n]``, summing to m."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Matches:
+    """What became of detections and objects, see `match_detections`.
+
+    Args:
+        columns: by name, ``[m]``.
+        lengths: rows of each picture ``[n]``.
+
+    Example:
+        >>> len(Matches({"label": np.array([3])}, np.array([0, 1])))
+        2
+    """
+
+    columns: Mapping[str, np.ndarray]
+    lengths: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+
+def match_detections(truth: PictureRows, found: PictureRows) -> Matches:
     """What became of each detection and object, from which average precision can be computed on any resample.
 
     Args:
-        truth: the objects.
-        found: for each picture a row per detection: ``box``, ``label``, ``score``, see `Objects`.
+        truth: for each picture a row per object: ``box`` (left, top, width, height), ``label``, ``crowd``.
+        found: for each picture a row per detection: ``box``, ``label``, ``score``.
 
     Returns:
         For each picture a row per detection and per object that counts: ``label``; ``score``, 0 for objects; ``hits``
@@ -32,16 +67,18 @@ def match(truth: Objects, found: Ragged) -> Ragged:
         threshold.
 
     Example:
-        >>> truth = Objects.of([{"box": [(0, 0, 4, 4)], "label": [0]}], [(8, 8)])
-        >>> found = Ragged.of([{"box": np.array([[0.0, 0, 4, 3]]), "label": np.array([0]), "score": np.array([0.9])}])
-        >>> [bin(int(hits)) for hits in match(truth, found).columns["hits"]]
+        >>> truth = Matches({"box": np.array([[0.0, 0, 4, 4]]), "label": np.array([0]), "crowd": np.array([False])},
+        ...                 np.array([1]))
+        >>> found = Matches({"box": np.array([[0.0, 0, 4, 3]]), "label": np.array([0]), "score": np.array([0.9])},
+        ...                 np.array([1]))
+        >>> [bin(int(hits)) for hits in match_detections(truth, found).columns["hits"]]
         ['0b111111', '0b0']
 
     Source:
         pycocotools' ``evaluateImg``: detections by falling score, each takes the free object that it overlaps most; of
         equal overlaps the last; crowds only where nothing else fits, and as often as they are needed.
     """
-    image = np.repeat(np.arange(len(truth)), found.lengths)
+    image = np.repeat(np.arange(len(truth.lengths)), found.lengths)
     label, score, box = (np.asarray(found.columns[name]) for name in ("label", "score", "box"))
     box = box.reshape(-1, 4).astype(np.float64)
     order = np.lexsort((-score, label, image))
@@ -50,8 +87,9 @@ def match(truth: Objects, found: Ragged) -> Ragged:
     keep = rank < MOST
     image, label, score, box, rank = image[keep], label[keep], score[keep], box[keep], rank[keep]
 
-    columns = truth.rows.columns
-    t_image, t_label, crowd = truth.picture, columns["label"], columns["crowd"]
+    columns = truth.columns
+    t_image = np.repeat(np.arange(len(truth.lengths)), truth.lengths)
+    t_label, crowd = columns["label"], columns["crowd"]
     t_order = np.lexsort((crowd, t_label, t_image))
     t_image, t_label, crowd, t_box = t_image[t_order], t_label[t_order], crowd[t_order], columns["box"][t_order]
 
@@ -66,8 +104,8 @@ def match(truth: Objects, found: Ragged) -> Ragged:
     }
     whose = np.concatenate([image, t_image[counts]])
     by_image = np.argsort(whose, kind="stable")
-    lengths = np.bincount(whose, minlength=len(truth))
-    return Ragged({name: column[by_image] for name, column in rows.items()}, lengths)
+    lengths = np.bincount(whose, minlength=len(truth.lengths))
+    return Matches({name: column[by_image] for name, column in rows.items()}, lengths)
 
 
 def overlaps(
