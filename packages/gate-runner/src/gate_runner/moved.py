@@ -48,7 +48,7 @@ MOVED = {
     "gate_runner.tasks.episodes": "vision_adapters.episodes",
     "gate_runner.tasks.rates": "vision_adapters.training.rates",
     "gate_runner.tasks.scaling": "vision_adapters.training.scale",
-    "gate_runner.tasks.trained": "gate_runner.tasks.fitting",
+    "gate_runner.tasks.trained": "gate_runner.tasks.after_training",
     "gate_runner.tasks.tuned": "gate_runner.tasks.backbone",
 }
 """Old names, with all below them, until 0.4."""

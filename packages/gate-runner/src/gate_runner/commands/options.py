@@ -60,16 +60,19 @@ def requested(
 
     sources = {name: context.get_parameter_source(name) for name in context.params}
     said = {name for name, source in sources.items() if source is not None and source.name != "DEFAULT"}
+    values = settings_in(settings)
+    if config is None:
+        changed = Settings().changed(**{**options, **values})
+        request = make_request(list(names), encoder, output=output, settings=changed)
+    else:
+        from gate_runner.configuration import read_configuration
+
+        held = read_configuration(config, encoder=encoder if "encoder" in said else None)
+        own = {name: value for name, value in options.items() if name in said}
+        changed = Settings().changed(**{**COMMAND_LINE, **held.options, **own, **values})
+        listed = list(names) or list(held.names)
+        request = make_request(listed, held.encoder or encoder, output=output or held.output, settings=changed)
     for name in options:
         if name in said and name not in COMMON:
             typer.echo(f"{flag_of(name)} is --setting {name}=… now, and goes in 0.4", err=True)
-    values = settings_in(settings)
-    if config is None:
-        return make_request(list(names), encoder, output=output, settings=Settings().changed(**{**options, **values}))
-    from gate_runner.configuration import read_configuration
-
-    held = read_configuration(config, encoder=encoder if "encoder" in said else None)
-    own = {name: value for name, value in options.items() if name in said}
-    changed = Settings().changed(**{**COMMAND_LINE, **held.options, **own, **values})
-    listed = list(names) or list(held.names)
-    return make_request(listed, held.encoder or encoder, output=output or held.output, settings=changed)
+    return request

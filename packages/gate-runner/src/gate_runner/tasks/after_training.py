@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,15 +19,15 @@ from gate_runner.features import images_at
 from gate_runner.tasks.features import embedded
 from knowledge_prompts import ClassPrompts, build_prompts, class_embeddings
 from vision_adapters.metrics import METRICS, evaluate, paired_difference
+from vision_adapters.training import Trained
 from vision_adapters.training.wise_ft import wise_ft
 
 if TYPE_CHECKING:
     from gate_data.data import Data
     from gate_data.pictures import Pictures
     from gate_runner.benchmarks.benchmark import Benchmark
-    from gate_runner.tasks.fitting import Fitted
     from gate_runner.tasks.job import Job
-    from vision_adapters.training import Direction, Trained
+    from vision_adapters.training import Direction
     from vision_adapters.training.wise_ft import Mix
 
 TEMPLATES = ("a {}", "a photo of a {}", "a picture of a {}")
@@ -48,6 +48,31 @@ def class_weights(job: Job, benchmark: Benchmark, classes: Sequence[str]) -> Flo
         prompts = build_prompts(ClassPrompts(benchmark.id, templates, list(classes)))
     made = class_embeddings(lambda texts: embedded(job, texts).numpy(), prompts)
     return torch.from_numpy(made.weights).float()
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted(Trained):
+    """A training, and what followed it.
+
+    Args:
+        more: what else a result says: gradients, the mix with the start, zero-shot before and after.
+        zero_shot: outcomes of class prompts on the test split before the training, where they were asked for.
+    """
+
+    more: Mapping[str, Any] = field(default_factory=dict)
+    zero_shot: np.ndarray | None = None
+
+    def about(self, metric: str) -> dict[str, Any]:
+        """What a result's ``training`` says of it; ``metric`` is what validation chose by."""
+        rates = [{"lr": rate.lr, "steps": rate.steps, metric: rate.score} for rate in self.tried]
+        return {
+            "steps": self.recipe.steps,
+            "lr": self.recipe.lr,
+            **({"tried": rates} if rates else {}),
+            "chosen_step": self.best_step,
+            "validation": [{"step": row.step, metric: row.score} for row in self.history],
+            **self.more,
+        }
 
 
 @dataclass(frozen=True)
@@ -116,8 +141,6 @@ def after_training(
     Raises:
         MissingCapabilityError: zero-shot scores of an encoder without a text side.
     """
-    from gate_runner.tasks.fitting import Fitted
-
     settings = job.settings
     more: dict[str, Any] = {
         "recipe": asdict(done.recipe),

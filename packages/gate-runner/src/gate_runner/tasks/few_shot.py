@@ -13,9 +13,10 @@ from torch import Tensor
 from gate_data.data import Data, Split
 from gate_data.request import SplitName
 from gate_runner.errors import DataError
+from gate_runner.tasks.after_training import Fitted
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.drawing import pixels_of
-from gate_runner.tasks.fitting import Fitted, fit_head
+from gate_runner.tasks.fitting import fit_head
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.score import Score
 from gate_runner.tasks.task import Drawing

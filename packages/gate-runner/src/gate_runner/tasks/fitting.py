@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import torch.nn
 from torch import Tensor
 
 from gate_runner.settings import Settings
-from gate_runner.tasks.after_training import after_training
+from gate_runner.tasks.after_training import Fitted, after_training
 from gate_runner.tasks.backbone import Learning
 from gate_runner.tasks.job import Job
 from gate_runner.tasks.recipes import checked, recipe_for
 from vision_adapters.heads import InitializedHead
 from vision_adapters.rows import Rows
-from vision_adapters.training import Backbone, Direction, EncoderWithHead, ProbeInit, Recipe, Scale, Trained
+from vision_adapters.training import Backbone, Direction, EncoderWithHead, ProbeInit, Recipe, Scale
 from vision_adapters.training import fit_head as fit
 from vision_adapters.training.backbones import SplitName
 from vision_adapters.training.head import Inputs
@@ -29,31 +27,6 @@ Loss = Callable[[Any, Any], Tensor]
 _DEFAULT = {"lr": 1e-3, "steps": 10_000, "batch_size": 1024, "validate_every": 500}
 """Of a linear head on more features than a solved probe takes."""
 _RECIPE = {"lr", "steps", "batch_size", "validate_every", "weight_decay", "schedule"}
-
-
-@dataclass(frozen=True, eq=False)
-class Fitted(Trained):
-    """A training, and what followed it.
-
-    Args:
-        more: what else a result says: gradients, the mix with the start, zero-shot before and after.
-        zero_shot: outcomes of class prompts on the test split before the training, where they were asked for.
-    """
-
-    more: Mapping[str, Any] = field(default_factory=dict)
-    zero_shot: np.ndarray | None = None
-
-    def about(self, metric: str) -> dict[str, Any]:
-        """What a result's ``training`` says of it; ``metric`` is what validation chose by."""
-        rates = [{"lr": rate.lr, "steps": rate.steps, metric: rate.score} for rate in self.tried]
-        return {
-            "steps": self.recipe.steps,
-            "lr": self.recipe.lr,
-            **({"tried": rates} if rates else {}),
-            "chosen_step": self.best_step,
-            "validation": [{"step": row.step, metric: row.score} for row in self.history],
-            **self.more,
-        }
 
 
 def recipe_of(job: Job, **own: Any) -> Recipe:
