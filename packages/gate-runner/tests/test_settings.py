@@ -16,12 +16,13 @@ from typer.testing import CliRunner
 import gate_runner
 from gate_runner.benchmarks import BENCHMARKS
 from gate_runner.cli import app
+from gate_runner.configuration import settings_in
 from gate_runner.errors import UsageError
 from gate_runner.options import COMMON, Options
 from gate_runner.runs.part import Part
 from gate_runner.runs.request import make_request
 from gate_runner.settings import Settings
-from gate_runner.signatures import flag_of, settings_in, words_for
+from gate_runner.signatures import flag_of, words_for
 
 OTHER = Settings(
     source="micro", data_root=Path("data"), limit=7, skip_unreadable=True, batch_size=3,
@@ -132,7 +133,10 @@ def test_an_option_of_the_last_release_works_and_says_what_it_is_now(monkeypatch
     assert (seen[0].wise_ft, seen[0].encode_again) == ("best", True)
 
 
-@pytest.mark.parametrize(("text", "said"), [("wise", "expected NAME=VALUE"), ("wiseft=1", "nearest: wise_ft")])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("wise", "expected NAME=VALUE"), ("wiseft=1", "nearest: wise_ft"), ("retries=often", "retries is")],
+)
 def test_a_setting_that_there_is_not_is_named(text: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         settings_in([text])

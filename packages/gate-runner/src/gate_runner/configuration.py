@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from gate_runner.errors import DataError, UsageError, unknown
 from gate_runner.settings import Settings
+from gate_runner.signatures import parsed
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
 
 _OWN = ("names", "encoder", "output")
 _CODE = {
-    "language_model": "--language-model",
+    "language_model": "--setting language_model=…",
     "executor": "--executor",
-    "executor_options": "--executor-option",
+    "executor_options": "--setting executor_options=…",
 }
 """Settings that can name code, or a cluster and what it runs before a job: a file does not choose these."""
 _BUILT_IN_EXECUTORS = ("local", "ray", "slurm")
@@ -94,7 +95,7 @@ def read_configuration(path: Path, *, encoder: str | None = None) -> Configurati
         if values.get(key) not in (None, {}, *_BUILT_IN_EXECUTORS):
             raise UsageError(f"--config {file} names code by {key} = {values[key]!r:.60}: say {flag} yourself")
     for key, value in values.items():
-        _check_type(key, value, file)
+        _check_type(key, value, f"--config {file}")
     if "knowledge_from" in values:
         from gate_runner.class_words import built_in_knowledge
 
@@ -104,6 +105,37 @@ def read_configuration(path: Path, *, encoder: str | None = None) -> Configurati
 
         spec = spec_of_file(spec, file)
     return Configuration(tuple(names), encoder or str(spec), None if output is None else Path(str(output)), values)
+
+
+def settings_in(said: Iterable[str]) -> dict[str, Any]:
+    """Settings from texts ``NAME=VALUE``, as ``--setting`` takes them: a value is TOML, or else a text, with commas for several.
+
+    Raises:
+        UsageError: a text that is none, or a setting that there is not; the message shows the nearest.
+
+    Example:
+        >>> settings_in(["wise_ft=best", "retries=2", "encode_again=true"])
+        {'wise_ft': 'best', 'retries': 2, 'encode_again': True}
+        >>> settings_in(["executor_options=partition=gpu,gpus=2"])
+        {'executor_options': ['partition=gpu', 'gpus=2']}
+    """
+    known = [one.name for one in fields(Settings)]
+    values: dict[str, Any] = {}
+    for text in said:
+        name, sign, value = text.partition("=")
+        if not name or not sign:
+            raise UsageError(f"--setting {text!r}: expected NAME=VALUE")
+        if name not in known:
+            raise unknown("setting", name, known)
+        values[name] = parsed(value)
+        try:
+            _check_type(name, values[name], "--setting")
+        except UsageError:
+            if not isinstance(values[name], str):
+                raise
+            values[name] = value.split(",")
+            _check_type(name, values[name], "--setting")
+    return values
 
 
 def as_values(request: RunRequest) -> dict[str, Any]:
@@ -131,14 +163,14 @@ def _kinds() -> dict[str, TypeAdapter[Any]]:
     return {key: TypeAdapter(kind, config=ConfigDict(strict=True)) for key, kind in get_type_hints(Options).items()}
 
 
-def _check_type(key: str, value: Any, file: Path) -> None:
+def _check_type(key: str, value: Any, where: str) -> None:
     from pydantic import ValidationError
 
     try:
         _kinds()[key].validate_python(value)
     except ValidationError as error:
         said = dict.fromkeys(one["msg"] for one in error.errors())
-        raise UsageError(f"--config {file}: {key} is {value!r:.60}: {'; or '.join(said)}") from error
+        raise UsageError(f"{where}: {key} is {value!r:.60}: {'; or '.join(said)}") from error
 
 
 def _of_manifest(file: Path, raw: object) -> dict[str, Any]:

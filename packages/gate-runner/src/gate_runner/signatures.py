@@ -10,7 +10,6 @@ from copy import copy
 from dataclasses import fields
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
-from gate_runner.errors import UsageError, unknown
 from gate_runner.options import COMMON, Options
 from gate_runner.settings import Settings
 
@@ -88,28 +87,8 @@ def flag_of(name: str) -> str:
     return option.default if isinstance(option.default, str) else f"--{name.replace('_', '-')}"
 
 
-def settings_in(said: Iterable[str]) -> dict[str, Any]:
-    """Settings from texts ``NAME=VALUE``, as ``--setting`` takes them: a value is TOML, or else a text.
-
-    Raises:
-        UsageError: a text that is none, or a setting that there is not; the message shows the nearest.
-
-    Example:
-        >>> settings_in(["wise_ft=best", "retries=2", "encode_again=true"])
-        {'wise_ft': 'best', 'retries': 2, 'encode_again': True}
-    """
-    known, values = [one.name for one in fields(Settings)], {}
-    for text in said:
-        name, sign, value = text.partition("=")
-        if not name or not sign:
-            raise UsageError(f"--setting {text!r}: expected NAME=VALUE")
-        if name not in known:
-            raise unknown("setting", name, known)
-        values[name] = _read(value)
-    return values
-
-
-def _read(text: str) -> Any:
+def parsed(text: str) -> Any:
+    """A value of TOML, or the text itself where it is none."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
@@ -117,7 +96,7 @@ def _read(text: str) -> Any:
 
 
 def written(value: Any) -> str:
-    """A value as ``--setting`` takes it."""
+    """A value as ``--setting`` takes it: TOML, or a text that is none."""
     if isinstance(value, tuple):
         return json.dumps(list(value))
     if isinstance(value, Mapping):
@@ -125,7 +104,7 @@ def written(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     text = str(value)
-    return text if isinstance(value, int | float) or _read(text) == text else json.dumps(text)
+    return text if isinstance(value, int | float) or parsed(text) == text else json.dumps(text)
 
 
 def words_for(settings: Settings) -> list[str]:

@@ -53,10 +53,11 @@ def requested(
     Raises:
         UsageError: as `gate_runner.runs.request.make_request` and `read_configuration`.
     """
+    from gate_runner.configuration import read_configuration, settings_in
     from gate_runner.options import COMMON
     from gate_runner.runs.request import make_request
     from gate_runner.settings import Settings
-    from gate_runner.signatures import COMMAND_LINE, flag_of, settings_in
+    from gate_runner.signatures import COMMAND_LINE, flag_of
 
     sources = {name: context.get_parameter_source(name) for name in context.params}
     said = {name for name, source in sources.items() if source is not None and source.name != "DEFAULT"}
@@ -65,8 +66,6 @@ def requested(
         changed = Settings().changed(**{**options, **values})
         request = make_request(list(names), encoder, output=output, settings=changed)
     else:
-        from gate_runner.configuration import read_configuration
-
         held = read_configuration(config, encoder=encoder if "encoder" in said else None)
         own = {name: value for name, value in options.items() if name in said}
         changed = Settings().changed(**{**COMMAND_LINE, **held.options, **own, **values})

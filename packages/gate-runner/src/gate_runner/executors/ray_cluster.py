@@ -59,7 +59,7 @@ class RayExecutor:
                     raise UsageError(
                         "ray was imported before and would listen on every interface of this machine, where whoever "
                         "reaches it can run code; set RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 before it is imported, or "
-                        "name a cluster with --setting executor_options={address=…}"
+                        "name a cluster with --setting executor_options=address=…"
                     )
                 here = {"num_cpus": self.cluster_cpus, "include_dashboard": False, "_temp_dir": self.temp_dir}
                 here["_node_ip_address"] = _LOOPBACK
