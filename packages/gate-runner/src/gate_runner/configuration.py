@@ -108,7 +108,7 @@ def read_configuration(path: Path, *, encoder: str | None = None) -> Configurati
 
 
 def settings_in(said: Iterable[str]) -> dict[str, Any]:
-    """Settings from texts ``NAME=VALUE``, as ``--setting`` takes them: a value is TOML, or else a text, with commas for several.
+    """Settings from texts ``NAME=VALUE``, of ``--setting``: a value is TOML, or else a text, with commas for several.
 
     Raises:
         UsageError: a text that is none, or a setting that there is not; the message shows the nearest.

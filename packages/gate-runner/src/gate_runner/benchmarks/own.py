@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,51 +10,7 @@ from gate_runner.benchmarks.benchmark import Benchmark
 from gate_runner.benchmarks.registry import is_taken
 from gate_runner.class_words import built_in_knowledge
 from gate_runner.errors import DataError, UsageError, unknown
-
-_METRICS = {
-    "image-classification": ("acc@1", "macro_f1"),
-    "zero-shot": ("acc@1", "macro_f1"),
-    "knn": ("acc@1",),
-    "image-retrieval": ("map", "recall@1", "recall@5", "recall@10"),
-    "clustering": ("ami", "v_measure"),
-    "multi-label": ("average_precision", "roc_auc"),
-    "regression": ("mae", "rmse", "r2", "spearman"),
-    "segmentation": ("miou",),
-    "relational": ("acc@1",),
-    "video-classification": ("acc@1",),
-    "video-regression": ("mae", "mse"),
-    "pair-scoring": ("group", "text", "image"),
-    "image-text": ("image_to_text", "text_to_image", *(f"{way}_r@{k}" for way in ("i2t", "t2i") for k in (1, 5, 10))),
-    "detection": ("map", "ap50", "ap75"),
-}
-_OF_CLASSES = ("acc@1", "accuracy", "acc@5", "mean_per_class", "macro_f1", "micro_f1", "quadratic_kappa")
-_CHOICES = {
-    **dict.fromkeys(("image-classification", "zero-shot", "video-classification", "relational", "knn"), _OF_CLASSES),
-    "multi-label": (
-        *("average_precision", "roc_auc", "map_11point", "map_11point_elevater"),
-        *("brier", "macro_f1", "micro_f1"),
-    ),
-    **dict.fromkeys(("regression", "video-regression"), ("mae", "mse", "rmse", "r2", "spearman")),
-    "segmentation": ("miou", "miou_foreground", "mean_acc", "overall_acc", "dice"),
-}
-"""Metrics that make sense of a task, where there are others than its own."""
-_RECIPE = {"lr": 1e-2, "steps": 600, "batch_size": 128, "validate_every": 50}
-_TRANSFORMER = {"lr": 1e-3, "steps": 400, "batch_size": 32, "validate_every": 50}
-_RECIPES: Mapping[str, Mapping[str, Any]] = {
-    "image-classification": {},  # solved, not stepped
-    "regression": {},  # likewise
-    "segmentation": {**_TRANSFORMER, "batch_size": 16},
-    "relational": _TRANSFORMER,
-    "video-classification": _TRANSFORMER,
-    "video-regression": _TRANSFORMER,
-    "zero-shot": {},
-    "knn": {},
-    "image-retrieval": {},
-    "clustering": {},
-    "pair-scoring": {},
-    "image-text": {**_TRANSFORMER, "batch_size": 64},
-    "detection": {"lr": 2e-3, "steps": 150, "batch_size": 32, "validate_every": 50, "schedule": "cosine"},
-}
+from gate_runner.tasks.registry import find_task_type
 
 
 def own_benchmark(path: Path) -> Benchmark:
@@ -92,7 +47,8 @@ def own_benchmark(path: Path) -> Benchmark:
             checked(own.training)
         except UsageError as error:
             raise DataError(_at(path, ["training"], str(error))) from error
-    training: dict[str, Any] = {**_RECIPES.get(about.task, _RECIPE), **own.training}
+    task = find_task_type(about.task)
+    training: dict[str, Any] = {**task.own_training, **own.training}
     if about.task in ("zero-shot", "image-classification"):
         where, named = path.absolute().parent, own.classes.prompts
         own_set = bool(named) and (where / named).is_file()
@@ -106,7 +62,7 @@ def own_benchmark(path: Path) -> Benchmark:
         id=about.id,
         title=about.title or about.id,
         task=about.task,
-        metrics=about.metrics or _METRICS[about.task],
+        metrics=about.metrics or tuple(task.own_metrics),
         sources={"file": str(path.absolute())},
         training=training,
         licence=about.licence,
@@ -121,7 +77,8 @@ def metrics_of(task: str) -> tuple[str, ...]:
         >>> metrics_of("detection")
         ('map', 'ap50', 'ap75')
     """
-    return tuple(dict.fromkeys((*_METRICS[task], *_CHOICES.get(task, ()))))
+    record = find_task_type(task)
+    return tuple(dict.fromkeys((*record.own_metrics, *record.further_metrics)))
 
 
 def unknown_metric(task: str, metric: str) -> UsageError:

@@ -13,51 +13,24 @@ from gate_runner.benchmarks.benchmark import Benchmark
 from gate_runner.benchmarks.stand_ins import STAND_INS
 from gate_runner.benchmarks.suites import PUBLISHED, SUITES
 from gate_runner.plugins import with_plugins
+from gate_runner.tasks.builtin import TASK_TYPES
 
-_RATES = (1.0, 0.3, 3.0)
-"""Factors of the learning rate at which a frozen encoder's head is trained; validation chooses."""
-_EPISODES = {"ways": 5, "shots": 1, "queries": 5, "episodes": 400, "steps": 150, "rates": _RATES}
-_LONG = {"steps": 10_000, "validate_every": 500}
-_HEAD = {"lr": 1e-2, "steps": 600, "batch_size": 128, "validate_every": 50, "rates": _RATES}
-_MAPS = {"lr": 1e-3, "steps": 300, "batch_size": 8, "validate_every": 50, "rates": _RATES}
-_TOKENS = {"lr": 1e-3, "steps": 400, "batch_size": 32, "validate_every": 50, "rates": _RATES}
-
-_TRAINING: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "image-classification": ({}, {}),  # solved; what is too large for that has steps of its own
-    "multi-head": (_HEAD, _LONG),
-    "multi-label": (_HEAD, _LONG),
-    "few-shot": (_EPISODES, {"episodes": 600}),
-    "segmentation": (_MAPS, {**_LONG, "batch_size": 8}),
-    "medical-segmentation": (_MAPS, {**_LONG, "batch_size": 8}),
-    "depth": (_MAPS, {**_LONG, "batch_size": 8}),
-    "relational": (_TOKENS, _LONG),
-    "relational-typed": (_TOKENS, _LONG),
-    "image-text": ({**_TOKENS, "batch_size": 64}, _LONG),
-    "caption-choice": (_TOKENS, _LONG),
-    "video-classification": (_TOKENS, _LONG),
-    "video-regression": (_TOKENS, _LONG),
-    "pair-scoring": ({}, {}),
-    "detection": (
-        {"lr": 2e-3, "steps": 150, "batch_size": 32, "validate_every": 50, "schedule": "cosine", "rates": _RATES},
-        {},
-    ),
-}
-"""By task type: what trains a head on a stand-in, and what differs for original files."""
+_TASKS = {task.id: task for task in TASK_TYPES}
 _OWN: dict[str, dict[str, Any]] = {
     "clevr-math": {"cost": 45.0},
 }
 
 
 def _of_sheet(sheet: Sheet) -> Benchmark:
-    training, original = _TRAINING[sheet.task]
+    task = _TASKS[sheet.task]
     made = Benchmark(
         id=sheet.id,
         title=sheet.title,
         task=sheet.task,
         metrics=sheet.metrics,
         sources={"local": sheet.local, **({"hub": sheet.id} if sheet.hub else {}), "micro": STAND_INS[sheet.id]},
-        training=training,
-        original_training=original,
+        training=task.training,
+        original_training=task.original_training,
         licence=sheet.licence,
         citation=sheet.citation,
     )
@@ -80,7 +53,13 @@ _WAYS = {"aircraft": (5, 9), "omniglot": (2, 49)}
 def _as_gate(name: str) -> Benchmark:
     """A few-shot data set with GATE's own episodes: ways and shots are drawn for each."""
     low, high = _WAYS.get(name, (5, 49))
-    training = {"least_ways": low, "most_ways": high, "episodes": 60, "steps": 40, "rates": _RATES}
+    training = {
+        "least_ways": low,
+        "most_ways": high,
+        "episodes": 60,
+        "steps": 40,
+        "rates": _TASKS["few-shot"].training["rates"],
+    }
     return replace(
         _of_sheet(SHEETS[name]),
         id=f"{name}-gate",
@@ -93,20 +72,19 @@ def _as_gate(name: str) -> Benchmark:
 
 def _of_icinw(sheet: IcinwSheet) -> Benchmark:
     """One of ELEVATER's data sets, which a grid runs; alone, a probe on all its training images."""
-    task = "multi-label" if sheet.several else "image-classification"
-    training, original = _TRAINING[task]
+    task = _TASKS["multi-label" if sheet.several else "image-classification"]
     metrics = ("map_11point", sheet.metric) if sheet.several else (sheet.metric,)
     return Benchmark(
         id=sheet.id,
         title=sheet.title,
-        task=task,
+        task=task.id,
         metrics=metrics,
         sources={
             "local": ORIGINALS[sheet.id],
             "hub": sheet.id,
         },
-        training=training,
-        original_training=original,
+        training=task.training,
+        original_training=task.original_training,
         licence=sheet.licence,
         citation=sheet.citation,
     )
@@ -121,7 +99,7 @@ def _made(name: str, title: str, metric: str = "accuracy") -> Benchmark:
         task=task,
         metrics=(metric,),
         sources={"micro": f"gate_runner.micro.icinw:{name}"},
-        training=_TRAINING[task][0],
+        training=_TASKS[task].training,
     )
 
 
@@ -135,7 +113,7 @@ _ALL = (
             task="detection",
             metrics=("map", "ap50", "ap75"),
             sources={"micro": f"gate_runner.micro.detection:{name}"},
-            training=_TRAINING["detection"][0],
+            training=_TASKS["detection"].training,
             cost=60.0,
         )
         for name, title in _MICRO_DETECTION.items()
@@ -154,7 +132,7 @@ _ALL = (
             task="detection",
             metrics=("map", "ap50", "ap75"),
             sources={"local": ORIGINALS[f"odinw-{one['id']}"]},
-            training={**_TRAINING["detection"][0], "odinw": one["id"], "captions": one.get("captions", {})},
+            training={**_TASKS["detection"].training, "odinw": one["id"], "captions": one.get("captions", {})},
             original_training={"steps": 3000, "validate_every": 250},
             cost=600.0,
             licence="of each set's authors, as Roboflow distributes it",
@@ -219,8 +197,8 @@ _ALL = (
         task="depth",
         metrics=("rmse", "abs_rel", "delta_1.25"),
         sources={"local": ORIGINALS["nyu-depth"], "micro": "gate_runner.micro.scenes:nyu_depth"},
-        training=_TRAINING["depth"][0],
-        original_training=_TRAINING["depth"][1],
+        training=_TASKS["depth"].training,
+        original_training=_TASKS["depth"].original_training,
         licence=SHEETS["nyu"].licence,
         citation=SHEETS["nyu"].citation,
     ),
@@ -230,8 +208,8 @@ _ALL = (
         task="multi-label",
         metrics=SHEETS["chexpert"].metrics,
         sources={"local": ORIGINALS["chestxray14"]},
-        training=_TRAINING["multi-label"][0],
-        original_training=_TRAINING["multi-label"][1],
+        training=_TASKS["multi-label"].training,
+        original_training=_TASKS["multi-label"].original_training,
         licence="no restrictions, NIH to be acknowledged",
         citation="Wang et al., ChestX-ray8, CVPR 2017",
     ),

@@ -4,6 +4,19 @@ from __future__ import annotations
 
 from gate_runner.tasks.task import TaskType
 
+_RATES = (1.0, 0.3, 3.0)
+"""Factors of the learning rate at which a frozen encoder's head is trained; validation chooses."""
+_EPISODES = {"ways": 5, "shots": 1, "queries": 5, "episodes": 400, "steps": 150, "rates": _RATES}
+_LONG = {"steps": 10_000, "validate_every": 500}
+_OWN_HEAD = {"lr": 1e-2, "steps": 600, "batch_size": 128, "validate_every": 50}
+_HEAD = {**_OWN_HEAD, "rates": _RATES}
+_MAPS = {"lr": 1e-3, "steps": 300, "batch_size": 8, "validate_every": 50, "rates": _RATES}
+_OWN_TOKENS = {"lr": 1e-3, "steps": 400, "batch_size": 32, "validate_every": 50}
+_TOKENS = {**_OWN_TOKENS, "rates": _RATES}
+_BOXES = {"lr": 2e-3, "steps": 150, "batch_size": 32, "validate_every": 50, "schedule": "cosine"}
+_OF_CLASSES = ("acc@1", "accuracy", "acc@5", "mean_per_class", "macro_f1", "micro_f1", "quadratic_kappa")
+_OF_NUMBERS = ("mae", "mse", "rmse", "r2", "spearman")
+
 TASK_TYPES = (
     TaskType(
         "image-classification",
@@ -18,6 +31,8 @@ TASK_TYPES = (
         sweeps=True,
         variant="gate_runner.tasks.elevater.variants:variant",
         readouts="gate_runner.tasks.reading:linear",
+        own_metrics=("acc@1", "macro_f1"),
+        further_metrics=_OF_CLASSES,
     ),
     TaskType(
         "elevater",
@@ -36,6 +51,8 @@ TASK_TYPES = (
         draw="gate_runner.tasks.drawing_more:heads",
         single_samples=True,
         readouts="gate_runner.tasks.reading:linear",
+        training=_HEAD,
+        original_training=_LONG,
     ),
     TaskType(
         "multi-label",
@@ -49,12 +66,20 @@ TASK_TYPES = (
         sweeps=True,
         variant="gate_runner.tasks.elevater.variants:variant",
         readouts="gate_runner.tasks.reading:linear",
+        training=_HEAD,
+        original_training=_LONG,
+        own_metrics=("average_precision", "roc_auc"),
+        own_training=_OWN_HEAD,
+        gate_recipe="medical",
+        further_metrics=("map_11point", "map_11point_elevater", "brier", "macro_f1", "micro_f1"),
     ),
     TaskType(
         "regression",
         "ridge regression on frozen features, a number for each image",
         "gate_runner.tasks.regression:run",
         say="gate_runner.tasks.predicted:a_value",
+        own_metrics=("mae", "rmse", "r2", "spearman"),
+        further_metrics=_OF_NUMBERS,
     ),
     TaskType(
         "few-shot",
@@ -68,6 +93,10 @@ TASK_TYPES = (
         grows=False,
         caution="gate_runner.tasks.few_shot:caution",
         readouts="gate_runner.tasks.reading:ranking",
+        training=_EPISODES,
+        original_training={"episodes": 600},
+        gate_recipe="fewshot",
+        quick={"steps": 150, "batch_size": 2},
     ),
     TaskType(
         "few-shot-gate",
@@ -79,12 +108,21 @@ TASK_TYPES = (
         probe_samples=130,
         grows=False,
         readouts="gate_runner.tasks.reading:ranking",
+        gate_recipe="fewshot",
+        quick={"steps": 150, "batch_size": 1},
     ),
     TaskType(
         "segmentation",
         "transformer on patch features, focal loss and cross-entropy",
         "gate_runner.tasks.segmentation:run",
         say="gate_runner.tasks.predicted:a_map",
+        training=_MAPS,
+        original_training={**_LONG, "batch_size": 8},
+        own_metrics=("miou",),
+        own_training={**_OWN_TOKENS, "batch_size": 16},
+        gate_recipe="segmentation",
+        quick={"batch_size": 8},
+        further_metrics=("miou", "miou_foreground", "mean_acc", "overall_acc", "dice"),
     ),
     TaskType(
         "medical-segmentation",
@@ -92,6 +130,10 @@ TASK_TYPES = (
         "gate_runner.tasks.segmentation:run_medical",
         say="gate_runner.tasks.predicted:a_map",
         short="medical segm.",
+        training=_MAPS,
+        original_training={**_LONG, "batch_size": 8},
+        gate_recipe="medical_segmentation",
+        quick={"batch_size": 8},
     ),
     TaskType(
         "detection",
@@ -109,6 +151,9 @@ TASK_TYPES = (
         cells="gate_runner.detection.cells:cells",
         variant="gate_runner.detection.cells:variant",
         best=2,
+        training={**_BOXES, "rates": _RATES},
+        own_metrics=("map", "ap50", "ap75"),
+        own_training=_BOXES,
     ),
     TaskType(
         "relational",
@@ -117,12 +162,22 @@ TASK_TYPES = (
         say="gate_runner.tasks.predicted:a_class",
         by_class=True,
         single_samples=True,
+        training=_TOKENS,
+        original_training=_LONG,
+        own_metrics=("acc@1",),
+        own_training=_OWN_TOKENS,
+        gate_recipe="relational",
+        further_metrics=_OF_CLASSES,
     ),
     TaskType(
         "depth",
         "transformer or linear layer on patch features, L1 of log metres",
         "gate_runner.tasks.depth:run",
         draw="gate_runner.tasks.drawing_more:depth",
+        training=_MAPS,
+        original_training={**_LONG, "batch_size": 8},
+        gate_recipe="segmentation",
+        quick={"batch_size": 8},
     ),
     TaskType(
         "relational-typed",
@@ -133,6 +188,9 @@ TASK_TYPES = (
         by_class=True,
         probe_samples=120,
         single_samples=True,
+        training=_TOKENS,
+        original_training=_LONG,
+        gate_recipe="relational",
     ),
     TaskType(
         "image-text",
@@ -140,6 +198,11 @@ TASK_TYPES = (
         "gate_runner.tasks.matching:run",
         say="gate_runner.tasks.predicted:a_caption",
         draw="gate_runner.tasks.drawing_more:captions",
+        training={**_TOKENS, "batch_size": 64},
+        original_training=_LONG,
+        own_metrics=("image_to_text", "text_to_image", *(f"{way}_r@{k}" for way in ("i2t", "t2i") for k in (1, 5, 10))),
+        own_training={**_OWN_TOKENS, "batch_size": 64},
+        gate_recipe="image_text",
     ),
     TaskType(
         "caption-choice",
@@ -149,6 +212,9 @@ TASK_TYPES = (
         short="captions",
         draw="gate_runner.tasks.drawing_more:captions",
         single_samples=True,
+        training=_TOKENS,
+        original_training=_LONG,
+        gate_recipe="image_text",
     ),
     TaskType(
         "video-classification",
@@ -159,6 +225,13 @@ TASK_TYPES = (
         short="video class.",
         by_class=True,
         single_samples=True,
+        training=_TOKENS,
+        original_training=_LONG,
+        own_metrics=("acc@1",),
+        own_training=_OWN_TOKENS,
+        gate_recipe="video",
+        quick={"batch_size": 8},
+        further_metrics=_OF_CLASSES,
     ),
     TaskType(
         "video-regression",
@@ -166,6 +239,13 @@ TASK_TYPES = (
         "gate_runner.tasks.video:run",
         short="video regr.",
         say="gate_runner.tasks.predicted:a_value",
+        training=_TOKENS,
+        original_training=_LONG,
+        own_metrics=("mae", "mse"),
+        own_training=_OWN_TOKENS,
+        gate_recipe="video",
+        quick={"batch_size": 8},
+        further_metrics=_OF_NUMBERS,
     ),
     TaskType(
         "pair-scoring",
@@ -177,6 +257,7 @@ TASK_TYPES = (
         by_class=True,
         trains=False,
         single_samples=True,
+        own_metrics=("group", "text", "image"),
     ),
     TaskType(
         "suite",
@@ -197,6 +278,8 @@ TASK_TYPES = (
         by_class=True,
         trains=False,
         single_samples=True,
+        own_metrics=("acc@1", "macro_f1"),
+        further_metrics=_OF_CLASSES,
     ),
     TaskType(
         "knn",
@@ -208,6 +291,8 @@ TASK_TYPES = (
         trains=False,
         single_samples=True,
         readouts="gate_runner.tasks.reading:neighbours",
+        own_metrics=("acc@1",),
+        further_metrics=_OF_CLASSES,
     ),
     TaskType(
         "image-retrieval",
@@ -217,6 +302,7 @@ TASK_TYPES = (
         by_class=True,
         trains=False,
         readouts="gate_runner.tasks.reading:ranking",
+        own_metrics=("map", "recall@1", "recall@5", "recall@10"),
     ),
     TaskType(
         "clustering",
@@ -230,6 +316,7 @@ TASK_TYPES = (
             "v_measure": "vision_adapters.clusters:v_measure",
         },
         readouts="gate_runner.tasks.reading:clusters",
+        own_metrics=("ami", "v_measure"),
     ),
     TaskType(
         "entity-linking",

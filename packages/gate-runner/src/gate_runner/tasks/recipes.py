@@ -9,43 +9,20 @@ from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 from gate_runner.errors import UsageError, unknown
+from gate_runner.tasks.registry import known_task_type
 
 if TYPE_CHECKING:
     from torch import nn
 
     from gate_runner.settings import Settings
     from vision_adapters.training import Recipe
-    from vision_adapters.training.gate import Family, Task
+    from vision_adapters.training.gate import Family
 
 _LOG = logging.getLogger(__name__)
 
-_GATE_TASKS: dict[str, Task] = {
-    "image-classification": "classification",
-    "few-shot": "fewshot",
-    "segmentation": "segmentation",
-    "medical-segmentation": "medical_segmentation",
-    "relational": "relational",
-    "video-regression": "video",
-    "video-classification": "video",
-    "multi-head": "classification",
-    "multi-label": "medical",
-    "few-shot-gate": "fewshot",
-    "depth": "segmentation",
-    "relational-typed": "relational",
-    "image-text": "image_text",
-    "caption-choice": "image_text",
-}
-_QUICK_BATCH = {
-    "few-shot": 2,
-    "few-shot-gate": 1,
-    "segmentation": 8,
-    "depth": 8,
-    "medical-segmentation": 8,
-    "video-regression": 8,
-    "video-classification": 8,
-}
-_QUICK_STEPS, _QUICK_EPISODES = 450, 150
-"""The second for episodes. On validation, from where the frozen features end (micro-clip, seed 0): on the stand-in of
+_QUICK = {"steps": 450, "batch_size": 32, "validate_every": 50, "schedule": "cosine", "warmup": 10,
+          "head_lr_scale": 3.0, "clip_norm": 1.0}  # fmt: skip
+"""Of episodes 150 steps. On validation, from where the frozen features end (micro-clip, seed 0): on the stand-in of
 ImageNet .385 at the start, .450 after 150 steps, .473 after 400; of ADE20K .317, .366, .408; of CUB's episodes .873,
 and .992 after 150. All are in the figures of ``experiments/tuning_table.py``."""
 _STARTS = ("probe", "random")
@@ -90,18 +67,13 @@ def recipe_of_family(settings: Settings, family: Family | None, task: str) -> Re
     changes = checked(settings.recipe_fields)
     try:
         if settings.recipe == "gate":
-            return gate_recipe(family or "vit", _GATE_TASKS.get(task, "classification"), **changes)
+            return gate_recipe(family or "vit", known_task_type(task).gate_recipe, **changes)
         rate = _QUICK_RATE[settings.tune]
         if settings.tune == "full" and family == "convolutional":
             rate = 1e-3
         elif settings.tune == "full" and task == _SOLVED_TASK and starts_at_probe(settings):
             rate = _SOLVED_RATE
-        quick: dict[str, Any] = {
-            "lr": rate, "steps": _QUICK_EPISODES if task.startswith("few-shot") else _QUICK_STEPS,
-            "batch_size": _QUICK_BATCH.get(task, 32), "validate_every": 50,
-            "schedule": "cosine", "warmup": 10, "head_lr_scale": 3.0, "clip_norm": 1.0,
-        }  # fmt: skip
-        return Recipe(**{**quick, **changes})
+        return Recipe(**{"lr": rate, **_QUICK, **known_task_type(task).quick, **changes})
     except (TypeError, ValueError) as error:
         raise UsageError(f"recipe: {error}") from error
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gate_runner.charts.table import Table
     from gate_runner.settings import Settings
     from gate_runner.tasks.job import Job, Outcome
+    from vision_adapters.training.gate import Task as GateTask
 
 
 class Drawing(NamedTuple):
@@ -129,6 +130,13 @@ class TaskType:
             tested to a number: with it ``--readout`` can choose where pooled features are read; empty for none.
         best: how many of the best samples a report shows beside the worst.
         caution: from a result's ``training`` to what a prediction of GATE's table must say of it; empty for nothing.
+        training: numbers by which a head is trained on a stand-in; none where it is solved, or nothing is trained.
+        original_training: what differs of them for a data set's own files.
+        own_metrics: of a benchmark of one's own that names none.
+        further_metrics: that make sense of it besides, of a benchmark of one's own.
+        own_training: numbers by which a head is trained on data of one's own.
+        gate_recipe: what GATE's recipe for a trained encoder calls the task, see `vision_adapters.gate_recipe`.
+        quick: what differs for it in the quick recipe.
 
     Raises:
         UsageError: a part is missing; the message names it.
@@ -158,6 +166,13 @@ class TaskType:
     variant: Variant | str = ""
     readouts: str = ""
     best: int = 0
+    training: Mapping[str, Any] = field(default_factory=dict)
+    original_training: Mapping[str, Any] = field(default_factory=dict)
+    own_metrics: Sequence[str] = ()
+    further_metrics: Sequence[str] = ()
+    own_training: Mapping[str, Any] = field(default_factory=dict)
+    gate_recipe: GateTask = "classification"
+    quick: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check that nothing is missing."""
