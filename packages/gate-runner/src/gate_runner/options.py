@@ -19,7 +19,7 @@ Transform = Literal["model", "square"]
 
 COMMON = frozenset({
     "source", "data_root", "limit", "items", "batch_size", "device", "seeds", "isolate", "workers", "recompute", "tune",
-    "recipe", "recipe_fields", "shots", "init", "projection", "knowledge", "executor",
+    "recipe", "recipe_fields", "shots", "readout", "init", "knowledge", "executor",
 })  # fmt: skip
 """Settings that `run` and `plan` have options for; the others are said by ``--setting``, or in a file."""
 
