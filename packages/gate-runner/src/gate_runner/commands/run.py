@@ -42,7 +42,7 @@ def run(
 ) -> None:
     """Score an encoder. The same command again continues, and computes nothing twice.
 
-    Image classification can be swept: --shots, --tune, --init, --projection and --knowledge take several values with
+    Image classification can be swept: --shots, --tune, --init and --knowledge take several values with
     commas between, as the packs icinw and micro/icinw do where nothing is said.
     """
     names = [*(names or []), *([own_folder(data)] if data is not None else [])]
