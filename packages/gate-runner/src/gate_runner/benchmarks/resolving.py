@@ -85,4 +85,6 @@ def _stand_in(name: str) -> Benchmark | None:
 
 def _varied(benchmark: Benchmark, variant: str) -> Benchmark:
     """What ``ID@VARIANT`` names, see `gate_runner.tasks.TaskType.variant`."""
-    return find_task_type(benchmark.task).varied(benchmark, variant)
+    point, _, readout = variant.rpartition("readout=") if "readout=" in variant else (variant, "", "")
+    varied = find_task_type(benchmark.task).varied(benchmark, point.removesuffix(","))
+    return find_task_type(varied.task).read_at(varied, readout) if readout else varied

@@ -248,12 +248,6 @@ class TaskType:
         """
         if not said or "@" in benchmark.id:
             return benchmark
-        said, _, readout = said.partition(",readout=") if not said.startswith("readout=") else ("", "", said[8:])
-        if readout:
-            from gate_runner.tasks.registry import find_task_type
-
-            one = self.varied(benchmark, said)
-            return find_task_type(one.task).read_at(one, readout)
         if not self.variant:
             raise UsageError(f"benchmark {benchmark.id!r} has no variants, such as {said!r}")
         variant: Variant = named(self.variant)
