@@ -26,7 +26,7 @@ from gate_runner.signatures import flag_of, words_for
 
 OTHER = Settings(
     source="micro", data_root=Path("data"), limit=7, skip_unreadable=True, batch_size=3,
-    items=Path(__file__).with_name("chosen_items.json"),
+    items=Path(__file__).with_name("chosen_items.json"), until=2.5,
     micro_batches=2, device="cpu", seeds=(4, 5),
     isolate="benchmark", time_limit=90.0, retries=1, workers=2, recompute=True, feature_cache=5, encode_again=True,
     tune="full", recipe="gate", recipe_fields={"lr": "0.1"}, decode_workers=1, transform="square",

@@ -307,7 +307,7 @@ class Settings:
     items: ChosenItems | None = field(
         default=None, metadata={"read": items_in, "identity": True, "told": attrgetter("digest")}
     )
-    until: float | None = field(default=None, metadata={"read": _until_in, "identity": True})
+    until: float | None = field(default=None, metadata={"read": _until_in, "identity": True, "told": float})
     skip_unreadable: bool = field(default=False, metadata={"identity": True, "mode": True})
     batch_size: int = 128
     transform: Transform = field(default="model", metadata={"identity": True, "mode": True})
