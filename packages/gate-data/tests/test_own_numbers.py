@@ -119,10 +119,14 @@ def test_a_crowd_is_what_says_1(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["../../secret.png", "/etc/secret.png"])
 def test_pictures_outside_of_the_folder_are_refused(tmp_path: Path, name: str) -> None:
     path = coco_file(tmp_path, list(range(6)))
-    changed(path, lambda made: [made["images"][2].update(file_name=name), made["images"][2].pop("width")])
-    for read in (boxes.coco, read_coco):
-        with pytest.raises(DataError, match=rf"entry 2: field 'file_name' is '{name}', expected a path inside"):
-            read(path)
+    changed(path, lambda made: made["images"][2].update(file_name=name))
+    said = rf"entry 2: field 'file_name' is '{name}', expected a path inside"
+    for has_size in (True, False):
+        if not has_size:
+            changed(path, lambda made: made["images"][2].pop("width"))
+        for read in (boxes.coco, read_coco):
+            with pytest.raises(DataError, match=said):
+                read(path)
 
 
 def test_json_whose_pictures_are_no_list_is_no_traceback(tmp_path: Path) -> None:
