@@ -50,6 +50,27 @@ from ._folders import write_run
 INTRUDER = "from pathlib import Path\nPath('ran').touch()\nraise ImportError('not the library')\n"
 
 
+def test_a_terminal_obeys_no_file_and_no_class(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from io import StringIO
+
+    from gate_runner.cli import main
+    from gate_runner.heads.predicting import Prediction, write_csv
+
+    with pytest.raises(SystemExit):
+        main(["report", str(tmp_path / "\x1b]0;title\x07")])
+    said = capsys.readouterr().err
+    assert "\x1b" not in said
+    assert r"\x1b]0;title\x07" in said
+
+    class Terminal(StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    for file, is_escaped in ((Terminal(), True), (StringIO(), False)):
+        write_csv([Prediction("\x1b[2J.png", ("\x1b[31mred",), (1.0,))], 1, file)
+        assert ("\x1b" not in file.getvalue()) == is_escaped
+
+
 def test_a_file_called_like_a_library_does_not_run_in_a_worker(tmp_path: Path) -> None:
     for name in ("jaxtyping", "torch", "typer"):
         (tmp_path / f"{name}.py").write_text(INTRUDER)

@@ -61,6 +61,7 @@ def main(arguments: Sequence[str] | None = None, models: Models | None = None) -
         if os.environ.get("EQBEN_DEBUG"):
             raise
         line = " ".join(str(error).split()) or type(error).__name__
+        line = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in line)
         sys.stderr.write(f"eqben: {line}\n")
         raise SystemExit(2) from None
     except KeyboardInterrupt:

@@ -44,6 +44,22 @@ class DataError(UsageError):
         super().__init__(" ".join(message.splitlines()))
 
 
+def printable(text: str) -> str:
+    r"""A text with its control characters as escapes: what a terminal obeys, a file's name or a class must not say.
+
+    Args:
+        text: any, of a file of a stranger.
+
+    Returns:
+        The same, where it can be printed.
+
+    Example:
+        >>> print(printable("\x1b[2Jred\u00e9"))
+        \x1b[2Jredé
+    """
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
     """An error for a name that nothing has, with the nearest names that exist.
 

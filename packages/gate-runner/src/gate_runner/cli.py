@@ -87,7 +87,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (ValueError, OSError, ImportError) as error:
         if os.environ.get("GATE_RUNNER_DEBUG"):
             raise
-        line = " ".join(str(error).split()) or type(error).__name__
+        from gate_runner.errors import printable
+
+        line = printable(" ".join(str(error).split())) or type(error).__name__
         sys.stderr.write(f"gate-runner: {line}\n")
         raise SystemExit(2) from None
     except KeyboardInterrupt:

@@ -6,6 +6,7 @@ from gate_data.errors import DataError as DataError
 from gate_data.errors import MissingExtraError as MissingExtraError
 from gate_data.errors import StorageError as StorageError
 from gate_data.errors import UsageError as UsageError
+from gate_data.errors import printable as printable
 from gate_data.errors import unknown as unknown
 
 

@@ -62,7 +62,10 @@ def guess(folder: Path, taken: Callable[[str], bool] = is_known, table: Path | N
     identifier = _identifier(called)
     known = taken(identifier)
     about = {"id": f"my-{identifier}" if known else identifier, "title": called.name, "task": "image-classification"}
-    found = _named(folder, table, about) if table is not None else _looked_at(folder, about)
+    try:
+        found = _named(folder, table, about) if table is not None else _looked_at(folder, about)
+    except OSError as error:  # no rights, or a name in a table that no file can have
+        raise DataError(f"{folder} cannot be looked at: {error.filename!s:.200}: {error.strerror}") from error
     if not known:
         return found
     passing = f"{identifier} is the name of a known data set or pack, for which its results could pass"

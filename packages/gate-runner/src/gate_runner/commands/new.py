@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from gate_runner.errors import UsageError
+from gate_runner.errors import UsageError, printable
 
 
 def new(
@@ -34,7 +34,7 @@ def new(
     path = output or (folder if folder.is_dir() else folder.parent) / "benchmark.toml"
     values, said = looked_at(folder, path, table)
     for sentence in said:
-        typer.echo(sentence)
+        typer.echo(printable(sentence))
     if dry_run:
         typer.echo(f"\n{benchmark_text(values)}\nnothing was written; without --dry-run this goes into {path}")
         return

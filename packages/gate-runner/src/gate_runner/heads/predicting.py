@@ -12,7 +12,7 @@ import torch
 
 from gate_data.pictures import Pictures, Transform
 from gate_data.readers.folders import PICTURES
-from gate_runner.errors import DataError
+from gate_runner.errors import DataError, printable
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -112,13 +112,14 @@ def write_csv(predicted: Iterable[Prediction], top: int, file: TextIO) -> int:
     from gate_runner.files import inert
 
     writer = csv.writer(file, lineterminator="\n")
+    safe = (lambda text: printable(inert(text))) if file.isatty() else inert
     numbers = range(1, top + 1)
     writer.writerow(["file", *(name for n in numbers for name in (f"class{n}", f"probability{n}")), "error"])
     failed = 0
     for one in predicted:
         pairs = [value for pair in zip(one.classes, one.probabilities, strict=True) for value in pair]
-        shown = [inert(value) if isinstance(value, str) else f"{value:.6f}" for value in pairs]
-        writer.writerow([inert(one.file), *shown, *([""] * (2 * top - len(shown))), inert(one.error)])
+        shown = [safe(value) if isinstance(value, str) else f"{value:.6f}" for value in pairs]
+        writer.writerow([safe(one.file), *shown, *([""] * (2 * top - len(shown))), safe(one.error)])
         failed += bool(one.error)
     return failed
 
