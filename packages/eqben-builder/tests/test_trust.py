@@ -13,6 +13,7 @@ import tarfile
 import textwrap
 import time
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -194,6 +195,17 @@ def test_a_journal_that_holds_no_jobs_is_begun_again(tmp_path, line):
     ledger.close()
     assert ledger.entries == []
     assert (tmp_path / "journal.jsonl").read_bytes() == b""
+
+
+@pytest.mark.parametrize("name", ["pairs.jsonl", "journal.jsonl", "manifest.json.partial", "README.md.partial"])
+def test_a_folder_of_a_stranger_has_no_other_file_written(tmp_path, name):
+    (tmp_path / "mine").write_text("precious")
+    folder = tmp_path / "build"
+    folder.mkdir()
+    (folder / name).symlink_to(tmp_path / "mine")
+    with suppress(ValueError):
+        build(small(), folder, pairs=1)
+    assert (tmp_path / "mine").read_text() == "precious"
 
 
 # Hostile files

@@ -208,6 +208,23 @@ def test_recipe_fields_that_are_none(fields: dict[str, Any]) -> None:
         checked(fields)
 
 
+@pytest.mark.parametrize("link", ["export/csv/results.csv", "export/csv", "export/csv/.export.lock"])
+def test_a_run_folder_of_a_stranger_has_no_other_file_written(tmp_path: Path, link: str) -> None:
+    run = write_run(tmp_path / "run", {"digits": 0.5})
+    elsewhere = tmp_path / "mine"
+    elsewhere.mkdir()
+    (elsewhere / "results.csv").write_text("precious")
+    place = run / link
+    place.parent.mkdir(parents=True)
+    place.symlink_to(elsewhere if link == "export/csv" else elsewhere / "results.csv")
+    with pytest.raises(UsageError, match=r"leads out of|cannot write"):
+        export(read_run(run), "csv", run / "export" / "csv")
+    assert [path.name for path in elsewhere.iterdir()] == ["results.csv"]
+    assert (elsewhere / "results.csv").read_text() == "precious"
+    (tmp_path / "out").symlink_to(elsewhere)  # the user's own link, whose name the user says
+    assert export(read_run(run), "csv", tmp_path / "out").files
+
+
 @pytest.mark.parametrize("tune", ["linear", "prompt"])
 def test_modes_of_detectors_are_for_detectors(tune: str, tmp_path: Path) -> None:
     request = make_request("digits", output=tmp_path, settings=Settings(tune=tune))  # type: ignore[arg-type]  # it is one

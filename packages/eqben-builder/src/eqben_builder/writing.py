@@ -54,6 +54,7 @@ def write_atomically(path: Path, content: bytes) -> None:
     """Write beside the file, then rename: a reader sees the old content or the new, never a part."""
     partial = path.with_name(f"{path.name}.partial")
     try:
+        partial.unlink(missing_ok=True)  # what a killed process left, or a link that leads elsewhere
         with partial.open("wb") as file:
             file.write(content)
             file.flush()

@@ -182,6 +182,7 @@ class Ledger:
                 target = self.folder / path
                 target.parent.mkdir(parents=True, exist_ok=True)
                 partial = target.with_name(f"{target.name}.partial")
+                partial.unlink(missing_ok=True)  # what a killed process left, or a link that leads elsewhere
                 partial.write_bytes(content)
                 partial.replace(target)
             rows = "".join(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records).encode()
@@ -235,6 +236,8 @@ def _append(file: FileIO, content: bytes) -> None:
 
 
 def _opened(path: Path, length: int) -> FileIO:
+    if path.is_symlink():
+        raise ValueError(f"{path} is a link: a build writes its own files alone")
     file = path.open("ab", buffering=0)
     file.truncate(length)
     return file

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from gate_runner.errors import UsageError, unknown
+from gate_runner.errors import DataError, UsageError, unknown
 from gate_runner.exporting import every_eval_ever, model_card, mteb, tables
 from gate_runner.exporting.files import Exported, Files
 from gate_runner.exporting.model import ModelName, model_name
@@ -66,6 +66,12 @@ def export(
     if len(failed) == len(run.results):
         raise UsageError(f"{run.path} holds no finished result to export")
     made = FORMS[form].make(run, model_name(run, model), organization)
+    inside = run.path if output.absolute().is_relative_to(run.path.absolute()) else output
+    for path in made.contents:
+        if not (output / path).resolve().is_relative_to(inside.resolve()):
+            raise DataError(
+                f"{output / path} is a link that leads out of {inside}: remove it, or choose another --output"
+            )
     written = []
     with held(output / ".export.lock"):
         for path, text in made.contents.items():

@@ -61,12 +61,16 @@ def held(path: Path, *, wait: float = 0.0) -> Iterator[None]:
         os.close(handle)
 
 
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+"""A folder of a stranger must not name another file as its lock, which is written."""
+
+
 def _try(path: Path) -> int | None:
     """The descriptor of the held file, or None where another process holds it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         while True:
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | _NO_LINK, 0o644)
             try:
                 if fcntl is not None:
                     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
