@@ -29,7 +29,7 @@ OTHER = Settings(
     items=Path(__file__).with_name("chosen_items.json"), until=2.5,
     micro_batches=2, device="cpu", seeds=(4, 5),
     isolate="benchmark", time_limit=90.0, retries=1, workers=2, recompute=True, feature_cache=5, encode_again=True,
-    tune="full", recipe="gate", recipe_fields={"lr": "0.1"}, decode_workers=1, transform="square",
+    tune="full", recipe="gate", recipe_fields={"lr": "0.1"}, decode_workers=1, transform="square", precision="bfloat16",
     save_encoders=True, save_heads=True,
     keep_zero_shot=("zero-shot",), wise_ft=0.5, num_processes=2, checkpoint_blocks=True,
     head="detr", shots=("0", "5"), readout=("auto", "block:2/cls"),

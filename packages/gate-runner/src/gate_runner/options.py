@@ -16,6 +16,7 @@ SplitScored = Literal["test", "valid"]
 Prompts = Literal["overrides", "names", "path", "definition", "wiktionary", "gpt3"]
 Protocol = Literal["ours", "gate"]
 Transform = Literal["model", "square"]
+Precision = Literal["auto", "float32", "bfloat16"]
 
 COMMON = frozenset({
     "source", "data_root", "limit", "items", "batch_size", "device", "seeds", "isolate", "workers", "recompute", "tune",
@@ -53,6 +54,13 @@ class Options(TypedDict, total=False):
     transform: Annotated[
         Transform,
         typer.Option(metavar="model|square", help="Pictures in files: as the model's own library has them, or cut."),
+        str,
+    ]
+    precision: Annotated[
+        Precision,
+        typer.Option(
+            metavar="auto|float32|bfloat16", help="Of frozen encoders: auto is bfloat16 on GPUs, if it agrees."
+        ),
         str,
     ]
     micro_batches: Annotated[int, typer.Option(help="Parts into which a training batch is cut, for little memory.")]

@@ -17,7 +17,7 @@ from gate_runner.readouts import checked
 
 if TYPE_CHECKING:
     from gate_runner.items import ChosenItems
-    from gate_runner.options import Head, Isolation, Options, Prompts, Protocol, SplitScored, Transform
+    from gate_runner.options import Head, Isolation, Options, Precision, Prompts, Protocol, SplitScored, Transform
 
 _DEVICES = ("cpu", "cuda", "hpu", "meta", "mps", "mtia", "xla", "xpu")
 TUNES = ("frozen", "bias", "norm", "last-block", "lora", "full", "linear", "prompt")
@@ -28,6 +28,7 @@ PROMPTS = ("overrides", "names", "path", "definition", "wiktionary", "gpt3")
 """What a detector reads; all but the first two are knowledge behind the names."""
 PROTOCOLS = ("ours", "gate")
 TRANSFORMS = ("model", "square")
+PRECISIONS = ("auto", "float32", "bfloat16")
 RECIPES = ("quick", "gate")
 
 
@@ -233,6 +234,8 @@ class Settings:
         transform: what makes pixels of pictures in files for a frozen encoder: ``"model"``, its library's transform for
             evaluation (timm's, open_clip's, the processor of transformers), where it has one, or ``"square"``, the
             middle square scaled to the model's size. Places (maps), boxes and encoders that are trained have squares.
+        precision: in what a frozen encoder computes: ``"float32"``, ``"bfloat16"``, or ``"auto"``: bfloat16 on a GPU
+            where the first pictures give the same features to a fiftieth of their size. Results say where it was.
         micro_batches: into how many parts a training batch is cut, for little memory; the gradient stays the whole
             batch's.
         device: a torch device; ``"auto"`` takes the GPUs where there are some.
@@ -311,6 +314,7 @@ class Settings:
     skip_unreadable: bool = field(default=False, metadata={"identity": True, "mode": True})
     batch_size: int = 128
     transform: Transform = field(default="model", metadata={"identity": True, "mode": True})
+    precision: Precision = field(default="auto", metadata={"identity": True, "mode": True})
     micro_batches: int = 1
     device: str = field(default="auto", metadata={"read": checked_device})
     seeds: tuple[int, ...] = field(default=(0,), metadata={"read": _seeds_in})
@@ -376,6 +380,7 @@ class Settings:
             "protocol": PROTOCOLS,
             "probe": PROBES,
             "transform": TRANSFORMS,
+            "precision": PRECISIONS,
         }
         for name, known in (*choices.items(), ("short_classes", SHORT_CLASSES)):
             if getattr(self, name) not in known:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gate_data.original_files import Sample
-from gate_data.own.boxes import objects_of
 from gate_data.own.doubts import doubts, positives
 from gate_data.own.originals import originals_from
 from gate_data.own.spec import OwnBenchmark
@@ -42,6 +41,8 @@ def summary(own: OwnBenchmark, folder: Path) -> list[str]:
     lists = parts.splits(own.splits.validation_share, grouped=bool(own.splits.group))
     said = [", ".join(f"{name} {len(samples):,}" for name, samples in lists.items() if samples)]
     if own.benchmark.task == "detection":
+        from gate_data.own.boxes import objects_of  # it imports torch
+
         said.append(_counted(objects_of(own, folder), parts.classes, "objects of"))
     else:
         said += _of_targets(lists, parts.classes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, Unpack
 
 import typer
@@ -28,11 +29,16 @@ def plan(
         str | None, typer.Option(metavar="DURATION", help="Keep what fits, e.g., 90m, and tells the most about GATE.")
     ] = None,
     setting: Setting = None,
+    price: Annotated[
+        float | None, typer.Option(metavar="DOLLARS_AN_HOUR", help="Of this machine: say what the run costs.")
+    ] = None,
     json: AsJson = False,
     **options: Unpack[Options],
 ) -> None:
     """Say what a run will take, from a short probe of this encoder on this machine; nothing is scored."""
     seconds = seconds_in(budget)
+    if price is not None and not (price >= 0 and math.isfinite(price)):
+        raise UsageError(f"--price is in dollars an hour, at least 0, not {price}")
     if not names and config is None:
         raise UsageError("name a pack or a benchmark (gate-runner ls packs)")
     request = requested(context, config, names or [], encoder, output, options, setting or ())
@@ -42,9 +48,12 @@ def plan(
     if json:
         import json as standard
 
-        typer.echo(standard.dumps(found.to_mapping(), indent=2))
+        cost = {} if price is None else {"dollars": found.seconds / 3600 * price}
+        typer.echo(standard.dumps({**found.to_mapping(), **cost}, indent=2))
         return
     show(found, request)
+    if price is not None:
+        typer.echo(f"about ${found.seconds / 3600 * price:.2f} at ${price:g} an hour")
 
 
 def show(found: Plan, request: RunRequest) -> None:

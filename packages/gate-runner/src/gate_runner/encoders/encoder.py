@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -70,6 +71,7 @@ class Encoder:
         logit_scale: factor on cosines that the model was trained with, or None.
         outputs: what it gave on fixed probes, from when it was checked; see `gate_runner.encoders.outputs`.
         blocks: prepared images to what every block gives in one pass, or None where the model shows none.
+        precision: of what it computes of pictures; features are float32 all the same.
         detector: what finds boxes in whole pictures, where the model is a detector; it then gives no features.
 
     Example:
@@ -96,6 +98,7 @@ class Encoder:
     transform: OwnTransform | None = field(default=None, kw_only=True)
     detector: Detector | None = field(default=None, kw_only=True)
     taxonomy: Mapping[str, str] = field(default_factory=dict, kw_only=True)
+    precision: Literal["float32", "bfloat16"] = field(default="float32", kw_only=True)
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     outputs: dict[str, Any] = field(default_factory=dict, repr=False)
     _readouts: dict[str, int] = field(default_factory=dict, repr=False, init=False)
@@ -115,7 +118,7 @@ class Encoder:
         Returns:
             What the model takes, float32 on the encoder's device.
         """
-        pixels = images.to(self.device)
+        pixels = images.to(self.device, non_blocking=True)
         pixels = pixels.float().div(255) if pixels.dtype == torch.uint8 else pixels.float()
         if pixels.shape[-2:] != (self.image_size, self.image_size):
             size = (self.image_size, self.image_size)
@@ -210,7 +213,9 @@ class Encoder:
     def _given(self, what: str, function: Callable[[Any], Any], given: Any) -> Any:
         """What a model returns; what it raises becomes an error that names it, but for want of memory."""
         try:
-            return function(given)
+            half = self.precision == "bfloat16" and isinstance(given, Tensor)
+            with torch.autocast(self.device.type, torch.bfloat16) if half else nullcontext():
+                return function(given)
         except Exception as error:
             if isinstance(error, UsageError) or is_out_of_memory(error):
                 raise

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gate_runner.executors.executor import Opening, Postponed
+from gate_runner.executors.threads import thread_settings
 from gate_runner.runs.circumstances import circumstances
 from gate_runner.runs.compute import run_part
 from gate_runner.runs.lock import BusyError
@@ -27,6 +30,8 @@ class HereExecutor:
 
     def __init__(self, request: RunRequest) -> None:
         self.request = request
+        if "torch" not in sys.modules:  # else it has its threads
+            os.environ.update(thread_settings())
 
     def open(self) -> Opening:
         """Load the encoder and describe it."""

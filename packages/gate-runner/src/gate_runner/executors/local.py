@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import threading
 from collections import deque
@@ -11,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from gate_runner.errors import UsageError
 from gate_runner.executors.executor import Opening, Postponed
 from gate_runner.executors.slot import Slot
+from gate_runner.executors.threads import thread_settings
 from gate_runner.runs.observers import Observer
 from gate_runner.runs.part import Part
 from gate_runner.runs.request import RunRequest
@@ -33,11 +33,7 @@ class LocalExecutor:
         self.request, self.settings = request, request.settings
         if self.settings.executor_options:
             raise UsageError(f"the local executor takes no options, not {sorted(self.settings.executor_options)}")
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        self.shared = {}
-        processes = self.settings.workers * self.settings.num_processes
-        if processes > 1 and "OMP_NUM_THREADS" not in os.environ:
-            self.shared = {"OMP_NUM_THREADS": str(max(1, cores // processes))}
+        self.shared = thread_settings(self.settings.workers * self.settings.num_processes)
         self.slots = [self._slot(self.settings.device)]
 
     def open(self) -> Opening:

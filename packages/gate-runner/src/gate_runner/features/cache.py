@@ -17,6 +17,7 @@ import itertools
 import json
 import logging
 import math
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -110,6 +111,9 @@ class FeatureCache:
         placed: by name, where each array went: ``"memory"``, ``"disk"`` or ``"encoded again"``.
         encoded: rows of each kind that were encoded.
         reused: rows of each kind that were there.
+        spent: seconds of reading threads (``"read"``, ``"decode"``), of the encoder (``"encoder"``), and in which it
+            waited for them (``"wait"``).
+        rates: inputs per second of each batch, from when it was asked for to when it was encoded.
 
     Example:
         >>> import tempfile
@@ -129,6 +133,8 @@ class FeatureCache:
     placed: dict[str, str] = field(default_factory=dict)
     encoded: Counter[str] = field(default_factory=Counter)
     reused: Counter[str] = field(default_factory=Counter)
+    spent: dict[str, float] = field(default_factory=dict)
+    rates: list[float] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -146,7 +152,15 @@ class FeatureCache:
 
         if fingerprint is None:
             return cls()
-        about = (encoder.spec, fingerprint, encoder.image_size, encoder.mean, encoder.std, encoder.device.type)
+        about: tuple[Any, ...] = (
+            encoder.spec,
+            fingerprint,
+            encoder.image_size,
+            encoder.mean,
+            encoder.std,
+            encoder.device.type,
+        )
+        about += () if encoder.precision == "float32" else (encoder.precision,)
         key = digest_of(f"{_FORMAT} {about}".encode()).hex()
         outputs = encoder.outputs or probe(encoder)
         for number in itertools.count():  # the same weights behind other code are another encoder
@@ -274,6 +288,7 @@ class FeatureCache:
         batch: list[tuple[bytes, Any]] = []
         total = len(asked.inputs)
         passed = total - len(numbers)
+        begun = time.perf_counter()
         with contextlib.closing(asked.inputs.read(numbers, wanted, 2 * asked.size)) as read:
             for digest, given in read:
                 passed += 1
@@ -281,9 +296,19 @@ class FeatureCache:
                     seen.add(digest)
                     batch.append((digest, given))
                 if batch and (len(batch) == asked.size or passed == total):
-                    yield [each for each, _ in batch], self._features(asked, [given for _, given in batch])
-                    batch = []
+                    ready = time.perf_counter()
+                    features = self._features(asked, [given for _, given in batch])
+                    done = time.perf_counter()
+                    self._spend(wait=ready - begun, encoder=done - ready)
+                    self.rates.append(len(batch) / max(1e-9, done - begun))
+                    yield [each for each, _ in batch], features
+                    begun, batch = time.perf_counter(), []
                     asked.progress(passed, total)
+        self._spend(**asked.inputs.spent)
+
+    def _spend(self, **seconds: float) -> None:
+        for what, more in seconds.items():
+            self.spent[what] = self.spent.get(what, 0.0) + more
 
     def _features(self, asked: _Asked, given: Sequence[Any]) -> Tensor:
         self.encoded[asked.kind] += len(given)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import statistics
 import time
 import traceback
 from collections.abc import Mapping
@@ -107,7 +108,10 @@ def _compute(
     phases: Phases,
     start: float,
 ) -> tuple[Result, Outcome]:
+    import torch
+
     from gate_runner.benchmarks.shared import shared_pictures
+    from gate_runner.encoders.precision import chosen_precision, latency
     from gate_runner.features import FeatureCache
     from gate_runner.tasks import Job, run_task
     from gate_runner.tasks.backbone import untouched
@@ -123,6 +127,8 @@ def _compute(
     checkpoint = part.folder.unfinished_file(part.name, part.seed)
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
     fingerprint = description.get("fingerprint")
+    encoder.precision = chosen_precision(encoder, part.settings, data)
+    precision = {} if encoder.precision == "float32" else {"precision": encoder.precision}
     features = FeatureCache.of(encoder, fingerprint, cap=part.settings.feature_cache)
     if features.folder is None:  # nobody could tell whose features they are: they go with the unit
         features.folder = part.folder.features_folder(part.name, part.seed)
@@ -153,6 +159,7 @@ def _compute(
             _keep_encoder(part, encoder, before, outcome, digest)
         if part.settings.save_heads:
             _keep_head(part, job, fingerprint, outcome, shared.number)
+    told_latency = {"one_image": latency(encoder)} if frozen and features.rates else {}
     result = replace(
         part.blank(description),
         status="ok",
@@ -168,9 +175,15 @@ def _compute(
             **told,
             **({"shared": shared.number} if shared.number else {}),
         },
-        training={**outcome.training, **_sizes(part)},
-        seconds={**phases.seconds, "total": time.perf_counter() - start},
-        memory={**memory.read(), "encoded": features.encoded.total(), "reused": features.reused.total()},
+        training={**outcome.training, **_sizes(part), **precision},
+        seconds={**phases.seconds, **features.spent, **told_latency, "total": time.perf_counter() - start},
+        memory={
+            **memory.read(),
+            "encoded": features.encoded.total(),
+            "reused": features.reused.total(),
+            **({"images_per_second": round(statistics.median(features.rates))} if features.rates else {}),
+            "threads": torch.get_num_threads(),
+        },
     )
     return result, outcome
 

@@ -1,0 +1,120 @@
+"""What a run says of its speed, in what it computes, and how it behaves beside other work."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import gate_runner
+from gate_runner.cli import app
+from gate_runner.encoders import load_encoder
+from gate_runner.encoders.encoder import Encoder
+from gate_runner.encoders.precision import AGREEMENT, agrees
+from gate_runner.executors.threads import thread_settings
+from gate_runner.features import FeatureCache
+
+
+def test_sixteen_bits_are_taken_where_they_agree_and_have_rows_of_their_own(tmp_path: Path) -> None:
+    encoder = load_encoder("micro-clip")
+    images = torch.randint(0, 256, (8, 3, 64, 64), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    assert agrees(encoder, images)
+    whole = encoder.encode_image(images)
+    folder = FeatureCache.of(encoder, encoder.fingerprint(), root=tmp_path).folder
+    encoder.precision = "bfloat16"
+    half = encoder.encode_image(images)
+    assert half.dtype == torch.float32
+    assert not torch.equal(half, whole)
+    assert float((half - whole).norm() / whole.norm()) <= AGREEMENT
+    assert FeatureCache.of(encoder, encoder.fingerprint(), root=tmp_path).folder != folder
+
+
+def test_sixteen_bits_are_left_where_they_differ() -> None:
+    weight = torch.tensor([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
+    weight[1, 0] += 1 / 1024  # less than bfloat16 tells apart
+
+    def image(images: torch.Tensor) -> torch.Tensor:
+        one, other = (images.mean(dim=(2, 3)) @ weight.T).float().unbind(1)
+        return (one - other)[:, None]
+
+    encoder = Encoder("difference", 8, image, mean=(0, 0, 0), std=(1, 1, 1))
+    assert not agrees(encoder, torch.full((4, 3, 8, 8), 200, dtype=torch.uint8))
+    assert encoder.precision == "float32"
+
+
+def test_a_result_says_how_fast_it_was_and_in_what_it_computed(tmp_path: Path, cold_cache: Any) -> None:
+    asked: dict[str, Any] = {"encoder": "micro-clip", "limit": 40, "show": False, "device": "cpu"}
+    (whole,) = gate_runner.run("digits", output=tmp_path / "whole", **asked)
+    assert whole.memory["images_per_second"] > 0
+    assert whole.memory["threads"] == torch.get_num_threads()
+    assert 0 < whole.seconds["encoder"] <= whole.seconds["encode"]
+    assert whole.seconds["one_image"] > 0
+    assert "precision" not in whole.training
+    (half,) = gate_runner.run("digits", output=tmp_path / "half", precision="bfloat16", **asked)
+    assert half.training["precision"] == "bfloat16"
+    assert half.settings["precision"] == "bfloat16"
+    assert half.memory["encoded"] == whole.memory["encoded"]
+
+
+def test_threads_sleep_while_they_wait_and_are_no_more_than_are_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.2, 0.0, 0.0))
+    assert "OMP_NUM_THREADS" not in thread_settings()
+    assert thread_settings()["OMP_WAIT_POLICY"] == "PASSIVE"
+    assert thread_settings(4)["OMP_NUM_THREADS"] == "2"
+    monkeypatch.setattr(os, "getloadavg", lambda: (6.1, 0.0, 0.0))
+    assert thread_settings()["OMP_NUM_THREADS"] == "2"
+    monkeypatch.setattr(os, "getloadavg", lambda: (90.0, 0.0, 0.0))
+    assert thread_settings()["OMP_NUM_THREADS"] == "1"
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    assert "OMP_NUM_THREADS" not in thread_settings()
+
+
+def test_a_plan_says_what_a_run_costs(tmp_path: Path) -> None:
+    asked = [
+        "plan",
+        "digits",
+        "--limit",
+        "40",
+        "--isolate",
+        "none",
+        "--output",
+        str(tmp_path),
+        "--encoder",
+        "micro-clip",
+    ]
+    said = CliRunner().invoke(app, [*asked, "--price", "36", "--json"])
+    found = json.loads(said.stdout)
+    assert found["dollars"] == pytest.approx(found["seconds"] / 100)
+    refused = CliRunner().invoke(app, [*asked, "--price", "-1"])
+    assert "--price is in dollars an hour, at least 0, not -1.0" in str(refused.exception)
+
+
+def test_who_only_lists_files_loads_no_torch(tmp_path: Path) -> None:
+    """The process that watches over workers listed a folder of one's own with torch, which the worker loads again."""
+    from PIL import Image
+
+    for label in ("a", "b"):
+        (tmp_path / label).mkdir()
+        for number in range(12):
+            Image.new("RGB", (8, 8), (number, 0, 0)).save(tmp_path / label / f"{number}.png")
+    from gate_data.own import guess, write_benchmark
+
+    file = tmp_path / "benchmark.toml"
+    write_benchmark(guess(tmp_path).values, file)
+    code = (
+        "import sys; from gate_runner.runs.request import make_request, parts_of; "
+        f"parts_of(make_request({str(file)!r}, 'micro-clip', output={str(tmp_path / 'run')!r})); "
+        "print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
