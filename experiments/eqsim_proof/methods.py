@@ -1,90 +1,126 @@
-"""The losses that are compared: each a function of unit features, the scale and the known pairs of a batch."""
+"""The losses that are compared: each a function of a batch's features, its scale and one weight."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 
-from eqsim import CyclicLoss, EqSimLoss, TopK
-from eqsim.functional import eqsim_relative, pair_loss, select_close_pairs
-
-Term = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
-MINED = TopK(k=1)
+from eqsim import EqSimLoss
+from eqsim.functional import eqsim_relative, pair_loss
 
 
-def contrastive(image: torch.Tensor, text: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-    logits = scale * image @ text.T
-    labels = torch.arange(len(image))
-    return (torch.nn.functional.cross_entropy(logits, labels) + torch.nn.functional.cross_entropy(logits.T, labels)) / 2
+class Features(NamedTuple):
+    """Unit features; `pairs` are rows of known pairs, which come first, and `false` a false text for each other row."""
+
+    image: torch.Tensor
+    text: torch.Tensor
+    scale: torch.Tensor
+    pairs: torch.Tensor
+    false: torch.Tensor | None = None
+
+    def logits(self) -> torch.Tensor:
+        """Scaled scores, images by texts."""
+        return self.scale * self.image @ self.text.T
 
 
-def hinge(image: torch.Tensor, text: torch.Tensor, scale: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
-    """VSE++'s hinge on the hardest negative of the batch, both ways, margin 0.2."""
-    scores = image @ text.T
-    own = scores.diagonal()
-    others = scores.masked_fill(torch.eye(len(scores), dtype=torch.bool), -1.0)
-    return sum((torch.relu(0.2 + others.amax(dim) - own)).mean() for dim in (0, 1))
+def contrastive(batch: Features, added: torch.Tensor | None = None) -> torch.Tensor:
+    """CLIP's loss; `added` is added to the logits, which is the logarithm of a weight inside both softmaxes."""
+    logits = batch.logits() if added is None else batch.logits() + added
+    labels = torch.arange(len(logits))
+    return (F.cross_entropy(logits, labels) + F.cross_entropy(logits.T, labels)) / 2
 
 
-def cyclic(image: torch.Tensor, text: torch.Tensor, scale: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
-    return CyclicLoss(reduction="mean")(image, text)
+def upweighted(batch: Features, weight: float) -> torch.Tensor:
+    """The control: the known negatives count `weight` times in the contrastive loss, and nothing else is there."""
+    added = torch.zeros(len(batch.image), len(batch.image))
+    first, second = batch.pairs.unbind(1)
+    added[first, second] = added[second, first] = math.log(weight)
+    return contrastive(batch, added)
 
 
-def v1(image: torch.Tensor, text: torch.Tensor, scale: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
-    return EqSimLoss("v1")(image, text)
+def _own_false(batch: Features) -> torch.Tensor:
+    """The false text of each row: of a pair its other caption, of a single scene a word exchanged."""
+    if batch.false is None:
+        raise ValueError("no false captions were encoded")
+    partner = batch.pairs.flip(1).flatten()
+    return torch.cat([batch.text[partner], batch.false])
 
 
-def v2(image: torch.Tensor, text: torch.Tensor, scale: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
-    return EqSimLoss("v2")(image, text, close_pairs=pairs)
+def negclip(batch: Features, weight: float) -> torch.Tensor:
+    """NegCLIP: false captions as further texts of every image, its own counted `weight` times (1 in the paper).
+
+    Its hard images are in the batch already, for every loss here: the other picture of a known pair.
+    """
+    if batch.false is None:
+        raise ValueError("no false captions were encoded")
+    further = batch.scale * batch.image @ batch.false.T
+    singles = torch.arange(2 * len(batch.pairs), len(batch.image))
+    further[singles, torch.arange(len(singles))] += math.log(weight)
+    logits, labels = batch.logits(), torch.arange(len(batch.image))
+    rows = F.cross_entropy(torch.cat([logits, further], dim=1), labels)
+    return (rows + F.cross_entropy(logits.T, labels)) / 2
 
 
-def hybrid(image: torch.Tensor, text: torch.Tensor, scale: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
-    return EqSimLoss("hybrid")(image, text, close_pairs=pairs)
+def fsc(batch: Features, weight: float, focus: float = 2.0, smoothing: float = 0.02) -> torch.Tensor:
+    """FSC-CLIP's selective calibration: focal, smoothed cross-entropy of a text against its false one, beside CLIP's.
+
+    The term over whole features; the published sum has one over patches, too, which is left out here.
+    """
+    right = (batch.image * batch.text).sum(1)
+    wrong = (batch.image * _own_false(batch)).sum(1)
+    log_p = (batch.scale * torch.stack([right, wrong], dim=1)).log_softmax(1)
+    target = torch.tensor([1 - smoothing / 2, smoothing / 2])
+    term = -(target * (1 - log_p.exp()) ** focus * log_p).sum(1).mean()
+    return contrastive(batch) + weight * term
 
 
-def pair(image: torch.Tensor, text: torch.Tensor, scale: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
-    return pair_loss(scale * image @ text.T, pairs)
+def v2(batch: Features, weight: float) -> torch.Tensor:
+    """EqSim's v2 over the known pairs."""
+    return contrastive(batch) + weight * EqSimLoss("v2")(batch.image, batch.text, close_pairs=batch.pairs)
 
 
-def relative(image: torch.Tensor, text: torch.Tensor, scale: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
-    return eqsim_relative(image @ text.T, pairs)
+def hybrid(batch: Features, weight: float) -> torch.Tensor:
+    """EqSim as the paper recommends it."""
+    return contrastive(batch) + weight * EqSimLoss("hybrid")(batch.image, batch.text, close_pairs=batch.pairs)
 
 
-def mined(term: Term) -> Term:
-    """The same term over each sample's nearest other texts and images in place of the known pairs."""
-
-    def over_mined(image: torch.Tensor, text: torch.Tensor, scale: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
-        found = select_close_pairs((image @ text.T).detach(), MINED)
-        return term(image, text, scale, found)
-
-    return over_mined
+def pair(batch: Features, weight: float) -> torch.Tensor:
+    """`PairLoss` over the known pairs."""
+    return contrastive(batch) + weight * pair_loss(batch.logits(), batch.pairs)
 
 
-TERMS: dict[str, Term] = {
-    "hinge": hinge,
-    "cyclip": cyclic,
-    "v1": v1,
+def relative(batch: Features, weight: float) -> torch.Tensor:
+    """EqSim's relative form over the known pairs."""
+    return contrastive(batch) + weight * eqsim_relative(batch.image @ batch.text.T, batch.pairs)
+
+
+Method = Callable[[Features, float], torch.Tensor]
+METHODS: dict[str, Method] = {
+    "contrastive": lambda batch, weight: contrastive(batch),
+    "upweighted": upweighted,
+    "negclip": negclip,
+    "fsc": fsc,
     "v2": v2,
     "hybrid": hybrid,
     "pair": pair,
     "relative": relative,
-    "pair-mined": mined(pair),
-    "relative-mined": mined(relative),
-    "v2-mined": mined(v2),
 }
+FALSE_TEXTS = ("negclip", "fsc")
+"""These encode false captions of the single scenes, too: half as many texts again."""
 
 GRIDS: dict[str, tuple[float, ...]] = {
-    **dict.fromkeys(("hinge", "cyclip", "v1", "v2", "hybrid"), (0.25, 1.0, 4.0)),
-    "pair": (1.0, 4.0, 16.0),
-    "relative": (0.5, 2.0, 8.0),
+    "upweighted": (4.0, 16.0, 64.0),
+    "negclip": (1.0, 4.0, 16.0),
+    "fsc": (0.5, 2.0, 8.0),
+    "v2": (4.0, 16.0, 64.0),
+    "hybrid": (4.0, 16.0, 64.0),
+    "pair": (0.5, 2.0, 8.0),
+    "relative": (0.25, 1.0, 4.0),
 }
-"""Three values each, a factor of four apart. For `pair` and `relative` the weight itself; for the others the norm of
-the term's gradient over the contrastive loss's on the first batch, since their values differ by orders."""
-
-ABSOLUTE = ("pair", "relative")
-
-
-def base_of(name: str) -> str:
-    """The term whose searched weight a mined form takes."""
-    return name.removesuffix("-mined")
+"""Where the search of a weight begins. It goes on by a factor of four past the end that is best: `run.search`."""
+MOST_TRIED = 6
+"""Values of each method's weight, the same for all."""

@@ -1,11 +1,21 @@
-"""Does EqSim help, and what helps more? Fine-tunes micro-clip with each loss and scores fresh minimal pairs.
+"""Does EqSim help, and what helps as much? Trains with each loss and scores pairs that nobody trained on.
 
-    python experiments/eqsim_proof/run.py            # the same command continues where it stopped
-    python experiments/eqsim_proof/report.py         # table and picture of what there is
+    python experiments/eqsim_proof/floor.py FOLDER raster            # the second world's pictures, once
+    python experiments/eqsim_proof/run.py --pictures FOLDER          # the same command continues where it stopped
+    python experiments/eqsim_proof/report.py                         # table and picture of what there is
 
-Every method is the contrastive loss plus weighted terms, trained for 150 steps on the same batches from the same
-weights: 128 samples, of which 64 are 32 known pairs. Weights are chosen on validation seeds; a test seed has training
-data, pairs and scenes of its own and is looked at once, after that. One line of JSON for each run.
+Every method starts from the same weights of its seed, and takes the same batches: 128 samples, of which 64 are 32 known
+pairs. The rule, written before any test seed was looked at:
+
+1. Weights are chosen on the validation seeds 1 and 2: of the values tried, the one with the highest mean group score on
+   pairs of the trained kinds among those whose mean R@1 is at most one point below the contrastive loss's; where none
+   is, the one with the highest R@1.
+2. A grid begins with three values a factor of four apart. While the best is at an end it goes on past that end, to six
+   values at most, the same for every method.
+3. The weight that is chosen goes to the test seeds, and no other: 201, 202, ... in this order, every method on a seed
+   before the next. Differences are paired by seed.
+
+A cell is one encoder in one world. One line of JSON for each run.
 """
 
 from __future__ import annotations
@@ -24,64 +34,20 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
-from data import Evaluation, Samples, Training, evaluation_data, training_data
-from methods import GRIDS
-from study import SETTINGS, batches, evaluate, train
-from towers import Towers, check_towers
+from data import FIRST_TEST, WORLDS
+from methods import GRIDS, METHODS, MOST_TRIED
+from study import batches, evaluate, train
+from towers import ENCODERS
 
-from gate_runner.encoders.micro_clip import FILES, load_micro_clip
+from gate_runner.encoders.micro_clip import FILES
 
 RESULTS = Path(__file__).parents[1] / "results"
-VALIDATION = (0,)
-FIRST_TEST = 101
-"""Seed 100 was looked at before the rule of `choose` minded retrieval; it counts for nothing."""
+VALIDATION = (1, 2)
 LOSS_ALLOWED = 0.01
-FURTHER_SEEDS = 4
-"""Of the questions beside the main one."""
-MORE = 3
-"""Exit status where `--most` trainings are over and others are left."""
+CELLS = (("kubric", "heads"), ("micro", "heads"), ("micro", "micro-clip"), ("kubric", "small"))
 
 
-def seed_base(seed: int) -> int:
-    """Seeds of a study seed's scenes: those of micro-clip's own training and tests lie elsewhere."""
-    return 30_000_000 + 1000 * seed
-
-
-Job = tuple[str, dict[str, float]]
-
-
-def core_jobs(chosen: dict[str, float]) -> list[Job]:
-    """The question itself: the contrastive loss, EqSim's v2, and the two forms over known pairs."""
-    jobs: list[Job] = [("main", {}), *(("main", {name: chosen[name]}) for name in ("pair", "relative", "v2"))]
-    return jobs if chosen["pair"] == 1.0 else [*jobs, ("main", {"pair": 1.0})]
-
-
-def held_out_jobs(chosen: dict[str, float]) -> list[Job]:
-    """One kind of pair is trained on, and the others are what a loss has to carry over to."""
-    known: list[dict[str, float]] = [{name: chosen[name]} for name in ("pair", "relative", "v2")]
-    return [(kind, terms) for kind in ("count-only", "attribute-only") for terms in ({}, *known)]
-
-
-def other_jobs(chosen: dict[str, float]) -> list[Job]:
-    """The other losses from the literature."""
-    return [("main", {name: chosen[name]}) for name in ("hinge", "hybrid", "cyclip", "v1")]
-
-
-def further_jobs(chosen: dict[str, float]) -> list[Job]:
-    """Few pairs; mined neighbours in the place of pairs, and beside them to raise transfer."""
-    pair, mined = {"pair": chosen["pair"]}, {"pair-mined": chosen["pair"]}
-    jobs: list[Job] = [("few", {}), *(("few", {name: chosen[name]}) for name in ("pair", "relative", "v2"))]
-    jobs += [("none", {}), *(("none", {f"{name}-mined": chosen[name]}) for name in ("pair", "relative", "v2"))]
-    return [*jobs, *((kind, pair | mined) for kind in ("count-only", "attribute-only"))]
-
-
-def sum_jobs(chosen: dict[str, float]) -> list[Job]:
-    """Two terms together."""
-    pair = {"pair": chosen["pair"]}
-    return [("main", pair | {name: chosen[name]}) for name in ("relative", "v2")]
-
-
-class Ledger:
+class Journal:
     """Finished runs, one line of JSON each; what is there is not run again."""
 
     def __init__(self, path: Path) -> None:
@@ -91,10 +57,9 @@ class Ledger:
             lines = path.read_text(encoding="utf-8").split("\n")
             self.rows = [json.loads(line) for line in lines if line.endswith("}")]
 
-    def find(self, seed: int, setting: str, terms: dict[str, float]) -> dict[str, Any] | None:
-        """Return the row of a finished run, or None."""
-        wanted = (seed, setting, terms)
-        return next((row for row in self.rows if (row["seed"], row["setting"], row["terms"]) == wanted), None)
+    def find(self, **wanted: object) -> list[dict[str, Any]]:
+        """Return the rows that have these values."""
+        return [row for row in self.rows if all(row[name] == value for name, value in wanted.items())]
 
     def add(self, row: dict[str, Any]) -> None:
         """Keep a row, on disk too, and print it."""
@@ -102,79 +67,83 @@ class Ledger:
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
         scores = row["scores"]
-        print(f"{row['seed']:>4} {row['setting']:<15} {row['terms']!s:<40}", end=" ")
+        print(f"{row['world']} {row['encoder']} {row['seed']} {row['method']} {row['weight']:g}", end=": ")
         print(f"group {scores['group']:.3f}, R@1 {scores['r1']:.3f}, {row['seconds']:.1f} s", flush=True)
 
 
 class Bench:
-    """The model, and the data of one seed at a time."""
+    """One cell: its encoder, and the data of one seed at a time."""
 
-    def __init__(self, ledger: Ledger, cache: Path | None, most: int | None) -> None:
-        self.ledger, self.cache = ledger, cache
-        self.model, self.tokenizer = load_micro_clip()
-        check_towers(self.model, self.tokenizer)
-        self.seed: int | None = None
-        self.left = most
+    def __init__(self, journal: Journal, world: str, encoder: str, pictures: Path | None) -> None:
+        self.journal, self.world, self.name, self.pictures = journal, world, encoder, pictures
+        self.encoder: Any = None
+        self.seed = -1
 
-    def load(self, seed: int) -> None:
-        """Draw or read a seed's data, and score the weights as they come."""
-        if seed == self.seed:
-            return
-        stored = None if self.cache is None else self.cache / f"{seed}.pt"
-        if stored is not None and stored.exists():
-            with torch.serialization.safe_globals([Samples, Training, Evaluation]):
-                self.data, self.evaluation = torch.load(stored, weights_only=True)
-        else:
-            base = seed_base(seed)
-            self.data = training_data(self.model, self.tokenizer, base)
-            self.evaluation = evaluation_data(self.model, self.tokenizer, base)
-            if stored is not None:
-                torch.save((self.data, self.evaluation), stored)
-        self.seed, self.setting = seed, ""
-        if self.ledger.find(seed, "start", {}) is None:
-            self.keep("start", {}, evaluate(Towers(self.model), self.evaluation), {}, 0.0)
-
-    def run(self, seed: int, setting: str, terms: dict[str, float]) -> None:
+    def run(self, seed: int, method: str, weight: float) -> None:
         """Train and score, unless that was done before."""
-        if self.ledger.find(seed, setting, terms) is not None:
+        cell = {"world": self.world, "encoder": self.name, "seed": seed, "method": method, "weight": weight}
+        if self.journal.find(**cell):
             return
-        if self.left == 0:
-            sys.exit(MORE)
-        self.left = None if self.left is None else self.left - 1
-        self.load(seed)
-        if setting != self.setting:
-            self.drawn, self.setting = batches(self.data, SETTINGS[setting], seed), setting
-        towers, weights, seconds = train(self.model, self.drawn, SETTINGS[setting].pairs, terms)
-        self.keep(setting, terms, evaluate(towers, self.evaluation), weights, seconds)
+        self.encoder = self.encoder or ENCODERS[self.name]()
+        if seed != self.seed:
+            data, self.evaluation = WORLDS[self.world](seed, self.encoder.encode, self.pictures)
+            self.drawn, self.seed = batches(data, self.encoder.steps, seed), seed
+        towers, seconds = train(self.encoder, self.drawn, seed, method, weight)
+        scores = {name: round(value, 5) for name, value in evaluate(towers, self.evaluation).items()}
+        self.journal.add(cell | {"seconds": round(seconds, 2), "scores": scores})
 
-    def keep(
-        self, setting: str, terms: dict[str, float], scores: dict[str, float], weights: dict[str, float], seconds: float
-    ) -> None:
-        """Write down one run."""
-        rounded = {name: round(value, 5) for name, value in scores.items()}
-        row = {"seed": self.seed, "setting": setting, "terms": terms, "weights": weights, "seconds": round(seconds, 2)}
-        self.ledger.add(row | {"scores": rounded})
+    def search(self) -> dict[str, float]:
+        """Choose every method's weight by the rule above."""
+        for seed in VALIDATION:
+            self.run(seed, "contrastive", 0.0)
+        for seed in VALIDATION:
+            for method, grid in GRIDS.items():
+                for weight in grid:
+                    self.run(seed, method, weight)
+        for method in GRIDS:
+            while (further := next_value(self.journal, self.world, self.name, method)) is not None:
+                for seed in VALIDATION:
+                    self.run(seed, method, further)
+        return chosen(self.journal, self.world, self.name)
 
 
-def choose(ledger: Ledger) -> dict[str, float]:
-    """Of each grid the highest mean group score among values that cost at most one point of R@1; else the least cost.
+def tried(journal: Journal, world: str, encoder: str, method: str) -> dict[float, tuple[float, float]]:
+    """Mean group score and R@1 on the validation seeds, by weight."""
+    rows = [row for row in journal.find(world=world, encoder=encoder, method=method) if row["seed"] in VALIDATION]
+    by_weight: dict[float, list[dict[str, float]]] = {}
+    for row in rows:
+        by_weight.setdefault(row["weight"], []).append(row["scores"])
+    full = {weight: scores for weight, scores in sorted(by_weight.items()) if len(scores) == len(VALIDATION)}
+    return {
+        weight: (statistics.fmean(row["group"] for row in scores), statistics.fmean(row["r1"] for row in scores))
+        for weight, scores in full.items()
+    }
 
-    Both are means over the validation seeds, and the cost is against the contrastive loss alone.
-    """
 
-    def mean(terms: dict[str, float], score: str) -> float:
-        rows = [ledger.find(seed, "main", terms) for seed in VALIDATION]
-        return statistics.fmean(row["scores"][score] for row in rows if row is not None)
+def best(journal: Journal, world: str, encoder: str, method: str) -> float:
+    """The weight that the first point of the rule takes."""
+    values = tried(journal, world, encoder, method)
+    least = tried(journal, world, encoder, "contrastive")[0.0][1] - LOSS_ALLOWED
+    fine = [weight for weight, (_, r1) in values.items() if r1 >= least]
+    return max(fine or values, key=lambda weight: values[weight][0 if fine else 1])
 
-    least = mean({}, "r1") - LOSS_ALLOWED
-    chosen = {}
-    for name, grid in GRIDS.items():
-        fine = [value for value in grid if mean({name: value}, "r1") >= least]
-        chosen[name] = max(fine or grid, key=lambda value: mean({name: value}, "group" if fine else "r1"))
-    return chosen
+
+def next_value(journal: Journal, world: str, encoder: str, method: str) -> float | None:
+    """The value past the end at which the best one lies, or None where it lies inside or enough were tried."""
+    weights = list(tried(journal, world, encoder, method))
+    at = weights.index(best(journal, world, encoder, method))
+    if 0 < at < len(weights) - 1 or len(weights) >= MOST_TRIED:
+        return None
+    return weights[0] / 4 if at == 0 else weights[-1] * 4
+
+
+def chosen(journal: Journal, world: str, encoder: str) -> dict[str, float]:
+    """The weight of each method that goes to the test seeds."""
+    return {"contrastive": 0.0} | {method: best(journal, world, encoder, method) for method in GRIDS}
 
 
 def machine() -> dict[str, str]:
+    """What the runs were made on."""
     model = next((x for x in Path("/proc/cpuinfo").read_text().splitlines() if x.startswith("model name")), "")
     return {
         "processor": model.partition(":")[2].strip(),
@@ -189,32 +158,24 @@ def machine() -> dict[str, str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=8, help="test seeds")
-    parser.add_argument("--only", choices=("search", "main"), help="stop after this stage")
-    parser.add_argument("--most", type=int, help="stop after so many trainings, with exit status 3 where more are left")
-    parser.add_argument("--cache", type=Path, help="existing folder for each seed's data, 250 MB a seed")
+    parser.add_argument("--cell", nargs=2, metavar=("WORLD", "ENCODER"), help="only this one")
+    parser.add_argument("--pictures", type=Path, help="folder that floor.py made")
     parser.add_argument("--output", type=Path, default=RESULTS / "eqsim_proof.jsonl")
     settings = parser.parse_args()
     torch.set_num_threads(1)
-    bench = Bench(Ledger(settings.output), settings.cache, settings.most)
+    journal = Journal(settings.output)
     settings.output.with_suffix(".machine.json").write_text(json.dumps(machine(), indent=1) + "\n", encoding="utf-8")
-    for seed in VALIDATION:
-        bench.run(seed, "main", {})
-        for name, grid in GRIDS.items():
-            for value in grid:
-                bench.run(seed, "main", {name: value})
-    if settings.only == "search":
-        return
-    chosen = choose(bench.ledger)
-    print(f"chosen on validation seeds: {chosen}", flush=True)
-    tests = range(FIRST_TEST, FIRST_TEST + settings.seeds)
-    few = tests[:FURTHER_SEEDS]
-    stages = [(core_jobs, tests), (other_jobs, tests)]
-    if settings.only is None:
-        stages += [(held_out_jobs, few), (sum_jobs, few), (further_jobs, few)]
-    for jobs, seeds in stages:
-        for seed in seeds:
-            for setting, terms in jobs(chosen):
-                bench.run(seed, setting, terms)
+    cells = [tuple(settings.cell)] if settings.cell else CELLS
+    benches = [Bench(journal, world, encoder, settings.pictures) for world, encoder in cells]
+    for bench in benches:
+        if bench.world == "kubric" and settings.pictures is None:
+            sys.exit("the kubric world needs --pictures FOLDER: run floor.py FOLDER raster first")
+    for bench in benches:
+        weights = bench.search()
+        print(f"{bench.world}, {bench.name}: chosen {weights}", flush=True)
+        for seed in range(FIRST_TEST, FIRST_TEST + settings.seeds):
+            for method in METHODS:
+                bench.run(seed, method, weights[method])
 
 
 if __name__ == "__main__":

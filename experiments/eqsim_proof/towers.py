@@ -1,4 +1,4 @@
-"""The trained part of micro-clip: the last image block with its norm and projection, the text tower, the scale."""
+"""The encoders: heads on frozen micro-clip, its last blocks, and a small one that starts from random weights."""
 
 from __future__ import annotations
 
@@ -6,15 +6,31 @@ import copy
 import math
 from typing import Any
 
+import numpy as np
 import torch
-from data import Samples, draw_scenes, encode
+from data import Drawn, Samples, tokenise
 from torch import nn
+
+from gate_runner.encoders.micro_clip import MicroTokenizer, load_micro_clip
+
+NOISE = 0.05
+"""Of each weight tensor's standard deviation, added to micro-clip: seeds share no start."""
 
 
 class Towers(nn.Module):
-    """Unit features of images that the blocks below the last have seen, and of texts."""
+    """Unit features of pictures and of texts, and the scale."""
 
-    def __init__(self, model: Any) -> None:
+    log_scale: nn.Parameter
+
+    def scale(self) -> torch.Tensor:
+        """The number that logits are multiplied by, 100 at most."""
+        return self.log_scale.clamp(max=math.log(100)).exp()
+
+
+class MicroTowers(Towers):
+    """The last image block with its norm and projection, the text tower and the scale of micro-clip."""
+
+    def __init__(self, model: Any, seed: int) -> None:
         super().__init__()
         self.block = copy.deepcopy(model.visual.transformer.resblocks[-1])
         self.norm = copy.deepcopy(model.visual.ln_post)
@@ -25,19 +41,19 @@ class Towers(nn.Module):
         self.text_norm = copy.deepcopy(model.ln_final)
         self.text_projection = nn.Parameter(model.text_projection.detach().clone())
         self.log_scale = nn.Parameter(model.logit_scale.detach().clone())
-
-    def forward(self, samples: Samples) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Return unit image features, unit text features and the scale."""
-        scale = self.log_scale.clamp(max=math.log(100)).exp()
-        return self.images(samples.tokens.float()), self.texts(samples.words, samples.ends), scale
+        generator = torch.Generator().manual_seed(seed)
+        with torch.no_grad():
+            for weight in self.parameters():
+                if weight.ndim >= 2:
+                    weight += NOISE * weight.std() * torch.randn(weight.shape, generator=generator)
 
     def images(self, tokens: torch.Tensor) -> torch.Tensor:
         """The last block, for the class token, which is all that is pooled."""
-        x = block_at(self.block, tokens, torch.zeros(len(tokens), dtype=torch.long), None)
+        x = block_at(self.block, tokens.float(), torch.zeros(len(tokens), dtype=torch.long), None)
         return nn.functional.normalize(self.norm(x) @ self.projection, dim=1)
 
     def texts(self, words: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
-        """The text tower on texts of about one length at a time: the end token sees nothing behind it."""
+        """Texts of about one length at a time: the end token sees nothing behind it."""
         order = ends.argsort()
         found = [self._texts(words[rows], ends[rows]) for rows in order.split(32)]
         return torch.cat(found)[order.argsort()]
@@ -51,6 +67,53 @@ class Towers(nn.Module):
             x = block(x, attn_mask=later)
         x = block_at(last, x, ends, torch.arange(length)[None] > ends[:, None])
         return nn.functional.normalize(self.text_norm(x) @ self.text_projection, dim=1)
+
+
+class HeadTowers(Towers):
+    """Frozen features of micro-clip through a residual layer on each side, whose random weights are the seed's."""
+
+    def __init__(self, scale: torch.Tensor, seed: int, width: int = 128, hidden: int = 256) -> None:
+        super().__init__()
+        torch.manual_seed(seed)
+        self.image, self.text = (
+            nn.Sequential(nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, width)) for _ in range(2)
+        )
+        self.log_scale = nn.Parameter(scale.detach().clone())
+
+    def images(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Unit features from unit features."""
+        return nn.functional.normalize(tokens + self.image(tokens), dim=1)
+
+    def texts(self, words: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+        """Unit features from unit features."""
+        return nn.functional.normalize(words + self.text(words), dim=1)
+
+
+class SmallTowers(Towers):
+    """Patches of 32 x 32 pixels into two layers, and triples of words into their mean; random weights from the seed."""
+
+    def __init__(self, vocabulary: int, length: int, seed: int, width: int = 96) -> None:
+        super().__init__()
+        torch.manual_seed(seed)
+        patches = (nn.Conv2d(3, 32, 4, 4), nn.GELU(), nn.Flatten())
+        self.pixels = nn.Sequential(*patches, nn.Linear(64 * 32, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
+        self.words = nn.Embedding(vocabulary, width)
+        self.places = nn.Parameter(0.02 * torch.randn(length, width))
+        self.triples = nn.Conv1d(width, width, 3, padding=1)
+        self.text_projection = nn.Linear(width, width)
+        self.log_scale = nn.Parameter(torch.tensor(math.log(1 / 0.07)))
+
+    def images(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Unit features of pictures [n, 3, 32, 32] of bytes."""
+        return nn.functional.normalize(self.pixels(tokens.float() / 128 - 1), dim=1)
+
+    def texts(self, words: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+        """Unit features of texts."""
+        length = int(ends.max()) + 1
+        inside = (torch.arange(length)[None] <= ends[:, None])[:, :, None]
+        x = (self.words(words[:, :length]) + self.places[:length]) * inside
+        x = nn.functional.gelu(self.triples(x.mT)).mT * inside
+        return nn.functional.normalize(self.text_projection(x.sum(1) / (ends + 1)[:, None]), dim=1)
 
 
 def block_at(block: Any, x: torch.Tensor, at: torch.Tensor, hidden: torch.Tensor | None) -> torch.Tensor:
@@ -71,15 +134,86 @@ def block_at(block: Any, x: torch.Tensor, at: torch.Tensor, hidden: torch.Tensor
     return x + block.ls_2(block.mlp(block.ln_2(x)))
 
 
-def check_towers(model: Any, tokenizer: Any) -> None:
-    """Stop unless the towers are the model itself (up to the bfloat16 of the blocks below)."""
-    images, texts = draw_scenes(1, 8)
-    with torch.no_grad():
-        ours = Towers(model).eval()(encode(model, tokenizer, images, texts))
-        mean, std = (torch.tensor(getattr(model.visual, name)).view(1, 3, 1, 1) for name in ("image_mean", "image_std"))
-        pixels = (torch.from_numpy(images).permute(0, 3, 1, 2).float() / 255 - mean) / std
-        theirs = model.encode_image(pixels, normalize=True), model.encode_text(tokenizer(texts), normalize=True)
-    for name, mine, whole, allowed in zip(("image", "text"), ours, theirs, (0.1, 1e-4), strict=False):
-        distance = float((mine - whole).norm(dim=1).max())
-        if distance > allowed:
-            raise RuntimeError(f"{name} features differ from the model's by {distance:.3g}, expected < {allowed}")
+class MicroClip:
+    """micro-clip, fine-tuned: 150 steps at 1e-3."""
+
+    steps, lr = 150, 1e-3
+
+    def __init__(self) -> None:
+        self.model, self.tokenizer = load_micro_clip()
+
+    def start(self, seed: int) -> Towers:
+        """Fresh towers."""
+        return MicroTowers(self.model, seed)
+
+    @torch.no_grad()
+    def encode(self, drawn: Drawn, batch: int = 128) -> Samples:
+        """Run the image blocks below the last, which are not trained."""
+        images, texts = drawn
+        visual = self.model.visual
+        caught: list[torch.Tensor] = []
+        hook = visual.transformer.resblocks[-1].register_forward_pre_hook(lambda _, inputs: caught.append(inputs[0]))
+        mean, std = (torch.tensor(getattr(visual, name)).view(1, 3, 1, 1) for name in ("image_mean", "image_std"))
+        tokens = []
+        for start in range(0, len(images), batch):
+            pixels = torch.from_numpy(images[start : start + batch]).permute(0, 3, 1, 2).float() / 255
+            with torch.autocast("cpu", torch.bfloat16):
+                self.model.encode_image((pixels - mean) / std)
+            tokens.append(caught.pop().to(torch.bfloat16))
+        hook.remove()
+        return tokenise(self.tokenizer, torch.cat(tokens), texts)
+
+
+class Heads(MicroClip):
+    """Heads on frozen micro-clip: 300 steps at 1e-3."""
+
+    steps, lr = 300, 1e-3
+
+    def start(self, seed: int) -> Towers:
+        """Fresh heads."""
+        return HeadTowers(self.model.logit_scale, seed)
+
+    @torch.no_grad()
+    def encode(self, drawn: Drawn, batch: int = 256) -> Samples:
+        """Encode pictures, captions and false captions by the whole model."""
+        images, texts = drawn
+        visual = self.model.visual
+        mean, std = (torch.tensor(getattr(visual, name)).view(1, 3, 1, 1) for name in ("image_mean", "image_std"))
+        rows = []
+        for start in range(0, len(images), batch):
+            pixels = torch.from_numpy(images[start : start + batch]).permute(0, 3, 1, 2).float() / 255
+            with torch.autocast("cpu", torch.bfloat16):
+                rows.append(self.model.encode_image((pixels - mean) / std, normalize=True).float())
+        samples = tokenise(self.tokenizer, torch.cat(rows), texts)
+        for name in ("words", "false_words"):
+            parts = getattr(samples, name).split(batch)
+            setattr(samples, name, torch.cat([self.model.encode_text(part, normalize=True) for part in parts]))
+        return samples
+
+
+class Small:
+    """The encoder from scratch: 300 steps at 2e-3."""
+
+    steps, lr = 300, 2e-3
+
+    def __init__(self) -> None:
+        _, tokenizer = load_micro_clip()
+        known = [word for word in tokenizer.vocabulary if word not in ("<end>", "floor")]
+        self.tokenizer = MicroTokenizer([*known, "floor", "<end>"], tokenizer.context_length)
+
+    def start(self, seed: int) -> Towers:
+        """Fresh towers."""
+        return SmallTowers(len(self.tokenizer.vocabulary), self.tokenizer.context_length, seed)
+
+    def encode(self, drawn: Drawn) -> Samples:
+        """Halve the pictures."""
+        images, texts = drawn
+        n, side = images.shape[:2]
+        halved = images.reshape(n, side // 2, 2, side // 2, 2, 3).mean(axis=(2, 4)).astype(np.uint8)
+        unknown = self.tokenizer.report(texts).unknown
+        if unknown:
+            raise ValueError(f"words without an embedding: {', '.join(unknown)}")
+        return tokenise(self.tokenizer, torch.from_numpy(halved).permute(0, 3, 1, 2), texts)
+
+
+ENCODERS = {"heads": Heads, "micro-clip": MicroClip, "small": Small}

@@ -107,11 +107,10 @@ def score_matrix(
     image: Float[Tensor, "n d"], text: Float[Tensor, "n d"], score: str, scale: Tensor | float = 1.0
 ) -> Float[Tensor, "n n"]:
     """Score every image (row) against every text (column), one pair at a time."""
-    n = image.shape[0]
     rows = []
-    for i in range(n):
+    for i in range(len(image)):
         row = []
-        for j in range(n):
+        for j in range(len(text)):
             dot = (image[i] * text[j]).sum()
             if score == "cosine":
                 dot = dot / (image[i].square().sum().sqrt() * text[j].square().sum().sqrt())
@@ -124,8 +123,8 @@ def score_matrix(
     return torch.stack(rows)
 
 
-def contrastive(logits: Float[Tensor, "n n"]) -> Tensor:
-    """CLIP's symmetric cross-entropy, term by term."""
+def contrastive(logits: Float[Tensor, "n nm"]) -> Tensor:
+    """CLIP's symmetric cross-entropy, term by term; texts beyond the images are in the rows' sums alone."""
     n = logits.shape[0]
     total = logits.sum() * 0.0
     for i in range(n):
@@ -134,14 +133,40 @@ def contrastive(logits: Float[Tensor, "n n"]) -> Tensor:
     return total
 
 
-def sigmoid(logits: Float[Tensor, "n n"]) -> Tensor:
+def sigmoid(logits: Float[Tensor, "n nm"]) -> Tensor:
     """SigLIP's pairwise sigmoid loss, term by term (bias already added)."""
     n = logits.shape[0]
     total = logits.sum() * 0.0
     for i in range(n):
-        for j in range(n):
+        for j in range(logits.shape[1]):
             sign = 1.0 if i == j else -1.0
             total = total + torch.log1p(torch.exp(-sign * logits[i, j])) / n
+    return total
+
+
+def hard(right: Tensor, wrong: Tensor, owners: list[int], focus: float, smoothing: float) -> Tensor:
+    """Focal, smoothed cross-entropy of each image's text against the false ones that are its own."""
+    total = right.sum() * 0.0
+    for i in range(len(right)):
+        own = [right[i], *(wrong[k] for k, owner in enumerate(owners) if owner == i)]
+        if len(own) == 1:
+            continue
+        share = sum(torch.exp(logit) for logit in own)
+        for at, logit in enumerate(own):
+            p = torch.exp(logit) / share
+            target = smoothing / len(own) + (1 - smoothing if at == 0 else 0.0)
+            total = total - target * (1 - p) ** focus * torch.log(p) / len(right)
+    return total
+
+
+def kl(logits: Float[Tensor, "n nm"], teacher: Float[Tensor, "n nm"]) -> Tensor:
+    """Half the mean divergence of rows, over all texts, and half that of columns, over the images."""
+    n = len(logits)
+    total = logits.sum() * 0.0
+    columns = [(logits[:, j], teacher[:, j]) for j in range(n)]
+    for own, theirs in [*zip(logits, teacher, strict=True), *columns]:
+        p, q = torch.exp(theirs) / torch.exp(theirs).sum(), torch.exp(own) / torch.exp(own).sum()
+        total = total + (p * (torch.log(p) - torch.log(q))).sum() / (2 * n)
     return total
 
 

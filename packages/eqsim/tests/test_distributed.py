@@ -24,6 +24,10 @@ pytestmark = [
 ]
 
 TOTAL, DIM = 12, 5
+BOUNDS = {1: (0, 12), 2: (0, 8, 12), 4: (0, 5, 6, 10, 12)}
+"""Where the rows of each rank begin and end: uneven."""
+OWNERS = torch.tensor([0, 0, 3, 7, 8, 11, 2])
+"""The images that the negatives are false for; those of one process may be none."""
 PAIRS = torch.tensor([(i, (i + 1) % TOTAL) for i in range(TOTAL)] + [(0, 5), (5, 0), (0, 5)])
 
 
@@ -52,6 +56,23 @@ def cases(rank: int, world_size: int) -> dict[str, tuple[torch.nn.Module, torch.
     }
 
 
+def beside(rank: int, world_size: int) -> dict[str, torch.nn.Module]:
+    """Losses with negatives and a teacher, which each process holds its own rows of."""
+    share = {"rank": rank, "world_size": world_size}
+    kept = {"keep_weight": 0.4, "hard_weight": 0.3, **share}
+    return {
+        "tiled clip, kl": ClipEqSimLoss("v2", backend="tiled", **kept),
+        "tiled clip, nothing stored": ClipEqSimLoss("v2", backend="tiled", score_memory=0, **kept),
+        "tiled sigmoid, kl": SigLipEqSimLoss("v1", "softmax", backend="tiled", **kept),
+        "dense clip, kl": ClipEqSimLoss("v2", backend="dense", **kept),
+        "gram, clip, squares": ClipEqSimLoss("v2", "logits", backend="gram", keep="squares", **kept),
+    }
+
+
+def rows_of(rank: int, world_size: int) -> slice:
+    return slice(*BOUNDS[world_size][rank : rank + 2])
+
+
 def model_and_data() -> tuple[torch.nn.Linear, torch.nn.Parameter, torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(0)
     image, text = torch.randn(2, TOTAL, DIM, generator=generator, dtype=torch.float64)
@@ -68,21 +89,34 @@ def outcome(rank: int, world_size: int) -> dict[str, list[torch.Tensor]]:
     found = {}
     for name, (loss, pairs) in cases(rank, world_size).items():
         layer, log_scale, image, text = model_and_data()
-        rows = slice(rank * TOTAL // world_size, (rank + 1) * TOTAL // world_size)
+        rows = rows_of(rank, world_size)
         inputs = [layer(image[rows]), layer(text[rows]) + text[rows]]
         if not isinstance(loss, CyclicLoss):
             inputs.append(log_scale.exp())
         value = loss(*inputs) if pairs is None else loss(*inputs, close_pairs=pairs)
-        value.backward()
-        grads = [value.detach(), layer.weight.grad, log_scale.grad]
-        grads = [torch.zeros((), dtype=torch.float64) if grad is None else grad for grad in grads]
-        if world_size > 1:
-            for grad in grads[1:]:
-                dist.all_reduce(grad)
-                grad /= world_size
-        found[name] = grads
+        found[name] = averaged(value, (layer.weight, log_scale), world_size)
+    for name, loss in beside(rank, world_size).items():
+        layer, log_scale, image, text = model_and_data()
+        rows = rows_of(rank, world_size)
+        own = (rows.start <= OWNERS) & (rows.stop > OWNERS)
+        texts = torch.cat([text[rows], text[OWNERS[own]].roll(1, 1)])
+        frozen = (image[rows, :3], texts[:, :3].sin(), 2.0)
+        extra = {"teacher": frozen} | ({"negatives_of": OWNERS[own] - rows.start} if own.any() else {})
+        value = loss(layer(image[rows]), layer(texts) + texts, log_scale.exp(), -1.0, **extra)
+        found[name] = averaged(value, (layer.weight, log_scale), world_size)
     tiled.TILE = tile
     return found
+
+
+def averaged(value: torch.Tensor, parameters: tuple[torch.Tensor, ...], world_size: int) -> list[torch.Tensor]:
+    """The loss and the parameters' gradients, averaged over ranks as DDP does."""
+    grads = torch.autograd.grad(value, parameters, allow_unused=True)
+    filled = [torch.zeros_like(x) if grad is None else grad for grad, x in zip(grads, parameters, strict=True)]
+    if world_size > 1:
+        for grad in filled:
+            dist.all_reduce(grad)
+            grad /= world_size
+    return [value.detach(), *filled]
 
 
 class TwoTowers(nn.Module):
@@ -155,7 +189,7 @@ def wrapped_outcome(wrap: Callable[[TwoTowers], nn.Module] | None, rank: int, wo
     tile, tiled.TILE = tiled.TILE, 2
     found = {}
     _, _, image, text = model_and_data()
-    rows = slice(rank * TOTAL // world_size, (rank + 1) * TOTAL // world_size)
+    rows = rows_of(rank, world_size)
     for name in WRAPPED:
         loss, pairs = cases(rank, world_size)[name]
         model = TwoTowers() if wrap is None else wrap(TwoTowers())
@@ -168,8 +202,8 @@ def wrapped_outcome(wrap: Callable[[TwoTowers], nn.Module] | None, rank: int, wo
 
 
 def refusals(rank: int, world_size: int) -> list[str]:
-    """The messages for a world size that is not the group's, and for a last batch that one rank has less of."""
-    uneven = torch.ones(4 if rank == 0 else 1, 2)
+    """The messages for a world size that is not the group's, and for features of another size on one rank."""
+    uneven = torch.ones(2, 3 if rank == 0 else 2)
     calls = [(EqSimLoss("v1", rank=rank, world_size=world_size + 1), torch.ones(2, 2))]
     calls += [
         (loss, uneven)
@@ -237,7 +271,7 @@ def test_gradients_do_not_depend_on_the_number_of_processes(results: Path) -> No
             assert abs(float(together[name][1].norm() / expected[1].norm()) - 1) < 1e-6
         message = (results / f"{world_size}-{rank}.txt").read_text(encoding="utf-8")
         assert f"world_size={world_size + 1}: expected the process group's own" in message
-        assert message.count(f"the shapes (4, 2), {', '.join(['(1, 2)'] * (world_size - 1))} on ranks") == 2
+        assert message.count(f"features are of 3, {', '.join(['2'] * (world_size - 1))} numbers on ranks") == 2
 
 
 @pytest.mark.parametrize("wrapper", WRAPPERS)

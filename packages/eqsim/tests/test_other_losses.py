@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from eqsim import CyclicLoss, EqSimITMLoss, EqSimLoss
+from eqsim import ClipEqSimLoss, CyclicLoss, EqSimITMLoss, EqSimLoss
 
 from . import _reference
 
@@ -84,3 +84,50 @@ def test_matching_heads_in_half_precision() -> None:
 def test_bad_input_is_named(build: object, shown: str) -> None:
     with pytest.raises(ValueError, match=shown):
         build()
+
+
+TEACHER = (torch.ones(2, 4), torch.ones(3, 4), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "given", "shown"),
+    [
+        ({}, {"teacher": TEACHER}, "teacher was given with keep_weight=0"),
+        ({"keep_weight": 1.0}, {}, r"teacher is None with keep_weight=1.0"),
+        (
+            {"keep_weight": 1.0},
+            {"teacher": (*TEACHER[:1], torch.ones(2, 4), 1.0)},
+            r"\(2, 2\) images and texts.*\(2, 3\)",
+        ),
+        (
+            {"keep_weight": 1.0},
+            {"teacher": (torch.ones(2, 4), torch.ones(3, 5), 1.0)},
+            "the teacher's .* differ in shape",
+        ),
+        ({"hard_weight": 1.0}, {}, "negatives_of is None with 1 negatives"),
+        ({"hard_weight": 1.0}, {"negatives_of": torch.tensor([2])}, r"negatives_of holds 2: .* \[0, 2\)"),
+        ({"hard_weight": 1.0}, {"negatives_of": torch.tensor([0, 1])}, r"\(2,\): expected torch.int64 of shape \(1,\)"),
+        ({"keep": "cosine"}, {}, "keep='cosine'"),
+        ({"smoothing": 1.0}, {}, "smoothing=1.0"),
+    ],
+)
+def test_bad_negatives_and_teachers_are_named(
+    settings: dict[str, object], given: dict[str, object], shown: str
+) -> None:
+    with pytest.raises(ValueError, match=shown):
+        ClipEqSimLoss("v1", **settings)(torch.ones(2, 3), torch.ones(3, 3), 1.0, **given)
+
+
+def test_a_caption_without_a_picture_is_refused_where_it_changes_nothing() -> None:
+    with pytest.raises(ValueError, match="3 texts for 2 images: a caption without an image changes nothing"):
+        EqSimLoss("v1")(torch.ones(2, 3), torch.ones(3, 3))
+
+
+def test_a_teacher_that_is_the_model_itself_pulls_on_nothing() -> None:
+    image, text = (rows.detach().requires_grad_() for rows in features(6))
+    for keep in ("kl", "squares"):
+        loss = ClipEqSimLoss("none", keep_weight=1.0, keep=keep, backend="tiled")
+        kept = loss(image, text, 3.0, teacher=(image.detach(), text.detach(), 3.0), output_dict=True)["keep_loss"]
+        gradients = torch.autograd.grad(kept, (image, text))
+        assert abs(float(kept.detach())) < 1e-12
+        assert max(float(grad.abs().max()) for grad in gradients) < 1e-12

@@ -25,6 +25,8 @@ class Case(NamedTuple):
     d: int
     tile: int
     scale: float
+    owners: list[int]
+    teacher_size: int
 
 
 def draw(seed: int) -> Case:
@@ -44,6 +46,12 @@ def draw(seed: int) -> Case:
         "weight": choose.choice([0.0, 0.5, 0.5, 1.0]),
         "pair_weight": choose.choice([0.0, 0.0, 0.7]),
         "epsilon": choose.choice([1e-2, 0.5]),
+        "hard_weight": choose.choice([0.0, 0.0, 0.6]),
+        "focus": choose.choice([0.0, 0.5, 2.0]),
+        "smoothing": choose.choice([0.0, 0.02, 0.3]),
+        "keep_weight": choose.choice([0.0, 0.0, 0.4]),
+        "keep": choose.choice(["kl", "squares"]),
+        "score_memory": choose.choice([0, 1 << 20]),
     }
     pairs = None
     if mode in ("hybrid", "relative") or settings["pair_weight"] or choose.random() < 0.3:
@@ -52,15 +60,24 @@ def draw(seed: int) -> Case:
         pairs += [(j, i) for i, j in pairs[:2]]
     contrast = choose.choice([None, None, "clip", "sigmoid"])
     scale = choose.choice([0.0, 0.5, 3.0, -1.0])
-    return Case(contrast, settings, pairs, n, choose.choice([1, 4]), choose.choice([1, 2, 3, 8]), scale)
+    sizes = choose.choice([1, 4]), choose.choice([1, 2, 3, 8])
+    beside = contrast or score == "softmax" or settings["hard_weight"] or settings["keep_weight"]
+    owners = choose.choices(range(n), k=choose.choice([0, 1, 4])) if beside else []
+    return Case(contrast, settings, pairs, n, *sizes, scale, owners, choose.choice([1, 3]))
 
 
-def definition(case: Case, image: torch.Tensor, text: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor) -> Any:
+Teacher = tuple[torch.Tensor, torch.Tensor, float]
+
+
+def definition(
+    case: Case, image: torch.Tensor, text: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor, teacher: Teacher
+) -> Any:
     """Return the sum of the losses, each by its loop."""
-    chosen = case.settings
+    chosen, n = case.settings, case.n
     scores = _reference.score_matrix(image, text, chosen["score"], scale)
     kind = "cosine" if chosen["score"] == "cosine" else "logits"
     logits = _reference.score_matrix(image, text, kind, scale) * (scale if kind == "cosine" else 1.0)
+    scores = scores[:, :n]
     listed = _reference.all_pairs(case.n) if case.pairs is None else case.pairs
     v2 = (chosen["sides"], chosen["margin"], chosen["margin_mode"])
     total = scores.sum() * 0.0
@@ -75,11 +92,19 @@ def definition(case: Case, image: torch.Tensor, text: torch.Tensor, scale: torch
         total = total + _reference.relative(scores, listed, chosen["epsilon"])
     total = chosen["weight"] * total
     if chosen["pair_weight"]:
-        total = total + chosen["pair_weight"] * _reference.pair_loss(logits, listed)
+        total = total + chosen["pair_weight"] * _reference.pair_loss(logits[:, :n], listed)
     if case.contrast == "clip":
         total = total + _reference.contrastive(logits)
     elif case.contrast == "sigmoid":
         total = total + _reference.sigmoid(logits + bias)
+    if chosen["hard_weight"]:
+        wrong = torch.stack([logits[i, n + k] for k, i in enumerate(case.owners)] or [logits[0, 0]])[: len(case.owners)]
+        hard = _reference.hard(logits.diagonal(), wrong, case.owners, chosen["focus"], chosen["smoothing"])
+        total = total + chosen["hard_weight"] * hard
+    if chosen["keep_weight"]:
+        dots, theirs = (_reference.score_matrix(*rows, kind, 1.0) for rows in ((image, text), teacher[:2]))
+        kl = _reference.kl(dots * scale, theirs * teacher[2])
+        total = total + chosen["keep_weight"] * (kl if chosen["keep"] == "kl" else (dots - theirs).square().mean())
     return total
 
 
@@ -88,7 +113,16 @@ def check(seed: int, backend: str, monkeypatch: pytest.MonkeyPatch) -> bool:
     case = draw(seed)
     monkeypatch.setattr(tiled, "TILE", case.tile)
     generator = torch.Generator().manual_seed(seed)
-    image, text = torch.randn(2, case.n, case.d, generator=generator, dtype=torch.float64)
+    texts = case.n + len(case.owners)
+    image, text, *frozen = (
+        torch.randn(rows, width, generator=generator, dtype=torch.float64)
+        for width in (case.d, case.teacher_size)
+        for rows in (case.n, texts)
+    )
+    teacher = (*frozen, 1.7)
+    beside: dict[str, Any] = {"teacher": teacher} if case.settings["keep_weight"] else {}
+    if case.settings["hard_weight"] and case.owners:
+        beside["negatives_of"] = torch.tensor(case.owners)
     numbers = [torch.tensor(value, dtype=torch.float64) for value in (case.scale, -1.0)]
     inputs = [value.requires_grad_() for value in (image, text, *numbers)]
     pairs = None if case.pairs is None else torch.tensor(case.pairs, dtype=torch.int64).reshape(-1, 2)
@@ -99,7 +133,7 @@ def check(seed: int, backend: str, monkeypatch: pytest.MonkeyPatch) -> bool:
     except ValueError as refusal:
         assert "can" in str(refusal)  # noqa: PT017  # a refusal names what can
         return False
-    fast, slow = loss(*inputs, close_pairs=pairs), definition(case, *inputs)
+    fast, slow = loss(*inputs, close_pairs=pairs, **beside), definition(case, *inputs, teacher)
     torch.testing.assert_close(fast, slow, rtol=1e-9, atol=1e-11, msg=lambda text: f"{seed}, {case}: {text}")
     gradients = [
         torch.autograd.grad(value, inputs, allow_unused=True, materialize_grads=True) for value in (fast, slow)

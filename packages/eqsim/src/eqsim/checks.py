@@ -39,20 +39,53 @@ def check_positive(**values: float) -> None:
             raise ValueError(f"{name}={value!r}: expected a finite number > 0")
 
 
-def check_features(image: Tensor, text: Tensor) -> None:
-    """Raise unless both are non-empty floating (n, d) tensors of one shape, dtype and device."""
-    for name, value in (("image_features", image), ("text_features", text)):
+def check_features(image: Tensor, text: Tensor, *, negatives: bool = False, of: str = "") -> None:
+    """Raise unless both are non-empty floating (n, d) tensors of one shape, dtype and device, or with more texts."""
+    names = f"{of}image_features", f"{of}text_features"
+    for name, value in zip(names, (image, text), strict=True):
         if not isinstance(value, torch.Tensor):
             raise TypeError(f"{name} is a {type(value).__name__}: expected a torch.Tensor of shape (n, d)")
         if value.ndim != 2 or 0 in value.shape:
             raise ValueError(f"{name} has shape {tuple(value.shape)}: expected (n, d) with n >= 1 and d >= 1")
         if not value.is_floating_point():
             raise TypeError(f"{name} has dtype {value.dtype}: expected a floating-point dtype")
-    for what in ("shape", "dtype", "device"):
+    if image.shape[1] != text.shape[1] or not 0 <= len(text) - len(image) <= (len(text) if negatives else 0):
+        shapes = f"{tuple(image.shape)} against {tuple(text.shape)}"
+        more = "; expected at least as many texts as images" if negatives else ""
+        raise ValueError(f"{' and '.join(names)} differ in shape: {shapes}{more}")
+    for what in ("dtype", "device"):
         ours, theirs = getattr(image, what), getattr(text, what)
         if ours != theirs:
-            ours, theirs = (tuple(ours), tuple(theirs)) if what == "shape" else (ours, theirs)
-            raise ValueError(f"image_features and text_features differ in {what}: {ours} against {theirs}")
+            raise ValueError(f"{' and '.join(names)} differ in {what}: {ours} against {theirs}")
+
+
+def check_teacher(teacher: object, image: Tensor, text: Tensor) -> None:
+    """Raise unless `teacher` is (image features, text features, logit scale) of the same pictures and texts."""
+    if not isinstance(teacher, tuple) or len(teacher) != 3:
+        raise TypeError(f"teacher={type(teacher).__name__}: expected (image_features, text_features, logit_scale)")
+    check_features(*teacher[:2], negatives=True, of="the teacher's ")
+    theirs, ours = ((len(images), len(texts)) for images, texts in (teacher[:2], (image, text)))
+    if theirs != ours:
+        raise ValueError(f"the teacher's features are of {theirs} images and texts: expected the batch's, {ours}")
+
+
+def check_hard(focus: float, smoothing: float) -> None:
+    """Raise ValueError for a focus below 0 or a smoothing outside [0, 1)."""
+    check_non_negative(focus=focus)
+    if not 0 <= smoothing < 1:
+        raise ValueError(f"smoothing={smoothing!r}: expected a number in [0, 1)")
+
+
+def check_owners(owners: Tensor, negatives: int, n: int, *, values: bool) -> None:
+    """Raise unless `owners` names one of n images for each negative; with `values`, also read its entries."""
+    if not isinstance(owners, torch.Tensor) or owners.dtype != torch.int64 or owners.shape != (negatives,):
+        shape = tuple(owners.shape) if isinstance(owners, torch.Tensor) else type(owners).__name__
+        raise ValueError(
+            f"negatives_of is {shape}: expected torch.int64 of shape ({negatives},), one for each negative"
+        )
+    if values and negatives and (int(owners.min()) < 0 or int(owners.max()) >= n):
+        wrong = int(owners.min()) if int(owners.min()) < 0 else int(owners.max())
+        raise ValueError(f"negatives_of holds {wrong}: expected indices of this process's images, in [0, {n})")
 
 
 def check_scores(scores: Tensor) -> None:

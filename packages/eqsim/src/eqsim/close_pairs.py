@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from eqsim.checks import check_features, check_positive, check_scores
-from eqsim.distributed import gather_pairs
+from eqsim.distributed import gather_rows
 from eqsim.features import as_scalar, at_least_float32
 
 if TYPE_CHECKING:
@@ -189,20 +189,22 @@ def select_from_features(
     *,
     generator: torch.Generator | None = None,
     rank: int = 0,
-    world_size: int = 1,
+    counts: tuple[int, ...] = (),
 ) -> Int[Tensor, "p 2"]:
     """Choose the close pairs of the whole batch a few rows of logits at a time.
 
-    Each rank chooses for its own samples, from all; then the lists are put together.
+    Each rank chooses for its own samples, `counts[rank]` of them, from all; then the lists are put together.
     """
     n = image.shape[0]
+    counts = counts or (n,)
     scale = draw_scale(close, scale)
-    share = n // world_size
+    first, last = sum(counts[:rank]), sum(counts[: rank + 1])
     step = max(1, CHUNK_ELEMENTS // n)
     picked = []
     for queries, keys in ((image, text), (text, image)):
-        for start in range(rank * share, (rank + 1) * share, step):
-            own = torch.arange(start, min(start + step, (rank + 1) * share), device=image.device)
+        for start in range(first, last, step):
+            own = torch.arange(start, min(start + step, last), device=image.device)
             logits = (queries[start : start + len(own)] @ keys.T).mul_(scale)
             picked.append(columns_to_pairs(own, pick_columns(logits, own, close, generator)))
-    return gather_pairs(torch.cat(picked), world_size)
+    each = 2 * close.count(n)
+    return gather_rows(torch.cat(picked), tuple(each * count for count in counts))

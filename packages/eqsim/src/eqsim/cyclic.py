@@ -9,7 +9,7 @@ from torch import nn
 
 from eqsim.backends.gram import gram_sums
 from eqsim.checks import check_choice, check_features, check_non_negative
-from eqsim.distributed import check_even_batches, check_process_group, sum_over_ranks
+from eqsim.distributed import check_process_group, rows_of_ranks, sum_over_ranks
 from eqsim.features import at_least_float32, unit_rows
 
 if TYPE_CHECKING:
@@ -73,12 +73,11 @@ class CyclicLoss(nn.Module):
         """Compute the loss of a batch; see the class."""
         check_features(image_features, text_features)
         check_process_group(self.rank, self.world_size)
-        check_even_batches(image_features, self.world_size)
-        n = image_features.shape[0] * self.world_size
+        n = sum(rows for rows, _ in rows_of_ranks(image_features, text_features, self.world_size))
         divisor = n if self.reduction == "reference" else n * n
         with torch.autocast(image_features.device.type, enabled=False):
             image, text = at_least_float32(image_features), at_least_float32(text_features)
-            cross = gram_sums(image, text, unit=True, world_size=self.world_size)[0]
+            cross = gram_sums(image, text, unit=True, n=n, world_size=self.world_size)[0]
             inside = _in_modal_sum(unit_rows(image), unit_rows(text), self.world_size)
         losses = {
             "in_modal_loss": self.in_modal * inside / divisor,

@@ -135,18 +135,19 @@ def diagnose(
         rows = (unit_rows(image), unit_rows(text)) if loss.settings.score == "cosine" else (image, text)
         dots = rows[0] @ rows[1].mT
         logits = dots * scale
-        scores = {"cosine": dots, "logits": logits, "softmax": logits.softmax(dim=1)}[loss.settings.score]
+        n = dots.shape[0]
+        scores = {"cosine": dots, "logits": logits, "softmax": logits.softmax(dim=1)}[loss.settings.score][:, :n]
         if close_pairs is None and isinstance(loss.close, (TopK, Multinomial)):
-            drawn_from = dots if loss.settings.draws_by_temperature else logits
+            drawn_from = (dots if loss.settings.draws_by_temperature else logits)[:, :n]
             close_pairs = select_close_pairs(drawn_from.detach(), loss.close, generator=loss.settings.generator)
         elif close_pairs is None and loss.close is not None:
             with torch.no_grad():
-                close_pairs = loss.close(*rows, scale)
+                close_pairs = loss.close(rows[0], rows[1][:n], scale)
         terms = dense_terms(loss.settings, scores, close_pairs)
         asked = [name for name in terms._fields if name in loss.settings.term_names]
         values = {name: loss.weight * getattr(terms, name) for name in asked}
         if loss.settings.pair_weight > 0:
-            values["pair"] = loss.settings.pair_weight * dense_pair_loss(logits, close_pairs)
+            values["pair"] = loss.settings.pair_weight * dense_pair_loss(logits[:, :n], close_pairs)
         if loss.settings.contrast is not None:
             bias = 0.0 if logit_bias is None else as_scalar(logit_bias, image).detach()
             values = {"contrastive": dense_contrastive(logits + bias, loss.settings.contrast)} | values

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Float
     from torch import Tensor
 
 
@@ -33,29 +33,30 @@ def check_process_group(rank: int, world_size: int) -> None:
         )
 
 
-def check_even_batches(rows: Tensor, world_size: int) -> None:
-    """Raise ValueError on every rank unless all hold the same number of rows of the same size (one tiny gather).
+def rows_of_ranks(image: Tensor, text: Tensor, world_size: int) -> tuple[tuple[int, int], ...]:
+    """Return how many images, and texts beyond them, each rank holds (one tiny gather; compiled, this rank's of all).
 
-    Without the check gloo aborts one process and breaks the others' connections, and NCCL may wait for ever.
+    Raises ValueError on every rank where features differ in size: gloo would abort one process, NCCL wait for ever.
     """
+    own = (image.shape[0], text.shape[0] - image.shape[0])
     if world_size == 1 or torch.compiler.is_compiling():
-        return
-    shape = torch.tensor(rows.shape, device=rows.device)
-    shapes = [tuple(row.tolist()) for row in gather_rows(shape[None], world_size)]
-    if len(set(shapes)) > 1:
-        raise ValueError(
-            f"features have the shapes {', '.join(map(str, shapes))} on ranks 0 to {world_size - 1}: expected one "
-            "shape (drop_last=True, or a DistributedSampler, which fills the last batch up)"
-        )
+        return (own,) * world_size
+    shape = torch.tensor((*own, image.shape[1]), device=image.device)
+    shapes = [tuple(row.tolist()) for row in gather_rows(shape[None], (1,) * world_size)]
+    if len({d for _, _, d in shapes}) > 1:
+        sizes = ", ".join(str(d) for _, _, d in shapes)
+        raise ValueError(f"features are of {sizes} numbers on ranks 0 to {world_size - 1}: expected one size")
+    return tuple((n, m) for n, m, _ in shapes)
 
 
 class _Gather(torch.autograd.Function):
     """Concatenate the rows of all ranks; backward sums the ranks' gradients and returns this rank's rows."""
 
     @staticmethod
-    def forward(ctx: Any, local: Tensor, rank: int, world_size: int) -> Tensor:
-        ctx.rows = slice(rank * local.shape[0], (rank + 1) * local.shape[0])
-        return gather_rows(local, world_size)
+    def forward(ctx: Any, local: Tensor, rank: int, counts: tuple[int, ...]) -> Tensor:
+        start = sum(counts[:rank])
+        ctx.rows = slice(start, start + counts[rank])
+        return gather_rows(local, counts)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
@@ -80,24 +81,22 @@ class _SumOverRanks(torch.autograd.Function):
         return total
 
 
-def gather_rows(local: Tensor, world_size: int) -> Tensor:
-    """Concatenate the rows of all ranks, without a gradient; every rank must hold the same number of rows."""
-    local = local.contiguous()
-    parts = [torch.empty_like(local) for _ in range(world_size)]
-    dist.all_gather(parts, local)
-    return torch.cat(parts)
+def gather_rows(local: Tensor, counts: tuple[int, ...]) -> Tensor:
+    """Concatenate the rows of all ranks, `counts` of them, without a gradient; short ones are filled up on the way."""
+    if len(counts) == 1:
+        return local
+    missing = max(counts) - local.shape[0]
+    filled = torch.cat([local, local.new_zeros(missing, *local.shape[1:])]) if missing else local.contiguous()
+    parts = [torch.empty_like(filled) for _ in counts]
+    dist.all_gather(parts, filled)
+    return torch.cat([part[:count] for part, count in zip(parts, counts, strict=True)])
 
 
-def gather_with_gradient(local: Float[Tensor, "n d"], rank: int, world_size: int) -> Float[Tensor, "wn d"]:
+def gather_with_gradient(local: Float[Tensor, "n d"], rank: int, counts: tuple[int, ...]) -> Float[Tensor, "wn d"]:
     """Concatenate the rows of all ranks, keeping the gradient of every rank's loss with respect to every row."""
-    return local if world_size == 1 else _Gather.apply(local, rank, world_size)
+    return local if len(counts) == 1 else _Gather.apply(local, rank, counts)
 
 
 def sum_over_ranks(local: Tensor, world_size: int) -> Tensor:
     """Sum a tensor over ranks, keeping the gradient of every rank's loss."""
     return local if world_size == 1 else _SumOverRanks.apply(local)
-
-
-def gather_pairs(local_pairs: Int[Tensor, "p 2"], world_size: int) -> Int[Tensor, "wp 2"]:
-    """Concatenate the pair lists of all ranks; the indices are of the whole batch already."""
-    return local_pairs if world_size == 1 else gather_rows(local_pairs, world_size)

@@ -13,7 +13,15 @@ import torch
 from eqsim.checks import check_choice, check_non_negative, check_pairs, check_scores, check_sides
 from eqsim.close_pairs import select_close_pairs
 from eqsim.features import at_least_float32
-from eqsim.residuals import PairSums, Terms, eqsim_relative, margin_mean, pair_loss, residual_squares
+from eqsim.residuals import (
+    PairSums,
+    Terms,
+    eqsim_relative,
+    hard_negative_loss,
+    margin_mean,
+    pair_loss,
+    residual_squares,
+)
 from eqsim.settings import DistantReduction, MarginMode, Side
 
 if TYPE_CHECKING:
@@ -29,6 +37,7 @@ __all__ = [
     "eqsim_v1",
     "eqsim_v2",
     "equivariance_score",
+    "hard_negative_loss",
     "hybrid_terms",
     "pair_loss",
     "select_close_pairs",

@@ -13,10 +13,18 @@ from torch import nn
 
 from eqsim.backends import choose_backend, compute_parts
 from eqsim.batch import Batch, Size
-from eqsim.checks import check_features, check_finite, check_pairs, check_scale, check_sides
+from eqsim.checks import (
+    check_features,
+    check_finite,
+    check_owners,
+    check_pairs,
+    check_scale,
+    check_sides,
+    check_teacher,
+)
 from eqsim.close_pairs import Multinomial
-from eqsim.distributed import check_even_batches, check_process_group
-from eqsim.settings import EPSILON, Settings
+from eqsim.distributed import check_process_group, rows_of_ranks
+from eqsim.settings import EPSILON, SCORE_MEMORY, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,7 +36,7 @@ if TYPE_CHECKING:
     from eqsim.batch import Parts
     from eqsim.close_pairs import Miner
     from eqsim.residuals import Terms
-    from eqsim.settings import Contrast, DistantReduction, MarginMode, Mode, Score, Side
+    from eqsim.settings import Contrast, DistantReduction, Keep, MarginMode, Mode, Score, Side
 
 MOVED = ("objective", "backend", "rank", "world_size", "generator", "checks", "pair_weight", "contrast", "term_names")
 """Attributes of a loss that its settings hold now; they go with the next release."""
@@ -100,20 +108,21 @@ class BatchLoss(nn.Module):
     def forward(
         self,
         image_features: Float[Tensor, "n d"],
-        text_features: Float[Tensor, "n d"],
+        text_features: Float[Tensor, "nm d"],
         logit_scale: Float[Tensor, ""] | float | None = None,
         logit_bias: Float[Tensor, ""] | float | None = None,
         *,
         close_pairs: Int[Tensor, "p 2"] | None = None,
+        negatives_of: Int[Tensor, " m"] | None = None,
+        teacher: tuple[Tensor, Tensor, Tensor | float] | None = None,
         output_dict: bool = False,
     ) -> Tensor | dict[str, Tensor]:
         """Compute the loss of a batch; see the class for shapes and errors."""
-        self.check(image_features, text_features, logit_scale, logit_bias, close_pairs)
+        rows = self.check(image_features, text_features, logit_scale, logit_bias, close_pairs, negatives_of, teacher)
         with torch.autocast(image_features.device.type, enabled=False):
             scale = 1.0 if logit_scale is None else logit_scale
-            parts = compute_parts(
-                Batch.of(self.settings, image_features, text_features, scale, logit_bias, close_pairs)
-            )
+            features = image_features, text_features, scale, logit_bias
+            parts = compute_parts(Batch.of(self.settings, *features, close_pairs, negatives_of, teacher, rows))
         if not torch.compiler.is_compiling() and (self.settings.checks or image_features.device.type == "cpu"):
             self._warn_dead(parts.terms)
         losses = self._named(parts)
@@ -129,11 +138,33 @@ class BatchLoss(nn.Module):
         logit_scale: Tensor | float | None = None,
         logit_bias: Tensor | float | None = None,
         close_pairs: Tensor | None = None,
-    ) -> None:
-        """Raise for input that the loss cannot take; values are read on the CPU, or with checks=True."""
+        negatives_of: Tensor | None = None,
+        teacher: tuple[Tensor, Tensor, Tensor | float] | None = None,
+    ) -> tuple[tuple[int, int], ...]:
+        """Raise for input that the loss cannot take; values are read on the CPU, or with checks=True.
+
+        Returns how many images and negatives each process holds.
+        """
         settings = self.settings
-        check_features(image_features, text_features)
-        needed = settings.contrast is not None or settings.pair_weight > 0
+        check_features(image_features, text_features, negatives=True)
+        needed = settings.contrast is not None or settings.pair_weight > 0 or settings.hard_weight > 0
+        needed = needed or settings.keeps_kl
+        n, m = len(image_features), len(text_features) - len(image_features)
+        compiling, device = torch.compiler.is_compiling(), image_features.device
+        values = not compiling and (settings.checks or device.type == "cpu")
+        if m and not settings.uses_negatives:
+            msg = f"{len(text_features)} texts for {n} images: a caption without an image changes nothing in this loss"
+            raise ValueError(f"{msg}; leave them out, or take ClipEqSimLoss, SigLipEqSimLoss or hard_weight=")
+        if (negatives_of is None) != (m == 0 or settings.hard_weight == 0):
+            what = "is None" if negatives_of is None else "was given"
+            raise ValueError(f"negatives_of {what} with {m} negatives and hard_weight={settings.hard_weight}")
+        if negatives_of is not None:
+            check_owners(negatives_of, m, n, values=values)
+        if (teacher is None) != (settings.keep_weight == 0):
+            what = "is None" if teacher is None else "was given"
+            raise ValueError(f"teacher {what} with keep_weight={settings.keep_weight}")
+        if teacher is not None:
+            check_teacher(teacher, image_features, text_features)
         check_scale(settings.score, logit_scale, needed_for=type(self).__name__ if needed else None)
         if settings.needs_known_pairs and close_pairs is None and settings.close is None:
             what = "mode='relative'" if settings.mode == "relative" else f"pair_weight={settings.pair_weight}"
@@ -142,12 +173,9 @@ class BatchLoss(nn.Module):
         if close_pairs is None and isinstance(settings.miner, Multinomial) and not settings.draws_by_temperature:
             check_scale(settings.score, logit_scale, needed_for=f"{settings.miner} without a temperature")
         check_process_group(settings.rank, settings.world_size)
-        check_even_batches(image_features, settings.world_size)
-        compiling = torch.compiler.is_compiling()
-        device = image_features.device
+        rows = rows_of_ranks(image_features, text_features, settings.world_size)
         if close_pairs is not None:
-            values = not compiling and (settings.checks or device.type == "cpu")
-            check_pairs(close_pairs, image_features.shape[0] * settings.world_size, device, values=values)
+            check_pairs(close_pairs, sum(images for images, _ in rows), device, values=values)
         if settings.checks and not compiling:
             check_finite(
                 image_features=image_features,
@@ -155,6 +183,7 @@ class BatchLoss(nn.Module):
                 logit_scale=logit_scale,
                 logit_bias=logit_bias,
             )
+        return rows
 
     def _named(self, parts: Parts) -> dict[str, Tensor]:
         """Return what the loss is the sum of, by the names that trainers log."""
@@ -165,6 +194,10 @@ class BatchLoss(nn.Module):
             losses["eqsim_loss"] = self.settings.weight * parts.terms.total()
         if parts.pair is not None:
             losses["pair_loss"] = self.settings.pair_weight * parts.pair
+        if parts.hard is not None:
+            losses["hard_loss"] = self.settings.hard_weight * parts.hard
+        if parts.keep is not None:
+            losses["keep_loss"] = self.settings.keep_weight * parts.keep
         return losses or {"eqsim_loss": parts.terms.total()}
 
     def _warn_dead(self, terms: Terms) -> None:
@@ -232,10 +265,24 @@ class EqSimLoss(BatchLoss):
             device. On the CPU pairs and dead terms are looked at in any case.
         pair_weight: >= 0; above 0 adds pair_weight * `eqsim.functional.pair_loss` of the logits over the close pairs.
         epsilon: e > 0 of "relative", in units of the score.
+        hard_weight: >= 0; above 0 adds hard_weight * `eqsim.functional.hard_negative_loss`, each image against its own
+            negatives.
+        focus: >= 0, of that loss.
+        smoothing: in [0, 1), of that loss.
+        keep_weight: >= 0; above 0 adds keep_weight * the distance from a frozen teacher's scores.
+        keep: "kl", half the mean KL divergence from the teacher's softmax over texts to this model's, and half that
+            over images for each matching text; or "squares", the mean squared difference of all dot products, scaled by
+            nothing, in O(n d^2).
+        score_memory: bytes, on a CPU, of n x n scores that may stay from the forward to the backward pass; above that
+            they are formed again.
 
     Shapes:
-        image_features, text_features: (n, d), any floating dtype, reduced in float32 (float64 stays). n is per rank,
-            and the same on every rank.
+        image_features: (n, d), any floating dtype, reduced in float32 (float64 stays). n is per rank, and may differ.
+        text_features: (n + m, d). The first n are the images' own; the others are negatives, captions without an image:
+            further texts in each image's softmax, or further terms of the sigmoid loss.
+        negatives_of: (m,) for `hard_weight`: the image, by its row here, that each negative is false for.
+        teacher: for `keep_weight`: the frozen model's (image features (n, e), text features (n + m, e), logit scale) of
+            the same images and texts; e may differ from d. No gradient goes there.
         logit_scale: one number, already exponentiated; needed by "logits" and "softmax", by the pair loss, and by
             `Multinomial` without a temperature.
         logit_bias: accepted for drop-in use; it cancels in every term.
@@ -288,6 +335,12 @@ class EqSimLoss(BatchLoss):
         world_size: int = 1,
         pair_weight: float = 0.0,
         epsilon: float = EPSILON,
+        hard_weight: float = 0.0,
+        focus: float = 2.0,
+        smoothing: float = 0.02,
+        keep_weight: float = 0.0,
+        keep: Keep = "kl",
+        score_memory: int = SCORE_MEMORY,
         generator: torch.Generator | None = None,
         checks: bool = False,
     ) -> None:
@@ -305,6 +358,12 @@ class EqSimLoss(BatchLoss):
                 epsilon=epsilon,
                 weight=weight,
                 pair_weight=pair_weight,
+                hard_weight=hard_weight,
+                focus=focus,
+                smoothing=smoothing,
+                keep_weight=keep_weight,
+                keep=keep,
+                score_memory=score_memory,
                 contrast=self._contrast,
                 backend=backend,
                 rank=rank,
@@ -352,7 +411,7 @@ class ClipEqSimLoss(EqSimLoss):
 
     Returns:
         The sum, or with output_dict=True {"contrastive_loss": ..., "eqsim_loss": ...}, whose values a trainer adds up;
-        "eqsim_loss" is left out with mode="none", and "pair_loss" comes along with a pair_weight.
+        "eqsim_loss" is left out with mode="none", and "pair_loss", "hard_loss" and "keep_loss" come with their weights.
 
     Numerics: for large batches the pass is tiled: O(n d) memory, and less time than the contrastive loss alone takes in
         its usual n x n form (figures in the README).

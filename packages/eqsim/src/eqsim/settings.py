@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from eqsim.checks import check_choice, check_non_negative, check_positive, check_sides
+from eqsim.checks import check_choice, check_hard, check_non_negative, check_positive, check_sides
 from eqsim.close_pairs import Miner, Multinomial, TopK
 
 if TYPE_CHECKING:
@@ -17,10 +17,14 @@ DistantReduction = Literal["mean", "reference"]
 Mode = Literal["v1", "v2", "hybrid", "relative", "none"]
 Score = Literal["cosine", "logits", "softmax"]
 Contrast = Literal["clip", "sigmoid"]
+Keep = Literal["kl", "squares"]
 
 
 EPSILON = 1e-2
 """e of the relative form: cosines of a pair differ by some hundredths."""
+
+SCORE_MEMORY = 1 << 28
+"""Bytes: the scores of 8,192 samples in float32."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,12 @@ class Settings:
     world_size: int = 1
     generator: torch.Generator | None = None
     checks: bool = False
+    keep: Keep = "kl"
+    keep_weight: float = 0.0
+    hard_weight: float = 0.0
+    focus: float = 2.0
+    smoothing: float = 0.02
+    score_memory: int = SCORE_MEMORY
 
     def __post_init__(self) -> None:
         check_choice("mode", self.mode, ("v1", "v2", "hybrid", "relative", "none"))
@@ -52,8 +62,16 @@ class Settings:
         check_choice("distant_reduction", self.distant_reduction, ("mean", "reference"))
         check_sides(self.sides)
         check_non_negative(
-            margin=self.margin, margin_v1=self.margin_v1, weight=self.weight, pair_weight=self.pair_weight
+            margin=self.margin,
+            margin_v1=self.margin_v1,
+            weight=self.weight,
+            pair_weight=self.pair_weight,
+            keep_weight=self.keep_weight,
+            hard_weight=self.hard_weight,
+            score_memory=self.score_memory,
         )
+        check_choice("keep", self.keep, ("kl", "squares"))
+        check_hard(self.focus, self.smoothing)
         check_positive(epsilon=self.epsilon)
         if self.close is not None and not callable(self.close):
             msg = f"close={self.close!r}: expected TopK(...), Multinomial(...), a callable of your own or None"
@@ -71,6 +89,21 @@ class Settings:
     def needs_known_pairs(self) -> bool:
         """Whether a term runs over close pairs alone, and has no meaning over all."""
         return self.mode == "relative" or self.pair_weight > 0
+
+    @property
+    def beside(self) -> bool:
+        """Whether a loss over negatives or a teacher's scores is asked for."""
+        return self.keep_weight > 0 or self.hard_weight > 0
+
+    @property
+    def uses_negatives(self) -> bool:
+        """Whether a caption without a picture changes anything."""
+        return self.beside or self.contrast is not None or self.score == "softmax"
+
+    @property
+    def keeps_kl(self) -> bool:
+        """Whether log-sum-exps are needed for a teacher."""
+        return self.keep_weight > 0 and self.keep == "kl"
 
     @property
     def pairwise_margin(self) -> bool:

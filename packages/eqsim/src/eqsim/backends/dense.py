@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 import torch.nn.functional as F
 
+from eqsim.backends.beside import hard_loss
 from eqsim.batch import Parts
 from eqsim.functional import eqsim_v1, eqsim_v2, hybrid_terms
 from eqsim.residuals import Terms, mean_pair_loss, mean_relative, pair_differences
@@ -37,12 +38,29 @@ def dense_parts(batch: Batch) -> Parts:
     settings, bias = batch.settings, batch.bias
     dots = batch.image @ batch.text.mT
     logits = dots * batch.scale
+    n = dots.shape[0]
     contrastive = None
     if settings.contrast is not None:
         contrastive = dense_contrastive(logits if bias is None else logits + bias, settings.contrast)
     scores = {"cosine": lambda: dots, "logits": lambda: logits, "softmax": lambda: logits.softmax(dim=1)}
-    pair = dense_pair_loss(logits, batch.pairs) if settings.pair_weight > 0 else None
-    return Parts(contrastive, dense_terms(settings, scores[settings.score](), batch.pairs), pair)
+    pair = dense_pair_loss(logits[:, :n], batch.pairs) if settings.pair_weight > 0 else None
+    hard = hard_loss(batch) if settings.hard_weight > 0 else None
+    keep = None
+    if batch.teacher is not None:
+        theirs = batch.teacher.image @ batch.teacher.text.mT
+        squares = settings.keep == "squares"
+        keep = (dots - theirs).square().mean() if squares else dense_keep_kl(logits, theirs * batch.teacher.scale)
+    return Parts(contrastive, dense_terms(settings, scores[settings.score]()[:, :n], batch.pairs), pair, hard, keep)
+
+
+def dense_keep_kl(logits: Float[Tensor, "n nm"], teacher: Float[Tensor, "n nm"]) -> Float[Tensor, ""]:
+    """Half of KL(teacher || student) over texts for each image, and half of that over images for each matching text."""
+    n = logits.shape[0]
+    ways = ((logits, teacher), (logits[:, :n].mT, teacher[:, :n].mT))
+    each = [
+        F.kl_div(own.log_softmax(1), theirs.log_softmax(1), reduction="sum", log_target=True) for own, theirs in ways
+    ]
+    return (each[0] + each[1]) / (2 * n)
 
 
 def dense_pair_loss(logits: Float[Tensor, "n n"], close_pairs: Int[Tensor, "p 2"] | None) -> Float[Tensor, ""]:
@@ -50,12 +68,16 @@ def dense_pair_loss(logits: Float[Tensor, "n n"], close_pairs: Int[Tensor, "p 2"
     return logits.sum() * 0.0 if close_pairs is None else mean_pair_loss(pair_differences(logits, close_pairs))
 
 
-def dense_contrastive(logits: Float[Tensor, "n n"], contrast: Contrast) -> Float[Tensor, ""]:
-    """CLIP's symmetric cross-entropy, or SigLIP's pairwise sigmoid loss, of a matrix of logits."""
+def dense_contrastive(logits: Float[Tensor, "n nm"], contrast: Contrast) -> Float[Tensor, ""]:
+    """CLIP's symmetric cross-entropy, or SigLIP's pairwise sigmoid loss, of a matrix of logits.
+
+    Texts beyond the images are negatives: they stand in each image's softmax, and have none of their own.
+    """
+    n = logits.shape[0]
     if contrast == "clip":
-        labels = torch.arange(logits.shape[0], device=logits.device)
-        return (F.cross_entropy(logits, labels) + F.cross_entropy(logits.mT, labels)) / 2
-    return (-F.logsigmoid(-logits).sum() - logits.diagonal().sum()) / logits.shape[0]
+        labels = torch.arange(n, device=logits.device)
+        return (F.cross_entropy(logits, labels) + F.cross_entropy(logits[:, :n].mT, labels)) / 2
+    return (-F.logsigmoid(-logits).sum() - logits.diagonal().sum()) / n
 
 
 def dense_terms(settings: Settings, scores: Float[Tensor, "n n"], close_pairs: Int[Tensor, "p 2"] | None) -> Terms:

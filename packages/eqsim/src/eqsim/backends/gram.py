@@ -56,8 +56,9 @@ def run(batch: Batch) -> Parts:
     settings = batch.settings
     unit = settings.score == "cosine"
     scale = None if unit else batch.scale
-    sums = gram_pair_sums(batch.image, batch.text, scale, unit=unit, world_size=settings.world_size)
-    if settings.contrast is None and not batch.listed:
+    own = batch.text[: batch.image.shape[0]]
+    sums = gram_pair_sums(batch.image, own, scale, unit=unit, n=batch.size.n, world_size=settings.world_size)
+    if settings.contrast is None and not batch.listed and not settings.beside:
         return Parts(None, assemble_terms(settings, batch.size.n, sums, None))
     return run_tiled(batch, all_sums=sums)
 
@@ -79,9 +80,8 @@ def _reduce(values: Tensor, world_size: int) -> Tensor:
     return values
 
 
-def _centre(image: Tensor, text: Tensor, unit: bool, world_size: int) -> _Rows:
+def _centre(image: Tensor, text: Tensor, unit: bool, n: int, world_size: int) -> _Rows:
     """Return centred P and M, z, and the centred matching scores s_ii of this rank's rows."""
-    n = image.shape[0] * world_size
     if unit:
         inverse_image, inverse_text = inverse_norms(image), inverse_norms(text)
         image, text = image * inverse_image, text * inverse_text
@@ -105,9 +105,10 @@ class _GramSums(torch.autograd.Function):
     """A, D, X of the batch of all ranks; backward recomputes the rows and keeps only D x D matrices between."""
 
     @staticmethod
-    def forward(ctx: Any, image: Tensor, text: Tensor, unit: bool, world_size: int) -> tuple[Tensor, Tensor, Tensor]:
-        n = image.shape[0] * world_size
-        rows = _centre(image, text, unit, world_size)
+    def forward(
+        ctx: Any, image: Tensor, text: Tensor, unit: bool, n: int, world_size: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        rows = _centre(image, text, unit, n, world_size)
         d = image.shape[1]
         grams = image.new_empty(3 * d * d + 3)
         k, h, g = grams[:-3].view(3, d, d).unbind(0)
@@ -119,18 +120,18 @@ class _GramSums(torch.autograd.Function):
         grams[-1] = rows.matching @ rows.z
         _reduce(grams, world_size)
         ctx.save_for_backward(image, text, grams)
-        ctx.unit, ctx.world_size = unit, world_size
+        ctx.unit, ctx.n, ctx.world_size = unit, n, world_size
         a = ((k * h).sum() - (g * g.T).sum()) / 2 + n / 2 * grams[-3]
         return a, 2 * n * grams[-2], n * grams[-1]
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
         image, text, grams = ctx.saved_tensors
         grad_a, grad_d, grad_x = (grad * ctx.world_size for grad in grads)
         d = image.shape[1]
-        n = image.shape[0] * ctx.world_size
+        n = ctx.n
         k, h, g = grams[:-3].view(3, d, d).unbind(0)
-        rows = _centre(image, text, ctx.unit, ctx.world_size)
+        rows = _centre(image, text, ctx.unit, n, ctx.world_size)
         grad_z = n * (grad_a * rows.z + grad_x * rows.matching)
         grad_matching = n * (4 * grad_d * rows.matching + grad_x * rows.z)
         grad_m = torch.mm(rows.m_rows, h)
@@ -151,10 +152,10 @@ class _GramSums(torch.autograd.Function):
         grad_text = grad_p - grad_m
         grad_image = grad_p.add_(grad_m)
         if not ctx.unit:
-            return grad_image, grad_text, None, None
+            return grad_image, grad_text, None, None, None
         del grad_m
         grad_image = _through_unit_rows(grad_image, image)
-        return grad_image, _through_unit_rows(grad_text, text), None, None
+        return grad_image, _through_unit_rows(grad_text, text), None, None, None
 
 
 def _through_unit_rows(grad: Tensor, values: Tensor) -> Tensor:
@@ -163,21 +164,21 @@ def _through_unit_rows(grad: Tensor, values: Tensor) -> Tensor:
 
 
 def gram_sums(
-    image: Float[Tensor, "n d"], text: Float[Tensor, "n d"], *, unit: bool, world_size: int = 1
+    image: Float[Tensor, "n d"], text: Float[Tensor, "n d"], *, unit: bool, n: int | None = None, world_size: int = 1
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""], Float[Tensor, ""]]:
-    """Return A = sum a^2, D = sum d^2 and X = sum d a over all ordered pairs of the batch of all ranks.
+    """Return A = sum a^2, D = sum d^2 and X = sum d a over all ordered pairs of the batch of all ranks, `n` samples.
 
     Numerics: five n x d matrices at most at a time, three D x D kept for backward.
     """
-    a, d, x = _GramSums.apply(image, text, unit, world_size)
+    a, d, x = _GramSums.apply(image, text, unit, n or image.shape[0], world_size)
     return a, d, x
 
 
 def gram_pair_sums(
-    image: Float[Tensor, "n d"], text: Float[Tensor, "n d"], scale: Tensor | None, *, unit: bool, world_size: int = 1
+    image: Tensor, text: Tensor, scale: Tensor | None, *, unit: bool, n: int, world_size: int
 ) -> PairSums:
     """Return the sums of `PairSums` over all ordered pairs, of dot products times `scale`."""
-    a, d, x = gram_sums(image, text, unit=unit, world_size=world_size)
+    a, d, x = gram_sums(image, text, unit=unit, n=n, world_size=world_size)
     if scale is not None:
         a, d, x = a * scale.square(), d * scale.square(), x * scale.square()
     return PairSums(v1=a, text=d + a - 2 * x, image=d + a + 2 * x)

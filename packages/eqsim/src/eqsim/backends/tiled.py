@@ -9,6 +9,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 
+from eqsim.backends.beside import (
+    hard_loss,
+    keep_kl,
+    keep_squares,
+    log_sum_exps,
+    merged,
+    negative_gradients,
+    negative_statistics,
+)
 from eqsim.backends.pair_scores import listed_differences, listed_sums, softmax_differences
 from eqsim.backends.tiles import (
     ACCELERATOR_TILE,
@@ -95,9 +104,14 @@ class _TiledPass(torch.autograd.Function):
         triton: bool,
     ) -> tuple[Tensor, Tensor]:
         plan = plan_of(numbers)
+        text, negatives = text[: len(image)], text[len(image) :]
         statistics, softmax_sums, _ = _passes(triton)
-        running, sums = statistics(image, text, scale, bias, matching, numbers)
-        lse = _combine(running, plan.world_size) if plan.lse else running[:2]
+        running, sums, stored = statistics(image, text, scale, bias, matching, numbers)
+        if len(negatives) and (plan.lse or plan.sigmoid):
+            beside, soft = negative_statistics(image, negatives, scale, bias, plan.sigmoid, *plan.share)
+            running = torch.cat([merged(running[:2], beside), running[2:]])
+            sums = torch.cat([sums[:3], sums[3:] + soft])
+        lse = log_sum_exps(running, plan.world_size) if plan.lse else running[:2]
         rho = diagonal = image.new_empty(0)
         if plan.terms and plan.score == SOFTMAX:
             own = torch.exp(matching - lse[0])
@@ -110,13 +124,13 @@ class _TiledPass(torch.autograd.Function):
             rho = rho + diagonal
         if plan.world_size > 1:
             dist.all_reduce(sums)
-        ctx.save_for_backward(image, text, scale, bias, matching, lse, rho, diagonal)
+        ctx.save_for_backward(image, text, negatives, scale, bias, matching, lse, rho, diagonal, stored)
         ctx.numbers, ctx.triton = numbers, triton
         return lse, sums
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        image, text, scale, bias, matching, lse, rho, diagonal = ctx.saved_tensors
+        image, text, negatives, scale, bias, matching, lse, rho, diagonal, stored = ctx.saved_tensors
         plan = plan_of(ctx.numbers)
         lse_weights, sum_weights = grads[0].contiguous(), grads[1].contiguous()
         own = matching
@@ -125,8 +139,17 @@ class _TiledPass(torch.autograd.Function):
             own = torch.exp(matching - lse[0])
             lse_weights = torch.stack([lse_weights[0] - sum_weights[:3] @ rho, lse_weights[1]])
         grad_image, grad_text, grad_numbers, grad_matching = _passes(ctx.triton)[2](
-            image, text, scale, bias, own, lse, lse_weights, sum_weights, ctx.numbers
+            image, text, scale, bias, own, lse, lse_weights, sum_weights, stored, ctx.numbers
         )
+        if len(negatives) and (plan.lse or plan.sigmoid):
+            weights = lse[0], lse_weights[0], sum_weights[3:]
+            further, of_negatives, numbers = negative_gradients(
+                image, negatives, scale, bias, *weights, plan.lse, plan.sigmoid, *plan.share
+            )
+            grad_image, grad_numbers = grad_image + further, grad_numbers + numbers
+            grad_text = torch.cat([grad_text, of_negatives])
+        elif len(negatives):
+            grad_text = torch.cat([grad_text, torch.zeros_like(negatives)])
         # This rank formed its share of the tiles: the gather's backward adds the ranks' parts, and the factor makes the
         # sum follow the convention of eqsim.distributed. The softmax's diagonal part is whole on every rank already.
         share = plan.world_size
@@ -145,20 +168,6 @@ def _passes(triton: bool) -> tuple[Any, Any, Any]:
 
         return triton_statistics, triton_softmax_sums, triton_gradients
     return tile_statistics, tile_softmax_sums, tile_gradients
-
-
-def _combine(running: Tensor, world_size: int) -> Tensor:
-    """Turn running maxima and scaled sums into log-sum-exps, over the tiles of all ranks."""
-    maxima: Tensor = running[0::2]
-    sums: Tensor = running[1::2]
-    if world_size > 1:
-        local = maxima.clone()
-        maxima = local.clone()
-        dist.all_reduce(maxima, op=dist.ReduceOp.MAX)
-        sums = sums * torch.exp(local - maxima)
-        dist.all_reduce(sums)
-    lse: Tensor = maxima + sums.log()
-    return lse
 
 
 def matching_scores(image: Float[Tensor, "n d"], text: Float[Tensor, "n d"], *, unit: bool) -> Float[Tensor, " n"]:
@@ -180,8 +189,10 @@ def _plan(batch: Batch, *, everything: bool, split: bool, tile: int) -> Plan:
     settings = batch.settings
     v2 = everything and settings.mode == "v2"
     pairwise = settings.margin_mode == "pair"
+    n, cpu = batch.image.shape[0], batch.image.device.type == "cpu"
+    fits = n * n * batch.image.element_size() / settings.world_size <= settings.score_memory
     return Plan(
-        lse=settings.contrast == "clip" or settings.score == "softmax",
+        lse=settings.contrast == "clip" or settings.score == "softmax" or settings.keeps_kl,
         sigmoid=settings.contrast == "sigmoid",
         v1=everything and (settings.mode != "v2" or split),
         text=v2 and not split and "text" in settings.sides,
@@ -194,6 +205,7 @@ def _plan(batch: Batch, *, everything: bool, split: bool, tile: int) -> Plan:
         rank=settings.rank,
         world_size=settings.world_size,
         half=batch.half,
+        store=fits and cpu,
     )
 
 
@@ -202,8 +214,9 @@ def tiled_parts(
 ) -> Parts:
     """Compute everything in O(n d) memory; `all_sums` are those over all pairs where Gram matrices gave them."""
     settings, pairs = batch.settings, batch.pairs
-    image, text, scale, bias = batch.image, batch.text, batch.scale, batch.bias
+    image, scale, bias = batch.image, batch.scale, batch.bias
     n = image.shape[0]
+    text = batch.text[:n]
     unit = settings.score == "cosine"
     everything = settings.runs_over_all_pairs(listed=pairs is not None)
     # 2 mean d^2 + 2 mean a^2 needs no d_ij; one side alone or a margin does, since (d - a)^2 is then wanted accurately.
@@ -223,12 +236,17 @@ def tiled_parts(
         own = matching if unit else logits_ii
         offset = scale.new_zeros(()) if bias is None else bias
         numbers = [float(number) for number in plan]
-        lse, sums = _TiledPass.apply(image, text, scale, offset, own, numbers, triton)
+        lse, sums = _TiledPass.apply(image, batch.text, scale, offset, own, numbers, triton)
     contrastive = None
     if settings.contrast == "clip" and lse is not None:
         contrastive = (lse.sum() / 2 - logits_ii.sum()) / n
     elif settings.contrast == "sigmoid" and sums is not None:
         contrastive = (sums[3] - logits_ii.sum()) / n - (0.0 if bias is None else bias)
+    keep = None
+    if batch.teacher is not None:
+        kept = None if lse is None or not settings.keeps_kl else keep_kl(batch, batch.teacher, lse, size)
+        keep = keep_squares(batch, batch.teacher) if kept is None else kept
+    hard = hard_loss(batch) if settings.hard_weight > 0 else None
     scores_ii = matching if unit else logits_ii
     if settings.score == "softmax" and lse is not None:
         scores_ii = torch.exp(logits_ii - lse[0])
@@ -241,7 +259,7 @@ def tiled_parts(
     if pairs is None:
         pairs = torch.empty((0, 2), dtype=torch.int64, device=image.device)
         if settings.mode in ("v1", "v2"):
-            return Parts(contrastive, assemble_terms(settings, n, all_sums, None))
+            return Parts(contrastive, assemble_terms(settings, n, all_sums, None), None, hard, keep)
     dots = listed_differences(image, text, matching, pairs, unit=unit)
     logits = PairDifferences(*(values * scale for values in dots))
     scores = dots if unit else logits
@@ -251,6 +269,6 @@ def tiled_parts(
     if settings.mode in ("relative", "none"):
         zero = image.sum() * 0.0
         relative = mean_relative(scores, settings.epsilon) if settings.mode == "relative" else zero
-        return Parts(contrastive, Terms(zero, zero, zero, relative), pair)
+        return Parts(contrastive, Terms(zero, zero, zero, relative), pair, hard, keep)
     listed = listed_sums(settings, scores, pairs, n)
-    return Parts(contrastive, assemble_terms(settings, n, all_sums, listed, pairs.shape[0]), pair)
+    return Parts(contrastive, assemble_terms(settings, n, all_sums, listed, pairs.shape[0]), pair, hard, keep)

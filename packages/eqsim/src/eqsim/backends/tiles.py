@@ -1,9 +1,9 @@
 """The tiled pass: log-sum-exps, EqSim sums and gradients from square tiles of the score matrix and their mirrors.
 
 A tile holds rows b and columns c of the n x n matrix; its mirror holds rows c and columns b. EqSim couples s_ij with
-s_ji, so both are formed together as x[i, j] = image_i . text_j and y[i, j] = image_j . text_i, for b <= c only. Nothing
-n x n is kept: backward forms the tiles again. The gradient of a tile's scores is put together in place and multiplied
-into the feature gradients at once.
+s_ji, so both are formed together as x[i, j] = image_i . text_j and y[i, j] = image_j . text_i, for b <= c only.
+Backward forms the tiles again, unless they were few enough to stay in memory. The gradient of a tile's scores is put
+together in place and multiplied into the feature gradients at once.
 
 These are plain functions on tensors without autograd (`eqsim.backends.tiled` adds it), registered as operators
 (`eqsim.backends.pair_scores`).
@@ -14,7 +14,7 @@ order, and are read beside one another; a helper of one that moves away is a hel
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
@@ -49,6 +49,7 @@ class Plan(NamedTuple):
 
     This process computes every `world_size`-th tile, from the `rank`-th on. Margins are taken off every pair here, and
     are 0 where they are taken off means; `half` has the kernels multiply in bfloat16 (1) or float16 (2).
+    With `store` the dot products of the tiles stay in memory from the statistics to the gradients.
     """
 
     lse: bool
@@ -63,11 +64,28 @@ class Plan(NamedTuple):
     rank: int = 0
     world_size: int = 1
     half: int = 0
+    store: bool = False
 
     @property
     def terms(self) -> bool:
         """Whether any sum of squared residuals is asked for."""
         return self.v1 or self.text or self.image
+
+    @property
+    def share(self) -> tuple[int, int, int]:
+        """The side of a tile, and which tiles are this process's."""
+        return self.tile, self.rank, self.world_size
+
+    def corners(self, n: int) -> list[tuple[slice, slice]]:
+        """Rows and columns of this process's tiles."""
+        blocks = [slice(start, min(start + self.tile, n)) for start in range(0, n, self.tile)]
+        tiles = [(b, c) for first, b in enumerate(blocks) for c in blocks[first:]]
+        return tiles[self.rank :: self.world_size]
+
+    def stored(self, n: int) -> int:
+        """How many dot products stay in memory."""
+        sizes = ((1 + (b != c)) * (b.stop - b.start) * (c.stop - c.start) for b, c in self.corners(n))
+        return sum(sizes) if self.store else 0
 
 
 class _Tile(NamedTuple):
@@ -84,30 +102,32 @@ class _Tile(NamedTuple):
         return 1 if self.on_diagonal else 2
 
 
-def _tiles(image: Tensor, text: Tensor, factor: Tensor | None, plan: Plan) -> Iterator[_Tile]:
-    """Yield the tiles of this process with their dot products, times `factor` where given."""
+def _tiles(
+    image: Tensor, text: Tensor, factor: Tensor | None, plan: Plan, stored: Tensor | None = None, *, fill: bool = False
+) -> Iterator[_Tile]:
+    """Yield the tiles of this process with their dot products, times `factor` where given.
+
+    Dot products come from `stored` where it holds any; with `fill` they are put there.
+    """
     n = image.shape[0]
-    blocks = [slice(start, min(start + plan.tile, n)) for start in range(0, n, plan.tile)]
     buffers = image.new_empty((2, min(plan.tile, n) ** 2))
-    position = -1
-    for first, b in enumerate(blocks):
-        for c in blocks[first:]:
-            position += 1
-            if position % plan.world_size != plan.rank:
-                continue
-            shape = (b.stop - b.start, c.stop - c.start)
-            size = shape[0] * shape[1]
-            x, y = buffers[0, :size].view(shape), buffers[1, :size].view(shape)
-            torch.mm(image[b], text[c].T, out=x)
+    at = 0
+    for b, c in plan.corners(n):
+        shape = (b.stop - b.start, c.stop - c.start)
+        size = shape[0] * shape[1]
+        scores = []
+        for k, (rows, columns) in enumerate(((image, text), (text, image))[: 1 + (b != c)]):
+            values = buffers[k, :size].view(shape)
+            if stored is None or fill or not plan.store:
+                torch.mm(rows[b], columns[c].T, out=values)
+            if stored is not None and plan.store:
+                held = stored[at : at + size].view(shape)
+                held.copy_(values) if fill else values.copy_(held)
+                at += size
             if factor is not None:
-                x.mul_(factor)
-            if b == c:
-                yield _Tile(b, c, x, x.T, True)
-                continue
-            torch.mm(text[b], image[c].T, out=y)
-            if factor is not None:
-                y.mul_(factor)
-            yield _Tile(b, c, x, y, False)
+                values.mul_(factor)
+            scores.append(values)
+        yield _Tile(b, c, scores[0], scores[-1] if b != c else scores[0].T, b == c)
 
 
 def _absorb(maxima: Tensor, sums: Tensor, where: slice, values: Tensor, dim: int, scratch: Tensor) -> None:
@@ -176,7 +196,8 @@ def _differences(matching: Tensor, tile: _Tile, plan: Plan) -> Tensor | None:
 
 
 STATISTICS_SCHEMA = (
-    "(Tensor image, Tensor text, Tensor scale, Tensor bias, Tensor matching, float[] numbers) -> (Tensor, Tensor)"
+    "(Tensor image, Tensor text, Tensor scale, Tensor bias, Tensor matching, float[] numbers)"
+    " -> (Tensor, Tensor, Tensor)"
 )
 SOFTMAX_SCHEMA = (
     "(Tensor image, Tensor text, Tensor scale, Tensor row_lse, Tensor matching, float[] numbers)"
@@ -184,13 +205,14 @@ SOFTMAX_SCHEMA = (
 )
 GRADIENTS_SCHEMA = (
     "(Tensor image, Tensor text, Tensor scale, Tensor bias, Tensor matching, Tensor lse, Tensor lse_weights,"
-    " Tensor sum_weights, float[] numbers) -> (Tensor, Tensor, Tensor, Tensor)"
+    " Tensor sum_weights, Tensor stored, float[] numbers) -> (Tensor, Tensor, Tensor, Tensor)"
 )
 
 
-def statistics_shapes(image: Tensor, *_: object) -> tuple[Tensor, Tensor]:
+def statistics_shapes(image: Tensor, *others: Any) -> tuple[Tensor, Tensor, Tensor]:
     """Return empty outputs of `tile_statistics`."""
-    return image.new_empty((4, image.shape[0])), image.new_empty(4)
+    n = image.shape[0]
+    return image.new_empty((4, n)), image.new_empty(4), image.new_empty(plan_of(others[-1]).stored(n))
 
 
 def softmax_shapes(image: Tensor, *_: object) -> tuple[Tensor, Tensor, Tensor]:
@@ -206,10 +228,11 @@ def gradients_shapes(image: Tensor, text: Tensor, *_: object) -> tuple[Tensor, T
 @operator(f"tile_statistics{STATISTICS_SCHEMA}", statistics_shapes)
 def tile_statistics(
     image: Tensor, text: Tensor, scale: Tensor, bias: Tensor, matching: Tensor, numbers: list[float]
-) -> tuple[Tensor, Tensor]:
-    """Return running (row max, row sum, column max, column sum) as (4, n), and (v1, text, image, softplus) sums.
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return running (row max, row sum, column max, column sum) (4, n), (v1, text, image, softplus) sums, and scores.
 
-    `matching` is s_ii in units of the score; softmax residuals need the log-sum-exps first (`tile_softmax_sums`).
+    The scores are those of `Plan.store`, or none. `matching` is s_ii in units of the score; softmax residuals need the
+    log-sum-exps first (`tile_softmax_sums`).
     """
     plan = plan_of(numbers)
     n = image.shape[0]
@@ -220,24 +243,25 @@ def tile_statistics(
     raw = plan.terms and plan.score != SOFTMAX
     scaled = plan.lse or plan.sigmoid or plan.score == LOGITS
     late_scale = scaled and raw and plan.score == DOTS
-    unit = torch.ones_like(scale)
-    for tile in _tiles(image, text, scale if scaled and not late_scale else None, plan):
+    unit, stored = torch.ones_like(scale), image.new_empty(plan.stored(n))
+    factor = scale if scaled and not late_scale else None
+    for tile in _tiles(image, text, factor, plan, stored, fill=True):
         both = (tile.x,) if tile.on_diagonal else (tile.x, tile.y)
         if raw:
             difference = torch.sub(tile.x, tile.y, out=scratch[: tile.x.numel()].view(tile.x.shape))
             _add_sums(sums, difference, _differences(matching, tile, plan), plan, tile.weight())
+        if late_scale and plan.sigmoid:
+            for values in both:
+                values.mul_(scale)
         if plan.lse:
             ways = (running[:2], running[2:])
             for values, (along, down) in zip(both, (ways, ways[::-1]), strict=False):
-                _absorb_both(along, down, tile, values, scale if late_scale else unit, scratch)
-        elif late_scale:
-            for values in both:
-                values.mul_(scale)
+                _absorb_both(along, down, tile, values, unit if plan.sigmoid or not late_scale else scale, scratch)
         if plan.sigmoid:
             sums[3] += _softplus_sum(tile.x + bias)
             if not tile.on_diagonal:
                 sums[3] += _softplus_sum(tile.y + bias)
-    return running, sums
+    return running, sums, stored
 
 
 def _softmax_tile(tile: _Tile, row_lse: Tensor) -> tuple[Tensor, Tensor]:
@@ -334,9 +358,10 @@ def tile_gradients(
     lse: Tensor,
     lse_weights: Tensor,
     sum_weights: Tensor,
+    stored: Tensor,
     numbers: list[float],
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Form every tile again and return the gradients of image, text, (scale, bias) and matching.
+    """Return the gradients of image, text, (scale, bias) and matching, from tiles formed again or `stored`.
 
     `lse_weights` (2, n) and `sum_weights` (4,) are the incoming gradients; for softmax scores the rows' already hold
     minus rho.
@@ -353,7 +378,7 @@ def tile_gradients(
     scaled = plan.lse or plan.sigmoid or plan.score != DOTS
     quick = plan.lse and not plan.sigmoid and plan.score == DOTS and image.device.type == "cpu"
     work = image.new_empty((4, min(plan.tile, n) ** 2))
-    for tile in _tiles(image, text, None, plan):
+    for tile in _tiles(image, text, None, plan, stored):
         shape, size = tile.x.shape, tile.x.numel()
         grad_x, grad_y, spare, difference = (work[k, :size].view(shape) for k in range(4))
         both = ((tile.x, grad_x, False),) if tile.on_diagonal else ((tile.x, grad_x, False), (tile.y, grad_y, True))
@@ -428,5 +453,6 @@ def _pull_matching(grad_matching: Tensor, pull: Tensor | None, tile: _Tile) -> N
 def plan_of(numbers: list[float]) -> Plan:
     """Read a plan back from the numbers that passed through a custom operator."""
     lse, sigmoid, v1, text, image = (bool(number) for number in numbers[:5])
-    tile, rank, world_size, half = (int(number) for number in numbers[8:])
-    return Plan(lse, sigmoid, v1, text, image, int(numbers[5]), numbers[6], numbers[7], tile, rank, world_size, half)
+    tile, rank, world_size, half, store = (int(number) for number in numbers[8:])
+    shared = tile, rank, world_size, half, bool(store)
+    return Plan(lse, sigmoid, v1, text, image, int(numbers[5]), numbers[6], numbers[7], *shared)

@@ -72,8 +72,8 @@ def _narrow(rows: Tensor, plan: Plan) -> Tensor:
 @operator(f"triton_statistics{STATISTICS_SCHEMA}", statistics_shapes)
 def triton_statistics(
     image: Tensor, text: Tensor, scale: Tensor, bias: Tensor, matching: Tensor, numbers: list[float]
-) -> tuple[Tensor, Tensor]:
-    """See `eqsim.backends.tiles.tile_statistics`."""
+) -> tuple[Tensor, Tensor, Tensor]:
+    """See `eqsim.backends.tiles.tile_statistics`; no score is stored."""
     plan = plan_of(numbers)
     n, d = image.shape
     running = image.new_zeros((4, n))
@@ -103,7 +103,7 @@ def triton_statistics(
             LOGITS=plan.score == LOGITS,
             **_sizes(),
         )
-    return running, sums.sum(dim=1)
+    return running, sums.sum(dim=1), image.new_empty(0)
 
 
 @operator(f"triton_softmax_sums{SOFTMAX_SCHEMA}", softmax_shapes)
@@ -148,6 +148,7 @@ def triton_gradients(
     lse: Tensor,
     lse_weights: Tensor,
     sum_weights: Tensor,
+    stored: Tensor,
     numbers: list[float],
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """See `eqsim.backends.tiles.tile_gradients`."""

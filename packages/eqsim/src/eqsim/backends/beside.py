@@ -1,0 +1,259 @@
+r"""What stands beside the n x n tiles: negative captions, and a frozen teacher's scores.
+
+A negative caption has no picture: it takes part in each picture's softmax over texts (or gives one more sigmoid), and
+in nothing else. A teacher is kept by the Kullback-Leibler divergence from its softmax to the student's, over texts for
+each picture and over pictures for each matching text, or by squared differences of dot products. With W the mean of the
+teacher's two softmaxes,
+
+    KL = (sum of the student's log-sum-exps) / 2n - scale <W, I T^T> / n + a constant,
+
+so the student's part is <W T, I>: W is formed once, in tiles, and multiplied into I and T, which is its gradient, too.
+Squared differences need no tile: sum (s - t)^2 = <I'I, T'T> - 2 <I'J, T'U> + <J'J, U'U> for a teacher J, U.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+
+from eqsim.backends.pair_scores import operator
+from eqsim.residuals import mean_hard_loss
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jaxtyping import Float
+    from torch import Tensor
+
+    from eqsim.batch import Batch, Teacher
+
+
+def _blocks(rows: int, columns: int, tile: int, rank: int, world_size: int) -> Iterator[tuple[slice, slice]]:
+    """Yield this process's rectangles of a matrix."""
+    corners = [(row, column) for row in range(0, rows, tile) for column in range(0, columns, tile)]
+    for row, column in corners[rank::world_size]:
+        yield slice(row, min(row + tile, rows)), slice(column, min(column + tile, columns))
+
+
+def _absorb(running: Tensor, where: slice, values: Tensor, dim: int) -> None:
+    """Fold exp(values), reduced over `dim`, into running maxima and scaled sums (2, n)."""
+    top = torch.maximum(running[0, where], values.amax(dim))
+    running[1, where] *= torch.exp(running[0, where] - top)
+    running[1, where] += torch.exp(values - top.unsqueeze(dim)).sum(dim)
+    running[0, where] = top
+
+
+def nothing_yet(like: Tensor, n: int) -> Tensor:
+    """Running maxima and sums (2, n) of no score at all."""
+    running = like.new_zeros((2, n))
+    running[0] = float("-inf")
+    return running
+
+
+def log_sum_exps(running: Tensor, world_size: int) -> Tensor:
+    """Turn running maxima and sums, in turn (2k, n), into log-sum-exps (k, n), over the tiles of all ranks."""
+    maxima: Tensor = running[0::2]
+    sums: Tensor = running[1::2]
+    if world_size > 1:
+        local = maxima.clone()
+        maxima = local.clone()
+        dist.all_reduce(maxima, op=dist.ReduceOp.MAX)
+        sums = sums * torch.exp(local - maxima)
+        dist.all_reduce(sums)
+    lse: Tensor = maxima + sums.log()
+    return lse
+
+
+def merged(first: Float[Tensor, "2 n"], second: Float[Tensor, "2 n"]) -> Float[Tensor, "2 n"]:
+    """Running maxima and sums over both sets of scores, neither of them empty on the first's side."""
+    top = torch.maximum(first[0], second[0])
+    # A rank without a tile of a row has seen nothing of it on either side: -inf less -inf is no number.
+    shift = [torch.where(part[0] == top, torch.zeros_like(top), part[0] - top) for part in (first, second)]
+    return torch.stack([top, first[1] * shift[0].exp() + second[1] * shift[1].exp()])
+
+
+@operator(
+    "negative_statistics(Tensor image, Tensor negatives, Tensor scale, Tensor bias, bool sigmoid, int tile, int rank,"
+    " int world_size) -> (Tensor, Tensor)",
+    lambda image, *_: (image.new_empty((2, image.shape[0])), image.new_empty(1)),
+)
+def negative_statistics(
+    image: Tensor, negatives: Tensor, scale: Tensor, bias: Tensor, sigmoid: bool, tile: int, rank: int, world_size: int
+) -> tuple[Tensor, Tensor]:
+    """Return the running (max, sum) of each picture over its negatives, and the sum of softplus."""
+    running, soft = nothing_yet(image, image.shape[0]), image.new_zeros(1)
+    for b, c in _blocks(image.shape[0], negatives.shape[0], tile, rank, world_size):
+        logits = torch.mm(image[b], negatives[c].T).mul_(scale)
+        _absorb(running, b, logits, 1)
+        if sigmoid:
+            soft -= F.logsigmoid(-(logits + bias)).sum()
+    return running, soft
+
+
+@operator(
+    "negative_gradients(Tensor image, Tensor negatives, Tensor scale, Tensor bias, Tensor row_lse, Tensor row_weights,"
+    " Tensor soft_weight, bool softmax, bool sigmoid, int tile, int rank, int world_size) -> (Tensor, Tensor, Tensor)",
+    lambda image, negatives, *_: (torch.empty_like(image), torch.empty_like(negatives), image.new_empty(2)),
+)
+def negative_gradients(
+    image: Tensor,
+    negatives: Tensor,
+    scale: Tensor,
+    bias: Tensor,
+    row_lse: Tensor,
+    row_weights: Tensor,
+    soft_weight: Tensor,
+    softmax: bool,
+    sigmoid: bool,
+    tile: int,
+    rank: int,
+    world_size: int,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of image, negatives and (scale, bias)."""
+    grad_image, grad_negatives = torch.zeros_like(image), torch.zeros_like(negatives)
+    grad_numbers = image.new_zeros(2)
+    for b, c in _blocks(image.shape[0], negatives.shape[0], tile, rank, world_size):
+        dots = torch.mm(image[b], negatives[c].T)
+        logits = dots * scale
+        grad = torch.zeros_like(dots)
+        if softmax:
+            torch.sub(logits, row_lse[b, None], out=grad).exp_().mul_(row_weights[b, None])
+        if sigmoid:
+            gate = logits.add_(bias).sigmoid_().mul_(soft_weight)
+            grad_numbers[1] += gate.sum()
+            grad += gate
+        grad_numbers[0] += torch.dot(grad.view(-1), dots.view(-1))
+        grad.mul_(scale)
+        grad_image[b].addmm_(grad, negatives[c])
+        grad_negatives[c].addmm_(grad.T, image[b])
+    return grad_image, grad_negatives, grad_numbers
+
+
+@operator(
+    "teacher_statistics(Tensor image, Tensor text, Tensor scale, int tile, int rank, int world_size)"
+    " -> (Tensor, Tensor)",
+    lambda image, *_: (image.new_empty((2, image.shape[0])), image.new_empty((2, image.shape[0]))),
+)
+def teacher_statistics(
+    image: Tensor, text: Tensor, scale: Tensor, tile: int, rank: int, world_size: int
+) -> tuple[Tensor, Tensor]:
+    """Return the running (max, sum) of each picture over all texts, and of each matching text over the pictures."""
+    n = image.shape[0]
+    rows, columns = nothing_yet(image, n), nothing_yet(image, n)
+    for b, c in _blocks(n, text.shape[0], tile, rank, world_size):
+        logits = torch.mm(image[b], text[c].T).mul_(scale)
+        _absorb(rows, b, logits, 1)
+        if c.start < n:
+            _absorb(columns, slice(c.start, min(c.stop, n)), logits[:, : n - c.start], 0)
+    return rows, columns
+
+
+@operator(
+    "teacher_products(Tensor image, Tensor text, Tensor of_image, Tensor of_text, Tensor scale, Tensor row_lse,"
+    " Tensor column_lse, int tile, int rank, int world_size) -> (Tensor, Tensor, Tensor)",
+    lambda image, text, *_: (torch.empty_like(image), torch.empty_like(text), image.new_empty(1)),
+)
+def teacher_products(
+    image: Tensor,
+    text: Tensor,
+    of_image: Tensor,
+    of_text: Tensor,
+    scale: Tensor,
+    row_lse: Tensor,
+    column_lse: Tensor,
+    tile: int,
+    rank: int,
+    world_size: int,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return W text, W' image, and the sum of p log p over both of the teacher's softmaxes, p, of which W is half."""
+    n = image.shape[0]
+    at_image, at_text, entropy = torch.zeros_like(image), torch.zeros_like(text), image.new_zeros(1)
+    for b, c in _blocks(n, text.shape[0], tile, rank, world_size):
+        logits = torch.mm(of_image[b], of_text[c].T).mul_(scale)
+        log_p = logits - row_lse[b, None]
+        weights = log_p.exp()
+        entropy += torch.dot(weights.view(-1), log_p.view(-1))
+        if c.start < n:
+            stop = min(c.stop, n)
+            log_p = logits[:, : n - c.start] - column_lse[None, c.start : stop]
+            down = log_p.exp()
+            entropy += torch.dot(down.view(-1), log_p.reshape(-1))
+            weights[:, : n - c.start] += down
+        weights.mul_(0.5)
+        at_image[b].addmm_(weights, text[c])
+        at_text[c].addmm_(weights.T, image[b])
+    return at_image, at_text, entropy
+
+
+class _TeacherCross(torch.autograd.Function):
+    """scale <W, I T^T> less half of the teacher's own sum of p log p, over the tiles of all ranks."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, image: Tensor, text: Tensor, scale: Tensor, teacher: Teacher, tile: int, rank: int, world_size: int
+    ) -> Tensor:
+        shared = tile, rank, world_size
+        rows, columns = teacher_statistics(*teacher, *shared)
+        lse = log_sum_exps(torch.cat([rows, columns]), world_size).unbind(0)
+        at_image, at_text, entropy = teacher_products(image, text, *teacher, *lse, *shared)
+        along = torch.linalg.vecdot(image, at_image).sum()
+        ctx.save_for_backward(at_image, at_text, along, scale)
+        ctx.world_size = world_size
+        total: Tensor = scale * along - entropy[0] / 2
+        if world_size > 1:
+            dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        at_image, at_text, along, scale = ctx.saved_tensors
+        grad = grads[0] * ctx.world_size  # each rank has its share; see `eqsim.distributed`
+        return grad * scale * at_image, grad * scale * at_text, grad * along, None, None, None, None
+
+
+class _SquaredDifferences(torch.autograd.Function):
+    """sum (image text^T - teacher's)^2 from d x d matrices."""
+
+    @staticmethod
+    def forward(ctx: Any, image: Tensor, text: Tensor, of_image: Tensor, of_text: Tensor) -> Tensor:
+        own = image.T @ image, text.T @ text
+        across = image.T @ of_image, text.T @ of_text
+        constant = ((of_image.T @ of_image) * (of_text.T @ of_text)).sum()
+        ctx.save_for_backward(image, text, of_image, of_text, *own, *across)
+        total: Tensor = (own[0] * own[1]).sum() - 2 * (across[0] * across[1]).sum() + constant
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        image, text, of_image, of_text, k, h, c, e = ctx.saved_tensors
+        grad_image = torch.mm(image, h).addmm_(of_image, e.T, alpha=-1).mul_(2 * grads[0])
+        grad_text = torch.mm(text, k).addmm_(of_text, c.T, alpha=-1).mul_(2 * grads[0])
+        return grad_image, grad_text, None, None
+
+
+def keep_squares(batch: Batch, teacher: Teacher) -> Float[Tensor, ""]:
+    """The mean over pictures and texts of (s - t)^2, dot products s of the student's rows and t of the teacher's."""
+    total: Tensor = _SquaredDifferences.apply(batch.image, batch.text, teacher.image, teacher.text)
+    return total / float(batch.image.shape[0] * batch.text.shape[0])
+
+
+def keep_kl(batch: Batch, teacher: Teacher, lse: Float[Tensor, "2 n"], tile: int) -> Float[Tensor, ""]:
+    """Half the mean over pictures of KL(teacher || student) over texts, and half that over pictures for each text."""
+    settings = batch.settings
+    shared = tile, settings.rank, settings.world_size
+    cross: Tensor = _TeacherCross.apply(batch.image, batch.text, batch.scale, teacher, *shared)
+    return (lse.sum() / 2 - cross) / batch.image.shape[0]
+
+
+def hard_loss(batch: Batch) -> Float[Tensor, ""]:
+    """`eqsim.functional.hard_negative_loss` of a gathered batch: each picture against its own negatives alone."""
+    n = batch.image.shape[0]
+    right: Tensor = torch.linalg.vecdot(batch.image, batch.text[:n])
+    if batch.owners is None or len(batch.owners) == 0:
+        return right.sum() * 0.0
+    wrong = torch.linalg.vecdot(batch.image[batch.owners], batch.text[n:])
+    settings = batch.settings
+    return mean_hard_loss(right * batch.scale, wrong * batch.scale, batch.owners, settings.focus, settings.smoothing)
