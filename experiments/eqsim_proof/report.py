@@ -1,7 +1,7 @@
 """Tables and the picture of what `run.py` has finished: python experiments/eqsim_proof/report.py.
 
-Differences are paired by seed. Intervals are Student's t at 95 %, and at 95 % over all comparisons with the contrastive
-loss in a table (Bonferroni).
+Differences are paired by seed, over the seeds that both methods have. Intervals are Student's t at 95 %, and for the
+sentence below a table at 95 % over all of its comparisons (Bonferroni).
 """
 
 from __future__ import annotations
@@ -17,116 +17,116 @@ import matplotlib as mpl
 
 mpl.use("agg")
 import matplotlib.pyplot as plt
-from run import FIRST_TEST, RESULTS, VALIDATION, Ledger, choose
+from data import FIRST_TEST
+from methods import GRIDS, METHODS
+from run import CELLS, RESULTS, VALIDATION, Journal, chosen, next_value, tried
 from scipy.stats import t as student
 
 NAMES = {
-    "": "contrastive",
-    "hinge": "VSE++ hinge",
-    "cyclip": "CyCLIP",
-    "v1": "EqSim v1, all pairs",
+    "contrastive": "contrastive",
+    "upweighted": "contrastive, known negatives upweighted",
+    "negclip": "NegCLIP",
+    "fsc": "FSC-CLIP's calibration",
     "v2": "EqSim v2, known pairs",
     "hybrid": "EqSim hybrid, known pairs",
     "pair": "PairLoss",
     "relative": "EqSim relative",
-    "pair-mined": "PairLoss, mined",
-    "relative-mined": "EqSim relative, mined",
-    "v2-mined": "EqSim v2, mined",
 }
-SETTINGS = {
-    "main": "32 known pairs in 128",
-    "few": "4 known pairs in 128",
-    "none": "no known pairs, neighbours mined",
-    "count-only": "count pairs only (attribute and relation held out)",
-    "attribute-only": "attribute pairs only (count and relation held out)",
+CELL_NAMES = {
+    ("kubric", "heads"): "Kubric's floor scenes, drawn flat; heads from random weights on frozen micro-clip",
+    ("micro", "heads"): "the micro world; heads from random weights on frozen micro-clip",
+    ("micro", "micro-clip"): "the micro world; micro-clip's last image block and text tower, fine-tuned",
+    ("kubric", "small"): "Kubric's floor scenes, drawn flat; a small encoder from scratch",
 }
-COLUMNS = ("group/attribute", "group/count", "group/relation", "group", "r1")
-
-
-def label(terms: dict[str, float]) -> str:
-    return "contrastive" if not terms else "+ " + " + ".join(f"{NAMES[name]} ({w:g})" for name, w in terms.items())
+COLUMNS = ("group/attribute", "group/count", "group", "group/relation", "r1")
+Rows = dict[str, dict[int, dict[str, Any]]]
 
 
 def interval(values: list[float], comparisons: int = 1) -> tuple[float, float]:
     """Mean and half the width of its interval."""
     if len(values) < 2:
-        return values[0], math.nan
+        return (values[0] if values else math.nan), math.nan
     wide = float(student.ppf(1 - 0.025 / comparisons, len(values) - 1))
     return statistics.fmean(values), wide * statistics.stdev(values) / math.sqrt(len(values))
 
 
-def arms(rows: list[dict[str, Any]], setting: str) -> list[dict[str, float]]:
-    found: list[dict[str, float]] = []
-    for row in rows:
-        if row["setting"] == setting and row["terms"] not in found:
-            found.append(row["terms"])
-    return sorted(found, key=lambda terms: (bool(terms), len(terms), list(NAMES).index(next(iter(terms), ""))))
+def tested(journal: Journal, world: str, encoder: str) -> Rows:
+    """Rows of the test seeds, by method and seed."""
+    rows: Rows = {}
+    for row in journal.find(world=world, encoder=encoder):
+        if row["seed"] >= FIRST_TEST:
+            rows.setdefault(row["method"], {})[row["seed"]] = row
+    return rows
 
 
-def table(ledger: Ledger, setting: str, tests: list[dict[str, Any]]) -> list[str]:
-    """One row for each arm: means in per cent, and differences to the contrastive loss on the same seeds."""
-    found = arms(tests, setting)
-    if not found:
-        return [f"{SETTINGS[setting]}: not run.", ""]
-    comparisons = max(len(found) - 1, 1)
-    heads = ["seeds", "attribute", "count", "relation", "mean of the first two", "R@1"]
-    heads += ["group, difference", "corrected", "R@1, difference"]
-    lines = [f"### {SETTINGS[setting]}", "", "| loss | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
-    start = [row["scores"] for row in tests if row["setting"] == "start"]
-    if setting == "main":
-        cells = [f"{100 * statistics.fmean(row[column] for row in start):.1f}" for column in COLUMNS]
-        lines.append(f"| before training | {len(start)} | " + " | ".join(cells) + " | | | |")
-    base = {row["seed"]: row["scores"] for row in tests if row["setting"] == setting and not row["terms"]}
-    for terms in found:
-        rows = {r["seed"]: r["scores"] for r in tests if r["setting"] == setting and r["terms"] == terms}
-        cells = [str(len(rows))]
-        cells += [f"{100 * statistics.fmean(row[column] for row in rows.values()):.1f}" for column in COLUMNS]
-        shared = sorted(set(rows) & set(base))
-        if terms and shared:
-            group = [100 * (rows[seed]["group"] - base[seed]["group"]) for seed in shared]
-            recall = [100 * (rows[seed]["r1"] - base[seed]["r1"]) for seed in shared]
-            mean, half = interval(group)
-            cells += [f"{mean:+.1f} ± {half:.1f}", f"± {interval(group, comparisons)[1]:.1f}"]
-            mean, half = interval(recall)
-            cells.append(f"{mean:+.1f} ± {half:.1f}")
-        else:
-            cells += ["", "", ""]
-        lines.append(f"| {label(terms)} | " + " | ".join(cells) + " |")
+def differences(rows: Rows, method: str, against: str, score: str) -> list[float]:
+    """In points, one for each seed that both have."""
+    shared = sorted(set(rows.get(method, {})) & set(rows.get(against, {})))
+    return [100 * (rows[method][s]["scores"][score] - rows[against][s]["scores"][score]) for s in shared]
+
+
+def said(values: list[float], comparisons: int = 1) -> str:
+    """A mean with half its interval."""
+    mean, half = interval(values, comparisons)
+    return "" if not values else f"{mean:+.1f}" + ("" if math.isnan(half) else f" ± {half:.1f}")
+
+
+def table(journal: Journal, world: str, encoder: str) -> list[str]:
+    """One row for each method: the searched weights, means in per cent, and differences."""
+    lines = [f"### {CELL_NAMES[world, encoder]}", ""]
+    rows = tested(journal, world, encoder)
+    if not rows:
+        done = len(journal.find(world=world, encoder=encoder))
+        return [*lines, f"No test seed was run; {done} runs of its search were.", ""]
+    heads = ["weight, of those tried", "seeds", "attribute", "count", "both", "relation, held out", "R@1"]
+    heads += [
+        "both, less contrastive",
+        "less upweighted",
+        "relation, less contrastive",
+        "R@1, less contrastive",
+        "time",
+    ]
+    lines += ["| loss | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
+    weights = chosen(journal, world, encoder)
+    plain = statistics.median(row["seconds"] for row in rows["contrastive"].values())
+    for method in METHODS:
+        if method not in rows:
+            continue
+        values = ", ".join(f"{weight:g}" for weight in tried(journal, world, encoder, method))
+        edge = "" if method == "contrastive" or next_value(journal, world, encoder, method) is None else " (unfinished)"
+        cells = ["" if method == "contrastive" else f"{weights[method]:g} of {values}{edge}", str(len(rows[method]))]
+        scores = [row["scores"] for row in rows[method].values()]
+        cells += [f"{100 * statistics.fmean(score[column] for score in scores):.1f}" for column in COLUMNS]
+        for against, score in (("contrastive", "group"), ("upweighted", "group")):
+            cells.append("" if method == against else said(differences(rows, method, against, score)))
+        for score in ("group/relation", "r1"):
+            cells.append("" if method == "contrastive" else said(differences(rows, method, "contrastive", score)))
+        cells.append(f"{statistics.median(row['seconds'] for row in rows[method].values()) / plain:.2f}")
+        lines.append(f"| {NAMES[method]} | " + " | ".join(cells) + " |")
+    corrected = len(GRIDS)
+    ahead = []
+    for method in ("v2", "hybrid", "pair", "relative"):
+        mean, half = interval(differences(rows, method, "upweighted", "group"), corrected)
+        if mean - half > 0:
+            ahead.append(NAMES[method])
+    verdict = " and ".join(ahead) if ahead else "no form of EqSim and no PairLoss"
+    lines += [
+        "",
+        f"Ahead of the upweighted contrastive loss by an interval above 0, over {corrected} comparisons: {verdict}.",
+    ]
     return [*lines, ""]
 
 
-def by_kind(tests: list[dict[str, Any]]) -> list[str]:
-    """What each arm does to M, |d| and |a| of fresh pairs."""
-    heads = ["M", "median of d", "median of a", "M above 0"]
-    lines = ["### What moves: count pairs", "", "| loss | " + " | ".join(heads) + " |", "|---" * 5 + "|"]
-    for terms in arms(tests, "main"):
-        rows = [row["scores"] for row in tests if row["setting"] == "main" and row["terms"] == terms]
-        cells = [f"{statistics.fmean(row[f'{name}/count'] for row in rows):.3f}" for name in ("M", "d", "a")]
-        above = 100 * statistics.fmean(row["M>0/count"] for row in rows)
-        lines.append(f"| {label(terms)} | " + " | ".join(cells) + f" | {above:.1f} % |")
-    return [*lines, "", "Medians over pairs of M, |d| and |a| in units of the cosine, means over seeds.", ""]
-
-
-def picture(ledger: Ledger, tests: list[dict[str, Any]], path: Path) -> None:
-    """Group score against retrieval: each arm with its intervals, and the search on the validation seed beside it."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 6.4))
-    left.set_prop_cycle(color=plt.get_cmap("tab20").colors[::2] + plt.get_cmap("tab20").colors[1::2])
-    for terms in arms(tests, "main"):
-        rows = [row["scores"] for row in tests if row["setting"] == "main" and row["terms"] == terms]
-        x, y = (interval([100 * row[name] for row in rows]) for name in ("r1", "group"))
-        left.errorbar(x[0], y[0], xerr=x[1], yerr=y[1], fmt="o", capsize=2, label=f"{label(terms)}, n={len(rows)}")
-    left.set_title("test seeds, means and 95 % intervals")
-    searched = [row for row in ledger.rows if row["seed"] in VALIDATION and row["setting"] == "main"]
-    for name in ("hinge", "cyclip", "v1", "v2", "hybrid", "pair", "relative"):
-        rows = sorted((row for row in searched if list(row["terms"]) == [name]), key=lambda row: row["terms"][name])
-        points = [(100 * row["scores"]["r1"], 100 * row["scores"]["group"]) for row in rows]
-        right.plot(*zip(*points, strict=True), "o-", label=NAMES[name])
-        for row, point in zip(rows, points, strict=True):
-            right.annotate(f"{row['terms'][name]:g}", point, fontsize=7)
-    plain = next(row["scores"] for row in searched if not row["terms"])
-    right.plot(100 * plain["r1"], 100 * plain["group"], "k*", markersize=12, label="contrastive")
-    right.set_title("validation seed: every weight that was tried")
-    for axis in (left, right):
+def picture(journal: Journal, path: Path) -> None:
+    """Group score against retrieval in each cell that has test seeds: means and 95 % intervals."""
+    cells = [cell for cell in CELLS if tested(journal, *cell)]
+    figure, axes = plt.subplots(1, len(cells), figsize=(5.5 * len(cells), 5.4), squeeze=False)
+    for axis, cell in zip(axes[0], cells, strict=True):
+        for method, rows in tested(journal, *cell).items():
+            scores = [row["scores"] for row in rows.values()]
+            x, y = (interval([100 * score[name] for score in scores]) for name in ("r1", "group"))
+            axis.errorbar(x[0], y[0], xerr=x[1], yerr=y[1], fmt="o", capsize=2, label=f"{NAMES[method]}, n={len(rows)}")
+        axis.set_title(f"{cell[0]}, {cell[1]}")
         axis.set_xlabel("R@1, both ways, per cent")
         axis.set_ylabel("group score of attribute and count pairs, per cent")
         axis.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncol=2)  # below: over no point
@@ -140,28 +140,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--input", type=Path, default=RESULTS / "eqsim_proof.jsonl")
     settings = parser.parse_args()
-    ledger = Ledger(settings.input)
-    tests = [row for row in ledger.rows if row["seed"] >= FIRST_TEST]
+    journal = Journal(settings.input)
     machine = json.loads(settings.input.with_suffix(".machine.json").read_text(encoding="utf-8"))
-    seconds = [row["seconds"] for row in ledger.rows if row["seconds"]]
-    chosen = ", ".join(f"{NAMES[name]} {value:g}" for name, value in choose(ledger).items())
     lines = [
-        f"Made by `experiments/eqsim_proof`: {len(seconds)} trainings of {statistics.median(seconds):.0f} processor",
-        f"seconds (median), one thread of {machine['processor']}, torch {machine['torch']}, micro-clip",
-        f"{machine['micro-clip']}, {machine['date']}. Chosen on the validation seed, of three values each:",
-        f"{chosen}; the rule is `choose` in `run.py`.",
-        "In brackets is the weight of PairLoss and of the relative form; for the others it is the norm of the gradient",
-        "over the contrastive loss's on the first batch. Group scores and R@1 in per cent; chance is 16.7 and 0.25.",
-        "Differences are to the contrastive loss on the same seeds and batches, with half of their 95 % interval;",
-        "`corrected` is that half width at 95 % over all comparisons of the table.",
+        f"Made by `experiments/eqsim_proof`: {len(journal.rows)} trainings, one thread of {machine['processor']},",
+        f"torch {machine['torch']}, micro-clip {machine['micro-clip']}, {machine['date']}. Weights were chosen on the",
+        f"validation seeds {' and '.join(map(str, VALIDATION))} by the rule in `run.py`, among the values that",
+        "a column names. Group scores and R@1 in per cent; chance is 16.7 for a group. Differences in points are paired by",
+        "seed, with half of their 95 % interval; no method was trained on pairs of the kind `relation`. Time is processor",
+        "time over the contrastive loss's; NegCLIP and FSC-CLIP encode half as many texts again.",
         "",
     ]
-    for setting in SETTINGS:
-        lines += table(ledger, setting, tests)
-    lines += by_kind(tests)
+    for world, encoder in CELLS:
+        lines += table(journal, world, encoder)
     text = "\n".join(lines).rstrip("\n") + "\n"
     settings.input.with_suffix(".md").write_text(text, encoding="utf-8")
-    picture(ledger, tests, settings.input.with_suffix(".svg"))
+    picture(journal, settings.input.with_suffix(".svg"))
     print(text)
 
 

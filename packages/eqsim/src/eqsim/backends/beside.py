@@ -3,11 +3,12 @@ r"""What stands beside the n x n tiles: negative captions, and a frozen teacher'
 A negative caption has no picture: it takes part in each picture's softmax over texts (or gives one more sigmoid), and
 in nothing else. A teacher is kept by the Kullback-Leibler divergence from its softmax to the student's, over texts for
 each picture and over pictures for each matching text, or by squared differences of dot products. With W the mean of the
-teacher's two softmaxes,
+teacher's two softmaxes less the identity,
 
-    KL = (sum of the student's log-sum-exps) / 2n - scale <W, I T^T> / n + a constant,
+    KL = CLIP's loss of the student - scale <W, I T^T> / n + a constant,
 
 so the student's part is <W T, I>: W is formed once, in tiles, and multiplied into I and T, which is its gradient, too.
+Where the teacher is sure of its pairs every part is small, and no digits are lost.
 Squared differences need no tile: sum (s - t)^2 = <I'I, T'T> - 2 <I'J, T'U> + <J'J, U'U> for a teacher J, U.
 """
 
@@ -168,28 +169,31 @@ def teacher_products(
     rank: int,
     world_size: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return W text, W' image, and the sum of p log p over both of the teacher's softmaxes, p, of which W is half."""
+    """Return W text, W' image, and the sum of p log p over both of the teacher's softmaxes."""
     n = image.shape[0]
     at_image, at_text, entropy = torch.zeros_like(image), torch.zeros_like(text), image.new_zeros(1)
     for b, c in _blocks(n, text.shape[0], tile, rank, world_size):
         logits = torch.mm(of_image[b], of_text[c].T).mul_(scale)
-        log_p = logits - row_lse[b, None]
-        weights = log_p.exp()
-        entropy += torch.dot(weights.view(-1), log_p.view(-1))
+        along = logits - row_lse[b, None]
+        weights = along.exp()
+        entropy += (weights * along).sum()
         if c.start < n:
-            stop = min(c.stop, n)
-            log_p = logits[:, : n - c.start] - column_lse[None, c.start : stop]
-            down = log_p.exp()
-            entropy += torch.dot(down.view(-1), log_p.reshape(-1))
-            weights[:, : n - c.start] += down
+            down = logits[:, : n - c.start] - column_lse[None, c.start : min(c.stop, n)]
+            p = down.exp()
+            entropy += (p * down).sum()
+            weights[:, : n - c.start] += p
         weights.mul_(0.5)
+        if b.start == c.start:
+            # p - 1 of an image's own text, with its digits where p is nearly 1.
+            own = [torch.expm1(log_p.diagonal()) for log_p in (along, down)]
+            weights.diagonal()[: len(own[1])] = (own[0][: len(own[1])] + own[1]) / 2
         at_image[b].addmm_(weights, text[c])
         at_text[c].addmm_(weights.T, image[b])
     return at_image, at_text, entropy
 
 
 class _TeacherCross(torch.autograd.Function):
-    """scale <W, I T^T> less half of the teacher's own sum of p log p, over the tiles of all ranks."""
+    """scale <W, I T^T> less half of the teacher's sum of p log p, over the tiles of all ranks."""
 
     @staticmethod
     def forward(
@@ -240,12 +244,15 @@ def keep_squares(batch: Batch, teacher: Teacher) -> Float[Tensor, ""]:
     return total / float(batch.image.shape[0] * batch.text.shape[0])
 
 
-def keep_kl(batch: Batch, teacher: Teacher, lse: Float[Tensor, "2 n"], tile: int) -> Float[Tensor, ""]:
-    """Half the mean over pictures of KL(teacher || student) over texts, and half that over pictures for each text."""
+def keep_kl(batch: Batch, teacher: Teacher, clip: Float[Tensor, ""], tile: int) -> Float[Tensor, ""]:
+    """Half the mean over pictures of KL(teacher || student) over texts, and half that over pictures for each text.
+
+    `clip` is CLIP's loss of the student.
+    """
     settings = batch.settings
     shared = tile, settings.rank, settings.world_size
     cross: Tensor = _TeacherCross.apply(batch.image, batch.text, batch.scale, teacher, *shared)
-    return (lse.sum() / 2 - cross) / batch.image.shape[0]
+    return clip - cross / batch.image.shape[0]
 
 
 def hard_loss(batch: Batch) -> Float[Tensor, ""]:

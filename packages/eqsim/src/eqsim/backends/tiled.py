@@ -225,7 +225,7 @@ def tiled_parts(
     # The contrastive loss subtracts L_ii from log-sum-exps of products that carry the rows' rounding errors, so it
     # wants the product itself.
     logits_ii = (
-        matching_scores(image, text, unit=False) if unit and settings.contrast is not None else matching
+        matching_scores(image, text, unit=False) if unit and (settings.contrast or settings.keeps_kl) else matching
     ) * scale
     by_tiles = everything and all_sums is None
     size = tile or (TILE if image.device.type == "cpu" else ACCELERATOR_TILE)
@@ -237,14 +237,13 @@ def tiled_parts(
         offset = scale.new_zeros(()) if bias is None else bias
         numbers = [float(number) for number in plan]
         lse, sums = _TiledPass.apply(image, batch.text, scale, offset, own, numbers, triton)
-    contrastive = None
-    if settings.contrast == "clip" and lse is not None:
-        contrastive = (lse.sum() / 2 - logits_ii.sum()) / n
-    elif settings.contrast == "sigmoid" and sums is not None:
+    clip = None if lse is None or not plan.lse else (lse.sum() / 2 - logits_ii.sum()) / n
+    contrastive = clip if settings.contrast == "clip" else None
+    if settings.contrast == "sigmoid" and sums is not None:
         contrastive = (sums[3] - logits_ii.sum()) / n - (0.0 if bias is None else bias)
     keep = None
     if batch.teacher is not None:
-        kept = None if lse is None or not settings.keeps_kl else keep_kl(batch, batch.teacher, lse, size)
+        kept = None if clip is None or not settings.keeps_kl else keep_kl(batch, batch.teacher, clip, size)
         keep = keep_squares(batch, batch.teacher) if kept is None else kept
     hard = hard_loss(batch) if settings.hard_weight > 0 else None
     scores_ii = matching if unit else logits_ii

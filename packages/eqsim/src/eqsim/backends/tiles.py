@@ -172,8 +172,8 @@ def _active(residual: Tensor, margin: float) -> Tensor:
 def _square_sum(residual: Tensor, margin: float) -> Tensor:
     """Return the sum of max(residual^2 - margin, 0)."""
     if margin == 0:
-        flat = residual.reshape(-1)
-        return torch.dot(flat, flat)
+        # In parts: one long float32 sum loses a digit on some processors.
+        return torch.stack([torch.dot(part, part) for part in torch.split(residual.reshape(-1), 1 << 14)]).sum()
     return torch.relu(residual.square() - margin).sum()
 
 
