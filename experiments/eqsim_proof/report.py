@@ -145,10 +145,10 @@ def main() -> None:
     lines = [
         f"Made by `experiments/eqsim_proof`: {len(journal.rows)} trainings, one thread of {machine['processor']},",
         f"torch {machine['torch']}, micro-clip {machine['micro-clip']}, {machine['date']}. Weights were chosen on the",
-        f"validation seeds {' and '.join(map(str, VALIDATION))} by the rule in `run.py`, among the values that",
-        "a column names. Group scores and R@1 in per cent; chance is 16.7 for a group. Differences in points are paired by",
-        "seed, with half of their 95 % interval; no method was trained on pairs of the kind `relation`. Time is processor",
-        "time over the contrastive loss's; NegCLIP and FSC-CLIP encode half as many texts again.",
+        f"validation seeds {' and '.join(map(str, VALIDATION))} by the rule in `run.py`, among the values that are",
+        "named. Group scores and R@1 in per cent; chance is 16.7 for a group. Differences in points are paired by",
+        "seed, with half of their 95 % interval; no method was trained on pairs of the kind `relation`. Time is",
+        "processor time over the contrastive loss's; NegCLIP and FSC-CLIP encode half as many texts again.",
         "",
     ]
     for world, encoder in CELLS:

@@ -23,6 +23,7 @@ from gate_runner.commands.plan import plan
 from gate_runner.commands.power import power
 from gate_runner.commands.report import report
 from gate_runner.commands.run import run
+from gate_runner.commands.trade import trade
 
 app = typer.Typer(
     name="gate-runner",
@@ -37,6 +38,7 @@ app.command("run")(run)
 app.command("plan")(plan)
 app.command("check-data")(check_data)
 app.command("compare")(compare)
+app.command("trade")(trade)
 app.command("report")(report)
 app.command("forecast")(forecast)
 app.command("predict", hidden=True, deprecated=True)(forecast)  # its name until 0.2

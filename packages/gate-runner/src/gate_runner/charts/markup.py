@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from importlib.resources import files
+
+from gate_runner.__about__ import __version__
 
 _NUMBER = ' class="num"'
+_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, words: Sequence[int] = ()) -> str:
@@ -63,3 +67,19 @@ def key(entries: Iterable[tuple[str, str]]) -> str:
         for text, style in entries
     )
     return f'<ul class="key">{parts}</ul>'
+
+
+def document(title: str, lede: str, body: str, *, navigation: str = "") -> str:
+    """A whole page: no script, nothing loaded, in the reader's light or dark setting; ``body`` is markup."""
+    style = files("gate_runner").joinpath("reports", "page.css").read_text(encoding="utf-8")
+    heading = escape(title)
+    links = f'<nav aria-label="Sections">{navigation}</nav>' if navigation else ""
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        '<meta name="color-scheme" content="light dark">'
+        f"<title>{heading}</title><style>{style}</style></head>\n<body><header><h1>{heading}</h1>"
+        f'<p class="lede">{escape(lede)}</p>{links}</header><main>'
+        f"{body}</main><footer>Made by gate-runner {escape(__version__)}.</footer></body></html>\n"
+    )

@@ -24,6 +24,7 @@ class Contrast:
         verdict: ``"better"`` or ``"worse"`` for the second run, or ``"undecided"``.
         note: what a reader must know, e.g. "synthetic stand-in".
         source: of the data, ``"file"`` where they are one's own in either run.
+        chance: what answers without the pictures score.
 
     Example:
         >>> from gate_runner.comparison import PairedTest
@@ -43,6 +44,7 @@ class Contrast:
     verdict: Literal["better", "worse", "undecided"]
     note: str
     source: str = ""
+    chance: float | None = None
 
     @property
     def gain(self) -> float:

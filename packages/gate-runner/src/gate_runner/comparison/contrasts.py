@@ -158,6 +158,7 @@ def _contrast(
         verdict="undecided",
         note="; ".join(notes),
         source=next((one.source for one in (*ours, *theirs) if one.source == "file"), ours[0].source),
+        chance=score.chance,
     )
 
 

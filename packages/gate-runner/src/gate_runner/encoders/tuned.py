@@ -61,16 +61,17 @@ def save_tuned(encoder: Encoder, start: Mapping[str, Tensor], folder: Path, abou
     return folder
 
 
-def load_tuned(folder: Path | str, base: Any, *, spec: str | None = None) -> Encoder:
+def load_tuned(folder: Path | str, base: Any, *, spec: str | None = None, share: float = 1.0) -> Encoder:
     """Put trained weights into the encoder that they were trained from.
 
     Args:
         folder: that a run with ``save_encoders`` wrote: ``RUN/encoders/BENCHMARK.seedN``.
         base: the encoder as it was before: an `Encoder`, or an object that `gate_runner.run` takes; changed in place.
         spec: what it is called from now on; ``tuned:FOLDER`` by default.
+        share: of the trained weights in a mix with those from before (WiSE-FT), 0 to 1.
 
     Returns:
-        The same encoder, with the weights that it had at the end.
+        The same encoder, with the weights that it had at the end, or the mix.
 
     Raises:
         EncoderError: no such folder, a damaged file, or another encoder; the message shows both fingerprints.
@@ -96,18 +97,29 @@ def load_tuned(folder: Path | str, base: Any, *, spec: str | None = None) -> Enc
         if said.get(name, now) != now:
             raise EncoderError(f"{place} was trained on pictures with {name} {said[name]}, not {now} as {encoder.spec}")
     path = place / "encoder.safetensors"
+    start = {name: value.clone() for name, value in encoder.module.state_dict().items()} if share != 1 else {}
     try:
         encoder.module.load_state_dict({**encoder.module.state_dict(), **load_file(path)}, strict=True)
     except (OSError, SafetensorError, ValueError, RuntimeError) as error:
         raise EncoderError(f"{path} cannot be used: {' '.join(str(error).split()):.200}") from error
     if encoder.fingerprint() != said["fingerprint"]:
         raise EncoderError(f"{path} was changed: its weights are not those of {place / 'card.json'}")
-    encoder.spec = spec or f"tuned:{place}"
+    if share != 1:
+        trained = encoder.module.state_dict()
+        mixed = {name: _between(start[name], value, share) for name, value in trained.items()}
+        encoder.module.load_state_dict(mixed, strict=True)
+    encoder.spec = spec or f"tuned:{place}" + ("" if share == 1 else f"@{share:g}")
     return encoder
+
+
+def _between(start: Tensor, end: Tensor, share: float) -> Tensor:
+    return torch.lerp(start, end, share) if end.is_floating_point() else end
 
 
 def load(spec: EncoderSpec, make: Callable[[str], Encoder]) -> Encoder:
     """Make ``tuned:FOLDER`` from the encoder that its card names, or ``tuned:FOLDER=SPEC`` from another spec.
+
+    ``tuned:FOLDER@0.5`` is the mix of as large a share of the trained weights with those from before.
 
     Args:
         spec: whose name is the folder, and perhaps the spec of the start.
@@ -117,8 +129,27 @@ def load(spec: EncoderSpec, make: Callable[[str], Encoder]) -> Encoder:
         EncoderError: as `load_tuned`; or the card names what a file may not choose, see `spec_of_file`.
     """
     folder, _, start = spec.name.partition("=")
+    folder, share = share_of(folder)
     if not start:
         named = str(read_card(Path(folder).expanduser())["encoder"]["spec"])
         card = Path(folder) / "card.json"
         start = spec_of_file(named, card, say=f"tuned:{folder}={{}}")
-    return load_tuned(Path(folder).expanduser(), make(start), spec=spec.text)
+    return load_tuned(Path(folder).expanduser(), make(start), spec=spec.text, share=share)
+
+
+def share_of(folder: str) -> tuple[str, float]:
+    """Split ``FOLDER@SHARE``; a folder without a share has all of the trained weights.
+
+    Raises:
+        EncoderError: a share outside 0 to 1.
+    """
+    place, at, said = folder.rpartition("@")
+    try:
+        share = float(said)
+    except ValueError:
+        return folder, 1.0
+    if not at:
+        return folder, 1.0
+    if not 0 <= share <= 1:
+        raise EncoderError(f"tuned:{folder}: a share of the trained weights lies between 0 and 1, not at {said}")
+    return place, share

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from importlib.resources import files
 from pathlib import Path
 
-from gate_runner.__about__ import __version__
-from gate_runner.charts.markup import folded, note, scroll
+from gate_runner.charts.markup import document, folded, note, scroll
 from gate_runner.reports import sections
 from gate_runner.reports.contents import Contents, gather
 from gate_runner.reports.findings import banner, findings, title
@@ -16,8 +14,6 @@ from gate_runner.reports.scores import scores_table
 from gate_runner.reports.trade import gain_and_loss
 from gate_runner.runs.stored import StoredRun
 from gate_runner.runs.untrained import ENCODER
-
-_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 
 def build_page(
@@ -69,19 +65,12 @@ def build_page(
     )
     said = "".join(f"<li>{escape(sentence)}</li>" for sentence in findings(contents, tests))
     warned = banner(contents)
-    style = files("gate_runner").joinpath("reports", "page.css").read_text(encoding="utf-8")
-    heading = escape(title(contents))
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        '<meta name="color-scheme" content="light dark">'
-        f"<title>{heading}</title><style>{style}</style></head>\n<body><header><h1>{heading}</h1>"
-        f'<p class="lede">{escape(_lede(contents))}</p><nav aria-label="Sections">{links}</nav></header><main>'
-        + (f'<p class="banner" role="note">{escape(warned)}</p>' if warned else "")
+    body = (
+        (f'<p class="banner" role="note">{escape(warned)}</p>' if warned else "")
         + (f'<ul class="findings">{said}</ul>' if said else "")
-        + f"{body}</main><footer>Made by gate-runner {escape(__version__)}.</footer></body></html>\n"
+        + body
     )
+    return document(title(contents), _lede(contents), body, navigation=links)
 
 
 def _lede(contents: Contents) -> str:

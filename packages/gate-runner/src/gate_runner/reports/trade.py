@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
 
-from gate_runner.charts.markup import note, table
+from gate_runner.charts.markup import document, note, table
 from gate_runner.charts.svg import chart, element, label, points
+from gate_runner.comparison.contrast import Contrast
+from gate_runner.comparison.trade import Trade
 from gate_runner.reports.contents import Contents
 from gate_runner.runs.results import Result
 
@@ -94,6 +96,71 @@ def _curve(result: Result, mixed: Mapping[str, Any]) -> str:
     said = ", ".join(f"share {share:g}: {value:.3f} and {kept:.3f}" for kept, value, share in found)
     title = f"{result.name}: validation over zero-shot on other benchmarks, by share of the trained weights"
     return chart(title, said, _WIDTH, _HEIGHT, body, class_="curve")
+
+
+def trade_page(found: Trade) -> str:
+    """One page of a trade: what was gained on the left, what was lost on the right, and the front over mixes.
+
+    Args:
+        found: that `gate_runner.comparison.trade_between` gives.
+
+    Returns:
+        HTML, with everything in it.
+
+    Example:
+        >>> from gate_runner.comparison import Trade
+        >>> "b is not told from a" in trade_page(Trade("a", "b", (), (), "b is not told from a.", ()))
+        True
+    """
+    means = table(
+        ["Kind", "benchmarks", "mean gain", "95 % CI", "verdict"],
+        [
+            [side.kind, str(len(side.contrasts)), *_gain(side.gain, side.low, side.high), side.verdict]
+            for side in found.sides
+        ],
+        words=[4],
+    )
+    contrasts = [(side.kind, one) for side in found.sides for one in side.contrasts]
+    halves = []
+    for heading, better in (("Gained", True), ("Lost", False)):
+        mine = sorted((pair for pair in contrasts if (pair[1].gain > 0) is better and pair[1].gain), key=_by_size)
+        rows = [_gained(kind, one) for kind, one in mine]
+        heads = ["Benchmark", "Kind", "before", "after", "gain", "95 % CI", "chance", "holds"]
+        shown = table(heads, rows, words=[1, 7]) if rows else note("Nothing.")
+        halves.append(f"<section><h2>{heading}</h2>{shown}</section>")
+    same = [one.name for _, one in contrasts if not one.gain]
+    parts = [means, f'<div class="grid">{"".join(halves)}</div>']
+    if same:
+        parts.append(note(f"No change at all: {', '.join(same)}."))
+    if found.front:
+        kinds = [side.kind for side in found.sides]
+        rows = [[label, *(f"{gains[kind]:+.3f}".replace("-", "−") for kind in kinds)] for label, gains in found.front]
+        parts.append("<h2>Mixes between the two</h2>" + table(["Encoder", *kinds], rows))
+    parts += [note(f"Not compared: {name}, {reason} in {run}.") for run, name, reason in found.left_out]
+    parts.append(
+        note(
+            "Differences are paired by item, with bootstrap intervals; a benchmark's holds by a paired permutation "
+            "test after Holm's correction over all of them. A mean's interval takes benchmarks as independent. Chance "
+            "is what answers without the picture score; it is the same for both."
+        )
+    )
+    return document(f"{found.after} against {found.before}", found.sentence, "".join(parts))
+
+
+def _by_size(pair: tuple[str, Contrast]) -> float:
+    return -abs(pair[1].gain)
+
+
+def _gain(gain: float, low: float, high: float) -> tuple[str, str]:
+    return f"{gain:+.3f}".replace("-", "−"), f"{low:+.3f} to {high:+.3f}".replace("-", "−")
+
+
+def _gained(kind: str, one: Contrast) -> list[str]:
+    ends = (one.test.low, one.test.high) if one.direction == "higher" else (-one.test.high, -one.test.low)
+    chance = "" if one.chance is None else f"{one.chance:.3f}"
+    holds = "" if one.verdict == "undecided" else one.verdict
+    name = f"{one.name} ({one.metric})"
+    return [name, kind, f"{one.test.first:.3f}", f"{one.test.second:.3f}", *_gain(one.gain, *ends), chance, holds]
 
 
 def _mean(values: Mapping[str, float]) -> float:

@@ -41,6 +41,15 @@ def cells(settings: Settings) -> Sequence[tuple[str, int]]:
     ]
 
 
+def zero_shot(benchmark: Benchmark) -> Benchmark:
+    """A benchmark that can be swept, with class prompts alone; any other, or a variant, as it is."""
+    from gate_runner.settings import Settings
+    from gate_runner.tasks.registry import find_task_type
+
+    task = find_task_type(benchmark.task)
+    return task.varied(benchmark, cells(Settings(shots="0"))[0][0]) if task.sweeps else benchmark
+
+
 def _check(settings: Settings) -> None:
     """Refuse what a sweep does not have.
 

@@ -1,0 +1,93 @@
+"""What an encoder gained and lost between two runs: kinds, means, the page, and the command."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from gate_runner.cli import main
+from gate_runner.comparison import compare_runs, trade_between
+from gate_runner.encoders.tuned import share_of
+from gate_runner.errors import EncoderError
+from gate_runner.reports.trade import trade_page
+from gate_runner.runs.stored import read_runs
+
+from ._folders import write_run
+
+BEFORE = {"digits": 0.9, "micro/cifar100": 0.85, "micro/ade20k": 0.4, "micro/iwildcam": 0.3}
+AFTER = {"digits": 0.5, "micro/cifar100": 0.45, "micro/ade20k": 0.8, "micro/iwildcam": 1.2}
+MIDDLE = {"digits": 0.7, "micro/cifar100": 0.65, "micro/ade20k": 0.6, "micro/iwildcam": 0.7}
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> list[Path]:
+    return [
+        write_run(tmp_path / name, skills, encoder=name)
+        for name, skills in (("old", BEFORE), ("new", AFTER), ("half", MIDDLE))
+    ]
+
+
+def test_kinds_have_the_mean_of_their_benchmarks(folders: list[Path]) -> None:
+    old, new, half = read_runs(folders)
+    found = trade_between(old, new, [half], permutations=99)
+    contrasts = {one.name: one for one in compare_runs([old, new], permutations=99).contrasts}
+    sides = {side.kind: side for side in found.sides}
+    assert set(sides) == {"recognition", "other tasks"}
+    lost = sides["recognition"]
+    assert lost.verdict == "lost"
+    assert {one.name for one in lost.contrasts} == {"digits", "micro/cifar100"}
+    two = [contrasts["digits"], contrasts["micro/cifar100"]]
+    assert math.isclose(lost.gain, sum(one.gain for one in two) / 2)
+    widths = [(one.test.high - one.test.low) / 2 for one in two]
+    assert math.isclose((lost.high - lost.low) / 2, math.hypot(*widths) / 2)
+    # A smaller error is a gain.
+    gained = sides["other tasks"]
+    assert gained.verdict == "gained"
+    assert all(one.gain > 0 for one in gained.contrasts)
+    assert found.sentence.startswith("new gained +0.")
+    assert "and lost −0." in found.sentence
+    labels = [label for label, _ in found.front]
+    assert labels == ["old", "half", "new"]
+    assert found.front[0][1] == {"recognition": 0.0, "other tasks": 0.0}
+    assert lost.gain < found.front[1][1]["recognition"] < 0
+
+
+def test_the_page_has_gains_left_of_losses(folders: list[Path]) -> None:
+    old, new, half = read_runs(folders)
+    page = trade_page(trade_between(old, new, [half], permutations=99))
+    left, right = page.split("<h2>Lost</h2>")
+    assert "micro/ade20k" in left.split("<h2>Gained</h2>")[1]
+    assert "digits" in right
+    assert "Mixes between the two" in right
+    assert "<script" not in page
+
+
+def test_the_command_reads_runs_and_writes_a_page(folders: list[Path], tmp_path: Path, capsys: object) -> None:
+    page = tmp_path / "page.html"
+    main_exits_well(["trade", *map(str, folders[:2]), "--mix", str(folders[2]), "--page", str(page), "--json"])
+    said = json.loads(capsys.readouterr().out)  # type: ignore[attr-defined]
+    assert {side["kind"] for side in said["sides"]} == {"recognition", "other tasks"}
+    assert "new gained" in page.read_text(encoding="utf-8")
+
+
+def main_exits_well(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 0
+
+
+def test_a_share_without_a_tuned_encoder_is_refused(folders: list[Path], capsys: object) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["trade", str(folders[0]), str(folders[1]), "--share", "0.5"])
+    assert ended.value.code == 2
+    assert "expected 0 to 1, of an encoder tuned:FOLDER" in capsys.readouterr().err  # type: ignore[attr-defined]
+
+
+def test_shares_are_read_from_the_end_of_a_folder() -> None:
+    assert share_of("runs/a@home/x") == ("runs/a@home/x", 1.0)
+    assert share_of("runs/x@0.25") == ("runs/x", 0.25)
+    with pytest.raises(EncoderError, match=r"between 0 and 1, not at 1\.5"):
+        share_of("runs/x@1.5")
