@@ -24,7 +24,7 @@ from eqsim.checks import (
 )
 from eqsim.close_pairs import Multinomial
 from eqsim.distributed import check_process_group, rows_of_ranks
-from eqsim.settings import EPSILON, SCORE_MEMORY, Settings
+from eqsim.settings import EPSILON, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -273,8 +273,8 @@ class EqSimLoss(BatchLoss):
         keep: "kl", half the mean KL divergence from the teacher's softmax over texts to this model's, and half that
             over images for each matching text; or "squares", the mean squared difference of all dot products, scaled by
             nothing, in O(n d^2).
-        score_memory: bytes, on a CPU, of n x n scores that may stay from the forward to the backward pass; above that
-            they are formed again.
+        score_memory: bytes, on a CPU, of n x n scores that may stay from the forward to the backward pass, which saves
+            one matrix product of four; above that, and by default, they are formed again.
 
     Shapes:
         image_features: (n, d), any floating dtype, reduced in float32 (float64 stays). n is per rank, and may differ.
@@ -340,7 +340,7 @@ class EqSimLoss(BatchLoss):
         smoothing: float = 0.02,
         keep_weight: float = 0.0,
         keep: Keep = "kl",
-        score_memory: int = SCORE_MEMORY,
+        score_memory: int = 0,
         generator: torch.Generator | None = None,
         checks: bool = False,
     ) -> None:

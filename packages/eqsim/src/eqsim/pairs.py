@@ -1,4 +1,4 @@
-"""`PairLoss`: the loss on known close pairs that raised group scores most simply in our experiments."""
+"""`PairLoss`: what is asked of a known close pair, four comparisons, as one cross-entropy."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ def pair_loss(logits: Float[Tensor, "n n"], pairs: Int[Tensor, "p 2"]) -> Float[
         >>> pair_loss(torch.zeros(2, 2), torch.tensor([[0, 1]]))
         tensor(0.6931)
 
-    Source: ours; of the losses tried beside EqSim in `experiments/eqsim_proof` the simplest that raises group scores.
+    Source: ours. `experiments/eqsim_proof` compares it with known negatives upweighted in the contrastive loss.
     """
     return mean_pair_loss(pair_differences(_checked(logits, pairs), pairs))
 

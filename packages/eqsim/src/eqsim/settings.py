@@ -23,9 +23,6 @@ Keep = Literal["kl", "squares"]
 EPSILON = 1e-2
 """e of the relative form: cosines of a pair differ by some hundredths."""
 
-SCORE_MEMORY = 1 << 28
-"""Bytes: the scores of 8,192 samples in float32."""
-
 
 @dataclass(frozen=True)
 class Settings:
@@ -53,7 +50,7 @@ class Settings:
     hard_weight: float = 0.0
     focus: float = 2.0
     smoothing: float = 0.02
-    score_memory: int = SCORE_MEMORY
+    score_memory: int = 0
 
     def __post_init__(self) -> None:
         check_choice("mode", self.mode, ("v1", "v2", "hybrid", "relative", "none"))
