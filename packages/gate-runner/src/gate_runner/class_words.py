@@ -159,10 +159,6 @@ _TWINS = 0.98
 def told_apart(weights: Float[Tensor, "k d"], classes: Sequence[str]) -> str:
     """Which classes' texts an encoder hardly tells apart, in words; empty where it tells all of them.
 
-    Args:
-        weights: a unit row for each class.
-        classes: their names.
-
     Example:
         >>> import torch
         >>> told_apart(torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), ["cat", "dog", "cow"])[:59]

@@ -263,9 +263,6 @@ def forecast_file(path: Path, *, level: float = 0.9) -> list[Forecast]:
             empty cells are left out.
         level: of the intervals.
 
-    Returns:
-        A prediction per row.
-
     Raises:
         UsageError: a column or value that cannot be used; the message names the model, or file, line and column.
     """

@@ -13,13 +13,6 @@ from gate_runner.errors import EncoderError
 def made_by(spec: str, kind: str) -> Any:
     """Import the module (the current directory is searched too), call the function, and return what it made.
 
-    Args:
-        spec: ``package.module:function``.
-        kind: what it is called in messages: encoder or model.
-
-    Returns:
-        Whatever the function returned.
-
     Raises:
         EncoderError: no such module or function, or one of them fails; a file's name in a module's place is told the
             module.
@@ -52,12 +45,6 @@ def made_by(spec: str, kind: str) -> Any:
 
 def own_model(spec: str) -> Any:
     """A model that can be called, as `made_by` makes it.
-
-    Args:
-        spec: ``package.module:function``.
-
-    Returns:
-        Something that can be called.
 
     Raises:
         EncoderError: as `made_by`, or what it made cannot be called.

@@ -28,9 +28,6 @@ def with_plugins(group: str, kind: type[Kind], ours: Mapping[str, Kind]) -> dict
         group: of the entry points; each value is a record, several, or a function that returns either.
         kind: the records' class.
         ours: those of this package.
-
-    Returns:
-        A new dictionary, ours first.
     """
     found = dict(ours)
     for point in entry_points(group=group):

@@ -72,15 +72,6 @@ def entries_of(
 ) -> list[Entry]:
     """The entries that a grid's run folder holds for one way to adapt.
 
-    Args:
-        folder: filled with its predictions kept.
-        model: name of the model.
-        shots: images per class.
-        tune: what was tuned.
-        init: the head's start.
-        projection: one or two.
-        knowledge: in the class texts.
-
     Returns:
         One entry for each data set, its seeds joined, the trained parameters averaged over them, as ELEVATER's merging
         does.
@@ -120,10 +111,6 @@ def _predictions(path: Path) -> np.ndarray:
 def write_submission(entries: Sequence[Entry], path: Path) -> None:
     """Write a zip as ELEVATER's merging makes it.
 
-    Args:
-        entries: one for each data set.
-        path: of the zip.
-
     Raises:
         DataError: an entry that ELEVATER's validator would refuse.
         StorageError: the file cannot be written.
@@ -150,9 +137,6 @@ def read_submission(path: Path, *, whole: bool = True) -> list[Entry]:
     Args:
         path: of the ``.zip``, or of a ``.json`` with one entry.
         whole: refuse a zip without all 20 data sets.
-
-    Returns:
-        Its entries.
 
     Raises:
         DataError: no submission, a data set missing, unknown or twice, shapes, numbers or seeds that are wrong: the
@@ -292,11 +276,6 @@ class EntryScore:
 
 def score_entry(entry: Entry, labels: Int[np.ndarray, n * k], classes: Sequence[str]) -> EntryScore:
     """Score an entry against the labels of the test split, in its order.
-
-    Args:
-        entry: checked.
-        labels: of the test images: class indices, or 0/1 of each.
-        classes: names, in ELEVATER's order.
 
     Returns:
         The metric for each seed. Where columns in the alphabetical order of the names, or in that of the data set's own

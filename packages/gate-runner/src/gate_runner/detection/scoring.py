@@ -94,10 +94,6 @@ def judge(
 def found_of(outcomes: Ragged, classes: int) -> np.ndarray:
     """How many objects of each picture its best boxes found, as many boxes as there are objects.
 
-    Args:
-        outcomes: what `match` made.
-        classes: how many there are.
-
     Returns:
         For each picture its objects, those that one of these boxes overlaps by half and calls rightly, and the class of
         which most were missed, or -1 ``[n, 3]``.
@@ -169,14 +165,7 @@ def guessed(train: Objects, test: Objects, classes: int) -> Ragged:
 
 
 def in_pixels(boxes: np.ndarray, scores: np.ndarray, labels: np.ndarray, sizes: np.ndarray) -> Ragged:
-    """Boxes as shares of pictures to detections in their pixels, cut at the edges; those of no area are dropped.
-
-    Args:
-        boxes: centre, width and height ``[n, q, 4]``.
-        scores: ``[n, q]``; 0 is nothing.
-        labels: ``[n, q]``.
-        sizes: width and height of each picture ``[n, 2]``.
-    """
+    """Boxes as shares of pictures to detections in their pixels, cut at the edges; those of no area are dropped."""
     first = np.clip(boxes[..., :2] - boxes[..., 2:] / 2, 0, 1)
     last = np.clip(boxes[..., :2] + boxes[..., 2:] / 2, 0, 1)
     size = sizes[:, None].astype(np.float64)

@@ -72,12 +72,6 @@ def shown_of(job: Job) -> Shown:
 def draw_shots(objects: Objects, shots: int, seed: int, classes: Sequence[str]) -> Int[np.ndarray, " k"]:
     """Pictures until each class has as many as asked for, by ELEVATER's rule in a seeded order.
 
-    Args:
-        objects: of the pictures to draw from.
-        shots: pictures of each class, at least 1.
-        seed: of the order.
-        classes: their names.
-
     Returns:
         Indices of pictures, rising. A picture with several classes counts for each; so a class may have more boxes than
         shots, and at most `shots` times the number of classes are drawn. Of a class that fewer pictures show, all are.

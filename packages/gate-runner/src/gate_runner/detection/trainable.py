@@ -24,12 +24,7 @@ _STEM = re.compile(r"(?:^|\.)(?:embeddings|embedder|patch_embed|stem\w*|conv1|bn
 
 
 def with_classes(detector: Detector, classes: int) -> None:
-    """Give a closed-set detector so many classes, with new class layers where it has another number.
-
-    Args:
-        detector: changed in place.
-        classes: how many.
-    """
+    """Give a closed-set detector so many classes, with new class layers where it has another number."""
     model = detector.model
     if model.config.num_labels == classes:
         return

@@ -70,11 +70,6 @@ _COPIES = {"1": 8, "3": 4, "5": 2}
 def recipe_for(tune: str, shots: str, said: dict[str, Any]) -> TuneRecipe:
     """The recipe of a way of tuning.
 
-    Args:
-        tune: ``"linear"``, ``"prompt"`` or ``"full"``.
-        shots: a number, or ``"full"``.
-        said: fields that differ.
-
     Raises:
         UsageError: a field that there is not, or a value that is no number.
 
@@ -98,14 +93,6 @@ def recipe_for(tune: str, shots: str, said: dict[str, Any]) -> TuneRecipe:
 
 def tune_detector(job: Job, detector: Detector, asked: Sequence[Phrase]) -> dict[str, Any]:
     """Train a detector in place on a job's training pictures; the epoch that validates best stays.
-
-    Args:
-        job: data, settings, seed, checkpoint.
-        detector: left with the best weights.
-        asked: the classes.
-
-    Returns:
-        What the result file says of it.
 
     Raises:
         UsageError: what cannot be trained, with the reason.
@@ -138,9 +125,6 @@ def batch_loss(
         pictures: ``uint8 [h, w, 3]``.
         truths: of each, rows of class index, centre, width and height as shares.
         asked: the classes.
-
-    Returns:
-        A number with a gradient.
     """
     model, device = detector.model, detector.device
     chunks = detector.chunks(asked) if detector.reads else [list(range(len(asked)))]

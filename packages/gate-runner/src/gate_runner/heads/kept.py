@@ -36,14 +36,7 @@ class KeptHead:
 
 
 def linear_head(weight: Tensor, bias: Tensor, *, unit: bool = False, scale: float = 1.0) -> nn.Module:
-    """A `LinearHead` with these weights.
-
-    Args:
-        weight: one row per class ``[k, d]``.
-        bias: one number per class.
-        unit: whether features are scaled to length 1 first.
-        scale: of the products, > 0.
-    """
+    """A `LinearHead` with these weights."""
     import torch
 
     from vision_adapters.heads import LinearHead

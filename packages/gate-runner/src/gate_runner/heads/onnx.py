@@ -46,10 +46,6 @@ def export_onnx(head: Head, path: Path) -> float:
     Images have to be scaled to the encoder's side beforehand, as `gate_data.pictures` does it: the shorter
     side scaled, the middle cut out. Class names are in the file's metadata as ``classes``.
 
-    Args:
-        head: to be written, with its encoder.
-        path: of the file.
-
     Returns:
         The largest difference of a probability from torch's, on noise.
 

@@ -82,12 +82,6 @@ def predictions(
 def image_files(given: Iterable[Path]) -> list[str]:
     """Files as they are, and all images below folders, in sorted order.
 
-    Args:
-        given: files or folders.
-
-    Returns:
-        Paths.
-
     Raises:
         DataError: one that is not there, or a folder without an image; the message names it.
     """
@@ -143,13 +137,7 @@ def write_json_lines(predicted: Iterable[Prediction], file: TextIO) -> int:
 def read_pictures(
     files: Sequence[str], side: int, transform: Transform | None
 ) -> tuple[dict[int, Tensor], dict[int, str]]:
-    """Pixels by place, and why the others have none.
-
-    Args:
-        files: of pictures.
-        side: of the squares that they become, in pixels.
-        transform: in place of squares.
-    """
+    """Pixels by place, and why the others have none."""
 
     def pixels(some: Sequence[str]) -> list[Tensor]:
         looked = Pictures.of(list(some), side).stream(range(len(some)), transform=transform)

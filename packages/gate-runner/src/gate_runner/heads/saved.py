@@ -131,9 +131,6 @@ def copy_head(head: Path, folder: Path) -> Path:
         head: its folder.
         folder: to be made; one that holds a head already is written anew.
 
-    Returns:
-        The new folder.
-
     Raises:
         UsageError: it holds something else.
         StorageError: it cannot be written; an old head is still there.

@@ -135,9 +135,6 @@ class Monitor:
             model: that the loop trains; one that is wrapped by DistributedDataParallel or ``torch.compile`` is
                 unwrapped, and only the first process reads.
             step: of the loop; counted from 0 where it is None.
-
-        Returns:
-            The reading, or None.
         """
         now = time.monotonic()
         self._began = now if self._began is None else self._began
@@ -321,11 +318,7 @@ def _unwrapped(model: Any) -> nn.Module:
 
 @contextmanager
 def untraced(model: nn.Module) -> Iterator[None]:
-    """Leave modes, gradient flags, gradients, buffers and random states as they were, whatever happens inside.
-
-    Args:
-        model: that is only read inside.
-    """
+    """Leave modes, gradient flags, gradients, buffers and random states as they were, whatever happens inside."""
     modes = [(part, part.training) for part in model.modules()]
     wanted = [(weight, weight.requires_grad) for weight in model.parameters()]
     buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]

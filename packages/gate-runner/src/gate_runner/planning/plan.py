@@ -210,10 +210,6 @@ def _planned(part: Part, request: RunRequest, measured: dict[str, Any]) -> PartP
 def command_for(part: Part, request: RunRequest) -> tuple[str, ...]:
     """The command line that runs one part alone.
 
-    Args:
-        part: of the run.
-        request: the run.
-
     Returns:
         Words for a shell or a scheduler; empty where the encoder is no spec string.
     """

@@ -32,9 +32,6 @@ _MOST_KEPT = 5
 def available_bytes(device: str) -> int | None:
     """Memory that a training may take, or None where nobody tells.
 
-    Args:
-        device: a torch device.
-
     Returns:
         Of a GPU all of it; of this machine what is free, within the control group's limit.
     """
@@ -56,13 +53,6 @@ def probe_trained(part: Part, encoder: Encoder) -> Estimate:
 
     Where that would take more memory than there is, blocks are computed again in the backward pass, and the estimate
     says that ``--checkpoint-blocks`` is needed.
-
-    Args:
-        part: what will be run.
-        encoder: on its device; left as it was.
-
-    Returns:
-        What the whole of it will take.
 
     Raises:
         UsageError: the encoder cannot be trained so, or the data are too few or missing: the run would fail too.

@@ -41,14 +41,7 @@ def peak_bytes(contents: Contents) -> dict[str, dict[str, int]]:
 
 
 def cost_bars(contents: Contents) -> str:
-    """Stacked bars, one per run, on one scale.
-
-    Args:
-        contents: of the report.
-
-    Returns:
-        SVG markup.
-    """
+    """Stacked bars, one per run, on one scale."""
     costs = phase_seconds(contents)
     longest = max(one["total"] for one in costs.values()) or 1.0
     room = _WIDTH - _LEFT - 72

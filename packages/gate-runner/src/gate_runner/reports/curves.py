@@ -28,14 +28,7 @@ def coloured(contents: Contents) -> dict[str, int]:
 
 
 def curve_panels(contents: Contents) -> list[tuple[Row, str]]:
-    """Benchmarks with a training, and a chart for each.
-
-    Args:
-        contents: of the report.
-
-    Returns:
-        Pairs of a row and SVG markup.
-    """
+    """Benchmarks with a training, and a chart for each."""
     colours = coloured(contents)
     found = []
     for row in contents.rows:

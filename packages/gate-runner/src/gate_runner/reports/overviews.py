@@ -13,9 +13,6 @@ from gate_runner.tasks.task import Overview
 def overviews(runs: Sequence[StoredRun]) -> list[Overview]:
     """Of each task type that has one, tables and figures over all its results; those without a table are left out.
 
-    Args:
-        runs: of a report.
-
     Example:
         >>> overviews([])
         []

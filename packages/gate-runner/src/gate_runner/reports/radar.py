@@ -16,9 +16,6 @@ _CENTRE = (_SIZE / 2, 108.0)
 def radars(contents: Contents) -> list[str]:
     """A chart per run, or none where there are fewer than three task types.
 
-    Args:
-        contents: of the report.
-
     Returns:
         SVG markup; the dashed outline in each is the best of all runs on each axis.
     """

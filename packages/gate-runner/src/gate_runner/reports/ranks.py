@@ -13,9 +13,6 @@ _LETTER = 6.3  # width of a letter, at most, on average
 def heatmap(contents: Contents) -> str:
     """The ranks of all runs on all benchmarks; empty for one run.
 
-    Args:
-        contents: of the report.
-
     Returns:
         SVG markup. A dot marks what the paired test does not tell from the row's best.
     """

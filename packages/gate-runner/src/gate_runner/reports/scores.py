@@ -13,9 +13,6 @@ _WIDE = 5
 def scores_table(contents: Contents) -> str:
     """The table's markup.
 
-    Args:
-        contents: of the report.
-
     Returns:
         A table in which the best value of a row is bold and what a paired test does not tell from it is marked.
     """

@@ -18,14 +18,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 46.0, 244.0, 14.0, 150.0
 
 
 def gain_and_loss(contents: Contents) -> str:
-    """Zero-shot scores before and after each training, and a curve for each mix; empty where none were asked for.
-
-    Args:
-        contents: of the report.
-
-    Returns:
-        HTML.
-    """
+    """Zero-shot scores before and after each training, and a curve for each mix; empty where none were asked for."""
     rows, figures = [], []
     for name, result in _results(contents):
         found = [("gained", result.name, result.training.get("gained")), *_kept(result)]

@@ -58,10 +58,6 @@ def command() -> list[str]:
 def own_files(benchmarks: Iterable[Benchmark], output: Path) -> dict[str, dict[str, str]]:
     """Where the files of benchmarks of one's own lie, as seen from the run folder: reports make their pictures again.
 
-    Args:
-        benchmarks: of the run.
-        output: the run folder.
-
     Returns:
         ``{"files": {id: path}}``; empty where none has a file.
 

@@ -244,9 +244,6 @@ def results_table(results: Sequence[Result], expected: Mapping[tuple[str, int], 
     Args:
         results: in the order of the rows.
         expected: seconds by name and seed from a plan, shown beside those that it really took.
-
-    Returns:
-        A table for any rich console.
     """
     table = Table(box=None, pad_edge=False, padding=(0, 1), collapse_padding=True, header_style="bold")
     table.add_column("benchmark", no_wrap=True)

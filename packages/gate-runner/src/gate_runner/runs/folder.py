@@ -283,9 +283,6 @@ def read_manifest(path: Path) -> dict[str, Any]:
 def stored_plan(output: Path) -> dict[tuple[str, int], float]:
     """The seconds that a plan in a run folder expects.
 
-    Args:
-        output: the run folder.
-
     Returns:
         By name and seed; empty where there is no plan, or none that can be read.
     """
@@ -326,9 +323,6 @@ def _npz_of(arrays: Mapping[str, Any]) -> bytes:
 def read_samples(path: Path) -> Outcomes:
     """Per-sample outcomes from their file.
 
-    Args:
-        path: what `RunFolder.save` wrote.
-
     Returns:
         An array with samples along its first axis, or `Ragged`.
 
@@ -346,9 +340,6 @@ def read_samples(path: Path) -> Outcomes:
 
 def read_predicted(path: Path) -> np.ndarray | None:
     """What was predicted of each sample, from the file of their outcomes; None where it holds none.
-
-    Args:
-        path: what `RunFolder.save` wrote.
 
     Raises:
         DataError: the file is missing or is not one; the message names it.

@@ -202,9 +202,6 @@ def _batch_size(part: Part) -> int:
 def with_kept_sizes(part: Part) -> Part:
     """The part with the smaller sizes of an earlier attempt, so that it goes on with the same features.
 
-    Args:
-        part: as it was asked for.
-
     Returns:
         The same, or with the sizes that `halved` kept.
     """

@@ -139,9 +139,6 @@ def _present(name: str, settings: Settings) -> list[Benchmark]:
 def parts_of(request: RunRequest) -> list[Part]:
     """The parts of a run, each with the source that it uses.
 
-    Args:
-        request: what is to be run.
-
     Returns:
         One part for each benchmark and seed, in order.
 

@@ -105,13 +105,6 @@ class Result:
     def from_mapping(cls, raw: object, where: str) -> Result:
         """Read a result from the content of its JSON.
 
-        Args:
-            raw: what the JSON holds.
-            where: a name for it in messages, e.g. its path.
-
-        Returns:
-            The result.
-
         Raises:
             DataError: as in `from_file`.
         """

@@ -83,13 +83,6 @@ class StoredRun:
 def read_run(path: Path, label: str | None = None) -> StoredRun:
     """Read a run folder.
 
-    Args:
-        path: the folder that a run wrote.
-        label: what to call it; its encoder's spec by default.
-
-    Returns:
-        All its results, failed ones included.
-
     Raises:
         UsageError: the folder does not exist, or holds no run or no results.
         DataError: a file in it cannot be read; the message names the file.
@@ -120,9 +113,6 @@ def read_runs(paths: Sequence[Path]) -> list[StoredRun]:
 
     Args:
         paths: run folders. Two with one encoder are told apart by their folders' names.
-
-    Returns:
-        The runs, in order.
 
     Raises:
         UsageError: as `read_run`, or one folder given twice.

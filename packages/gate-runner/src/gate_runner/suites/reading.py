@@ -60,16 +60,7 @@ def void(result: object) -> None:
 
 
 def as_data(data: SuiteData, size: int, note: str) -> Data[Questions]:
-    """Questions as the test split of a benchmark; nothing is learnt from them.
-
-    Args:
-        data: the suite.
-        size: side of the pictures in pixels.
-        note: what a reader of the score must know.
-
-    Returns:
-        Three splits, of which two are empty.
-    """
+    """Questions as the test split of a benchmark; nothing is learnt from them."""
     pictures = QuestionPictures(tuple(row.images for row in data.rows), size)
     test = Split(pictures, Questions(data))
     nothing = Split(pictures.take([]), Questions(data._replace(rows=[])))
@@ -78,9 +69,6 @@ def as_data(data: SuiteData, size: int, note: str) -> Data[Questions]:
 
 def every_shape(request: DataRequest) -> Data[Questions]:
     """The micro world's suite, with questions of every shape.
-
-    Args:
-        request: limit and size are used.
 
     Returns:
         900 questions for the test, of 180 minimal pairs.
