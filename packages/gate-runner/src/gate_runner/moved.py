@@ -42,6 +42,7 @@ MOVED = {
     "gate_runner.reports.paper_table": "gate_runner.charts.table",
     "gate_runner.reports.suites": "gate_runner.tasks.suite_table",
     "gate_runner.reports.svg": "gate_runner.charts.svg",
+    "gate_runner.tasks.drawing_more": "gate_runner.tasks.drawing",
     "gate_runner.tasks.episodes": "vision_adapters.episodes",
     "gate_runner.tasks.rates": "vision_adapters.training.rates",
     "gate_runner.tasks.scaling": "vision_adapters.training.scale",

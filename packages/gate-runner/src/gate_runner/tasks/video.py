@@ -1,4 +1,4 @@
-"""Video regression: a transformer over the pooled features of the frames."""
+"""Clips: a transformer over the pooled features of the frames, for numbers and for actions."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from functools import partial
 from torch import Tensor, nn
 
 from gate_runner.tasks.backbone import make_backbone
+from gate_runner.tasks.classes import with_classes
 from gate_runner.tasks.job import Job, Outcome
-from gate_runner.tasks.predicted import values
+from gate_runner.tasks.predicted import best, values
+from gate_runner.tasks.targets import frequencies
 from gate_runner.tasks.training import train_and_test
 from vision_adapters.heads import TemporalHead, seeded
-from vision_adapters.losses import l1
+from vision_adapters.losses import cross_entropy, l1
 
 _WIDTH, _DEPTH = 128, 2
 
@@ -38,3 +40,12 @@ def run(job: Job) -> Outcome:
     frames = data.train.images.shape[1]
     head = seeded(partial(TemporalHead, backbone.width, 1, frames=frames, width=_WIDTH, depth=_DEPTH), job.seed)
     return train_and_test(job, backbone, _Centred(head, data.train.targets.mean()), l1, blind, answer=values)
+
+
+def run_classification(job: Job) -> Outcome:
+    """Chance: the training split's most frequent classes, whatever the clip."""
+    backbone = make_backbone(job, "pooled")
+    classes, frames = len(job.data.classes), job.data.train.images.shape[1]
+    blind = frequencies(job.data.train.targets, classes).expand(len(job.data.test), -1)
+    head = seeded(partial(TemporalHead, backbone.width, classes, frames=frames, width=_WIDTH, depth=_DEPTH), job.seed)
+    return with_classes(job, train_and_test(job, backbone, head, cross_entropy, blind, answer=best))
