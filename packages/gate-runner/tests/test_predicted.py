@@ -15,12 +15,13 @@ from gate_data.boxes.objects import Objects
 from gate_data.imports import named
 from gate_data.ragged import Ragged
 from gate_runner.benchmarks import DataRequest, find_benchmark
-from gate_runner.detection.scoring import found_of, match, overlaps
+from gate_runner.detection.scoring import found_of, match
 from gate_runner.errors import DataError, UsageError
 from gate_runner.runs.folder import read_samples
 from gate_runner.runs.stored import StoredRun, read_run
 from gate_runner.tasks import find_task_type
 from gate_runner.tasks.predicted import an_episode, mistaken
+from vision_adapters.detection.matching import overlaps
 
 LIMIT = 40
 CLASSES = ("cifar100", "clevr-math", "ucf", "imagenet1k", "oven")
