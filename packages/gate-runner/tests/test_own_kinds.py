@@ -127,10 +127,14 @@ def classed(folder: Path) -> Path:
     return folder
 
 
-def new(*given: object) -> int:
+def command(*given: object) -> int:
     with pytest.raises(SystemExit) as left:
-        main(["new", *map(str, given)])
+        main([str(one) for one in given])
     return int(left.value.code or 0)
+
+
+def new(*given: object) -> int:
+    return command("new", *given)
 
 
 def test_new_says_what_is_doubtful_and_writes_last(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -178,3 +182,48 @@ def test_class_texts_that_an_encoder_does_not_tell_apart_are_said(
     (result,) = done.results
     assert result.training["prompts_encoded"] > 3  # 80 templates for each, but equal texts are encoded once
     assert "class texts are hardly told apart by this encoder" in caplog.text
+
+
+def test_features_in_a_file_and_predictions_scored_by_a_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine = tmp_path / "mine"
+    lines = [
+        f"{shade(mine / 'img' / f'{name}{row}.png', level, row)},{name}"
+        for name, level in (("dark", 30), ("light", 220))
+        for row in range(10)
+    ]
+    (mine / "labels.csv").write_text("\n".join(["image,label", *lines]))
+    for form in ("npz", "parquet"):
+        assert command("adapt", "embed", mine, "--output", tmp_path / f"x.{form}") == 0
+        assert f"x.{form}, 20 images" in capsys.readouterr().out
+    held = np.load(tmp_path / "x.npz")
+    assert held["features"].shape == (20, 128)
+    parquet = pytest.importorskip("pyarrow.parquet").read_table(tmp_path / "x.parquet").to_pydict()
+    assert parquet["labels"] == held["labels"].tolist()
+    np.testing.assert_array_equal(np.array(parquet["features"], np.float32), held["features"])
+    assert all(Path(file).stem.startswith(label) for file, label in zip(held["files"], held["labels"], strict=True))
+    pixels = [np.asarray(Image.open(file)) for file in held["files"][:2]]
+    from gate_runner import load_encoder
+
+    encoder = load_encoder("micro-clip")
+    import torch
+    from torch.nn import functional as F
+
+    side = encoder.image_size
+    shown = torch.stack([torch.from_numpy(np.array(Image.fromarray(one).resize((side, side), 3))) for one in pixels])
+    alone = encoder.encode_image(shown.permute(0, 3, 1, 2))
+    assert float(F.cosine_similarity(alone, torch.from_numpy(held["features"][:2])).min()) > 0.999
+
+    gate_runner.adapt(mine, output=tmp_path / "run", save=tmp_path / "head")
+    predict = ("adapt", "predict", tmp_path / "head", "--labels", mine / "labels.csv")
+    assert command(*predict, "--output", tmp_path / "p.csv") == 0
+    said = capsys.readouterr().out
+    rows = (tmp_path / "p.csv").read_text().splitlines()[1:]
+    right = np.mean([Path(row.split(",")[0]).stem.startswith(row.split(",")[1]) for row in rows])
+    assert f"accuracy {right:.4f} [" in said
+    assert "macro F1" in said
+    assert "p.csv, 20 images" in said
+    (mine / "labels.csv").write_text("image,label\nimg/dark0.png,zebra\nimg/light0.png,dark\n")
+    assert command(*predict) == 2
+    assert "labels that the head does not know: zebra" in capsys.readouterr().err

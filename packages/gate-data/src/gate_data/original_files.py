@@ -48,6 +48,7 @@ class Form:
         maps: how annotations are read.
         probed: whether videos that cannot be decoded are looked for, counted and left out.
         trained: whether training and validation samples are needed at all.
+        map_side: of class maps and depths, in pixels.
     """
 
     target: Literal["class", "labels", "heads", "value", "map", "depth"] = "class"
@@ -58,6 +59,7 @@ class Form:
     maps: ClassMap | None = None
     probed: bool = False
     trained: bool = True
+    map_side: int = MAP_SIDE
 
     @property
     def read_map(self) -> Callable[[Any, int], np.ndarray] | None:
@@ -304,7 +306,7 @@ def _targets(samples: Sequence[Sample], form: Form) -> Tensor | Maps:
     values = [sample.target for sample in samples]
     if form.target in ("map", "depth"):
         assert form.read_map is not None
-        return Maps(tuple(values), MAP_SIDE, form.read_map)
+        return Maps(tuple(values), form.map_side, form.read_map)
     if form.few_shot:
         rank = {label: place for place, label in enumerate(sorted(set(values)))}
         values = [rank[label] for label in values]

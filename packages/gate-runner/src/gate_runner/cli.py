@@ -50,7 +50,7 @@ for name, where, about in (
     ("prompts", "prompts", "Class prompts with and without external knowledge."),
     ("eqben", "eqben", "Pairs of images and captions that differ in one thing: build, score."),
     ("oven", "oven", "Link names, images and questions to the entities of a knowledge base."),
-    ("adapt", "adapt", "Adapt an encoder to your own labelled images: zeroshot, probe, finetune."),
+    ("adapt", "adapt", "Adapt an encoder to your own images: zeroshot, probe, finetune, predict, embed, export."),
     ("submission", "submission", "ELEVATER's zips of predictions: write, check, score."),
 ):
     group = typer.Typer(cls=lazy(f"gate_runner.commands.{where}:app"), no_args_is_help=True, rich_markup_mode=None)

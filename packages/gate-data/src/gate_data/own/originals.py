@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from gate_data.collecting import without_collector
+from gate_data.data import Data
 from gate_data.errors import DataError
-from gate_data.original_files import Form, Originals, Parts, splits_of, to_data
+from gate_data.original_files import MAP_SIDE, Form, Originals, Parts, splits_of, to_data
 from gate_data.own.lists import parts_of
 from gate_data.own.reading import read_benchmark
 from gate_data.own.spec import OwnBenchmark
-from gate_data.readers import IGNORED, ClassMap
+from gate_data.readers import IGNORED, ClassMap, Member, spread
+from gate_data.readers.decode import open_picture
+from gate_data.request import DataRequest
 
+_SIZED, _SMALLEST, _STEP = 32, 32, 16
+"""Class maps whose sizes are looked at; the least side that is made of them, and what it is a multiple of."""
 _BOXES = ("coco", "voc", "yolo")
 _FORMS: Mapping[str, Literal["labels", "map", "value"]] = {
     "multi-label": "labels",
@@ -85,15 +91,32 @@ def originals_from(own: OwnBenchmark, path: Path, *, skip_missing: bool = False)
     def check(root: Path) -> None:
         splits_of(parts(root), form, str(root))
 
+    def load(root: Path, request: DataRequest) -> Data[Any]:
+        lists = parts(root, request.skip_unreadable)
+        shaped = replace(form, map_side=_map_side(lists)) if task == "segmentation" else form
+        return to_data(lists, shaped, request, str(root))
+
     return Originals(
         f"what {path.name} names",
         lambda root: root,
         check,
-        lambda root, request: to_data(parts(root, request.skip_unreadable), form, request, str(root)),
+        load,
         parts,
         form.read_map,
         form,
     )
+
+
+def _map_side(parts: Parts) -> int:
+    """A side for all class maps: that of the largest of a few, up to `MAP_SIDE`. Small maps gain nothing by more."""
+    largest = _SMALLEST
+    for row in spread([0] * len(parts.train), _SIZED):
+        source = parts.train[row].target
+        if not isinstance(source, str | Member):
+            return MAP_SIDE
+        with open_picture(source) as image:
+            largest = max(largest, *image.size)
+    return min(MAP_SIDE, -(-largest // _STEP) * _STEP)
 
 
 def _class_map(own: OwnBenchmark, path: Path) -> ClassMap:

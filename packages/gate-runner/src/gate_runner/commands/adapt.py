@@ -127,7 +127,13 @@ def finetune(
 @app.command()
 def predict(
     head: Annotated[Path, typer.Argument(metavar="HEAD", help="A folder that 'adapt … --save' wrote.")],
-    images: Annotated[list[Path], typer.Argument(metavar="IMAGES", help="Image files, or folders of them.")],
+    images: Annotated[
+        list[Path] | None, typer.Argument(metavar="IMAGES", help="Image files, or folders of them.")
+    ] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(help="A table of files and labels, or a folder of classes: say how many are right, too."),
+    ] = None,
     top: Annotated[int, typer.Option(help="Classes to give for each image.", min=1)] = 1,
     output: Annotated[Path | None, typer.Option(help="A .csv or .jsonl file; printed as CSV by default.")] = None,
     encoder: OwnEncoder = None,
@@ -139,25 +145,65 @@ def predict(
 
     from gate_runner.errors import UsageError
     from gate_runner.heads import load_head
-    from gate_runner.heads.predicting import image_files, write_csv, write_json_lines
+    from gate_runner.heads.predicting import (
+        Prediction,
+        image_files,
+        noted,
+        scored,
+        true_labels,
+        write_csv,
+        write_json_lines,
+    )
     from oven_retrieval.commands.progress_line import ProgressLine
 
     if output is not None and output.suffix.lower() not in (".csv", ".jsonl"):
         raise UsageError(f"--output {output} must end in .csv or .jsonl")
-    files = image_files(images)
+    true = true_labels(labels) if labels is not None else {}
+    if not images and not true:
+        raise UsageError("name image files or folders, or a table of files and labels with --labels")
+    files = image_files(images) if images else list(true)
     loaded = load_head(head, encoder=encoder, device=device)
     top = min(top, len(loaded.classes))
     with ProgressLine() as progress:
-        predicted = loaded.predict(files, top=top, batch_size=batch_size, progress=progress)
+        kept: list[Prediction] = []
+        predicted = noted(loaded.predict(files, top=top, batch_size=batch_size, progress=progress), kept)
         if output is None:
             failed = write_csv(predicted, top, sys.stdout)
         else:
             with output.open("w", encoding="utf-8", newline="") as file:
                 lines = output.suffix.lower() == ".jsonl"
                 failed = write_json_lines(predicted, file) if lines else write_csv(predicted, top, file)
+    if output is not None:
+        typer.echo(f"wrote {output}, {len(files)} images")
+    if true:
+        typer.echo(scored(kept, true, loaded.classes), err=output is None)
     if failed:
         typer.echo(f"{failed} of {len(files)} images could not be read; their rows say why", err=True)
         raise typer.Exit(1)
+
+
+@app.command()
+def embed(
+    images: Source,
+    output: Annotated[Path, typer.Option(help="A .npz or .parquet file: files, splits, labels and features.")],
+    encoder: EncoderOption = "micro-clip",
+    batch_size: BatchSize = 64,
+    device: Device = "auto",
+) -> None:
+    """Write the features of your own images into a file."""
+    from gate_runner.heads.embedding import embed as write
+    from oven_retrieval.commands.progress_line import ProgressLine
+
+    with ProgressLine() as progress:
+        count = write(
+            images,
+            output,
+            encoder=encoder,
+            device=device,
+            batch_size=batch_size,
+            progress=lambda done, total: progress("encode", done, total),
+        )
+    typer.echo(f"wrote {output}, {count} images")
 
 
 @app.command()

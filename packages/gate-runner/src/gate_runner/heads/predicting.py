@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,6 +97,62 @@ def image_files(given: Iterable[Path]) -> list[str]:
         else:
             raise DataError(f"{path} is not there")
     return found
+
+
+def true_labels(path: Path) -> dict[str, str]:
+    """The label of each file, of a table with columns that `gate_data.own.guess` knows, or of folders of classes.
+
+    Raises:
+        DataError: no such table or folder; the message names it.
+    """
+    from gate_data.own import OwnBenchmark, guess
+    from gate_data.readers import files_of_classes, table
+
+    if path.is_dir():
+        return {file: name for name, files in files_of_classes(path).items() for file in files}
+    own = OwnBenchmark.model_validate(guess(path).values).data
+    root = path.parent / own.root
+    return {str(root / row.text(own.image)): row.text(own.target) for row in table(path, [own.image, own.target])}
+
+
+def noted(predicted: Iterable[Prediction], kept: list[Prediction]) -> Iterator[Prediction]:
+    """The same one after another, each added to a list as it comes."""
+    for one in predicted:
+        kept.append(one)
+        yield one
+
+
+def scored(predicted: Sequence[Prediction], labels: Mapping[str, str], classes: Sequence[str]) -> str:
+    """Accuracy and macro F1 of predictions with true labels, in words.
+
+    Args:
+        predicted: with the best class first; those that could not be read count nowhere.
+        labels: the true label of each file.
+        classes: of the head.
+
+    Raises:
+        DataError: a label that the head does not know, or no file with a label.
+
+    Example:
+        >>> scored([Prediction("a.png", ("cat",), (0.9,))], {"a.png": "cat"}, ["cat", "dog"])
+        'accuracy 1.0000 [0.2065, 1.0000], macro F1 1.0000 [0.2065, 1.0000] on 1 images'
+    """
+    from vision_adapters.metrics import evaluate
+
+    number = {name: place for place, name in enumerate(classes)}
+    rows = [(one.classes[0], labels[one.file]) for one in predicted if not one.error and one.file in labels]
+    if not rows:
+        raise DataError("none of the images that were read has a label")
+    strange = sorted({label for _, label in rows} - number.keys())
+    if strange:
+        raise DataError(
+            f"labels that the head does not know: {', '.join(strange[:5])}; it knows {', '.join(classes[:8])}"
+        )
+    guessed, true = ([number[name] for name in names] for names in zip(*rows, strict=True))
+    found = [evaluate(name, guessed, true) for name in ("accuracy", "macro_f1")]
+    said = [f"{name} {one.value:.4f} [{one.low:.4f}, {one.high:.4f}]"
+            for name, one in zip(("accuracy", "macro F1"), found, strict=True)]  # fmt: skip
+    return f"{', '.join(said)} on {len(rows):,} images"
 
 
 def write_csv(predicted: Iterable[Prediction], top: int, file: TextIO) -> int:

@@ -1,0 +1,134 @@
+"""Features of a user's own pictures in a file, with names and labels, for whatever else they are to be used for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gate_data.own import OwnBenchmark, guess, originals_from, read_benchmark
+from gate_data.pictures import Pictures
+from gate_data.readers import described
+from gate_data.readers.folders import PICTURES
+from gate_runner.errors import DataError, StorageError, UsageError
+
+if TYPE_CHECKING:
+    from gate_runner.encoders.encoder import Encoder
+
+FORMS = (".npz", ".parquet")
+
+
+def embed(
+    images: str | PathLike[str],
+    output: str | PathLike[str],
+    *,
+    encoder: str | Encoder = "micro-clip",
+    device: str = "auto",
+    batch_size: int = 64,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> int:
+    """Write features, files, splits and labels of pictures; what the feature cache has is not encoded again.
+
+    Args:
+        images: a folder, table or benchmark's file, as `gate_runner.adapt` takes them; or a folder of pictures alone.
+        output: a ``.npz`` with arrays ``features`` ``[n, d]`` (float32), ``files``, ``splits`` and ``labels`` ``[n]``,
+            or a ``.parquet`` with a row for each picture. Labels are names of classes, or numbers, where there are any.
+        encoder: spec, or an encoder.
+        device: a torch device; ``"auto"`` takes the first GPU where there is one.
+        batch_size: images at a time.
+        progress: told how many are done.
+
+    Returns:
+        How many pictures there were.
+
+    Raises:
+        UsageError: another ending than those two.
+        DataError: pictures that cannot be used; the message names the file.
+        StorageError: the file cannot be written.
+
+    Example:
+        >>> import tempfile
+        >>> from PIL import Image
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> for name in ("a.png", "b.png"):
+        ...     Image.new("RGB", (32, 32)).save(folder / name)
+        >>> embed(folder, folder / "features.npz")
+        2
+        >>> np.load(folder / "features.npz")["features"].shape
+        (2, 128)
+    """
+    from gate_runner.encoders import load_encoder
+    from gate_runner.encoders.device import device_for
+    from gate_runner.features import FeatureCache, encode_pictures
+
+    path = Path(output)
+    if path.suffix not in FORMS:
+        raise UsageError(f"--output {path} must end in .npz or .parquet")
+    files, splits, labels = _listed(Path(images))
+    loaded = load_encoder(encoder, device=device_for(device)) if isinstance(encoder, str) else encoder
+    pictures = Pictures.of(files, loaded.image_size)
+    cache = FeatureCache.of(loaded, loaded.fingerprint())
+    rows = encode_pictures(cache, loaded, pictures, "pooled", "images", batch_size, progress)[:]
+    columns = {"files": [described(file) for file in files], "splits": splits, "labels": labels}
+    known = {name: values for name, values in columns.items() if any(value != "" for value in values)}
+    try:
+        _write(path, np.asarray(rows.float()), known)
+    except OSError as error:
+        raise StorageError.about(path, error) from error
+    return len(files)
+
+
+def _listed(source: Path) -> tuple[list[Any], list[str], list[Any]]:
+    """Pictures, their splits and their labels; empty words for what they have none of."""
+    own_file = source if source.suffix == ".toml" else source / "benchmark.toml"
+    if source.is_dir() and not own_file.is_file():
+        alone = sorted(str(one) for one in source.iterdir() if one.suffix.lower() in PICTURES)
+        if alone and not any(one.is_dir() for one in source.iterdir()):
+            return alone, [""] * len(alone), [""] * len(alone)
+    if own_file.is_file():
+        own, folder = read_benchmark(own_file), own_file.parent
+    else:
+        own = OwnBenchmark.model_validate(guess(source).values)
+        folder = source if source.is_dir() else source.parent
+    parts = originals_from(own, folder / "benchmark.toml").parts
+    assert parts is not None
+    lists = parts(folder)
+    files: list[Any] = []
+    splits: list[str] = []
+    labels: list[Any] = []
+    for name, samples in (("train", lists.train), ("validation", lists.validation or ()), ("test", lists.test)):
+        for sample in samples:
+            if type(sample.source) is tuple:
+                raise DataError(f"{source}: features of single pictures are written, not of clips or pairs")
+            files.append(sample.source)
+            splits.append(name)
+            labels.append(_label(sample.target, lists.classes))
+    return files, splits, labels
+
+
+def _label(target: Any, classes: tuple[str, ...]) -> Any:
+    if isinstance(target, int) and classes:
+        return classes[target]
+    if type(target) is tuple:
+        return "|".join(name for name, mark in zip(classes, target, strict=True) if mark)
+    return target if isinstance(target, float) else ""
+
+
+def _write(path: Path, features: np.ndarray, columns: dict[str, list[Any]]) -> None:
+    beside = path.with_name(f".{path.name}.part{path.suffix}")
+    try:
+        if path.suffix == ".npz":
+            arrays: Any = {"features": features, **{name: np.asarray(values) for name, values in columns.items()}}
+            np.savez(beside, **arrays)
+        else:
+            import pyarrow as arrow
+            from pyarrow import parquet
+
+            rows = arrow.FixedSizeListArray.from_arrays(arrow.array(features.reshape(-1)), features.shape[1])
+            parquet.write_table(arrow.table({**columns, "features": rows}), beside)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
