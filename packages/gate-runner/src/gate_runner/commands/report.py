@@ -9,13 +9,18 @@ import typer
 
 from gate_runner.commands.options import Runs
 
-_FORMATS = ("html", "md", "csv", "latex")
+_FORMATS = ("html", "md", "csv", "latex", "classes")
 
 
 def report(
     runs: Runs,
     output: Annotated[Path | None, typer.Option(help="File to write; report.html, or the terminal for tables.")] = None,
-    format_: Annotated[str, typer.Option("--format", help="html (one page), or a table: md, csv, latex.")] = "html",
+    format_: Annotated[
+        str,
+        typer.Option(
+            "--format", help="html (one page), a table (md, csv, latex), or classes: a CSV row for each class."
+        ),
+    ] = "html",
     pictures: Annotated[
         int | None,
         typer.Option(help="Hardest test samples to show per benchmark; 4 on a page, 0 in a table (md), by default."),

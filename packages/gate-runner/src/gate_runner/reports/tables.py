@@ -126,6 +126,32 @@ def as_csv(contents: Contents) -> str:
     return buffer.getvalue()
 
 
+def classes_as_csv(contents: Contents) -> str:
+    """A row per class of each classification, run and seed, every figure unrounded.
+
+    Args:
+        contents: of the report.
+
+    Returns:
+        CSV text: samples of the class and predicted ones, precision, recall and F1, each with its interval.
+
+    Example:
+        >>> classes_as_csv(Contents((), (), {}, {})).split(",")[:4]
+        ['run', 'benchmark', 'seed', 'class']
+    """
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    figures = [f"{name}{end}" for name in ("precision", "recall", "f1") for end in ("", "_low", "_high")]
+    writer.writerow(["run", "benchmark", "seed", "class", "support", "predicted", *figures])
+    for run in contents.runs:
+        for result in run.results:
+            for row in result.training.get("by_class", {}).get("rows", ()):
+                held = [end for name in ("precision", "recall", "f1") for end in row[name] or ("", "", "")]
+                about = [inert(run.label), inert(result.name), result.seed, inert(row["class"])]
+                writer.writerow([*about, row["support"], row["predicted"], *held])
+    return buffer.getvalue()
+
+
 def as_latex(contents: Contents) -> str:
     """A ``tabular`` for the package booktabs, the best of each row bold; then task types' tables over their results.
 
