@@ -26,9 +26,10 @@ from pathlib import Path
 import numpy as np
 
 from oven_retrieval import STEPS, KnowledgeBase, build_kb, build_linker, find_wordnet, read_wordnet_nouns
+from oven_retrieval.evaluation import wilson
 from oven_retrieval.evidence import name_features
 from oven_retrieval.names import name_texts, read_exceptions
-from oven_retrieval.refusal import auroc, calibrate_names
+from oven_retrieval.refusal import auroc, calibrate, calibrate_names, is_spelled
 from oven_retrieval.tokens import fold
 
 RESULTS = Path(__file__).parent / "results"
@@ -155,7 +156,11 @@ class World:
             "precision": round(float(right[given].mean()), 4),
             "coverage": round(float(given.mean()), 4),
             "AUROC of being in here": round(auroc(there, truth >= 0), 4),
-            "the same of names that no other entity has": round(auroc(there[alone], truth[alone] >= 0), 4),
+            "the same by spelling alone": round(auroc(is_spelled(links), truth >= 0), 4),
+            "AUROC, of names that no other entity has": round(auroc(there[alone], truth[alone] >= 0), 4),
+            "the same by spelling alone, of names that no other entity has": round(
+                auroc(is_spelled(links)[alone], truth[alone] >= 0), 4
+            ),
             "AUROC of the best link being right": round(auroc(p, right), 4),
             "mean |p - right| by tenths of p": round(_calibration_error(p, right), 4),
             "mean |p - in here| by tenths of p": round(_calibration_error(there, truth >= 0), 4),
@@ -167,7 +172,55 @@ def not_here(exceptions, entities, precision: float, rng: np.random.Generator, f
     world = World(entities, exceptions, rng, folder / "kept")
     model, report = calibrate_names(world.linker, *world.draw(6000)[:2], precision, seed=1)
     tried = [world.tried(model, 3000) for _ in range(4)]
-    return {"asked precision": precision, "chosen on": report._asdict(), "other draws": tried}
+    return {
+        "asked precision": precision,
+        "chosen on": report._asdict() | {"curve": [point._asdict() for point in report.curve]},
+        "other draws": tried,
+        "simulations": simulations(world, precision),
+    }
+
+
+def simulations(world: World, precision: float, count: int = 300, labelled: int = 2000) -> dict:
+    """Calibrate on some of 12,000 names again and again: the precision that is said, and that of the other names."""
+    names, ids, _ = world.draw(12_000)
+    links, features = name_features(world.linker, names)
+    truth = world.linker.kb.rows([i or "" for i in ids])
+    right, trivial = (links.rows[:, 0] == truth) & (truth >= 0), is_spelled(links)
+    said, true, covered, gained, refused = [], [], [], [], 0
+    for seed in range(count):
+        order = np.random.default_rng(seed).permutation(len(names))
+        ours, fresh = order[:labelled], order[labelled:]
+        try:
+            model, report = calibrate(
+                features[ours],
+                right[ours],
+                truth[ours] >= 0,
+                [names[i] for i in ours],
+                trivial[ours],
+                precision,
+                seed=seed,
+            )
+        except ValueError:
+            refused += 1
+            continue
+        given = model.probability(features[fresh]) >= model.threshold
+        said.append(report.precision)
+        true.append(float(right[fresh][given].mean()))
+        covered.append(report.precision_low <= true[-1] <= report.precision_high)
+        there = truth[fresh] >= 0
+        gained.append(auroc(model.presence(features[fresh]), there) - auroc(trivial[fresh], there))
+    within = wilson(sum(covered), len(covered))
+    return {
+        "calibrations": count,
+        "precision that no threshold reached": refused,
+        "mean precision said": round(float(np.mean(said)), 4),
+        "mean precision true of fresh entities": round(float(np.mean(true)), 4),
+        "true within the interval that was said %": [round(share, 1) for share in within],
+        "AUROC over that of spelling alone, mean and least": [
+            round(float(np.mean(gained)), 4),
+            round(float(np.min(gained)), 4),
+        ],
+    }
 
 
 def elsewhere(exceptions, entities, precision: float, rng: np.random.Generator, folder: Path) -> dict:

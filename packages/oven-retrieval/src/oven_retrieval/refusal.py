@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from oven_retrieval.durable import replace_file
 from oven_retrieval.evidence import name_features
-from oven_retrieval.names import STEPS, NameLinker
+from oven_retrieval.names import STEPS, Links, NameLinker
 from oven_retrieval.tokens import fold
 
 if TYPE_CHECKING:
@@ -242,12 +242,22 @@ def auroc(score: npt.ArrayLike, there: npt.ArrayLike) -> float:
     return float((above + 0.5 * tied).sum() / len(inside) / len(outside))
 
 
+class CurvePoint(NamedTuple):
+    """Of the surest answers, a share `coverage` of all queries: how many are right, with Wilson's 95 % interval."""
+
+    coverage: float
+    precision: float
+    low: float
+    high: float
+
+
 class CalibrationReport(NamedTuple):
     """What a threshold did on queries whose entities neither the model nor the threshold has seen.
 
     `precision` of the answers that are given (NaN where none is) with `precision_low` and `precision_high`, Wilson's
     95 % interval; `coverage` their share, `auroc` of the presence for whether the asked entity is there (NaN where all
-    or none are), `trivial_auroc` that of "the name is spelled as one of ours, folded or inflected", `queries` how many.
+    or none are), `trivial_auroc` that of "the name is spelled as one of ours, folded or inflected", `queries` how many;
+    `curve` the precision of the surest tenth of the queries, of two tenths, and so on.
     """
 
     precision: float
@@ -257,6 +267,7 @@ class CalibrationReport(NamedTuple):
     precision_low: float
     precision_high: float
     trivial_auroc: float
+    curve: tuple[CurvePoint, ...] = ()
 
 
 def calibrate_names(
@@ -281,8 +292,6 @@ def calibrate_names(
 
     Source: Platt 1999 for the model; the features are ours.
     """
-    from oven_retrieval.evaluation.curves import wilson  # evaluation draws what this module makes
-
     if len(names) != len(ids):
         raise ValueError(f"ids: expected one per name, {len(names)}, got {len(ids)}")
     links, features = name_features(linker, names)
@@ -291,26 +300,72 @@ def calibrate_names(
     entities = [
         f"id {given}" if given is not None else f"name {fold(name)}" for name, given in zip(names, ids, strict=True)
     ]
+    return calibrate(features, right, truth >= 0, entities, is_spelled(links), precision, seed=seed)
+
+
+def is_spelled(links: Links) -> Bool[np.ndarray, " q"]:
+    """Whether each name is spelled as one of ours, folded or inflected: the trivial rule for "it is in here"."""
+    first = links.steps[:, 0]
+    return (first >= 0) & (first < STEPS.index("typo"))
+
+
+def calibrate(
+    features: Float64[np.ndarray, "q f"],
+    right: Bool[np.ndarray, " q"],
+    there: Bool[np.ndarray, " q"],
+    entities: Sequence[str],
+    trivial: Bool[np.ndarray, " q"],
+    precision: float = 0.95,
+    *,
+    seed: int = 0,
+) -> tuple[Calibration, CalibrationReport]:
+    """As `calibrate_names`, from evidence of any kind.
+
+    Args:
+        features: of `name_features` or `vector_features`.
+        right: whether each best link is the right one.
+        there: whether each asked entity is in here.
+        entities: what each query asks for; all queries of one are in one part.
+        trivial: what a simple rule says of being in here, to be compared with.
+        precision: wanted of the answers that are given.
+        seed: of the parts.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.normal(size=(2000, 1))
+        >>> right = rng.random(2000) < 1 / (1 + np.exp(-3 * x[:, 0]))
+        >>> model, report = calibrate(x, right, right, [str(i) for i in range(2000)], x[:, 0] > 0, 0.9)
+        >>> report.precision_low < 0.9 < report.precision_high, report.auroc > report.trivial_auroc, len(report.curve)
+        (True, True, 10)
+    """
     _, entity_of = np.unique(entities, return_inverse=True)
-    share = np.random.default_rng(seed).permutation(int(entity_of.max(initial=-1)) + 1)[entity_of] / max(
-        entity_of.max(), 1
-    )
+    count = int(entity_of.max(initial=-1)) + 1
+    share = np.random.default_rng(seed).permutation(count)[entity_of] / max(count - 1, 1)
     fit, choose, judge = share < 0.5, (share >= 0.5) & (share < 0.75), share >= 0.75
-    model = fit_calibration(features[fit], right[fit], truth[fit] >= 0)
+    model = fit_calibration(features[fit], right[fit], there[fit])
     threshold = threshold_for(model.probability(features[choose]), right[choose], precision)
-    given = model.probability(features[judge]) >= threshold
-    there = truth[judge] >= 0
-    both = bool(there.any() and not there.all())
-    share_right = wilson(int(right[judge][given].sum()), int(given.sum())) if given.any() else None
-    low, high = (share_right.low / 100, share_right.high / 100) if share_right else (0.0, 1.0)
-    steps = links.steps[judge, 0]
+    p = model.probability(features[judge])
+    both = bool(there[judge].any() and not there[judge].all())
+    answered = _precision(right[judge][p >= threshold], len(p))
+    surest = right[judge][np.argsort(-p, kind="stable")]
     report = CalibrationReport(
-        float(right[judge][given].mean()) if given.any() else float("nan"),
-        float(given.mean()),
-        auroc(model.presence(features[judge]), there) if model.there and both else float("nan"),
-        int(judge.sum()),
-        low,
-        high,
-        auroc((steps >= 0) & (steps < STEPS.index("typo")), there) if both else float("nan"),
+        answered.precision,
+        answered.coverage,
+        auroc(model.presence(features[judge]), there[judge]) if model.there and both else float("nan"),
+        len(p),
+        answered.low,
+        answered.high,
+        auroc(trivial[judge], there[judge]) if both else float("nan"),
+        tuple(_precision(surest[: len(p) * tenth // 10], len(p)) for tenth in range(1, 11)),
     )
     return replace(model, threshold=threshold), report
+
+
+def _precision(right: Bool[np.ndarray, " a"], queries: int) -> CurvePoint:
+    """Of the answers that are given to some of the queries."""
+    from oven_retrieval.evaluation.curves import wilson  # evaluation draws what this module makes
+
+    if not len(right):
+        return CurvePoint(0.0, float("nan"), 0.0, 1.0)
+    value, low, high = (share / 100 for share in wilson(int(right.sum()), len(right)))
+    return CurvePoint(len(right) / queries, value, low, high)

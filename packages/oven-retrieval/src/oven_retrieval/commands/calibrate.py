@@ -41,3 +41,6 @@ def calibrate(
     interval = f"{report.precision_low:.1%} to {report.precision_high:.1%}"
     answered = f"{report.coverage:.1%} answered, {report.precision:.1%} of these right ({interval})"
     typer.echo(f"on {report.queries:,} names of other entities: {answered}{there}")
+    typer.echo("of the surest names    right    95 % interval")
+    for point in report.curve:
+        typer.echo(f"{point.coverage:20.0%} {point.precision:8.1%}    {point.low:.1%} to {point.high:.1%}")
