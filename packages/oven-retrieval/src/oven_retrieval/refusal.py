@@ -243,7 +243,12 @@ def auroc(score: npt.ArrayLike, there: npt.ArrayLike) -> float:
 
 
 class CurvePoint(NamedTuple):
-    """Of the surest answers, a share `coverage` of all queries: how many are right, with Wilson's 95 % interval."""
+    """Of the surest answers, a share `coverage` of all queries: how many are right, with Wilson's 95 % interval.
+
+    Example:
+        >>> CurvePoint(0.1, 0.9, 0.8, 0.95).precision
+        0.9
+    """
 
     coverage: float
     precision: float
@@ -304,7 +309,13 @@ def calibrate_names(
 
 
 def is_spelled(links: Links) -> Bool[np.ndarray, " q"]:
-    """Whether each name is spelled as one of ours, folded or inflected: the trivial rule for "it is in here"."""
+    """Whether each name is spelled as one of ours, folded or inflected: the trivial rule for "it is in here".
+
+    Example:
+        >>> from oven_retrieval import KnowledgeBase, build_linker
+        >>> is_spelled(build_linker(KnowledgeBase.from_names(["Duck"])).link(["ducks", "dukc", "goose"])).tolist()
+        [True, False, False]
+    """
     first = links.steps[:, 0]
     return (first >= 0) & (first < STEPS.index("typo"))
 

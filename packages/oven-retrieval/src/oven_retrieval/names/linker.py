@@ -152,9 +152,12 @@ class NameLinker:
         keys, allowed = self._wanted(languages)
         wanted = _Wanted(keys, allowed, exact_first, guesses)
         check_k(k)
+        if len(names) == 1:
+            return self._link_one(names[0], k, wanted)
         if len(names) <= _ONE_BY_ONE:
-            return self._link_few(names, k, wanted)
-        parts = [self._link_block(names[i : i + _BLOCK], k, wanted) for i in range(0, len(names), _BLOCK)]
+            parts = [self._link_one(name, k, wanted) for name in names] or [_no_links(0, k)]
+        else:
+            parts = [self._link_block(names[i : i + _BLOCK], k, wanted) for i in range(0, len(names), _BLOCK)]
         return Links(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
     def candidates(self, name: str) -> Int64[np.ndarray, " c"]:
@@ -173,33 +176,31 @@ class NameLinker:
             self._asked_languages = given, (keys, allowed)
         return self._asked_languages[1]
 
-    def _link_few(self, names: Sequence[str], k: int, wanted: _Wanted) -> Links:
-        """What `_link_block` answers, in less time for few names: most need one look and one search."""
-        links = _no_links(len(names), k)
-        for number, name in enumerate(names):
-            found: list[tuple[int, int]] = []
-            if wanted.exact_first:
-                folded = fold(name)
-                key = hash64((folded,))[0]
-                found = self.exact.find_one(name, key, wanted.keys)
-                for place, (row, step) in enumerate(found[:k]):
-                    links.rows[number, place], links.steps[number, place] = row, step
-                if len(found) < k and (
-                    self.typos or (self.inflections is not None and self.inflections.has(folded, key))
-                ):
-                    for column, whole in zip(links, self._link_block([name], k, wanted), strict=True):
-                        column[number] = whole[0]
-                    continue
-            if len(found) < k and wanted.guesses:
-                hits = self.engine.search((self.tokenize(name),), k, wanted.names)
-                if wanted.exact_first and self._asks_ngrams(name, hits, 0):
-                    _append(links, np.array([number]), *self._alike([name], k, wanted.keys))
-                if hits.rows[0, 0] < 0:
-                    continue
-                if len(names) == 1 and links.rows[0, 0] < 0 and hits.rows[0, k - 1] >= 0:  # all k by BM25
-                    links.steps.fill(_BM25)
-                    return Links(hits.rows, links.steps, hits.scores)
-                _append(links, np.array([number]), hits.rows, hits.scores, np.full(hits.rows.shape, _BM25))
+    def _link_one(self, name: str, k: int, wanted: _Wanted) -> Links:
+        """What `_link_block` answers, in less time: most names need one look or one search."""
+        found: list[tuple[int, int]] = []
+        hits = None
+        if wanted.exact_first:
+            folded = fold(name)
+            key = hash64((folded,))[0]
+            found = self.exact.find_one(name, key, wanted.keys)
+            if len(found) < k and (self.typos or (self.inflections is not None and self.inflections.has(folded, key))):
+                return self._link_block([name], k, wanted)
+        if len(found) < k and wanted.guesses:
+            hits = self.engine.search((self.tokenize(name),), k, wanted.names)
+            alike = wanted.exact_first and self._asks_ngrams(name, hits, 0)
+            if not found and not alike and hits.rows[0, k - 1] >= 0:  # all k by BM25
+                steps = np.empty((1, k), np.int64)
+                steps.fill(_BM25)
+                return Links(hits.rows, steps, hits.scores)
+        links = _no_links(1, k)
+        for place, (row, step) in enumerate(found[:k]):
+            links.rows[0, place], links.steps[0, place] = row, step
+        if hits is not None:
+            only = np.zeros(1, np.int64)
+            if alike:
+                _append(links, only, *self._alike([name], k, wanted.keys))
+            _append(links, only, hits.rows, hits.scores, np.full(hits.rows.shape, _BM25))
         return links
 
     def _link_block(self, names: Sequence[str], k: int, wanted: _Wanted) -> Links:

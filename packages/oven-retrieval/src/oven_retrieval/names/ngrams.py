@@ -38,6 +38,11 @@ class NearNames(NamedTuple):
     """Names near to one text, best first, [m]: `row` of the entity, whether it is an `alias`, `score`, and the `text`.
 
     `number` is that of the alias in the knowledge base.
+
+    Example:
+        >>> from oven_retrieval import KnowledgeBase
+        >>> NgramIndex.of(KnowledgeBase.from_names(["Mandarin duck", "Goose"])).alike("mandarinduck", 1).row.tolist()
+        [0]
     """
 
     row: Int64[np.ndarray, " m"]
