@@ -196,11 +196,12 @@ class NameLinker:
         links = _no_links(1, k)
         for place, (row, step) in enumerate(found[:k]):
             links.rows[0, place], links.steps[0, place] = row, step
-        if hits is not None:
+        if hits is not None and (alike or hits.rows[0, 0] >= 0):
             only = np.zeros(1, np.int64)
             if alike:
                 _append(links, only, *self._alike([name], k, wanted.keys))
-            _append(links, only, hits.rows, hits.scores, np.full(hits.rows.shape, _BM25))
+            if hits.rows[0, 0] >= 0:
+                _append(links, only, hits.rows, hits.scores, np.full(hits.rows.shape, _BM25))
         return links
 
     def _link_block(self, names: Sequence[str], k: int, wanted: _Wanted) -> Links:
