@@ -129,6 +129,17 @@ def test_pictures_outside_of_the_folder_are_refused(tmp_path: Path, name: str) -
                 read(path)
 
 
+def test_a_name_that_no_file_can_have_is_not_there(tmp_path: Path) -> None:
+    coco_file(tmp_path, list(range(2)))
+    (tmp_path / "all.csv").write_text(f"image,label\n0.png,a\n1.png,b\n{'1' * 400},a\n")
+    (tmp_path / "mine.toml").write_text('[benchmark]\nid = "a"\n[data]\nkind = "table"\ntable = "all.csv"\n')
+    with pytest.raises(DataError, match=r"1 of 3 files are not there: .*all\.csv, line 4"):
+        originals_of(tmp_path / "mine.toml").check(tmp_path)
+    (tmp_path / "all.csv").write_text(f"image,label\n{'1' * 400},a\n1.png,b\n")
+    with pytest.raises(DataError, match=r"cannot be looked at: .*File name too long"):
+        guess(tmp_path / "all.csv")
+
+
 def test_json_whose_pictures_are_no_list_is_no_traceback(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"images": {"0": {}}, "annotations": [], "categories": []}')
     assert guess(tmp_path).values["data"]["kind"] == "coco"

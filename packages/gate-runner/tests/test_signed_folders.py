@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from gate_runner.cli import main
+from gate_runner.errors import UsageError
+from gate_runner.runs.folder import RunFolder
 
 from ._folders import write_run
 
@@ -100,3 +102,12 @@ def test_a_malformed_file_with_the_right_digest_is_one_line(
         change, said = (MANIFESTS if is_manifest else RESULTS)[name]
         signed(file, change)
     refused(folder, other, said, file, capsys)
+
+
+@pytest.mark.parametrize("outputs", [-1, [1], {"device": "cpu", "image": ["a"]}, {"device": "cpu", "image": 3}])
+def test_outputs_of_a_manifest_that_are_no_features(tmp_path: Path, outputs: Any) -> None:
+    identity = {"encoder": {"spec": "a"}, "outputs": {"device": "cpu", "image": [1.0]}}
+    RunFolder(tmp_path).claim(identity, {"command": []})
+    signed(tmp_path / "manifest.json", lambda made: made["identity"].update(outputs=outputs))
+    with pytest.raises(UsageError, match=r"field 'outputs' is|gave other features"):
+        RunFolder(tmp_path).check(identity)

@@ -308,7 +308,10 @@ def _missing(found: Sequence[_Found]) -> tuple[dict[str, str], int]:
     for one in found:
         for path in _paths(one):
             if path not in known:
-                known[path] = Path(path).is_file()
+                try:
+                    known[path] = Path(path).is_file()
+                except OSError:  # a name that no file can have
+                    known[path] = False
             if not known[path]:
                 missing.setdefault(path, one.where)
     return missing, len(known)

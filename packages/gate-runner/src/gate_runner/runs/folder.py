@@ -214,7 +214,11 @@ class RunFolder:
             if theirs.get(key) != identity.get(key):
                 there, here = _apart(theirs.get(key), identity.get(key))
                 raise UsageError(f"{self.path} holds a run with {key} {there!r}, not {here!r}; choose another --output")
-        if before and now and not agree(before, now):
+        try:
+            same = not (before and now) or agree(before, now)
+        except (TypeError, AttributeError) as error:
+            raise DataError(f"{self.path / 'manifest.json'}: field 'outputs' is {before!r:.60}, no features") from error
+        if not same:
             raise UsageError(
                 f"{self.path} holds a run of {identity['encoder']['spec']!r} when it gave other features for the same "
                 "two pictures: its code or its weights were changed, or it draws at random; choose another --output"
