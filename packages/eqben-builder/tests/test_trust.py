@@ -183,6 +183,8 @@ def test_pictures_lost_after_the_journal_are_made_again(tmp_path, built):
         "[" * 100_000,
         '{"job": 1e999, "end": 0, "files": {}, "hashes": [], "kept": {}, "dropped": {}}',
         '{"job": 0, "end": 0, "files": [], "hashes": [], "kept": {}, "dropped": {}}',
+        '{"job": 0, "end": 0, "files": {"a": [[]]}, "hashes": [], "kept": {}, "dropped": {}}',
+        '{"job": 0, "end": -1, "files": {}, "hashes": [], "kept": {}, "dropped": {}}',
         f'{{"job": 0, "end": 0, "files": {{"{"1" * 400}": ["a", 1]}}, "hashes": [], "kept": {{}}, "dropped": {{}}}}',
     ],
 )

@@ -259,7 +259,9 @@ def _journal_lines(path: Path) -> Iterator[tuple[Entry, int]]:
             files = {name: (str(value[0]), int(value[1])) for name, value in row["files"].items()}
             hashes = [(int(first), int(second)) for first, second in row["hashes"]]
             entry = Entry(int(row["job"]), int(row["end"]), files, hashes, dict(row["kept"]), dict(row["dropped"]))
-        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+        except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError):
+            return
+        if entry.end < 0:
             return
         end += len(line)
         yield entry, end
