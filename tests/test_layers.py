@@ -16,6 +16,7 @@ LAYERS = (
     {"trackers", "exporting"},
     {"submission"},
     {"reports"},
+    {"choosing"},
     {"comparison", "forecasting"},
     {"monitoring"},
     {"planning"},

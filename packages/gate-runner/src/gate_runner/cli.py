@@ -13,6 +13,7 @@ import typer
 from gate_runner.__about__ import __version__
 from gate_runner.commands import eevee
 from gate_runner.commands.check_data import check_data
+from gate_runner.commands.choose import choose
 from gate_runner.commands.compare import compare
 from gate_runner.commands.env import env
 from gate_runner.commands.export import export
@@ -37,6 +38,7 @@ app.command("new")(new)
 app.command("run")(run)
 app.command("plan")(plan)
 app.command("check-data")(check_data)
+app.command("choose")(choose)
 app.command("compare")(compare)
 app.command("trade")(trade)
 app.command("report")(report)

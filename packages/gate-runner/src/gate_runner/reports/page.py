@@ -17,7 +17,7 @@ from gate_runner.runs.untrained import ENCODER
 
 
 def build_page(
-    runs: Sequence[StoredRun], *, pictures: int = 4, data_root: Path | None = None, tests: bool = True
+    runs: Sequence[StoredRun], *, pictures: int = 4, data_root: Path | None = None, tests: bool = True, above: str = ""
 ) -> str:
     """The report of one or more runs as a page.
 
@@ -26,6 +26,7 @@ def build_page(
         pictures: test samples to show for each benchmark; 0 makes no data.
         data_root: folder of original files, for pictures of benchmarks that read them.
         tests: mark, by paired tests, what cannot be told from the best.
+        above: markup of a section that goes before the others, such as a choice among encoders.
 
     Returns:
         HTML text. It needs no network and no script, and follows the reader's light or dark setting.
@@ -68,6 +69,7 @@ def build_page(
     body = (
         (f'<p class="banner" role="note">{escape(warned)}</p>' if warned else "")
         + (f'<ul class="findings">{said}</ul>' if said else "")
+        + above
         + body
     )
     return document(title(contents), _lede(contents), body, navigation=links)

@@ -232,6 +232,7 @@ TASK_TYPES = (
         gate_recipe="video",
         quick={"batch_size": 8},
         further_metrics=_OF_CLASSES,
+        readouts="gate_runner.tasks.reading:linear",
     ),
     TaskType(
         "video-regression",
@@ -246,6 +247,7 @@ TASK_TYPES = (
         gate_recipe="video",
         quick={"batch_size": 8},
         further_metrics=_OF_NUMBERS,
+        readouts="gate_runner.tasks.reading:linear",
     ),
     TaskType(
         "pair-scoring",

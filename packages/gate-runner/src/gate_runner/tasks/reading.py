@@ -40,8 +40,12 @@ LAST = Readout("last")
 
 
 def linear(features: Tensor, targets: Tensor) -> float:
-    """Accuracy (of numbers, R²) of a ridge regression that never saw the sample."""
-    return leave_one_out(features, targets.double() if targets.is_floating_point() else targets).score
+    """Accuracy (of numbers, R²) of a ridge regression that never saw the sample; of several questions, their mean."""
+    if targets.is_floating_point():
+        return leave_one_out(features, targets.reshape(len(targets), -1)).score
+    questions = targets.reshape(len(targets), -1).T
+    asked = [one for one in questions if len(torch.unique(one)) > 1]
+    return sum(leave_one_out(features, one).score for one in asked) / max(1, len(asked))
 
 
 def neighbours(features: Tensor, targets: Tensor) -> float:
@@ -182,7 +186,11 @@ def _all_tested(job: Job, run: Run, tried: Mapping[str, float], chosen: str, out
 
 
 def _with(job: Job, readout: str) -> Job:
-    return replace(job, benchmark=replace(job.benchmark, training={**job.training, "readout": readout}))
+    """The job with one read-out, whose trainings keep states of their own."""
+    state = job.checkpoint
+    own = None if state is None else state.with_name(f"{state.name}.{readout.replace('/', '-')}")
+    benchmark = replace(job.benchmark, training={**job.training, "readout": readout})
+    return replace(job, benchmark=benchmark, checkpoint=own)
 
 
 def _summaries(job: Job, split: Split, name: str) -> Rows:

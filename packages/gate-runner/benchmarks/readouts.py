@@ -1,0 +1,134 @@
+"""What choosing the read-out gives and costs: `auto` against the last layer and against the oracle that sees the test.
+
+python benchmarks/readouts.py                                  # shipped encoders, lite:0 to lite:2
+python benchmarks/readouts.py --pictures FOLDER --limit 200    # and on a folder of class folders
+python benchmarks/readouts.py --encoders micro-clip --only digits
+
+Of each encoder and benchmark: the plain run, the run that chooses, and every read-out scored on the test split, whose
+best is the oracle. Times are this process's processor time, each from an empty feature cache; differences are paired.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import gate_runner
+from gate_runner.comparison import paired_test
+from gate_runner.runs.stored import read_run
+from gate_runner.tasks.registry import find_task_type
+
+RESULTS = Path(__file__).parent / "results" / "readouts.json"
+ENCODERS = ["micro-clip", "lite:0", "lite:1", "lite:2"]
+BENCHMARKS = ["digits", "faces", "micro/cifar100"]
+WITHOUT_PROBE = ["digits@knn", "digits@image-retrieval", "digits@clustering"]
+
+
+def cell(name: str, encoder: str, limit: int, folder: Path) -> dict[str, Any]:
+    """One encoder on one benchmark."""
+    spent = {}
+    for readout in ("last", "auto", "all"):
+        if readout != "all":  # what every read-out scores is not timed, and may have what was encoded
+            os.environ["GATE_RUNNER_CACHE"] = str(folder / f"cache-{readout}")
+        start = time.process_time()
+        done = gate_runner.run(
+            name, encoder=encoder, readout=readout, limit=limit, output=folder / "run", show=False, isolate="none"
+        )
+        spent[readout] = time.process_time() - start
+        if done.failed:
+            return {"benchmark": name, "encoder": encoder, "failed": done.failed[0].reason}
+    stored = read_run(folder / "run")
+    by_way = {way: next(one for one in stored.results if _way(one.name) == way) for way in ("last", "auto", "all")}
+    last, auto = by_way["last"], by_way["auto"]
+    score = last.scores[0]
+    sign = 1 if score.direction == "higher" else -1
+    test = paired_test(
+        score.metric,
+        [stored.outcomes(last)],
+        [stored.outcomes(auto)],
+        permutations=999,
+        statistic=find_task_type(last.task).statistic(score.metric),
+    )
+    tested = [row[score.metric] for row in by_way["all"].training["readout"]["tested"]]
+    ends = sorted((sign * test.low, sign * test.high))
+    return {
+        "benchmark": name,
+        "encoder": encoder,
+        "metric": score.metric,
+        "last": score.value,
+        "auto": auto.scores[0].value,
+        "oracle": max(tested) if sign > 0 else min(tested),
+        "chosen": auto.training["readout"]["chosen"],
+        "gain": sign * test.difference,
+        "low": ends[0],
+        "high": ends[1],
+        "cpu": spent,
+        "ratio": spent["auto"] / spent["last"],
+    }
+
+
+def _way(name: str) -> str:
+    return name.partition("readout=")[2] or "last"
+
+
+def summary(cells: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the cells say together."""
+    scored = [one for one in cells if "failed" not in one]
+    shares = [one for one in scored if one["metric"] not in ("mae", "mse")]
+    return {
+        "cells": len(scored),
+        "above_by_interval": sum(one["low"] > 0 for one in scored),
+        "below_by_interval": sum(one["high"] < 0 for one in scored),
+        "mean_gain_points": 100 * statistics.fmean(one["gain"] for one in shares),
+        "mean_below_oracle_points": 100 * statistics.fmean(one["oracle"] - one["auto"] for one in shares),
+        "median_cpu_ratio": statistics.median(one["ratio"] for one in scored),
+        "cpu_ratio_of_all": sum(one["cpu"]["auto"] for one in scored) / sum(one["cpu"]["last"] for one in scored),
+    }
+
+
+def main() -> None:
+    """Measure, print, and write JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--encoders", nargs="+", default=ENCODERS)
+    parser.add_argument("--only", nargs="+", default=[*BENCHMARKS, *WITHOUT_PROBE])
+    parser.add_argument("--pictures", type=Path)
+    parser.add_argument("--limit", type=int, default=300)
+    options = parser.parse_args()
+    names = list(options.only)
+    place = Path(tempfile.mkdtemp())
+    if options.pictures is not None:
+        from gate_data.own import guess, values_at, write_benchmark
+
+        file = place / "pictures.toml"
+        write_benchmark(values_at(guess(options.pictures).values, options.pictures.resolve(), place), file)
+        names.append(str(file))
+    cells = []
+    for encoder in options.encoders:
+        warm = {"encoder": encoder, "limit": 20, "output": place / f"warm-{len(cells)}", "show": False}
+        gate_runner.run("digits", readout=("last", "auto"), **warm)  # imports and first calls are nobody's
+        for number, name in enumerate(names):
+            folder = place / f"{encoder.replace(':', '').replace('/', '-')}-{number}"
+            found = cell(name, encoder, options.limit, folder)
+            if name.endswith(".toml"):
+                found["benchmark"] = f"{options.pictures.name} (class folders)" if options.pictures else name
+            cells.append(found)
+            print(json.dumps(found), flush=True)
+            said = {
+                "summary": summary(cells),
+                "cells": cells,
+                "limit": options.limit,
+                "machine": {"processor": platform.processor(), "system": platform.platform(), "threads": 1},
+            }
+            RESULTS.write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
+    print(json.dumps(summary(cells), indent=1))
+
+
+if __name__ == "__main__":
+    main()

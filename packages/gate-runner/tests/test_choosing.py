@@ -1,0 +1,104 @@
+"""A choice among encoders: the judge is the paired test, what fails is said, and the rounds save what they say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from gate_runner.choosing import Candidate, Choice, Costs, choose, encoders_in
+from gate_runner.cli import app
+from gate_runner.errors import UsageError
+from gate_runner.settings import Settings
+
+SPECS = ("micro-clip", "micro-clip/random", "micro-clip/random:0", "timm:resnet18/nowhere.pth")
+
+
+@pytest.fixture(scope="module")
+def choice(tmp_path_factory: pytest.TempPathFactory) -> Choice:
+    place = tmp_path_factory.mktemp("choice")
+    settings = Settings(limit=120, readout=("auto",))
+    return choose("digits@knn", SPECS, place, settings, first=40, price=3.6)
+
+
+def test_the_best_comes_first_and_what_fails_is_said(choice: Choice) -> None:
+    first, *others = choice.candidates
+    assert first.verdict == "best"
+    assert {one.verdict for one in others} <= {"tied", "beaten", "failed"}
+    scored = [one for one in choice.candidates if one.verdict in ("best", "tied")]
+    assert all((one.value or 0) <= (first.value or 0) for one in scored)
+    (failed,) = [one for one in choice.candidates if one.verdict == "failed"]
+    assert failed.encoder == SPECS[3]
+    assert "nowhere.pth" in failed.reason
+    assert {one.encoder for one in choice.candidates} == set(SPECS)
+
+
+def test_two_encoders_with_the_same_weights_are_said_and_tied(choice: Choice) -> None:
+    """Seed 0 is what ``/random`` has: the same features, one difference of 0."""
+    by_name = {one.encoder: one for one in choice.candidates}
+    twins = by_name["micro-clip/random"], by_name["micro-clip/random:0"]
+    assert twins[0].value == twins[1].value
+    if all(one.verdict != "beaten" for one in twins):
+        assert sum("the same weights as" in one.reason for one in twins) == 1
+
+
+def test_costs_and_codes_are_of_the_encoder(choice: Choice) -> None:
+    first = choice.candidates[0]
+    assert first.costs is not None
+    assert first.costs.dollars == pytest.approx(3.6 / 3600 / first.costs.images_per_second * 1e6)
+    assert first.costs.weight_bytes >= 4 * (first.costs.parameters or 0)
+    assert first.row_bytes in (4 * 128, 4 * 192, 4 * 384)
+    sizes = {row["code"]: row["bytes"] for row in choice.codes}
+    assert sizes["float16"] == first.row_bytes / 2
+    assert sizes["int8"] == first.row_bytes / 4
+    assert sizes["binary"] == first.row_bytes / 32
+    done, whole = choice.pictures
+    assert done <= whole
+    assert f"{done:,} pictures were encoded" in " ".join(choice.sentences)
+
+
+def test_the_same_call_computes_nothing_again(choice: Choice, tmp_path: Path) -> None:
+    place = choice.runs[0].parent
+    written = {path: path.stat().st_mtime_ns for path in place.glob("*/results/*.json")}
+    again = choose("digits@knn", SPECS, place, Settings(limit=120, readout=("auto",)), first=40)
+    assert [one.value for one in again.candidates] == [one.value for one in choice.candidates]
+    assert {path: path.stat().st_mtime_ns for path in place.glob("*/results/*.json")} == written
+
+
+def test_the_front_is_what_nothing_beats_in_both() -> None:
+    costs = [Costs(rate, 1.0, 1, 4, None) for rate in (10.0, 20.0, 5.0, 20.0)]
+    values = (0.9, 0.8, 0.85, 0.7)
+    listed = tuple(
+        Candidate(name, "tied", value, costs=cost) for name, value, cost in zip("abcd", values, costs, strict=True)
+    )
+    found = Choice("x", "acc@1", "higher", listed, (), (1, 1), (), ())
+    assert found.pareto() == ("a", "b")
+    lower = Choice("x", "mae", "lower", listed, (), (1, 1), (), ())
+    assert lower.pareto() == ("d",)
+
+
+def test_the_command_prints_json_and_writes_a_page(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    words = ["choose", "digits", "--encoders", "micro-clip,micro-clip/random", "--limit", "60", "--task", "knn"]
+    done = CliRunner().invoke(app, [*words, "--output", str(out), "--json"])
+    assert done.exit_code == 0, done.output
+    said = json.loads(done.stdout[done.stdout.index("{") :])
+    assert said["benchmark"] == "digits@knn,readout=auto"
+    assert said["sentences"][0].startswith(f"Take {said['candidates'][0]['encoder']}, read out at ")
+    page = (out / "choice.html").read_text()
+    assert "Which encoder" in page
+    assert "pictures a second" in page
+
+
+def test_what_cannot_be_chosen_from_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="names 1 encoder; expected at least two"):
+        encoders_in("micro-clip")
+    listed = tmp_path / "specs.txt"
+    listed.write_text("micro-clip  # ours\n\nlite:0\n")
+    assert encoders_in(str(listed)) == ("micro-clip", "lite:0")
+    with pytest.raises(UsageError, match="reads each encoder at one"):
+        choose("digits", ("a", "b"), tmp_path, Settings(readout=("auto", "last")))
+    with pytest.raises(UsageError, match="no encoder could be scored"):
+        choose("digits", ("timm:resnet18/a.pth", "timm:resnet18/b.pth"), tmp_path / "o", Settings(limit=40))
