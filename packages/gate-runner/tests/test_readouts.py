@@ -116,6 +116,9 @@ def test_all_scores_every_read_out_and_chooses_as_auto_does(tmp_path: Path) -> N
     assert {"last", "before-projection", "block:1/cls", "block:4/mean"} <= set(tested)
     assert tested[every.training["readout"]["chosen"]] == auto.scores[0].value
     assert second.training["features"] == "block:2/mean/z"
+    page = gate_runner.report(done, pictures=0, tests=False)
+    assert page.count("worth of read-outs over depth") == 2
+    assert f"{every.training['readout']['chosen']} (chosen)" in page
     assert auto.memory["encoded"] + every.memory["encoded"] + second.memory["encoded"] <= 3 * 120  # one pass for all
 
 

@@ -6,8 +6,8 @@ import math
 from html import escape
 from typing import TYPE_CHECKING
 
-from gate_runner.reports.markup import note, scroll, table
-from gate_runner.reports.svg import chart, element, label, points, shortened
+from gate_runner.charts.markup import note, scroll, table
+from gate_runner.charts.svg import chart, element, label, points, shortened
 
 if TYPE_CHECKING:
     from gate_runner.choosing import Choice

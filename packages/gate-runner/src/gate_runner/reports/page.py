@@ -9,6 +9,7 @@ from pathlib import Path
 from gate_runner.charts.markup import document, folded, note, scroll
 from gate_runner.reports import sections
 from gate_runner.reports.contents import Contents, gather
+from gate_runner.reports.depth import over_depth
 from gate_runner.reports.findings import banner, findings, title
 from gate_runner.reports.scores import scores_table
 from gate_runner.reports.trade import gain_and_loss
@@ -50,6 +51,7 @@ def build_page(
         ("tasks", "Task types", sections.task_types(contents) if rows else ""),
         ("sets", "Over data sets and shots", sections.over_sets(contents)),
         ("details", "In detail", sections.details(contents)),
+        ("readouts", "Read-outs over depth", over_depth(contents)),
         ("ranks", "Ranks", sections.ranks(contents)),
         ("curves", "Learning curves", sections.curves(contents)),
         ("trade", "Gained and forgotten", gain_and_loss(contents)),
