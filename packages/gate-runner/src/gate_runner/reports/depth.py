@@ -34,8 +34,8 @@ def over_depth(contents: Contents) -> str:
     if not panels:
         return ""
     said = (
-        "How well each block does on training and validation samples, each left out once; the large point was chosen, the "
-        "dashed line is the last output. Lines: class token, mean of places, both. Test labels choose nothing."
+        "How well each block does on training and validation samples, each left out once; the large point was chosen, "
+        "the dashed line is the last output. Lines: class token, mean of places, both. Test labels choose nothing."
     )
     return note(said) + f'<div class="grid">{"".join(panels)}</div>' + "".join(tables)
 
