@@ -73,6 +73,12 @@ def test_a_changed_byte_a_missing_file_and_one_too_many_are_found(copy):
     } == checks(copy)
 
 
+def test_a_picture_that_is_missing_is_a_failure_beside_pairs_made_again(copy):
+    for path in (copy / "images").rglob("*_1.png"):
+        path.unlink()
+    assert "pictures" in {one.check for one in verify(copy, render=4, seed=0).failures}
+
+
 def test_a_manifest_that_was_edited_is_found(copy):
     manifest = json.loads((copy / "manifest.json").read_text())
     (copy / "manifest.json").write_text(json.dumps(manifest | {"hash": "0" * 64, "counts": {"attribute": 9}}))

@@ -188,7 +188,7 @@ def verify(
     records, broken = _records(root)
     failures += broken
     failures += _count_failures(manifest, records)
-    hashes, certified = [], 0
+    hashes, certified, whole = [], 0, []
     for number, record in enumerate(records):
         try:
             first, second, mask = _pictures(root, record)
@@ -196,6 +196,7 @@ def verify(
             failures.append(Failure(record.id, "pictures", str(error)))
             hashes.append((0, (1 << 64) - 1 - number))
             continue
+        whole.append(record)
         hashes.append((perceptual_hash(first), perceptual_hash(second)))
         complaints = list(_pair_failures(record, first, second, mask))
         failures += complaints
@@ -203,7 +204,7 @@ def verify(
         if progress is not None:
             progress("pairs", number + 1, len(records))
     if render:
-        again = differences(manifest, records, lambda record: _pictures(root, record)[:2], render, seed)
+        again = differences(manifest, whole, lambda record: _pictures(root, record)[:2], render, seed)
         failures += [Failure(*complaint) for complaint in again]
     bits = manifest.get("duplicate_bits")
     if isinstance(bits, int):
