@@ -1,0 +1,111 @@
+"""Pictures a second of the frozen path against a plain DataLoader loop with the same model, on a CPU or a GPU.
+
+Both read the same JPEG files (made, 500 x 375 pixels) by the same transform, timm's own; checks first that the features
+agree. The loop pins memory, copies without blocking and computes in the same precision, with as many worker processes
+as there are cores. With ``--timm-benchmark FILE``, timm's ``benchmark.py`` from its repository is run beside it, which
+measures the model alone. Nothing here was run on a GPU yet.
+
+    python packages/gate-runner/benchmarks/throughput.py [--model resnet18] [--device auto] [--images 512]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from real_size import made
+from torch.utils.data import DataLoader
+from torchvision.datasets import ImageFolder
+
+from gate_data.pictures import Pictures
+from gate_runner.encoders import load_encoder
+from gate_runner.encoders.device import device_for
+from gate_runner.encoders.precision import agrees, latency
+from gate_runner.features import FeatureCache, encode_pictures
+
+
+def ours(encoder: Any, files: list[Path], batch: int) -> tuple[float, torch.Tensor, dict[str, float]]:
+    """Pictures a second with an empty cache, the features, and where the time went."""
+    with tempfile.TemporaryDirectory() as folder:
+        cache = FeatureCache(Path(folder) / "encoder")
+        start = time.perf_counter()
+        pictures = Pictures.of(files, side=encoder.image_size)
+        rows = encode_pictures(cache, encoder, pictures, "pooled", "test", batch, transform=encoder.transform)[:]
+        return len(files) / (time.perf_counter() - start), rows, cache.spent
+
+
+def loop(encoder: Any, folder: Path, batch: int, workers: int) -> tuple[float, torch.Tensor]:
+    """The same with torch's loader."""
+    from timm.data import create_transform, resolve_model_data_config
+
+    library: Any = create_transform(**resolve_model_data_config(encoder.module), is_training=False)
+    data = ImageFolder(folder, library)
+    gpu = encoder.device.type == "cuda"
+    half = torch.autocast(encoder.device.type, torch.bfloat16, enabled=encoder.precision == "bfloat16")
+    start, rows = time.perf_counter(), []
+    with torch.inference_mode(), half:
+        for images, _ in DataLoader(data, batch, num_workers=workers, pin_memory=gpu):
+            rows.append(encoder.image(images.to(encoder.device, non_blocking=True)).float().cpu())
+    return len(data) / (time.perf_counter() - start), torch.cat(rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", default="resnet18")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--images", type=int, default=512)
+    parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--timm-benchmark", type=Path, help="benchmark.py of timm's repository")
+    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "throughput.json")
+    options = parser.parse_args()
+    encoder = load_encoder(f"timm:{options.model}/random", device=device_for(options.device))
+    cores = len(os.sched_getaffinity(0))
+    with tempfile.TemporaryDirectory() as place:
+        made(Path(place), 4 * options.images // 3)  # a quarter each to validate and to test
+        folder = Path(place) / "train"
+        files = [Path(name) for name, _ in ImageFolder(folder).samples][: options.images]
+        few = Pictures.of(files[:32], side=encoder.image_size)[:]
+        encoder.precision = "bfloat16" if encoder.device.type == "cuda" and agrees(encoder, few) else "float32"
+        rows = []
+        for _ in range(options.repeats):
+            mine, features, spent = ours(encoder, files, options.batch)
+            theirs, expected = loop(encoder, folder, options.batch, cores)
+            apart = float((features - expected[: len(features)]).norm() / expected[: len(features)].norm())
+            if apart > (2e-2 if encoder.precision == "bfloat16" else 1e-4):
+                raise SystemExit(f"the features differ by {apart:.2g}: no figure is worth printing")
+            rows.append({"ours": mine, "loop": theirs, "spent": spent})
+            print(json.dumps(rows[-1]), flush=True)
+    report = {
+        "model": options.model,
+        "device": str(encoder.device),
+        "precision": encoder.precision,
+        "images_per_second": {name: statistics.median(row[name] for row in rows) for name in ("ours", "loop")},
+        "ratio": statistics.median(row["ours"] / row["loop"] for row in rows),
+        "one_image_seconds": latency(encoder, 9),
+        "rows": rows,
+        "hardware": {"machine": platform.machine(), "cores": cores, "load": os.getloadavg()[0]},
+        "versions": {name: version(name) for name in ("gate-runner", "torch", "timm", "pillow")},
+    }
+    if options.timm_benchmark is not None:
+        command = [sys.executable, str(options.timm_benchmark), "--model", options.model, "--bench", "inference"]
+        command += ["--batch-size", str(options.batch), "--device", encoder.device.type]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        report["timm"] = done.stdout[done.stdout.index("{") : done.stdout.rindex("}") + 1]
+    print(json.dumps({name: value for name, value in report.items() if name != "rows"}, indent=2))
+    options.output.write_text(json.dumps(report, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
