@@ -5,8 +5,8 @@
 Outcomes follow the two-parameter model (5,000 items; log slopes N(log 2, .4), difficulties N(0, 1.2)), fitted on 60
 models. New models are like these (ability N(0, 1)), at the frontier (ability 2.5 to 3.5, above all that were seen), or
 of other strengths (half of their outcomes do not follow the items). Every twenty models share a draw of items. Beside
-AIPW's error stand the plain mean's of as many random items, and those of anchors (clusters) and of the two-parameter
-model's prediction from these (gp-IRT's parts; its mix is between them).
+AIPW's error stand the plain mean's of as many random items, and those of anchors (by information), of the two-parameter
+model's prediction from these, and of the mean of both, as gp-IRT mixes them.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ def main() -> None:
     irt = fit_irt((generator.random(seen.shape) < seen).astype(float))
     ease = irt.probability(irt.ability).mean(0)
     result: dict[str, object] = {"models": options.models, "items": ITEMS}
+    fixed = {share: choose_anchors(irt, int(share * ITEMS), "information", generator) for share in SHARES}
     for kind in ("like these", "frontier", "other strengths"):
         gathered: dict[float, list[np.ndarray]] = {share: [] for share in SHARES}
         for _ in range(0, options.models, TOGETHER):
@@ -64,7 +65,7 @@ def main() -> None:
                 places = draw_items(ease, size, generator)
                 asked, chance = told(places)
                 value, low, high = corrected_mean(asked, chance[:, places], chance.mean(1), ITEMS, 0.9)
-                anchors, weights = choose_anchors(irt, size, "clusters" if size <= 250 else "information", generator)
+                anchors, weights = fixed[share]
                 answers, by_anchors = told(anchors)
                 model = (answers.sum(1) + np.delete(by_anchors, anchors, axis=1).sum(1)) / ITEMS
                 plain = values[:, generator.choice(ITEMS, size, replace=False)].mean(1)

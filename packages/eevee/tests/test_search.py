@@ -14,6 +14,7 @@ import pytest
 from eevee import Constraints, EeveeError, RidgeScorer, Space, load_table, select
 from eevee.searching.evaluation import Evaluator
 from eevee.searching.search import draw, exhaust, greedy, search
+from eevee.showing.words import selection_words
 from eevee.tables.standard import standardise
 
 from ._tables import made_up
@@ -353,3 +354,21 @@ select(load_table("gate"), 3, nested=False, journal=Path(sys.argv[1]))
     found = select(load_table("gate"), 3, nested=False, journal=journal)
     assert journal.stat().st_size > held
     assert found.benchmarks == select(load_table("gate"), 3, nested=False).benchmarks
+
+
+def test_what_to_measure_besides_what_is_given():
+    table = made_up(benchmarks=7, models=14, costs=True)
+    chosen = select(table, 2, given=["b6"], method="exhaustive", nested=False, randoms=5)
+    assert len(chosen.benchmarks) == 3
+    assert "b6" in chosen.benchmarks
+    assert chosen.cost == sum(1.0 + int(key[1:]) for key in chosen.benchmarks if key != "b6")
+    scorer, data = RidgeScorer(), standardise(table)
+    pairs = [tuple(sorted((6, a, b))) for a, b in itertools.combinations(range(6), 2)]
+    best = min(pairs, key=lambda pair: scorer.score(data, [pair])[0, 0])
+    assert table.positions(chosen.benchmarks) == best
+    assert " (given)" in selection_words(chosen)
+    cheap = select(table, budget=3.0, given=["b6"], method="greedy", nested=False, randoms=5)  # b6 alone costs 7
+    assert "b6" in cheap.benchmarks
+    assert cheap.cost <= 3.0
+    with pytest.raises(EeveeError, match="expected 1 to 6, the number of benchmarks to choose from besides the 1"):
+        select(table, 7, given=["b6"])

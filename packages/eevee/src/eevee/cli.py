@@ -76,6 +76,12 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
 
     select = add("select", parents=[source, model, rules], help="search a subset")
     select.add_argument("-k", type=int, help="number of benchmarks")
+    select.add_argument(
+        "--given",
+        default="",
+        metavar="IDS",
+        help="measured anyhow, beside the k and free: what to add to them?",
+    )
     select.add_argument("--budget", type=float, help="largest total cost")
     select.add_argument(
         "--cover", default="", metavar="TASKS", help="tasks that must be present, comma-separated, or all"

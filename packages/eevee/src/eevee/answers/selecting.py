@@ -119,6 +119,7 @@ def select(
     *,
     budget: float | None = None,
     include: Sequence[str] = (),
+    given: Sequence[str] = (),
     exclude: Sequence[str] = (),
     one_per_family: bool = False,
     cover: Sequence[str] = (),
@@ -143,6 +144,7 @@ def select(
         k: how many to choose; may be left out where a budget is given.
         budget: largest total cost.
         include: ids that must be chosen.
+        given: ids that are measured anyhow, beside the k and free of cost: what tells most besides them?
         exclude: ids that must not.
         one_per_family: at most one of each family.
         cover: task types that must be present; ("all",) for every one.
@@ -181,12 +183,12 @@ def select(
     if randoms < 1:
         raise EeveeError(f"randoms {randoms}; expected at least 1")
     require_holdout(table, holdout)
-    constraints = Constraints(k, budget, tuple(include), tuple(exclude), one_per_family, tuple(cover))
+    constraints = Constraints(k, budget, tuple(include), tuple(exclude), one_per_family, tuple(cover), tuple(given))
     space = Space(table, constraints)
     with sole_search(journal):
         samples = sample_subsets(table, space, seed) if scorer == AUTO else []
         meta, choice = resolve_scorer(scorer, table, samples, objective)
-        if meta.objective == "unselected" and k == len(table.benchmarks):
+        if meta.objective == "unselected" and space.k == len(table.benchmarks):
             raise EeveeError(f"k is {k}, every benchmark: the objective 'unselected' then has nothing to predict")
         data = standardise(table)
         key = journal_key(table.hash, repr(meta))
@@ -233,7 +235,7 @@ def select(
             curve = learning_curve(table, space, meta, seed=seed, repeats=8 if quick else 1, progress=progress)
         error, stderr = unmeasured_error(meta, data, found.best)
         names = table.benchmark_ids
-        costs = [benchmark.cost for benchmark in table.benchmarks]
+        costs = [0.0 if benchmark.id in given else benchmark.cost for benchmark in table.benchmarks]
         return Selection(
             table=table.name,
             data_hash=table.hash,

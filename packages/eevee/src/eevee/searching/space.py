@@ -30,6 +30,8 @@ class Constraints:
         exclude: benchmark ids that none contains.
         one_per_family: at most one benchmark of each family.
         cover: task types of which at least one benchmark must be present; ("all",) for every task of the table.
+        given: ids that are measured anyhow: they tell what they tell, count neither in k nor in the cost, and the
+            question is what to measure besides.
 
     Example:
         >>> Constraints(k=4, include=("voc",)).to_dict()["include"]
@@ -42,6 +44,7 @@ class Constraints:
     exclude: tuple[str, ...] = ()
     one_per_family: bool = False
     cover: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data, for JSON."""
@@ -70,13 +73,21 @@ class Space:
         self.constraints = constraints
         self.ids = table.benchmark_ids
         count = len(self.ids)
-        self.include = table.positions(constraints.include)
+        given = table.positions(constraints.given)
+        self.include = tuple(sorted({*given, *table.positions(constraints.include)}))
         excluded = table.positions(constraints.exclude)
         clash = [self.ids[i] for i in self.include if i in excluded]
         if clash:
             raise EeveeError(f"benchmark {clash[0]!r} is both included and excluded")
         self.pool = tuple(i for i in range(count) if i not in excluded)
         self.k, self.budget = constraints.k, constraints.budget
+        if self.k is not None and given:
+            if not 1 <= self.k <= len(self.pool) - len(given):
+                raise EeveeError(
+                    f"k is {self.k}; expected 1 to {len(self.pool) - len(given)}, the number of benchmarks to choose "
+                    f"from besides the {len(given)} that are given"
+                )
+            self.k += len(given)
         if self.k is None and self.budget is None:
             raise EeveeError("neither k nor a budget is given; expected at least one of them")
         if self.k is not None and not 1 <= self.k <= len(self.pool):
@@ -87,7 +98,9 @@ class Space:
         if self.budget is not None:
             if math.isnan(self.budget) or self.budget <= 0:
                 raise EeveeError(f"the budget is {self.budget}; expected a number > 0")
-            self.costs = [table.costs[key] for key in self.ids]
+            if any(b.cost is None for i, b in enumerate(table.benchmarks) if i not in given):
+                table.costs  # noqa: B018  # raises, with the benchmark's name
+            self.costs = [0.0 if i in given else b.cost or 0.0 for i, b in enumerate(table.benchmarks)]
         self.families = [b.family if constraints.one_per_family else b.id for b in table.benchmarks]
         self.tasks = [b.task for b in table.benchmarks]
         known = sorted({task for task in self.tasks if task})

@@ -42,7 +42,11 @@ def check_words(found: Check) -> str:
 
 def selection_words(chosen: Selection) -> str:
     """A selection, with its rank, its rival and its held-out error."""
-    members = [f"  {key:<24} +{rise:.4f} without it" for key, rise in chosen.importance.items()]
+    given = chosen.constraints.given
+    members = [
+        f"  {key:<24} +{rise:.4f} without it{' (given)' if key in given else ''}"
+        for key, rise in chosen.importance.items()
+    ]
     lines = [
         f"{len(chosen.benchmarks)} of the benchmarks of {chosen.table}, by {chosen.method} with {chosen.scorer}:",
         *members,
