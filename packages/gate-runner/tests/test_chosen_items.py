@@ -182,3 +182,14 @@ def test_until_needs_items_that_are_asked_by_blocks(
         scored(tmp_path / "r", 5, "digits", items=adaptive[0], until=5)
     (result,) = scored(tmp_path / "r", 5, items=adaptive[0], until=5, limit=50)
     assert "chosen of 60 test samples of other data" in result.reason
+
+
+def test_runs_that_asked_for_other_samples_are_not_paired(
+    adaptive: tuple[Path, gate_runner.Run], tmp_path: Path
+) -> None:
+    bank, run = adaptive
+    other = scored(tmp_path / "r", 2, items=bank, until=12)
+    assert next(iter(run)).data["test_items"] != next(iter(other)).data["test_items"]
+    with pytest.raises(UsageError, match="faces cannot be compared: test samples is"):
+        gate_runner.compare(run, other)
+    assert "the runs asked for other test samples each" in gate_runner.report(run, other, pictures=2)

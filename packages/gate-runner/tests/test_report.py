@@ -294,3 +294,15 @@ def test_a_browser_takes_the_page_without_a_complaint(two: list[StoredRun], tmp_
     )  # fmt: skip
     assert "CONSOLE" not in done.stderr, done.stderr
     assert done.stdout.count("<section") == page.read_text().count("<section")
+
+
+def test_five_runs_have_ranks_that_say_who_is_tied(tmp_path: Path) -> None:
+    names = ("digits", "micro/mini", "micro/cifar100", "faces")
+    runs = [
+        write_run(tmp_path / key, {name: level + 0.01 * at for at, name in enumerate(names)}, encoder=key)
+        for key, level in zip("abcde", (0.9, 0.7, 0.5, 0.3, 0.1), strict=True)
+    ]
+    said = parsed(build_page(read_runs(runs), pictures=0, tests=False)).text
+    assert "Ranks on other benchmarks like these, all with 95 % at once" in said
+    assert "a 1, b 2, c 3, d 4, e 5. 10 of 10 pairs are decided." in said
+    assert "Ranks on other" not in parsed(build_page(read_runs(runs[:4]), pictures=0, tests=False)).text

@@ -115,6 +115,9 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
     predict.add_argument("--scorer", default="auto", help="as for select (default: auto)")
     predict.add_argument("--alpha", type=float, default=1.0, help="ridge penalty (default: 1)")
     predict.add_argument(
+        "--nested", action="store_true", help="intervals of searches without each fold of models: wider, safer"
+    )
+    predict.add_argument(
         "--holdout",
         choices=HOLDOUTS,
         default="model",

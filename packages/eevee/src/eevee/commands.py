@@ -174,6 +174,7 @@ def _predict(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded,
         level=options.level,
         scorer=AUTO if options.scorer == AUTO else named_scorer(options.scorer, {"alpha": options.alpha}),
         holdout=options.holdout,
+        searched=options.nested,
     )
     return prediction, prediction_words(prediction)
 

@@ -133,7 +133,7 @@ def forecast_scores(
     chosen = list(dict.fromkeys(owners[name] for name in scores))
     if model in table.models:
         model = f"{model} (new)"
-    found = eevee.predict(table, chosen, {model: dict(scores)}, level=level, searched=False).models[model]
+    found = eevee.predict(table, chosen, {model: dict(scores)}, level=level).models[model]
     single = {metric.benchmark: metric.id for metric in table.metrics}
     given = {single[owners[name]] for name in scores}
     half = _half_width(table, chosen, given, level)
@@ -319,7 +319,7 @@ def _half_width(table: ResultTable, chosen: list[str], given: set[str], level: f
             for column, metric in enumerate(table.metrics)
             if metric.id in given
         }
-        cells = eevee.predict(rest, chosen, {model: own}, level=0.9, searched=False).models[model].cells
+        cells = eevee.predict(rest, chosen, {model: own}, level=0.9).models[model].cells
         predicted = math.fsum(cell.value for cell in cells.values()) / len(cells)
         errors.append(abs(predicted - float(table.values[row].mean())))
     return sorted(errors)[math.ceil(level * (len(errors) + 1)) - 1]

@@ -107,7 +107,7 @@ def predict(
     level: float = 0.9,
     scorer: Scorer | str = AUTO,
     holdout: str = "model",
-    searched: bool = True,
+    searched: bool = False,
 ) -> Prediction:
     """Predict every metric of new models from their scores on a subset, by what the table's models teach.
 
@@ -120,8 +120,8 @@ def predict(
         scorer: what predicts; by default what leave-one-out on this subset prefers, see `eevee.answers.choosing`.
         holdout: whom the intervals are for: a `model` of families like the table's, one of a new `family`, or one newer
             than all (`date`) or better than all (`frontier`); see `eevee.answers.intervals`.
-        searched: whether the subset was chosen by these models' results: then intervals are those of searches without
-            the models that they are measured on. False for a subset that was fixed before.
+        searched: take intervals of searches without the models that they are measured on, in place of leave-one-out's
+            on the given subset: wider, since they count that the search saw these models and learn from fewer.
 
     Raises:
         EeveeError: an unknown metric, an infinite value (NaN counts as missing), a model without any score or with a

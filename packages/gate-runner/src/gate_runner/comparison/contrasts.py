@@ -10,6 +10,7 @@ from typing import Literal
 from gate_runner.comparison.contrast import Comparison, Contrast
 from gate_runner.comparison.words import sentences
 from gate_runner.errors import UsageError
+from gate_runner.runs.estimated import samples_asked
 from gate_runner.runs.results import Result
 from gate_runner.runs.stored import StoredRun
 from gate_runner.settings import Settings
@@ -115,6 +116,7 @@ def _refuse_other_conditions(name: str, first: StoredRun, second: StoredRun) -> 
         ("metric", one.scores[0].metric, two.scores[0].metric),
         *((key, one.training.get(key), two.training.get(key)) for key in _EPISODES),
         ("data sha256", str(one.data.get("sha256"))[:12], str(two.data.get("sha256"))[:12]),
+        ("test samples", samples_asked(one), samples_asked(two)),
     ]
     for what, mine, other in conditions:
         if mine != other:

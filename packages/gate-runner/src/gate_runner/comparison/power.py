@@ -8,6 +8,7 @@ import numpy as np
 
 from gate_data.ragged import Outcomes
 from gate_runner.errors import UsageError
+from gate_runner.runs.estimated import samples_asked
 from gate_runner.runs.stored import StoredRun
 from gate_runner.tasks.registry import known_task_type
 from vision_adapters.power import Power, power_of_outcomes, samples_needed
@@ -108,4 +109,6 @@ def _outcomes(name: str, first: StoredRun, second: StoredRun | None) -> tuple[li
         return [], "no seed in common"
     if len({one.data.get("sha256") for results in found for one in results.values()}) > 1:
         return [], "the runs saw different data"
+    if len({samples_asked(one) for results in found for one in results.values()}) > 1:
+        return [], "the runs asked for other test samples each"
     return [[run.outcomes(results[seed]) for seed in seeds] for run, results in zip(runs, found, strict=True)], ""

@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from gate_runner.comparison import holm, paired_test
+from gate_runner.runs.estimated import samples_asked
 from gate_runner.runs.results import Result
 from gate_runner.runs.stored import StoredRun
 from gate_runner.runs.untrained import untrained
@@ -287,11 +288,14 @@ def _near_best(
     best = next((label for label, cell in cells.items() if cell.rank == 1), None)
     if best is None:
         return dict(cells)
-    seeds = [one.seed for one in found[best]]
+    seeds, asked = [one.seed for one in found[best]], [samples_asked(one) for one in found[best]]
     others = [
         label
         for label, cell in cells.items()
-        if label != best and cell.value is not None and [one.seed for one in found[label]] == seeds
+        if label != best
+        and cell.value is not None
+        and [one.seed for one in found[label]] == seeds
+        and [samples_asked(one) for one in found[label]] == asked
     ]
     metric = found[best][0].scores[0].metric
     statistic = known_task_type(found[best][0].task).statistic(metric)

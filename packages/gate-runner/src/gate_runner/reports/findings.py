@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from statistics import fmean
 
-from gate_runner.reports.contents import Contents
+from gate_runner.reports.contents import Contents, Row
 
 
 def title(contents: Contents) -> str:
@@ -73,7 +73,35 @@ def _leader(contents: Contents, tested: bool) -> list[str]:
         )
     elif tested:
         sentences.append("Wherever two runs can be compared, a paired test tells the best value from all others.")
-    return sentences
+    return [*sentences, *_places(contents)]
+
+
+def _places(contents: Contents) -> list[str]:
+    """Who is tied, where there are runs and benchmarks enough to say it."""
+    from eevee import Benchmark, EeveeError, Metric, ResultTable, rank_models
+
+    rows = [row for row in contents.rows if any(cell.rank for cell in row.cells.values())]
+    values = [[_value(row, label) for row in rows] for label in contents.labels]
+    metrics = tuple(
+        Metric(row.name, row.name, next(cell.direction for cell in row.cells.values() if cell.rank))
+        for row in rows  # type: ignore[misc]  # checked where it was read
+    )
+    try:
+        table = ResultTable("runs", tuple(contents.labels), metrics, tuple(Benchmark(row.name) for row in rows), values)  # type: ignore[arg-type]  # it makes an array of them
+        board = rank_models(table)
+    except EeveeError:  # too few runs, or benchmarks that they share
+        return []
+    places = [
+        f"{place.model} {place.first}" + (f" to {place.last}" if place.last > place.first else "")
+        for place in board.places
+    ]
+    ranks = f"Ranks on other benchmarks like these, all with 95 % at once: {', '.join(places)}."
+    return [f"{ranks} {board.decided} of {board.pairs} pairs are decided."]
+
+
+def _value(row: Row, label: str) -> float:
+    cell = row.cells.get(label)
+    return float("nan") if cell is None or cell.value is None else cell.value
 
 
 def _single(contents: Contents) -> list[str]:

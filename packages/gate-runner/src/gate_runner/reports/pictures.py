@@ -16,6 +16,7 @@ from gate_data.imports import named
 from gate_data.ragged import Outcomes, Ragged, taken
 from gate_runner.errors import UsageError
 from gate_runner.reports.contents import Contents, Row
+from gate_runner.runs.estimated import samples_asked
 from gate_runner.tasks.registry import known_task_type
 from vision_adapters.paired import value_of
 
@@ -95,6 +96,8 @@ def hardest(contents: Contents, row: Row, count: int, data_root: Path | None = N
         return [], f"its data cannot be made again: {said}"
     if data.digest() != digest:
         return [], "the data made now are not those of the run (their digests differ)"
+    if len({samples_asked(result) for _, result in results}) > 1:
+        return [], "the runs asked for other test samples each"
     chosen = results[0][1].data.get("test_items")
     if chosen is not None:
         data = replace(data, test=data.test.take(torch.tensor(chosen)))

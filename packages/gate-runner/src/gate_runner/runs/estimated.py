@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from eevee.items.choosing import BenchmarkItems
     from gate_data.data import Data
     from gate_runner.runs.part import Part
+    from gate_runner.runs.results import Result
     from gate_runner.tasks.job import Job, Outcome
     from gate_runner.tasks.score import Score
 
@@ -103,6 +104,18 @@ def in_blocks(job: Job, test: AdaptiveTest, run: Callable[[Job], Outcome]) -> tu
         f"{100 * test.until:g} points, with a {100 * test.level:g} % interval that holds at every look"
     )
     return merged, said, {"test": len(order), "test_whole": test.total, "test_items": order}
+
+
+def samples_asked(result: Result) -> str:
+    """Which test samples a result's outcomes are of: runs by blocks ask for others each time.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> samples_asked(SimpleNamespace(data={"test": 2, "test_items": [4, 9]}))
+        '4, 9'
+    """
+    asked = result.data.get("test_items")
+    return "all" if asked is None else ", ".join(map(str, asked))
 
 
 def _joined(parts: list[Any]) -> Any:
