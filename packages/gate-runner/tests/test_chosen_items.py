@@ -174,7 +174,7 @@ def test_until_needs_items_that_are_asked_by_blocks(
     for options in ({"until": 5}, {"items": learnt[0], "until": 5}):
         with pytest.raises(UsageError, match="belong together; such items is missing"):
             scored(tmp_path / "r", 5, **options)
-    with pytest.raises(UsageError, match="belong together; --until is missing"):
+    with pytest.raises(UsageError, match="belong together; until is missing"):
         scored(tmp_path / "r", 5, items=adaptive[0])
     with pytest.raises(UsageError, match="above 0 and below 50 points, not 60"):
         scored(tmp_path / "r", 5, items="adaptive", until=60)

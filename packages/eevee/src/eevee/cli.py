@@ -151,7 +151,7 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
         choices=("drawn", "clusters", "information", "random", "auto", "adaptive"),
         default="drawn",
         help="drawn (default): with known chances, holds whatever the model; auto: by the error on held-out models; "
-        "adaptive: a bank of all items for gate-runner run --items BANK --until POINTS",
+        "adaptive: a bank of all items for gate-runner run --items BANK --setting until=POINTS",
     )
     items.add_argument(
         "--holdout",

@@ -201,7 +201,7 @@ def _tune_in(said: str | Iterable[str]) -> str:
 
 def _until_in(said: Any) -> float | None:
     if said is not None and not 0 < float(said) < 50:
-        raise UsageError(f"--until must be above 0 and below 50 points, not {said}")
+        raise UsageError(f"until must be above 0 and below 50 points, not {said}")
     return None if said is None else float(said)
 
 

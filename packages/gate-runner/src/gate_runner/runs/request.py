@@ -183,12 +183,13 @@ def _check_items(parts: Sequence[Part], settings: Settings) -> None:
     adaptive = settings.items is not None and settings.items.adaptive
     if adaptive != (settings.until is not None):
         raise UsageError(
-            "--items adaptive, or a file of 'eevee items --method adaptive', and --until POINTS belong together; "
-            f"{'--until' if adaptive else 'such items'} is missing"
+            "--items adaptive, or a file of 'eevee items --method adaptive', and --setting until=POINTS belong "
+            "together; "
+            f"{'until' if adaptive else 'such items'} is missing"
         )
     if adaptive and not any(is_adaptive(part) for part in parts):
         raise UsageError(
-            "--until: none of the benchmarks that are asked for has a score that is the mean over its test samples "
+            "until: none of the benchmarks that are asked for has a score that is the mean over its test samples "
             f"({', '.join(dict.fromkeys(part.name for part in parts))})"
         )
     if adaptive:
