@@ -11,7 +11,7 @@ import itertools
 import pytest
 import torch
 
-from eqsim import ClipEqSimLoss, EqSimLoss
+from eqsim import ClipEqSimLoss, EqSimLoss, SigLipEqSimLoss
 from eqsim.backends.dense import dense_parts
 from eqsim.backends.tiled import tiled_parts
 from eqsim.batch import Batch
@@ -132,3 +132,19 @@ def test_strips_of_float16_keep_gradients_of_any_size(factor: float, score: str)
         gradient.append(gradients(factor * (parts.terms.total() + parts.contrastive), inputs))
     for ours, theirs in zip(*gradient, strict=True):
         assert float((ours - theirs).abs().max()) < 4e-3 * float(theirs.abs().max())
+
+
+@pytest.mark.parametrize("kind", [ClipEqSimLoss, SigLipEqSimLoss])
+def test_negatives_and_a_teacher_are_those_of_the_dense_matrix(kind: type) -> None:
+    found = []
+    owners = torch.tensor([0, 3, 3], device=DEVICE)
+    for backend in ("dense", "triton"):
+        image, text, scale, bias = leaves(7, 5, torch.float64)
+        further = (text.detach()[owners] * 0.7 - 0.1).requires_grad_()
+        texts = torch.cat([text, further])
+        frozen = (image.detach().sin(), texts.detach().cos(), 1.5)
+        loss = kind("v2", keep_weight=0.4, hard_weight=0.3, backend=backend)
+        value = loss(image, texts, scale, bias, negatives_of=owners, teacher=frozen)
+        found.append([value.detach(), *gradients(value, [image, text, further, scale])])
+    for theirs, ours in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-11)
