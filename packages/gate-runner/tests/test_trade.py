@@ -7,10 +7,12 @@ import math
 from pathlib import Path
 
 import pytest
+import torch
 
 from gate_runner.cli import main
 from gate_runner.comparison import compare_runs, trade_between
-from gate_runner.encoders.tuned import share_of
+from gate_runner.encoders import load_encoder
+from gate_runner.encoders.tuned import save_tuned, share_of
 from gate_runner.errors import EncoderError
 from gate_runner.reports.trade import trade_page
 from gate_runner.runs.stored import read_runs
@@ -91,3 +93,20 @@ def test_shares_are_read_from_the_end_of_a_folder() -> None:
     assert share_of("runs/x@0.25") == ("runs/x", 0.25)
     with pytest.raises(EncoderError, match=r"between 0 and 1, not at 1\.5"):
         share_of("runs/x@1.5")
+
+
+def test_a_share_of_a_trained_encoder_lies_between_its_weights(tmp_path: Path) -> None:
+    encoder = load_encoder("micro-clip")
+    assert encoder.module is not None
+    start = {name: value.clone() for name, value in encoder.module.state_dict().items()}
+    with torch.no_grad():
+        encoder.module.logit_scale.add_(1.0)
+    folder = save_tuned(encoder, start, tmp_path / "kept", {})
+    scales = []
+    for spec in (f"tuned:{folder}@0", f"tuned:{folder}@0.25", f"tuned:{folder}"):
+        mixed = load_encoder(spec)
+        assert mixed.spec == spec
+        assert mixed.module is not None
+        scales.append(float(mixed.module.state_dict()["logit_scale"]))
+    first = float(start["logit_scale"])
+    assert scales == pytest.approx([first, first + 0.25, first + 1.0])
