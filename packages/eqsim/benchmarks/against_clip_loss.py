@@ -130,6 +130,7 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[4096, 8192])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", nargs="+", help="candidates, by how their names begin; no memory")
+    parser.add_argument("--save-as", default="against_clip_loss_in_part", help="name of the results with --only")
     parser.add_argument("--memory-of", help="print the peak memory of one candidate (used by this script itself)")
     settings = parser.parse_args()
     torch.set_num_threads(1)
@@ -168,7 +169,7 @@ def main() -> None:
                 {"n": n, "candidate": name, "time": ratio, "memory": share, "target": target, "met": not missed}
             )
         rows.append({"n": n, "candidate": "ClipLoss", "seconds": seconds["ClipLoss"], "megabytes": memory["ClipLoss"]})
-    name = "against_clip_loss_in_part" if settings.only else "against_clip_loss"
+    name = settings.save_as if settings.only else "against_clip_loss"
     # What was not measured is left out: JSON has no NaN.
     rows = [{key: value for key, value in row.items() if value == value} for row in rows]
     save(name, {"d": DIM, "repeats": settings.repeats, "rows": rows})
