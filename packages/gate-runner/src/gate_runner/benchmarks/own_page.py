@@ -9,11 +9,15 @@ from gate_data.own.spec import OwnBenchmark
 
 _INTRODUCTION = """# A benchmark of your own, as a file
 
-`gate-runner new FOLDER` looks at a folder, says what it takes it for, and writes `FOLDER/benchmark.toml`;
+`gate-runner new FOLDER` looks at a folder, says what it takes it for, with counts and with what looks odd, and writes
+`FOLDER/benchmark.toml` when all of it could be read (`--dry-run` writes nothing);
 `gate-runner run FOLDER/benchmark.toml --encoder …` runs it like any other benchmark: with intervals, chance,
 resumption, `compare` and `report`. `gate-runner run --data FOLDER` does both. It knows folders of classes (pictures or
-clips), tables of labels, tags, values, questions, captions, class maps and minimal pairs, and COCO's boxes and
-captions. The file is yours to edit:
+clips), tables of labels, tags, numbers, questions, captions, class maps and minimal pairs, COCO, Pascal VOC and YOLO as
+they are distributed, pictures beside class maps, Hugging Face's `imagefolder` and what `datasets` saved. Of several
+tables, `--table` names the one that counts. Without a test split, what is for validation is scored.
+
+The file is yours to edit:
 
 ```toml
 [benchmark]
