@@ -154,7 +154,7 @@ def values_at(values: dict[str, dict[str, Any]], folder: Path, place: Path) -> d
         >>> values_at({"data": {"kind": "folders"}}, Path("photographs"), Path())["data"]["root"]
         'photographs'
     """
-    way = os.path.relpath(folder if folder.is_dir() else folder.parent, place)
+    way = os.path.relpath(folder.parent if folder.is_file() else folder, place)
     if way == ".":
         return values
 
