@@ -12,14 +12,11 @@ from torch import Tensor, nn
 
 from vision_adapters.heads import global_seed
 from vision_adapters.low_rank import add_lora, remove_lora
-from vision_adapters.recompute import keep_blocks, recompute_blocks, recomputed
+from vision_adapters.recompute import keep_blocks, recompute_blocks
 from vision_adapters.training.schedule import NORMS
 from vision_adapters.training.wise_ft import interpolate
 
-__all__ = [
-    "Classifier", "choose_weights", "interpolate", "keep_blocks", "preserve_state", "recompute_blocks", "recomputed",
-    "train_only",
-]  # fmt: skip
+__all__ = ["Classifier", "choose_weights", "interpolate", "preserve_state", "recompute_blocks", "train_only"]
 
 Part = Literal["all", "none", "bias", "norm", "last_block"]
 

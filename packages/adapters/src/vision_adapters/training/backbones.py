@@ -77,6 +77,12 @@ class Backbone(Protocol):
         width: channels of the features that a head gets.
         grid: rows and columns of the places, where the features are of places.
         scale: of the features, as they are before any training.
+
+    Example:
+        >>> import torch
+        >>> backbone: Backbone = FrozenFeatures(lambda split: torch.eye(3))
+        >>> backbone.width, backbone.grid
+        (3, (1, 1))
     """
 
     width: int

@@ -135,7 +135,13 @@ def select_knowledge(data: TuningData, candidates: Mapping[str, Any], method: st
 
 
 class LinearProbe(NamedTuple):
-    """A solved probe: weights ``[k, d]`` on unit features, biases ``[k]``, and what it scored on a held-out fifth."""
+    """A solved probe: weights ``[k, d]`` on unit features, biases ``[k]``, and what it scored on a held-out fifth.
+
+    Example:
+        >>> probe = linear_probe(torch.eye(2).repeat(10, 1), torch.arange(2).repeat(10), 2)
+        >>> probe.weight.shape, probe.validation
+        (torch.Size([2, 2]), 1.0)
+    """
 
     weight: Tensor
     bias: Tensor

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from gate_runner.encoders.encoder import Encoder
     from gate_runner.tasks.job import Job
 
-__all__ = ["Backbone", "Learning", "choose_weights", "features_of", "make_backbone", "untouched"]
-
 _FOR_SCALE = 256
 """Training images on which the scale of the untrained features is measured."""
 _PARTS = {"full": "all", "last-block": "last_block"}
