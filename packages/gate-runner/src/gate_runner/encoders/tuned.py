@@ -142,6 +142,10 @@ def share_of(folder: str) -> tuple[str, float]:
 
     Raises:
         EncoderError: a share outside 0 to 1.
+
+    Example:
+        >>> share_of("runs/tuned/encoders/digits.seed0@0.5")
+        ('runs/tuned/encoders/digits.seed0', 0.5)
     """
     place, at, said = folder.rpartition("@")
     try:

@@ -42,7 +42,13 @@ def cells(settings: Settings) -> Sequence[tuple[str, int]]:
 
 
 def zero_shot(benchmark: Benchmark) -> Benchmark:
-    """A benchmark that can be swept, with class prompts alone; any other, or a variant, as it is."""
+    """A benchmark that can be swept, with class prompts alone; any other, or a variant, as it is.
+
+    Example:
+        >>> from gate_runner.benchmarks import BENCHMARKS
+        >>> zero_shot(BENCHMARKS["digits"]).task, zero_shot(BENCHMARKS["omniglot"]).task
+        ('elevater', 'few-shot')
+    """
     from gate_runner.settings import Settings
     from gate_runner.tasks.registry import find_task_type
 
