@@ -246,4 +246,5 @@ def test_features_are_encoded_once_for_all_methods_shots_and_seeds(digits: Path)
         [("probe", {}), ("probe", {"shots": 2, "seeds": (3,)}), ("zeroshot", {}), ("probe", {"probe": "gda"})]
     ):
         gate_runner.adapt(digits, method, encoder=encoder, output=f"run{number}", **options)  # type: ignore[arg-type]
-    assert sum(count for count in calls if count != 2) == len(files)  # two are looked at for what the encoder gives
+    # Two are looked at for what the encoder gives, and single ones for how long it takes.
+    assert sum(count for count in calls if count > 2) == len(files)

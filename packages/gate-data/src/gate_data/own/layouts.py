@@ -413,6 +413,3 @@ def _spans(values: Sequence[int]) -> str:
     if list(values) == list(range(values[0], values[-1] + 1)):
         return f"{values[0]} to {values[-1]}"
     return ", ".join(map(str, values[:12])) + (" …" if len(values) > 12 else "")
-
-
-__all__ = ["coco_kind", "of_coco", "recognised"]

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from statistics import fmean
+from typing import Literal, cast
 
 from gate_runner.reports.contents import Contents, Row
+
+_Direction = Literal["higher", "lower"]
 
 
 def title(contents: Contents) -> str:
@@ -83,8 +86,8 @@ def _places(contents: Contents) -> list[str]:
     rows = [row for row in contents.rows if any(cell.rank for cell in row.cells.values())]
     values = [[_value(row, label) for row in rows] for label in contents.labels]
     metrics = tuple(
-        Metric(row.name, row.name, next(cell.direction for cell in row.cells.values() if cell.rank))
-        for row in rows  # type: ignore[misc]  # checked where it was read
+        Metric(row.name, row.name, cast(_Direction, next(cell.direction for cell in row.cells.values() if cell.rank)))
+        for row in rows
     )
     try:
         table = ResultTable("runs", tuple(contents.labels), metrics, tuple(Benchmark(row.name) for row in rows), values)  # type: ignore[arg-type]  # it makes an array of them

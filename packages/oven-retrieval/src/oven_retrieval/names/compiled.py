@@ -1,4 +1,4 @@
-"""The pruned search as one loop that numba compiles (extra `fast`): the algorithm and the answers of `PrunedIndex`."""
+"""The pruned search as one loop that numba compiles: the algorithm and the answers of `PrunedIndex`."""
 
 from __future__ import annotations
 

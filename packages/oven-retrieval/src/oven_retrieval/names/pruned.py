@@ -41,7 +41,7 @@ class PrunedIndex:
     add) is below the k-th best score so far; the query ends when the tokens that are left cannot reach that score
     together. Names that could tie are never left out.
 
-    With numba (extra `fast`) the loop is compiled from the 256th query of a process on; the answers are the same.
+    From the 256th query of a process on the loop is compiled by numba, where that loads; the answers are the same.
 
     Args:
         impacts: arrays from `build_impacts`, in memory or mapped from disk.

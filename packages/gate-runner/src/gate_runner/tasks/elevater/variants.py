@@ -53,7 +53,7 @@ def zero_shot(benchmark: Benchmark) -> Benchmark:
     from gate_runner.tasks.registry import find_task_type
 
     task = find_task_type(benchmark.task)
-    return task.varied(benchmark, cells(Settings(shots="0"))[0][0]) if task.sweeps else benchmark
+    return task.varied(benchmark, cells(Settings(shots=("0",)))[0][0]) if task.sweeps else benchmark
 
 
 def _check(settings: Settings) -> None:
