@@ -182,11 +182,10 @@ def test_a_metric_of_which_less_is_better_is_tuned_for(method: str, several: boo
 
 
 def test_a_search_that_validation_does_not_judge_keeps_its_start() -> None:
-    """A label without negatives has no ROC curve: the choice was the largest decay, which erases the texts."""
+    """Labels without negatives have no ROC curve: the choice was the largest decay, which erases the texts."""
     x, y, *_, texts = world(40)
     both = F.one_hot(y, 5)
-    always = both.clone()
-    always[:, 0] = 1
+    always = torch.ones_like(both)
     data = tuning_data(x, both, class_embeddings=texts, validation=(x, always), metric="roc_auc")
     assert tune(data, "elevater").best_params == {"lr": RATES[0], "weight_decay": DECAYS[0]}
 

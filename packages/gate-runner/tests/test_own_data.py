@@ -159,7 +159,7 @@ def test_questions_values_maps_and_boxes(tmp_path: Path) -> None:
         toml(tmp_path, f'[benchmark]\nid = "m"\ntask = "segmentation"\n{start}[classes]\nnames = ["a","b","c"]\n')
     )
     maps = np.asarray(data.train.targets[:])
-    assert maps.shape[1:] == (256, 256)
+    assert maps.shape[1:] == (32, 32)
     assert set(np.unique(maps)) == {0, 1, 2}
     coco = {
         "images": [{"id": i, "file_name": file, "width": 16, "height": 16} for i, file in enumerate(files)],

@@ -67,7 +67,7 @@ def choose_scorer(table: ResultTable, candidates: Sequence[Candidate], objective
         >>> table = load_table("mieb")
         >>> subset = ["AROCocoOrder", "SUN397", "STS13VisualSTS"]
         >>> choose_scorer(table, [table.positions(subset)])[1].chosen
-        'gp'
+        'knn'
     """
     data = standardise(table)
     ridge, gp = RidgeScorer(objective=objective), GpScorer(objective=objective)  # type: ignore[arg-type]  # checked by both

@@ -117,6 +117,7 @@ class FeatureCache:
 
     Example:
         >>> import tempfile
+        >>> from gate_runner.features import digests_of
         >>> texts = digests_of(["a", "b", "a"])
         >>> folder = Path(tempfile.mkdtemp()) / "encoder"
         >>> for name in ("first", "second"):

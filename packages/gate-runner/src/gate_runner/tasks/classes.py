@@ -36,13 +36,18 @@ def with_classes(job: Job, outcome: Outcome) -> Outcome:
             for one in [evaluate(name, guessed, true, seed=job.seed)]
         },
         "rows": [
-            {"class": classes[one.label], "support": one.support, "predicted": one.predicted,
-             "precision": one.precision, "recall": one.recall, "f1": one.f1}
-            for one in by_class(guessed, true, len(classes), seed=job.seed)
+            {"class": classes[row.label], "support": row.support, "predicted": row.predicted,
+             "precision": _plain(row.precision), "recall": _plain(row.recall), "f1": _plain(row.f1)}
+            for row in by_class(guessed, true, len(classes), seed=job.seed)
         ],
         "confused": [[classes[row], classes[column], int(table[row, column])] for row, column in order[:_CELLS]],
     }  # fmt: skip
     return replace(outcome, training={**outcome.training, "by_class": found})
+
+
+def _plain(interval: tuple[float, float, float] | None) -> list[float] | None:
+    """As a result's file has it, so that a unit of another process gives the same."""
+    return None if interval is None else list(interval)
 
 
 def details(training: Mapping[str, Any], encoder: str) -> Details:
