@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from gate_data.collecting import without_collector
-from gate_data.data import Data
 from gate_data.errors import DataError
 from gate_data.original_files import MAP_SIDE, Form, Originals, Parts, splits_of, to_data
 from gate_data.own.lists import parts_of
@@ -17,6 +16,9 @@ from gate_data.own.spec import OwnBenchmark
 from gate_data.readers import IGNORED, ClassMap, Member, spread
 from gate_data.readers.decode import open_picture
 from gate_data.request import DataRequest
+
+if TYPE_CHECKING:  # it imports torch, which whoever only lists files does without
+    from gate_data.data import Data
 
 _SIZED, _SMALLEST, _STEP = 32, 32, 16
 """Class maps whose sizes are looked at; the least side that is made of them, and what it is a multiple of."""
