@@ -11,7 +11,6 @@ from oven_retrieval.names import PrunedIndex, RankBm25, Surfaces, build_impacts
 from oven_retrieval.names.hits import best_entities
 
 from . import _reference as reference
-from ._bm25s import Bm25s
 
 
 def surfaces(seed, names, vocabulary, aliases=False, longest=6):
@@ -71,6 +70,8 @@ def test_bm25s_equals_the_definition_where_no_token_is_in_half_the_names(k):
     corpus = surfaces(5, 300, 200, aliases=True)
     frequency = {t for name in corpus.tokens for t in name}
     assert max(sum(t in name for name in corpus.tokens) for t in frequency) < len(corpus.tokens) / 2
+    from ._bm25s import Bm25s
+
     engine, ours = Bm25s(corpus), RankBm25(corpus)
     asked = queries(5, 40, 200)
     hits, defined = engine.search(asked, k), ours.search(asked, k)
