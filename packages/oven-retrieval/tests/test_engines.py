@@ -67,6 +67,7 @@ def test_engines_equal_the_definition(make, aliases, k, names, vocabulary):
 
 @pytest.mark.parametrize("k", [1, 5])
 def test_bm25s_equals_the_definition_where_no_token_is_in_half_the_names(k):
+    pytest.importorskip("bm25s")
     corpus = surfaces(5, 300, 200, aliases=True)
     frequency = {t for name in corpus.tokens for t in name}
     assert max(sum(t in name for name in corpus.tokens) for t in frequency) < len(corpus.tokens) / 2

@@ -120,9 +120,6 @@ def chosen_classes(
         images: samples per call of the encoder.
         at_once: episodes per call of the head.
         states: of checkpoints, the best first, whose scores are averaged.
-
-    Returns:
-        By how many of the checkpoints are averaged, the one of the module itself under 1.
     """
     episodes, *others = inputs
     assert isinstance(episodes, EpisodeRows)

@@ -17,16 +17,6 @@ IGNORED = -100
 def cross_entropy(logits: Float[Tensor, "n k ..."], targets: Int[Tensor, "n ..."]) -> Float[Tensor, ""]:
     r"""Mean of $-\log \mathrm{softmax}(z)_y$ over the samples (and pixels) whose target is not -100.
 
-    Args:
-        logits: scores, classes in dimension 1.
-        targets: classes 0 … k - 1, or -100 for what is not to count.
-
-    Returns:
-        The mean; 0 when every target is -100.
-
-    Raises:
-        ValueError: a target out of range, shown with its value.
-
     Example:
         >>> cross_entropy(torch.zeros(3, 4), torch.tensor([0, 1, -100]))
         tensor(1.3863)
@@ -37,16 +27,6 @@ def cross_entropy(logits: Float[Tensor, "n k ..."], targets: Int[Tensor, "n ..."
 
 def binary_cross_entropy(logits: Float[Tensor, "n k"], targets: Float[Tensor, "n k"]) -> Float[Tensor, ""]:
     r"""Mean over samples and labels of $-y\log\sigma(z) - (1 - y)\log(1 - \sigma(z))$: several labels per sample.
-
-    Args:
-        logits: one score per sample and label.
-        targets: 0 or 1 (or a probability) per sample and label.
-
-    Returns:
-        The mean.
-
-    Raises:
-        ValueError: shapes that differ.
 
     Example:
         >>> binary_cross_entropy(torch.zeros(2, 3), torch.ones(2, 3))
@@ -107,12 +87,6 @@ def soft_dice_loss(
         background: a class to leave out of the mean over classes; its pixels stay in the sums of the others.
         smooth: epsilon, which makes a class that is nowhere predicted nor present score 1.
 
-    Returns:
-        The loss, 0 … 1; sums run over the whole batch.
-
-    Raises:
-        ValueError: a target out of range.
-
     Example:
         >>> z = torch.tensor([[[9.0, -9.0]], [[-9.0, 9.0]]]).movedim(0, 1) * 9
         >>> round(float(soft_dice_loss(z, torch.tensor([[0, 1]]))), 6)
@@ -145,19 +119,6 @@ def segmentation_loss(
 
     $\ell$ is the mean of the focal loss and the cross-entropy.
 
-    Args:
-        logits: scores per pixel.
-        targets: classes 0 … k - 1, or -100.
-        background: the class that only the second term sees.
-        background_weight: weight of the second term.
-        gamma: of the focal loss.
-
-    Returns:
-        The loss; the first term is 0 where a batch shows background alone.
-
-    Raises:
-        ValueError: a target out of range.
-
     Example:
         >>> z, y = torch.zeros(1, 2, 1, 2), torch.tensor([[[0, 1]]])
         >>> round(float(segmentation_loss(z, y)), 4)  # 1.1 x (ln 2 + ln 2 / 4) / 2
@@ -182,18 +143,6 @@ def acdc_loss(
     background_weight: float = 0.01,
 ) -> Float[Tensor, ""]:
     r"""GATE's loss for ACDC: soft dice of the structures + 0.01 x soft dice of the background.
-
-    Args:
-        logits: scores per pixel.
-        targets: classes 0 … k - 1, or -100.
-        background: the background's class.
-        background_weight: weight of its term.
-
-    Returns:
-        The loss.
-
-    Raises:
-        ValueError: a target out of range, or a single class.
 
     Example:
         >>> z = torch.randn(2, 4, 5, 5)
@@ -220,12 +169,6 @@ def symmetric_cross_entropy(logits: Float[Tensor, "n n"], groups: Int[Tensor, " 
         groups: a number per pair; pairs with the same number (one image with several captions) are positives of one
             another, each with an equal share. Distinct numbers give the usual loss.
 
-    Returns:
-        The mean.
-
-    Raises:
-        ValueError: logits that are not square, or groups of another length.
-
     Example:
         >>> symmetric_cross_entropy(torch.zeros(4, 4), torch.arange(4))
         tensor(1.3863)
@@ -249,12 +192,6 @@ def l1(predictions: Float[Tensor, "n ..."], targets: Float[Tensor, "n ..."]) -> 
     Args:
         predictions: one number per target; a trailing dimension of size 1 is dropped where the targets lack it.
         targets: what was to be predicted.
-
-    Returns:
-        The mean.
-
-    Raises:
-        ValueError: shapes that differ, which would otherwise broadcast into a wrong mean.
 
     Example:
         >>> l1(torch.tensor([[1.0], [3.0]]), torch.tensor([1.0, 1.0]))

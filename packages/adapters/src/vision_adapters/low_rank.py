@@ -148,12 +148,6 @@ def merge_lora(module: nn.Module) -> None:
 def lora_targets(names: Iterable[str]) -> tuple[list[str], list[str]]:
     """What `add_lora` was called with, from the names of a state dict with updates.
 
-    Args:
-        names: of its entries.
-
-    Returns:
-        Its `targets`, and those of them that are `read`.
-
     Example:
         >>> lora_targets(["0.lora_A.default.weight", "0.base_layer.weight", "1.parametrizations.weight.0.lora_A"])
         (['0', '1'], ['1'])

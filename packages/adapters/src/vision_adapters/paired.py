@@ -301,11 +301,6 @@ def _rows(count: int) -> int:
 def resamples_of(count: int, resamples: int, rng: np.random.Generator) -> Iterator[Weights]:
     """Counts of each sample in resamples with replacement, some rows at a time.
 
-    Args:
-        count: samples.
-        resamples: how many resamples.
-        rng: draws them.
-
     Returns:
         Arrays ``[rows, count]``, together ``resamples`` rows.
 
@@ -353,18 +348,6 @@ def with_seeds(by_seed: Sequence[float], standard_error: float) -> tuple[float, 
     the error is $\sqrt{e^2 + s^2 / S}$. Where the seeds say more than the samples, $s^2 / S > c \, e^2$, it has
     $\nu = S - 1$ degrees of freedom; else $\nu = (S - 1) (e^2 + s^2 / S) / (s^2 / S)$.
 
-    Args:
-        by_seed: the difference with each seed, at least two.
-        standard_error: of their mean, over samples.
-
-    Returns:
-        The standard error and the degrees of freedom, infinite where the seeds do not differ.
-
-    Numerics:
-        The differences of seeds vary with the samples, too: that part is counted twice, which errs on the safe side.
-        Welch and Satterthwaite's degrees of freedom, $(S - 1) (e^2 + s^2/S)^2 / (s^2/S)^2$, call 7 % of equal encoders
-        different where three seeds vary much, since s is itself uncertain; ours at most 5 %, and up to 7 % with two.
-
     Example:
         >>> with_seeds([1.0, 3.0], 0.0)
         (1.0, 1.0)
@@ -380,10 +363,6 @@ def with_seeds(by_seed: Sequence[float], standard_error: float) -> tuple[float, 
 
 def two_sided(statistic: float, freedom: float) -> float:
     """Probability that Student's t is at least as far from 0.
-
-    Args:
-        statistic: t.
-        freedom: degrees of freedom, at least 1; may be infinite.
 
     Example:
         >>> round(two_sided(12.706, 1), 4), round(two_sided(4.303, 2), 4), round(two_sided(1.96, math.inf), 4)

@@ -82,11 +82,7 @@ def recompute_blocks(module: nn.Module) -> list[str]:
 
 
 def keep_blocks(module: nn.Module) -> None:
-    """Undo `recompute_blocks`.
-
-    Args:
-        module: changed in place.
-    """
+    """Undo `recompute_blocks`."""
     for part in module.modules():
         if getattr(vars(part).get("forward"), "recomputes", False):
             del part.forward

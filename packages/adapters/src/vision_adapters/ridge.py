@@ -72,15 +72,6 @@ def fit_ridge(
         error: predictions and targets to a number that is better where it is lower; the mean squared error by default.
         penalties: λ to try.
 
-    Returns:
-        Weights and bias on features as they come.
-
-    Raises:
-        ValueError: no samples, features or targets of other shapes, or values that are not finite.
-
-    Numerics:
-        One singular value decomposition of the training features in float64 serves all penalties.
-
     Example:
         >>> x = torch.eye(4)
         >>> fit_ridge(x, torch.ones(4), x, torch.ones(4)).bias

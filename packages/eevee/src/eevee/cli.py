@@ -184,9 +184,6 @@ def main(argv: Sequence[str] | None = None, prog: str = "eevee") -> int:
     Args:
         argv: arguments without the program's name; those of the process by default.
         prog: the command's name in its help and errors.
-
-    Returns:
-        0 where it worked, 2 where the input cannot be used (one line on stderr says why).
     """
     try:
         options = parser(prog).parse_args(argv)

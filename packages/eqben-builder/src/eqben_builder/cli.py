@@ -22,9 +22,6 @@ def make_app(models: Models | None = None) -> typer.Typer:
     Args:
         models: How `score` comes by encoders and models; by default from `MODULE:FUNCTION`.
 
-    Raises:
-        ImportError: Typer is missing; the message names the extra.
-
     Example:
         >>> [command.name or command.callback.__name__ for command in make_app().registered_commands]
         ['build', 'verify', 'score', 'review', 'apply-votes', 'convert']

@@ -21,16 +21,6 @@ _TEXTS: dict[str, Any] = json.loads(files("eqben_builder").joinpath("croissant.j
 def write_croissant(folder: str | Path, manifest: Mapping[str, Any]) -> Path:
     """Describe a finished build as JSON-LD: its files with their SHA-256, its columns, and how it was collected.
 
-    Args:
-        folder: What `build` wrote.
-        manifest: What `build` returned.
-
-    Returns:
-        `croissant.json` in the folder; the same build gives the same bytes.
-
-    Raises:
-        OSError: The folder holds no pairs, or cannot be written.
-
     Example:
         >>> import tempfile
         >>> from eqben_builder.building import build

@@ -37,15 +37,6 @@ def perceptual_hash(picture: UInt8[np.ndarray, "h w 3"]) -> int:
     Args:
         picture: uint8 [height, width, 3].
 
-    Returns:
-        A number in [0, 2^64).
-
-    Raises:
-        ValueError: The shape and type of something else.
-
-    Numerics:
-        Whole numbers throughout: the same bits on every machine with the same Pillow.
-
     Example:
         >>> import numpy as np
         >>> flat = np.full((40, 60, 3), 7, np.uint8)
@@ -108,13 +99,6 @@ class PairHashes:
 
 def bits_apart(first: NDArray[np.uint64], second: NDArray[np.uint64] | np.uint64) -> NDArray[np.uint8]:
     """In how many bits hashes differ.
-
-    Args:
-        first: hashes of any shape.
-        second: hashes of a shape that broadcasts with it.
-
-    Returns:
-        uint8 counts, 0 to 64, of the broadcast shape.
 
     Example:
         >>> bits_apart(np.array([0b1111, 0], np.uint64), np.uint64(0b0101)).tolist()

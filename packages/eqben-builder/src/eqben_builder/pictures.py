@@ -45,11 +45,6 @@ def decode(source: bytes | Path, name: str | None = None, *, plain: bool = False
     Returns:
         uint8 [height, width, 3], red first.
 
-    Raises:
-        ValueError: None of `FORMATS`, a damaged picture, more pixels than `EQBEN_MAX_PIXELS`, or values of no known
-            scale.
-        FileNotFoundError: No such file.
-
     Example:
         >>> file = io.BytesIO()
         >>> Image.new("RGBA", (2, 1), (255, 0, 0, 0)).save(file, "PNG")
@@ -101,9 +96,6 @@ def _check_size(pixels: int, name: str) -> None:
 
 def decode_array(stored: bytes, name: str) -> UInt8[np.ndarray, "h w 3"]:
     """A uint8 picture [height, width, 3] in NumPy's own format, its size checked against its bytes beforehand.
-
-    Raises:
-        ValueError: No plain array, another type or shape, or a header that speaks of more than there is.
 
     Example:
         >>> file = io.BytesIO()

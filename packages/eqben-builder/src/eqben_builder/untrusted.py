@@ -23,15 +23,6 @@ LIMITS: dict[str, int] = {
 def most(name: str) -> int:
     """The limit in force.
 
-    Args:
-        name: One of `LIMITS`.
-
-    Returns:
-        The environment's `EQBEN_MAX_NAME`, or the limit of `LIMITS`.
-
-    Raises:
-        ValueError: The environment's value is no positive whole number.
-
     Example:
         >>> most("pixels")
         89478485

@@ -22,13 +22,6 @@ class StorageError(UsageError):
     def about(cls, path: Path, error: OSError) -> StorageError:
         """An error that names the file and what the system says of it.
 
-        Args:
-            path: what could not be written.
-            error: what the system said.
-
-        Returns:
-            The error, to be raised by the caller.
-
         Example:
             >>> str(StorageError.about(Path("runs/a.json"), OSError(28, "No space left on device")))
             'cannot write runs/a.json: No space left on device; what is finished is kept, the same command continues'
@@ -47,12 +40,6 @@ class DataError(UsageError):
 def printable(text: str) -> str:
     r"""A text with its control characters as escapes: what a terminal obeys, a file's name or a class must not say.
 
-    Args:
-        text: any, of a file of a stranger.
-
-    Returns:
-        The same, where it can be printed.
-
     Example:
         >>> print(printable("\x1b[2Jred\u00e9"))
         \x1b[2Jredé
@@ -62,14 +49,6 @@ def printable(text: str) -> str:
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
     """An error for a name that nothing has, with the nearest names that exist.
-
-    Args:
-        kind: what was looked for, e.g. ``"benchmark"``.
-        name: what was given.
-        known: the names that exist.
-
-    Returns:
-        The error, to be raised by the caller.
 
     Example:
         >>> str(unknown("benchmark", "cifar10", ["cifar100", "mini"]))

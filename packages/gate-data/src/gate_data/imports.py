@@ -9,15 +9,6 @@ from typing import Any
 def named(where: Any) -> Any:
     """What ``"module:name"`` names; anything that is no text is given back as it is.
 
-    Args:
-        where: ``"package.module:name"``, or the thing itself.
-
-    Returns:
-        The thing.
-
-    Raises:
-        ImportError: there is no such module, or no such name in it; the message shows both.
-
     Example:
         >>> named("math:sqrt")(9.0), named(len)([1, 2])
         (3.0, 2)

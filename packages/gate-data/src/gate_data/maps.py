@@ -73,11 +73,7 @@ class Maps:
 
     @cached_property
     def contents(self) -> tuple[bytes, ...]:
-        """A digest of what each annotation's file holds, and of the place in it; read once.
-
-        Raises:
-            DataError: a file is missing or damaged; the message names it.
-        """
+        """A digest of what each annotation's file holds, and of the place in it; read once."""
         return tuple(f"{content_digest(file_of(source))} {source[1:]}".encode() for source in self.files)
 
     def note_in(self, digest: hashlib._Hash) -> None:

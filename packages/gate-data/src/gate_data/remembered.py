@@ -42,14 +42,7 @@ def remember_in(folder: Path | None) -> None:
 
 
 def listing_mark(samples: Iterable[Sequence[Source]]) -> Listing:
-    """What stands for the contents of files as long as nobody reads them.
-
-    Args:
-        samples: the sources of each.
-
-    Raises:
-        DataError: a file is missing; the message names it.
-    """
+    """What stands for the contents of files as long as nobody reads them."""
     digest, newest = hashlib.blake2b(digest_size=_WIDTH), 0
     here = os.getcwd()  # noqa: PTH109 - text
     last, about = "", ""

@@ -25,16 +25,7 @@ def without_validation(data: Data[Any]) -> Data[Any]:
 
 
 def load_icinw(name: str, originals: Originals[Any] | None, request: DataRequest) -> Data[Any]:
-    """One of ELEVATER's 20 sets in both of its own splits, as they are.
-
-    Args:
-        name: of the set.
-        originals: how its files are read; None for its copy from the hub.
-        request: data root, limit and size.
-
-    Raises:
-        DataError: a file is missing or damaged; the message names it.
-    """
+    """One of ELEVATER's 20 sets in both of its own splits, as they are."""
     parts = _parts(name, originals, request)
     if isinstance(parts, Arrays):
         train, test = (as_split(side).limited(request.limit) for side in (parts.train, parts.test))

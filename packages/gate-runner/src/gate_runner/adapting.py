@@ -73,13 +73,6 @@ def adaptation(
         metric: of ``vision_adapters.metrics``; the benchmark's own by default.
         words: how class names become texts.
         settings: of the run.
-
-    Returns:
-        The request, and where its head will lie.
-
-    Raises:
-        UsageError: what cannot be used; the message shows it.
-        DataError: images that cannot be used; the message names the folder, or file, line and field.
     """
     from gate_runner.encoders import load_encoder
     from gate_runner.encoders.device import device_for

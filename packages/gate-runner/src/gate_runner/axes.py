@@ -66,9 +66,6 @@ class Variant(NamedTuple):
     def parse(cls, name: str) -> Variant:
         """The variant of a name.
 
-        Raises:
-            UsageError: it is none; the message shows one.
-
         Example:
             >>> Variant.parse("5-shot.frozen.language-2p.none").shots
             5

@@ -137,10 +137,6 @@ class Choice:
 def encoders_in(said: str) -> tuple[str, ...]:
     """Specs of a text with commas between, or of a file with one in each line (``#`` begins a comment).
 
-    Raises:
-        UsageError: none at all, or one that is no spec.
-        DataError: the file cannot be read.
-
     Example:
         >>> encoders_in("micro-clip, lite:0")
         ('micro-clip', 'lite:0')
@@ -182,12 +178,6 @@ def choose(
         alpha: family-wise error over all rounds.
         price: dollars for an hour of this machine.
         observer: told of every run.
-
-    Returns:
-        The candidates, and sentences.
-
-    Raises:
-        UsageError: all encoders failed, or more than one read-out was asked for; the message says why.
     """
     if len(settings.readout) > 1 or "all" in settings.readout:
         raise UsageError(f"--readout {','.join(settings.readout)}: a choice reads each encoder at one, such as auto")

@@ -59,18 +59,7 @@ class ClassWords:
     knowledge: tuple[str, ...] = ()
 
     def built(self, classes: Sequence[str]) -> PromptSet:
-        """The texts of each class.
-
-        Args:
-            classes: names in the data, in the order of their indices.
-
-        Returns:
-            A `knowledge_prompts.PromptSet` with a group of texts for each class.
-
-        Raises:
-            UsageError: a template without ``{}``, a set or file that there is not, names that it lacks, or knowledge
-                that cannot be read; the message shows it.
-        """
+        """The texts of each class."""
         from knowledge_prompts import build_prompts
 
         try:
@@ -82,11 +71,7 @@ class ClassWords:
             raise UsageError(str(error)) from error
 
     def named(self, classes: Sequence[str]) -> tuple[str, ...]:
-        """What classes are called before any prompt set is asked: by the file of names, WordNet, or as they are.
-
-        Raises:
-            UsageError: a file that is not there, or lacks a class.
-        """
+        """What classes are called before any prompt set is asked: by the file of names, WordNet, or as they are."""
         if self.names:
             return names_from_file(Path(self.names), classes)
         if all(_ID.fullmatch(name) for name in classes):
@@ -199,9 +184,6 @@ def words_in(training: Mapping[str, Any]) -> ClassWords | None:
 
 def built_in_knowledge(sources: Iterable[str], file: Path) -> tuple[str, ...]:
     """Sources of knowledge out of a file, which chooses no plug-in; what has no ``NAME=`` is a path.
-
-    Raises:
-        UsageError: a name that another package adds, or that there is not; the message shows those there are.
 
     Example:
         >>> built_in_knowledge(["wordnet", "glip=texts.yaml"], Path("mine.toml"))

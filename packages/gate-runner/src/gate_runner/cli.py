@@ -81,11 +81,7 @@ def _options(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; an error that the user can mend is one line, and the exit status 2.
-
-    Args:
-        arguments: without the program's name; those of the process by default.
-    """
+    """Run the command line; an error that the user can mend is one line, and the exit status 2."""
     try:
         app(args=None if arguments is None else list(arguments), prog_name="gate-runner")
     except (ValueError, OSError, ImportError) as error:

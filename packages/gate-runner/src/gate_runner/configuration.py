@@ -58,14 +58,6 @@ def read_configuration(path: Path, *, encoder: str | None = None) -> Configurati
             ``manifest.json``, whose last run is taken, without its folder.
         encoder: the spec that was said besides, which goes before the file's.
 
-    Returns:
-        What it says; relative paths of a TOML file are from where the command runs.
-
-    Raises:
-        DataError: not there, or neither TOML nor a manifest.
-        UsageError: a key that there is not, with the nearest; code that a file may not choose.
-        EncoderError: an encoder that a file may not choose.
-
     Example:
         >>> import tempfile
         >>> path = Path(tempfile.mkdtemp()) / "run.toml"
@@ -109,9 +101,6 @@ def read_configuration(path: Path, *, encoder: str | None = None) -> Configurati
 
 def settings_in(said: Iterable[str]) -> dict[str, Any]:
     """Settings from texts ``NAME=VALUE``, of ``--setting``: a value is TOML, or else a text, with commas for several.
-
-    Raises:
-        UsageError: a text that is none, or a setting that there is not; the message shows the nearest.
 
     Example:
         >>> settings_in(["wise_ft=best", "retries=2", "encode_again=true"])

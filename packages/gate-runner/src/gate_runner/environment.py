@@ -33,9 +33,6 @@ def environment() -> dict[str, Any]:
     An extra counts as there when all that it requires on this system can be found; nothing is imported but torch, where
     it is installed, to ask for GPUs. No paths, host names or users are in it.
 
-    Returns:
-        JSON-ready values.
-
     Example:
         >>> found = environment()
         >>> list(found["packages"])[0], sorted(found)

@@ -32,15 +32,7 @@ def _umask() -> int:
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write a folder of files beside it and exchange the two at once, so that a reader sees the old one or the new one.
-
-    Args:
-        folder: to be made, or to be replaced with all that it holds.
-        files: by name.
-
-    Raises:
-        StorageError: the system refuses; an old folder is still there.
-    """
+    """Write a folder of files beside it and exchange the two at once: a reader sees the old or the new one."""
     from oven_retrieval.durable import replace_folder
 
     beside = folder.parent / f".{folder.name}.{os.getpid()}.new"
@@ -64,9 +56,6 @@ def write(path: Path, content: bytes) -> None:
     Args:
         path: of the file; its folder is made. A link is followed; a device or a pipe is written to as it is.
         content: all of it.
-
-    Raises:
-        StorageError: the system refuses; the message says what and why. An old file is still there.
     """
     try:
         if path.exists() and not path.is_file():

@@ -109,13 +109,6 @@ def forecast_scores(
         level: in (0, 1); with 21 models at most 21 / 22.
         warnings: to be passed on with the result.
 
-    Returns:
-        Means, intervals and rank, and warnings where the scores lie outside of what the table covers.
-
-    Raises:
-        UsageError: no score, a name that the table does not have, a score outside 0 to 100, or shares where percents
-            are expected; the message shows it.
-
     Example:
         >>> found = forecast_scores({"cifar100": 75.0, "ade20k": 40.0, "mini": 93.0})
         >>> found.low < found.mean < found.high, len(found.benchmarks)
@@ -174,12 +167,6 @@ def forecast_run(run: StoredRun, *, accept_stand_ins: bool = False, level: float
         accept_stand_ins: predict from synthetic stand-ins all the same; the first warning then says that it does not
             carry over.
         level: of the intervals.
-
-    Returns:
-        As `forecast_scores`, with what separates this run from the paper's among the warnings.
-
-    Raises:
-        UsageError: the run holds stand-ins only, or nothing that the table has.
     """
     import eevee
 
@@ -262,9 +249,6 @@ def forecast_file(path: Path, *, level: float = 0.9) -> list[Forecast]:
         path: a column ``model`` and a column for each benchmark of the paper's table that was measured, in percent;
             empty cells are left out.
         level: of the intervals.
-
-    Raises:
-        UsageError: a column or value that cannot be used; the message names the model, or file, line and column.
     """
     import eevee
 

@@ -69,13 +69,6 @@ def items_in(said: str | PathLike[str] | Mapping[str, Any] | ChosenItems | None)
     Args:
         said: the path of a file that `eevee items --json` wrote; "adaptive"; what `ChosenItems` became on its way as
             JSON; or None.
-
-    Returns:
-        The items, whose file is whole.
-
-    Raises:
-        DataError: there is no such file, or it is not one; the message names it.
-        UsageError: the items are not positions in a test split; the message shows one.
     """
     if said is None or isinstance(said, ChosenItems):
         return said

@@ -24,11 +24,7 @@ class PeakMemory:
             sys.modules["torch"].cuda.reset_peak_memory_stats(device)
 
     def read(self) -> dict[str, int]:
-        """The peaks in bytes.
-
-        Returns:
-            ``peak_bytes`` of the process, ``gpu_peak_bytes`` of all its GPUs together; what cannot be told is left out.
-        """
+        """The peaks in bytes."""
         found = {}
         if self.since_here and (here := high_water()) is not None:
             found["peak_bytes"] = here

@@ -60,12 +60,6 @@ def near_duplicates(sides: Mapping[str, Sequence[Source]], bits: int) -> list[Ne
         sides: the pictures of each split, training first.
         bits: largest distance that counts, 0 to 32. Up to 4 is a copy, scaled or recompressed; beyond 10 chance begins.
 
-    Returns:
-        What to look at, nearest first: a hash knows nothing of what a picture shows.
-
-    Raises:
-        ValueError: `bits` out of range.
-
     Example:
         >>> import tempfile, pathlib
         >>> from PIL import Image

@@ -13,10 +13,6 @@ from gate_runner.errors import EncoderError
 def made_by(spec: str, kind: str) -> Any:
     """Import the module (the current directory is searched too), call the function, and return what it made.
 
-    Raises:
-        EncoderError: no such module or function, or one of them fails; a file's name in a module's place is told the
-            module.
-
     Example:
         >>> made_by("collections:Counter", "model")
         Counter()
@@ -45,9 +41,6 @@ def made_by(spec: str, kind: str) -> Any:
 
 def own_model(spec: str) -> Any:
     """A model that can be called, as `made_by` makes it.
-
-    Raises:
-        EncoderError: as `made_by`, or what it made cannot be called.
 
     Example:
         >>> own_model("collections:Counter")

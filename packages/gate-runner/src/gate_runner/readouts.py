@@ -51,11 +51,7 @@ class Readout(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Readout:
-        """The read-out of a name.
-
-        Raises:
-            UsageError: it is none; the message shows the forms.
-        """
+        """The read-out of a name."""
         if not _FORM.fullmatch(text):
             raise UsageError(
                 f"{text!r} is no read-out; expected auto, all, last, before-projection or block:N/POOLING with cls, "
@@ -69,11 +65,7 @@ class Readout(NamedTuple):
 
 
 def checked(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """Read-outs that were asked for, as they are.
-
-    Raises:
-        UsageError: one that is none.
-    """
+    """Read-outs that were asked for, as they are."""
     for text in texts:
         if text not in CHOICES:
             Readout.parse(text)

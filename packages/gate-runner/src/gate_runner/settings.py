@@ -38,12 +38,6 @@ def seconds_in(said: float | str | None) -> float | None:
     Args:
         said: a number with ``s``, ``m``, ``h`` or ``d`` behind it; without one, seconds; or None.
 
-    Returns:
-        Seconds, > 0, or None.
-
-    Raises:
-        UsageError: it is none; the message shows it.
-
     Example:
         >>> seconds_in("20m"), seconds_in("1.5h"), seconds_in("45")
         (1200.0, 5400.0, 45.0)
@@ -58,15 +52,6 @@ def seconds_in(said: float | str | None) -> float | None:
 
 def options_in(said: Mapping[str, str] | Iterable[str] | None) -> dict[str, str]:
     """Options as a mapping.
-
-    Args:
-        said: a mapping, or texts, each ``KEY=VALUE``, or None for none.
-
-    Returns:
-        Keys and values.
-
-    Raises:
-        UsageError: a text has no ``=``, or no key; the message shows it.
 
     Example:
         >>> options_in(["partition=gpu", "constraint=a=b"])
@@ -87,12 +72,6 @@ def bytes_in(said: int | str) -> int:
     Args:
         said: a number with ``kB``, ``MB``, ``GB`` or ``TB`` behind it (thousands); without one, bytes.
 
-    Returns:
-        Bytes, >= 0.
-
-    Raises:
-        UsageError: it is none; the message shows it.
-
     Example:
         >>> bytes_in("20GB"), bytes_in("0.5 MB"), bytes_in(7)
         (20000000000, 500000, 7)
@@ -111,12 +90,6 @@ def checked_device(text: str) -> str:
 
     Args:
         text: ``"auto"``, or a kind with or without a number, e.g. ``"cuda:1"``.
-
-    Returns:
-        The same text.
-
-    Raises:
-        UsageError: torch knows no such device; the message shows it and what there is.
 
     Example:
         >>> checked_device("cuda:1")

@@ -70,15 +70,7 @@ class Entry:
 def entries_of(
     folder: Path, *, model: str, shots: int, tune: str, init: str, projection: str, knowledge: str
 ) -> list[Entry]:
-    """The entries that a grid's run folder holds for one way to adapt.
-
-    Returns:
-        One entry for each data set, its seeds joined, the trained parameters averaged over them, as ELEVATER's merging
-        does.
-
-    Raises:
-        DataError: no such cells, or cells without predictions; the message says how to keep them.
-    """
+    """The entries that a grid's run folder holds for one way to adapt."""
     variant, run = Variant(shots, tune, init, projection, knowledge), read_run(folder)
     by_set: dict[str, list[tuple[Record, Result]]] = {}
     swept = [result for result in run.results if result.task == "elevater"]
@@ -111,10 +103,6 @@ def _predictions(path: Path) -> np.ndarray:
 def write_submission(entries: Sequence[Entry], path: Path) -> None:
     """Write a zip as ELEVATER's merging makes it.
 
-    Raises:
-        DataError: an entry that ELEVATER's validator would refuse.
-        StorageError: the file cannot be written.
-
     Example:
         >>> import tempfile
         >>> entry = Entry("mnist", "a model", 0, (0,), np.full((1, 2, 10), 0.1))
@@ -133,14 +121,6 @@ def write_submission(entries: Sequence[Entry], path: Path) -> None:
 
 def read_submission(path: Path, *, whole: bool = True) -> list[Entry]:
     """Read a zip, or one data set's JSON.
-
-    Args:
-        path: of the ``.zip``, or of a ``.json`` with one entry.
-        whole: refuse a zip without all 20 data sets.
-
-    Raises:
-        DataError: no submission, a data set missing, unknown or twice, shapes, numbers or seeds that are wrong: the
-            message names the data set and the place.
 
     Example:
         >>> import tempfile
@@ -276,13 +256,6 @@ class EntryScore:
 
 def score_entry(entry: Entry, labels: Int[np.ndarray, n * k], classes: Sequence[str]) -> EntryScore:
     """Score an entry against the labels of the test split, in its order.
-
-    Returns:
-        The metric for each seed. Where columns in the alphabetical order of the names, or in that of the data set's own
-        files, would score far higher, a warning says so: ELEVATER's order is its own for CIFAR-100 and others.
-
-    Raises:
-        DataError: another number of images.
 
     Example:
         >>> entry = Entry("mnist", "a model", 0, (0,), np.eye(10)[None, [3, 7]])

@@ -22,9 +22,6 @@ def make_app(encoders: Encoders | None = None) -> typer.Typer:
     Args:
         encoders: How the commands come by encoders; by default from `MODULE:FUNCTION`.
 
-    Raises:
-        ImportError: Typer is missing; the message names the extra.
-
     Example:
         >>> [command.name or command.callback.__name__ for command in make_app().registered_commands][:3]
         ['build', 'add', 'remove']

@@ -88,9 +88,6 @@ def encode_names(
         batch: texts per call of the encoder.
         overwrite: replace vectors that are there.
         progress: called with the phase, how many entities are done, and how many there are.
-
-    Raises:
-        ValueError: the encoder returns NaN, zeros or another width; the row is named.
     """
 
     def encode(first: int, last: int) -> Float32:
@@ -167,14 +164,6 @@ def update_vectors(
         make_encoder: gives the encoder of a name that the vectors carry; called where there are new entities.
         batch: texts per call of the encoder.
         say: called with one line per step.
-
-    Raises:
-        FolderError: the vectors belong to other entities.
-        ValueError: new entities and no encoder.
-
-    Numerics:
-        The vectors are copied beside the old ones and then take their place; a kill leaves the old ones, and the same
-        call continues.
     """
     talk = say or (lambda line: None)
     path = Path(folder) / "vectors"
@@ -244,11 +233,7 @@ def _moved(
 
 
 def open_vectors(folder: str | Path, kb: KnowledgeBase, *, encoder_name: str, template: str = "name") -> VectorIndex:
-    """Open what `add_vectors` has written.
-
-    Raises:
-        FolderError: made from other entities or with another encoder.
-    """
+    """Open what `add_vectors` has written."""
     store = VectorStore(Path(folder) / "vectors", kb=kb.hash, encoder=f"{encoder_name}; {template}")
     if (Path(folder) / "index").is_dir():
         return open_index(Path(folder) / "index", store)
@@ -264,13 +249,7 @@ def search_features(index: VectorIndex, features: Any, k: int = 1) -> Neighbours
 
 
 def describe_neighbours(label: Label, queries: Sequence[str], found: Neighbours) -> list[dict[str, Any]]:
-    """One record per query: its own text and its entities with id, name and score.
-
-    Args:
-        label: id and name of a row, as `KnowledgeBase.label`.
-        queries: what was asked, in words.
-        found: the answers.
-    """
+    """One record per query: its own text and its entities with id, name and score."""
     return [
         {
             "query": query,

@@ -78,9 +78,6 @@ def tagged(texts: Iterable[tuple[str, str]], name: str, language: str) -> tuple[
         name: what is no alias of itself.
         language: its tag.
 
-    Returns:
-        The name's tags, the aliases, and their tags; none where none is known.
-
     Example:
         >>> tagged([("Berlin", "de"), ("Spree-Athen", "de"), ("Berlin", "fr")], "Berlin", "en")
         ('de en fr', ('Spree-Athen',), ('de',))

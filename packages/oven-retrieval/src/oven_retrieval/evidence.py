@@ -38,14 +38,6 @@ def name_features(linker: NameLinker, names: Sequence[str]) -> tuple[Links, Floa
     of the name's words agree (weighted by idf), how alike they are written, the rarest word that the name lacks, the
     lead over the second. All are scaled by the knowledge base, so that a model fitted on one can serve another.
 
-    Args:
-        linker: of the knowledge base.
-        names: any texts.
-
-    Returns:
-        The best links of each name, at most eight, and the features named in `NAME_FEATURES`; NaN where there is no
-        link.
-
     Example:
         >>> import tempfile, pathlib
         >>> from oven_retrieval import Entity, build_kb, build_linker
@@ -157,9 +149,6 @@ def _dice(one: Counter[str], other: Counter[str]) -> float:
 
 def vector_features(found: Neighbours) -> Float64[np.ndarray, "q f"]:
     """What tells whether a nearest entity is right, named in `VECTOR_FEATURES`.
-
-    Args:
-        found: at least the two nearest of each query.
 
     Example:
         >>> from oven_retrieval.vectors import Neighbours

@@ -49,11 +49,7 @@ class Edits(NamedTuple):
 
 
 def entities_in(folder: Folder) -> int:
-    """How many entities a folder's manifest counts.
-
-    Raises:
-        FolderError: no number, or another than there are ids.
-    """
+    """How many entities a folder's manifest counts."""
     count, ids = folder.meta["count"], len(folder.array("id.ends"))
     if not isinstance(count, int) or count != ids:
         raise FolderError(f"{folder.path}: the manifest counts {count!r:.40} entities, there are {ids} ids")
@@ -68,11 +64,7 @@ def next_version(before: Version, is_added: bool, folder: Folder) -> Version:
 
 
 def read_edits(base: Folder, *, verify: bool = False) -> Edits:
-    """Open the edits of a knowledge base.
-
-    Raises:
-        FolderError: an edit is missing, damaged, or not the one that is listed.
-    """
+    """Open the edits of a knowledge base."""
     file = base.place / EDITS
     versions = [Version(base.hash, entities_in(base))]
     if not file.is_file():

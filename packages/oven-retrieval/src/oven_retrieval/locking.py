@@ -43,13 +43,6 @@ def one_writer(folder: str | Path) -> Iterator[None]:
 
     The same thread may hold it several times, so that an operation and its parts each ask for it.
 
-    Args:
-        folder: that is written; it need not be there yet.
-
-    Raises:
-        FolderError: somebody else is writing; says which process, of which machine, since when, with which command.
-            Where the system has no file locks, only this process is looked at.
-
     Example:
         >>> import tempfile
         >>> folder = Path(tempfile.mkdtemp()) / "kb"

@@ -23,17 +23,6 @@ def read_rgb(path: Path) -> Image.Image:
     EXIF's orientation is applied; transparency lies over white; 16-bit grey is scaled to 8, and floats where they lie
     in 0 to 1 or 0 to 255; CMYK goes through its colour profile where it has one; of an animation it is the first frame.
 
-    Args:
-        path: of the file.
-
-    Returns:
-        The picture.
-
-    Raises:
-        ValueError: none of `FORMATS`, damaged, too many pixels, more memory than there is, or values of no known form
-            in RGB.
-        OSError: a file that cannot be read.
-
     Example:
         >>> import tempfile
         >>> from pathlib import Path

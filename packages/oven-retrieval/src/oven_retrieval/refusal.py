@@ -61,9 +61,6 @@ class Calibration:
         """Probability that the entity is in here, whether or not the best link is the right one, [q].
 
         1 minus it is the probability of "not in here". 0 where there is no link.
-
-        Raises:
-            ValueError: it was not fitted for that.
         """
         if not self.there:
             raise ValueError("there: this calibration was fitted without queries that are not in here")
@@ -89,11 +86,7 @@ class Calibration:
 
     @classmethod
     def read(cls, path: str | Path) -> Calibration:
-        """Read what `write` has written.
-
-        Raises:
-            ValueError: the file holds something else.
-        """
+        """Read what `write` has written."""
         try:
             given = json.loads(Path(path).read_text(encoding="utf-8"))
             lists = {name: tuple(map(float, given[name])) for name in ("weights", "mean", "scale")}
@@ -117,9 +110,6 @@ def fit_calibration(
         right: whether each best link is the right one; both must occur.
         there: whether each asked entity is in here, right or not; left out where all or none are.
         penalty: of the squared weights; with none, a feature that decides alone would get an infinite one.
-
-    Raises:
-        ValueError: fewer than 20 queries, or answers that are all right or all wrong.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -166,14 +156,6 @@ def _newton(
 
 def threshold_for(probability: Float64[np.ndarray, " q"], right: Bool[np.ndarray, " q"], precision: float) -> float:
     """The lowest threshold above which a share of at least `precision` of the answers is right.
-
-    Args:
-        probability: of each best link, on validation queries.
-        right: whether it is the right one.
-        precision: wanted, above 0 and at most 1.
-
-    Raises:
-        ValueError: no threshold reaches it; the best that one does is shown.
 
     Example:
         >>> threshold_for(np.array([0.9, 0.8, 0.7, 0.2]), np.array([True, True, False, False]), 0.9)
@@ -281,21 +263,6 @@ def calibrate_names(
     """Fit a calibration on half of the labelled entities, choose its threshold on a quarter, judge it on the rest.
 
     All names of an entity are in one part; names of no entity go by their folded form.
-
-    Args:
-        linker: of the knowledge base.
-        names: as they will be asked.
-        ids: the right entity of each, None where it is not in here.
-        precision: wanted of the answers that are given.
-        seed: of the parts.
-
-    Returns:
-        The calibration, and what it does on the part that had no say in it.
-
-    Raises:
-        ValueError: too few names, no right or no wrong link among them, or a precision that no threshold reaches.
-
-    Source: Platt 1999 for the model; the features are ours.
     """
     if len(names) != len(ids):
         raise ValueError(f"ids: expected one per name, {len(names)}, got {len(ids)}")

@@ -23,11 +23,6 @@ _FREE = 1_000_000_000
 def open_text(path: str | Path) -> TextIO:
     r"""Open a UTF-8 file, unpacked where its name ends in `.gz` or `.bz2`; the caller closes it.
 
-    Raises:
-        EntityFileError: while it is read: a line of more than `LINE` characters, or a packed file that unpacks to more
-            than `UNPACKED` times its size; the message names the line, the limit and the variable that changes it.
-        ValueError: a variable that is no positive whole number.
-
     Example:
         >>> import tempfile
         >>> path = Path(tempfile.mkdtemp()) / "a.txt.gz"

@@ -108,9 +108,6 @@ def _pairs(run: str) -> list[str]:
 def icu(text: str) -> list[str]:
     """As `words`, but with ICU's dictionaries where a script has no spaces; needs the extra `icu`.
 
-    Raises:
-        ImportError: icu4py is missing; the extra is named.
-
     Example:
         >>> icu("สวัสดีชาวโลก hello")
         ['สวัสดี', 'ชาว', 'โลก', 'hello']

@@ -64,10 +64,6 @@ def build_workspace(
         languages: of a Wikidata dump, the most wanted first.
         overwrite: replace what is there.
         progress: called with the phase, how much of it is done, and how much there will be as far as is known.
-
-    Raises:
-        EntityFileError: file, line and field of a row that cannot be read.
-        FileExistsError: names the folder that is in the way.
     """
     folder = Path(folder)
     with one_writer(folder / PROJECT):
@@ -102,9 +98,6 @@ def open_workspace(
         engine: `pruned` or `rank_bm25`.
         typos: with the typo step.
         patience: seconds to wait where an edit is under way, whose entities the indexes do not have yet.
-
-    Raises:
-        FolderError: a part is missing, damaged, or of other entities.
     """
     deadline = time.monotonic() + patience
     while True:
@@ -135,9 +128,6 @@ def update_workspace(folder: str | Path, *, rebuild: bool = False) -> NameLinker
         folder: the project folder.
         rebuild: build the index anew from the entities, whatever state they are in; only `kb/` must be whole. The
             tokenizer stays what it was where that can still be read, else it is `words`.
-
-    Raises:
-        FolderError: somebody else is writing, the entities are damaged, or an index cannot follow them.
     """
     folder = Path(folder)
     with one_writer(folder / PROJECT):
@@ -240,13 +230,6 @@ def link_lines(
         languages: only names with one of these tags count (see `NameLinker.link`).
         calibration: says how probable the best link is, in `probability`, and that the entity is missing, in
             `not in here`; below its threshold there is no link.
-
-    Returns:
-        One record per line, as `describe_links` makes them; one without an entity says why in `problem`. The query of
-        a line that is too long is its start.
-
-    Raises:
-        ValueError: k and the number of entities.
 
     Example:
         >>> import tempfile, pathlib

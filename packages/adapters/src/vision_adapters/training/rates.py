@@ -23,16 +23,7 @@ class Rung(NamedTuple):
 
 
 def rungs(steps: int, validate_every: int, rates: int) -> list[Rung]:
-    """Half of the trainings stop at the first validation after a quarter of the steps, all but one after a half.
-
-    Args:
-        steps: of a whole training.
-        validate_every: steps between validations.
-        rates: trainings that begin.
-
-    Returns:
-        In order, the last one of the training that is left; it may be empty.
-    """
+    """Half of the trainings stop at the first validation after a quarter of the steps, all but one after a half."""
     if rates == 1 or steps == 0:
         return [Rung(0, steps, 1)]
     stops = [min(steps, validate_every * math.ceil(share * steps / validate_every)) for share in _COMPARED]
@@ -49,13 +40,7 @@ class Work(NamedTuple):
 
 
 def work(steps: int, validate_every: int, rates: int) -> Work:
-    """What it takes to try so many rates and to end with the best.
-
-    Args:
-        steps: of a whole training.
-        validate_every: steps between validations.
-        rates: that are tried.
-    """
+    """What it takes to try so many rates and to end with the best."""
     found = rungs(steps, validate_every, rates)
     return Work(
         sum(each.trainings * (each.stop - each.start) for each in found),

@@ -102,13 +102,7 @@ class Stepper:
         self.micro_batches = recipe.micro_batches
 
     def take(self, step: int, inputs: tuple[Any, ...], targets: Any, lr: float) -> Taken:
-        """Step number `step`, the first being 1, on a batch.
-
-        Raises:
-            FloatingPointError: a loss or gradient that is not finite.
-            torch.cuda.OutOfMemoryError: one sample at a time does not fit either, or there are several processes, of
-                which none can take smaller parts alone.
-        """
+        """Step number `step`, the first being 1, on a batch."""
         state = torch.get_rng_state()
         while True:
             try:

@@ -91,11 +91,7 @@ def _shares(asked: float | str | None) -> list[float]:
 
 
 def mixed(start: Mapping[str, Tensor], tuned: Mapping[str, Tensor], share: float, *, whole: bool) -> dict[str, Tensor]:
-    """Weights between a start and a trained module; see `wise_ft`.
-
-    Returns:
-        The mix. Of a low-rank update the product with the start is mixed, which is zero: one factor is scaled.
-    """
+    """Weights between a start and a trained module; see `wise_ft`."""
     fixed = {name for name in tuned if ".lora_A" in name or (name.startswith("head.") and not whole)}
     both = interpolate(
         {name: value for name, value in start.items() if name not in fixed},

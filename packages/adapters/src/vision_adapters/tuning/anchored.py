@@ -113,14 +113,6 @@ def tune_anchored(data: TuningData, *, linear: bool = False) -> Tuned:
             around the texts, no discriminant, no cache and no class means, and every validation image counts.
         linear: leave the cache out, so that the head is a `LinearHead`, which a training can go on from.
 
-    Returns:
-        The choice; its head is a `LinearHead` or a `CacheHead` on raw features, its `best_params` are those of a
-        `Candidate`.
-        `validation` is None where nothing could be validated.
-
-    Numerics:
-        Deterministic. Float32; each point of the path takes a handful of passes over the features.
-
     Source:
         Ours, after ELEVATER's language initialisation: the texts keep their part after the start. Weighing the texts
         by how they do on the training images is CLAP's idea (Silva-Rodriguez et al., 2024). Designs were compared on

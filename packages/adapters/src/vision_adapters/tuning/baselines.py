@@ -30,17 +30,7 @@ def unit_texts(data: TuningData, method: str, *, several: bool = False) -> Float
 
 
 def tune_zero_shot(data: TuningData) -> Tuned:
-    """The class texts alone; nothing is fitted.
-
-    Args:
-        data: with class embeddings.
-
-    Returns:
-        The choice, with zero-shot's metric on all rows as its validation.
-
-    Raises:
-        ValueError: no texts.
-    """
+    """The class texts alone; nothing is fitted."""
     texts = unit_texts(data, "zero_shot", several=True)
     rows = torch.arange(len(data.labels))
     score = data.score(data.logit_scale * cosines(data, F.normalize(data.features, dim=1)), rows)
@@ -53,15 +43,6 @@ def tune_gda(data: TuningData) -> Tuned:
     $s\,v_c \cdot x + \alpha (w_c \cdot x + b_c)$ with $w_c = \Sigma^{-1}\mu_c$, $b_c = -\mu_c^\top\Sigma^{-1}\mu_c / 2$
     (equal priors), and $\Sigma^{-1} = d\,((n - 1)\hat\Sigma + \operatorname{tr}(\hat\Sigma) I)^{-1}$; $\alpha$
     is chosen on validation. With one image per class, nothing can be validated, and alpha is 1.
-
-    Args:
-        data: with class embeddings, one label per sample.
-
-    Returns:
-        The choice: "alpha".
-
-    Raises:
-        ValueError: no texts, or several labels per sample.
 
     Source:
         Wang et al., A hard-to-beat baseline for training-free CLIP-based adaptation (2024), and its released code. They
@@ -142,12 +123,6 @@ def tune_tip(data: TuningData) -> Tuned:
     Args:
         data: with class embeddings; several labels per sample make several ones in the cache's values.
 
-    Returns:
-        The choice: "alpha" and "beta".
-
-    Raises:
-        ValueError: no texts.
-
     Source:
         Zhang et al., Tip-Adapter (2022), its scores and its default alpha and beta. The released code searches them on
         the test set of ImageNet; here, a geometric grid on validation.
@@ -180,15 +155,6 @@ def tune_logistic(data: TuningData) -> Tuned:
     """scikit-learn's logistic regression on unit-length features, C searched on validation: the probe without texts.
 
     With one image per class, nothing can be validated, and C is scikit-learn's default, 1.
-
-    Args:
-        data: with several labels per sample, one regression per label.
-
-    Returns:
-        The choice: "C".
-
-    Numerics:
-        At most 500 iterations of scikit-learn's L-BFGS per fit.
     """
     unit = F.normalize(data.features, dim=1)
     rows, counted = data.validation_rows(), data.valid_mask()

@@ -100,12 +100,6 @@ def tune_lda(data: TuningData) -> Tuned:
 
     Args:
         data: one label per sample, with at least two images more than classes.
-
-    Returns:
-        The choice: "temperature", the factor of the discriminant, and "blend", that of the cosines with the texts.
-
-    Raises:
-        ValueError: several labels per sample, or no scatter within classes.
     """
     unit = F.normalize(data.features, dim=1)
     if data.several:

@@ -98,9 +98,6 @@ class RidgeLogistic:
             delta: where to start, for example the solution at the penalty before.
             steps: at most so many iterations.
             tolerance: relative; a path needs directions of change, not digits.
-
-        Returns:
-            The solution in rotated coordinates.
         """
         each = torch.as_tensor(penalty, dtype=delta.dtype, device=delta.device).expand(len(delta))[:, None]
         return lbfgs(lambda x: self.evaluate(x, each), delta, steps=steps, tolerance=tolerance)

@@ -28,12 +28,6 @@ def tune_clap(data: TuningData) -> Tuned:
     Args:
         data: with class embeddings, one label per sample; all rows are trained on.
 
-    Returns:
-        The choice, without validation: "trust", the mean of lambda.
-
-    Raises:
-        ValueError: no texts, or several labels per sample.
-
     Source:
         Silva-Rodriguez et al., A closer look at the few-shot adaptation of large vision-language models (2024), and its
         released code: the multipliers stay at their start, the steps are its optimiser's. It draws augmented views
@@ -78,15 +72,6 @@ def tune_lpp(data: TuningData) -> Tuned:
     $4n / \lambda_{\max}(X^\top X)$; $\alpha$ at $n / (4 \max_c \sum_i (x_i \cdot v_c)^2)$ in every tenth step.
     How many of 300 steps are taken is chosen on validation, every tenth being tried; with one image per class, nothing
     can be validated, and all are taken.
-
-    Args:
-        data: with class embeddings, one label per sample.
-
-    Returns:
-        The choice: "steps".
-
-    Raises:
-        ValueError: no texts, or several labels per sample.
 
     Source:
         Huang et al., LP++: a surprisingly strong linear probe for few-shot CLIP (2024): the objective, starts, rates

@@ -49,12 +49,6 @@ def tune_prolip(data: TuningData) -> Tuned:
         data: with class embeddings, one label per sample. On projected features, A follows the projection; on the
             backbone's, turned so that the projected come first, the whole projection moves.
 
-    Returns:
-        The choice, without validation: "penalty".
-
-    Raises:
-        ValueError: no texts, or several labels per sample.
-
     Source:
         Fahes et al., Fine-tuning CLIP's last visual projector (2024): the objective and its parameter-free penalty.
         Its matrix is the encoder's own projection; after it stands one here, which is the same family of functions on

@@ -36,10 +36,6 @@ def standardisation(unit: Float[Tensor, "n d"], *, spread: bool = True) -> Stand
     Args:
         unit: rows of length 1.
         spread: whether each dimension has a scale of its own; otherwise one serves all, which turns nothing.
-
-    Returns:
-        The map. Each dimension's variance is pulled towards their mean with the weight of PRIOR samples, so that few
-        images do not stretch a dimension that they happen to agree in; scales are 1 where all rows are equal.
     """
     centre = unit.mean(0)
     variance = (unit - centre).square().mean(0)

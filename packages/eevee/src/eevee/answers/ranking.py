@@ -37,9 +37,6 @@ def kendall(a: Sequence[float] | np.ndarray, b: Sequence[float] | np.ndarray) ->
 def auc(scores: Sequence[float] | np.ndarray, positive: Sequence[bool] | np.ndarray) -> float:
     """Area under the ROC curve: how often a positive has the higher score; ties count half.
 
-    Returns:
-        NaN where there is no positive, or nothing else.
-
     Example:
         >>> auc([1, 2, 3, 4], [False, False, True, True]), auc([1, 1], [True, False])
         (1.0, 0.5)

@@ -80,11 +80,7 @@ class BenchmarkItems:
 
 
 def _check(items: BenchmarkItems) -> None:
-    """Refuse what an edited file may hold: shares that are none, lengths that differ, numbers that are none.
-
-    Raises:
-        ValueError: the field and its value.
-    """
+    """Refuse what an edited file may hold: shares that are none, lengths that differ, numbers that are none."""
     count = len(items.items)
     for name in ("weights", "slope", "offset"):
         if len(getattr(items, name)) != count:

@@ -49,19 +49,6 @@ def corrected_mean(
         mean: what it says of all items together.
         total: number of all items.
         level: of the intervals.
-
-    Returns:
-        The means and the ends of their intervals.
-
-    Numerics: the prediction counts by the slope with which it tells the drawn outcomes, from 0 (then this is the plain
-        mean) to 1, with ten items' worth of trust in 1. The interval is Wilson's for as many items as would say as
-        much: the drawn ones, by the share of variance that is left unexplained, in which three items' worth is the
-        predictor's own word, since a handful of right or wrong may show none.
-
-    Source: augmented inverse probability weighting (Robins, Rotnitzky and Zhao, 1994) with known, equal chances, which
-        is the regression estimator of survey sampling (Cochran, 1977, chapter 7); the slope is the tuned one of
-        prediction-powered inference (Angelopoulos, Duchi and Zrnic, 2023); the interval follows Korn and Graubard
-        (1998).
     """
     seen = ~np.isnan(values)
     count = seen.sum(1)

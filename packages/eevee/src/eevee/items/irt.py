@@ -86,15 +86,7 @@ def fit_abilities(
     offset: Float[np.ndarray, " items"],
     start: Float[np.ndarray, " models"] | None = None,
 ) -> Float[np.ndarray, " models"]:
-    """Most probable abilities of models from their outcomes, with the prior N(0, 1).
-
-    Args:
-        y: outcomes, zero where not measured.
-        mask: 1 where measured.
-        slope: of the items.
-        offset: of the items.
-        start: where Newton's method starts; 0 by default.
-    """
+    """Most probable abilities of models from their outcomes, with the prior N(0, 1)."""
     ability = np.zeros(len(y)) if start is None else start.copy()
     for _ in range(STEPS if start is not None else 5 * STEPS):
         p = sigmoid(np.multiply.outer(ability, slope) + offset)

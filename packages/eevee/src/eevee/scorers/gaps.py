@@ -46,18 +46,6 @@ def gap_corrections(
 
     With $B = C^{-1}$ and M the rows that a column lacks, the inverse of C without M is
     $B_{RR} - B_{RM} B_{MM}^{-1} B_{MR}$, so that nothing of the size of C is inverted again.
-
-    Args:
-        inverse: B, of all rows.
-        weights: $B y$ with zeros where y is missing.
-        gaps: of the table.
-        groups: rows whose blocks are wanted.
-
-    Returns:
-        $C_{RR}^{-1} y_R$ (zero at missing rows), the diagonals (1 at missing rows), and for each group its blocks, with
-        the identity at missing rows.
-
-    Source: the inverse of a partitioned matrix; textbook linear algebra.
     """
     count, n = inverse.shape[:2]
     seen = gaps.seen

@@ -38,9 +38,6 @@ def named_scorer(spec: str, settings: Mapping[str, Any]) -> Scorer:
             `module:callable`, a scorer (or what makes one without arguments) of your own.
         settings: values by name; what the scorer does not have is left out.
 
-    Raises:
-        EeveeError: an unknown name, a module that cannot be imported, or an object that is not a scorer.
-
     Example:
         >>> named_scorer("ridge", {"alpha": 2.0, "splits": 3}).alpha
         2.0
@@ -62,11 +59,7 @@ def named_scorer(spec: str, settings: Mapping[str, Any]) -> Scorer:
 
 
 def recorded_scorer(name: str, settings: Mapping[str, Any]) -> Scorer:
-    """A built-in scorer from the name and settings that a result's JSON holds.
-
-    Raises:
-        EeveeError: a name that is not built in, or settings that it does not take.
-    """
+    """A built-in scorer from the name and settings that a result's JSON holds."""
     try:
         if name in BUILT_IN:
             return BUILT_IN[name](**settings)  # type: ignore[no-any-return]  # a class of the table above

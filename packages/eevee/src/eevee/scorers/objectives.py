@@ -36,10 +36,6 @@ def squared_errors(residual: Float[Tensor, "b n t"], weight: Float[Tensor, "b|1 
         residual: held-out prediction minus truth, in standard deviations; anything where the weight is zero.
         weight: 1 where a cell counts, 0 where it does not.
 
-    Returns:
-        The error, and its standard error from the spread over models: each model is one observation, weighted by
-        its number of counted cells.
-
     Example:
         >>> squared_errors(torch.tensor([[[1.0], [3.0]]]), torch.ones(1, 2, 1)).error.tolist()
         [5.0]

@@ -280,16 +280,7 @@ def fit(data: Standardised, columns: Sequence[int] | np.ndarray, alpha: float) -
 def held_out_residuals(
     data: Standardised, batch: Sequence[Sequence[int]], alpha: float = 1.0
 ) -> Float[Tensor, "b models metrics"]:
-    """Prediction minus truth for every model, from the ridge fit without its group.
-
-    Args:
-        data: the standardised table.
-        batch: benchmark positions of each candidate; sizes may differ.
-        alpha: ridge penalty, > 0.
-
-    Returns:
-        Residuals in standard deviations; zero where a target is missing.
-    """
+    """Prediction minus truth for every model, from the ridge fit without its group."""
     return residuals_from_columns(data, padded_columns(data, batch), alpha)
 
 

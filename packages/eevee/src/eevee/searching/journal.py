@@ -39,11 +39,7 @@ def append(path: Path, chunk: Sequence[Candidate], pairs: Sequence[tuple[float, 
 
 
 def open_journal(path: Path, key: str) -> Scores:
-    """What a journal holds; begun where it is missing or empty.
-
-    Raises:
-        EeveeError: it belongs to another search, or a line is damaged; the message names file and line.
-    """
+    """What a journal holds; begun where it is missing or empty."""
     header = json.dumps({"eevee": "journal", "key": key})
     try:
         if not path.exists() or path.stat().st_size == 0:

@@ -27,9 +27,6 @@ def sole_search(journal: Path | None) -> Iterator[None]:
     Args:
         journal: the file; the lock lies beside it and is gone afterwards. None holds nothing.
 
-    Raises:
-        EeveeError: another process holds it; the message says which, on which host.
-
     Example:
         >>> import tempfile
         >>> from pathlib import Path

@@ -30,9 +30,6 @@ def search(
         seed: of the random draws; greedy and exhaustive draw none.
         generations: of the evolution.
         limit: largest number of subsets that an exhaustive search may look at.
-
-    Raises:
-        EeveeError: an unknown method, or too many subsets for `exhaustive`.
     """
     if method == "evolution":
         return evolve(evaluate, space, seed=seed, generations=generations)
@@ -98,13 +95,7 @@ def draw(evaluate: Evaluator, space: Space, *, seed: int, count: int) -> Found:
 
 
 def exhaust(evaluate: Evaluator, space: Space, *, limit: int = 6_000_000, step: int = 160_000) -> Found:
-    """Score every feasible subset, so many at a time as `step` says; an interrupted search goes on behind the last.
-
-    Raises:
-        EeveeError: more than `limit` subsets; the message gives their number.
-
-    Numerics: errors of all but the best are forgotten, so that memory stays flat.
-    """
+    """Score every feasible subset, so many at a time as `step` says; an interrupted search goes on behind the last."""
     if space.upper_count() > limit:
         raise EeveeError(f"{space.upper_count()} subsets; an exhaustive search looks at no more than {limit}")
     everything, start = space.every(), evaluate.asked

@@ -27,11 +27,7 @@ LINES = ("#1f6f8b", "#c8553d", "#588157", "#7d5ba6", "#b08900", "#3d405b", "#d18
 
 
 def new_figure(width: float, height: float) -> tuple[Figure, Any]:
-    """A figure and its axes in the house style, without matplotlib's global state.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-    """
+    """A figure and its axes in the house style, without matplotlib's global state."""
     try:
         from matplotlib.figure import Figure as Made
     except ModuleNotFoundError:
@@ -232,11 +228,7 @@ def task_profile(table: ResultTable) -> tuple[list[str], np.ndarray]:
 
 
 def draw_radar(table: ResultTable, models: Sequence[str]) -> Figure:
-    """Radar of some models' scores on each task (figures 12 to 15); see `task_profile` for the scale.
-
-    Raises:
-        EeveeError: an unknown model, none, or fewer than three tasks.
-    """
+    """Radar of some models' scores on each task (figures 12 to 15); see `task_profile` for the scale."""
     for model in models:
         if model not in table.models:
             raise EeveeError(f"unknown model {model!r}; the table has: {', '.join(table.models)}")

@@ -81,16 +81,6 @@ def read_records(text: str, where: str) -> tuple[list[str], list[Row]]:
 def arrange(header: list[str], rows: list[Row], layout: Layout, where: str) -> tuple[list[str], list[Row]]:
     """The same table with the columns called `model`, `benchmark` and `value` where that is what they are.
 
-    Args:
-        header: names of the columns.
-        rows: (line, cells by column).
-        layout: what the user says.
-        where: what errors call the file.
-
-    Raises:
-        EeveeError: a column that the file does not have, or no column that could name models; the message shows what
-            each column was taken for.
-
     Example:
         >>> rows = [(2, {"name": "a", "pretrained": "x", "iNat": "1"})]
         >>> arrange(["name", "pretrained", "iNat"], rows, Layout(model=("name", "pretrained")), "t")[1][0]

@@ -36,11 +36,7 @@ Fold = tuple[list[int], list[int]]
 
 
 def require_holdout(table: ResultTable, holdout: str) -> None:
-    """Refuse a way of holding out that is unknown, or for which the table lacks families or dates.
-
-    Raises:
-        EeveeError: the message says what the table lacks.
-    """
+    """Refuse a way of holding out that is unknown, or for which the table lacks families or dates."""
     if holdout not in HOLDOUTS:
         raise EeveeError(f"holdout {holdout!r}; expected one of {', '.join(HOLDOUTS)}")
     if holdout == "family":
@@ -145,13 +141,6 @@ def folds_of(table: ResultTable, holdout: str, folds: int | None, seed: int, *, 
     By date and at the frontier the older (or worse) half is learnt from; the newer (better) half is held out in four
     blocks, each from all that is older (worse). A group lies where its newest or best member does. How good a model is
     tells the mean of its standardised results.
-
-    Args:
-        table: the results.
-        holdout: `model` (with its group), `family`, `date` or `frontier`.
-        folds: how many, for the first two, see `split_groups`.
-        seed: of their shuffle.
-        falling: the other way round: newest or best first.
     """
     table = held_together(table, holdout)
     count = len(table.models)

@@ -56,11 +56,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """`write_text` for bytes; what could not be written whole is taken away again.
-
-    Raises:
-        EeveeError: the file cannot be written, for want of room or rights; the message names it.
-    """
+    """`write_text` for bytes; what could not be written whole is taken away again."""
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

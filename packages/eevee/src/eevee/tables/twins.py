@@ -38,11 +38,7 @@ def model_distances(table: ResultTable) -> Float[np.ndarray, "models models"]:
 def near_pairs(
     table: ResultTable, near: float = NEAR
 ) -> tuple[Int[np.ndarray, "pairs 2"], Float[np.ndarray, " pairs"]]:
-    """Pairs of models nearer than this, and their distances, found block by block: memory grows with their number.
-
-    Returns:
-        Positions (later model, earlier model) in order, and distances in standard deviations.
-    """
+    """Pairs of models nearer than this, and their distances, found block by block: memory grows with their number."""
     pairs, distances = [np.zeros((0, 2), dtype=np.int64)], [np.zeros(0)]
     for start, total, common in _blocks(table, earlier=True):
         rows, columns = np.nonzero(total < near**2 * common)

@@ -46,10 +46,6 @@ def colour_distance(
 ) -> Float64[np.ndarray, "h w"]:
     """How far apart two pictures look, pixel by pixel: the distance in CIE L*a*b* (1976), of which about 2 is seen.
 
-    Args:
-        image0: 8-bit sRGB.
-        image1: Of the same shape.
-
     Returns:
         float64 [height, width], at least 0; black and white are 100 apart.
 

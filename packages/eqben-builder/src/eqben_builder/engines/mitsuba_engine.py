@@ -108,13 +108,7 @@ class MitsubaEngine:
         return versions | ({"oidn": Denoiser(16, 16).version} if self.denoise else {})
 
     def draw(self, scenes: tuple[FloorScene, FloorScene], size: int, seed: int) -> Drawn | str:
-        """Render both scenes, or say that an object is hidden.
-
-        Args:
-            scenes: Two scenes on one stage.
-            size: Side of the pictures in pixels, at least 16.
-            seed: Of the noise, the same in both pictures.
-        """
+        """Render both scenes, or say that an object is hidden."""
         mi = _mitsuba()
         loaded = [mi.load_dict(self._description(scene, size), optimize=False) for scene in scenes]
         seen = []

@@ -71,13 +71,6 @@ def read_coco(
         folder: of the pictures; the file's by default.
         known: names of classes in the order of their indices, where another file says them; by default this file's.
         sort_ids: whether the pictures stand by their ids, as pycocotools and GLIP, which draws few shots so, have them.
-
-    Returns:
-        The pictures, in the file's order unless `sort_ids`.
-
-    Raises:
-        DataError: no JSON, a list or field that is missing, an object of a picture or class that there is not, or
-            pictures that are not in the folder; the message names file, entry and field.
     """
     content = read_json(path)
     names = _categories(path, content)
@@ -121,13 +114,6 @@ def read_voc(folder: Path, known: Sequence[str] | None = None) -> Listed:
     Args:
         folder: with pictures and ``.xml`` files.
         known: names of classes in the order of their indices; by default all that occur, sorted.
-
-    Returns:
-        The pictures by name; one without a file of its own, or with an empty one, has no objects.
-
-    Raises:
-        DataError: no picture, no XML file, a file that names another class or is damaged, or XML files whose pictures
-            are not there; the message names it.
     """
     annotations = {path.stem: path for path in sorted(folder.glob("*.xml"))}
     if not annotations:
@@ -147,9 +133,6 @@ def listed_voc(pictures: Sequence[tuple[Path, Path | None]], known: Sequence[str
     Args:
         pictures: each with its ``.xml`` file, or None where it shows no object.
         known: names of classes in the order of their indices; by default all that occur, sorted.
-
-    Raises:
-        DataError: a file that names another class or is damaged; the message names it.
     """
     classes = tuple(known) if known is not None else _names_in(file for _, file in pictures if file is not None)
     rank = {name: place for place, name in enumerate(classes)}
@@ -171,9 +154,6 @@ def listed_yolo(pictures: Sequence[tuple[Path, Path | None]], classes: Sequence[
     Args:
         pictures: each with its ``.txt`` file, or None where it shows no object.
         classes: names in the order of their indices.
-
-    Raises:
-        DataError: a line that is none of these, or a class that has no name; the message names file and line.
     """
     boxes, sizes = [], []
     for picture, file in pictures:

@@ -156,12 +156,6 @@ def checked_detections(found: Ragged, truth: Objects, classes: int) -> Ragged:
             picture), ``label``, ``score``.
         truth: of the same pictures.
         classes: how many there are.
-
-    Returns:
-        The same in float64.
-
-    Raises:
-        DataError: another number of pictures, a class that there is not, or NaN; the message shows it.
     """
     if len(found) != len(truth):
         raise DataError(f"detections of {len(found)} pictures, expected {len(truth)}")

@@ -59,13 +59,6 @@ def fetched(hub: Hub, root: Path | None, take: int | None) -> Copy:
         root: of copies of repositories, or None for the hub.
         take: the first so many rows of each split in a drawn order (twice as many to train on, where the repository has
             no rows to validate), or None for all rows.
-
-    Returns:
-        The splits; pictures are members of the cache's archives.
-
-    Raises:
-        DataError: the hub or the copy cannot be read, or lacks a split or column; the message names it.
-        StorageError: the cache folder cannot be written.
     """
     place = cache_home() / "hub" / hub.id.replace("/", "--") / _key(hub, root, take)
     splits = {role: split for role, split in _roles(hub).items() if split}

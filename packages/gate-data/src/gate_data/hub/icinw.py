@@ -59,28 +59,13 @@ def load_icinw(name: str, request: DataRequest) -> Data[Any]:
     Args:
         name: of the data set, as ELEVATER has it.
         request: root of copies of repositories, or None for the hub; limit and size.
-
-    Raises:
-        DataError: see `icinw_parts`.
     """
     sheet = ICINW[name]
     return to_data(icinw_parts(name, request.root), form_of(sheet), request, sheet.hub.id)
 
 
 def icinw_parts(name: str, root: Path | None) -> Parts:
-    """Both splits in the order of the copy's rows, with classes in ELEVATER's order.
-
-    Args:
-        name: of the data set, as ELEVATER has it.
-        root: of copies of repositories, or None for the hub.
-
-    Returns:
-        Lists of samples; pictures are members of the cache's archives.
-
-    Raises:
-        DataError: the hub or the copy cannot be read, lacks a split or column, or its classes are not ELEVATER's; the
-            message names the copy, and shows class names side by side.
-    """
+    """Both splits in the order of the copy's rows, with classes in ELEVATER's order."""
     sheet = ICINW[name]
     copy = fetched(sheet.hub, root, None)
     names = class_names(name)
@@ -106,9 +91,6 @@ def places(name: str, theirs: Sequence[str], where: str) -> list[int]:
         name: of the data set.
         theirs: names as the copy has them: ELEVATER's or the original files', in any case, spacing and order.
         where: what an error calls the copy.
-
-    Raises:
-        DataError: the names do not pair off.
 
     Example:
         >>> places("fer-2013", ["Angry", "disgust", "fear", "happy", "sad", "surprise", "neutral"], "a copy")

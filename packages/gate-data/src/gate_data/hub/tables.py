@@ -23,11 +23,7 @@ Tables = Mapping[str, Table]
 
 
 def picture(row: Row, column: str) -> Member:
-    """The picture in a column.
-
-    Raises:
-        DataError: there is none; the message names repository, split, row and column.
-    """
+    """The picture in a column."""
     found = row.values.get(column)
     if not isinstance(found, Member):
         raise row.error(column, "a picture")
@@ -35,11 +31,7 @@ def picture(row: Row, column: str) -> Member:
 
 
 def texts(row: Row, column: str, count: int) -> tuple[str, ...]:
-    """A list of so many texts, none of them empty.
-
-    Raises:
-        DataError: it is not that; the message names repository, split, row and column.
-    """
+    """A list of so many texts, none of them empty."""
     found = row.values.get(column)
     if not isinstance(found, list) or len(found) != count or not all(isinstance(one, str) and one for one in found):
         raise row.error(column, f"{count} texts")
@@ -99,16 +91,7 @@ def classes_apart(tables: Tables, hub: Hub, count: int) -> Parts:
 
 
 def maps(tables: Tables, hub: Hub, names: Sequence[str]) -> Parts:
-    """Pictures with a class map each, itself a picture.
-
-    Args:
-        tables: the splits.
-        hub: which columns.
-        names: of the classes.
-
-    Raises:
-        DataError: a row without one of them.
-    """
+    """Pictures with a class map each, itself a picture."""
     lists = {
         role: [Sample(picture(row, hub.image), picture(row, hub.target)) for row in table.rows]
         for role, table in tables.items()

@@ -19,17 +19,7 @@ def parts(folder: Path) -> Parts:
 
 
 def paired(images: Path, annotations: Path, strip: str = "", ending: str = "") -> list[Sample]:
-    """Pictures and the class maps of the same name.
-
-    Args:
-        images: folder of pictures.
-        annotations: folder of maps.
-        strip: what ends a picture's name and not its map's.
-        ending: what ends a map's name instead.
-
-    Raises:
-        DataError: a picture without a map, or a map without a picture; the message names both.
-    """
+    """Pictures and the class maps of the same name."""
     files_in(images)
     pictures, truths = by_stem([images]), by_stem([annotations], (".png", ".mat"))
     for stem, truth in truths.items():

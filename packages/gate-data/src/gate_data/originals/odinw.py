@@ -116,18 +116,7 @@ def load(read: Splits, request: DataRequest) -> Data[Objects]:
 
 
 def prepared(root: Path, identity: str, split: str, shots: int, seed: int) -> tuple[Path, list[str]] | None:
-    """ELEVATER's own draw of a set's training or validation pictures, where its file lies there.
-
-    Args:
-        root: the data root.
-        identity: of the set.
-        split: ``"train"`` or ``"val"``.
-        shots: 1, 3, 5 or 10.
-        seed: ELEVATER's are 3, 30 and 300.
-
-    Returns:
-        The file, and the pictures' names in it.
-    """
+    """ELEVATER's own draw of a set's training or validation pictures, where its file lies there."""
     where = find(identity, "", root)
     about = SETS[identity]
     inside = {"train": ("train",), "val": ("valid", "mini_val")}[split]

@@ -28,9 +28,6 @@ def annotated(own: OwnBenchmark, folder: Path, *, needed: bool) -> dict[str, lis
         own: what the file says.
         folder: in which it lies.
         needed: whether a picture without an annotation is an error, and not one without objects.
-
-    Raises:
-        DataError: a split without pictures, a list that names one that is not there, or no annotation at all.
     """
     given = {name: value for name in SPLITS if (value := getattr(own.splits, name))} or {"": ""}
     found: dict[str, list[tuple[Path, Path | None]]] = {}

@@ -26,12 +26,6 @@ def boxed(own: OwnBenchmark, path: Path) -> Originals[Path]:
     Args:
         own: what its file says; of COCO, ``data.table`` is one file for all pictures, or ``splits`` name one each.
         path: of the benchmark's file.
-
-    Returns:
-        The originals. Splits that are not given are drawn picture by picture.
-
-    Raises:
-        DataError: data that are no COCO file, or fields that mean nothing for boxes; the message names them.
     """
     if own.data.kind not in ("coco", "voc", "yolo"):
         raise DataError(f'{path}: detection needs kind = "coco", "voc" or "yolo" under [data], not {own.data.kind!r}')
@@ -75,11 +69,7 @@ def _lists(own: OwnBenchmark, folder: Path) -> dict[str, Listed]:
 
 
 def read_boxes(own: OwnBenchmark, folder: Path) -> dict[str, Listed]:
-    """The boxes of each split that a benchmark's file names; all under ``""`` where it names none.
-
-    Raises:
-        DataError: a file that is missing or wrong, or a class that training lacks; the message names it.
-    """
+    """The boxes of each split that a benchmark's file names; all under ``""`` where it names none."""
     known = named_classes(own, folder) or None
     if own.data.kind == "coco":
         return _of_coco(own, folder, known)

@@ -19,9 +19,6 @@ def names_from_file(path: Path, classes: Sequence[str]) -> tuple[str, ...]:
         path: ``.json`` from the data's name to words; lines of the data's name and words, as ImageNet's
             ``LOC_synset_mapping.txt``; or a line per class in the data's order.
         classes: names in the data.
-
-    Raises:
-        UsageError: the file is not there, is none of these, or lacks a class.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")

@@ -45,15 +45,7 @@ _HEIC = (".heic", ".heif")
 
 
 def doubts(own: OwnBenchmark, parts: Parts) -> list[str]:
-    """What a user should look at before anything is computed, a sentence each.
-
-    Args:
-        own: what the file says.
-        parts: what was read of it.
-
-    Returns:
-        Classes with one picture, labels that nearly equal a frequent one, and pictures with two labels; empty for none.
-    """
+    """What a user should look at before anything is computed, a sentence each."""
     samples = [*parts.train, *(parts.validation or ()), *parts.test]
     if own.benchmark.task not in ("image-classification", "zero-shot", "video-classification"):
         return _rare_tags(parts) if own.benchmark.task == "multi-label" else []

@@ -65,13 +65,6 @@ def parts_of(own: OwnBenchmark, folder: Path, *, skip_missing: bool = False) -> 
         own: what the file says.
         folder: in which it lies; its paths are relative to this.
         skip_missing: whether samples whose files are not there are left out and counted, and not an error.
-
-    Returns:
-        Lists, of which no picture has been read.
-
-    Raises:
-        DataError: a path that is not there (the first five, and how many), a class in test that training lacks, fewer
-            than two classes, a group on both sides, or names that differ only in their case; the message shows them.
     """
     found, note = _gathered(own, _READERS[own.data.kind](own, folder))
     missing, count = _missing(found)

@@ -38,15 +38,6 @@ def is_archive(path: Path) -> bool:
 def members(archive: str | Path) -> Mapping[str, Entry]:
     """Names of the files in an archive, in the archive's order, with their sizes.
 
-    Args:
-        archive: a ``.zip`` or an uncompressed ``.tar``.
-
-    Returns:
-        Name to place.
-
-    Raises:
-        DataError: it is missing, truncated or damaged; the message names it.
-
     Example:
         >>> import tempfile
         >>> path = Path(tempfile.mkdtemp()) / "a.zip"
@@ -63,11 +54,7 @@ def members(archive: str | Path) -> Mapping[str, Entry]:
 
 
 def read(archive: str | Path, name: str) -> bytes:
-    """The bytes of one member.
-
-    Raises:
-        DataError: there is no such member, it is larger than `limits` allow, or its checksum is wrong.
-    """
+    """The bytes of one member."""
     path = Path(archive)
     entry = members(path).get(name)
     if entry is None:
@@ -87,18 +74,7 @@ def read(archive: str | Path, name: str) -> bytes:
 
 
 def read_packed(archive: Path, names: list[str]) -> dict[str, bytes]:
-    """Some members of a compressed tar archive, which has to be read from its beginning.
-
-    Args:
-        archive: a ``.tar.gz``, ``.tgz`` or ``.tar``.
-        names: of members.
-
-    Returns:
-        Name to bytes.
-
-    Raises:
-        DataError: one is missing, or the archive is damaged; the message names both.
-    """
+    """Some members of a compressed tar archive, which has to be read from its beginning."""
     found: dict[str, bytes] = {}
     with _reading(archive, ", ".join(names)), tarfile.open(archive) as file:
         for info in file:

@@ -21,19 +21,7 @@ _LOCK = threading.Lock()
 
 
 def read_matlab(file: File, key: str, content: bytes | None = None) -> Any:
-    """One variable of a MATLAB file of version 5 to 7.
-
-    Args:
-        file: of the ``.mat``; version 7.3 is HDF5 (`Stored`).
-        key: the variable's name.
-        content: of the file, where it has been read already.
-
-    Returns:
-        An array; structs have fields.
-
-    Raises:
-        DataError: it is damaged or has no such variable; the message names what it has.
-    """
+    """One variable of a MATLAB file of version 5 to 7."""
     import scipy.io
 
     raw = read_bytes(file) if content is None else content
@@ -49,23 +37,13 @@ def read_matlab(file: File, key: str, content: bytes | None = None) -> Any:
 
 
 def stored_shape(file: str, key: str) -> tuple[int, ...]:
-    """The shape of an array in an HDF5 file, of which nothing is read.
-
-    Raises:
-        DataError: the file is damaged, has no such array, or one that lies in another file.
-        MissingExtraError: h5py is not installed; the message names the extra.
-    """
+    """The shape of an array in an HDF5 file, of which nothing is read."""
     with _LOCK:
         return tuple(int(side) for side in _array(file, key).shape)
 
 
 def stored_array(source: Stored) -> np.ndarray:
-    """One row of an array, its axes in the order that the source says.
-
-    Raises:
-        DataError: the file is damaged, has no such array or row, or one that lies in another file or is larger than
-            `limits` allow.
-    """
+    """One row of an array, its axes in the order that the source says."""
     with _LOCK:
         array = _array(source.file, source.key)
         if not 0 <= source.row < len(array):
@@ -82,11 +60,7 @@ def stored_array(source: Stored) -> np.ndarray:
 
 
 def stored_picture(source: Stored) -> Image.Image:
-    """One row of an array of pictures.
-
-    Raises:
-        DataError: it is no ``uint8`` picture of one or three channels.
-    """
+    """One row of an array of pictures."""
     found = stored_array(source)
     if found.dtype != np.uint8 or found.ndim not in (2, 3) or (found.ndim == 3 and found.shape[2] != 3):
         raise DataError(f"{described(source)} has {found.dtype} {found.shape}, expected uint8 pixels in 3 channels")

@@ -40,16 +40,6 @@ def coco(path: Path) -> tuple[list[Boxed], tuple[str, ...]]:
 
     A class's index is the rank of its id. Boxes are ``[x, y, width, height]``, or corners where the file says
     ``bbox_format: ltrb``. Pictures without a box are kept; crowds are left out.
-
-    Args:
-        path: of the JSON file.
-
-    Returns:
-        Pictures in the file's order, and names of classes.
-
-    Raises:
-        DataError: a missing field, a box that points to no picture or class, or one without an area; the message names
-            file, entry and field.
     """
     names = {identity: row.text("name") for identity, row in by_id(records(path, "categories")).items()}
     number = {identity: rank for rank, identity in enumerate(sorted(names))}
@@ -72,15 +62,7 @@ def coco(path: Path) -> tuple[list[Boxed], tuple[str, ...]]:
 
 
 def voc(path: Path, known: Mapping[str, int]) -> Boxed:
-    """Boxes of one PASCAL VOC file; its corners count from 1 and include the last pixel.
-
-    Args:
-        path: of the XML file.
-        known: class names and their indices.
-
-    Raises:
-        DataError: no XML, an entity or a missing part in it, or an unknown class; the message names it.
-    """
+    """Boxes of one PASCAL VOC file; its corners count from 1 and include the last pixel."""
     tree = _parsed(path)
     size = next(tree.find("size"), None)
     boxes = []
@@ -99,11 +81,7 @@ def voc(path: Path, known: Mapping[str, int]) -> Boxed:
 
 
 def voc_names(path: Path) -> tuple[str, ...]:
-    """Names of classes in one PASCAL VOC file, in its order.
-
-    Raises:
-        DataError: no XML, or an object without a name; the message names it.
-    """
+    """Names of classes in one PASCAL VOC file, in its order."""
     found = (Row(path, entry, one.texts()) for entry, one in enumerate(_parsed(path).find("object")))
     return tuple(dict.fromkeys(row.text("name") for row in found))
 

@@ -19,11 +19,7 @@ class Captioned(NamedTuple):
 
 
 def karpathy(path: Path) -> Iterator[Captioned]:
-    """Karpathy's JSON: ``{"images": [{"filename", "split", "sentences": [{"raw"}]}]}``.
-
-    Raises:
-        DataError: a missing field; the message names file, entry and field.
-    """
+    """Karpathy's JSON: ``{"images": [{"filename", "split", "sentences": [{"raw"}]}]}``."""
     for row in records(path, "images"):
         sentences = row.values.get("sentences")
         if not isinstance(sentences, list) or not sentences:
@@ -37,12 +33,6 @@ def karpathy(path: Path) -> Iterator[Captioned]:
 
 def coco_captions(path: Path) -> Iterator[tuple[str, Row]]:
     r"""COCO's JSON of captions: ``{"images": [{"id", "file_name"}], "annotations": [{"image_id", "caption"}]}``.
-
-    Yields:
-        A picture's file name and the row of one of its captions, in the order of the captions.
-
-    Raises:
-        DataError: a missing field, or a caption of no image; the message names file, entry and field.
 
     Example:
         >>> import json, tempfile
@@ -64,9 +54,6 @@ def numbered(path: Path) -> Iterator[Captioned]:
     r"""Lines of ``picture.jpg#0<TAB>caption``, or Kaggle's ``picture.jpg| 0| caption`` under a header.
 
     One line of Kaggle's file lacks its second separator; the number is then found at the caption's beginning.
-
-    Raises:
-        DataError: a line in neither form; the message names it.
 
     Example:
         >>> import tempfile

@@ -36,16 +36,6 @@ def read_clip(clip: Clip) -> list[Image.Image]:
     The decoder seeks to the key frame before each place and decodes from there; a place that lies ahead of the last one
     and before the next key frame costs no second seek. It is torchcodec's where that is installed and finds FFmpeg's
     libraries, else PyAV's.
-
-    Args:
-        clip: the file and the number of frames.
-
-    Returns:
-        RGB pictures.
-
-    Raises:
-        DataError: it is damaged, or holds no pictures; the message names it.
-        MissingExtraError: neither library is installed; the message names the extra.
     """
     decoder = torchcodec()
     if decoder is not None:
@@ -60,11 +50,7 @@ def read_clip(clip: Clip) -> list[Image.Image]:
 
 
 def undecodable(clips: Sequence[Clip]) -> list[int]:
-    """Which clips have no frame that can be decoded: each is opened and its first frame read.
-
-    Returns:
-        Their places, in order.
-    """
+    """Which clips have no frame that can be decoded: each is opened and its first frame read."""
     if not clips:
         return []
     if torchcodec() is None:
@@ -111,11 +97,7 @@ def _by_torchcodec(decoder: Any, clip: Clip) -> list[Image.Image]:
 
 
 def library() -> Any:
-    """PyAV.
-
-    Raises:
-        MissingExtraError: it is not installed.
-    """
+    """PyAV."""
     try:
         import av
     except ImportError as error:

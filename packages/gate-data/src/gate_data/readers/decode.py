@@ -45,12 +45,6 @@ def decode(
         transparency: ``"drop"`` as torchvision and vision-datasets do.
         held: the file's bytes, where they have been read already.
 
-    Returns:
-        The picture.
-
-    Raises:
-        DataError: no picture, a damaged one, one with more pixels than `limits` allow, or values with no known scale.
-
     Example:
         >>> import tempfile
         >>> path = f"{tempfile.mkdtemp()}/a.png"
@@ -81,11 +75,7 @@ def decode(
 
 
 def open_picture(file: File, held: bytes | None = None) -> Image.Image:
-    """A picture whose header is read, in one of `FORMATS`, to be used as a context.
-
-    Raises:
-        DataError: none of these, or no regular file; the message names it.
-    """
+    """A picture whose header is read, in one of `FORMATS`, to be used as a context."""
     if "HEIF" in FORMATS:
         _with_heic()
     Image.MAX_IMAGE_PIXELS = None  # Pillow's own limit is a warning first: ours stands before the decoding
@@ -115,9 +105,6 @@ def square(image: Image.Image, side: int, fit: Fit = "crop") -> Image.Image:
         side: of the result, in pixels.
         fit: ``"crop"`` scales the shorter side and cuts the middle out; ``"whole"`` scales both sides.
 
-    Returns:
-        ``side`` x ``side`` pixels.
-
     Example:
         >>> square(Image.new("RGB", (6, 4)), 2).size
         (2, 2)
@@ -132,11 +119,7 @@ def square(image: Image.Image, side: int, fit: Fit = "crop") -> Image.Image:
 
 
 def refuse_planar(image: Image.Image, name: str) -> None:
-    """Refuse the one kind of TIFF that Pillow opens and reads wrongly: 16 bits, each colour by itself, not packed.
-
-    Raises:
-        DataError: the picture is of that kind.
-    """
+    """Refuse the one kind of TIFF that Pillow opens and reads wrongly: 16 bits, each colour by itself, not packed."""
     tags = getattr(image, "tag_v2", {})
     if tags.get(284) == 2 and tags.get(259, 1) == 1 and 16 in tags.get(258, ()):
         raise DataError(f"{name} is a TIFF of 16 bits that holds each colour by itself, unpacked: convert it first")

@@ -19,19 +19,6 @@ def entries(path: Path, field: str) -> Iterator[tuple[int, Any]]:
 
     What follows the list is read, too, so that a file that was cut short is found.
 
-    Args:
-        path: of the file.
-        field: the list's name; where it comes twice, both are read.
-
-    Yields:
-        Places from 0, and entries. Nothing where there is no such list.
-
-    Raises:
-        ValueError: no JSON, or the field holds something else; the message says what.
-        DataError: one value is larger than the limit of bytes.
-        RecursionError: nested too deeply.
-        OSError: it cannot be read.
-
     Example:
         >>> import tempfile
         >>> path = Path(tempfile.mkdtemp()) / "a.json"

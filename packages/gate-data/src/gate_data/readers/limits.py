@@ -13,15 +13,6 @@ LIMITS = {"pixels": 89_478_485, "bytes": 2**30}
 def most(what: str) -> int:
     """The limit in force.
 
-    Args:
-        what: ``"pixels"`` or ``"bytes"``.
-
-    Returns:
-        What ``GATE_RUNNER_MAX_PIXELS`` or ``GATE_RUNNER_MAX_BYTES`` says, or that of `LIMITS`.
-
-    Raises:
-        DataError: the variable is no positive whole number.
-
     Example:
         >>> most("bytes")
         1073741824
@@ -36,14 +27,6 @@ def most(what: str) -> int:
 
 def within(size: int, what: str, name: str) -> None:
     """Refuse what is larger than its limit, before it is read.
-
-    Args:
-        size: of it, in ``what``.
-        what: ``"pixels"`` or ``"bytes"``.
-        name: what the message calls it.
-
-    Raises:
-        DataError: it is larger; the message shows both numbers and the variable that sets another limit.
 
     Example:
         >>> within(5, "bytes", "a.json")

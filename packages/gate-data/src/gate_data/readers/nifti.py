@@ -15,13 +15,7 @@ from gate_data.readers.limits import most, within
 
 
 def volume(path: Path) -> Shaped[np.ndarray, "x y z"]:
-    """A volume's values, its axes x, y, z.
-
-    Raises:
-        DataError: damaged, not three axes, or larger than `limits` allow, in the file or as numbers; the message names
-            the file.
-        MissingExtraError: nibabel is not installed; the message names the extra.
-    """
+    """A volume's values, its axes x, y, z."""
     reader = library()
     try:
         _refuse_long_headers(reader, path)
@@ -57,11 +51,7 @@ def slices(values: Shaped[np.ndarray, "x y z"]) -> Float[np.ndarray, "z y x"]:
 
 
 def library() -> Any:
-    """Nibabel.
-
-    Raises:
-        MissingExtraError: it is not installed.
-    """
+    """Nibabel."""
     try:
         import nibabel
     except ImportError as error:

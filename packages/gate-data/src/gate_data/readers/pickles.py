@@ -283,16 +283,6 @@ def _plain(value: Any) -> Any:
 def whole_numbers(found: Any, where: str) -> np.ndarray:
     """A list or an array of a pickle as one axis of whole numbers.
 
-    Args:
-        found: what the pickle holds.
-        where: what an error calls it.
-
-    Returns:
-        int64, one for each entry; none where it is empty.
-
-    Raises:
-        DataError: it is no list, or its entries are no whole numbers of 64 bits.
-
     Example:
         >>> whole_numbers([3, 4], "labels").tolist()
         [3, 4]

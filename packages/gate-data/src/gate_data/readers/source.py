@@ -100,11 +100,7 @@ def described(source: Source) -> str:
 
 
 def read_bytes(file: File) -> bytes:
-    """All bytes of a file or member.
-
-    Raises:
-        DataError: it is missing or damaged; the message names it.
-    """
+    """All bytes of a file or member."""
     if isinstance(file, Member):
         return archives.read(file.archive, file.name)
     refuse_special(Path(file))
@@ -115,11 +111,7 @@ def read_bytes(file: File) -> bytes:
 
 
 def refuse_special(path: Path) -> None:
-    """Refuse a pipe, socket or device, which is waited for without end.
-
-    Raises:
-        DataError: it is one; the message names it.
-    """
+    """Refuse a pipe, socket or device, which is waited for without end."""
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):
@@ -129,11 +121,7 @@ def refuse_special(path: Path) -> None:
 
 
 def stamp(source: Source) -> str:
-    """Folder, name and size: what stands for a source's content where reading it would take too long.
-
-    Raises:
-        DataError: the file is missing; the message names it.
-    """
+    """Folder, name and size: what stands for a source's content where reading it would take too long."""
     path = Path(file_of(source))
     try:
         size = path.stat().st_size

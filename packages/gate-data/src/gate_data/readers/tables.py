@@ -111,11 +111,7 @@ def _span(what: str, low: float, high: float) -> str:
 
 
 def by_id(rows: Iterable[Row]) -> dict[int, Row]:
-    """Rows by their field ``id``, in their order.
-
-    Raises:
-        DataError: no whole number, or an id that comes twice; the message names both rows.
-    """
+    """Rows by their field ``id``, in their order."""
     found: dict[int, Row] = {}
     for row in rows:
         identity = row.integer("id")

@@ -27,14 +27,7 @@ class Videos:
         self._seen: dict[str, dict[str, str]] = {}
 
     def get(self, name: str) -> tuple[Source, ...] | None:
-        """A clip's sources, or None where neither its file nor its folder of frames is there.
-
-        Args:
-            name: the path from the root, with or without the video's ending.
-
-        Raises:
-            DataError: frames img_00001, img_00002 … of which one is missing; the message names it.
-        """
+        """A clip's sources, or None where neither its file nor its folder of frames is there."""
         folder, _, last = name.rpartition("/")
         stem = os.path.splitext(last)[0] if last.lower().endswith(VIDEOS) else last  # noqa: PTH122 - text paths
         there = self._listed(folder).get(stem)

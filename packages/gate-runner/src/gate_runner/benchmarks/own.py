@@ -16,15 +16,6 @@ from gate_runner.tasks.registry import find_task_type
 def own_benchmark(path: Path) -> Benchmark:
     """The record of a benchmark's file.
 
-    Args:
-        path: of the TOML file.
-
-    Returns:
-        A benchmark whose one source, ``"file"``, reads what the file names.
-
-    Raises:
-        DataError: the file is wrong; the message names its line.
-
     Example:
         >>> own_benchmark(Path("mine.toml")).task  # doctest: +SKIP
         'image-classification'
@@ -97,19 +88,7 @@ def _from_here(where: Path, source: str) -> str:
 
 
 def looked_at(folder: Path, path: Path, table: Path | None = None) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """What a folder was taken for, checked, with its counts; nothing is written.
-
-    Args:
-        folder: of one's own data, or a table.
-        path: of the benchmark's file that is to be written.
-        table: the table or COCO file that counts.
-
-    Returns:
-        Tables and fields of the file, and sentences for the user.
-
-    Raises:
-        DataError: the file is there already, nothing is recognised, or what is recognised cannot be run.
-    """
+    """What a folder was taken for, checked, with its counts; nothing is written."""
     from pydantic import ValidationError
 
     from gate_data.own import OwnBenchmark, guess, summary, values_at
@@ -132,11 +111,7 @@ def looked_at(folder: Path, path: Path, table: Path | None = None) -> tuple[dict
 
 
 def write_own(values: dict[str, dict[str, Any]], path: Path) -> None:
-    """Write a benchmark's file, in the last step.
-
-    Raises:
-        DataError: it exists, or cannot be written.
-    """
+    """Write a benchmark's file, in the last step."""
     from gate_data.own import write_benchmark
 
     try:

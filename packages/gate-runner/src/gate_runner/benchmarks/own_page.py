@@ -50,9 +50,6 @@ Every field:
 def schema() -> dict[str, Any]:
     """The JSON schema of a benchmark's file.
 
-    Returns:
-        A mapping that JSON holds.
-
     Example:
         >>> sorted(schema()["required"])
         ['benchmark', 'data']
@@ -62,9 +59,6 @@ def schema() -> dict[str, Any]:
 
 def page() -> str:
     """The page of all fields, in Markdown.
-
-    Returns:
-        Its text.
 
     Example:
         >>> "| `target` |" in page()

@@ -42,13 +42,6 @@ _EPISODES = "ways, classes and shots are drawn as theirs are, but no picture is 
 def paper_row(benchmark: str, source: str) -> PaperRow | None:
     """The row of the paper's tables that a benchmark's results answer to.
 
-    Args:
-        benchmark: its id.
-        source: of the results' data, see `gate_runner.runs.results.Result`.
-
-    Returns:
-        The row, or None where the tables have none, or the data are of one's own, whatever they are called.
-
     Example:
         >>> paper_row("ham10k", "local").words, paper_row("mini-gate", "local").comparable, paper_row("ham10k", "file")
         ('no: their split leaks lesions', True, None)

@@ -38,9 +38,6 @@ class Shared(NamedTuple):
 def pixels_key(image: Tensor) -> bytes:
     """A digest of a picture's pixels.
 
-    Args:
-        image: ``uint8``, of any shape.
-
     Example:
         >>> import torch
         >>> pixels_key(torch.zeros(2, 2, dtype=torch.uint8)) == pixels_key(torch.ones(2, 2, dtype=torch.uint8))
@@ -53,12 +50,6 @@ def shared_pictures(data: Data[Any]) -> Shared:
     """Test samples whose pictures are among those that train or validate.
 
     Pictures in memory are compared by their pixels, those in files by what the files hold.
-
-    Args:
-        data: three splits.
-
-    Returns:
-        Their number, and the first.
     """
     seen: dict[bytes, str] = {}
     for name, split in (("train", data.train), ("validation", data.validation)):

@@ -21,15 +21,6 @@ class Line(NamedTuple):
 def lines_chart(title: str, lines: Sequence[Line], ticks: Sequence[tuple[float, str]], below: str) -> str:
     """Named lines with deviations, as inline SVG.
 
-    Args:
-        title: what it shows.
-        lines: those with fewer than two places on the x axis are left out.
-        ticks: places on the x axis and what stands there.
-        below: what the x axis is.
-
-    Returns:
-        Markup, or empty where no line is left.
-
     Example:
         >>> lines_chart("a", [Line("b", [(0.0, 1.0, 0.0), (1.0, 2.0, 0.5)])], [(0.0, "0"), (1.0, "1")], "c")[:4]
         '<svg'

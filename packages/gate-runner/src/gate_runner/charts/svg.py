@@ -32,19 +32,7 @@ def label(text: str, x: float, y: float, **attributes: object) -> str:
 def chart(
     title: str, description: str, width: float, height: float, body: Sequence[str], /, **attributes: object
 ) -> str:
-    """A picture with a name and a description for those who cannot see it.
-
-    Args:
-        title: what it is.
-        description: what it shows, in words and figures.
-        width: of the drawing, in its own units.
-        height: likewise.
-        body: elements.
-        attributes: more of the ``svg`` element's.
-
-    Returns:
-        Markup.
-    """
+    """A picture with a name and a description for those who cannot see it."""
     names = (element("title", escape(title)), element("desc", escape(description)))
     size = f"0 0 {_plain(width)} {_plain(height)}"
     return element("svg", *names, *body, viewBox=size, role="img", **attributes)

@@ -66,9 +66,6 @@ def fitted(found: Comparison, width: int | None) -> tuple[Table, int]:
     Args:
         found: the comparison.
         width: of the terminal, or None for a file or a pipe, which has none.
-
-    Returns:
-        The table, without as many columns as must go, and how wide it is; no value in it is cut.
     """
     from rich.console import Console
 
@@ -82,15 +79,7 @@ def fitted(found: Comparison, width: int | None) -> tuple[Table, int]:
 
 
 def comparison_table(found: Comparison, without: Sequence[str] = ()) -> Table:
-    """Values, difference with interval, effect size and p values of every contrast.
-
-    Args:
-        found: the comparison.
-        without: headers of columns to leave out.
-
-    Returns:
-        A table for any rich console.
-    """
+    """Values, difference with interval, effect size and p values of every contrast."""
     from rich.markup import escape
     from rich.table import Table
 

@@ -10,14 +10,7 @@ from gate_data.imports import named
 
 
 def lazy(where: str) -> type[TyperGroup]:
-    """A kind of group whose commands are those of a Typer application elsewhere.
-
-    Args:
-        where: ``"module:name"`` of the application.
-
-    Returns:
-        To be given as ``cls`` to a `typer.Typer` without commands of its own.
-    """
+    """A kind of group whose commands are those of a Typer application elsewhere."""
 
     class Lazy(TyperGroup):
         """Imports the application when a command, or the list of them, is asked for."""

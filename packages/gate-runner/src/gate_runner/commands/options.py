@@ -49,9 +49,6 @@ def requested(
     """The request of a command: what was said, before what ``--config`` holds, before the defaults.
 
     ``settings`` are those of ``--setting``. An option that is one of these now works, with a warning, until 0.4.
-
-    Raises:
-        UsageError: as `gate_runner.runs.request.make_request` and `read_configuration`.
     """
     from gate_runner.configuration import read_configuration, settings_in
     from gate_runner.options import COMMON

@@ -10,15 +10,7 @@ from gate_runner.runs.estimated import ESTIMATED
 
 
 def sentences(contrasts: Sequence[Contrast], alpha: float) -> Iterator[str]:
-    """One sentence per pair of runs, then what the words rest on.
-
-    Args:
-        contrasts: all of one comparison.
-        alpha: the family-wise error that its verdicts allow.
-
-    Yields:
-        Sentences.
-    """
+    """One sentence per pair of runs, then what the words rest on."""
     pairs = dict.fromkeys((one.first, one.second) for one in contrasts)
     for first, second in pairs:
         mine = [one for one in contrasts if (one.first, one.second) == (first, second)]

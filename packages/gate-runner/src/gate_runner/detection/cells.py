@@ -29,13 +29,6 @@ def cells(settings: Settings) -> Sequence[str]:
 def variant(benchmark: Benchmark, said: str) -> Benchmark:
     """A detection benchmark scored on another split, or trained on few pictures.
 
-    Args:
-        benchmark: as it is.
-        said: ``"5"``, ``"valid"`` or ``"valid-5"``.
-
-    Raises:
-        UsageError: anything else.
-
     Example:
         >>> from gate_runner.benchmarks import BENCHMARKS
         >>> variant(BENCHMARKS["odinw-lot"], "valid-5").id

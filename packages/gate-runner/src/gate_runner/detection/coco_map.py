@@ -42,11 +42,7 @@ class CocoMetrics:
 
 
 def needed() -> None:
-    """See that what evaluates is installed.
-
-    Raises:
-        MissingCapabilityError: names the extra.
-    """
+    """See that what evaluates is installed."""
     try:
         import faster_coco_eval  # noqa: F401
     except ImportError as error:

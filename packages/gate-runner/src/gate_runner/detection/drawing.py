@@ -23,9 +23,6 @@ def draw(data: Data[Objects], training: Mapping[str, Any], index: int) -> Drawin
         data: of the benchmark.
         training: of the result, whose ``drawn`` holds detections of its worst and best pictures.
         index: of the picture.
-
-    Returns:
-        Both, side by side, and the classes that are there.
     """
     truth = data.test.targets
     wide, high = (int(side) for side in truth.sizes[index])

@@ -33,13 +33,6 @@ def known_phrases(
         spec: ``NAME=PATH`` of `knowledge_prompts.named_sources`, such as ``glip=knowledge.yaml``.
         captions: by name; where a source knows nothing of a class, it is looked up, and read, by its ``name``.
 
-    Returns:
-        The phrases, and how many classes are known.
-
-    Raises:
-        UsageError: sources that cannot be opened, or have none of the kind; the message shows those that there are.
-        DataError: a file that is not in its format, or that knows none of the classes.
-
     Example:
         >>> import json, tempfile
         >>> from pathlib import Path

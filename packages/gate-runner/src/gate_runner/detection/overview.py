@@ -54,9 +54,6 @@ def overview(runs: Sequence[ScoredRun]) -> Overview:
     Args:
         runs: read from their folders; those of one encoder, say with different ``--tune``, are taken together.
 
-    Returns:
-        Tables, and figures as SVG; none where no detection set was finished.
-
     Example:
         >>> overview([]).tables
         ()

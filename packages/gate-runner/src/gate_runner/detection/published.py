@@ -12,13 +12,6 @@ from gate_runner.tasks.task import Details
 def details(training: Mapping[str, Any], encoder: str) -> Details:
     """Average precision of each class, and published scores of the same set, marked where split or prompts differ.
 
-    Args:
-        training: of a result.
-        encoder: its spec.
-
-    Returns:
-        A table; of a set of one's own, its classes alone.
-
     Example:
         >>> said = {"odinw": "raccoon", "split": "test", "coco": {"map": 0.5}, "classes": {"raccoon": 0.5}}
         >>> details(said, "micro-clip").rows[1][:3]

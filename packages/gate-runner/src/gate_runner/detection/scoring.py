@@ -58,13 +58,6 @@ def judge(
         classes: their names.
         metrics: of ``STATISTICS``.
         seed: of the resampling of pictures.
-
-    Returns:
-        Values by faster-coco-eval; intervals from resampled pictures, whose average precision is computed again.
-
-    Raises:
-        UsageError: a metric that there is not.
-        DataError: no object to be found, or detections that cannot be scored.
     """
     for name in metrics:
         if name not in STATISTICS:
@@ -121,20 +114,7 @@ def found_of(outcomes: Ragged, classes: int) -> np.ndarray:
 
 
 def guessed(train: Objects, test: Objects, classes: int) -> Ragged:
-    """What can be said without looking: boxes of each class's mean shape where training has its objects.
-
-    Args:
-        train: the objects that are known.
-        test: of whose pictures only the sizes are used.
-        classes: how many there are.
-
-    Returns:
-        For each picture the same detections, as shares of it: for each class a box of its mean width and height in each
-        of 5 x 5 cells that holds some; the score is the share of training objects of this class and cell.
-
-    Raises:
-        DataError: no object to guess from.
-    """
+    """What can be said without looking: boxes of each class's mean shape where training has its objects."""
     keep = ~train.rows.columns["crowd"]
     shares, labels = train.boxes_in_shares()[keep], train.rows.columns["label"][keep]
     if not len(labels):

@@ -40,11 +40,7 @@ class Shown:
 
 
 def shown_of(job: Job) -> Shown:
-    """The pictures that a job's benchmark shows, by its ``shots`` and the job's seed.
-
-    Raises:
-        DataError: a prepared file that lists a picture that is not there.
-    """
+    """The pictures that a job's benchmark shows, by its ``shots`` and the job's seed."""
     shots = str(job.training.get("shots", "full"))
     said = {"split": job.training.get("split", "test"), "shots": shots}
     if "odinw" in job.training:
@@ -72,13 +68,6 @@ def shown_of(job: Job) -> Shown:
 def draw_shots(objects: Objects, shots: int, seed: int, classes: Sequence[str]) -> Int[np.ndarray, " k"]:
     """Pictures until each class has as many as asked for, by ELEVATER's rule in a seeded order.
 
-    Returns:
-        Indices of pictures, rising. A picture with several classes counts for each; so a class may have more boxes than
-        shots, and at most `shots` times the number of classes are drawn. Of a class that fewer pictures show, all are.
-
-    Raises:
-        UsageError: fewer than one shot.
-
     Example:
         >>> one = {"box": [(0, 0, 1, 1)], "label": [0]}
         >>> len(draw_shots(Objects.of([one] * 4, [(2, 2)] * 4), 2, 3, ["cat"]))
@@ -105,11 +94,7 @@ def _table(objects: Objects, classes: Sequence[str]) -> Int[np.ndarray, "n k"]:
 
 
 def _prepared(job: Job, shots: str) -> tuple[str, np.ndarray, np.ndarray] | None:
-    """ELEVATER's own draw, where its files lie beside the annotations: their names, and pictures to train and validate.
-
-    Raises:
-        DataError: a prepared file that lists a picture that is not there.
-    """
+    """ELEVATER's own draw, where its files lie there: their names, and pictures to train and validate."""
     identity, root = job.training.get("odinw"), job.settings.data_root
     if identity is None or root is None or job.settings.limit is not None:
         return None

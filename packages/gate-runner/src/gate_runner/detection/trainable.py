@@ -45,12 +45,6 @@ def choose(detector: Detector, tune: str) -> list[str]:
         tune: ``"linear"``: the layers that say classes and boxes, and the projection of the text; ``"prompt"``: the
             table alone; ``"full"``: all but the backbone's stem and first stage (of a transformer its patch embedding
             and first block), which are GLIP's two frozen stages; of YOLOS, which has no backbone, all.
-
-    Returns:
-        Names of the weights that learn.
-
-    Raises:
-        UsageError: there are none.
     """
     model = detector.model
     model.requires_grad_(False)
@@ -73,9 +67,6 @@ def choose(detector: Detector, tune: str) -> list[str]:
 
 def low(name: str) -> bool:
     """Whether a weight belongs to the stem or the first stage of a picture's backbone.
-
-    Args:
-        name: of the weight in a detector of transformers.
 
     Example:
         >>> [low(f"model.backbone.model.encoder.stages.{stage}.layers.0.convolution.weight") for stage in (0, 3)]

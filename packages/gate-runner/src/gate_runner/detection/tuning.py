@@ -70,9 +70,6 @@ _COPIES = {"1": 8, "3": 4, "5": 2}
 def recipe_for(tune: str, shots: str, said: dict[str, Any]) -> TuneRecipe:
     """The recipe of a way of tuning.
 
-    Raises:
-        UsageError: a field that there is not, or a value that is no number.
-
     Example:
         >>> recipe_for("prompt", "full", {"epochs": "3"})  # doctest: +ELLIPSIS
         TuneRecipe(lr=0.05, text_lr=1e-05, weight_decay=0.25, batch_size=4, epochs=3, patience=2, stop=4, ...)
@@ -92,11 +89,7 @@ def recipe_for(tune: str, shots: str, said: dict[str, Any]) -> TuneRecipe:
 
 
 def tune_detector(job: Job, detector: Detector, asked: Sequence[Phrase]) -> dict[str, Any]:
-    """Train a detector in place on a job's training pictures; the epoch that validates best stays.
-
-    Raises:
-        UsageError: what cannot be trained, with the reason.
-    """
+    """Train a detector in place on a job's training pictures; the epoch that validates best stays."""
     if detector.family in _REFUSED:
         raise UsageError(
             f"--tune {job.settings.tune}: {detector.family} cannot be trained: {_REFUSED[detector.family]}"

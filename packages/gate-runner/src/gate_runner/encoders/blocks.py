@@ -99,10 +99,6 @@ def of_open_clip(visual: Any, projects: bool) -> GiveBlocks:
 def by_hooks(module: nn.Module, image: Callable[[Tensor], Tensor]) -> GiveBlocks | None:
     """By hooks on a module's blocks while it encodes: the longest list of modules of one class, if there is one.
 
-    Args:
-        module: whose blocks.
-        image: images to pooled features, through the module.
-
     Example:
         >>> layers = nn.Sequential(*(nn.Conv2d(3, 3, 3, padding=1) for _ in range(3)))
         >>> given = by_hooks(layers, lambda images: layers(images).mean(dim=(2, 3)))(torch.zeros(2, 3, 8, 8))

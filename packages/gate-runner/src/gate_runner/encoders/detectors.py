@@ -75,13 +75,6 @@ class Detector:
         Args:
             picture: ``uint8 [h, w, 3]``.
             asked: the classes; a closed-set detector has its own, which must be as many.
-
-        Returns:
-            Every query's box and scores. Long lists of classes are asked for in chunks, whose queries follow one
-            another; what a chunk was not asked for has the score 0 there.
-
-        Raises:
-            DataError: a closed-set detector with another number of classes, or a phrase that no prompt has room for.
         """
         if not self.reads:
             return self._closed(picture, len(asked))
@@ -112,11 +105,7 @@ class Detector:
         return (found, cut) if self.reads else (list(asked), 0)
 
     def chunks(self, asked: Sequence[Phrase]) -> list[list[int]]:
-        """Which classes are asked for together; classes without a name in none.
-
-        Raises:
-            DataError: a phrase that is longer than a whole prompt.
-        """
+        """Which classes are asked for together; classes without a name in none."""
         if self._chunks[0] != tuple(asked):
             self._chunks = (tuple(asked), self._chunked(asked))
         return self._chunks[1]

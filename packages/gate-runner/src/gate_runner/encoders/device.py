@@ -9,9 +9,6 @@ from gate_runner.settings import checked_device
 def device_for(asked: str) -> str:
     """A torch device: ``"auto"`` is the first GPU where there is one.
 
-    Raises:
-        UsageError: this machine has no such device; the message says what it has.
-
     Example:
         >>> device_for("cpu")
         'cpu'

@@ -124,11 +124,7 @@ def _pooled(found: Any) -> Tensor:
 
 
 def _processor(transformers: Any, source: str) -> Any:
-    """The image processor; None where a directory has none, and the family's normalisation is taken.
-
-    Raises:
-        EncoderError: there is a processor, and it cannot be read.
-    """
+    """The image processor; None where a directory has none, and the family's normalisation is taken."""
     names = ("preprocessor_config.json", "processor_config.json")
     if Path(source).is_dir() and not any((Path(source) / name).exists() for name in names):
         return None

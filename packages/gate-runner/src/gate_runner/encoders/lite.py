@@ -55,14 +55,8 @@ def load(spec: EncoderSpec) -> Encoder:
 def classifier(name: str) -> torch.nn.Module:
     """The whole model with its classifier of the 1,000 ImageNet classes, in evaluation mode.
 
-    Args:
-        name: ``"0"``, ``"1"`` or ``"2"``.
-
     Returns:
         From images ``[n, 3, s, s]``, scaled to -1 to 1, to logits ``[n, 1000]``.
-
-    Raises:
-        EncoderError: as `load`.
     """
     model: torch.nn.Module = _model(EncoderSpec(f"lite:{name}", "lite", name, None)).eval()
     return model

@@ -46,17 +46,7 @@ def load_encoder(text: str, *, device: str = "cpu") -> Encoder:
 
 
 def load_named_encoder(named: str, file: Path, *, chosen: str | None = None, device: str = "cpu") -> Encoder:
-    """The encoder that a file names, where a file may choose it, or the one that the user says in its place.
-
-    Args:
-        named: the spec string in the file.
-        file: that holds it, for messages.
-        chosen: the spec string that the user says, or None.
-        device: a torch device.
-
-    Raises:
-        EncoderError: the file names code, a plug-in or what has to be fetched; the message says what to do.
-    """
+    """The encoder that a file names, where a file may choose it, or the one that the user says in its place."""
     return load_encoder(chosen or spec_of_file(named, file), device=device)
 
 

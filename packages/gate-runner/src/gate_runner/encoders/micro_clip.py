@@ -141,12 +141,6 @@ def load_micro_clip(*, pretrained: bool = True, seed: int = 0) -> tuple[nn.Modul
         pretrained: False gives the same architecture with random weights.
         seed: Of the random weights; without effect where `pretrained` is true.
 
-    Returns:
-        open_clip's `CLIP` in eval mode, float32, on the CPU, and its tokenizer.
-
-    Numerics:
-        Weights are float16 on disk and float32 in memory. PyTorch's global random state is left as it was.
-
     Example:
         >>> model, tokenizer = load_micro_clip()
         >>> features = model.encode_text(tokenizer(["a photo of a red circle"]), normalize=True)
@@ -175,9 +169,6 @@ def image_tokens(model: nn.Module, images: Float[Tensor, "n 3 h w"]) -> Float[Te
         model: A `CLIP` whose vision tower is a `VisionTransformer`, as micro-clip's is.
         images: Normalised images of the tower's size.
 
-    Returns:
-        Tokens without the class token.
-
     Example:
         >>> import torch
         >>> model, _ = load_micro_clip(pretrained=False)
@@ -200,9 +191,6 @@ def text_tokens(
     Args:
         model: A `CLIP` whose text tower pads with id 0, as micro-clip's does.
         ids: Rows of the tokenizer.
-
-    Returns:
-        Features before pooling and projection; a mask that is False on padding.
 
     Example:
         >>> model, tokenizer = load_micro_clip(pretrained=False)

@@ -67,11 +67,7 @@ def spec_of_file(named: object, file: Path, *, say: str = "--encoder {}") -> str
 
 
 def read_card(folder: Path) -> dict[str, Any]:
-    """What is known of a trained encoder.
-
-    Raises:
-        EncoderError: the folder holds none, or its card cannot be read; the message names the file.
-    """
+    """What is known of a trained encoder."""
     path = folder / "card.json"
     try:
         card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))

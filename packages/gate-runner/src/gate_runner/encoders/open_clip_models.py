@@ -70,9 +70,6 @@ def from_clip(
         spec: the string that the encoder goes by.
         mean: channel means that the model expects; by default what the model itself says.
         std: channel standard deviations likewise.
-
-    Returns:
-        The encoder, with patch features and text tokens where the towers show them.
     """
     visual = model.visual
     size = visual.image_size[0] if isinstance(visual.image_size, tuple) else visual.image_size

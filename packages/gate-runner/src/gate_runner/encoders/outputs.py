@@ -18,12 +18,6 @@ SAME_DEVICE, OTHER_DEVICE = 1e-3, 2e-2
 def kept(found: Tensor) -> list[float]:
     """The values of an output that are kept, with six digits.
 
-    Args:
-        found: of any shape.
-
-    Returns:
-        At most `SHOWN` numbers.
-
     Example:
         >>> import torch
         >>> kept(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))

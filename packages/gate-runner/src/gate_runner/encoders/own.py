@@ -32,12 +32,6 @@ def adopt(made: Any, spec: str) -> Encoder:
             ``encode_text_tokens(texts) -> (tokens, mask)``, ``image_size``, ``mean``, ``std``; or a
             plain ``nn.Module`` from images to pooled features.
         spec: the string that the encoder goes by.
-
-    Returns:
-        The encoder. Images reach it resized to ``image_size`` (224 where it says nothing) and normalised.
-
-    Raises:
-        EncoderError: the object is none of these; the message shows its type.
     """
     if isinstance(made, Encoder):
         return made

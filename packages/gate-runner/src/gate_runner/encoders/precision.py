@@ -22,11 +22,6 @@ def chosen_precision(encoder: Encoder, settings: Settings, data: Data[Any]) -> L
     """In what an encoder that stays frozen computes its features.
 
     ``"auto"`` is bfloat16 on a GPU that has it, where the first pictures give the same to `AGREEMENT`.
-
-    Args:
-        encoder: on its device.
-        settings: ``precision``, and whether the encoder is trained.
-        data: whose first pictures are tried.
     """
     if settings.tune != "frozen" or encoder.detector is not None or settings.precision == "float32":
         return "float32"

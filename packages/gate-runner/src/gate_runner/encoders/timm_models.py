@@ -49,11 +49,7 @@ def load(spec: EncoderSpec) -> Encoder:
 
 
 def _resize(spec: EncoderSpec, model: Any, pixels: int) -> None:
-    """Have a model take pictures of another size; learnt places are interpolated by timm.
-
-    Raises:
-        EncoderError: it does not; the message says which sizes it takes.
-    """
+    """Have a model take pictures of another size; learnt places are interpolated by timm."""
     own, patch = model.pretrained_cfg["input_size"][-1], getattr(getattr(model, "patch_embed", None), "patch_size", 1)
     side = patch if isinstance(patch, int) else max(patch)
     if pixels % side:
@@ -78,9 +74,6 @@ def without_classifier(spec: EncoderSpec, model: Any) -> Encoder:
         spec: what it was made from.
         model: with its weights; mean and standard deviation are those of its configuration, and so is the size where
             the spec says none.
-
-    Returns:
-        The encoder.
     """
     import timm.data as timm_data
 

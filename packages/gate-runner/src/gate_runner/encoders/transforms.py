@@ -58,12 +58,7 @@ def of_steps(composed: Any, size: int) -> OwnTransform | None:
 
 
 def of_processor(processor: Any, size: int) -> OwnTransform | None:
-    """Of an image processor of transformers, all but its scaling to floats and normalisation.
-
-    Args:
-        processor: of the model.
-        size: side of the pictures that the model takes, in pixels.
-    """
+    """Of an image processor of transformers, all but its scaling to floats and normalisation."""
     fields = ("do_resize", "size", "resample", "do_center_crop", "crop_size", "crop_pct", "do_pad")
     held = {name: getattr(processor, name, None) for name in fields}
     factor = getattr(processor, "rescale_factor", 1 / 255)

@@ -28,12 +28,6 @@ def save_tuned(encoder: Encoder, start: Mapping[str, Tensor], folder: Path, abou
         start: its weights before.
         folder: to be made; an old one is replaced when the new one is whole.
         about: what the card says besides: recipe, data, scores.
-
-    Returns:
-        The folder: ``encoder.safetensors`` with the weights that changed, and ``card.json``.
-
-    Raises:
-        StorageError: it cannot be written; an old one is still there.
     """
     from safetensors.torch import save
 
@@ -139,9 +133,6 @@ def load(spec: EncoderSpec, make: Callable[[str], Encoder]) -> Encoder:
 
 def share_of(folder: str) -> tuple[str, float]:
     """Split ``FOLDER@SHARE``; a folder without a share has all of the trained weights.
-
-    Raises:
-        EncoderError: a share outside 0 to 1.
 
     Example:
         >>> share_of("runs/tuned/encoders/digits.seed0@0.5")

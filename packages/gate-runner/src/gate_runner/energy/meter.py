@@ -19,11 +19,7 @@ class Counter(Protocol):
     """Counts the joules of one kind of device from the moment it was made."""
 
     def joules(self) -> float:
-        """Joules so far.
-
-        Raises:
-            OSError: the counter cannot be read any more.
-        """
+        """Joules so far."""
 
 
 class EnergyMeter:

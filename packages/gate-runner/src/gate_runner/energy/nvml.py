@@ -33,11 +33,7 @@ class GpuCounter:
         self.start = self.joules()
 
     def joules(self) -> float:
-        """Joules since this object was made.
-
-        Raises:
-            OSError: the driver does not tell.
-        """
+        """Joules since this object was made."""
         try:
             millijoules = self.nvml.nvmlDeviceGetTotalEnergyConsumption(self.handle)
         except self.nvml.NVMLError as error:

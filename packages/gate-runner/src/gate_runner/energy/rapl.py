@@ -37,11 +37,7 @@ class RaplCounter:
         self.microjoules = 0
 
     def joules(self) -> float:
-        """Joules since this object was made.
-
-        Raises:
-            OSError: a counter cannot be read any more.
-        """
+        """Joules since this object was made."""
         for index, zone in enumerate(self.zones):
             now = _whole(zone.counter)
             step = now - self.latest[index]

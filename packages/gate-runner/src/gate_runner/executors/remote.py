@@ -51,18 +51,7 @@ def order(part: Part, opening: Opening) -> dict[str, Any]:
 
 
 def compute(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Compute a part on this machine, in a worker of its own.
-
-    Args:
-        values: what `order` made elsewhere.
-
-    Returns:
-        ``{"result": ...}``, or ``{"busy": owner}``.
-
-    Raises:
-        StorageError: the run folder is not the same one here, or cannot be written.
-        EncoderError: the encoder cannot be loaded here, or is another one.
-    """
+    """Compute a part on this machine, in a worker of its own."""
     part = Part.from_mapping(values["part"])
     if not (part.output / "manifest.json").exists():
         raise StorageError(
@@ -120,11 +109,7 @@ def _number(text: str) -> int | float | str:
 
 
 def take(options: dict[str, Any], known: Mapping[str, Any], executor: str) -> Iterator[Any]:
-    """The values of known options, in their order, with defaults.
-
-    Raises:
-        UsageError: an option that is not known.
-    """
+    """The values of known options, in their order, with defaults."""
     extra = sorted(set(options) - set(known))
     if extra:
         raise UsageError(f"the {executor} executor has no option {extra[0]!r}; it has: {', '.join(known)}")

@@ -59,14 +59,7 @@ class Slot:
         self.used = self.closed = False
 
     def open(self) -> Opening:
-        """Start the worker, where none runs, and load the encoder.
-
-        Returns:
-            What the worker says of it.
-
-        Raises:
-            EncoderError: it cannot be loaded, or is another one than before: weights from no seed, say.
-        """
+        """Start the worker, where none runs, and load the encoder."""
         if self.process is not None and self.opening is not None:
             return self.opening
         self.process = subprocess.Popen(
@@ -107,20 +100,7 @@ class Slot:
         return opening
 
     def run(self, part: Part, started: Callable[[], None], tell: Tell) -> Result | Postponed:
-        """Compute a part; a crash, or a time limit, is its reason. Loading the encoder does not count as time.
-
-        Args:
-            part: what to compute.
-            started: called before each attempt.
-            tell: told of its progress.
-
-        Returns:
-            The result, whose files are written, or that another process computes it.
-
-        Raises:
-            StorageError: the run folder cannot be written.
-            EncoderError: the encoder cannot be loaded any more.
-        """
+        """Compute a part; a crash, or a time limit, is its reason. Loading the encoder does not count as time."""
         left = part.settings.retries
         while True:
             started()
@@ -215,20 +195,7 @@ def _killed(number: int) -> str:
 
 
 def failed(part: Part, opening: Opening, reason: str, seconds: float = 0.0) -> Result | Postponed:
-    """Write a failed result for a part whose process, or machine, could not.
-
-    Args:
-        part: what was to be computed.
-        opening: of the encoder.
-        reason: in one line.
-        seconds: that it took until then.
-
-    Returns:
-        The result, or that another process computes the part by now.
-
-    Raises:
-        StorageError: the run folder cannot be written.
-    """
+    """Write a failed result for a part whose process, or machine, could not."""
     result = replace(part.blank(opening.description), reason=reason, seconds={"total": seconds})
     try:
         with part.folder.working(part.name, part.seed, wait=_DYING):

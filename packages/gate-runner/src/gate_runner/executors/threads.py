@@ -11,9 +11,6 @@ def thread_settings(processes: int = 1) -> dict[str, str]:
     A thread that waits by spinning takes a core from whoever else computes on the machine, and from the thread that it
     waits for: with as many busy processes as cores, sums take many times as long.
 
-    Args:
-        processes: that compute at the same time.
-
     Example:
         >>> set(thread_settings()) <= {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "OMP_NUM_THREADS"}
         True

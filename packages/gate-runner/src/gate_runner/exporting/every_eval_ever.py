@@ -30,15 +30,6 @@ def files(run: StoredRun, model: ModelName, organization: str) -> Files:
 
     A line per test sample is written where an outcome is one number, 0 or 1: the schema wants to know whether the
     sample was answered rightly, which a dice or a distance does not say.
-
-    Args:
-        run: the run.
-        model: what to call its encoder.
-        organization: who ran it.
-
-    Returns:
-        ``data/gate-runner/DEVELOPER/NAME/UUID.json`` and, where there are such samples, ``UUID_samples.jsonl``. The
-        UUID follows from the results, so that the same run gives the same files.
     """
     done = [result for result in run.results if result.status == "ok"]
     identity = _uuid([model.id, *(result.to_json() for result in done)])

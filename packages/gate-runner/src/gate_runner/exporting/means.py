@@ -60,12 +60,6 @@ def means(run: StoredRun) -> list[Mean]:
 
     An interval is the mean of the seeds' intervals: it holds the variation of test samples, not of heads.
 
-    Args:
-        run: the run.
-
-    Returns:
-        The rows.
-
     Example:
         >>> from pathlib import Path
         >>> means(StoredRun(Path("r"), "", (), {}))

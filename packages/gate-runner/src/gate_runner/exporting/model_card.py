@@ -18,19 +18,7 @@ _EXPLAINED = (
 
 
 def files(run: StoredRun, model: ModelName, organization: str) -> Files:
-    """``README.md``, whose front matter a model hub reads, and ``.eval_results/NAME.yaml`` for each benchmark.
-
-    Args:
-        run: the run.
-        model: what to call its encoder.
-        organization: not shown.
-
-    Returns:
-        The files. A benchmark's id in ``.eval_results`` is ``gate-runner/NAME``, which no hub has.
-
-    Raises:
-        UsageError: huggingface-hub or PyYAML is missing.
-    """
+    """``README.md``, whose front matter a model hub reads, and ``.eval_results/NAME.yaml`` for each benchmark."""
     try:
         import yaml
         from huggingface_hub import EvalResult, EvalResultEntry, eval_result_entries_to_yaml

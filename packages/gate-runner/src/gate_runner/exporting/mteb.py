@@ -17,14 +17,6 @@ def files(run: StoredRun, model: ModelName, organization: str) -> Files:
 
     MTEB's own tasks have other splits and heads, so a task is called ``GateRunner-…`` and its scores stand beside
     MTEB's, not in their place. The revision is the beginning of the fingerprint of the weights.
-
-    Args:
-        run: the run.
-        model: what to call its encoder.
-        organization: not shown.
-
-    Returns:
-        A file per benchmark, and one about the model.
     """
     encoder = run.manifest["identity"]["encoder"]
     revision = re.sub(r"[^A-Za-z0-9]+", "-", str(encoder.get("fingerprint") or "unknown"))[:40]

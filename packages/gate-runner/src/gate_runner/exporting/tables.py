@@ -24,14 +24,6 @@ def files(run: StoredRun, model: ModelName, organization: str) -> Files:
 
     ``suites.csv`` has every line of suites' tables; ``detection-by-shots.csv`` and ``detection-sets.csv`` are those of
     detection.
-
-    Args:
-        run: the run.
-        model: what to call its encoder.
-        organization: not shown.
-
-    Returns:
-        One file, or several.
     """
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")

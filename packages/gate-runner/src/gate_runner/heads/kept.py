@@ -50,11 +50,7 @@ def linear_head(weight: Tensor, bias: Tensor, *, unit: bool = False, scale: floa
 
 
 def head_form(head: nn.Module) -> dict[str, Any]:
-    """What has to be known of a head, besides its tensors, to make it again.
-
-    Raises:
-        DataError: a head of another kind than ``vision_adapters``' tuners make.
-    """
+    """What has to be known of a head, besides its tensors, to make it again."""
     from vision_adapters.heads import LinearHead
     from vision_adapters.tuning.baselines import CacheHead
 
@@ -67,11 +63,7 @@ def head_form(head: nn.Module) -> dict[str, Any]:
 
 
 def head_from(form: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> nn.Module:
-    """A head again, from what `head_form` said and its tensors.
-
-    Raises:
-        DataError: an unknown kind, or tensors that do not fit it.
-    """
+    """A head again, from what `head_form` said and its tensors."""
     from vision_adapters.heads import LinearHead
     from vision_adapters.tuning.baselines import CacheHead
 

@@ -45,13 +45,6 @@ def export_onnx(head: Head, path: Path) -> float:
 
     Images have to be scaled to the encoder's side beforehand, as `gate_data.pictures` does it: the shorter
     side scaled, the middle cut out. Class names are in the file's metadata as ``classes``.
-
-    Returns:
-        The largest difference of a probability from torch's, on noise.
-
-    Raises:
-        MissingCapabilityError: onnx, onnxscript or onnxruntime is missing; names the extra.
-        EncoderError: the encoder cannot be written as ONNX, or what was written gives other probabilities.
     """
     try:
         import onnx

@@ -61,9 +61,6 @@ def predictions(
         top: classes to give for each.
         batch_size: images at a time.
         progress: told how many are done.
-
-    Yields:
-        A prediction per file.
     """
     starts = range(0, len(files), batch_size)
     with ThreadPoolExecutor(1) as reader:
@@ -80,11 +77,7 @@ def predictions(
 
 
 def image_files(given: Iterable[Path]) -> list[str]:
-    """Files as they are, and all images below folders, in sorted order.
-
-    Raises:
-        DataError: one that is not there, or a folder without an image; the message names it.
-    """
+    """Files as they are, and all images below folders, in sorted order."""
     found: list[str] = []
     for path in given:
         if path.is_dir():
@@ -100,11 +93,7 @@ def image_files(given: Iterable[Path]) -> list[str]:
 
 
 def true_labels(path: Path) -> dict[str, str]:
-    """The label of each file, of a table with columns that `gate_data.own.guess` knows, or of folders of classes.
-
-    Raises:
-        DataError: no such table or folder; the message names it.
-    """
+    """The label of each file, of a table with columns that `gate_data.own.guess` knows, or of folders of classes."""
     from gate_data.own import OwnBenchmark, guess
     from gate_data.readers import files_of_classes, table
 
@@ -129,9 +118,6 @@ def scored(predicted: Sequence[Prediction], labels: Mapping[str, str], classes: 
         predicted: with the best class first; those that could not be read count nowhere.
         labels: the true label of each file.
         classes: of the head.
-
-    Raises:
-        DataError: a label that the head does not know, or no file with a label.
 
     Example:
         >>> scored([Prediction("a.png", ("cat",), (0.9,))], {"a.png": "cat"}, ["cat", "dog"])

@@ -97,10 +97,6 @@ def save_head(kept: KeptHead, encoder: Encoder, folder: Path, about: Mapping[str
         folder: to be made; one that holds a head already is written anew.
         about: what the card says besides: method, classes, scores, numbers of images, details.
         start: fingerprint of the encoder before any training.
-
-    Raises:
-        UsageError: the folder holds something else.
-        StorageError: it cannot be written; an old head is still there.
     """
     from safetensors.torch import save
 
@@ -125,27 +121,14 @@ def save_head(kept: KeptHead, encoder: Encoder, folder: Path, about: Mapping[str
 
 
 def copy_head(head: Path, folder: Path) -> Path:
-    """Copy a head out of the run folder that it was kept in.
-
-    Args:
-        head: its folder.
-        folder: to be made; one that holds a head already is written anew.
-
-    Raises:
-        UsageError: it holds something else.
-        StorageError: it cannot be written; an old head is still there.
-    """
+    """Copy a head out of the run folder that it was kept in."""
     check_folder(folder)
     write_folder(folder, {path.name: path.read_bytes() for path in sorted(head.iterdir())})
     return folder
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder in which a head would be written beside something else.
-
-    Raises:
-        UsageError: it holds something else, or is none.
-    """
+    """Refuse a folder in which a head would be written beside something else."""
     if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / "card.json").is_file())):
         raise UsageError(f"{folder} holds something else than a head; name a new folder")
 

@@ -54,14 +54,7 @@ def question(rng: np.random.Generator, scene: Scene) -> tuple[str, int]:
 
 
 def clevr_math(request: DataRequest) -> Data:
-    """Scenes of one to five objects, one question each.
-
-    Args:
-        request: only its limit is used.
-
-    Returns:
-        2,500, 300 and 800 images of 64 px with questions; the answers are the numbers zero to six.
-    """
+    """Scenes of one to five objects, one question each."""
 
     def split(name: SplitName, count: int) -> Split:
         seed = split_seed("clevr-math", name)

@@ -31,12 +31,6 @@ def volume(rng: np.random.Generator) -> Volume:
     The left ventricle is an ellipse inside a wall of uneven thickness, the right ventricle what remains of a second
     ellipse beside it; both shrink towards the apex, where the right one ends first. A body wall, a liver and lungs
     surround them, blood and liver have nearly one brightness, and a bias field and Rician noise lie over all.
-
-    Args:
-        rng: the only source of randomness.
-
-    Returns:
-        `SLICES` slices of 64 x 64.
     """
     rows, columns = (np.mgrid[:_SIZE, :_SIZE] + 0.5) / _SIZE
     centre = rng.uniform(0.42, 0.58, 2)
@@ -82,14 +76,7 @@ def volume(rng: np.random.Generator) -> Volume:
 
 
 def acdc(request: DataRequest) -> Data:
-    """Slices of phantom hearts with the classes of ACDC; a volume's slices stay in one split.
-
-    Args:
-        request: only its limit is used, in whole volumes.
-
-    Returns:
-        70, 12 and 40 volumes of 8 slices of 64 px.
-    """
+    """Slices of phantom hearts with the classes of ACDC; a volume's slices stay in one split."""
 
     def split(name: SplitName, count: int) -> Split:
         wanted = min(count, -(-request.cap(count * SLICES) // SLICES))

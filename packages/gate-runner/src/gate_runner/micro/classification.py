@@ -16,14 +16,7 @@ _MATERIAL_SHAPES = [(material, shape) for material in MATERIALS for shape in SHA
 
 
 def imagenet1k(request: DataRequest) -> Data:
-    """Colour and shape of the large object among small ones: 80 classes.
-
-    Args:
-        request: only its limit is used.
-
-    Returns:
-        2,400, 400 and 1,000 images of 64 px.
-    """
+    """Colour and shape of the large object among small ones: 80 classes."""
 
     def split(name: SplitName, count: int) -> Split:
         seed = split_seed("imagenet1k", name)
@@ -52,14 +45,7 @@ def imagenet1k(request: DataRequest) -> Data:
 
 
 def cifar100(request: DataRequest) -> Data:
-    """Material and shape of one object of any colour, seen through 32 px: 32 classes.
-
-    Args:
-        request: only its limit is used.
-
-    Returns:
-        1,600, 320 and 960 images, rendered at 64 px, reduced to 32.
-    """
+    """Material and shape of one object of any colour, seen through 32 px: 32 classes."""
 
     def split(name: SplitName, count: int) -> Split:
         seed = split_seed("cifar100", name)

@@ -28,13 +28,6 @@ def oven(request: DataRequest) -> Data:
 
     A question shows two things and names the shape of one ("a star"): its answer is that thing's entity. The picture
     alone does not say which is meant, and the text alone leaves 40 entities.
-
-    Args:
-        request: only its limit is used.
-
-    Returns:
-        Training questions of seen entities; as validation split the pictures of the knowledge base, whose targets are
-        the entities that they show; test questions of seen and unseen entities in turn. Classes are the names.
     """
     order = generator_at(_ORDER_SEED, 0).permutation(len(ENTITIES)).tolist()
     seen = [entity for entity in order if ENTITIES[entity][0] in _SEEN_COLOURS]

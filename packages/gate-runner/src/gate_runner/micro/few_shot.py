@@ -33,14 +33,7 @@ def _dealt(kinds: list[tuple[str, ...]], offset: int) -> dict[str, list[tuple[st
 
 
 def mini(request: DataRequest) -> Data:
-    """Classes are combinations of colour, material and shape; those of the test never occur in training.
-
-    Args:
-        request: only its limit is used.
-
-    Returns:
-        60, 20 and 40 classes, 20 images each.
-    """
+    """Classes are combinations of colour, material and shape; those of the test never occur in training."""
     kinds = _dealt(list(product(COLOURS, MATERIALS, SHAPES)), 0)
 
     def split(name: SplitName) -> Split:
@@ -61,14 +54,7 @@ def mini(request: DataRequest) -> Data:
 
 
 def cubirds(request: DataRequest) -> Data:
-    """Every image is a bird of one plan; species differ in the colours of body and head and in body and wing marks.
-
-    Args:
-        request: only its limit is used.
-
-    Returns:
-        60, 20 and 40 species, 20 images each.
-    """
+    """Every image is a bird of one plan; species differ in the colours of body and head and in body and wing marks."""
     species = _dealt(
         [kind for kind in product(COLOURS, COLOURS, MATERIALS, COLOURS) if len({kind[0], kind[1]}) == 2], 1
     )

@@ -21,14 +21,7 @@ _SHOWN = SHAPES[:6]
 
 
 def makers(request: DataRequest) -> Data:
-    """Marks of sixteen makers: colour, material and shape together say whose it is; the names say nothing.
-
-    Args:
-        request: only its limit is used.
-
-    Returns:
-        880, 16 and 160 images of 64 px; so many that 50 of each class can be drawn, with a few to spare.
-    """
+    """Marks of sixteen makers: colour, material and shape together say whose it is; the names say nothing."""
     looks = list(MAKERS.values())
 
     def make(rng: np.random.Generator, index: int) -> Made:
@@ -42,14 +35,7 @@ def makers(request: DataRequest) -> Data:
 
 
 def things(request: DataRequest) -> Data:
-    """Forty things by colour and shape, one large among small ones: many classes.
-
-    Args:
-        request: only its limit is used.
-
-    Returns:
-        2,080, 40 and 240 images of 64 px.
-    """
+    """Forty things by colour and shape, one large among small ones: many classes."""
     kinds = list(product(COLOURS[:8], SHAPES[:5]))
 
     def make(rng: np.random.Generator, index: int) -> Made:
@@ -64,14 +50,7 @@ def things(request: DataRequest) -> Data:
 
 
 def textures(request: DataRequest) -> Data:
-    """What things are made of, whatever their colour and shape.
-
-    Args:
-        request: only its limit is used.
-
-    Returns:
-        240, 8 and 120 images of 64 px.
-    """
+    """What things are made of, whatever their colour and shape."""
 
     def make(rng: np.random.Generator, index: int) -> Made:
         material = MATERIALS[index % len(MATERIALS)]
@@ -81,14 +60,7 @@ def textures(request: DataRequest) -> Data:
 
 
 def counting(request: DataRequest) -> Data:
-    """How many objects there are, from one to six.
-
-    Args:
-        request: only its limit is used.
-
-    Returns:
-        330, 12 and 120 images of 64 px.
-    """
+    """How many objects there are, from one to six."""
 
     def make(rng: np.random.Generator, index: int) -> Made:
         number = index % len(COUNTS)
@@ -98,14 +70,7 @@ def counting(request: DataRequest) -> Data:
 
 
 def colours(request: DataRequest) -> Data:
-    """Whether all objects have one colour, or one of them another: two classes, scored by their ranking.
-
-    Args:
-        request: only its limit is used.
-
-    Returns:
-        120, 8 and 120 images of 64 px.
-    """
+    """Whether all objects have one colour, or one of them another: two classes, scored by their ranking."""
 
     def make(rng: np.random.Generator, index: int) -> Made:
         first, second = (str(name) for name in rng.choice(COLOURS, 2, replace=False))
@@ -120,14 +85,7 @@ def colours(request: DataRequest) -> Data:
 
 
 def shapes(request: DataRequest) -> Data:
-    """Which of six shapes are in the picture, from one to three of them: several labels.
-
-    Args:
-        request: only its limit is used.
-
-    Returns:
-        420, 24 and 120 images of 64 px; targets are 0/1 of each shape.
-    """
+    """Which of six shapes are in the picture, from one to three of them: several labels."""
 
     def make(rng: np.random.Generator, index: int) -> Made:
         kinds = {int(index % len(_SHOWN)), *rng.integers(0, len(_SHOWN), int(rng.integers(0, 3))).tolist()}

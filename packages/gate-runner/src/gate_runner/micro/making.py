@@ -42,21 +42,7 @@ def data_of(
     by_split: bool = False,
     value: torch.dtype = torch.long,
 ) -> Data:
-    """Three splits, sample i of each from a generator of its own, whatever the limit.
-
-    Args:
-        name: of the stand-in, which gives its seeds.
-        request: only its limit is used.
-        counts: samples to train, validate and test on.
-        make: of one sample, or, ``by_split``, of a split's samples.
-        classes: names.
-        noise: of the sensor.
-        by_split: whether splits differ in what they show.
-        value: of the targets.
-
-    Returns:
-        The data.
-    """
+    """Three splits, sample i of each from a generator of its own, whatever the limit."""
 
     def split(part: SplitName, count: int) -> Split:
         seed = split_seed(name, part)

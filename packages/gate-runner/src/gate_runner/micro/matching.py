@@ -37,14 +37,7 @@ def _captions(rng: np.random.Generator, scene: Scene) -> tuple[str, ...]:
 
 
 def flickr30k(request: DataRequest) -> Data:
-    """Two objects in a picture, and five captions of it.
-
-    Args:
-        request: only its limit is used.
-
-    Returns:
-        700, 128 and 256 pictures of 64 px, five texts each.
-    """
+    """Two objects in a picture, and five captions of it."""
 
     def make(rng: np.random.Generator, _: int) -> Made:
         scene = sample_scene(rng, 2, max_overlap=0.1)
@@ -54,14 +47,7 @@ def flickr30k(request: DataRequest) -> Data:
 
 
 def nycc(request: DataRequest) -> Data:
-    """A picture of two objects and five captions, of which four are true of other pictures that differ in one object.
-
-    Args:
-        request: only its limit is used.
-
-    Returns:
-        700, 120 and 320 pictures of 64 px, five texts each; the target is the right one's place.
-    """
+    """A picture of two objects and five captions: four are true of other pictures, in which one object differs."""
 
     def make(rng: np.random.Generator, index: int) -> Made:
         scene = sample_scene(rng, 2, max_overlap=0.1)
@@ -79,14 +65,7 @@ def nycc(request: DataRequest) -> Data:
 
 
 def winoground(request: DataRequest) -> Data:
-    """Two pictures and two captions that differ in an attribute, a count or a relation; nothing is learnt from them.
-
-    Args:
-        request: only its limit is used.
-
-    Returns:
-        300 pairs for the test, on busier grounds than those of ``pairs``.
-    """
+    """Two pictures and two captions that differ in an attribute, a count or a relation; nothing is learnt from them."""
     seed = split_seed("winoground", "test")
     count = request.cap(_PAIRS)
     kinds: tuple[Literal["attribute", "count", "relation"], ...] = KINDS

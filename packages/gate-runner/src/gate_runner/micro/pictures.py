@@ -33,9 +33,6 @@ def draw(
         size: side in pixels.
         noise: standard deviation of Gaussian noise on a 0 to 1 scale, and half of it as a change of brightness.
         numbers: which image of the seed each scene is; 0, 1, … by default.
-
-    Returns:
-        Images and visibility maps.
     """
     images = torch.empty(len(scenes), 3, size, size, dtype=torch.uint8)
     visible = torch.empty(len(scenes), size, size, dtype=torch.int8)

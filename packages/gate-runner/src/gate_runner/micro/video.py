@@ -16,14 +16,7 @@ MOST = 6
 
 
 def clip(rng: np.random.Generator) -> tuple[list[Scene], int]:
-    """Zero to six animals that walk through the picture, and zero to two stones that do not.
-
-    Args:
-        rng: the only source of randomness.
-
-    Returns:
-        `FRAMES` scenes and the number of animals.
-    """
+    """Zero to six animals that walk through the picture, and zero to two stones that do not."""
     animals, stones = int(rng.integers(MOST + 1)), int(rng.integers(3))
     level = rng.uniform(0.1, 0.3, 3)
     looks = [(str(rng.choice(SHAPES)), str(rng.choice(COLOURS)), float(rng.uniform(0.06, 0.1))) for _ in range(animals)]
@@ -47,14 +40,7 @@ def clip(rng: np.random.Generator) -> tuple[list[Scene], int]:
 
 
 def iwildcam(request: DataRequest) -> Data:
-    """How many animals move in a clip.
-
-    Args:
-        request: only its limit is used.
-
-    Returns:
-        480, 80 and 200 clips of 8 frames of 64 px; targets are counts from 0 to 6.
-    """
+    """How many animals move in a clip."""
 
     def split(name: SplitName, count: int) -> Split:
         seed = split_seed("iwildcam", name)

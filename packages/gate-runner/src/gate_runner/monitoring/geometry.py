@@ -11,9 +11,6 @@ from torch import Tensor
 def effective_rank(features: Float[Tensor, "n d"]) -> float:
     """RankMe: the exponential of the entropy of the singular values, 1 to min(n, d).
 
-    Returns:
-        The effective rank; a collapsed encoder has 1.
-
     Example:
         >>> round(effective_rank(torch.eye(4)), 3)
         4.0

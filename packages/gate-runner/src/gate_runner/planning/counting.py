@@ -43,14 +43,6 @@ def count(part: Part, few: int, size: int) -> Counted:
 
     Sources that make their samples ask the request how many to make, and are asked for few; the time grows with the
     number. All others are asked for as many as the run.
-
-    Args:
-        part: of the run.
-        few: samples in each split.
-        size: side in pixels at which images are read.
-
-    Returns:
-        The samples, the numbers and the time.
     """
     asked, chosen = part.settings.limit, chosen_of(part)
     tested = None if chosen is None else len(chosen.items)

@@ -208,11 +208,7 @@ def _planned(part: Part, request: RunRequest, measured: dict[str, Any]) -> PartP
 
 
 def command_for(part: Part, request: RunRequest) -> tuple[str, ...]:
-    """The command line that runs one part alone.
-
-    Returns:
-        Words for a shell or a scheduler; empty where the encoder is no spec string.
-    """
+    """The command line that runs one part alone."""
     if not isinstance(request.encoder, str):
         return ()
     alone = request.settings.changed(

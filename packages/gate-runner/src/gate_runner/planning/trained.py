@@ -30,11 +30,7 @@ _MOST_KEPT = 5
 
 
 def available_bytes(device: str) -> int | None:
-    """Memory that a training may take, or None where nobody tells.
-
-    Returns:
-        Of a GPU all of it; of this machine what is free, within the control group's limit.
-    """
+    """Memory that a training may take, or None where nobody tells."""
     if torch.device(device).type == "cuda":
         return int(torch.cuda.get_device_properties(torch.device(device)).total_memory)
     try:
@@ -53,9 +49,6 @@ def probe_trained(part: Part, encoder: Encoder) -> Estimate:
 
     Where that would take more memory than there is, blocks are computed again in the backward pass, and the estimate
     says that ``--checkpoint-blocks`` is needed.
-
-    Raises:
-        UsageError: the encoder cannot be trained so, or the data are too few or missing: the run would fail too.
     """
     found = _probed(part, encoder)
     most = available_bytes(str(encoder.device))

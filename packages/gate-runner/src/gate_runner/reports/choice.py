@@ -17,11 +17,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 56.0, 430.0, 16.0, 250.0
 
 
 def choice_section(choice: Choice) -> str:
-    """The section's markup.
-
-    Args:
-        choice: what was found.
-    """
+    """The section's markup."""
     scored = [one for one in choice.candidates if one.value is not None and one.costs is not None]
     rows = [
         [

@@ -13,14 +13,7 @@ COLOURED = 6
 
 
 def coloured(contents: Contents) -> dict[str, int]:
-    """Which runs get a colour of their own: all where there are six at most, else those of the best mean rank.
-
-    Args:
-        contents: of the report.
-
-    Returns:
-        Number of the colour by label; the others are grey.
-    """
+    """Which runs get a colour of their own: all where there are six at most, else those of the best mean rank."""
     labels = contents.labels
     if len(labels) > COLOURED:
         labels = sorted(labels, key=lambda name: contents.mean_ranks.get(name, len(labels)))[:COLOURED]

@@ -17,11 +17,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 38.0, 230.0, 12.0, 132.0
 
 
 def over_depth(contents: Contents) -> str:
-    """A panel for each result that chose its read-out, and all figures as tables; empty where none did.
-
-    Args:
-        contents: of the report.
-    """
+    """A panel for each result that chose its read-out, and all figures as tables; empty where none did."""
     panels, tables = [], []
     for run in contents.runs:
         for result in run.results:

@@ -32,15 +32,7 @@ def banner(contents: Contents) -> str:
 
 
 def findings(contents: Contents, tested: bool) -> list[str]:
-    """Sentences, most important first.
-
-    Args:
-        contents: of the report.
-        tested: whether paired tests were made.
-
-    Returns:
-        Plain text.
-    """
+    """Sentences, most important first."""
     found = _leader(contents, tested) if len(contents.runs) > 1 else _single(contents)
     failures = contents.failures
     if failures:

@@ -63,17 +63,7 @@ class Example:
 
 
 def hardest(contents: Contents, row: Row, count: int, data_root: Path | None = None) -> tuple[list[Example], str]:
-    """Samples with the worst outcome, averaged over runs and seeds.
-
-    Args:
-        contents: of the report.
-        row: the benchmark.
-        count: how many, at most.
-        data_root: folder of original files, for benchmarks that read them.
-
-    Returns:
-        The pictures, and why there are none (empty where there are).
-    """
+    """Samples with the worst outcome, averaged over runs and seeds."""
     import torch
 
     from gate_runner.benchmarks import DataRequest, find_benchmark

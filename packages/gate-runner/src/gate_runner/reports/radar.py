@@ -14,11 +14,7 @@ _CENTRE = (_SIZE / 2, 108.0)
 
 
 def radars(contents: Contents) -> list[str]:
-    """A chart per run, or none where there are fewer than three task types.
-
-    Returns:
-        SVG markup; the dashed outline in each is the best of all runs on each axis.
-    """
+    """A chart per run, or none where there are fewer than three task types."""
     tasks = contents.tasks
     if len(tasks) < 3:
         return []

@@ -11,11 +11,7 @@ _LETTER = 6.3  # width of a letter, at most, on average
 
 
 def heatmap(contents: Contents) -> str:
-    """The ranks of all runs on all benchmarks; empty for one run.
-
-    Returns:
-        SVG markup. A dot marks what the paired test does not tell from the row's best.
-    """
+    """The ranks of all runs on all benchmarks; empty for one run."""
     if len(contents.runs) < 2:
         return ""
     labels = sorted(contents.labels, key=lambda name: contents.mean_ranks.get(name, len(contents.runs)))

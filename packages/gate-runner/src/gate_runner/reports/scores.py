@@ -11,11 +11,7 @@ _WIDE = 5
 
 
 def scores_table(contents: Contents) -> str:
-    """The table's markup.
-
-    Returns:
-        A table in which the best value of a row is bold and what a paired test does not tell from it is marked.
-    """
+    """The table's markup."""
     wide = " wide" if len(contents.runs) > _WIDE else ""
     heads = "".join(
         f'<th scope="col" class="run" title="{escape(name)}">{escape(name)}</th>' for name in contents.labels

@@ -94,12 +94,6 @@ def _curve(result: Result, mixed: Mapping[str, Any]) -> str:
 def trade_page(found: Trade) -> str:
     """One page of a trade: what was gained on the left, what was lost on the right, and the front over mixes.
 
-    Args:
-        found: that `gate_runner.comparison.trade_between` gives.
-
-    Returns:
-        HTML, with everything in it.
-
     Example:
         >>> from gate_runner.comparison import Trade
         >>> "b is not told from a" in trade_page(Trade("a", "b", (), (), "b is not told from a.", ()))

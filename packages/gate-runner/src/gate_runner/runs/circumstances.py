@@ -21,11 +21,7 @@ _PACKAGES = (
 
 
 def circumstances() -> dict[str, Any]:
-    """Versions, hardware and git revision where parts are computed; nothing that identifies a person.
-
-    Returns:
-        JSON-ready values. A package that is not installed is absent; a missing git revision is None.
-    """
+    """Versions, hardware and git revision where parts are computed; nothing that identifies a person."""
     import torch
 
     return {
@@ -57,9 +53,6 @@ def command() -> list[str]:
 
 def own_files(benchmarks: Iterable[Benchmark], output: Path) -> dict[str, dict[str, str]]:
     """Where the files of benchmarks of one's own lie, as seen from the run folder: reports make their pictures again.
-
-    Returns:
-        ``{"files": {id: path}}``; empty where none has a file.
 
     Example:
         >>> own_files([], Path("runs/micro-clip"))

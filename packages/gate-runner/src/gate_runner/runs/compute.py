@@ -42,19 +42,6 @@ def run_part(
 
     Where memory does not suffice, the encoder's batch is halved, or a training batch is cut into twice as many
     micro-batches, until the part fits or nothing can be halved any more; the sizes are kept for an interrupted part.
-
-    Args:
-        part: what to compute.
-        encoder: made from ``part.encoder``, on its device.
-        description: what `Encoder.describe` says of it.
-        progress: told how far the work is.
-
-    Returns:
-        The result that was written, or the good one that was already there.
-
-    Raises:
-        BusyError: another process computes this part; nothing was done.
-        StorageError: the run folder cannot be written.
     """
     folder = part.folder
     with folder.working(part.name, part.seed):

@@ -45,11 +45,7 @@ def is_adaptive(part: Part) -> bool:
 
 
 def adaptive_test_of(part: Part, data: Data[Any]) -> AdaptiveTest | None:
-    """The test that asks for a part's samples by blocks; None where they are not asked so.
-
-    Raises:
-        UsageError: the bank is of other data.
-    """
+    """The test that asks for a part's samples by blocks; None where they are not asked so."""
     from eevee import AdaptiveTest, adaptive_test
 
     if not is_adaptive(part):
@@ -64,19 +60,7 @@ def adaptive_test_of(part: Part, data: Data[Any]) -> AdaptiveTest | None:
 
 
 def in_blocks(job: Job, test: AdaptiveTest, run: Callable[[Job], Outcome]) -> tuple[Outcome, str, dict[str, Any]]:
-    """Score the samples that a test asks for, block by block, until it knows.
-
-    Args:
-        job: of the whole data.
-        test: which samples are next, and what is known.
-        run: computes a job's outcome.
-
-    Returns:
-        As `in_full`.
-
-    Raises:
-        UsageError: see `whole_score`.
-    """
+    """Score the samples that a test asks for, block by block, until it knows."""
     import torch
 
     order: list[int] = []
@@ -133,16 +117,7 @@ def _single_samples(outcome: Outcome) -> tuple[np.ndarray, float]:
 
 
 def narrowed(data: Data[Any], digest: str, chosen: BenchmarkItems) -> Data[Any]:
-    """The same data with the chosen test samples alone, in the order of `chosen.items`.
-
-    Args:
-        data: all three splits, whole.
-        digest: of them.
-        chosen: positions in the test split.
-
-    Raises:
-        UsageError: the items were chosen on other data, or with another limit; the message shows both.
-    """
+    """The same data with the chosen test samples alone, in the order of `chosen.items`."""
     import torch
 
     _require_data(data, digest, chosen)
@@ -165,15 +140,7 @@ def places(chosen: BenchmarkItems) -> list[int]:
 
 
 def whole_score(outcome: Outcome, chosen: BenchmarkItems) -> Score:
-    """The headline's value for all test samples, with its interval, from the chosen samples' outcomes.
-
-    Args:
-        outcome: of the chosen samples, in their order.
-        chosen: how their outcomes stand for all.
-
-    Raises:
-        UsageError: the headline is not the mean of one number from 0 to 1 for each sample.
-    """
+    """The headline's value for all test samples, with its interval, from the chosen samples' outcomes."""
     from eevee import EeveeError, estimate
 
     score, samples = outcome.scores[0], _single_samples(outcome)[0]
@@ -185,20 +152,7 @@ def whole_score(outcome: Outcome, chosen: BenchmarkItems) -> Score:
 
 
 def in_full(part: Part, outcome: Outcome, whole: Data[Any]) -> tuple[Outcome, str, dict[str, Any]]:
-    """What a part's scores say of all test samples.
-
-    Args:
-        part: what was computed.
-        outcome: of its samples, chosen or all.
-        whole: its data, not narrowed.
-
-    Returns:
-        The outcome with the estimated headline alone where samples were chosen, what a reader of it must know, and what
-        the result says of its data besides. The same outcome and nothing where `--items` was not given.
-
-    Raises:
-        UsageError: see `whole_score`.
-    """
+    """What a part's scores say of all test samples."""
     items, chosen = part.settings.items, chosen_of(part)
     if items is None:
         return outcome, "", {}

@@ -71,12 +71,7 @@ class RunFolder:
         return self.path / "heads" / _stem(name, seed)
 
     def working(self, name: str, seed: int, *, wait: float = 0.0) -> AbstractContextManager[None]:
-        """Keep other processes from computing the same part while a block runs.
-
-        Raises:
-            BusyError: another process computes it; the message says which.
-            StorageError: the lock file cannot be written.
-        """
+        """Keep other processes from computing the same part while a block runs."""
         return held(self.lock_file(name, seed), wait=wait)
 
     def lock_file(self, name: str, seed: int) -> Path:
@@ -84,16 +79,7 @@ class RunFolder:
         return self.path / "locks" / f"{_stem(name, seed)}.lock"
 
     def finished(self, name: str, seed: int, *, recompute: bool = False) -> Result | None:
-        """The result that is there, or None where it must be computed (also again, if it failed).
-
-        Args:
-            name: of the benchmark.
-            seed: of the part.
-            recompute: count a result that cannot be trusted as absent.
-
-        Raises:
-            DataError: files that are there are damaged, or were changed since; the message names them.
-        """
+        """The result that is there, or None where it must be computed (also again, if it failed)."""
         path = self.result_file(name, seed)
         if not path.exists():
             return None
@@ -128,12 +114,6 @@ class RunFolder:
             traceback: of what made it fail, if anything was raised.
             predicted: what was predicted of each sample, if anything that words can say.
             probabilities: of each sample and class, if they are to be kept.
-
-        Returns:
-            The result with the digests of the samples and of what was predicted.
-
-        Raises:
-            StorageError: a file cannot be written; the old ones are still there.
         """
         if samples is not None:
             result = replace(result, samples_sha256=samples_digest(samples))
@@ -182,10 +162,6 @@ class RunFolder:
         Args:
             identity: what must not differ between runs that share a folder: encoder, schema, `Settings.identity`.
             circumstances: what may: machine, versions, time, the command.
-
-        Raises:
-            UsageError: the folder belongs to another run; the message says what differs. Nothing is changed.
-            DataError: the manifest cannot be read.
         """
         with held(self.path / ".manifest.lock", wait=30):
             self.check(identity)
@@ -197,15 +173,7 @@ class RunFolder:
             write(self.path / "manifest.json", (json.dumps(manifest, indent=2, sort_keys=True) + "\n").encode())
 
     def check(self, identity: Mapping[str, Any]) -> None:
-        """See whether a run may use the folder, and change nothing.
-
-        Args:
-            identity: as in `claim`.
-
-        Raises:
-            UsageError: the folder belongs to another run.
-            DataError: the manifest cannot be read.
-        """
+        """See whether a run may use the folder, and change nothing."""
         theirs, runs = self._manifest()
         if not runs:
             return
@@ -285,11 +253,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 
 def stored_plan(output: Path) -> dict[tuple[str, int], float]:
-    """The seconds that a plan in a run folder expects.
-
-    Returns:
-        By name and seed; empty where there is no plan, or none that can be read.
-    """
+    """The seconds that a plan in a run folder expects."""
     try:
         raw = json.loads((output / "plan.json").read_text())
         return {(one["name"], one["seed"]): float(one["seconds"]) for one in raw["parts"] if not one["reason"]}
@@ -325,14 +289,7 @@ def _npz_of(arrays: Mapping[str, Any]) -> bytes:
 
 
 def read_samples(path: Path) -> Outcomes:
-    """Per-sample outcomes from their file.
-
-    Returns:
-        An array with samples along its first axis, or `Ragged`.
-
-    Raises:
-        DataError: the file is missing or is not one; the message names it.
-    """
+    """Per-sample outcomes from their file."""
     arrays = _arrays(path)
     if "outcomes" in arrays:
         return arrays["outcomes"]
@@ -343,11 +300,7 @@ def read_samples(path: Path) -> Outcomes:
 
 
 def read_predicted(path: Path) -> np.ndarray | None:
-    """What was predicted of each sample, from the file of their outcomes; None where it holds none.
-
-    Raises:
-        DataError: the file is missing or is not one; the message names it.
-    """
+    """What was predicted of each sample, from the file of their outcomes; None where it holds none."""
     return _arrays(path).get("predicted")
 
 

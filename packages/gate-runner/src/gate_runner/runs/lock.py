@@ -30,17 +30,6 @@ class BusyError(UsageError):
 def held(path: Path, *, wait: float = 0.0) -> Iterator[None]:
     """Hold a lock file while a block runs; the file is gone afterwards.
 
-    Args:
-        path: of the lock file; its folder is made.
-        wait: seconds to wait for another holder, >= 0.
-
-    Yields:
-        Nothing; no other process is inside a block of the same path.
-
-    Raises:
-        BusyError: another process holds it; the message says which, on which host.
-        StorageError: the file cannot be made.
-
     Example:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as place, held(Path(place, "one.lock")):

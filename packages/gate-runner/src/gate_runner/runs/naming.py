@@ -13,9 +13,6 @@ def folder_name(encoder: str, limit: int | None, items: str | None = None) -> st
         limit: the cap on samples, which becomes part of the name.
         items: digest of the chosen items, whose first digits become part of it, too; None where all are scored.
 
-    Returns:
-        Letters, digits, dashes, dots and underscores.
-
     Example:
         >>> folder_name("open_clip:ViT-B-32/laion2b", 100)
         'open_clip-ViT-B-32-laion2b-limit100'

@@ -79,11 +79,7 @@ class Part:
         )
 
     def load(self, size: int) -> Data[Any]:
-        """The benchmark's data, with images of files at ``size`` pixels.
-
-        Raises:
-            DataError: a file is missing or damaged; the message names it.
-        """
+        """The benchmark's data, with images of files at ``size`` pixels."""
         from gate_data.remembered import remember_in
 
         remember_in(cache_home() / "contents")
@@ -107,11 +103,7 @@ class Part:
         return hashlib.sha256(json.dumps(said, sort_keys=True, default=list).encode()).hexdigest()[:16]
 
     def finished(self) -> Result | None:
-        """The result that is there, with all that was to be kept beside it; None where it must be computed.
-
-        Raises:
-            DataError: see `RunFolder.finished`.
-        """
+        """The result that is there, with all that was to be kept beside it; None where it must be computed."""
         result = self.folder.finished(self.name, self.seed, recompute=self.settings.recompute)
         if self.settings.keep_predictions and not self.folder.predictions_file(self.name, self.seed).exists():
             return None
@@ -122,17 +114,7 @@ class Part:
         return result
 
     def check_data(self, there: Result, size: int, digests: dict[tuple[str, ...], str]) -> None:
-        """See whether a stored result was computed from the original files that lie there now.
-
-        Args:
-            there: the result.
-            size: side at which pictures are read.
-            digests: of what was loaded before, by `same_data`; added to.
-
-        Raises:
-            UsageError: they were replaced, or another data root was given; the message says what differs.
-            DataError: they cannot be read any more.
-        """
+        """See whether a stored result was computed from the original files that lie there now."""
         if self.source not in ("local", "hub", "file"):
             return
         if self.source == "file" and there.data.get("asked", self.asked) != self.asked:
@@ -169,12 +151,6 @@ def halved(part: Part, phase: str) -> Part | None:
     Args:
         part: what ran out of memory.
         phase: where: ``"train"`` and ``"test"`` cut training batches, all others halve the encoder's.
-
-    Returns:
-        The smaller part, or None where nothing can be halved any more.
-
-    Raises:
-        StorageError: the run folder cannot be written.
     """
     settings = part.settings
     if phase in ("train", "test"):
@@ -200,11 +176,7 @@ def _batch_size(part: Part) -> int:
 
 
 def with_kept_sizes(part: Part) -> Part:
-    """The part with the smaller sizes of an earlier attempt, so that it goes on with the same features.
-
-    Returns:
-        The same, or with the sizes that `halved` kept.
-    """
+    """The part with the smaller sizes of an earlier attempt, so that it goes on with the same features."""
     try:
         sizes = json.loads(part.folder.sizes_file(part.name, part.seed).read_text())
         batch_size, micro_batches = int(sizes["batch_size"]), int(sizes["micro_batches"])

@@ -42,18 +42,6 @@ def training_together(part: Part, device: torch.device) -> Iterator[ProcessGroup
 
     Each loads the encoder and the data by itself, on the next GPU or on the CPU, and runs the same task up to the
     training; it writes nothing.
-
-    Args:
-        part: whose settings' ``num_processes`` counts this process, too.
-        device: of this process.
-
-    Yields:
-        The group, in which this process is the first; None for one process.
-
-    Raises:
-        RuntimeError: a process died, or could not begin; the message names it and says why. MemoryError where it was
-            for want of memory.
-        UsageError: this process is in a group already.
     """
     world = part.settings.num_processes
     if world == 1:

@@ -79,12 +79,6 @@ def make_request(
         output: the run folder; ``runs/`` and the encoder's name by default.
         settings: how to run; the defaults where there are none.
 
-    Returns:
-        The request, whose benchmarks and spec exist.
-
-    Raises:
-        UsageError: an unknown name or spec, with the nearest, or an object that is no encoder.
-
     Example:
         >>> make_request(["digits", "mini"], settings=Settings(limit=100)).output.as_posix()
         'runs/micro-clip-limit100'
@@ -137,14 +131,7 @@ def _present(name: str, settings: Settings) -> list[Benchmark]:
 
 
 def parts_of(request: RunRequest) -> list[Part]:
-    """The parts of a run, each with the source that it uses.
-
-    Returns:
-        One part for each benchmark and seed, in order.
-
-    Raises:
-        UsageError: a task type, source, data root, executor or output that cannot be used; the message shows it.
-    """
+    """The parts of a run, each with the source that it uses."""
     settings = request.settings
     if not request.benchmarks:
         raise UsageError("nothing to run: name a pack or a benchmark")

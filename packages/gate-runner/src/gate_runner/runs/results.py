@@ -130,10 +130,9 @@ class Result:
 
 
 def validated(shape: type[BaseModel], values: object, where: str) -> None:
-    """Refuse JSON whose fields are of other types than its writer gives them: a digest is no proof that it wrote them.
+    """Refuse JSON whose fields are of other types than its writer gives them.
 
-    Raises:
-        DataError: the first that is wrong; the message names file and field.
+    A digest is no proof that it wrote them.
     """
     try:
         shape.model_validate_json(json.dumps(values), strict=True)

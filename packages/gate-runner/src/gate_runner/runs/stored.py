@@ -48,12 +48,7 @@ class StoredRun:
         return tuple(result for result in self.results if result.name == name)
 
     def outcomes(self, result: Result) -> Outcomes:
-        """Per-sample outcomes of a result's headline metric: float64 with samples along the first axis, or `Ragged`.
-
-        Raises:
-            DataError: the file is missing, is not one, or is not the one that the result was computed from; the
-                message names it.
-        """
+        """Per-sample outcomes of a result's headline metric: float64 with samples along the first axis, or `Ragged`."""
         path = RunFolder(self.path).samples_file(result.name, result.seed)
         found = read_samples(path)
         if samples_digest(found) != result.samples_sha256:
@@ -61,15 +56,7 @@ class StoredRun:
         return found if isinstance(found, Ragged) else found.astype(np.float64)
 
     def predicted(self, result: Result) -> np.ndarray | None:
-        """What was predicted of each test sample: a class index, labels, a value, see ``RESULTS.md``.
-
-        Returns:
-            Samples along the first axis; None where the task type predicts nothing that words can say, or the result
-            was written before predictions were kept.
-
-        Raises:
-            DataError: as `outcomes`.
-        """
+        """What was predicted of each test sample: a class index, labels, a value, see ``RESULTS.md``."""
         expected = result.training.get(PREDICTED)
         if expected is None:
             return None
@@ -81,12 +68,7 @@ class StoredRun:
 
 
 def read_run(path: Path, label: str | None = None) -> StoredRun:
-    """Read a run folder.
-
-    Raises:
-        UsageError: the folder does not exist, or holds no run or no results.
-        DataError: a file in it cannot be read; the message names the file.
-    """
+    """Read a run folder."""
     if not path.is_dir():
         raise UsageError(f"run {path} is not a folder; expected one that 'gate-runner run' wrote")
     manifest_file = path / "manifest.json"
@@ -113,10 +95,6 @@ def read_runs(paths: Sequence[Path]) -> list[StoredRun]:
 
     Args:
         paths: run folders. Two with one encoder are told apart by their folders' names.
-
-    Raises:
-        UsageError: as `read_run`, or one folder given twice.
-        DataError: as `read_run`.
     """
     resolved = [path.resolve() for path in paths]
     for index, path in enumerate(resolved):

@@ -17,13 +17,6 @@ ENCODER = "micro-clip/random"
 def untrained(result: Result) -> float | None:
     """The headline that the untrained encoder reached on the same data with the same head.
 
-    Args:
-        result: of any encoder.
-
-    Returns:
-        Its value; None where the table has none for these data (by digest), this metric, this form of results, or a run
-        whose heads were trained by another recipe than the benchmark's own.
-
     Example:
         >>> untrained(Result("digits", "digits", "image-classification", "built-in", 0, "failed", "no space")) is None
         True

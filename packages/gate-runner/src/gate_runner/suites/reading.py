@@ -68,11 +68,7 @@ def as_data(data: SuiteData, size: int, note: str) -> Data[Questions]:
 
 
 def every_shape(request: DataRequest) -> Data[Questions]:
-    """The micro world's suite, with questions of every shape.
-
-    Returns:
-        900 questions for the test, of 180 minimal pairs.
-    """
+    """The micro world's suite, with questions of every shape."""
     count = request.cap(_MICRO_PAIRS * _PER_PAIR)
     made = micro_suite(pairs=-(-count // _PER_PAIR), seed=split_seed("compositional", "test"))
     return as_data(made._replace(rows=made.rows[:count]), request.size, NOTE)

@@ -35,11 +35,7 @@ TEMPLATES = ("a {}", "a photo of a {}", "a picture of a {}")
 
 
 def class_weights(job: Job, benchmark: Benchmark, classes: Sequence[str]) -> Float[Tensor, "k d"]:
-    """A unit vector for each class, from its prompts.
-
-    Raises:
-        MissingCapabilityError: the encoder has no text side.
-    """
+    """A unit vector for each class, from its prompts."""
     words = words_in(benchmark.training)
     if words is not None and (words.prompts or words.names or words.knowledge):
         prompts = words.built(classes)
@@ -101,12 +97,7 @@ class _ZeroShot:
 
 
 def kept_sets(job: Job) -> list[_ZeroShot]:
-    """The benchmarks whose zero-shot scores the settings ask to keep.
-
-    Raises:
-        MissingCapabilityError: the encoder has no text side.
-        DataError: data that are not there.
-    """
+    """The benchmarks whose zero-shot scores the settings ask to keep."""
     settings, found = job.settings, []
     if settings.keep_zero_shot and job.encoder.text is None:
         raise MissingCapabilityError(f"encoder {job.encoder.spec!r} has no text side; --keep-zero-shot needs one")
@@ -134,12 +125,6 @@ def after_training(
         validate: scores the module.
         direction: "higher" or "lower" scores are better.
         whole: whether the head started at something, and is mixed, too.
-
-    Returns:
-        The same, with what a result says of all this; its checkpoints are mixed, too.
-
-    Raises:
-        MissingCapabilityError: zero-shot scores of an encoder without a text side.
     """
     settings = job.settings
     more: dict[str, Any] = {

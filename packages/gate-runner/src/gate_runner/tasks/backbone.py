@@ -49,11 +49,6 @@ def make_backbone(job: Job, kind: Kind) -> Backbone:
     Args:
         job: whose encoder, data and store of features.
         kind: ``"pooled"`` features, one per image or frame, those of the ``"backbone"``, or of ``"patches"``.
-
-    Raises:
-        EncoderError: the encoder is to be trained and shows no weights; as the first head is attached, that it gives no
-            gradients, or has nothing of the kind that is to be tuned.
-        MissingCapabilityError: the encoder gives pooled features only, or has no projection behind a backbone.
     """
     encoder, images = job.encoder, job.data.train.images
     if job.settings.tune == "frozen":

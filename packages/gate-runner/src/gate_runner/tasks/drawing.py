@@ -25,9 +25,6 @@ def sample(data: Data[Tensor], training: Mapping[str, Any], index: int) -> Drawi
         data: of the benchmark.
         training: of the result.
         index: of the tested unit: a sample, or a group where there are some.
-
-    Returns:
-        The picture and what is true of it.
     """
     test = data.test
     if test.groups is not None:

@@ -56,11 +56,7 @@ def kinds_to_probe(job: Job) -> dict[str, Kind]:
 
 
 def embedded(job: Job, texts: Sequence[str]) -> Float[Tensor, "n d"]:
-    """Pooled text features, in the order of the texts.
-
-    Raises:
-        MissingCapabilityError: the encoder has no text side.
-    """
+    """Pooled text features, in the order of the texts."""
     with job.timed("encode"):
         size = job.settings.batch_size
         return torch.cat([job.encoder.encode_text(texts[i : i + size]).cpu() for i in range(0, len(texts), size)])
@@ -102,14 +98,6 @@ def words(job: Job, split: Split, name: str) -> Words:
     """Text tokens of the questions, from the encoder's text side or, where it has none, from fixed random vectors.
 
     Tokens of many texts are kept as features of images are, see `FeatureCache`.
-
-    Args:
-        job: whose encoder.
-        split: with texts.
-        name: of the split.
-
-    Returns:
-        The tokens.
     """
     questions = split.texts or ()
     unique = sorted(set(questions))

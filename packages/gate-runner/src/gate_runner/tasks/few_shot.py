@@ -101,9 +101,6 @@ def tested(
         fitted: how it went.
         chosen: the classes that `chosen_classes` finds with given checkpoints.
         accuracies: of such classes, one per episode.
-
-    Returns:
-        The score, each episode's accuracy, the classes chosen, and rows for the result.
     """
     tuned = job.settings.tune != "frozen"
     with job.timed("test"):
@@ -119,20 +116,8 @@ def episode_indices(
 ) -> Int[Tensor, "e w m"]:
     """Sample indices of episodes: for each class its shots, then its queries.
 
-    Args:
-        split: what is drawn from.
-        name: what an error calls it.
-        ways: classes in an episode.
-        shots: labelled samples per class.
-        queries: samples per class that are asked for.
-        count: number of episodes; the first ones do not depend on it.
-        seed: of the drawing.
-
     Returns:
         Indices ``[episode, class, sample]``.
-
-    Raises:
-        DataError: too few classes with enough samples.
     """
     sizes = torch.bincount(split.targets)
     able = int((sizes >= shots + queries).sum())

@@ -61,20 +61,6 @@ def gate_episodes(split: Split, name: str, low: int, high: int, count: int, seed
     takes one; a class without room for 2 is left out. A class that is drawn again adds its shots and queries to those
     that it has, as far as its samples reach.
 
-    Args:
-        split: what is drawn from.
-        name: what an error calls it.
-        low: least number of classes.
-        high: largest number of classes.
-        count: number of episodes; the first ones do not depend on it.
-        seed: of the drawing.
-
-    Returns:
-        Padded episodes.
-
-    Raises:
-        DataError: fewer classes than ``low`` with five samples, the fewest from which 2 shots and a query are drawn.
-
     Source:
         GATE's released few-shot sets. A class drawn twice is drawn from all of its samples there, so that one can be
         shot and query at once.

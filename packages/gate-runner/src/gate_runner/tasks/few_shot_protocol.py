@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 def cells(settings: Settings) -> Sequence[str]:
     """One variant: the benchmark itself, or what ``--protocol gate`` asks for.
 
-    Raises:
-        UsageError: shots were asked for, which are of detection.
-
     Example:
         >>> from gate_runner.settings import Settings
         >>> cells(Settings()), cells(Settings(protocol="gate"))
@@ -31,13 +28,6 @@ def cells(settings: Settings) -> Sequence[str]:
 
 def variant(benchmark: Benchmark, said: str) -> Benchmark:
     """The benchmark of the same data whose id ends in ``-gate``.
-
-    Args:
-        benchmark: a few-shot benchmark.
-        said: ``"gate"``.
-
-    Raises:
-        UsageError: anything else, or a benchmark without such a one.
 
     Example:
         >>> from gate_runner.benchmarks import BENCHMARKS

@@ -30,18 +30,7 @@ _RECIPE = {"lr", "steps", "batch_size", "validate_every", "weight_decay", "sched
 
 
 def recipe_of(job: Job, **own: Any) -> Recipe:
-    """The recipe of a job: a frozen encoder's heads have the benchmark's, a trained encoder has the settings'.
-
-    Args:
-        job: whose settings, and whose benchmark's numbers for its head.
-        own: a task type's numbers, which go before the benchmark's.
-
-    Returns:
-        The recipe.
-
-    Raises:
-        UsageError: a field that there is not; the message shows the nearest.
-    """
+    """The recipe of a job: a frozen encoder's heads have the benchmark's, a trained encoder has the settings'."""
     if job.settings.tune == "frozen":
         return _head_recipe(job, job.settings.recipe_fields, own)
     assert job.encoder.module is not None

@@ -59,9 +59,6 @@ def train_and_measure(
         read: output to predictions, batch by batch.
         answer: predictions for a split's samples to what is kept of them beside the outcomes; None keeps nothing.
         side_by_side: how checkpoints are averaged, see `averaged`.
-
-    Returns:
-        Scores on the test split with the weights that validated best.
     """
     data = job.data
     headline = job.benchmark.metrics[0]

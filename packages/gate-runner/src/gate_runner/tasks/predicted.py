@@ -47,14 +47,6 @@ def values(predictions: Float[Tensor, " n"]) -> Float[np.ndarray, " n"]:
 def mistaken(predicted: Int[Tensor, "n h w"], truth: Int[Tensor, "n h w"], classes: int) -> Float[np.ndarray, "n 3"]:
     """Of each class map the two classes that are confused most: what is there, what it is taken for, its share.
 
-    Args:
-        predicted: classes.
-        truth: likewise; below 0 a pixel counts nowhere.
-        classes: how many there are.
-
-    Returns:
-        Two classes and a share of the pixels that count; -1, -1 and 0 where nothing is wrong.
-
     Example:
         >>> import torch
         >>> mistaken(torch.tensor([[[1, 1, 0, 2]]]), torch.tensor([[[1, 2, 2, -100]]]), 3).round(2).tolist()

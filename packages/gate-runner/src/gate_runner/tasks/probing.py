@@ -33,9 +33,6 @@ def solve_and_test(job: Job, blind: Tensor) -> Outcome:
     Args:
         job: of a task with one class per image.
         blind: predictions for the test split made without its images, for the chance level.
-
-    Returns:
-        Scores on the test split. Classes without a training image are never predicted.
     """
     present, metric = torch.unique(job.data.train.targets), job.benchmark.metrics[0]
     kinds, found = kinds_to_probe(job), []

@@ -75,11 +75,7 @@ def clusters(features: Tensor, targets: Tensor) -> float:
 
 
 def read_rows(job: Job, split: Split, name: str) -> Rows:
-    """The features of a split by the read-out of the job's unit.
-
-    Raises:
-        UsageError: the encoder has no such read-out; the message shows those that it has.
-    """
+    """The features of a split by the read-out of the job's unit."""
     readout = Readout.parse(job.training["readout"])
     columns = _columns(job, readout)
     rows = _cut(_summaries(job, split, name), columns)
@@ -104,9 +100,6 @@ def choose_readout(job: Job, run: Run, screen: str) -> Outcome:
         job: whose unit's read-out is ``"auto"`` or ``"all"``, which scores every read-out on the test split, too.
         run: of the task type.
         screen: the `Worth` that judges read-outs for it.
-
-    Returns:
-        The chosen one's, with what each was worth and what the choice took in ``training["readout"]``.
     """
     start = time.process_time()
     tried = {LAST.name: 0.0}

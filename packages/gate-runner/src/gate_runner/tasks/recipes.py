@@ -43,14 +43,6 @@ def recipe_for(settings: Settings, module: nn.Module, task: str) -> Recipe:
         settings: ``tune``, ``recipe`` and ``recipe_fields``.
         module: the encoder, whose architecture decides on the learning rate.
         task: the benchmark's task type.
-
-    Returns:
-        The recipe; ``quick`` is sized for stand-ins, ``gate`` is the paper's.
-
-    Raises:
-        UsageError: a file or a field that cannot be used; the message shows the nearest field.
-
-    Source: GATE, section 8.1, see `vision_adapters.training.gate_recipe`.
     """
     from vision_adapters.training import family_of
 
@@ -80,12 +72,6 @@ def recipe_of_family(settings: Settings, family: Family | None, task: str) -> Re
 
 def in_words(recipe: Mapping[str, Any], *, augmented: bool, start: str = "", rate: str = "") -> str:
     """A recipe in one line.
-
-    Args:
-        recipe: its fields.
-        augmented: whether training images are.
-        start: where heads start, as `start_in_words` says it.
-        rate: the learning rate in words, where it is not one number.
 
     Example:
         >>> from dataclasses import asdict
@@ -138,11 +124,7 @@ def augments(settings: Settings) -> bool:
 
 
 def starts_at_probe(settings: Settings) -> bool:
-    """Whether heads start where they end on the frozen features: in quick recipes, unless ``head_start=random``.
-
-    Raises:
-        UsageError: ``head_start`` is neither ``probe`` nor ``random``.
-    """
+    """Whether heads start where they end on the frozen features: in quick recipes, unless ``head_start=random``."""
     said = settings.recipe_fields.get("head_start", "probe" if settings.recipe == "quick" else "random")
     if said not in _STARTS:
         raise unknown("value of head_start", str(said), _STARTS)
@@ -151,15 +133,6 @@ def starts_at_probe(settings: Settings) -> bool:
 
 def checked(said: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of a recipe, brought to their types.
-
-    Args:
-        said: by name; texts from the command line are read.
-
-    Returns:
-        Arguments of `vision_adapters.training.Recipe`.
-
-    Raises:
-        UsageError: a field that there is not, with the nearest, or a value that is none of its type.
 
     Example:
         >>> checked({"lr": "1e-4", "steps": "200", "schedule": "cosine"})

@@ -37,11 +37,7 @@ class PooledAsToken(RelationalHead):
 
 
 def question_inputs(job: Job) -> tuple[Backbone, tuple[Extra, Extra], int]:
-    """What a head on images and questions gets.
-
-    Returns:
-        The backbone; the questions' tokens, with their scale, and masks; and the tokens' width.
-    """
+    """What a head on images and questions gets."""
     data = job.data
     backbone = make_backbone(job, "pooled" if job.encoder.patches is None else "patches")
     asked: dict[SplitName, Words] = {

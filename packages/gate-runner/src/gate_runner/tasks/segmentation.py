@@ -61,9 +61,6 @@ def to_volumes(maps: Shaped[Tensor, "n h w"], split: Split) -> Shaped[Tensor, "v
     Args:
         maps: of the split's slices, predicted or true.
         split: whose groups are the volumes; the slices of one lie together.
-
-    Returns:
-        One map per volume.
     """
     assert split.groups is not None
     _, counts = torch.unique_consecutive(split.groups, return_counts=True)

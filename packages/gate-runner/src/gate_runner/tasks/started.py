@@ -29,12 +29,7 @@ _COPIES = 4
 
 
 def solvable(job: Job, width: int = 2048) -> bool:
-    """Whether a job's probe is solved: its training names no steps, and it fits into memory.
-
-    Args:
-        job: of a task with one class per image.
-        width: channels of the features, at most.
-    """
+    """Whether a job's probe is solved: its training names no steps, and it fits into memory."""
     train, validation = job.data.train.targets, job.data.validation.targets
     rows = len(train) + len(validation)
     fits = 4 * _COPIES * rows * (width + len(job.data.classes)) <= MOST_BYTES
@@ -47,11 +42,7 @@ def solvable(job: Job, width: int = 2048) -> bool:
 
 
 def text_head(job: Job, scale: Scale) -> InitializedHead:
-    """The head that starts at a job's class prompts, so that it scores as zero-shot does.
-
-    Raises:
-        MissingCapabilityError: the encoder has no text side.
-    """
+    """The head that starts at a job's class prompts, so that it scores as zero-shot does."""
     texts = class_weights(job, job.benchmark, job.data.classes)
     return InitializedHead(texts, torch.zeros(len(texts)), scale.mean, scale.std, job.encoder.logit_scale or _SCALE)
 

@@ -23,9 +23,6 @@ def tables(training: Mapping[str, Any], spec: str) -> Details:
         training: of a result of the task type ``suite``.
         spec: of the encoder, whose own published scores are shown where there are some.
 
-    Returns:
-        Percentages as text; a mean rank stays a rank.
-
     Example:
         >>> share = {"value": 0.5, "low": 0.25, "high": 0.75, "chance": 0.5}
         >>> line = {"name": "swap_obj", "measure": "accuracy", "questions": 4, "ties": 1, **share, "authors_ties": None}

@@ -28,15 +28,6 @@ def targets_of(job: Job) -> dict[SplitName, Rows]:
     Maps in files are read here, once and all of them, so that what is wrong with one is said before anything is
     encoded. They are kept as features are: in memory while they are few, in a file under the cap of
     ``--feature-cache``, and read again whenever they are needed beyond it.
-
-    Args:
-        job: whose data.
-
-    Returns:
-        By split.
-
-    Raises:
-        DataError: an annotation that cannot be read; the message names it. Or the disk has no room.
     """
     return {"train": _kept(job, "train"), "validation": _kept(job, "validation"), "test": _kept(job, "test")}
 
@@ -66,9 +57,6 @@ def frequencies(targets: Rows, classes: int) -> Float[Tensor, k * places]:
         targets: of training, ``[n]`` or ``[n, h, w]``; looked at in parts. Below 0 they count nowhere.
         classes: k.
 
-    Returns:
-        The logarithm of each class's share of the samples, at least 1e-6.
-
     Example:
         >>> frequencies(torch.tensor([0, 1, 1, 1]), 2).exp()
         tensor([0.2500, 0.7500])
@@ -92,12 +80,6 @@ def middle(targets: Rows) -> float:
 
     Args:
         targets: ``[n, ...]``, float32.
-
-    Returns:
-        The median.
-
-    Raises:
-        ValueError: no number is above 0.
 
     Example:
         >>> middle(torch.tensor([[0.0, 3.0], [1.0, 2.0]]))

@@ -67,9 +67,6 @@ def train_and_test(
             are then all in memory.
         answer: predictions to what is kept of them beside the outcomes, batch by batch; None keeps nothing.
         beside: the same from predictions and targets of units, where predictions alone are too much to keep.
-
-    Returns:
-        Scores on the test split with the weights that validated best.
     """
     data, metrics = job.data, job.benchmark.metrics
     truths = targets or {"train": data.train.targets, "validation": data.validation.targets, "test": data.test.targets}

@@ -56,11 +56,7 @@ class _Own:
 
 
 def load_own(spec: str, device: str) -> DualEncoder:
-    """What the function of ``MODULE:FUNCTION`` returns, called with the device where it takes one.
-
-    Raises:
-        ValueError: it cannot be imported, or lacks ``encode_image`` or ``encode_text``; the message says which.
-    """
+    """What the function of ``MODULE:FUNCTION`` returns, called with the device where it takes one."""
     module_name, _, function_name = spec.partition(":")
     if not module_name or not function_name:
         raise ValueError(f"encoder {spec!r}: expected MODULE:FUNCTION")
@@ -95,11 +91,7 @@ def towers_of_own(spec: str, device: str) -> Towers:
 
 
 def read_squares(paths: Sequence[Path], size: int) -> UInt8[Tensor, "n 3 s s"]:
-    """Pictures as one batch: the middle square of each, at the encoder's size.
-
-    Raises:
-        ValueError: a file that is no picture; its name is shown.
-    """
+    """Pictures as one batch: the middle square of each, at the encoder's size."""
     import numpy as np
     import torch
     from PIL import Image, ImageOps
@@ -117,11 +109,7 @@ def read_squares(paths: Sequence[Path], size: int) -> UInt8[Tensor, "n 3 s s"]:
 
 
 def refused(spec: str, file: Path) -> str:
-    """A spec out of a file: what runs code is said by the user, not by a file.
-
-    Raises:
-        ValueError: always; the message says what to say.
-    """
+    """A spec out of a file: what runs code is said by the user, not by a file."""
     raise ValueError(
         f"{file} names the encoder {spec!r}: a file does not choose code; say --encoder {spec} if you trust it"
     )

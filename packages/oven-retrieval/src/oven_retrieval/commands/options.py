@@ -23,14 +23,6 @@ NamedEncoder = Annotated[
 
 
 def check_best(k: int, entities: int) -> None:
-    """Refuse more answers than there are entities.
-
-    Args:
-        k: entities per query.
-        entities: how many there are.
-
-    Raises:
-        ValueError: both numbers.
-    """
+    """Refuse more answers than there are entities."""
     if k > entities:
         raise ValueError(f"-k {k}: expected at most {entities:,}, the number of entities")

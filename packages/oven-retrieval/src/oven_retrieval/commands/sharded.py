@@ -30,26 +30,7 @@ def search_shards(
     template: str,
     device: str,
 ) -> list[dict[str, Any]]:
-    """One record per query, as of the unsharded search.
-
-    Args:
-        encoders: that are to be had.
-        folder: of `shard`.
-        ray: address of a cluster, `local`, or None for this process.
-        encoder: the encoder that `build` was given; for images and texts.
-        images: to look for.
-        texts: to look for.
-        names: to link.
-        k: entities per query.
-        template: as in `build`.
-        device: torch device.
-
-    Returns:
-        The records: names first, then images, then texts.
-
-    Raises:
-        ValueError: nothing to look for, no encoder, or a shard that cannot be asked.
-    """
+    """One record per query, as of the unsharded search."""
     from oven_retrieval.shards import ShardedSearch, ShardError, ShardLayout
 
     if not images and not texts and not names:

@@ -158,9 +158,6 @@ def answer_file(
         batch: pictures per call of the encoder.
         device: torch device.
         skip_missing: leave out questions without an image.
-
-    Returns:
-        How many were answered, and how many left out.
     """
     from oven_retrieval.models import ImageFolder, read_questions, write_predictions
 
@@ -173,18 +170,7 @@ def answer_file(
 def open_trained(
     encoders: Encoders, folder: Path, kb: Path, device: str, encoder: str | None = None
 ) -> tuple[TrainedModel, int]:
-    """Open a model with the encoder that it names, where a file may choose it, or with the one that is given.
-
-    Args:
-        encoders: that are to be had.
-        folder: the model.
-        kb: folder written by `build`.
-        device: torch device.
-        encoder: spec of the encoder, or None.
-
-    Returns:
-        The model, and the side of the pictures that it takes.
-    """
+    """Open a model with the encoder that it names, where a file may choose it, or with the one that is given."""
     from oven_retrieval import KnowledgeBase
     from oven_retrieval.models import open_model, read_config
 
@@ -198,17 +184,7 @@ def open_trained(
 
 
 def read_file(path: Path, images: Path, entities: object, skip_missing: bool) -> list[Question]:
-    """Questions with their images and entities.
-
-    Args:
-        path: OVEN's jsonl.
-        images: folder of images.
-        entities: the knowledge base.
-        skip_missing: leave out what is missing, and say how much.
-
-    Returns:
-        The questions.
-    """
+    """Questions with their images and entities."""
     from oven_retrieval import KnowledgeBase
     from oven_retrieval.models import ImageFolder, known_questions, read_questions
 

@@ -84,16 +84,6 @@ class Described:
 def write_croissant(folder: Path, said: Described) -> Path:
     """Describe a folder's files, with their SHA-256 and their columns, as JSON-LD.
 
-    Args:
-        folder: that holds the data set.
-        said: what it is.
-
-    Returns:
-        ``croissant.json`` in the folder; the same data give the same bytes.
-
-    Raises:
-        OSError: a table is not there, or the folder cannot be written.
-
     Example:
         >>> import tempfile
         >>> folder = Path(tempfile.mkdtemp())

@@ -20,13 +20,7 @@ _QUESTION = {
 
 
 def of_questions(folder: Path, report: Mapping[str, Any], licence: str) -> Described:
-    """A folder of entity questions in OVEN's files.
-
-    Args:
-        folder: that was made.
-        report: of the making.
-        licence: of the labelled pictures and of the labels.
-    """
+    """A folder of entity questions in OVEN's files."""
     named = sorted({key.rpartition("_")[0].partition("_")[0] for key in report["splits"]})
     files = sorted(path.name for path in folder.glob("*.jsonl") if path.name.partition("_")[0] in named)
     examples = sum(counts["examples"] for counts in report["splits"].values())

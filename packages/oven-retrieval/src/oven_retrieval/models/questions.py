@@ -145,11 +145,7 @@ def _text(record: dict[str, Any], field: str) -> str:
 
 
 def answer_rows(kb: KnowledgeBase, questions: Sequence[Question]) -> Int64[np.ndarray, " q"]:
-    """Row of each question's entity.
-
-    Raises:
-        ValueError: names entities that the knowledge base lacks, and counts the questions.
-    """
+    """Row of each question's entity."""
     rows = kb.rows([question.entity_id for question in questions])
     lacking = np.flatnonzero(rows < 0)
     if len(lacking):

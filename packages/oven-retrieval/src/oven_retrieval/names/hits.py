@@ -117,9 +117,6 @@ def best_entities(
         preference: [c] smaller first among equal scores.
         k: how many at most.
 
-    Returns:
-        Entities and scores, best first, each entity once.
-
     Example:
         >>> scores, owners = np.array([1.0, 3.0, 3.0, 2.0]), np.array([7, 5, 6, 5])
         >>> rows, scores = best_entities(scores, owners, np.array([0, 2, 1, 3]), 2)

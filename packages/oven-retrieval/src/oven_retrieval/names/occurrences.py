@@ -152,12 +152,7 @@ def join(first: Occurrences, second: Occurrences) -> Occurrences:
 
 
 def keep(all_names: Occurrences, names: Bool[np.ndarray, " N"]) -> Occurrences:
-    """Some of the names, and no token that none of them holds.
-
-    Args:
-        all_names: of N names.
-        names: [N] which to keep.
-    """
+    """Some of the names, and no token that none of them holds."""
     pairs = np.repeat(names, all_names.length)
     token = all_names.token[pairs]
     held = np.zeros(len(all_names.token_hash), dtype=np.bool_)

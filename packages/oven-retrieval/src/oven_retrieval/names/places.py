@@ -85,11 +85,7 @@ def language_key(tags: str) -> int:
 
 
 def wanted_languages(kb: KnowledgeBase, languages: Sequence[str] | None) -> UInt32[np.ndarray, " w"] | None:
-    """The `language_key`s of names that belong to one of these languages, or to all (`mul`); None for all names.
-
-    Raises:
-        ValueError: a language that no name belongs to; some that they do are shown.
-    """
+    """The `language_key`s of names that belong to one of these languages, or to all (`mul`); None for all names."""
     if languages is None:
         return None
     if isinstance(languages, str) or not languages:

@@ -65,11 +65,7 @@ class RayWorkers:
         return actor.remote(*self._made[shard])
 
     def ask(self, method: str, *arguments: Any) -> list[Any]:
-        """Call a method of every worker at once; what was lost is asked again.
-
-        Raises:
-            ShardError: names the shard that was lost too often, or does not answer in time.
-        """
+        """Call a method of every worker at once; what was lost is asked again."""
         shared = [self._ray.put(argument) for argument in arguments]
         return self._gather(list(range(len(self.actors))), method, shared)
 

@@ -22,20 +22,7 @@ _LABELS = ("labels.txt", "labelmap.txt")
 
 
 def parts(folder: Path, sheet: IcinwSheet, names: Sequence[str]) -> Parts:
-    """Both splits in the toolkit's order: a text's lines, COCO's pictures by id.
-
-    Args:
-        folder: of the copy.
-        sheet: of the data set.
-        names: of its classes, in ELEVATER's order.
-
-    Returns:
-        Lists of samples; nothing is decoded.
-
-    Raises:
-        DataError: a line, file, zip or label that is wrong, with file and line; class names that fit nowhere, side by
-            side with ours.
-    """
+    """Both splits in the toolkit's order: a text's lines, COCO's pictures by id."""
     order, note = _order(folder, names)
     train, test = (
         (_coco if index.endswith(".json") else _text)(folder / index, order, sheet.several) for index in sheet.index

@@ -72,12 +72,6 @@ def places_by_name(name: str, theirs: Sequence[str], where: str) -> list[int]:
         theirs: names as the data set's own files have them; case, ``_``, ``/`` and ``-`` make no difference.
         where: what an error calls their file.
 
-    Returns:
-        One place for each of theirs, each place once.
-
-    Raises:
-        DataError: the names do not pair off; those that are left over are shown side by side.
-
     Example:
         >>> places_by_name("fer-2013", ["sad", "Happy", "angry", "disgusted", "fearful", "neutral", "surprised"], "a")
         [5, 3, 0, 1, 2, 4, 6]
@@ -113,9 +107,6 @@ def originals(
         expected: what has to lie under the data root in its authors' form, in words.
         find: data root to the folder of that form.
         own: folder to lists or arrays, with targets in ELEVATER's order.
-
-    Returns:
-        Readers that take ELEVATER's own copy where it is there, since its order is the published one.
     """
     sheet = ICINW[name]
     said = f"classification/{sheet.folder}/{sheet.index[0]}, or {expected}"

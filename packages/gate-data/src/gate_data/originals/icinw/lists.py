@@ -167,9 +167,6 @@ def nearest_vehicle(path: Path) -> int:
 
     Args:
         path: of KITTI's label file; each line has a type first and z, in metres, fourteenth.
-
-    Raises:
-        DataError: a line without 15 fields.
     """
     nearest = 1000.0
     for number, line in lines(path) if path.stat().st_size else ():

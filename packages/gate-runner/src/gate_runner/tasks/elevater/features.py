@@ -87,11 +87,7 @@ def projection_of(encoder: Encoder) -> Tensor | None:
 
 
 def features_of(job: Job) -> Features:
-    """Features of a job's training and test pictures, in memory.
-
-    Raises:
-        EncoderError: NaN or infinity; the message says where.
-    """
+    """Features of a job's training and test pictures, in memory."""
     projection, data = projection_of(job.encoder), job.data
     kind: Kind = "pooled" if projection is None else "backbone"
     train, test = (rows_of(job, getattr(data, side), kind, side)[:].clone() for side in ("train", "test"))

@@ -12,15 +12,7 @@ from gate_runner.tasks.elevater.tables import mean_over_sets, ok
 
 
 def curves(records: Sequence[Record], dataset: str | None = None) -> str:
-    """Score over images per class, a line for each way to adapt; without knowledge.
-
-    Args:
-        records: of a grid.
-        dataset: one data set, or None for the mean over all.
-
-    Returns:
-        SVG markup, or empty where no line has two points.
-    """
+    """Score over images per class, a line for each way to adapt; without knowledge."""
     chosen = [one for one in ok(records) if one.cell.knowledge == "none" and dataset in (None, one.cell.dataset)]
     sets = sorted({one.cell.dataset for one in chosen})
     shots = sorted({one.cell.shots for one in chosen}, key=lambda one: math.inf if one == FULL else one)

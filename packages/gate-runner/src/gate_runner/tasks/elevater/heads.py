@@ -61,9 +61,6 @@ def draw_shots(labels: Tensor, shots: int, seed: int, short_classes: str = "take
         shots: images per class, or -1 for all.
         seed: ELEVATER uses 0, 1 and 2.
         short_classes: ``"take"`` all images of a class that has fewer, as ELEVATER's toolkit does, or ``"skip"``.
-
-    Raises:
-        NotApplicableError: a class has fewer images, and such units are skipped.
     """
     from vision_adapters.fewshot import elevater_indices
 
@@ -81,19 +78,7 @@ def draw_shots(labels: Tensor, shots: int, seed: int, short_classes: str = "take
 def fit_frozen(
     job: Job, variant: Variant, features: Features, weights: Tensor | None, metric: str, probe: str
 ) -> Fitted:
-    """Zero-shot, or a head on fixed features.
-
-    Args:
-        job: whose seed and encoder count.
-        variant: which.
-        features: of its data set.
-        weights: class texts; without them, the head starts from nothing.
-        metric: ELEVATER's for the data set.
-        probe: a key of ``vision_adapters.tuning.METHODS``.
-
-    Raises:
-        NotApplicableError: the draw, the labels or the method do not allow it.
-    """
+    """Zero-shot, or a head on fixed features."""
     from vision_adapters.tuning import HeldOut, tune, tuning_data
 
     zero_shot = variant.shots == 0

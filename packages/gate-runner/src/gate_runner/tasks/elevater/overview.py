@@ -13,11 +13,7 @@ from gate_runner.tasks.task import Overview, ScoredRun
 
 
 def overview(runs: Sequence[ScoredRun]) -> Overview:
-    """Every table and figure of each run that holds units of a sweep, under the run's name where there are several.
-
-    Args:
-        runs: of a report.
-    """
+    """Every table and figure of each run that holds units of a sweep, under the run's name where there are several."""
     swept = [(run.label, records) for run in runs if (records := records_of(run.results))]
     tables, figures = [], []
     for label, records in swept:

@@ -41,10 +41,6 @@ def mean_over_sets(
         records: of a grid.
         which: the cells that count: at most one for each data set and seed.
         sets: data sets that must all be there; by default those of which any counts.
-
-    Returns:
-        Mean, deviation (None for one seed), and how many data sets; None where there is nothing, or a data set is
-        missing in a seed.
     """
     values: dict[int, dict[str, float]] = {}
     for one in ok(records):

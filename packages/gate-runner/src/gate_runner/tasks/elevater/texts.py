@@ -86,12 +86,6 @@ def class_texts(
         embed: encodes the texts.
         folder: of ELEVATER's knowledge files (``external/`` and ``gpt3/``), for data sets that are not made up.
         words: what the benchmark itself says of its classes' texts, in place of the shipped ones.
-
-    Returns:
-        The embeddings, or why there are none.
-
-    Raises:
-        DataError: class names that the prompts do not have; the message shows both.
     """
     from knowledge_prompts import build_prompts
 
@@ -122,11 +116,7 @@ def _embedded(embed: Embedder, built: PromptSet, known: int) -> ClassTexts:
 
 
 def class_prompts(dataset: str, classes: Sequence[str]) -> ClassPrompts | None:
-    """Templates and names of a data set; None where none are shipped, so that the data's own names stand alone.
-
-    Raises:
-        DataError: names that differ; the message shows some of them side by side.
-    """
+    """Templates and names of a data set; None where none are shipped, so that the data's own names stand alone."""
     from knowledge_prompts import ClassPrompts, built_in_sets, load_class_prompts
 
     if dataset in TEXTS:

@@ -19,10 +19,6 @@ if TYPE_CHECKING:
 def cells(settings: Settings) -> Sequence[tuple[str, int]]:
     """Names of variants with their seeds; the benchmark itself where no axis is asked for.
 
-    Raises:
-        UsageError: an option that a sweep does not have, or a value that no axis has.
-        DataError: a folder of knowledge that is none.
-
     Example:
         >>> from gate_runner.settings import Settings
         >>> cells(Settings(seeds=(0, 1)))
@@ -57,12 +53,7 @@ def zero_shot(benchmark: Benchmark) -> Benchmark:
 
 
 def _check(settings: Settings) -> None:
-    """Refuse what a sweep does not have.
-
-    Raises:
-        UsageError: the message names the option.
-        DataError: a folder of knowledge that is none.
-    """
+    """Refuse what a sweep does not have."""
     alone = {"save_encoders": False, "keep_zero_shot": (), "wise_ft": None, "num_processes": 1, "items": None}
     for name, default in alone.items():
         if getattr(settings, name) != default:
@@ -88,9 +79,6 @@ def variant(benchmark: Benchmark, said: str) -> Benchmark:
         said: ``"knn"``, ``"image-retrieval"`` or ``"clustering"``, of one class for each image; or a `Variant`'s name;
             behind that of knowledge ``auto`` stand the kinds among which it chooses, which are no part of the id:
             ``…auto:none+gpt3``.
-
-    Raises:
-        UsageError: no such name.
 
     Example:
         >>> from gate_runner.benchmarks import BENCHMARKS

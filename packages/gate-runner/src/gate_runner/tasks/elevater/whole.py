@@ -58,10 +58,6 @@ def fit_whole(job: Job, variant: Variant, features: Features, weights: Tensor | 
         features: of the untrained encoder, which score the start.
         weights: class texts; without them, the head starts from nothing.
         metric: ELEVATER's for the data set.
-
-    Raises:
-        NotApplicableError: the draw does not allow it.
-        EncoderError: the encoder shows no weights.
     """
     from vision_adapters.losses import cross_entropy
     from vision_adapters.metrics import evaluate, metric_named
