@@ -145,7 +145,7 @@ def new(*given: object) -> int:
 def test_new_says_what_is_doubtful_and_writes_last(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mine = classed(tmp_path / "mine")
     (mine / "ship" / "a.avifs").touch()
-    (mine / "ship" / "b.heic").touch()
+    (mine / "ship" / "b.jxl").touch()
     (mine / "truck" / "0.png").write_bytes((mine / "ship" / "3.png").read_bytes())
     assert new(mine, "--dry-run") == 0
     said = capsys.readouterr().out
@@ -154,7 +154,7 @@ def test_new_says_what_is_doubtful_and_writes_last(tmp_path: Path, capsys: pytes
     assert "1 class has one picture: shp" in said
     assert "labels 'shp' (1) and 'ship' (40) are nearly equal" in said
     assert "2 pictures lie there with two labels" in said  # that one, and shp's, which is a ship
-    assert ".heic 1" in said
+    assert ".jxl 1" in said
     assert 'kind = "folders"' in said
     (mine / "empty").mkdir()
     assert new(mine) == 2
