@@ -362,7 +362,9 @@ def _compressed(
     if not settings.readout or settings.readout == ("last",):
         return []
     width = chosen.row_bytes // 4
+    samples = min((result.data["train"] for result in best.results if result.status == "ok"), default=0)
     codes = [code for code in _CODES if not code.endswith("64") or width > 64]
+    codes = [code for code in codes if code != "pca64" or samples >= 64]  # so many components need as many samples
     names = [f"{chosen.readout}/{code}" for code in codes]
     how = settings.changed(readout=tuple(names), limit=best.manifest["identity"].get("limit"))
     results = execute(make_request([benchmark], best.encoder, output=best.path, settings=how), observer or Observer())
