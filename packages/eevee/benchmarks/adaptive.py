@@ -16,17 +16,14 @@ import argparse
 from pathlib import Path
 
 import numpy as np
+from _item_world import ITEMS, item_world, rmse
 from _setting import record
 
 from eevee.items.adaptive import AdaptiveTest
 from eevee.items.drawing import corrected_mean, draw_items
-from eevee.items.irt import fit_abilities, fit_irt, sigmoid
+from eevee.items.irt import fit_abilities, sigmoid
 
-ITEMS, MODELS, UNTIL = 5_000, 60, 0.02
-
-
-def rmse(off) -> float:
-    return round(100 * float(np.sqrt(np.mean(np.square(off)))), 3)
+UNTIL = 0.02
 
 
 def fixed(irt, ease, values, size, generator):
@@ -44,9 +41,7 @@ def main() -> None:
     parser.add_argument("--simulations", type=int, default=1000)
     options = parser.parse_args()
     generator = np.random.default_rng(0)
-    slope, hard = 2 * np.exp(generator.normal(0, 0.4, ITEMS)), generator.normal(0, 1.2, ITEMS)
-    seen = sigmoid(slope * (generator.normal(size=(MODELS, 1)) - hard))
-    irt = fit_irt((generator.random(seen.shape) < seen).astype(float))
+    slope, hard, irt = item_world(generator)
     ease = irt.probability(irt.ability).mean(0)
     result: dict[str, object] = {"simulations": options.simulations, "items": ITEMS, "until, points": 100 * UNTIL}
     for kind in ("like these", "frontier", "other strengths"):

@@ -15,18 +15,15 @@ import argparse
 from pathlib import Path
 
 import numpy as np
+from _item_world import ITEMS, item_world, rmse
 from _setting import record
 
 from eevee.items.anchors import choose_anchors
 from eevee.items.drawing import corrected_mean, draw_items
-from eevee.items.irt import fit_abilities, fit_irt, sigmoid
+from eevee.items.irt import fit_abilities, sigmoid
 
-ITEMS, MODELS, TOGETHER = 5_000, 60, 20
+TOGETHER = 20
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2)
-
-
-def rmse(off) -> float:
-    return round(100 * float(np.sqrt(np.mean(np.square(off)))), 3)
 
 
 def new_models(kind, count, slope, hard, generator):
@@ -43,9 +40,7 @@ def main() -> None:
     parser.add_argument("--models", type=int, default=1000)
     options = parser.parse_args()
     generator = np.random.default_rng(0)
-    slope, hard = 2 * np.exp(generator.normal(0, 0.4, ITEMS)), generator.normal(0, 1.2, ITEMS)
-    seen = sigmoid(slope * (generator.normal(size=(MODELS, 1)) - hard))
-    irt = fit_irt((generator.random(seen.shape) < seen).astype(float))
+    slope, hard, irt = item_world(generator)
     ease = irt.probability(irt.ability).mean(0)
     result: dict[str, object] = {"models": options.models, "items": ITEMS}
     fixed = {share: choose_anchors(irt, int(share * ITEMS), "information", generator) for share in SHARES}

@@ -1,4 +1,7 @@
-"""`EqSimLoss`: the regulariser alone, to be added to whatever loss the training already has."""
+"""`EqSimLoss`: the regulariser alone, to be added to whatever loss the training already has.
+
+One file of more than 400 lines: the two forms for CLIP and SigLIP are a few lines on what they inherit here.
+"""
 
 from __future__ import annotations
 

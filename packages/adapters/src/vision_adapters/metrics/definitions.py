@@ -1,4 +1,8 @@
-"""The metrics: what each keeps per sample, and how those numbers make the metric for any weighting of the samples."""
+"""The metrics: what each keeps per sample, and how those numbers make the metric for any weighting of the samples.
+
+One file of more than 400 lines: a metric is a row of the table at its end and two or three functions above it, which
+are read beside those of its neighbours.
+"""
 
 from __future__ import annotations
 
