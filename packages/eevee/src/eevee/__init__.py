@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from eevee.answers.selecting import Selection, read_selection, select
     from eevee.errors import EeveeError, MissingExtraError
     from eevee.items.adaptive import AdaptiveTest, Known
-    from eevee.items.choosing import Estimate, ItemChoice, adaptive_test, choose_items, estimate, read_items
+    from eevee.items.choice import ItemChoice, read_items
+    from eevee.items.choosing import Estimate, adaptive_test, choose_items, estimate
     from eevee.items.outcomes import Outcomes, read_outcomes
     from eevee.progress import Progress
     from eevee.scorers.average import AverageScorer
@@ -50,10 +51,10 @@ _LAZY = {
     "rank_models": "eevee.answers.leaderboard",
     "rank_outcomes": "eevee.answers.leaderboard",
     "Estimate": "eevee.items.choosing",
-    "ItemChoice": "eevee.items.choosing",
+    "ItemChoice": "eevee.items.choice",
     "choose_items": "eevee.items.choosing",
     "estimate": "eevee.items.choosing",
-    "read_items": "eevee.items.choosing",
+    "read_items": "eevee.items.choice",
     "Outcomes": "eevee.items.outcomes",
     "read_outcomes": "eevee.items.outcomes",
     "Choice": "eevee.answers.choosing",

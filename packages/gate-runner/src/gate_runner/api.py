@@ -1,6 +1,6 @@
 """Everything that the command line does, from Python: ``gate_runner.run("small", encoder=my_module)``.
 
-One file of more than 400 lines: it is the public surface, most of it documentation, and its calls take the same settings.
+One file of more than 400 lines: it is the public surface, and most of it is documentation.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gate_runner.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from eevee.items.choosing import BenchmarkItems, ItemChoice
+    from eevee.items.choice import BenchmarkItems, ItemChoice
 
 
 ADAPTIVE = "adaptive"

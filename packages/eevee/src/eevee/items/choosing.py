@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from eevee.errors import EeveeError
 from eevee.items.adaptive import AdaptiveTest
 from eevee.items.anchors import ANCHORS, choose_anchors
+from eevee.items.choice import ADAPTIVE, CURVE, DRAWN, FIXED, LEVEL, METHODS, BenchmarkItems, ItemChoice
 from eevee.items.drawing import corrected_mean, draw_items
 from eevee.items.irt import fit_abilities, fit_irt, sigmoid
 from eevee.tables.holdout import FEWEST, name_families, rising_folds
-from eevee.tables.record import Recorded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,138 +25,9 @@ if TYPE_CHECKING:
     from eevee.items.outcomes import Outcomes
     from eevee.progress import Progress
 
-DRAWN = "drawn"
-ADAPTIVE = "adaptive"
-FIXED = (DRAWN, *ANCHORS)
-METHODS = (*FIXED, ADAPTIVE)
 HOLDOUTS = ("model", "family", "frontier")
-CURVE = np.linspace(-6.0, 6.0, 241)
 MIXES = (0.0, 0.25, 0.5, 0.75, 1.0)
 FOLDS = 10
-LEVEL = 0.9
-
-
-@dataclass(frozen=True)
-class BenchmarkItems:
-    """The chosen items of one benchmark, and all that a prediction from them needs.
-
-    Args:
-        benchmark: its id.
-        digest: of the data that the items belong to.
-        total: number of items of the benchmark.
-        unit: what a score of 1 is called.
-        items: ids of the chosen ones.
-        weights: by which their outcomes stand for all; they sum to one.
-        slope: of the items' two-parameter model.
-        offset: of it.
-        rest: mean chance of the items that were not chosen, at abilities from -6 to 6.
-        mix: share of the weighted mean in the estimate; the rest is the two-parameter model's.
-        method: how the items were chosen.
-        error: root mean squared error on held-out models, in the score's unit.
-        half: half-width of the interval, in the score's unit.
-        errors: the same error for each method that was compared, and that of the plain mean of as many random items.
-        models: number of models that this was learnt from.
-        level: of the interval.
-    """
-
-    benchmark: str
-    digest: str
-    total: int
-    unit: float
-    items: tuple[str, ...]
-    weights: tuple[float, ...]
-    slope: tuple[float, ...]
-    offset: tuple[float, ...]
-    rest: tuple[float, ...]
-    mix: float
-    method: str
-    error: float
-    half: float
-    errors: dict[str, float]
-    models: int
-    level: float = LEVEL
-
-
-def _check(items: BenchmarkItems) -> None:
-    """Refuse what an edited file may hold: shares that are none, lengths that differ, numbers that are none."""
-    count = len(items.items)
-    for name in ("weights", "slope", "offset"):
-        if len(getattr(items, name)) != count:
-            raise ValueError(f"{name} of {items.benchmark!r} has {len(getattr(items, name))} numbers for {count} items")
-    if len(items.rest) != len(CURVE):
-        raise ValueError(f"rest of {items.benchmark!r} has {len(items.rest)} numbers, expected {len(CURVE)}")
-    if not 0 < count <= items.total:
-        raise ValueError(f"total of {items.benchmark!r} is {items.total} for {count} items")
-    if not 0 <= items.mix <= 1:
-        raise ValueError(f"mix of {items.benchmark!r} is {items.mix}, expected 0 to 1")
-    if not 0 < items.level < 1 or items.method not in METHODS:
-        raise ValueError(
-            f"{items.benchmark!r}: level {items.level}, method {items.method!r}; expected a number between 0 and 1, "
-            f"and one of {', '.join(METHODS)}"
-        )
-    numbers = (*items.weights, *items.slope, *items.offset, *items.rest, items.half, items.error, items.unit)
-    if not all(math.isfinite(value) for value in numbers):
-        raise ValueError(f"{items.benchmark!r} holds numbers that are not finite")
-    if (
-        items.half < 0
-        or items.unit <= 0
-        or min(items.weights) < 0
-        or not math.isclose(sum(items.weights), 1, rel_tol=1e-3)
-    ):
-        raise ValueError(
-            f"{items.benchmark!r}: half {items.half}, unit {items.unit}, weights that sum to {sum(items.weights):g}; "
-            "expected at least 0, above 0, and 1"
-        )
-
-
-@dataclass(frozen=True)
-class ItemChoice(Recorded):
-    """Items for each benchmark.
-
-    Args:
-        level: of the intervals.
-        seed: of folds and clusters.
-        benchmarks: by id.
-
-    Example:
-        >>> generator = np.random.default_rng(0)
-        >>> chance = sigmoid(np.add.outer(generator.normal(size=12), generator.normal(size=100)))
-        >>> values = (generator.random(chance.shape) < chance).astype(float)
-        >>> from eevee import Outcomes
-        >>> toy = Outcomes("toy", tuple(f"m{i}" for i in range(12)), tuple(f"i{j}" for j in range(100)), values)
-        >>> choice = choose_items({"toy": toy}, count=10)
-        >>> len(choice.benchmarks["toy"].items), choice.benchmarks["toy"].total
-        (10, 100)
-    """
-
-    level: float
-    seed: int
-    benchmarks: dict[str, BenchmarkItems]
-
-    @classmethod
-    def from_mapping(cls, raw: Any, where: str = "items") -> ItemChoice:
-        """A choice from what its JSON holds.
-
-        Args:
-            raw: the JSON's content.
-            where: what errors call it.
-
-        Raises:
-            EeveeError: it is not what `eevee items` writes.
-        """
-        try:
-            if raw.get("result") != "ItemChoice":
-                raise EeveeError(f"{where}: not a result of `eevee items`")
-            benchmarks = {}
-            for key, one in raw["benchmarks"].items():
-                parts: dict[str, Any] = {n: tuple(part) if isinstance(part, list) else part for n, part in one.items()}
-                benchmarks[key] = BenchmarkItems(**parts)
-                _check(benchmarks[key])
-            return cls(float(raw["level"]), int(raw["seed"]), benchmarks)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            if isinstance(error, EeveeError):
-                raise
-            raise EeveeError(f"{where}: not a result of `eevee items` ({type(error).__name__}: {error})") from None
 
 
 @dataclass(frozen=True)
@@ -425,35 +294,6 @@ def estimate(chosen: BenchmarkItems, outcomes: Mapping[str, float]) -> Estimate:
     if chosen.method in (DRAWN, ADAPTIVE):
         return Estimate(value, low, high)
     return Estimate(value, max(0.0, value - chosen.half), min(chosen.unit, value + chosen.half))
-
-
-def read_items(path: str | Path) -> ItemChoice:
-    """Read a choice of items back from its JSON.
-
-    Raises:
-        EeveeError: not a file that `eevee items` wrote; the message names it.
-
-    Example:
-        >>> import tempfile
-        >>> generator = np.random.default_rng(0)
-        >>> chance = sigmoid(np.add.outer(generator.normal(size=12), generator.normal(size=100)))
-        >>> values = (generator.random(chance.shape) < chance).astype(float)
-        >>> from eevee import Outcomes
-        >>> toy = Outcomes("toy", tuple(f"m{i}" for i in range(12)), tuple(f"i{j}" for j in range(100)), values)
-        >>> choice = choose_items({"toy": toy}, count=10)
-        >>> path = Path(tempfile.mkdtemp()) / "items.json"
-        >>> text = choice.to_json(path)
-        >>> read_items(path) == choice
-        True
-    """
-    where = Path(path)
-    try:
-        raw = json.loads(where.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise EeveeError(f"{where}: cannot be read ({error.strerror})") from None
-    except (ValueError, RecursionError) as error:
-        raise EeveeError(f"{where}: not a result of `eevee items` ({type(error).__name__}: {error})") from None
-    return ItemChoice.from_mapping(raw, str(where))
 
 
 def _estimates(

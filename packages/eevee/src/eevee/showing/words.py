@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from eevee.answers.predicting import Prediction
     from eevee.answers.scoring import Score
     from eevee.answers.selecting import Rival, Selection
-    from eevee.items.choosing import ItemChoice
+    from eevee.items.choice import ItemChoice
     from eevee.tables.checking import Check
 
 

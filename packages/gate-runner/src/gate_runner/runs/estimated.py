@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from eevee import AdaptiveTest
-    from eevee.items.choosing import BenchmarkItems
+    from eevee.items.choice import BenchmarkItems
     from gate_data.data import Data
     from gate_runner.runs.part import Part
     from gate_runner.runs.results import Result
