@@ -87,20 +87,20 @@ class Handler(SimpleHTTPRequestHandler):
     sent: ClassVar[dict[str, int]] = {}
     pages: ClassVar[dict[str, bytes]] = {}
     waiting: ClassVar[queue.SimpleQueue[str]] = queue.SimpleQueue()
-    found: ClassVar[queue.SimpleQueue[dict[str, Any]]] = queue.SimpleQueue()
+    reports: ClassVar[queue.SimpleQueue[dict[str, Any]]] = queue.SimpleQueue()
 
     def do_GET(self) -> None:
         """Send a file."""
         path = self.path.split("?")[0]
         content = self.pages.get(path)
-        place = Path(self.directory) / path.lstrip("/")
-        if content is None and not place.is_file():
+        file = Path(self.directory) / path.lstrip("/")
+        if content is None and not file.is_file():
             self.send_error(404)
             return
-        body = place.read_bytes() if content is None else content
+        body = file.read_bytes() if content is None else content
         self.send_response(200)
         self.send_header("Content-Type", self.guess_type(path))
-        if place.suffix not in (".png", ".jpg"):
+        if file.suffix not in (".png", ".jpg"):
             body = gzip.compress(body)
             self.send_header("Content-Encoding", "gzip")
         self.send_header("Content-Length", str(len(body)))
@@ -117,7 +117,7 @@ class Handler(SimpleHTTPRequestHandler):
             except queue.Empty:
                 body = b"null"
         else:
-            self.found.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.reports.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -129,10 +129,10 @@ class Handler(SimpleHTTPRequestHandler):
 
 def chromium(url: str, *arguments: str) -> list[str]:
     """The command that opens a page without a window."""
-    found = shutil.which("chromium") or shutil.which("google-chrome")
-    if found is None:
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
         raise SystemExit("Chromium is not installed")
-    return [found, "--headless", "--no-sandbox", "--disable-gpu", *arguments, url]
+    return [browser, "--headless", "--no-sandbox", "--disable-gpu", *arguments, url]
 
 
 def weight(address: str, profile: str) -> dict[str, int]:
@@ -145,7 +145,7 @@ def weight(address: str, profile: str) -> dict[str, int]:
     return dict(Handler.sent)
 
 
-def look(address: str, pages: list[str], place: str) -> list[dict[str, Any]]:
+def look(address: str, pages: list[str], profile: str) -> list[dict[str, Any]]:
     """What the browsers say of all pages.
 
     Raises:
@@ -155,14 +155,14 @@ def look(address: str, pages: list[str], place: str) -> list[dict[str, Any]]:
         Handler.waiting.put(f"/{page}")
     browsers = [
         subprocess.Popen(
-            chromium(f"{address}/harness.html", f"--user-data-dir={place}/axe{index}", "--window-size=1400,1000"),
+            chromium(f"{address}/harness.html", f"--user-data-dir={profile}/axe{index}", "--window-size=1400,1000"),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
         for index in range(min(BROWSERS, len(pages)))
     ]
     try:
-        return [Handler.found.get(timeout=60 + 60 * len(pages)) for _ in browsers]
+        return [Handler.reports.get(timeout=60 + 60 * len(pages)) for _ in browsers]
     except queue.Empty:
         raise SystemExit("a browser did not come to an end") from None
     finally:
@@ -177,53 +177,53 @@ def main() -> None:
     reader.add_argument("--pages", nargs="+", help="paths below site/; all but pages of code by default")
     reader.add_argument("--axe", type=Path, required=True, help="axe.min.js")
     reader.add_argument("--widths", type=int, nargs="+", default=[390, 768, 1280], help="of the window, in pixels")
-    said = reader.parse_args()
+    arguments = reader.parse_args()
     site = ROOT / "site"
     every = [path.relative_to(site).as_posix() for path in sorted(site.rglob("*.html"))]
-    pages = said.pages or [page for page in every if not page.startswith("code/")]
+    pages = arguments.pages or [page for page in every if not page.startswith("code/")]
     if missing := [page for page in pages if page not in every]:
         raise SystemExit(f"not in site/: {', '.join(missing)}; build it first: hatch run docs:build")
     Handler.pages = {
-        "/axe.min.js": said.axe.read_bytes(),
-        "/harness.html": HARNESS.replace("SIZES", json.dumps(said.widths)).encode(),
+        "/axe.min.js": arguments.axe.read_bytes(),
+        "/harness.html": HARNESS.replace("SIZES", json.dumps(arguments.widths)).encode(),
     }
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(site)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     address = f"http://127.0.0.1:{server.server_address[1]}"
     start = time.monotonic()
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:  # the browser writes while it ends
-        sent = weight(address, f"{place}/weight")
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:  # the browser writes while it ends
+        sent = weight(address, f"{profile}/weight")
         # Each page would index the whole site for its search again.
         Handler.pages["/search/search_index.json"] = b'{"config":{"lang":["en"],"separator":"[\\s]+"},"docs":[]}'
-        parts = look(address, pages, place)
+        parts = look(address, pages, profile)
     looked = sorted(page for part in parts for page in part["looked"])
-    found = [one for part in parts for one in part["found"]]
+    findings = [finding for part in parts for finding in part["found"]]
     for path, size in sorted(sent.items(), key=lambda pair: -pair[1]):
         print(f"{size:8} {path}")
     print(f"start page: {sum(sent.values()):,} bytes; at most {MOST_BYTES:,}")
-    for one in found:
-        print(f"{one['url']} ({one['where']}): {one['id']}, {one['help']}, {one['count']} times")
-        for node in one["nodes"]:
+    for finding in findings:
+        print(f"{finding['url']} ({finding['where']}): {finding['id']}, {finding['help']}, {finding['count']} times")
+        for node in finding["nodes"]:
             print(f"    {node}")
-    print(f"{len(looked)} pages, both schemes, {said.widths} px: {len(found)} findings")
-    if not said.pages:
+    print(f"{len(looked)} pages, both schemes, {arguments.widths} px: {len(findings)} findings")
+    if not arguments.pages:
         values = {
             "axe": next(part["axe"] for part in parts),
             "browser": subprocess.run(chromium("--version"), capture_output=True, text=True, check=True).stdout.strip(),
-            "widths": said.widths,
+            "widths": arguments.widths,
             "schemes": ["light", "dark"],
             "pages looked at": len(looked),
-            "findings": len(found),
+            "findings": len(findings),
             "bytes of the start page": sum(sent.values()),
             "at most": MOST_BYTES,
             "seconds": round(time.monotonic() - start),
             "date": date.today().isoformat(),
-            "found": found,
+            "found": findings,
             "start page": [{"file": path, "bytes": size} for path, size in sent.items()],
         }
         RESULTS.parent.mkdir(exist_ok=True)
         RESULTS.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
-    raise SystemExit(bool(found) or len(looked) != len(pages) or sum(sent.values()) > MOST_BYTES)
+    raise SystemExit(bool(findings) or len(looked) != len(pages) or sum(sent.values()) > MOST_BYTES)
 
 
 if __name__ == "__main__":

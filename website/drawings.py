@@ -114,7 +114,7 @@ def picture(width: float, height: float, title: str, parts: list[str]) -> str:
 
 def missing_files() -> list[str]:
     """Files that the first picture names and that do not exist."""
-    named = [place for box in REQUEST for place in re.split(r", ", box.file) if place]
+    named = [path for box in REQUEST for path in re.split(r", ", box.file) if path]
     return [name for name in named if not any((ROOT / base / name).exists() for base in ("", RUNNER))]
 
 
@@ -129,21 +129,21 @@ def request_picture() -> str:
 
 def dependencies() -> dict[str, tuple[str, list[str]]]:
     """Of each package its distribution name and what it requires, read from its pyproject.toml."""
-    found = {}
+    required_by = {}
     for path in sorted(ROOT.glob("packages/*/pyproject.toml")):
         project = tomllib.loads(path.read_text())["project"]
         required = [re.split(r"[<>=!~\[; ]", requirement)[0] for requirement in project["dependencies"]]
-        found[path.parent.name] = (project["name"], [name for name in required if name != "jaxtyping"])
-    return found
+        required_by[path.parent.name] = (project["name"], [name for name in required if name != "jaxtyping"])
+    return required_by
 
 
 def packages_picture() -> str:
     """The runner above, the seven libraries below it, and under each what it needs."""
-    found = dependencies()
-    libraries = [folder for folder in found if folder != "gate-runner"]
-    siblings = {found[folder][0] for folder in libraries}
-    name, required = found["gate-runner"]
-    outside = ", ".join(one for one in required if one not in siblings)
+    required_by = dependencies()
+    libraries = [folder for folder in required_by if folder != "gate-runner"]
+    siblings = {required_by[folder][0] for folder in libraries}
+    name, required = required_by["gate-runner"]
+    outside = ", ".join(requirement for requirement in required if requirement not in siblings)
     top = Box(
         20,
         20,
@@ -154,10 +154,10 @@ def packages_picture() -> str:
         ("knows the seven, each inside the command that needs it", outside),
     )
     boxes = [top]
-    for place, folder in enumerate(libraries):
-        name, required = found[folder]
+    for column, folder in enumerate(libraries):
+        name, required = required_by[folder]
         lines = [", ".join(required[at : at + 2]) for at in range(0, len(required), 2)]
-        boxes.append(Box(20 + place * 200, 170, 192, "library", name, folder, tuple(lines)))
+        boxes.append(Box(20 + column * 200, 170, 192, "library", name, folder, tuple(lines)))
     arrows = [
         f'<path d="M{box.left + 96} {top.top + top.height}L{box.left + 96} 168" class="arrow" marker-end="url(#head)"/>'
         for box in boxes[1:]

@@ -47,17 +47,17 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     reference: list[Any] = ["reference/index.md", *({top: pages} for top, pages in folders.items())]
     results = ["results/index.md", *(f"results/{name}.md" for name in result_folders())]
     decisions = [f"decisions/{path.name}" for path in sorted((ROOT / "docs" / "decisions").glob("*.md"))]
-    given: list[Any] = config.nav or []
-    for section in given:
+    nav: list[Any] = config.nav or []
+    for section in nav:
         if "Reference" in section:
             section["Reference"] = reference
         if "How to" in section:
-            others = [f"how-to/{path.name}" for path in sorted((ROOT / "docs" / "how-to").glob("*.md"))]
-            section["How to"] = list(dict.fromkeys([*section["How to"], *others]))
+            guides = [f"how-to/{path.name}" for path in sorted((ROOT / "docs" / "how-to").glob("*.md"))]
+            section["How to"] = list(dict.fromkeys([*section["How to"], *guides]))
         if "Results" in section:
             section["Results"] = results
         if "What and why" in section:
-            section["What and why"] = [one for one in section["What and why"] if isinstance(one, str)]
+            section["What and why"] = [entry for entry in section["What and why"] if isinstance(entry, str)]
             listed = str(config.nav)
             pages = [path.name for path in sorted((ROOT / "docs").glob("*.md")) if path.name not in listed]
             section["What and why"] += [*pages, "contributing.md", {"Decisions": decisions}]
@@ -75,26 +75,26 @@ def contributing() -> str:
     return text.replace("](docs/decisions)", "](decisions/0001-frozen-encoders.md)").replace("](docs/", "](")
 
 
-def shown_at(place: str) -> str:
+def shown_at(path: str) -> str:
     """Path below docs/ of a file of the repository."""
-    return f"code/{place}" if place.endswith(PICTURES) else f"code/{place}.md"
+    return f"code/{path}" if path.endswith(PICTURES) else f"code/{path}.md"
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages, and one for each file that some page links to as code."""
     pages = generated_pages()
     texts = [*pages.values(), *(file.content_string for file in files.documentation_pages())]
-    for place in sorted({match[1] for text in texts for match in CODE.finditer(text)}):
-        path = ROOT / place
+    for source in sorted({match[1] for text in texts for match in CODE.finditer(text)}):
+        path = ROOT / source
         if not path.is_file():
-            raise PluginError(f"a page links to code:{place}, which is no file of the repository")
+            raise PluginError(f"a page links to code:{source}, which is no file of the repository")
         if path.suffix in PICTURES:
-            files.append(File.generated(config, shown_at(place), abs_src_path=str(path)))
+            files.append(File.generated(config, shown_at(source), abs_src_path=str(path)))
             continue
         fence = "`" * 6
         language = LANGUAGES.get(path.suffix, "text")
         body = f'{fence}{language} linenums="1"\n{path.read_text(encoding="utf-8")}\n{fence}\n'
-        pages[shown_at(place)] = f"---\nsearch:\n  exclude: true\nhide: [navigation, toc]\n---\n\n# {place}\n\n{body}"
+        pages[shown_at(source)] = f"---\nsearch:\n  exclude: true\nhide: [navigation, toc]\n---\n\n# {source}\n\n{body}"
     for path_below, text in pages.items():
         files.append(File.generated(config, path_below, content=text))
     return files
@@ -113,13 +113,13 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     return CODE.sub(led, markdown)
 
 
-def line_of(place: str, name: str) -> int:
+def line_of(path: str, name: str) -> int:
     """Number of the line on which a file of the repository defines a name."""
-    lines = (ROOT / place).read_text(encoding="utf-8").splitlines()
-    found = [number for number, line in enumerate(lines, 1) if re.match(rf"\s*(def|class) {re.escape(name)}\b", line)]
-    if not found:
-        raise PluginError(f"a page links to code:{place}#{name}, which is not defined there")
-    return found[0]
+    lines = (ROOT / path).read_text(encoding="utf-8").splitlines()
+    numbers = [number for number, line in enumerate(lines, 1) if re.match(rf"\s*(def|class) {re.escape(name)}\b", line)]
+    if not numbers:
+        raise PluginError(f"a page links to code:{path}#{name}, which is not defined there")
+    return numbers[0]
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
@@ -171,18 +171,18 @@ def links_to_no_line(site: Path) -> list[str]:
     """Links of built pages to lines of code that the page they lead to does not have."""
     lost = []
     for page in site.rglob("*.html"):
-        for place, line in TO_LINE.findall(page.read_text(encoding="utf-8")):
-            target = page.parent / place
+        for path, line in TO_LINE.findall(page.read_text(encoding="utf-8")):
+            target = page.parent / path
             if not target.is_file() or f'id="{line}"' not in target.read_text(encoding="utf-8"):
-                lost.append(f"{page.relative_to(site)} to {place}#{line}")
+                lost.append(f"{page.relative_to(site)} to {path}#{line}")
     return lost
 
 
 def weight(site: Path, name: str) -> int:
     """Bytes of a built page and of all that it loads, compressed as hosts send it."""
     page = (site / name).read_text(encoding="utf-8")
-    loaded = {name, "search/search_index.json", *(one or other for one, other in LOADED.findall(page))}
-    return sum(len(gzip.compress((site / one).read_bytes())) for one in loaded)
+    loaded = {name, "search/search_index.json", *(script or style for script, style in LOADED.findall(page))}
+    return sum(len(gzip.compress((site / script).read_bytes())) for script in loaded)
 
 
 def shortened(text: str) -> str:
@@ -205,8 +205,8 @@ def write_llms(config: MkDocsConfig) -> None:
         for path in sorted((ROOT / "docs" / folder).glob("*.md")):
             text = path.read_text(encoding="utf-8")
             heading = next((line[2:] for line in text.splitlines() if line.startswith("# ")), path.stem)
-            place = path.relative_to(ROOT / "docs").with_suffix(".html").as_posix()
-            lines.append(f"- [{heading}]({place}): {first_sentence(text)}")
+            address = path.relative_to(ROOT / "docs").with_suffix(".html").as_posix()
+            lines.append(f"- [{heading}]({address}): {first_sentence(text)}")
         lines.append("")
     lines += ["## Reference", ""]
     lines += [f"- [{name}]({page_of(name)[:-3]}.html): {module.summary}" for name, module in public_modules().items()]

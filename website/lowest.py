@@ -29,62 +29,62 @@ def raised(requirements: list[str], versions: str) -> list[str]:
         >>> raised(["torch>=2.6", "rich>=13.7,<15"], "rich 13.7.1, torch 2.14.0")
         ['torch 2.14.0 where 2.6 is declared']
     """
-    found = dict(one.split(" ") for one in versions.split(", "))
+    installed = dict(pair.split(" ") for pair in versions.split(", "))
     bounds = [re.split(r"[>=]+", line.partition(",")[0]) for line in requirements]
     return [
-        f"{name} {found[normal(name)]} where {bound} is declared"
+        f"{name} {installed[normal(name)]} where {bound} is declared"
         for name, bound in bounds
-        if not f"{found[normal(name)]}.".startswith(f"{bound}.")
+        if not f"{installed[normal(name)]}.".startswith(f"{bound}.")
     ]
 
 
 def main() -> None:
     """Build, install with one resolution, test, keep."""
-    known = packages()
+    every = packages()
     reader = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    reader.add_argument("names", nargs="*", help=f"of {', '.join(known)}; all by default")
+    reader.add_argument("names", nargs="*", help=f"of {', '.join(every)}; all by default")
     reader.add_argument("--python", default=sys.executable, help="interpreter, e.g. 3.13")
     reader.add_argument("--newest", action="store_true", help="the newest versions, not the lowest")
     reader.add_argument("--only", default="", help="pytest's -k")
-    said = reader.parse_args()
-    for name in said.names or known:
-        if name not in known:
-            raise SystemExit(f"{name!r} is no package; expected one of {', '.join(known)}")
-    resolution = ["--upgrade"] if said.newest else ["--resolution", "lowest-direct"]
-    for name in said.names or known:
-        which = "newest" if said.newest else "lowest"
-        with tempfile.TemporaryDirectory() as place:
-            sdist, wheel = built(known[name], Path(place) / name)
-            needed = {re.split(r"[<>=]", line)[0] for line in required(known[name])} & known.keys()
-            siblings = [built(known[one], Path(place) / one)[1] for one in sorted(needed)]
-            beside = [] if said.newest else BESIDE.get(name, [])
-            offered = [word for one in siblings for word in ("--find-links", str(one.parent))]
+    arguments = reader.parse_args()
+    for name in arguments.names or every:
+        if name not in every:
+            raise SystemExit(f"{name!r} is no package; expected one of {', '.join(every)}")
+    resolution = ["--upgrade"] if arguments.newest else ["--resolution", "lowest-direct"]
+    for name in arguments.names or every:
+        bound = "newest" if arguments.newest else "lowest"
+        with tempfile.TemporaryDirectory() as folder:
+            sdist, wheel = built(every[name], Path(folder) / name)
+            needed = {re.split(r"[<>=]", line)[0] for line in required(every[name])} & every.keys()
+            siblings = [built(every[sibling], Path(folder) / sibling)[1] for sibling in sorted(needed)]
+            beside = [] if arguments.newest else BESIDE.get(name, [])
+            offered = [word for sibling in siblings for word in ("--find-links", str(sibling.parent))]
             python = environment(
-                Path(place) / "env",
-                said.python,
+                Path(folder) / "env",
+                arguments.python,
                 # To uv, what is named here is direct, and what the wheel asks for is not: it would be the newest.
                 [
                     *resolution,
                     *offered,
                     str(wheel),
-                    *required(known[name]),
+                    *required(every[name]),
                     *beside,
                     "pytest>=8.3",
                     "hypothesis>=6.100",
                 ],
             )
-            versions = versions_of(known[name], python)
-            print(f"{name}, {which}: Python {python_of(python)}, {versions}", flush=True)
-            if not said.newest and (wrong := raised(required(known[name]), versions)):
+            versions = versions_of(every[name], python)
+            print(f"{name}, {bound}: Python {python_of(python)}, {versions}", flush=True)
+            if not arguments.newest and (wrong := raised(required(every[name]), versions)):
                 raise SystemExit(f"{name}: {', '.join(wrong)}: declare what is installed, or pin what asks for it")
-            source = Path(place) / "source"
+            source = Path(folder) / "source"
             source.mkdir()
             # Old versions warn about what came after them; nobody can mend that, so warnings are no errors here.
-            only = ["-k", said.only] if said.only else []
+            only = ["-k", arguments.only] if arguments.only else []
             counts = run_tests(python, sdist, source, "-W", "ignore", *only)
-            if not said.only:
-                keep("lowest", f"{name}, {which}", {"Python": python_of(python), "requirements": versions, **counts})
-        print(f"{name}: passed with the {which} versions", flush=True)
+            if not arguments.only:
+                keep("lowest", f"{name}, {bound}", {"Python": python_of(python), "requirements": versions, **counts})
+        print(f"{name}: passed with the {bound} versions", flush=True)
 
 
 if __name__ == "__main__":

@@ -17,18 +17,18 @@ def without_example() -> list[str]:
 
     A class counts as shown where one of its methods is.
     """
-    found = []
+    missing = []
     for path in sorted(set(documented_at().values())):
         module, name = path.rsplit(".", 1)
-        thing = inspect.unwrap(getattr(importlib.import_module(module), name))  # a cached function is one too
-        if not inspect.isclass(thing) and not inspect.isfunction(thing):
+        public = inspect.unwrap(getattr(importlib.import_module(module), name))  # a cached function is one too
+        if not inspect.isclass(public) and not inspect.isfunction(public):
             continue
-        texts = [thing.__doc__ or ""]
-        if inspect.isclass(thing):
-            texts += [getattr(value, "__doc__", None) or "" for key, value in vars(thing).items() if key[0] != "_"]
+        texts = [public.__doc__ or ""]
+        if inspect.isclass(public):
+            texts += [getattr(value, "__doc__", None) or "" for key, value in vars(public).items() if key[0] != "_"]
         if not any(">>> " in text for text in texts):
-            found.append(path)
-    return found
+            missing.append(path)
+    return missing
 
 
 if __name__ == "__main__":

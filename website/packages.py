@@ -39,14 +39,14 @@ class Package:
 
 def packages() -> dict[str, Package]:
     """All packages by the name of their distribution."""
-    found = {}
+    by_name = {}
     for path in sorted(ROOT.glob("packages/*/pyproject.toml")):
         name = tomllib.loads(path.read_text())["project"]["name"]
         (about,) = path.parent.glob("src/*/__about__.py")
         version = re.search(r'__version__ = "([^"]+)"', about.read_text())
         assert version is not None
-        found[name] = Package(path.parent, name, about.parent.name, version[1])
-    return found
+        by_name[name] = Package(path.parent, name, about.parent.name, version[1])
+    return by_name
 
 
 def run(command: list[str], cwd: Path = ROOT, **environment: str) -> None:
@@ -61,43 +61,43 @@ def run(command: list[str], cwd: Path = ROOT, **environment: str) -> None:
 
 def uv() -> str:
     """The program `uv`, of this environment or on the PATH."""
-    found = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    if found is None:
+    program = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    if program is None:
         raise SystemExit("uv is not installed: pip install uv")
-    return found
+    return program
 
 
-def environment(place: Path, python: str, install: list[str]) -> Path:
+def environment(folder: Path, python: str, install: list[str]) -> Path:
     """A new environment with some requirements; its interpreter."""
-    run([uv(), "venv", "--quiet", "--python", python, str(place)])
-    inside = place / ("Scripts" if os.name == "nt" else "bin") / "python"
+    run([uv(), "venv", "--quiet", "--python", python, str(folder)])
+    inside = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
     run([uv(), "pip", "install", "--quiet", "--python", str(inside), *install])
     return inside
 
 
-def built(package: Package, place: Path) -> tuple[Path, Path]:
+def built(package: Package, folder: Path) -> tuple[Path, Path]:
     """The package's sdist, and the wheel that is built from that sdist, not from the folder."""
-    run([uv(), "build", "--quiet", "--sdist", "--out-dir", str(place), str(package.folder)])
-    (sdist,) = place.glob("*.tar.gz")
-    run([uv(), "build", "--quiet", "--wheel", "--out-dir", str(place), str(sdist)])
-    (wheel,) = place.glob("*.whl")
+    run([uv(), "build", "--quiet", "--sdist", "--out-dir", str(folder), str(package.folder)])
+    (sdist,) = folder.glob("*.tar.gz")
+    run([uv(), "build", "--quiet", "--wheel", "--out-dir", str(folder), str(sdist)])
+    (wheel,) = folder.glob("*.whl")
     return sdist, wheel
 
 
-def run_tests(python: Path, sdist: Path, place: Path, *arguments: str) -> dict[str, Any]:
+def run_tests(python: Path, sdist: Path, folder: Path, *arguments: str) -> dict[str, Any]:
     """Run the tests that the sdist holds, with this repository's settings of pytest, against what is installed.
 
     Returns:
         Counts of tests that passed and were skipped, and the seconds that it took.
     """
     with tarfile.open(sdist) as archive:
-        archive.extractall(place, filter="data")
-    (source,) = (path for path in place.iterdir() if path.is_dir())
+        archive.extractall(folder, filter="data")
+    (source,) = (path for path in folder.iterdir() if path.is_dir())
     shutil.rmtree(source / "src")
     for name in ("pyproject.toml", "conftest.py"):
         shutil.copy(ROOT / name, source / name)
     data = os.environ.get("VLB_SHARED_DATA", str(ROOT.parent / "shared" / "data"))
-    report = place / "report.xml"
+    report = folder / "report.xml"
     command = [str(python), "-m", "pytest", "-q", "--durations=15", "-p", "no:cacheprovider", "--rootdir", str(source)]
     run([*command, *arguments, f"--junitxml={report}", str(source / "tests")], cwd=source, VLB_SHARED_DATA=data)
     (suite,) = ElementTree.parse(report).getroot()
@@ -107,8 +107,8 @@ def run_tests(python: Path, sdist: Path, place: Path, *arguments: str) -> dict[s
 
 def python_of(python: Path) -> str:
     """Version of an interpreter."""
-    said = subprocess.run([str(python), "--version"], capture_output=True, text=True, check=True)
-    return said.stdout.split()[-1]
+    answer = subprocess.run([str(python), "--version"], capture_output=True, text=True, check=True)
+    return answer.stdout.split()[-1]
 
 
 def required(package: Package) -> list[str]:
@@ -123,8 +123,8 @@ def versions_of(package: Package, python: Path) -> str:
     listed = subprocess.run(
         [uv(), "pip", "list", "--quiet", "--format", "json", "--python", str(python)], capture_output=True, check=True
     )
-    found = {normal(one["name"]): one["version"] for one in json.loads(listed.stdout)}
-    return ", ".join(f"{name} {found[name]}" for name in sorted(names))
+    versions = {normal(row["name"]): row["version"] for row in json.loads(listed.stdout)}
+    return ", ".join(f"{name} {versions[name]}" for name in sorted(names))
 
 
 def normal(name: str) -> str:

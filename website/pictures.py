@@ -33,9 +33,9 @@ def drawing(path: Path) -> None:
     path.write_text(drawings.drawings()[path.name], encoding="utf-8")
 
 
-def script(place: str, *arguments: str) -> None:
+def script(path: str, *arguments: str) -> None:
     """Run one of the repository's scripts."""
-    run([sys.executable, str(ROOT / place), *arguments])
+    run([sys.executable, str(ROOT / path), *arguments])
 
 
 def contact_sheet(path: Path) -> None:
@@ -45,27 +45,27 @@ def contact_sheet(path: Path) -> None:
 
 def kubric_sheet(path: Path) -> None:
     """Path-traced pairs of each aspect."""
-    with tempfile.TemporaryDirectory() as place:
-        run([command(), "eqben", "build", "kubric", place, "--pairs", "5"])
-        script(f"{BUILDER}/benchmarks/kubric_sheet.py", place, str(path), "--rows", "5")
+    with tempfile.TemporaryDirectory() as folder:
+        run([command(), "eqben", "build", "kubric", folder, "--pairs", "5"])
+        script(f"{BUILDER}/benchmarks/kubric_sheet.py", folder, str(path), "--rows", "5")
 
 
 def review(path: Path) -> None:
     """The page on which people sort pairs out."""
-    with tempfile.TemporaryDirectory() as place:
-        run([command(), "eqben", "build", "micro", f"{place}/pairs", "--pairs", "3"])
-        run([command(), "eqben", "review", f"{place}/pairs", f"{place}/review.html"])
-        screenshot(Path(place, "review.html"), path, 640)
+    with tempfile.TemporaryDirectory() as folder:
+        run([command(), "eqben", "build", "micro", f"{folder}/pairs", "--pairs", "3"])
+        run([command(), "eqben", "review", f"{folder}/pairs", f"{folder}/review.html"])
+        screenshot(Path(folder, "review.html"), path, 640)
 
 
 def report(path: Path) -> None:
     """A report of two encoders."""
-    with tempfile.TemporaryDirectory() as place:
-        folders = [f"{place}/micro-clip", f"{place}/untrained"]
+    with tempfile.TemporaryDirectory() as scratch:
+        folders = [f"{scratch}/micro-clip", f"{scratch}/untrained"]
         for encoder, folder in zip(("micro-clip", "micro-clip/random:0"), folders, strict=True):
             run([command(), "run", *RUNS, "--limit", "120", "--encoder", encoder, "--output", folder])
-        run([command(), "report", *folders, "--output", f"{place}/report.html"])
-        screenshot(Path(place, "report.html"), path, 1120)
+        run([command(), "report", *folders, "--output", f"{scratch}/report.html"])
+        screenshot(Path(scratch, "report.html"), path, 1120)
 
 
 def command() -> str:
@@ -79,9 +79,9 @@ def screenshot(page: Path, path: Path, height: int) -> None:
 
     from website.audit import chromium
 
-    with tempfile.TemporaryDirectory() as place:
-        options = (f"--user-data-dir={place}", f"--window-size={WIDTH},{height}", "--hide-scrollbars")
-        shot = Path(place, "shot.png")
+    with tempfile.TemporaryDirectory() as folder:
+        options = (f"--user-data-dir={folder}", f"--window-size={WIDTH},{height}", "--hide-scrollbars")
+        shot = Path(folder, "shot.png")
         subprocess.run(
             chromium(page.as_uri(), *options, f"--screenshot={shot}"), check=True, capture_output=True, timeout=120
         )
@@ -119,12 +119,12 @@ def main() -> None:
     """Make those that are asked for, one after another."""
     reader = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     reader.add_argument("pictures", nargs="*", help=f"of {', '.join(MADE)}; all by default")
-    wanted = reader.parse_args().pictures or list(MADE)
-    for name in wanted:
+    names = reader.parse_args().pictures or list(MADE)
+    for name in names:
         if name not in MADE:
             raise SystemExit(f"{name!r} is no picture that is made here; expected one of {', '.join(MADE)}")
     done: set[tuple[str, Path]] = set()
-    for name in wanted:
+    for name in names:
         path = ROOT / name
         job = (MADE[name].__name__, path.parent if MADE[name] is figures else path)
         if job not in done:

@@ -30,12 +30,12 @@ def prepared(text: str, fields: frozenset[str] = frozenset()) -> str:
     """
     lines, section = [], ""
     for line in _with_attributes(text.split("\n"), fields):
-        found = TITLE.match(line)
-        if found:
-            section, rest = found["title"], found["rest"].strip()
+        title = TITLE.match(line)
+        if title:
+            section, remainder = title["title"], title["rest"].strip()
             lines.append("Examples:" if section == "Example" else f"{section}:")
-            if rest:  # a short section on the line of its title
-                lines.append(f"    {as_it_stands(rest)}")
+            if remainder:  # a short section on the line of its title
+                lines.append(f"    {as_it_stands(remainder)}")
             continue
         if line and not line.startswith(" "):
             section = ""
@@ -53,17 +53,17 @@ def prepared(text: str, fields: frozenset[str] = frozenset()) -> str:
 
 def _with_attributes(lines: list[str], fields: frozenset[str]) -> list[str]:
     """The lines, a paragraph on fields as a section of attributes."""
-    made: list[str] = []
+    lines_out: list[str] = []
     inside = False
     for number, line in enumerate(lines):
-        found = FIELD.match(line)
+        field = FIELD.match(line)
         starts = number == 0 or not lines[number - 1]
-        if found and starts and set(found[1].split(", ")) <= fields:
-            made.append("Attributes:")
+        if field and starts and set(field[1].split(", ")) <= fields:
+            lines_out.append("Attributes:")
             inside = True
         inside = inside and bool(line)
         if inside and line.startswith(" "):
-            made.append(f"        {line.strip()}")
+            lines_out.append(f"        {line.strip()}")
         else:
-            made.append(f"    {line}" if inside else line)
-    return made
+            lines_out.append(f"    {line}" if inside else line)
+    return lines_out

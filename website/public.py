@@ -39,7 +39,7 @@ def module_name(path: Path, source: Path) -> str:
 @cache
 def public_modules() -> dict[str, Module]:
     """Every module that has an `__all__`, by name."""
-    found = {}
+    modules = {}
     for source in sorted(ROOT.glob("packages/*/src")):
         for path in sorted(source.rglob("*.py")):
             tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -49,8 +49,8 @@ def public_modules() -> dict[str, Module]:
             if names is not None:
                 summary = (ast.get_docstring(tree) or "").split("\n\n")[0].replace("\n", " ")
                 public = tuple(sorted(set(names) - SKIPPED))
-                found[name] = Module(name, source.parent.name, summary, public, _homes(tree, name, public))
-    return found
+                modules[name] = Module(name, source.parent.name, summary, public, _homes(tree, name, public))
+    return modules
 
 
 def _listed(tree: ast.Module) -> list[str] | None:
@@ -98,9 +98,9 @@ def _homes(tree: ast.Module, module: str, names: tuple[str, ...]) -> dict[str, t
 def canonical(module: str, name: str) -> tuple[str, str]:
     """Where a public name is defined, through all modules that pass it on."""
     modules = public_modules()
-    seen = set()
-    while (module, name) not in seen and module in modules and name in modules[module].homes:
-        seen.add((module, name))
+    objects = set()
+    while (module, name) not in objects and module in modules and name in modules[module].homes:
+        objects.add((module, name))
         module, name = modules[module].homes[name]
     return module, name
 
@@ -108,7 +108,7 @@ def canonical(module: str, name: str) -> tuple[str, str]:
 def documented_at() -> dict[tuple[str, str], str]:
     """Of each public (module, name) the dotted path at which the reference shows it: the shortest of its object."""
     best: dict[tuple[str, str], str] = {}
-    every = [(module, name) for module, one in public_modules().items() for name in one.names]
+    every = [(module, name) for module, module_names in public_modules().items() for name in module_names.names]
     for module, name in sorted(every, key=lambda pair: (pair[0].count("."), pair)):
         best.setdefault(canonical(module, name), f"{module}.{name}")
     return {pair: best[canonical(*pair)] for pair in every}

@@ -38,12 +38,12 @@ def package_of(tag: str) -> Package:
     Raises:
         SystemExit: the tag is not ``<name>-vX.Y.Z`` of a package, or version and changelog say something else.
     """
-    found = re.fullmatch(r"(?P<name>[a-z-]+)-v(?P<version>\d+\.\d+\.\d+)", tag)
-    known = packages()
-    if found is None or found["name"] not in known:
-        raise SystemExit(f"{tag!r} is no tag of a release; expected <name>-vX.Y.Z with a name of {', '.join(known)}")
-    package = known[found["name"]]
-    if found["version"] != package.version:
+    match = re.fullmatch(r"(?P<name>[a-z-]+)-v(?P<version>\d+\.\d+\.\d+)", tag)
+    every = packages()
+    if match is None or match["name"] not in every:
+        raise SystemExit(f"{tag!r} is no tag of a release; expected <name>-vX.Y.Z with a name of {', '.join(every)}")
+    package = every[match["name"]]
+    if match["version"] != package.version:
         raise SystemExit(f"{tag}: src/{package.module}/__about__.py says {package.version}")
     changes = (package.folder / "CHANGELOG.md").read_text()
     heading = re.search(r"^## (\S+)(?: \((\d{4}-\d\d-\d\d)\))?", changes, flags=re.MULTILINE)
@@ -61,26 +61,29 @@ def main() -> None:
     reader.add_argument("--out", type=Path, default=ROOT / "dist", help="folder for sdist and wheel")
     reader.add_argument("--python", default=sys.executable, help="interpreter of the clean environment")
     reader.add_argument("--siblings", action="store_true", help="install siblings from here, not from the index")
-    said = reader.parse_args()
-    rehearsed = packages().get(said.tag)
-    package = rehearsed or package_of(said.tag)
-    out = said.out.resolve() / package.name
-    with tempfile.TemporaryDirectory() as place:
+    arguments = reader.parse_args()
+    rehearsed = packages().get(arguments.tag)
+    package = rehearsed or package_of(arguments.tag)
+    out = arguments.out.resolve() / package.name
+    with tempfile.TemporaryDirectory() as folder:
         sdist, wheel = built(package, out)
         install = [str(wheel), "pytest", "hypothesis"]
-        if said.siblings:
+        if arguments.siblings:
             names = {re.split(r"[<>=]", line)[0] for line in required(package)}
-            install += [str(built(one, Path(place) / name)[1]) for name, one in packages().items() if name in names]
-        python = environment(Path(place) / "env", said.python, install)
+            beside = [(name, sibling) for name, sibling in packages().items() if name in names]
+            install += [str(built(sibling, Path(folder) / name)[1]) for name, sibling in beside]
+                str(built(sibling, Path(folder) / name)[1]) for name, sibling in packages().items() if name in names
+            ]
+        python = environment(Path(folder) / "env", arguments.python, install)
         code = f"import {package.module} as m; assert m.__version__ == {package.version!r}, m.__version__"
-        run([str(python), "-c", code], cwd=Path(place))
-        (Path(place) / "source").mkdir()
-        counts = run_tests(python, sdist, Path(place) / "source")
+        run([str(python), "-c", code], cwd=Path(folder))
+        (Path(folder) / "source").mkdir()
+        counts = run_tests(python, sdist, Path(folder) / "source")
         if rehearsed:
             sizes = {"bytes of the sdist": sdist.stat().st_size, "bytes of the wheel": wheel.stat().st_size}
             versions = {"Python": python_of(python), "requirements": versions_of(package, python)}
             keep("release", package.name, {"version": package.version, **versions, **sizes, **counts})
-    print(f"{said.tag}: {sdist.name} and {wheel.name} are in {out}")
+    print(f"{arguments.tag}: {sdist.name} and {wheel.name} are in {out}")
 
 
 if __name__ == "__main__":

@@ -26,23 +26,23 @@ def script_of(result: Path) -> Path:
     """
     words = result.name.split(".")[0].split("_")
     best: tuple[int, bool] = (0, False)
-    found: Path | None = None
+    nearest: Path | None = None
     for script in [*sorted(result.parents[1].glob("*.py")), *sorted(result.parents[1].glob("*/run.py"))]:
         name = script.parent.name if script.name == "run.py" else script.stem
         pairs = zip(words, name.split("_"), strict=False)
         shared = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
         rank = (shared, "json" in script.read_text(encoding="utf-8"))
         if shared and rank > best:
-            best, found = rank, script
-    if found is None:
+            best, nearest = rank, script
+    if nearest is None:
         raise FileNotFoundError(f"no script beside {result.relative_to(ROOT)} makes it")
-    return found
+    return nearest
 
 
 def result_folders() -> dict[str, Path]:
     """Name of a page to the folder of its scripts."""
-    found = {path.parents[0].name: path for path in sorted(ROOT.glob("packages/*/benchmarks")) if results_of(path)}
-    return {**found, "experiments": ROOT / "experiments", "website": ROOT / "website"}
+    folders = {path.parents[0].name: path for path in sorted(ROOT.glob("packages/*/benchmarks")) if results_of(path)}
+    return {**folders, "experiments": ROOT / "experiments", "website": ROOT / "website"}
 
 
 def result_pages() -> dict[str, str]:
@@ -51,7 +51,7 @@ def result_pages() -> dict[str, str]:
     for name, folder in result_folders().items():
         pages[f"results/{name}.md"] = _page(name, folder)
         makers = [script_of(path) for path in results_of(folder)]
-        scripts = sorted({one.parent.name if one.name == "run.py" else one.stem for one in makers})
+        scripts = sorted({maker.parent.name if maker.name == "run.py" else maker.stem for maker in makers})
         rows.append(f"| [{name}]({name}.md) | {', '.join(f'`{script}`' for script in scripts)} |")
     pages["results/index.md"] = "\n".join(
         [
@@ -72,11 +72,11 @@ def result_pages() -> dict[str, str]:
 def _page(name: str, folder: Path) -> str:
     lines = [f"# Results: {name}", ""]
     for path in results_of(folder):
-        script, place = script_of(path).relative_to(ROOT), path.relative_to(ROOT)
+        script, source = script_of(path).relative_to(ROOT), path.relative_to(ROOT)
         lines += [
             f"## {path.stem.replace('_', ' ')}",
             "",
-            f"Made by [`{script}`](code:{script}); the file is [`{place}`](code:{place}).",
+            f"Made by [`{script}`](code:{script}); the file is [`{source}`](code:{source}).",
             "",
         ]
         beside = path.with_name(f"{path.name.split('.')[0]}.md")
@@ -108,14 +108,14 @@ def tables(values: Any) -> list[str]:
 def _flattened(values: Any, prefix: str = "") -> tuple[list[tuple[str, Any]], list[tuple[str, list[dict[str, Any]]]]]:
     single: list[tuple[str, Any]] = []
     records: list[tuple[str, list[dict[str, Any]]]] = []
-    if isinstance(values, list) and values and all(isinstance(one, dict) for one in values):
+    if isinstance(values, list) and values and all(isinstance(row, dict) for row in values):
         return [], [(prefix, values)]
     if not isinstance(values, dict):
         return [(prefix, values)], []
-    if len(values) > 1 and all(isinstance(one, dict) and one for one in values.values()):
-        keys = [tuple(one) for one in values.values()]
-        if len(set(keys)) == 1 and not any(isinstance(cell, dict) for one in values.values() for cell in one.values()):
-            return [], [(prefix, [{"": name, **one} for name, one in values.items()])]
+    if len(values) > 1 and all(isinstance(row, dict) and row for row in values.values()):
+        keys = [tuple(row) for row in values.values()]
+        if len(set(keys)) == 1 and not any(isinstance(cell, dict) for row in values.values() for cell in row.values()):
+            return [], [(prefix, [{"": name, **row} for name, row in values.items()])]
     for key, value in values.items():
         inner, more = _flattened(value, f"{prefix}: {key}" if prefix else str(key))
         single += inner
@@ -131,7 +131,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}" if abs(value) >= 1e5 else str(value)
     if isinstance(value, list):
-        return ", ".join(_cell(one) for one in value)
+        return ", ".join(_cell(item) for item in value)
     if isinstance(value, dict):
-        return "; ".join(f"{_cell(key)}: {_cell(one)}" for key, one in value.items())
+        return "; ".join(f"{_cell(key)}: {_cell(item)}" for key, item in value.items())
     return str(value).replace("|", "\\|").replace("_", " ").replace("<", "&lt;").replace("\n", " ")

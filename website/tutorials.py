@@ -52,7 +52,7 @@ class Block:
 
 def parsed(page: str) -> list[str | Block]:
     """A page as stretches of prose and blocks."""
-    found: list[str | Block] = []
+    parts: list[str | Block] = []
     prose: list[str] = []
     lines = iter(page.splitlines(keepends=True))
     for line in lines:
@@ -60,7 +60,7 @@ def parsed(page: str) -> list[str | Block]:
         if fence is None or not fence[1]:
             prose.append(line)
             continue
-        found.append("".join(prose))
+        parts.append("".join(prose))
         prose = []
         inside = []
         for inner in lines:
@@ -68,20 +68,20 @@ def parsed(page: str) -> list[str | Block]:
                 break
             inside.append(inner)
         title = TITLE.search(fence[2])
-        found.append(Block(fence[1], title[1] if title else "", "".join(inside)))
-    return [*found, "".join(prose)]
+        parts.append(Block(fence[1], title[1] if title else "", "".join(inside)))
+    return [*parts, "".join(prose)]
 
 
 def unparsed(parts: list[str | Block]) -> str:
     """The page again."""
-    said = []
+    lines = []
     for part in parts:
         if isinstance(part, str):
-            said.append(part)
+            lines.append(part)
         else:
             title = f' title="{part.title}"' if part.title else ""
-            said.append(f"```{part.language}{title}\n{part.text}```\n")
-    return "".join(said)
+            lines.append(f"```{part.language}{title}\n{part.text}```\n")
+    return "".join(lines)
 
 
 def performed(parts: list[str | Block]) -> list[str | Block]:
@@ -135,31 +135,31 @@ def _called(text: str) -> Iterator[str]:
 
 
 def _piped(words: list[str]) -> list[list[str]]:
-    found: list[list[str]] = [[]]
+    commands: list[list[str]] = [[]]
     for word in words:
         if word == "|":
-            found.append([])
+            commands.append([])
         else:
-            found[-1].append(word)
-    return found
+            commands[-1].append(word)
+    return commands
 
 
 def _filtered(text: str, filters: list[list[str]]) -> str:
     lines = [f"{line.rstrip()}\n" for line in text.splitlines()]
-    for name, said in filters:
+    for name, argument in filters:
         if name == "grep":
-            lines = [line for line in lines if said in line]
+            lines = [line for line in lines if argument in line]
         else:
-            lines = lines[: -int(said)] if name == "head" else lines[int(said) :]
+            lines = lines[: -int(argument)] if name == "head" else lines[int(argument) :]
     return "".join(lines)
 
 
-def alike(one: str, other: str) -> bool:
+def alike(printed: str, shown: str) -> bool:
     """Whether two outputs say the same: words and whole numbers exactly, others to 5 % or .02, durations not at all."""
-    one, other = DURATION.sub("some s", one), DURATION.sub("some s", other)
-    if NUMBER.sub("0", " ".join(one.split())) != NUMBER.sub("0", " ".join(other.split())):
+    printed, shown = DURATION.sub("some s", printed), DURATION.sub("some s", shown)
+    if NUMBER.sub("0", " ".join(printed.split())) != NUMBER.sub("0", " ".join(shown.split())):
         return False
-    pairs = zip(NUMBER.findall(one), NUMBER.findall(other), strict=True)
+    pairs = zip(NUMBER.findall(printed), NUMBER.findall(shown), strict=True)
     return all(a == b if a.isdecimal() and b.isdecimal() else _near(float(a), float(b)) for a, b in pairs)
 
 
@@ -176,19 +176,19 @@ def run_page(path: Path, *, write: bool) -> list[str]:
     """Run one page in a temporary folder; what is wrong with it, nothing where all is well."""
     before = path.read_text(encoding="utf-8")
     home = Path.cwd()
-    with tempfile.TemporaryDirectory() as place:
-        os.chdir(place)
-        sys.path[:0] = [place, str(Path(place) / "installed")]
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        sys.path[:0] = [folder, str(Path(folder) / "installed")]
         try:
             after = performed(parsed(before))
-            made = Path(place) / "pictures"
+            pictures = Path(folder) / "pictures"
             shown = re.findall(r"!\[[^]]*\]\(pictures/([^)]+)\)", before)
-            wrong = [f"no program makes pictures/{name}" for name in shown if not (made / name).is_file()]
+            wrong = [f"no program makes pictures/{name}" for name in shown if not (pictures / name).is_file()]
             if write:
                 path.write_text(unparsed(after), encoding="utf-8")
                 for name in shown:
                     (path.parent / "pictures").mkdir(exist_ok=True)
-                    shutil.copy(made / name, path.parent / "pictures" / name)
+                    shutil.copy(pictures / name, path.parent / "pictures" / name)
         finally:
             os.chdir(home)
     old = [part for part in parsed(before) if isinstance(part, Block)]
@@ -206,15 +206,15 @@ def main() -> None:
     reader.add_argument("pages", nargs="*", type=Path)
     reader.add_argument("--write", action="store_true", help="write what the pages print now into them")
     reader.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
-    said = reader.parse_args()
-    if said.here:
-        (page,) = said.pages
-        wrong = run_page(page.resolve(), write=said.write)
+    arguments = reader.parse_args()
+    if arguments.here:
+        (page,) = arguments.pages
+        wrong = run_page(page.resolve(), write=arguments.write)
         raise SystemExit("\n".join(wrong) if wrong else 0)
     failed = 0
-    for page in said.pages or pages():
+    for page in arguments.pages or pages():
         start = time.perf_counter()
-        done = start_page(page, write=said.write)
+        done = start_page(page, write=arguments.write)
         print(f"{page.name:28} {'ok' if done.returncode == 0 else 'FAILED'} {time.perf_counter() - start:6.1f} s")
         if done.returncode:
             failed += 1
