@@ -72,8 +72,6 @@ def main() -> None:
             names = {re.split(r"[<>=]", line)[0] for line in required(package)}
             beside = [(name, sibling) for name, sibling in packages().items() if name in names]
             install += [str(built(sibling, Path(folder) / name)[1]) for name, sibling in beside]
-                str(built(sibling, Path(folder) / name)[1]) for name, sibling in packages().items() if name in names
-            ]
         python = environment(Path(folder) / "env", arguments.python, install)
         code = f"import {package.module} as m; assert m.__version__ == {package.version!r}, m.__version__"
         run([str(python), "-c", code], cwd=Path(folder))
