@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eevee import EeveeError, ItemChoice, Outcomes, check, choose_items, importance, load_table, score, select
+from eevee import (
+    EeveeError,
+    ItemChoice,
+    Outcomes,
+    check,
+    choose_items,
+    importance,
+    load_table,
+    read_items,
+    read_outcomes,
+    score,
+    select,
+)
+from eevee.cli import main
+from eevee.searching.lock import sole_search
 from eevee.tables.reading import read_csv_text
+from eevee.tables.record import read_result
 
 
 @pytest.mark.parametrize("text", ["1_0", "٣0", "0x1p3", "1e", "--3"])
@@ -100,3 +116,45 @@ def test_items_that_were_edited_are_refused_with_their_file(
     edited = {**chosen, "benchmarks": {"toy": {**chosen["benchmarks"]["toy"], name: value}}}
     with pytest.raises(EeveeError, match=rf"items\.json: .*{said}"):
         ItemChoice.from_mapping(edited, "items.json")
+
+
+DEEP = "[" * 100_000
+
+
+def test_json_that_is_nested_too_deeply_is_one_line(tmp_path: Path) -> None:
+    deep = tmp_path / "deep.json"
+    deep.write_text(DEEP)
+    for read in (lambda path: read_result(path, load_table("gate")), read_items):
+        with pytest.raises(EeveeError, match=r"deep\.json: not .*nested too deeply"):
+            read(deep)
+    (tmp_path / "manifest.json").write_text(DEEP)
+    with pytest.raises(EeveeError, match="not a whole run folder"):
+        read_outcomes([tmp_path])
+
+
+def test_a_pipe_is_no_result(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "result.json")
+    with pytest.raises(EeveeError, match="a folder or a pipe"):
+        read_result(tmp_path / "result.json", load_table("gate"))
+
+
+def test_links_beside_a_journal_are_not_written_through(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.write_text("mine")
+    journal = tmp_path / "search.jsonl"
+    (tmp_path / "search.jsonl.lock").symlink_to(mine)
+    with pytest.raises(EeveeError, match=r"search\.jsonl\.lock: cannot be written"), sole_search(journal):
+        pass
+    (tmp_path / f"score.json.{os.getpid()}.partial").symlink_to(mine)
+    score(load_table("gate"), ["mini", "ucf"], randoms=20).to_json(tmp_path / "score.json")
+    assert mine.read_text() == "mine"
+
+
+def test_a_terminal_obeys_no_name_of_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "t.csv"
+    rows = [f"m{row},{row * row % 7},{row * 3 % 5},{row}" for row in range(8)]
+    table.write_text("\n".join(["model,\x1b[2Ja,b,c", *rows]) + "\n")
+    for words in (["check"], ["check", "--json", "-"], ["select", "-k", "9"]):
+        main([words[0], "--table", str(table), "--direction", "higher", *words[1:]])
+        said = capsys.readouterr()
+        assert "\x1b" not in said.out + said.err, words

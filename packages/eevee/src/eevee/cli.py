@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from eevee.errors import EeveeError
+from eevee.errors import EeveeError, plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -191,7 +191,7 @@ def main(argv: Sequence[str] | None = None, prog: str = "eevee") -> int:
 
         return commands.run(options)
     except EeveeError as error:
-        print(f"{prog}: {' '.join(str(error).split())}", file=sys.stderr)  # noqa: T201
+        print(f"{prog}: {plain(' '.join(str(error).split()))}", file=sys.stderr)  # noqa: T201
         return 2
     except BrokenPipeError:
         sys.stderr.close()

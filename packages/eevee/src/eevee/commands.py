@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eevee.errors import EeveeError
+from eevee.errors import EeveeError, plain
 from eevee.tables.columns import Layout
 from eevee.tables.loading import load_table
 from eevee.tables.twins import group_twins
@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
 def _finish(options: argparse.Namespace, result: Recorded, words: str) -> int:
     if options.json and options.json != "-":
         result.to_json(options.json)
-    print(result.to_json() if options.json == "-" else words)  # noqa: T201
+    print(plain(result.to_json() if options.json == "-" else words))  # noqa: T201
     return 0
 
 

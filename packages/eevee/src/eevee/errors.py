@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+_CONTROLS = {code: f"\\u{code:04x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"}
+
+
+def plain(text: str) -> str:
+    """A text whose control characters are escapes: a terminal obeys no name of a file; JSON stays the same JSON."""
+    return text.translate(_CONTROLS)
+
 
 class EeveeError(ValueError):
     """Input that cannot be used; the message prints the offending value and what was expected.

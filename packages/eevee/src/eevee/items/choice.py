@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 
 from eevee.errors import EeveeError
 from eevee.items.anchors import ANCHORS
-from eevee.tables.record import Recorded
+from eevee.tables.record import Recorded, read_json
 
 DRAWN = "drawn"
 ADAPTIVE = "adaptive"
@@ -168,9 +167,9 @@ def read_items(path: str | Path) -> ItemChoice:
     """
     where = Path(path)
     try:
-        raw = json.loads(where.read_text(encoding="utf-8"))
+        raw = read_json(where)
     except OSError as error:
         raise EeveeError(f"{where}: cannot be read ({error.strerror})") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise EeveeError(f"{where}: not a result of `eevee items` ({type(error).__name__}: {error})") from None
     return ItemChoice.from_mapping(raw, str(where))

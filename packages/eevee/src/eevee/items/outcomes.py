@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from eevee.errors import EeveeError
+from eevee.tables.record import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -173,10 +173,10 @@ def _read_run(path: Path) -> tuple[str, dict[str, tuple[np.ndarray, str, float]]
     if not (path / "manifest.json").is_file():
         raise EeveeError(f"{path}: holds no manifest.json; expected a folder that 'gate-runner run' wrote")
     try:
-        name = str(json.loads((path / "manifest.json").read_text())["identity"]["encoder"]["spec"])
+        name = str(read_json(path / "manifest.json")["identity"]["encoder"]["spec"])
         found: dict[str, list[tuple[np.ndarray, str, float]]] = {}
         for file in sorted((path / "results").glob("*.json")):
-            result = json.loads(file.read_text())
+            result = read_json(file)
             samples = path / "samples" / f"{file.stem}.npz"
             if result["status"] != "ok" or not samples.is_file():
                 continue

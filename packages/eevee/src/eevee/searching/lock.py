@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from eevee.errors import EeveeError
+from eevee.tables.record import read_json
 
 try:
     import fcntl
@@ -52,9 +53,13 @@ def sole_search(journal: Path | None) -> Iterator[None]:
         os.close(handle)
 
 
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+"""A link in a stranger's folder must not name another file as the lock, which is written."""
+
+
 def _taken(lock: Path) -> int | None:
     while True:
-        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | _NO_LINK, 0o666)
         try:
             if fcntl is not None:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -73,7 +78,7 @@ def _taken(lock: Path) -> int | None:
 
 def _holder(lock: Path) -> str:
     try:
-        said = json.loads(lock.read_text())
+        said = read_json(lock)
         return f"process {said['pid']} on {said['host']}"
     except (OSError, ValueError, KeyError, TypeError):
         return "which has not said its number yet"

@@ -60,12 +60,23 @@ def write_bytes(path: Path, content: bytes) -> None:
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        partial.unlink(missing_ok=True)  # a link in a stranger's folder is not written through
         partial.write_bytes(content)
         partial.replace(path)
     except OSError as error:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
         raise EeveeError(f"{path}: cannot be written ({error.strerror})") from None
+
+
+def read_json(path: Path) -> Any:
+    """The value of a JSON file; what is wrong with its text is a ValueError, too deep a nesting as well."""
+    if path.exists() and not path.is_file():
+        raise ValueError("a folder or a pipe")
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 def read_result(path: str | Path, table: ResultTable) -> dict[str, Any]:
@@ -85,7 +96,7 @@ def read_result(path: str | Path, table: ResultTable) -> dict[str, Any]:
     """
     where = Path(path)
     try:
-        raw = json.loads(where.read_text(encoding="utf-8"))
+        raw = read_json(where)
     except OSError as error:
         raise EeveeError(f"{where}: cannot be read ({error.strerror})") from None
     except ValueError as error:
