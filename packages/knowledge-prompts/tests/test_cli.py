@@ -101,3 +101,17 @@ def test_errors_are_one_line(arguments, message, capsys):
     assert error.startswith("prompts: ")
     assert message in error
     assert error.count("\n") == 1
+
+
+def test_a_terminal_obeys_no_class_of_a_file(tiny_wordnet, tmp_path, capsys):
+    classes = tmp_path / "classes.txt"
+    classes.write_text("\x1b]0;title\x07duck\n")
+    own = tmp_path / "own"
+    assert run("build", str(classes), "--output", str(own), "--wordnet-folder", str(tiny_wordnet)).exit_code == 0
+    counted = run("coverage", str(classes), "--knowledge", str(own), "--no-wordnet")
+    assert "without knowledge: \\u001b]0;title\\u0007duck" in counted.output
+    classes = tmp_path / "\x1b[2J.txt"
+    classes.write_bytes(b"\xff")
+    with pytest.raises(SystemExit):
+        console(["coverage", str(classes), "--no-wordnet"])
+    assert "\x1b" not in capsys.readouterr().err

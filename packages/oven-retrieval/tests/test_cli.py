@@ -111,3 +111,18 @@ def test_help_imports_neither_torch_nor_faiss() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_terminal_obeys_no_name_of_a_knowledge_base(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    entities = tmp_path / "entities.jsonl"
+    entities.write_text(json.dumps({"id": "Q1", "name": "duck", "description": "\x9b2J"}) + "\n")
+    assert oven("build", str(entities), "--output", str(tmp_path / "kb")) == 0
+    capsys.readouterr()
+    name = "\x1b]0;title\x07"
+    (tmp_path / "names.txt").write_text(f"duck\n{name}\n")
+    for words in (("--json",), ()):
+        assert oven("link", str(tmp_path / "names.txt"), "--kb", str(tmp_path / "kb"), *words) == 0
+    assert oven("link", str(tmp_path / "names.txt"), "--kb", str(tmp_path / name)) == 2
+    said = capsys.readouterr()
+    assert not {"\x1b", "\x9b", "\x07"} & set(said.out + said.err)
+    assert json.loads(said.out.splitlines()[1])["query"] == name

@@ -14,10 +14,18 @@ import time
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from oven_retrieval import Entity, FolderError, KnowledgeBase, add_entities, build_kb, compact, remove_entities
+from oven_retrieval.construction.questions import read_templates
+from oven_retrieval.evaluation.page import read_sizes
 from oven_retrieval.locking import is_held, one_writer
+from oven_retrieval.models.trained import read_config
+from oven_retrieval.refusal import Calibration
+from oven_retrieval.shards import ShardError
+from oven_retrieval.shards.layout import KIND, ShardLayout
+from oven_retrieval.vectors import build_vectors
 from oven_retrieval.workspace import (
     add_to_workspace,
     build_workspace,
@@ -234,3 +242,55 @@ def test_a_manifest_that_lacks_something_is_named(tmp_path, change, said):
     file.write_text(json.dumps(held))
     with pytest.raises(FolderError, match=said):
         KnowledgeBase(tmp_path / "p" / "kb")
+
+
+def test_links_in_a_strangers_folder_are_not_written_through(tmp_path):
+    mine = tmp_path / "mine"
+    mine.write_text("mine")
+    base = tmp_path / "kb"
+    kb = build_kb([Entity("Q1", "duck")], base)
+    (tmp_path / ".kb.lock").symlink_to(mine)
+    with pytest.raises(OSError, match=r"\.kb\.lock"):
+        add_entities(kb, [Entity("Q2", "goose")])
+    (tmp_path / ".kb.lock").unlink()
+    (base / "edits.json.new").symlink_to(mine)
+    add_entities(kb, [Entity("Q2", "goose")])
+    rows = tmp_path / "vectors.rows"
+    rows.mkdir()
+    for name in ("vectors.raw", "state.new"):
+        (rows / name).symlink_to(mine)
+    build_vectors(lambda a, b: np.eye(4)[a:b], 4, tmp_path / "vectors", kb="k", encoder="one-hot")
+    assert mine.read_text() == "mine"
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, "9" * 5000, None])
+def test_json_that_python_cannot_read_is_one_line(tmp_path, content):
+    def put(name):
+        (tmp_path / name).unlink(missing_ok=True)
+        if content is None:
+            os.mkfifo(tmp_path / name)
+        else:
+            (tmp_path / name).write_text(content)
+        return tmp_path
+
+    readers = {
+        "shards.json": ShardLayout.read,
+        "model.json": read_config,
+        "manifest.json": KnowledgeBase,
+        "sizes.json": lambda folder: read_sizes(folder / "sizes.json"),
+        "templates.json": lambda folder: read_templates(folder / "templates.json"),
+        "calibration.json": lambda folder: Calibration.read(folder / "calibration.json"),
+    }
+    for name, read in readers.items():
+        with pytest.raises((ValueError, ShardError), match=name.replace(".", r"\.")):
+            read(put(name))
+
+
+@pytest.mark.parametrize(
+    "change", [{"firsts": ["0", "2"]}, {"firsts": [0]}, {"hashes": [5]}, {"kb": None}, {"firsts": 3}]
+)
+def test_a_list_of_shards_of_other_types_is_refused(tmp_path, change):
+    record = {"kind": KIND, "kb": "k", "firsts": [0, 2], "hashes": ["h"], "encoder": None}
+    (tmp_path / "shards.json").write_text(json.dumps(record | change))
+    with pytest.raises(ShardError, match="not a list of shards"):
+        ShardLayout.read(tmp_path)

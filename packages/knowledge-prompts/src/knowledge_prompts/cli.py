@@ -63,7 +63,7 @@ def show(
         max_prompts=limit,
     )
     for line in lines:
-        typer.echo(line)
+        _echo(line)
 
 
 def build(
@@ -102,7 +102,7 @@ def build(
         progress=lambda phase, done, of: typer.echo(f"\r{phase}: {done} of {of} classes", nl=done == of, err=True),
     )
     for line in found.lines():
-        typer.echo(line)
+        _echo(line)
     if found.failed:
         raise typer.Exit(1)
 
@@ -137,7 +137,7 @@ def coverage(
     )
     found = count(class_prompts.classes, sources, repeated=class_prompts.repeated)
     for line in found.lines():
-        typer.echo(line)
+        _echo(line)
     if table is not None:
         write_text(table, found.table())
         typer.echo(f"wrote {table}")
@@ -156,7 +156,7 @@ def diversity(classes: list[str], encode_text: Callable[[list[str]], Any], outpu
             raise ValueError(f"two sets are called {one.name!r}; give one of them another name")
     concepts = concept_map({one.name: concept_features(encode_text, one.classes) for one in sets})
     for name, spread in concepts.spread.items():
-        typer.echo(f"{name}: {len(concepts.points[name])} concepts, spread {spread:.3f}")
+        _echo(f"{name}: {len(concepts.points[name])} concepts, spread {spread:.3f}")
     if output is not None:
         figure = draw_map(concepts)
         output.parent.mkdir(parents=True, exist_ok=True)
@@ -236,11 +236,19 @@ def console(arguments: Sequence[str] | None = None) -> None:
     try:
         make_app()(args=None if arguments is None else list(arguments), prog_name="prompts")
     except (ValueError, OSError, ImportError) as error:
-        sys.stderr.write(f"prompts: {' '.join(str(error).split()) or type(error).__name__}\n")
+        _echo(f"prompts: {' '.join(str(error).split()) or type(error).__name__}", err=True)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         sys.stderr.write("prompts: interrupted; the same command asks only what is missing\n")
         raise SystemExit(130) from None
+
+
+_CONTROLS = {code: f"\\u{code:04x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"}
+
+
+def _echo(line: str, *, err: bool = False) -> None:
+    """Print a line; a terminal obeys no class and no prompt of a file."""
+    typer.echo(line.translate(_CONTROLS), err=err)
 
 
 def _wordnet(folder: Path | None, without: bool) -> WordNet | None:

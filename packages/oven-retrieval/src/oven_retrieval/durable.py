@@ -33,9 +33,16 @@ def sync_folder(path: Path) -> None:
         os.close(handle)
 
 
+def own_file(path: Path) -> Path:
+    """The path, which leads nowhere else: a link in a stranger's folder is removed, not written through."""
+    if path.is_symlink():
+        path.unlink()
+    return path
+
+
 def write_file(path: Path, text: str) -> None:
     """Write a text that lasts: the bytes, not yet the name."""
-    with path.open("w", encoding="utf-8") as file:
+    with own_file(path).open("w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +14,7 @@ import numpy.typing as npt
 
 from oven_retrieval.durable import replaced
 from oven_retrieval.locking import FolderError as FolderError
+from oven_retrieval.text_files import read_json
 
 if TYPE_CHECKING:
     from jaxtyping import Int64, UInt8
@@ -125,7 +125,7 @@ class Folder:
 
     def _read(self, kind: str, verify: bool) -> None:
         try:
-            manifest = json.loads((self.place / MANIFEST).read_text(encoding="utf-8"))
+            manifest = read_json(self.place / MANIFEST)
             found = (manifest["format"], manifest["kind"])
             self.hash = str(manifest["hash"])
             self.meta: dict[str, Any] = _Meta(self.path / MANIFEST, manifest["meta"])

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from oven_retrieval.durable import replace_file
+from oven_retrieval.durable import own_file, replace_file
 from oven_retrieval.folder import Folder, FolderError
+from oven_retrieval.text_files import read_json
 
 if TYPE_CHECKING:
     from jaxtyping import Int64
@@ -70,7 +71,7 @@ def read_edits(base: Folder, *, verify: bool = False) -> Edits:
     if not file.is_file():
         return Edits((), tuple(versions))
     try:
-        listed = json.loads(file.read_text(encoding="utf-8"))
+        listed = read_json(file)
         found, names = listed["base"], [(str(edit["folder"]), str(edit["hash"])) for edit in listed["edits"]]
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise FolderError(f"{file}: not a list of edits: {error!r:.200}") from None
@@ -99,7 +100,7 @@ def clear_unlisted(base: Folder, edits: Edits) -> None:
     listed = {folder.path.name for _, folder in edits.folders}
     for entry in base.path.iterdir():
         is_edit = entry.name.startswith(("added-", "removed-")) and entry.name not in listed
-        if is_edit and entry.is_dir():
+        if is_edit and own_file(entry).is_dir():
             shutil.rmtree(entry)
         elif entry.name == f"{EDITS}.new":
             entry.unlink()

@@ -124,7 +124,8 @@ def _lock(file: Path, folder: Path) -> TextIO | None:
         return None
     file.parent.mkdir(parents=True, exist_ok=True)
     while True:
-        handle = os.fdopen(os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+", encoding="utf-8")
+        opened = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)  # no link: it is written
+        handle = os.fdopen(opened, "r+", encoding="utf-8")
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.samestat(os.fstat(handle.fileno()), os.stat(file)):  # noqa: PTH116  # the one that lies there

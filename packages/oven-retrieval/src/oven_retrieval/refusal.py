@@ -14,6 +14,7 @@ import numpy.typing as npt
 from oven_retrieval.durable import replace_file
 from oven_retrieval.evidence import name_features
 from oven_retrieval.names import STEPS, Links, NameLinker
+from oven_retrieval.text_files import read_json
 from oven_retrieval.tokens import fold
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class Calibration:
     def read(cls, path: str | Path) -> Calibration:
         """Read what `write` has written."""
         try:
-            given = json.loads(Path(path).read_text(encoding="utf-8"))
+            given = read_json(path)
             lists = {name: tuple(map(float, given[name])) for name in ("weights", "mean", "scale")}
             lists["there"] = tuple(map(float, given.get("there", ())))
             return cls(**lists, bias=float(given["bias"]), threshold=float(given["threshold"]))

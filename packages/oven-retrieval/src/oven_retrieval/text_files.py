@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import json
 import os
 import zlib
 from pathlib import Path
@@ -38,6 +39,32 @@ def open_text(path: str | Path) -> TextIO:
         return _Lines(path.open("rb"), path, line, None)
     most = max(_FREE, times * path.stat().st_size)
     return _Lines(gzip.open(path, "rb") if path.suffix == ".gz" else bz2.open(path, "rb"), path, line, most)
+
+
+def read_json(path: str | Path) -> Any:
+    """The value of a JSON file; whatever is wrong with it is a `json.JSONDecodeError`, which has the line.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "a.json"
+        >>> _ = path.write_text("[" * 100_000)
+        >>> try:
+        ...     read_json(path)
+        ... except ValueError as error:
+        ...     print(error.msg)
+        nested too deeply
+    """
+    path = Path(path)
+    if path.exists() and not path.is_file():
+        raise json.JSONDecodeError("a folder or a pipe, expected a file", "", 0)
+    try:
+        return json.loads(path.read_bytes())
+    except json.JSONDecodeError:
+        raise
+    except RecursionError:
+        raise json.JSONDecodeError("nested too deeply", "", 0) from None
+    except ValueError as error:  # no UTF-8, or a number of more digits than Python reads
+        raise json.JSONDecodeError(str(error), "", 0) from None
 
 
 def _limit(variable: str, otherwise: int) -> int:

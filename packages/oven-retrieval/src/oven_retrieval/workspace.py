@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -30,6 +29,7 @@ from oven_retrieval.names import (
 from oven_retrieval.progress import Progress
 from oven_retrieval.readers import read_entities
 from oven_retrieval.refusal import Calibration
+from oven_retrieval.text_files import read_json
 from oven_retrieval.tokens import TOKENIZERS
 
 BLOCK = 8192
@@ -143,7 +143,7 @@ def update_workspace(folder: str | Path, *, rebuild: bool = False) -> NameLinker
 def _tokenizer(names: Path) -> str:
     """The tokenizer that a name index, however damaged, says that it has."""
     try:
-        found = str(json.loads((names / MANIFEST).read_text(encoding="utf-8"))["meta"]["tokenizer"])
+        found = str(read_json(names / MANIFEST)["meta"]["tokenizer"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return "words"
     return found if found in TOKENIZERS else "words"

@@ -10,6 +10,7 @@ import typer
 from oven_retrieval.commands.encoders import Encoders, encoder_name
 from oven_retrieval.commands.options import FileFormat, LeaveOut
 from oven_retrieval.commands.progress_line import ProgressLine
+from oven_retrieval.commands.terminal import echo
 
 _SHARES = {"entities": 0.45, "names": 0.16, "inflections": 0.14, "words": 0.14, "postings": 0.11}
 """Of a build's time, by phase."""
@@ -66,11 +67,11 @@ def build(
             progress=progress,
         )
     left_out = ", ".join(f"{count:,} {reason}" for reason, count in linker.kb.meta["left_out"].items() if count)
-    typer.echo(f"{linker.kb.entity_count:,} entities in {output}" + (f"; left out: {left_out}" if left_out else ""))
+    echo(f"{linker.kb.entity_count:,} entities in {output}" + (f"; left out: {left_out}" if left_out else ""))
     for tag, count in linker.kb.meta.get("languages", {}).items():
-        typer.echo(f"{count:,} labels in {tag}" + ("" if count else ": is that a language's tag?"))
+        echo(f"{count:,} labels in {tag}" + ("" if count else ": is that a language's tag?"))
     if linker.kb.meta.get("cut"):
-        typer.echo(f"{linker.kb.meta['cut']}; what was read is kept", err=True)
+        echo(f"{linker.kb.meta['cut']}; what was read is kept", err=True)
     if encoder is not None:
         from oven_retrieval.encoding import add_vectors
 
@@ -85,6 +86,6 @@ def build(
             memory_mb=memory,
             recall=recall,
             overwrite=overwrite,
-            say=typer.echo,
+            say=echo,
             progress=ProgressLine(),
         )

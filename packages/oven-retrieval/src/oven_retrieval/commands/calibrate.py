@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from oven_retrieval.commands.options import Folder
+from oven_retrieval.commands.terminal import echo
 
 CALIBRATION = "calibration.json"
 
@@ -40,7 +41,7 @@ def calibrate(
         there = f"; AUROC {report.auroc:.3f} for being in here, {report.trivial_auroc:.3f} by spelling alone"
     interval = f"{report.precision_low:.1%} to {report.precision_high:.1%}"
     answered = f"{report.coverage:.1%} answered, {report.precision:.1%} of these right ({interval})"
-    typer.echo(f"on {report.queries:,} names of other entities: {answered}{there}")
-    typer.echo("of the surest names    right    95 % interval")
+    echo(f"on {report.queries:,} names of other entities: {answered}{there}")
+    echo("of the surest names    right    95 % interval")
     for point in report.curve:
-        typer.echo(f"{point.coverage:20.0%} {point.precision:8.1%}    {point.low:.1%} to {point.high:.1%}")
+        echo(f"{point.coverage:20.0%} {point.precision:8.1%}    {point.low:.1%} to {point.high:.1%}")

@@ -10,6 +10,7 @@ import typer
 from oven_retrieval.commands.encoders import Encoders, encoder_name
 from oven_retrieval.commands.options import FileFormat, Folder, LeaveOut, NamedEncoder
 from oven_retrieval.commands.progress_line import ProgressLine
+from oven_retrieval.commands.terminal import echo
 
 if TYPE_CHECKING:
     from oven_retrieval import NameLinker
@@ -74,15 +75,15 @@ def compact(context: typer.Context, kb: Folder, encoder: NamedEncoder = None) ->
 
 def _report(encoders: Encoders, linker: NameLinker, folder: Path, encoder: str | None) -> None:
     gaps = len(linker.kb) - linker.kb.entity_count
-    typer.echo(f"{linker.kb.entity_count:,} entities in {folder}" + (f", {gaps:,} empty rows" if gaps else ""))
+    echo(f"{linker.kb.entity_count:,} entities in {folder}" + (f", {gaps:,} empty rows" if gaps else ""))
     if (folder / "vectors").is_dir():
         from oven_retrieval.encoding import update_vectors
 
         def make_encoder(name: str) -> TextEncoder:
             return _encoder(encoders, name, folder, encoder)
 
-        index = update_vectors(folder, linker.kb, make_encoder, say=typer.echo)
-        typer.echo(f"vectors up to date: {index.plan.factory}")
+        index = update_vectors(folder, linker.kb, make_encoder, say=echo)
+        echo(f"vectors up to date: {index.plan.factory}")
 
 
 def _encoder(encoders: Encoders, name: str, folder: Path, chosen: str | None) -> TextEncoder:

@@ -10,6 +10,7 @@ import typer
 
 from oven_retrieval.commands.encoders import Encoders
 from oven_retrieval.commands.options import NamedEncoder
+from oven_retrieval.commands.terminal import echo
 
 Reference = Annotated[Path | None, typer.Option(help="OVEN's reference jsonl of this split.")]
 Predictions = Annotated[Path | None, typer.Option(help="Predictions of this split: data_id, pred_entity_id.")]
@@ -100,7 +101,7 @@ def evaluate(
         write_page(page, source, title=title, examples=examples)
         lines.append(f"{page}: written")
     for line in [json.dumps(result)] if as_json else lines:
-        typer.echo(line)
+        echo(line)
 
 
 def _answered(
@@ -122,5 +123,5 @@ def _answered(
         raise ValueError("eval --model: expected --kb and --images, to answer the references")
     output = reference.with_name(f"{reference.name.removesuffix('.jsonl')}.{model.name}.jsonl")
     answered, _ = answer_file(encoders, reference, images, kb, model, output, encoder, device=device)
-    typer.echo(f"{answered:,} answers of {model} in {output}", err=True)
+    echo(f"{answered:,} answers of {model} in {output}", err=True)
     return output

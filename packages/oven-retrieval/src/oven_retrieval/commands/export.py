@@ -9,6 +9,7 @@ import typer
 
 from oven_retrieval.commands.options import Folder
 from oven_retrieval.commands.progress_line import ProgressLine
+from oven_retrieval.commands.terminal import echo
 
 
 def export(
@@ -37,10 +38,10 @@ def export(
                 entities, vectors, opened, batch=batch_size,
                 progress=ProgressLine(),
             )  # fmt: skip
-            typer.echo(f"{done.total:,} entities in {collection} of {target}, {done.written:,} of them written now")
+            echo(f"{done.total:,} entities in {collection} of {target}, {done.written:,} of them written now")
             if check:
                 share = check_export(entities, vectors, opened, queries=check)
-                typer.echo(f"{share:.1%} of the 10 exact nearest of {min(check, done.total)} entities are found there")
+                echo(f"{share:.1%} of the 10 exact nearest of {min(check, done.total)} entities are found there")
         finally:
             opened.close()
     except (ExportError, ImportError) as error:
@@ -62,9 +63,7 @@ def shard(
     entities = KnowledgeBase(kb / "kb")
     vectors = VectorStore(kb / "vectors", kb=entities.hash) if (kb / "vectors").is_dir() else None
     try:
-        layout = build_shards(
-            entities, output, shards, tokenizer=tokenizer, vectors=vectors, recall=recall, say=typer.echo
-        )
+        layout = build_shards(entities, output, shards, tokenizer=tokenizer, vectors=vectors, recall=recall, say=echo)
     except ShardError as error:
         raise ValueError(f"shard: {error}") from None
-    typer.echo(f"{len(layout)} shards in {output}")
+    echo(f"{len(layout)} shards in {output}")

@@ -9,6 +9,7 @@ import typer
 
 from oven_retrieval.commands.options import Folder
 from oven_retrieval.commands.progress_line import ProgressLine
+from oven_retrieval.commands.terminal import echo
 
 
 def generate(
@@ -40,5 +41,5 @@ def generate(
         progress=ProgressLine(),
     )
     if generator.unwritable:
-        typer.echo(f"{generator.unwritable:,} names hold characters that the model's tokenizer does not know", err=True)
-    typer.echo(f"wrote {len(asked):,} predictions to {output}")
+        echo(f"{generator.unwritable:,} names hold characters that the model's tokenizer does not know", err=True)
+    echo(f"wrote {len(asked):,} predictions to {output}")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from oven_retrieval.commands.options import AsJson, Best, Folder
+from oven_retrieval.commands.terminal import echo
 
 if TYPE_CHECKING:
     from oven_retrieval.refusal import Calibration
@@ -44,13 +45,13 @@ def link(
         linker, _lines(source), k, exact_first=not bm25_only, languages=language, calibration=calibration
     ):
         if as_json:
-            typer.echo(json.dumps(record, ensure_ascii=False))
+            echo(json.dumps(record, ensure_ascii=False))
             continue
         nothing = {"id": "-", "name": "", "step": f"none: {record.get('problem', '')}", "score": None}
         for entity in record["entities"] or [nothing]:
             score = "" if entity["score"] is None else f"{entity['score']:.3f}"
             query = " ".join(record["query"].split())
-            typer.echo("\t".join([query, entity["id"], entity["name"], entity["step"], score]))
+            echo("\t".join([query, entity["id"], entity["name"], entity["step"], score]))
 
 
 def _calibration(kb: Path) -> Calibration:

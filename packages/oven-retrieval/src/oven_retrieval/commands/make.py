@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from oven_retrieval.commands.options import Folder
+from oven_retrieval.commands.terminal import echo
 
 if TYPE_CHECKING:
     from oven_retrieval import NameLinker
@@ -65,17 +66,17 @@ def make(
         least_overlap=overlap,
         ambiguous=ambiguous,
         least_examples=least_examples,
-        say=lambda line: typer.echo(line, err=True),
+        say=lambda line: echo(line, err=True),
     )
     write_croissant(output, of_questions(output, report, licence))
     if as_json:
-        typer.echo(json.dumps(report, ensure_ascii=False))
+        echo(json.dumps(report, ensure_ascii=False))
         return
     for name, counts in report["splits"].items():
-        typer.echo(f"{name:20} {counts['examples']:>9,} examples of {counts['entities']:>7,} entities")
+        echo(f"{name:20} {counts['examples']:>9,} examples of {counts['entities']:>7,} entities")
     for reason, count in report["dropped"].items():
-        typer.echo(f"left out: {count:,} {reason}")
-    typer.echo(f"{output}: links.jsonl has every label's entity, dropped.jsonl every reason, croissant.json what it is")
+        echo(f"left out: {count:,} {reason}")
+    echo(f"{output}: links.jsonl has every label's entity, dropped.jsonl every reason, croissant.json what it is")
 
 
 def _generative(model: str, linker: NameLinker) -> Candidates:

@@ -10,6 +10,7 @@ import typer
 
 from oven_retrieval.commands.encoders import Encoders, encoder_name
 from oven_retrieval.commands.options import AsJson, Best, check_best
+from oven_retrieval.commands.terminal import echo
 
 
 def search(
@@ -45,11 +46,11 @@ def search(
         records = _nearest(encoders, _there(kb), encoder, image, text, k, template, device)
     for record in records:
         if as_json:
-            typer.echo(json.dumps(record, ensure_ascii=False))
+            echo(json.dumps(record, ensure_ascii=False))
             continue
         for entity in record["entities"]:
             score = entity["step"] if entity["score"] is None else f"{entity['score']:.4f}"
-            typer.echo("\t".join([record["query"], entity["id"], entity["name"], score]))
+            echo("\t".join([record["query"], entity["id"], entity["name"], score]))
 
 
 def _there(kb: Path | None) -> Path:

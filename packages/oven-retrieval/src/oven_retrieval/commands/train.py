@@ -10,6 +10,7 @@ import typer
 from oven_retrieval.commands.encoders import Encoders, encoder_name
 from oven_retrieval.commands.options import Folder, NamedEncoder
 from oven_retrieval.commands.progress_line import ProgressLine
+from oven_retrieval.commands.terminal import echo
 
 if TYPE_CHECKING:
     from oven_retrieval.models import Question, Recipe, TrainedModel
@@ -80,9 +81,7 @@ def train(
     encoders: Encoders = context.obj
     loaded = encoders.load(encoder, device)
     own = images_of_entities(entities, None if entity_images is None else ImageFolder(entity_images))
-    typer.echo(
-        f"{len(asked):,} questions to train on, {len(checked):,} to validate, {len(own):,} entities with an image"
-    )
+    echo(f"{len(asked):,} questions to train on, {len(checked):,} to validate, {len(own):,} entities with an image")
     train_model(
         entities,
         asked,
@@ -98,10 +97,10 @@ def train(
             batch=encode_batch, width=width, heads=heads, memory_mb=memory,
         ),
         device=device,
-        say=typer.echo,
+        say=echo,
         progress=ProgressLine(),
     )  # fmt: skip
-    typer.echo(f"wrote {output}")
+    echo(f"wrote {output}")
 
 
 def answer(
@@ -129,7 +128,7 @@ def answer(
         device=device,
         skip_missing=skip_missing,
     )
-    typer.echo(f"wrote {answered:,} predictions to {output}" + (f"; left out {left_out:,}" if left_out else ""))
+    echo(f"wrote {answered:,} predictions to {output}" + (f"; left out {left_out:,}" if left_out else ""))
 
 
 def answer_file(
@@ -194,9 +193,7 @@ def read_file(path: Path, images: Path, entities: object, skip_missing: bool) ->
         return found
     known = known_questions(entities, found)
     if left_out or len(known) < len(found):
-        typer.echo(
-            f"{path}: left out {left_out:,} questions without an image, {len(found) - len(known):,} without an entity"
-        )
+        echo(f"{path}: left out {left_out:,} questions without an image, {len(found) - len(known):,} without an entity")
     return known
 
 

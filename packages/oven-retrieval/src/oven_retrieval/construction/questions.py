@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from oven_retrieval.text_files import read_json
 from oven_retrieval.tokens import fold
 
 _SPECIES = {
@@ -78,7 +79,7 @@ def read_templates(path: str | Path) -> dict[str, str]:
         'which bird is this?'
     """
     try:
-        given = json.loads(Path(path).read_text(encoding="utf-8"))
+        given = read_json(path)
     except json.JSONDecodeError as error:
         raise ValueError(
             f"{path}:{error.lineno}: expected a JSON object of category -> question: {error.msg}"

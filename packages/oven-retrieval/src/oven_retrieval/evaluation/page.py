@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oven_retrieval.__about__ import __version__
+from oven_retrieval.durable import own_file
 from oven_retrieval.evaluation.curves import SizePoint, accuracy_by_popularity
 from oven_retrieval.evaluation.errors import KINDS, PAPER_KINDS, error_kinds, kind_shares
 from oven_retrieval.evaluation.figures import coverage_figure, popularity_figure, size_figure
@@ -20,6 +21,7 @@ from oven_retrieval.evaluation.honest import Estimate, Outcomes
 from oven_retrieval.evaluation.pictures import find_picture, picture_data
 from oven_retrieval.kb import KnowledgeBase
 from oven_retrieval.refusal import risk_coverage
+from oven_retrieval.text_files import read_json
 
 _NAMES = {"query": "Query split", "entity": "Entity split"}
 
@@ -77,7 +79,7 @@ def write_page(path: str | Path, source: PageSource, *, title: str = "OVEN resul
     if examples < 0:
         raise ValueError(f"examples: expected at least 0, got {examples!r}")
     path = Path(path)
-    new = path.with_name(path.name + ".partial")
+    new = own_file(path.with_name(path.name + ".partial"))
     try:
         new.write_text(results_page(source, title=title, examples=examples), encoding="utf-8")
         new.replace(path)
@@ -321,7 +323,7 @@ def read_sizes(path: str | Path) -> list[SizePoint]:
         40.0
     """
     try:
-        given = json.loads(Path(path).read_text(encoding="utf-8"))
+        given = read_json(path)
     except json.JSONDecodeError as error:
         raise ValueError(f"{path}:{error.lineno}: expected a JSON list of sizes: {error.msg}") from None
     points = []

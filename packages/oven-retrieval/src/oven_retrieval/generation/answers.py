@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from oven_retrieval.durable import replace_file
+from oven_retrieval.durable import own_file, replace_file
 from oven_retrieval.entity import EntityFileError
 from oven_retrieval.generation.names import Generated, NameGenerator
 from oven_retrieval.locking import locks
@@ -19,6 +19,7 @@ from oven_retrieval.names import NameLinker
 from oven_retrieval.pictures import read_rgb
 from oven_retrieval.progress import Progress
 from oven_retrieval.readers import json_objects
+from oven_retrieval.text_files import read_json
 
 
 class Asked(NamedTuple):
@@ -194,7 +195,7 @@ def write_answers(
     output = Path(output)
     if output.exists():
         raise FileExistsError(f"{output} exists; expected a new file")
-    partial = output.with_name(output.name + ".partial")
+    partial = own_file(output.with_name(output.name + ".partial"))
     settings_file = output.with_name(output.name + ".settings")
     done = _resume(partial, asked)
     settings = {
@@ -237,7 +238,7 @@ def model_digest(model: Any) -> str:
 
 def _check_settings(file: Path, partial: Path, settings: dict[str, Any]) -> None:
     try:
-        begun = json.loads(file.read_text(encoding="utf-8"))
+        begun = read_json(file)
     except (OSError, ValueError):
         begun = {}
     if not isinstance(begun, dict):

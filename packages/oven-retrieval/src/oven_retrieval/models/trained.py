@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from oven_retrieval.durable import own_file
 from oven_retrieval.encoding import as_array
 from oven_retrieval.folder import FolderError
 from oven_retrieval.kb import KnowledgeBase
@@ -23,6 +24,7 @@ from oven_retrieval.models.dual import Clip2ClipModule, ClipFusion
 from oven_retrieval.models.questions import Question
 from oven_retrieval.models.towers import ReadPictures, Tower, train_only
 from oven_retrieval.progress import Progress
+from oven_retrieval.text_files import read_json
 from oven_retrieval.vectors import Neighbours, VectorIndex, VectorStore, open_index
 from oven_retrieval.vectors.store import Float32
 
@@ -203,7 +205,7 @@ def read_config(folder: str | Path) -> tuple[ModelConfig, dict[str, Any]]:
     """
     file = Path(folder) / MODEL
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
+        found = read_json(file)
         if found["kind"] != KIND:
             raise KeyError("kind")
         return ModelConfig(**found["config"]), dict(found["report"])
@@ -277,7 +279,7 @@ def write_predictions(
         'Q1'
     """
     target = Path(path)
-    partial = target.with_name(target.name + ".partial")
+    partial = own_file(target.with_name(target.name + ".partial"))
     try:
         with partial.open("w", encoding="utf-8") as file:
             for first in range(0, len(questions), batch):

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
+from oven_retrieval.durable import own_file
 from oven_retrieval.evaluation.official import harmonic_mean
 from oven_retrieval.models.recipe import Questions, Recipe, Trained
 
@@ -85,7 +86,7 @@ class TrainingState:
             "order": self._order.clone(),
             "generator": self._generator.get_state(),
         }
-        partial = file.with_name(file.name + ".partial")
+        partial = own_file(file.with_name(file.name + ".partial"))
         try:
             torch.save(state, partial)
         except (OSError, RuntimeError) as error:  # torch's zip writer reports a full disk as RuntimeError

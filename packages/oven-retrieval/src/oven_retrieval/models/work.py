@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from oven_retrieval.durable import own_file
 from oven_retrieval.encoding import as_array, entity_text
 from oven_retrieval.folder import FolderError
 from oven_retrieval.kb import KnowledgeBase
@@ -20,6 +21,7 @@ from oven_retrieval.models.questions import Question
 from oven_retrieval.models.towers import PictureRows, ReadPictures
 from oven_retrieval.models.trained import KIND, MODEL, WEIGHTS, EncodedDual, safetensors_torch, trained_parameters
 from oven_retrieval.progress import Progress, Say
+from oven_retrieval.text_files import read_json
 from oven_retrieval.vectors import VectorStore, build_index, build_vectors
 
 _TUNING_QUESTIONS = 1000
@@ -40,12 +42,12 @@ class TrainingWork:
 
     def __init__(self, output: Path, identity: Mapping[str, Any], say: Say, progress: Progress | None = None) -> None:
         self.output, self._say, self._progress = output, say, progress
-        self.path = output.with_name(output.name + ".work")
+        self.path = own_file(output.with_name(output.name + ".work"))
         self._identity = json.loads(json.dumps(identity))
         self.hash = hashlib.sha256(json.dumps(self._identity, sort_keys=True).encode()).hexdigest()
-        file = self.path / "identity.json"
+        file = own_file(self.path / "identity.json")
         if file.is_file():
-            before = json.loads(file.read_text(encoding="utf-8"))
+            before = read_json(file)
             differing = [name for name in self._identity if before.get(name) != self._identity[name]]
             if differing:
                 raise FolderError(

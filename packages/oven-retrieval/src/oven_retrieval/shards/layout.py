@@ -7,6 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from oven_retrieval.durable import own_file
+from oven_retrieval.text_files import read_json
+
 KIND, MANIFEST = "oven-shards", "shards.json"
 
 
@@ -52,7 +55,7 @@ class ShardLayout:
     def write(self) -> None:
         """Write the manifest: from now on the shards are there."""
         record = {"kind": KIND, **{name: value for name, value in asdict(self).items() if name != "path"}}
-        partial = self.path / f"{MANIFEST}.partial"
+        partial = own_file(self.path / f"{MANIFEST}.partial")
         partial.write_text(json.dumps(record, indent=1), encoding="utf-8")
         partial.replace(self.path / MANIFEST)
 
@@ -65,10 +68,14 @@ class ShardLayout:
         """
         file = Path(path) / MANIFEST
         try:
-            record: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+            record: dict[str, Any] = read_json(file)
             if record["kind"] != KIND:
                 raise KeyError("kind")
-            return cls(Path(path), record["kb"], tuple(record["firsts"]), tuple(record["hashes"]), record["encoder"])
+            firsts, hashes = tuple(record["firsts"]), tuple(record["hashes"])
+            texts = (record["kb"], *hashes, record["encoder"] or "")
+            if len(firsts) != len(hashes) + 1 or {*map(type, firsts)} != {int} or {*map(type, texts)} != {str}:
+                raise TypeError("kb, firsts, hashes, encoder")
+            return cls(Path(path), record["kb"], firsts, hashes, record["encoder"])
         except FileNotFoundError:
             raise ShardError(f"{path}: expected a folder of `build_shards` with {MANIFEST}; there is none") from None
         except (KeyError, TypeError, json.JSONDecodeError) as error:

@@ -13,11 +13,13 @@ import faiss
 import numpy as np
 import numpy.typing as npt
 
+from oven_retrieval.durable import own_file
 from oven_retrieval.folder import Folder, FolderError
 from oven_retrieval.folder_writer import FolderWriter
 from oven_retrieval.locking import locks
 from oven_retrieval.names.hits import check_k
 from oven_retrieval.progress import Progress, Say
+from oven_retrieval.text_files import read_json
 from oven_retrieval.vectors.exact import Neighbours, Rows, exact_search, live_rows, recall_at
 from oven_retrieval.vectors.plan import IndexPlan, plan_index
 from oven_retrieval.vectors.store import Float32, VectorStore, check_vectors
@@ -275,8 +277,8 @@ def _build_parts(
 ) -> Any:
     """Train once, add part by part with a file for each, merge."""
     identity = {"vectors": vectors.hash, "factory": plan.factory, "part": size, "seed": seed}
-    state = parts / "state.json"
-    if state.is_file() and json.loads(state.read_text(encoding="utf-8")) != identity:
+    state = own_file(own_file(parts) / "state.json")
+    if state.is_file() and read_json(state) != identity:
         raise FolderError(f"{parts}: parts of another build are there; remove the folder to start anew")
     parts.mkdir(parents=True, exist_ok=True)
     state.write_text(json.dumps(identity), encoding="utf-8")
@@ -316,7 +318,7 @@ def add_rows(index: Any, vectors: VectorStore, rows: Int64[np.ndarray, " r"]) ->
 
 def write_index(index: Any, file: Path) -> None:
     """Write under another name first, so that a part is whole or absent."""
-    partial = file.with_suffix(".partial")
+    partial = own_file(file.with_suffix(".partial"))
     try:
         faiss.write_index(index, str(partial))
     except RuntimeError as error:  # FAISS's word for a full disk

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from oven_retrieval.durable import own_file
 from oven_retrieval.folder import Folder, FolderError
 from oven_retrieval.folder_writer import FolderWriter
 from oven_retrieval.locking import locks
 from oven_retrieval.progress import Progress
+from oven_retrieval.text_files import read_json
 
 if TYPE_CHECKING:
     from jaxtyping import Bool
@@ -136,11 +138,11 @@ def build_vectors(
     if removed is not None and removed.shape != (count,):
         raise ValueError(f"removed: expected {count} values, one per row, got {list(removed.shape)}")
     writer = FolderWriter(path, KIND, overwrite=overwrite)
-    rows = Path(path).with_name(Path(path).name + ".rows")
+    rows = own_file(Path(path).with_name(Path(path).name + ".rows"))
     identity = {"kb": kb, "encoder": encoder, "dtype": kind.str, "count": count}
     done, dim = _resume(rows, identity)
     rows.mkdir(parents=True, exist_ok=True)
-    with (rows / "vectors.raw").open("r+b" if done else "wb") as file:
+    with own_file(rows / "vectors.raw").open("r+b" if done else "wb") as file:
         file.truncate(done * (dim or 0) * kind.itemsize)
         file.seek(0, 2)
         while done < count:
@@ -159,7 +161,9 @@ def build_vectors(
                     error.errno, f"{rows / 'vectors.raw'}: cannot be written ({error}); the {done} rows there are kept"
                 ) from error
             done, dim = last, block.shape[1]
-            (rows / "state.new").write_text(json.dumps({**identity, "done": done, "dim": dim}), encoding="utf-8")
+            own_file(rows / "state.new").write_text(
+                json.dumps({**identity, "done": done, "dim": dim}), encoding="utf-8"
+            )
             (rows / "state.new").replace(rows / "state.json")
             if progress is not None:
                 progress("vectors", done, count)
@@ -182,7 +186,7 @@ def _resume(rows: Path, identity: dict[str, Any]) -> tuple[int, int | None]:
     """Rows that an earlier, killed build has finished, and their width."""
     if not (rows / "state.json").is_file():
         return 0, None
-    state = json.loads((rows / "state.json").read_text(encoding="utf-8"))
+    state = read_json(rows / "state.json")
     differing = [name for name in identity if state.get(name) != identity[name]]
     if differing:
         raise FolderError(

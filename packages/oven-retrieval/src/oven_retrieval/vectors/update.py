@@ -16,6 +16,7 @@ from oven_retrieval.folder import MANIFEST, Folder, FolderError
 from oven_retrieval.folder_writer import FolderWriter
 from oven_retrieval.locking import locks
 from oven_retrieval.progress import Say
+from oven_retrieval.text_files import read_json
 from oven_retrieval.vectors.index import (
     KIND,
     IndexReport,
@@ -76,7 +77,7 @@ def update_index(
     folder = Folder(path, KIND, verify=True)
     if folder.meta["vectors"] == vectors.hash:
         if folder.meta["kb"] != vectors.meta["kb"]:  # other entities with the same vectors: the next edit starts there
-            manifest = json.loads((folder.place / MANIFEST).read_text(encoding="utf-8"))
+            manifest = read_json(folder.place / MANIFEST)
             manifest["meta"]["kb"] = vectors.meta["kb"]
             replace_file(folder.place / MANIFEST, json.dumps(manifest, indent=1))
         return open_index(path, vectors, verify=False)
