@@ -16,6 +16,7 @@ from gate_data.readers import Files, Row
 from gate_data.readers.boxes import is_crowd, size_of, voc
 from gate_data.readers.decode import open_picture
 from gate_data.readers.folders import PICTURES
+from gate_data.readers.source import read_text
 from gate_data.readers.tables import by_id, read_json
 
 UNNAMED = "(unlabelled)"
@@ -164,11 +165,7 @@ def listed_yolo(pictures: Sequence[tuple[Path, Path | None]], classes: Sequence[
 
 
 def _yolo_rows(path: Path) -> list[Row]:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
-    found = [line.split() for line in text.splitlines()]
+    found = [line.split() for line in read_text(path).splitlines()]
     return [Row(path, place, dict(enumerate(parts))) for place, parts in enumerate(found, start=1) if parts]  # type: ignore[arg-type]
 
 

@@ -17,6 +17,7 @@ from gate_data.own.spec import Guess
 from gate_data.readers import files_of_classes
 from gate_data.readers.clips import VIDEOS
 from gate_data.readers.folders import PICTURES, SPLIT_WORDS, classes_in, is_saved
+from gate_data.readers.tables import read_json
 
 
 def guess(folder: Path, taken: Callable[[str], bool] = is_known, table: Path | None = None) -> Guess:
@@ -106,7 +107,11 @@ def _looked_at(folder: Path, about: dict[str, Any]) -> Guess:
 def _of_saved(folder: Path, about: dict[str, Any]) -> Guess:
     """What `datasets` saved: its columns are judged as a table's are."""
     parts = [one for one in sorted(folder.iterdir()) if (one / "dataset_info.json").is_file()]
-    features = json.loads(((parts or [folder])[0] / "dataset_info.json").read_text())["features"]
+    path = (parts or [folder])[0] / "dataset_info.json"
+    about_it = read_json(path)
+    features = about_it.get("features") if isinstance(about_it, dict) else None
+    if not isinstance(features, dict) or not all(isinstance(kind, dict) for kind in features.values()):
+        raise DataError(f"{path} has no 'features', an object of objects")
     pictures = [name for name, kind in features.items() if kind.get("_type") == "Image"]
     if not pictures:
         raise DataError(f"{folder}: datasets saved no column of pictures among {', '.join(features)}")

@@ -18,6 +18,7 @@ from gate_data.readers import spread
 from gate_data.readers.decode import open_picture
 from gate_data.readers.folders import PICTURES, SPLIT_WORDS
 from gate_data.readers.json_lists import entries
+from gate_data.readers.source import read_text
 
 _PICTURES = ("images", "imgs", "img", "image", "jpegimages", "photos", "pictures", "inputs", "input", "img_dir", "data")
 _MAPS = (
@@ -33,6 +34,8 @@ _INDEX = 64
 """A value of a class map that is larger than their number by this is no index."""
 _START = 65_536
 """Bytes of a JSON file in which its fields are looked for, where its lists are not as they should be."""
+_MOST_CLASSES = 99_999
+"""The greatest number of a class in YOLO's files: as many classes get a name each."""
 _BOXES, _CAPTIONS = "boxes", "captions"
 
 
@@ -58,6 +61,8 @@ def of_coco(folder: Path, path: Path, about: dict[str, Any]) -> Guess:
 
 def coco_kind(path: Path) -> str:
     """``"captions"``, ``"boxes"``, or nothing for what is no file of COCO's; no more of it is read than is needed."""
+    if not path.is_file():  # a pipe is waited for without end
+        return ""
     try:
         with path.open("rb") as file:
             start = file.read(_START)
@@ -193,7 +198,7 @@ def _in_either(folder: Path) -> bool:
 
 
 def _is_annotated(folder: Path, path: Path) -> bool:
-    first = path.read_text(encoding="utf-8").split(maxsplit=1)
+    first = read_text(path).split(maxsplit=1)
     return bool(first) and (folder / "Annotations" / f"{first[0]}.xml").is_file()
 
 
@@ -230,9 +235,10 @@ def _yolo(folder: Path, inner: Sequence[Path], about: dict[str, Any]) -> Guess |
 
 def _of_yaml(folder: Path, path: Path, content: dict[str, Any], about: dict[str, Any]) -> Guess:
     names = content["names"]
-    listed = [names[key] for key in sorted(names)] if isinstance(names, dict) else names
-    if not isinstance(listed, list) or not listed:
-        raise DataError(f"{path}: 'names' is no list of names")
+    if isinstance(names, dict) and {*map(type, names)} == {int}:
+        names = [names[key] for key in sorted(names)]
+    if not isinstance(names, list) or not names or any(isinstance(name, list | dict) for name in names):
+        raise DataError(f"{path}: 'names' is no list of names, and no names by their numbers")
     splits: dict[str, str] = {}
     for split, word in (("train", "train"), ("validation", "val"), ("test", "test")):
         value = content.get(word) or (content.get("valid") if word == "val" else None)
@@ -240,14 +246,18 @@ def _of_yaml(folder: Path, path: Path, content: dict[str, Any], about: dict[str,
             continue
         if not isinstance(value, str):
             raise DataError(f"{path}: {word!r} is no path; gate-runner takes one folder or list for each split")
-        place = _of_yolo_path(folder, str(content.get("path") or ""), value)
+        place = _of_yolo_path(folder, _text(content.get("path")), value)
         if place is None and split == "test":
             continue  # often named, and not handed out
         if place is None:
             raise DataError(f"{path}: {word} is {value!r}, which is neither a folder nor a list in {folder}")
         if place not in splits.values():
             splits[split] = place
-    return _of_yolo(listed, splits, Path(), about, [f"{path.name}: YOLO's boxes, {_OR_CUT_OUT}"])
+    return _of_yolo(names, splits, Path(), about, [f"{path.name}: YOLO's boxes, {_OR_CUT_OUT}"])
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _of_yolo_path(folder: Path, base: str, value: str) -> str | None:
@@ -276,17 +286,18 @@ def _yaml(path: Path) -> Any:
     import yaml
 
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError, yaml.YAMLError, RecursionError):
+        return yaml.safe_load(read_text(path))
+    except (ValueError, yaml.YAMLError, RecursionError):
         return None
 
 
 def _most_of_yolo(files: Sequence[Path]) -> int:
-    numbers = [
-        line.split()[0] for file in files for line in file.read_text(encoding="utf-8-sig").splitlines() if line.strip()
-    ]
+    numbers = {line.split()[0]: file for file in files for line in read_text(file).splitlines() if line.strip()}
     if not numbers or not all(number.isdecimal() for number in numbers):
         raise DataError(f"{files[0]} and the others are not of YOLO's form: a line begins with the number of a class")
+    longest = max(numbers, key=lambda number: (len(number), number))
+    if len(longest) > len(str(_MOST_CLASSES)):
+        raise DataError(f"{numbers[longest]}: a class has the number {longest:.20}, more than {_MOST_CLASSES:,}")
     return max(map(int, numbers))
 
 
@@ -297,7 +308,7 @@ def _some(folder: Path, count: int = 5) -> list[Path]:
 
 
 def _lines(path: Path) -> tuple[str, ...]:
-    return tuple(line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip())
+    return tuple(line.strip() for line in read_text(path).splitlines() if line.strip())
 
 
 def _maps(folder: Path, inner: Sequence[Path], about: dict[str, Any]) -> Guess | None:

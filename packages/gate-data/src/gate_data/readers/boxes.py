@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from xml.parsers import expat
 
 from gate_data.errors import DataError
+from gate_data.readers.source import refuse_special
 from gate_data.readers.tables import Row, by_id, read_json, records
 
 _WIDEST = 2**31 - 1
@@ -149,6 +150,7 @@ def _parsed(path: Path) -> _Node:
     parser.EndElementHandler = lambda _: stack.pop()
     parser.CharacterDataHandler = text
     parser.EntityDeclHandler = refuse
+    refuse_special(path)
     try:
         parser.Parse(path.read_bytes(), True)
     except FileNotFoundError as error:

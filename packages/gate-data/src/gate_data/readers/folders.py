@@ -234,7 +234,7 @@ class _Kept:
         try:
             stored = json.loads(self.path.read_bytes())
             self.stored = stored if isinstance(stored, dict) else {}
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             pass  # it is only a memory of what can be listed again
 
     def files(self, name: str) -> list[str]:

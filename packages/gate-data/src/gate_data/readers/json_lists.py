@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from gate_data.readers.limits import within
+from gate_data.readers.source import refuse_special
 
 _PIECE = 1 << 20
 _BLANK = " \t\n\r"
@@ -26,6 +27,7 @@ def entries(path: Path, field: str) -> Iterator[tuple[int, Any]]:
         >>> list(entries(path, "images"))
         [(0, {'id': 7}), (1, {'id': 9})]
     """
+    refuse_special(path)
     with path.open(encoding="utf-8-sig") as file:
         text = _Text(file, f"one value in {path}")
         text.expect("{")

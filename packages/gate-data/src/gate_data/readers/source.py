@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from gate_data.errors import DataError
 from gate_data.readers import archives
+from gate_data.readers.limits import within
 
 
 class Member(NamedTuple):
@@ -108,6 +109,22 @@ def read_bytes(file: File) -> bytes:
         return Path(file).read_bytes()
     except OSError as error:
         raise DataError(f"{file} cannot be read: {error.strerror or error}") from error
+
+
+def read_text(path: Path) -> str:
+    """The text of a list or a description, which lies in memory as a whole.
+
+    Raises:
+        DataError: not there, a pipe, very large, or no UTF-8; the message names it.
+    """
+    refuse_special(path)
+    try:
+        within(path.stat().st_size, "bytes", str(path))
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is no UTF-8 text: {error}") from error
 
 
 def refuse_special(path: Path) -> None:

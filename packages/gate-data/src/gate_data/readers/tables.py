@@ -172,6 +172,7 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
         [(1, '1.jpg')]
     """
     empty = True
+    refuse_special(path)
     try:
         with path.open(encoding="utf-8-sig") as file:
             for number, line in enumerate(file, start=1):
@@ -297,6 +298,7 @@ def _rows(path: Path, delimiter: str | None) -> Iterator[Row]:
     if path.suffix == ".parquet":
         yield from _parquet(path)
         return
+    refuse_special(path)
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             if path.suffix == ".jsonl":

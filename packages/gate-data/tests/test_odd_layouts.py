@@ -1,0 +1,105 @@
+"""Folders of strangers that look like a known layout: refused with one line, at once, and no file is waited for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from gate_data.errors import DataError
+from gate_data.own import guess
+from gate_data.readers.boxes import voc_names
+from gate_data.readers.json_lists import entries
+from gate_data.readers.tables import lines
+
+ALIASES = "a: &a [x, x]\n" + "".join(
+    f"{to}: &{to} [{', '.join([f'*{of}'] * 9)}]\n" for of, to in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+def picture(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (8, 8)).save(path)
+
+
+def yolo(folder: Path, label: str = "0 .5 .5 .1 .1\n") -> None:
+    (folder / "labels").mkdir()
+    for number in range(4):
+        picture(folder / "images" / f"{number}.png")
+        (folder / "labels" / f"{number}.txt").write_text(label)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (ALIASES + "train: images\nnames: [*i]\n", "'names' is no list of names"),
+        ("train: images\nnames: {0: a, b: c}\n", "'names' is no list of names"),
+        ("train: images\nnames: {2020-01-01: a, 1: b}\n", "'names' is no list of names"),
+        ("train: images\nnames: [{a: b}]\n", "'names' is no list of names"),
+        (ALIASES + "train: there\npath: [*i]\nnames: [a]\n", "neither a folder nor a list"),
+    ],
+)
+def test_yaml_that_would_fill_the_memory_or_names_no_classes(tmp_path: Path, content: str, said: str) -> None:
+    yolo(tmp_path)
+    (tmp_path / "data.yaml").write_text(content)
+    with pytest.raises(DataError, match=said):
+        guess(tmp_path)
+
+
+def test_a_yaml_file_runs_nothing(tmp_path: Path) -> None:
+    yolo(tmp_path)
+    call = f"train: !!python/object/apply:os.mkdir ['{tmp_path / 'ran'}']\nnames: [a]\n"
+    (tmp_path / "data.yaml").write_text(call)
+    guess(tmp_path)
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("number", ["100000000", "9" * 5000])
+def test_a_class_of_a_great_number_makes_no_names_of_all_before(tmp_path: Path, number: str) -> None:
+    yolo(tmp_path, f"{number} .5 .5 .1 .1\n")
+    with pytest.raises(DataError, match=r"labels/\d.txt: a class has the number"):
+        guess(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content", ["[" * 100_000, "[1]", "{}", '{"features": [1]}', '{"features": {"a": 1}}'], ids=lambda text: text[:20]
+)
+def test_what_datasets_did_not_save_so(tmp_path: Path, content: str) -> None:
+    (tmp_path / "dataset_info.json").write_text(content)
+    (tmp_path / "state.json").write_text("{}")
+    with pytest.raises(DataError, match="dataset_info"):
+        guess(tmp_path)
+
+
+def test_lists_of_names_that_are_no_text_are_named(tmp_path: Path) -> None:
+    yolo(tmp_path)
+    (tmp_path / "classes.txt").write_bytes(b"\xe9\xff\n")
+    with pytest.raises(DataError, match=r"classes\.txt is no UTF-8 text"):
+        guess(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["data.yaml", "classes.txt", "labels/0.txt", "annotations.json", "metadata.csv"])
+def test_no_pipe_is_waited_for(tmp_path: Path, name: str) -> None:
+    yolo(tmp_path)
+    (tmp_path / name).unlink(missing_ok=True)
+    os.mkfifo(tmp_path / name)
+    guess(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "read", [voc_names, lambda path: list(entries(path, "images")), lambda path: list(lines(path))]
+)
+def test_readers_refuse_pipes(tmp_path: Path, read: Callable[[Path], object]) -> None:
+    os.mkfifo(tmp_path / "a")
+    with pytest.raises(DataError, match="pipe"):
+        read(tmp_path / "a")
+
+
+def test_a_coco_file_nested_too_deeply_is_no_layout(tmp_path: Path) -> None:
+    picture(tmp_path / "a" / "0.png")
+    picture(tmp_path / "b" / "0.png")
+    (tmp_path / "annotations.json").write_text('{"images": ' + "[" * 100_000)
+    assert guess(tmp_path).values["data"] == {"kind": "folders"}
