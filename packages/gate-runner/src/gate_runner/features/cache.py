@@ -169,7 +169,7 @@ class FeatureCache:
             try:
                 if agree(json.loads((folder / "encoder.json").read_text())["outputs"], outputs):
                     return cls(folder, cap)
-            except (OSError, ValueError, KeyError, TypeError):
+            except (OSError, ValueError, KeyError, TypeError, RecursionError):
                 card = {"spec": encoder.spec, "fingerprint": fingerprint, "outputs": outputs}
                 try:
                     write(folder / "encoder.json", (json.dumps(card) + "\n").encode())

@@ -257,7 +257,7 @@ def stored_plan(output: Path) -> dict[tuple[str, int], float]:
     try:
         raw = json.loads((output / "plan.json").read_text())
         return {(one["name"], one["seed"]): float(one["seconds"]) for one in raw["parts"] if not one["reason"]}
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return {}
 
 

@@ -90,5 +90,5 @@ def _owner(path: Path) -> str:
     try:
         found = json.loads(path.read_text())
         return f"process {found['pid']} on {found['host']}"
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return "another process"

@@ -180,7 +180,7 @@ def with_kept_sizes(part: Part) -> Part:
     try:
         sizes = json.loads(part.folder.sizes_file(part.name, part.seed).read_text())
         batch_size, micro_batches = int(sizes["batch_size"]), int(sizes["micro_batches"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return part
     asked = part.settings
     smaller = asked.changed(
