@@ -100,7 +100,7 @@ def test_every_form_of_a_report_has_them(tmp_path: Path) -> None:
     assert as_latex(contents).count(r"\begin{tabular}") == 3
     page = build_page([TUNED], pictures=0, tests=False)
     assert 'id="sets"' in page
-    assert page.count('class="grid-figure"') == 1
+    assert page.count('class="curve wide-figure"') == 1
     written = export(TUNED, "csv", tmp_path)
     assert {path.name for path in written.files} == {"results.csv", "detection-by-shots.csv", "detection-sets.csv"}
     rows = list(csv.reader(io.StringIO((tmp_path / "detection-by-shots.csv").read_text())))

@@ -7,6 +7,7 @@ import io
 import re
 import shutil
 import subprocess
+from collections import Counter
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,10 +15,12 @@ from typing import Any
 
 import pytest
 
+import gate_runner
 from gate_runner.benchmarks import DataRequest, find_benchmark
 from gate_runner.charts.svg import element, label, shortened
 from gate_runner.cli import main
-from gate_runner.reports import as_csv, as_latex, as_markdown, build_page, gather
+from gate_runner.reports import as_csv, as_latex, as_markdown, build_page, confusions_as_csv, gather
+from gate_runner.reports.pictures import made_again
 from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.stored import StoredRun, read_runs
 
@@ -258,7 +261,7 @@ def test_every_kind_of_sample_can_be_drawn(name: str, tmp_path: Path) -> None:
 
 def test_svg_text_is_escaped_and_long_names_are_cut() -> None:
     assert label("<b>", 1, 2.5, class_="x") == '<text x="1" y="2.5" class="x">&lt;b&gt;</text>'
-    assert element("rect", width=1.0, title='"') == '<rect width="1" title="&quot;"/>'
+    assert element("rect", width=1.0, title='"') == '<rect width="1" title="&#34;"/>'
     assert shortened("abc", 3) == "abc"
     assert len(shortened("a" * 50, 20)) == 20
 
@@ -306,3 +309,33 @@ def test_five_runs_have_ranks_that_say_who_is_tied(tmp_path: Path) -> None:
     assert "Ranks on other benchmarks like these, all with 95 % at once" in said
     assert "a 1, b 2, c 3, d 4, e 5. 10 of 10 pairs are decided." in said
     assert "Ranks on other" not in parsed(build_page(read_runs(runs[:4]), pictures=0, tests=False)).text
+
+
+def test_confusions_are_a_picture_with_the_samples_behind_its_cells(tmp_path: Path) -> None:
+    """Matrix, CSV and pictures against a count by hand over what the run predicted."""
+    done = gate_runner.run("digits", encoder="micro-clip/random", limit=60, output=tmp_path / "run", show=False)
+    (stored,) = read_runs([tmp_path / "run"])
+    data = find_benchmark("digits").load("built-in", DataRequest(limit=60))
+    predicted, targets = stored.predicted(done.results[0]), data.test.targets.numpy()
+    assert predicted is not None
+    counted = Counter(zip(targets.tolist(), predicted.tolist(), strict=True))
+    page = build_page([stored], pictures=2)
+    cells = re.findall(r"<title>(\w+) taken for (\w+): (\d+) of (\d+)</title>", page)
+    assert len(cells) == 100
+    for true, guessed, count, support in cells:
+        assert int(count) == counted[int(true), int(guessed)]
+        assert int(support) == (targets == int(true)).sum()
+    wrong = {pair: count for pair, count in counted.items() if pair[0] != pair[1]}
+    rows = list(csv.DictReader(io.StringIO(confusions_as_csv(gather([stored])))))
+    assert {(int(row["class"]), int(row["taken_for"])): int(row["samples"]) for row in rows} == wrong
+    (true, guessed), most = max(wrong.items(), key=lambda pair: pair[1])
+    again, _ = made_again(gather([stored]), gather([stored]).rows[0])
+    assert again is not None
+    confused = list(again.confused(2))
+    assert len(confused) == 3
+    assert confused[0][0].endswith(f": {most} of {(targets == int(rows[0]['class'])).sum()}")
+    for _, shown in confused:
+        assert 1 <= len(shown) <= 2
+        for example in shown:
+            assert targets[example.index] != predicted[example.index]
+    assert page.count("<img ") == 2 + sum(len(shown) for _, shown in confused)

@@ -43,6 +43,11 @@ class Readout(NamedTuple):
         return "/".join(part for part in self if part)
 
     @property
+    def block(self) -> int:
+        """Its number, counted from 1; 0 for an output."""
+        return int(self.place.removeprefix("block:")) if self.pooling else 0
+
+    @property
     def parts(self) -> tuple[str, ...]:
         """The vectors that it puts side by side, by the names of `gate_runner.encoders.blocks.layout`."""
         if not self.pooling:

@@ -1,18 +1,63 @@
-"""Pieces of HTML that several sections use; texts are escaped here."""
+"""Pages and the pieces of them that several sections use, from the templates beside this file."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
-from importlib.resources import files
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from gate_runner.__about__ import __version__
 
-_NUMBER = ' class="num"'
-_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+_TEMPLATES = Environment(
+    loader=PackageLoader("gate_runner.charts"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_PIECES: Any = _TEMPLATES.get_template("pieces.html").module
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, words: Sequence[int] = ()) -> str:
+class Section(NamedTuple):
+    """A part of a page: where links lead, its heading, and its markup; without markup it is left out."""
+
+    id: str
+    heading: str
+    markup: str
+
+
+def rendered(template: str, **values: Any) -> Markup:
+    """A template filled in; every value is escaped unless it is markup already."""
+    return Markup(_TEMPLATES.get_template(template).render(values))  # noqa: S704 - the templates escape
+
+
+def document(
+    title: str,
+    lede: str,
+    body: str = "",
+    *,
+    sections: Sequence[Section] = (),
+    banner: str = "",
+    findings: Sequence[str] = (),
+) -> str:
+    """A whole page: no script, nothing loaded, in the reader's light or dark setting; ``body`` is markup."""
+    return str(
+        rendered(
+            "base.html",
+            title=title,
+            lede=lede,
+            body=Markup(body),  # noqa: S704 - from pieces, which escape
+            sections=[section for section in sections if section.markup],
+            banner=banner,
+            findings=findings,
+            version=__version__,
+        )
+    )
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, words: Sequence[int] = ()) -> Markup:
     """A table whose first column names its rows.
 
     Args:
@@ -27,59 +72,29 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, words: Sequenc
         >>> '<td class="num">&lt;1</td>' in table(["Run", "p"], [["a", "<1"]])
         True
     """
-
-    def style(column: int) -> str:
-        return "name" if column in words else "num"
-
-    head = "".join(
-        f'<th scope="col"{"" if column == 0 or column in words else _NUMBER}>{escape(text)}</th>'
-        for column, text in enumerate(heads)
-    )
-    body = "".join(
-        f'<tr><th scope="row" class="name">{escape(row[0])}</th>'
-        + "".join(f'<td class="{style(column)}">{escape(cell)}</td>' for column, cell in enumerate(row[1:], start=1))
-        + "</tr>"
-        for row in rows
-    )
-    return scroll(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>", f"Table: {heads[0]} …")
+    return Markup(_PIECES.table(heads, rows, words))  # noqa: S704
 
 
-def scroll(inside: str, name: str) -> str:
+def piece(name: str, *values: Any) -> Markup:
+    """A macro of ``pieces.html``: ``scroll``, ``folded``, ``note``, ``key``, ``panels``, ``pictures``, ``listed``."""
+    return Markup(getattr(_PIECES, name)(*values))  # noqa: S704
+
+
+def scroll(inside: str, name: str) -> Markup:
     """A frame that scrolls sideways, by keyboard too; ``name`` is what a screen reader calls it."""
-    return f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(name)}">{inside}</div>'
+    return piece("scroll", inside, name)
 
 
-def folded(summary: str, inside: str) -> str:
+def folded(summary: str, inside: str) -> Markup:
     """What opens on demand."""
-    return f"<details><summary>{escape(summary)}</summary>{inside}</details>"
+    return piece("folded", summary, Markup(inside))  # noqa: S704
 
 
-def note(text: str) -> str:
+def note(text: str) -> Markup:
     """A paragraph in grey."""
-    return f'<p class="note">{escape(text)}</p>'
+    return piece("note", text)
 
 
-def key(entries: Iterable[tuple[str, str]]) -> str:
-    """A key: pairs of a text and the class of its colour."""
-    parts = "".join(
-        '<li><svg class="swatch" viewBox="0 0 14 14" aria-hidden="true"><rect width="14" height="14" rx="3" '
-        f'class="{escape(style)}"/></svg>{escape(text)}</li>'
-        for text, style in entries
-    )
-    return f'<ul class="key">{parts}</ul>'
-
-
-def document(title: str, lede: str, body: str, *, navigation: str = "") -> str:
-    """A whole page: no script, nothing loaded, in the reader's light or dark setting; ``body`` is markup."""
-    style = files("gate_runner").joinpath("reports", "page.css").read_text(encoding="utf-8")
-    heading = escape(title)
-    links = f'<nav aria-label="Sections">{navigation}</nav>' if navigation else ""
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        '<meta name="color-scheme" content="light dark">'
-        f"<title>{heading}</title><style>{style}</style></head>\n<body><header><h1>{heading}</h1>"
-        f'<p class="lede">{escape(lede)}</p>{links}</header><main>'
-        f"{body}</main><footer>Made by gate-runner {escape(__version__)}.</footer></body></html>\n"
-    )
+def joined(parts: Iterable[str]) -> Markup:
+    """Pieces of markup, one after another."""
+    return Markup("").join(parts)

@@ -2,39 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from html import escape
+from collections.abc import Iterable, Sequence
+
+from markupsafe import Markup, escape
 
 
-def element(name: str, *children: str, **attributes: object) -> str:
-    """One element. Underscores in attribute names become dashes; children are markup already.
+def element(name: str, *children: str, **attributes: object) -> Markup:
+    """One element. Underscores in attribute names become dashes; children are escaped unless they are markup.
 
     Example:
-        >>> element("text", "a &lt; b", x=1.25, text_anchor="end", class_="label")
+        >>> str(element("text", "a < b", x=1.25, text_anchor="end", class_="label"))
         '<text x="1.25" text-anchor="end" class="label">a &lt; b</text>'
     """
-    pairs = "".join(
-        f' {key.rstrip("_").replace("_", "-") if key not in _KEPT else key}="{escape(_plain(value))}"'
+    pairs = Markup("").join(
+        Markup(' {}="{}"').format(key if key in _CASED else key.rstrip("_").replace("_", "-"), _plain(value))
         for key, value in attributes.items()
         if value is not None
     )
-    return f"<{name}{pairs}>{''.join(children)}</{name}>" if children else f"<{name}{pairs}/>"
+    start = Markup(f"<{name}{pairs}")  # noqa: S704 - names are ours, and the attributes escaped above
+    return start + Markup(">") + Markup("").join(children) + Markup(f"</{name}>") if children else start + Markup("/>")  # noqa: S704
 
 
-_KEPT = frozenset({"viewBox", "preserveAspectRatio"})
+_CASED = frozenset({"viewBox", "preserveAspectRatio"})
 
 
-def label(text: str, x: float, y: float, **attributes: object) -> str:
-    """Text at a place, escaped."""
+def label(text: str, x: float, y: float, **attributes: object) -> Markup:
+    """Text at a place."""
     return element("text", escape(text), x=x, y=y, **attributes)
 
 
 def chart(
-    title: str, description: str, width: float, height: float, body: Sequence[str], /, **attributes: object
-) -> str:
+    title: str, description: str, width: float, height: float, body: Iterable[str], /, **attributes: object
+) -> Markup:
     """A picture with a name and a description for those who cannot see it."""
-    names = (element("title", escape(title)), element("desc", escape(description)))
     size = f"0 0 {_plain(width)} {_plain(height)}"
+    names = element("title", title or " "), element("desc", description or " ")
     return element("svg", *names, *body, viewBox=size, role="img", **attributes)
 
 

@@ -71,7 +71,7 @@ def choose(
         benchmark, specs, folder, settings, first=first, alpha=alpha, price=price, observer=PlainDisplay(console, 1)
     )
     page = folder / "choice.html"
-    text = build_page(read_runs(choice.runs), data_root=settings.data_root, above=choice_section(choice))
+    text = build_page(read_runs(choice.runs), data_root=settings.data_root, first=[choice_section(choice)])
     write(page, text.encode())
     if json:
         import json as standard

@@ -10,7 +10,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from gate_data.tables import read_table
-from gate_runner.charts.lines import Line, lines_chart
+from gate_runner.charts.plot import Line, lines_chart
 from gate_runner.charts.table import Table
 from gate_runner.tasks.task import Overview, ScoredRun
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from gate_runner.reports.contents import Cell, Contents, Row, gather
 from gate_runner.reports.forms import check_form, report_text
 from gate_runner.reports.page import build_page
-from gate_runner.reports.tables import as_csv, as_latex, as_markdown, classes_as_csv, hardest_as_markdown
+from gate_runner.reports.tables import (
+    as_csv,
+    as_latex,
+    as_markdown,
+    classes_as_csv,
+    confusions_as_csv,
+    hardest_as_markdown,
+)
 
 __all__ = [
     "Cell",
@@ -17,6 +24,7 @@ __all__ = [
     "build_page",
     "check_form",
     "classes_as_csv",
+    "confusions_as_csv",
     "gather",
     "hardest_as_markdown",
     "report_text",

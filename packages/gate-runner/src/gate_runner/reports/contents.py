@@ -240,6 +240,11 @@ def joules_of(energy: Mapping[str, Any]) -> float | None:
     return float(sum(totals)) if totals else None
 
 
+def chance_of(row: Row) -> float | None:
+    """What the best answer scores that never looks; None where nobody finished."""
+    return next((cell.chance for cell in row.cells.values() if cell.chance is not None), None)
+
+
 def _curve(training: Mapping[str, Any]) -> tuple[tuple[float, float], ...]:
     points = []
     for row in training.get("validation", ()):

@@ -4,15 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gate_runner.charts.svg import chart, element, label, points, shortened
+from gate_runner.charts.markup import folded, joined, note, piece, table
+from gate_runner.charts.plot import Line, plot
 from gate_runner.reports.contents import Contents, Row
+from gate_runner.reports.scores import shown_metric
 
-_WIDTH, _HEIGHT = 260.0, 168.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 38.0, 252.0, 12.0, 142.0
 COLOURED = 6
 
 
-def coloured(contents: Contents) -> dict[str, int]:
+def curves(contents: Contents) -> str:
+    """Panels, and the last validation of each run as a table; empty where nothing was trained."""
+    colours = _coloured(contents)
+    panels, ends = [], []
+    for row in contents.rows:
+        lines = {name: [line for line in cell.curve if len(line) > 1] for name, cell in row.cells.items()}
+        lines = {name: drawn for name, drawn in lines.items() if drawn}
+        if lines:
+            panels.append((row.name, shown_metric(row), _panel(row, lines, colours)))
+            ends.append([row.name, *(_last(row, name) for name in contents.labels)])
+    if not panels:
+        return ""
+    entries = [(name, f"k{index}") for name, index in colours.items()]
+    if len(colours) < len(contents.runs):
+        entries.append((f"all others (colours: the {COLOURED} best mean ranks)", "ko"))
+    explained = (
+        "The headline metric on validation data while the head is trained; one line per seed. The weights that "
+        "validate best are the ones tested."
+    )
+    watched = _watched(contents)
+    if watched:
+        explained += " Of a monitored training, the points are scores on test samples, of heads on the encoder then."
+    names = ["Run", "step", "effective rank", "alignment ↓", "uniformity ↓"]
+    return joined(
+        [
+            note(explained),
+            piece("key", entries),
+            piece("panels", panels),
+            folded("The last points as a table", table(["Benchmark", *contents.labels], ends)),
+            folded("Features without labels, step by step", table(names, watched)) if watched else "",
+        ]
+    )
+
+
+def _coloured(contents: Contents) -> dict[str, int]:
     """Which runs get a colour of their own: all where there are six at most, else those of the best mean rank."""
     labels = contents.labels
     if len(labels) > COLOURED:
@@ -20,52 +54,36 @@ def coloured(contents: Contents) -> dict[str, int]:
     return {name: index for index, name in enumerate(labels)}
 
 
-def curve_panels(contents: Contents) -> list[tuple[Row, str]]:
-    """Benchmarks with a training, and a chart for each."""
-    colours = coloured(contents)
-    found = []
-    for row in contents.rows:
-        lines = {name: [line for line in cell.curve if len(line) > 1] for name, cell in row.cells.items()}
-        lines = {name: drawn for name, drawn in lines.items() if drawn}
-        if lines:
-            found.append((row, _panel(row, lines, colours)))
-    return found
-
-
-Lines = Mapping[str, Sequence[Sequence[tuple[float, float]]]]
-
-
-def _panel(row: Row, lines: Lines, colours: Mapping[str, int]) -> str:
+def _panel(row: Row, lines: Mapping[str, Sequence[Sequence[tuple[float, float]]]], colours: Mapping[str, int]) -> str:
     every = [point for drawn in lines.values() for line in drawn for point in line]
     most = max(step for step, _ in every)
     low, high = min(value for _, value in every), max(value for _, value in every)
-    room = (high - low) * 0.06 or abs(high) * 0.06 or 0.05
-    low, high = low - room, high + room
+    margin = (high - low) * 0.06 or abs(high) * 0.06 or 0.05
+    low, high = low - margin, high + margin
+    drawn = [
+        Line(name, [(step, value, 0.0) for step, value in line], f"c{colours[name]}" if name in colours else "other")
+        for name in sorted(lines, key=lambda name: -colours.get(name, COLOURED))  # grey ones lie below
+        for line in lines[name]
+    ]
+    ends = ", ".join(f"{name} ends at {seeds[0][-1][1]:.3f}" for name, seeds in lines.items())
+    title = f"{row.name}: {row.metric} on validation while training"
+    up = [(value, _short(value)) for value in (low, (low + high) / 2, high)]
+    return plot(title, ends, drawn, across=[(0.0, "0"), (most, f"{most:g}")], up=up, below="optimiser step")
 
-    def place(step: float, value: float) -> tuple[float, float]:
-        return (
-            _LEFT + (_RIGHT - _LEFT) * step / (most or 1),
-            _BOTTOM - (_BOTTOM - _TOP) * (value - low) / (high - low),
-        )
 
-    body = []
-    for share in (0.0, 0.5, 1.0):
-        value = low + share * (high - low)
-        y = place(0, value)[1]
-        body.append(element("line", x1=_LEFT, y1=y, x2=_RIGHT, y2=y, class_="ring"))
-        body.append(label(_short(value), _LEFT - 5, y + 4, text_anchor="end", class_="axis"))
-    for step, anchor in ((0.0, "middle"), (most, "end")):
-        body.append(label(f"{step:g}", place(step, low)[0], _BOTTOM + 16, text_anchor=anchor, class_="axis"))
-    middle = (_LEFT + _RIGHT) / 2
-    body.append(label("optimiser step", middle, _BOTTOM + 16, text_anchor="middle", class_="axis faint"))
-    grey_first = sorted(lines, key=lambda name: -colours.get(name, COLOURED))
-    for name in grey_first:
-        style = f"line c{colours[name]}" if name in colours else "line other"
-        for line in lines[name]:
-            hint = element("title", shortened(name, 60).replace("&", "&amp;").replace("<", "&lt;"))
-            body.append(element("polyline", hint, points=points([place(*point) for point in line]), class_=style))
-    ends = ", ".join(f"{name} ends at {drawn[0][-1][1]:.3f}" for name, drawn in lines.items())
-    return chart(f"{row.name}: {row.metric} on validation while training", ends, _WIDTH, _HEIGHT, body, class_="curve")
+def _watched(contents: Contents) -> list[list[str]]:
+    """Geometry of the features of monitored trainings, step by step."""
+    return [
+        [run.label, f"{row['step']:g}", *(f"{row[name]:.3f}" for name in ("rank", "alignment", "uniformity"))]
+        for run in contents.runs
+        for row in next((result.training["geometry"] for result in run.results if result.training.get("monitored")), ())
+    ]
+
+
+def _last(row: Row, label: str) -> str:
+    cell = row.cells.get(label)
+    lines = [line for line in cell.curve if line] if cell else []
+    return f"{sum(line[-1][1] for line in lines) / len(lines):.3f}" if lines else "–"
 
 
 def _short(value: float) -> str:

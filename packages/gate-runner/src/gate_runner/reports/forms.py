@@ -8,10 +8,23 @@ from pathlib import Path
 from gate_runner.errors import UsageError
 from gate_runner.reports.contents import gather
 from gate_runner.reports.page import build_page
-from gate_runner.reports.tables import as_csv, as_latex, as_markdown, classes_as_csv, hardest_as_markdown
+from gate_runner.reports.tables import (
+    as_csv,
+    as_latex,
+    as_markdown,
+    classes_as_csv,
+    confusions_as_csv,
+    hardest_as_markdown,
+)
 from gate_runner.runs.stored import StoredRun
 
-_TABLES = {"md": as_markdown, "csv": as_csv, "latex": as_latex, "classes": classes_as_csv}
+_TABLES = {
+    "md": as_markdown,
+    "csv": as_csv,
+    "latex": as_latex,
+    "classes": classes_as_csv,
+    "confusions": confusions_as_csv,
+}
 
 
 def report_text(
@@ -27,7 +40,7 @@ def report_text(
     Args:
         runs: with distinct labels, at least one.
         form: ``"html"`` for the page, or a table as ``"md"``, ``"csv"`` or ``"latex"``; ``"classes"`` is a CSV with a
-            row for each class of each classification.
+            row for each class of each classification, ``"confusions"`` one for each pair that was confused.
         pictures: hardest test samples for each benchmark, on the page or as rows of Markdown; None for 4 on the page
             and none in a table.
         data_root: folder of original files, for these samples.
@@ -43,7 +56,7 @@ def report_text(
         >>> report_text([], "pdf")
         Traceback (most recent call last):
         ...
-        gate_data.errors.UsageError: a report is one of html, md, csv, latex, classes, not 'pdf'
+        gate_data.errors.UsageError: a report is one of html, md, csv, latex, classes, confusions, not 'pdf'
     """
     check_form(form, pictures)
     if form == "html":

@@ -3,31 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 
-from gate_runner.charts.markup import document, folded, note, scroll
-from gate_runner.reports import sections
+from gate_runner.charts.markup import Section, document, folded, joined, piece, rendered
+from gate_runner.reports.confusion import confusions
 from gate_runner.reports.contents import Contents, gather
+from gate_runner.reports.costs import costs
+from gate_runner.reports.curves import curves
 from gate_runner.reports.depth import over_depth
 from gate_runner.reports.findings import banner, findings, title
+from gate_runner.reports.radar import task_types
+from gate_runner.reports.ranks import ranks
 from gate_runner.reports.scores import scores_table
+from gate_runner.reports.sections import details, examples, failures, over_sets
 from gate_runner.reports.trade import gain_and_loss
 from gate_runner.runs.stored import StoredRun
 from gate_runner.runs.untrained import ENCODER
 
 
 def build_page(
-    runs: Sequence[StoredRun], *, pictures: int = 4, data_root: Path | None = None, tests: bool = True, above: str = ""
+    runs: Sequence[StoredRun],
+    *,
+    pictures: int = 4,
+    data_root: Path | None = None,
+    tests: bool = True,
+    first: Sequence[Section] = (),
 ) -> str:
     """The report of one or more runs as a page.
 
     Args:
         runs: with distinct labels, see ``read_runs``.
-        pictures: test samples to show for each benchmark; 0 makes no data.
+        pictures: test samples to show for each benchmark, and for each of its worst confusions; 0 makes no data.
         data_root: folder of original files, for pictures of benchmarks that read them.
         tests: mark, by paired tests, what cannot be told from the best.
-        above: markup of a section that goes before the others, such as a choice among encoders.
+        first: sections that go before the others, such as a choice among encoders.
 
     Returns:
         HTML text. It needs no network and no script, and follows the reader's light or dark setting.
@@ -41,99 +50,68 @@ def build_page(
         >>> _ = Path("report.html").write_text(page)  # doctest: +SKIP
     """
     contents = gather(runs, tests=tests)
-    table = note(
-        "Value and 95 % interval of the headline metric, and where they lie between chance (upright line) and perfect "
-        "(right end)."
-    ) + scroll(scores_table(contents), "Table of scores")
-    rows = bool(contents.rows)
-    parts = [
-        ("scores", "Scores", table if rows else ""),
-        ("tasks", "Task types", sections.task_types(contents) if rows else ""),
-        ("sets", "Over data sets and shots", sections.over_sets(contents)),
-        ("details", "In detail", sections.details(contents)),
-        ("readouts", "Read-outs over depth", over_depth(contents)),
-        ("ranks", "Ranks", sections.ranks(contents)),
-        ("curves", "Learning curves", sections.curves(contents)),
-        ("trade", "Gained and forgotten", gain_and_loss(contents)),
-        ("cost", "Time, memory, energy", sections.costs(contents)),
-        ("hardest", "Hardest examples", sections.examples(contents, pictures if rows else 0, data_root)),
-        ("failures", "What failed", sections.failures(contents)),
-        ("runs", "Runs", _runs(contents)),
-        ("reading", "How to read this", _reading(tests and len(runs) > 1)),
+    reading = rendered("reading.html", untrained=ENCODER, tested=tests and len(runs) > 1)
+    sections = [
+        *first,
+        Section("scores", "Scores", scores_table(contents)),
+        Section("tasks", "Task types", task_types(contents)),
+        Section("sets", "Over data sets and shots", over_sets(contents)),
+        Section("confusions", "Who is taken for whom", confusions(contents)),
+        Section("details", "In detail", details(contents)),
+        Section("readouts", "Read-outs over depth", over_depth(contents)),
+        Section("ranks", "Ranks", ranks(contents)),
+        Section("curves", "Learning curves", curves(contents)),
+        Section("trade", "Gained and forgotten", gain_and_loss(contents)),
+        Section("cost", "Time, memory, energy", costs(contents)),
+        Section("hardest", "Hardest examples", examples(contents, pictures, data_root)),
+        Section("failures", "What failed", failures(contents)),
+        Section("runs", "Runs", joined(folded(run.label, piece("listed", _origin(run))) for run in runs)),
+        Section("reading", "How to read this", reading),
     ]
-    parts = [part for part in parts if part[2]]
-    links = "".join(f'<a href="#{name}">{escape(heading)}</a>' for name, heading, _ in parts)
-    body = "".join(
-        f'<section id="{name}"><h2>{escape(heading)}</h2>{markup}</section>' for name, heading, markup in parts
+    return document(
+        title(contents),
+        _lede(contents),
+        sections=sections,
+        banner=banner(contents),
+        findings=findings(contents, tests),
     )
-    said = "".join(f"<li>{escape(sentence)}</li>" for sentence in findings(contents, tests))
-    warned = banner(contents)
-    body = (
-        (f'<p class="banner" role="note">{escape(warned)}</p>' if warned else "")
-        + (f'<ul class="findings">{said}</ul>' if said else "")
-        + above
-        + body
-    )
-    return document(title(contents), _lede(contents), body, navigation=links)
 
 
 def _lede(contents: Contents) -> str:
-    seeds = {result.seed for run in contents.runs for result in run.results}
-    limits = {result.settings.get("limit") for run in contents.runs for result in run.results}
-    ways = {
-        (str(result.settings.get("tune", "frozen")), str(result.settings.get("recipe", "quick")))
-        for run in contents.runs
-        for result in run.results
+    results = [result for run in contents.runs for result in run.results]
+    seeds = len({result.seed for result in results})
+    limits = sorted({limit for result in results if (limit := result.settings.get("limit")) is not None})
+    recipes = {
+        (str(result.settings.get("tune", "frozen")), str(result.settings.get("recipe", "quick"))) for result in results
     }
-    trained = [f"{tune} by the recipe {recipe}" for tune, recipe in sorted(ways) if tune != "frozen"]
-    encoders = ["encoders frozen, heads trained on their features"] if len(trained) < len(ways) or not ways else []
+    trained = [f"{tune} by the recipe {recipe}" for tune, recipe in sorted(recipes) if tune != "frozen"]
+    encoders = (
+        ["encoders frozen, heads trained on their features"] if len(trained) < len(recipes) or not recipes else []
+    )
     if trained:
         encoders.append(f"encoders trained with their heads ({', '.join(trained)})")
-    said = f"{'; '.join(encoders)}; {len(seeds)} seed{'s' * (len(seeds) > 1)}"
-    said = said[0].upper() + said[1:]
-    capped = sorted(limit for limit in limits if limit is not None)
-    return f"{said}; at most {', '.join(map(str, capped))} samples in each split." if capped else f"{said}."
+    sentence = f"{'; '.join(encoders)}; {seeds} seed{'s' * (seeds > 1)}"
+    sentence = sentence[0].upper() + sentence[1:]
+    capped = f"; at most {', '.join(map(str, limits))} samples in each split" if limits else ""
+    return f"{sentence}{capped}."
 
 
-def _runs(contents: Contents) -> str:
-    """Where every figure comes from."""
-    parts = []
-    for run in contents.runs:
-        encoder = run.manifest["identity"]["encoder"]
-        entries = [
-            ("Folder", str(run.path)),
-            ("Encoder", str(encoder.get("spec", ""))),
-            ("Weights", f"{encoder['parameters']:,} parameters" if encoder.get("parameters") else "not visible"),
-            ("Fingerprint", str(encoder.get("fingerprint") or "none")),
+def _origin(run: StoredRun) -> list[tuple[str, str]]:
+    """Where a run's figures come from."""
+    encoder = run.manifest["identity"]["encoder"]
+    entries = [
+        ("Folder", str(run.path)),
+        ("Encoder", str(encoder.get("spec", ""))),
+        ("Weights", f"{encoder['parameters']:,} parameters" if encoder.get("parameters") else "not visible"),
+        ("Fingerprint", str(encoder.get("fingerprint") or "none")),
+    ]
+    for last in run.manifest.get("runs", [])[-1:]:
+        hardware, versions = last.get("hardware", {}), last.get("versions", {})
+        machine = [str(hardware.get("processor", "")), f"{hardware.get('cores')} cores" if hardware else ""]
+        entries += [
+            ("Last command", " ".join(map(str, last.get("command", [])))),
+            ("Machine", ", ".join(filter(None, (*machine, *map(str, hardware.get("gpus", [])))))),
+            ("Versions", ", ".join(f"{name} {version}" for name, version in versions.items())),
+            ("Git revision", str(last.get("git") or "none")),
         ]
-        for last in run.manifest.get("runs", [])[-1:]:
-            hardware = last.get("hardware", {})
-            versions = last.get("versions", {})
-            machine = [str(hardware.get("processor", "")), f"{hardware.get('cores')} cores" if hardware else ""]
-            entries += [
-                ("Last command", " ".join(map(str, last.get("command", [])))),
-                ("Machine", ", ".join(part for part in (*machine, *map(str, hardware.get("gpus", []))) if part)),
-                ("Versions", ", ".join(f"{name} {version}" for name, version in versions.items())),
-                ("Git revision", str(last.get("git") or "none")),
-            ]
-        listed = "".join(f"<dt>{escape(key)}</dt><dd>{escape(value)}</dd>" for key, value in entries if value)
-        parts.append(folded(run.label, f"<dl>{listed}</dl>"))
-    return "".join(parts)
-
-
-def _reading(tested: bool) -> str:
-    said = (
-        "<p>“≈” marks values that a paired permutation test on the same test samples (1,999 permutations, Holm over "
-        "the row, 5 %; with several seeds also Student's test over them) does not tell from the row's best. Tests of "
-        "different rows are not corrected for their number; <code>gate-runner compare</code> does that.</p>"
-        if tested
-        else ""
-    )
-    return (
-        "<p>Intervals are 95 % percentile bootstrap intervals over test samples (episodes for few-shot, volumes for "
-        "cardiac segmentation). They hold for these samples and these trained heads and do not contain the variation "
-        "between seeds; with several seeds, value and ends are means over them.</p>"
-        "<p>Chance is the score of the best answer that never looks at the image. “Untrained” is what the same "
-        f"heads score on <code>{ENCODER}</code>, whose weights are random; shown where the package has it for the same "
-        "data, by digest.</p>" + said
-    )
+    return [(name, text) for name, text in entries if text]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,9 +22,13 @@ from vision_adapters.paired import value_of
 
 if TYPE_CHECKING:
     from gate_data.data import Data
+    from gate_runner.runs.results import Result
+    from gate_runner.runs.stored import StoredRun
     from gate_runner.tasks.task import TaskType
 
 _SHOWN = 128
+_CONFUSIONS = 3
+"""Of a benchmark, whose samples are shown."""
 _RANKS = ("roc_auc", "average_precision")
 """Metrics of several labels whose outcomes are scores and truths ``[n, 2, k]``."""
 
@@ -58,56 +62,89 @@ class Example:
     @property
     def caption(self) -> str:
         """All of it in one line."""
-        said = [self.truth, f"predicted: {self.predicted}" if self.predicted else "", self.verdict]
-        return "; ".join(filter(None, said))
+        parts = [self.truth, f"predicted: {self.predicted}" if self.predicted else "", self.verdict]
+        return "; ".join(filter(None, parts))
 
 
-def hardest(contents: Contents, row: Row, count: int, data_root: Path | None = None) -> tuple[list[Example], str]:
-    """Samples with the worst outcome, averaged over runs and seeds."""
+@dataclass(frozen=True, eq=False)
+class MadeAgain:
+    """The test samples of a row, made again from their source, and what each run did with them.
+
+    Args:
+        row: of the report.
+        task: its task type.
+        data: the same as the runs', by digest.
+        results: of every run and seed that finished, each with its run.
+    """
+
+    row: Row
+    task: TaskType
+    data: Data[Any]
+    results: Sequence[tuple[StoredRun, Result]]
+
+    def hardest(self, count: int) -> tuple[list[Example], str]:
+        """Samples with the worst outcome, averaged over runs and seeds; or why they cannot be drawn."""
+        measured = [_goodness(self.task, self.row, run.outcomes(result)) for run, result in self.results]
+        by_run, metric = [goodness for goodness, _ in measured], measured[0][1]
+        mean = np.mean(by_run, axis=0)
+        worst = _worst(mean, _kinds(self.data, self.task), count)
+        best = [index for index in _best(mean, min(self.task.best, count)) if index not in worst]
+        try:
+            return [
+                self._example(index, _verdict(metric, [goodness[index] for goodness in by_run]))
+                for index in [*worst, *best]
+            ], ""
+        except Exception as error:  # noqa: BLE001 - a plug-in draws these, and the report goes on without them
+            return [], f"its pictures cannot be drawn: {type(error).__name__}: {error}"
+
+    def confused(self, count: int) -> Iterator[tuple[str, list[Example]]]:
+        """Of the first run's most frequent confusions, in words, the samples behind each."""
+        run, result = self.results[0]
+        predicted, classes = run.predicted(result), list(self.data.classes or ())
+        about = result.training.get("by_class")
+        if predicted is None or not about or predicted.shape != (len(self.data.test),):
+            return
+        targets = np.asarray(self.data.test.targets)
+        for true, guessed, cases in about["confused"][:_CONFUSIONS]:
+            behind = (targets == classes.index(true)) & (predicted == classes.index(guessed))
+            examples = [self._example(int(index), "") for index in np.flatnonzero(behind)[:count]]
+            yield f"{true} taken for {guessed}: {cases} of {int((targets == classes.index(true)).sum())}", examples
+
+    def _example(self, index: int, verdict: str) -> Example:
+        pixels, truth = named(self.task.draw)(self.data, self.results[0][1].training, index)
+        guesses = [(run.label, run.predicted(result)) for run, result in self.results]
+        return Example(*shown(pixels), index, truth, _answers(self.data, self.task, guesses, index), verdict)
+
+
+def made_again(contents: Contents, row: Row, data_root: Path | None = None) -> tuple[MadeAgain | None, str]:
+    """The samples of a row, or why there are none to show."""
     import torch
 
     from gate_runner.benchmarks import DataRequest, find_benchmark
     from gate_runner.benchmarks.own import own_benchmark
 
-    runs = [run for run in contents.runs if row.name in {one.name for one in run.results if one.status == "ok"}]
-    if not runs or row.mixed:
-        return [], row.mixed or "no run finished this benchmark"
-    results = [(run, result) for run in runs for result in run.named(row.name) if result.status == "ok"]
-    limit, digest = results[0][1].settings.get("limit"), results[0][1].data.get("sha256")
+    results = [(run, result) for run in contents.runs for result in run.named(row.name) if result.status == "ok"]
+    if not results or row.mixed:
+        return None, row.mixed or "no run finished this benchmark"
+    run, result = results[0]
     try:
-        own = results[0][0].own_file(row.benchmark)
+        own = run.own_file(row.benchmark)
         benchmark = find_benchmark(row.benchmark) if own is None else own_benchmark(own)
         if row.source == "local" and data_root is None:
-            return [], "its pictures are read from original files: give --data-root"
-        skip = bool(results[0][1].settings.get("skip_unreadable"))
-        data = benchmark.load(row.source, DataRequest(data_root, limit, skip_unreadable=skip))
+            return None, "its pictures are read from original files: give --data-root"
+        skip = bool(result.settings.get("skip_unreadable"))
+        data = benchmark.load(row.source, DataRequest(data_root, result.settings.get("limit"), skip_unreadable=skip))
     except Exception as error:  # noqa: BLE001 - whatever a benchmark's source raises, the report goes on without pictures
-        said = str(error) if isinstance(error, UsageError) else f"{type(error).__name__}: {error}"
-        return [], f"its data cannot be made again: {said}"
-    if data.digest() != digest:
-        return [], "the data made now are not those of the run (their digests differ)"
-    if len({samples_asked(result) for _, result in results}) > 1:
-        return [], "the runs asked for other test samples each"
-    chosen = results[0][1].data.get("test_items")
+        message = str(error) if isinstance(error, UsageError) else f"{type(error).__name__}: {error}"
+        return None, f"its data cannot be made again: {message}"
+    if data.digest() != result.data.get("sha256"):
+        return None, "the data made now are not those of the run (their digests differ)"
+    if len({samples_asked(tested) for _, tested in results}) > 1:
+        return None, "the runs asked for other test samples each"
+    chosen = result.data.get("test_items")
     if chosen is not None:
         data = replace(data, test=data.test.take(torch.tensor(chosen)))
-    task = known_task_type(row.task)
-    measured = [_goodness(task, row, run.outcomes(result)) for run, result in results]
-    each, metric = [one for one, _ in measured], measured[0][1]
-    mean = np.mean(each, axis=0)
-    kept = [(run.label, run.predicted(result)) for run, result in results]
-    examples = []
-    worst = _worst(mean, _kinds(data, task), count)
-    for index in [*worst, *(one for one in _best(mean, min(task.best, count)) if one not in worst)]:
-        try:
-            picture, said = named(task.draw)(data, results[0][1].training, index)
-            answers = _answers(data, task, kept, index)
-        except Exception as error:  # noqa: BLE001 - a plug-in draws these, and the report goes on without them
-            return [], f"its pictures cannot be drawn: {type(error).__name__}: {error}"
-        address, width, height = _shown(picture)
-        verdict = _verdict(metric, [one[index] for one in each])
-        examples.append(Example(address, width, height, index, said, answers, verdict))
-    return examples, ""
+    return MadeAgain(row, known_task_type(row.task), data, results), ""
 
 
 def _goodness(task: TaskType, row: Row, outcomes: Outcomes) -> tuple[np.ndarray, str]:
@@ -116,8 +153,8 @@ def _goodness(task: TaskType, row: Row, outcomes: Outcomes) -> tuple[np.ndarray,
         return -np.square(outcomes[:, 0] - outcomes[:, 1]).mean(axis=1), "squared error"
     measure = task.statistic(row.metric) or value_of(row.metric)
     if isinstance(outcomes, Ragged) or outcomes.ndim > 1:
-        each = [taken(outcomes, np.array([index])) for index in range(len(outcomes))]
-        outcomes = np.array([measure(one, np.ones((1, 1)))[0] for one in each])
+        samples = [taken(outcomes, np.array([index])) for index in range(len(outcomes))]
+        outcomes = np.array([measure(sample, np.ones((1, 1)))[0] for sample in samples])
     signed: np.ndarray = np.nan_to_num(outcomes if row.direction == "higher" else -outcomes, nan=np.inf)
     return signed, row.metric
 
@@ -131,12 +168,12 @@ def _worst(mean: np.ndarray, kinds: list[int], count: int) -> list[int]:
     order = [int(index) for index in np.argsort(mean, kind="stable") if np.isfinite(mean[index])]
     if not kinds:
         return order[:count]
-    seen: set[int] = set()
+    classes: set[int] = set()
     level = mean[order[min(count, len(order)) - 1]] if order else 0.0
     fresh = []
     for index in order:
-        if mean[index] <= level and kinds[index] not in seen:
-            seen.add(kinds[index])
+        if mean[index] <= level and kinds[index] not in classes:
+            classes.add(kinds[index])
             fresh.append(index)
     return (fresh + [index for index in order if index not in set(fresh)])[:count]
 
@@ -146,15 +183,15 @@ def _best(mean: np.ndarray, count: int) -> list[int]:
     return order[:count]
 
 
-def _answers(data: Data[Any], task: TaskType, kept: Sequence[tuple[str, np.ndarray | None]], index: int) -> str:
-    """What each run predicted, those of one mind together; empty where nothing was kept."""
+def _answers(data: Data[Any], task: TaskType, guesses: Sequence[tuple[str, np.ndarray | None]], index: int) -> str:
+    """What each run predicted, those of one mind together; empty where no guess was stored."""
     if not task.say:
         return ""
     by_words: dict[str, list[str]] = {}
-    for label, predicted in kept:
+    for label, predicted in guesses:
         if predicted is not None:
             by_words.setdefault(named(task.say)(data, predicted[index], index), []).append(label)
-    if len(by_words) == 1 and all(predicted is not None for _, predicted in kept):
+    if len(by_words) == 1 and all(predicted is not None for _, predicted in guesses):
         return next(iter(by_words))
     listed = []
     for words, labels in by_words.items():
@@ -171,7 +208,7 @@ def _verdict(metric: str, values: list[float]) -> str:
     return f"{metric} {mean:.2f}" + ("" if len(values) == 1 else f", mean of {len(values)} runs")
 
 
-def _shown(pixels: np.ndarray) -> tuple[str, int, int]:
+def shown(pixels: np.ndarray) -> tuple[str, int, int]:
     """A ``data:`` address, width and height."""
     from PIL import Image
 

@@ -7,9 +7,9 @@ import io
 from pathlib import Path
 
 from gate_runner.files import inert
-from gate_runner.reports.contents import Cell, Contents, Row
+from gate_runner.reports.contents import Cell, Contents, Row, chance_of
 from gate_runner.reports.overviews import overviews
-from gate_runner.reports.pictures import hardest
+from gate_runner.reports.pictures import made_again
 from gate_runner.reports.scores import number, shown_metric
 
 _MARKDOWN = frozenset("\\`*_[]()~|!")
@@ -48,7 +48,7 @@ def as_markdown(contents: Contents) -> str:
     for row in contents.rows:
         cells = " | ".join(shown(row.cells.get(name)) for name in contents.labels)
         lines.append(f"| {markdown(row.name)} | {markdown(shown_metric(row))} | {_chance(row)} | {cells} |")
-    more = "".join(one.as_markdown() for each in overviews(contents.runs) for one in each.tables)
+    more = "".join(table.as_markdown() for overview in overviews(contents.runs) for table in overview.tables)
     return "\n".join(lines) + "\n" + (f"\n{_remark(contents)}\n" if contents.stand_ins else "") + more
 
 
@@ -69,15 +69,16 @@ def hardest_as_markdown(contents: Contents, count: int, data_root: Path | None =
     """
     parts = []
     for row in contents.rows:
-        found, why_not = hardest(contents, row, count, data_root)
+        again, reason = made_again(contents, row, data_root)
+        samples, reason = again.hardest(count) if again else ([], reason)
         lines = [f"## Hardest of {markdown(row.name)}", ""]
-        if why_not:
-            lines.append(f"None shown: {markdown(why_not)}.")
+        if reason:
+            lines.append(f"None shown: {markdown(reason)}.")
         else:
             lines += ["| test sample | what it is | predicted | outcome |", "|---|---|---|---|"]
-            for one in found:
-                cells = " | ".join(markdown(text) for text in (one.truth, one.predicted or "not kept", one.verdict))
-                lines.append(f"| {one.index} | {cells} |")
+            for sample in samples:
+                texts = (sample.truth, sample.predicted or "not kept", sample.verdict)
+                lines.append(f"| {sample.index} | {' | '.join(map(markdown, texts))} |")
         parts.append("\n".join(lines) + "\n")
     return "\n".join(parts)
 
@@ -146,9 +147,34 @@ def classes_as_csv(contents: Contents) -> str:
     for run in contents.runs:
         for result in run.results:
             for row in result.training.get("by_class", {}).get("rows", ()):
-                held = [end for name in ("precision", "recall", "f1") for end in row[name] or ("", "", "")]
+                scores = [end for name in ("precision", "recall", "f1") for end in row[name] or ("", "", "")]
                 about = [inert(run.label), inert(result.name), result.seed, inert(row["class"])]
-                writer.writerow([*about, row["support"], row["predicted"], *held])
+                writer.writerow([*about, row["support"], row["predicted"], *scores])
+    return buffer.getvalue()
+
+
+def confusions_as_csv(contents: Contents) -> str:
+    r"""A row per class and class that it was taken for, of each classification, run and seed, the most frequent first.
+
+    Args:
+        contents: of the report.
+
+    Returns:
+        CSV text; right answers are not among the rows.
+
+    Example:
+        >>> confusions_as_csv(Contents((), (), {}, {}))
+        'run,benchmark,seed,class,taken_for,samples\n'
+    """
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(["run", "benchmark", "seed", "class", "taken_for", "samples"])
+    for run in contents.runs:
+        for result in run.results:
+            for true, guessed, count in result.training.get("by_class", {}).get("confused", ()):
+                writer.writerow(
+                    [*map(inert, (run.label, result.name)), result.seed, inert(true), inert(guessed), count]
+                )
     return buffer.getvalue()
 
 
@@ -189,7 +215,7 @@ def as_latex(contents: Contents) -> str:
         cells = " & ".join(shown(row.cells.get(name)) for name in contents.labels)
         lines.append(rf"{escaped(row.name)} & {escaped(row.metric)}{arrow} & {_chance(row)} & {cells} \\")
     lines = [*lines, r"\bottomrule", r"\end{tabular}"] if contents.rows else []
-    more = "".join(f"\n{one.as_latex()}" for each in overviews(contents.runs) for one in each.tables)
+    more = "".join(f"\n{table.as_latex()}" for overview in overviews(contents.runs) for table in overview.tables)
     return "\n".join(lines) + "\n" + (f"% {_remark(contents)}\n" if contents.stand_ins else "") + more
 
 
@@ -206,7 +232,8 @@ def _is_best(cell: Cell | None) -> bool:
 
 
 def _chance(row: Row) -> str:
-    return next((number(cell.chance) for cell in row.cells.values() if cell.chance is not None), "")
+    chance = chance_of(row)
+    return "" if chance is None else number(chance)
 
 
 def _remark(contents: Contents) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from gate_runner.axes import FULL, shots_in_words
-from gate_runner.charts.lines import Line, lines_chart
+from gate_runner.charts.plot import Line, lines_chart
 from gate_runner.tasks.elevater.record import Record
 from gate_runner.tasks.elevater.tables import mean_over_sets, ok
 
