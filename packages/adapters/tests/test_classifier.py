@@ -14,6 +14,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import check_estimator
 
 from vision_adapters import HeadClassifier, HeldOut, tune, tuning_data
+from vision_adapters.tuning import BALANCEABLE
 
 NAMES = np.array(["ant", "bee", "cow"])
 
@@ -107,3 +108,31 @@ def test_a_validation_pair_has_the_classes_names() -> None:
     assert HeadClassifier(validation=(other, truth)).fit(X, y).score(other, truth) > 0.8
     with pytest.raises(ValueError, match="validation has the class 'dog', which y lacks"):
         HeadClassifier(validation=(other, np.where(truth == "cow", "dog", truth))).fit(X, y)
+
+
+@pytest.mark.parametrize("method", BALANCEABLE)
+def test_rare_classes_count_the_same_where_weights_are_balanced(method: str) -> None:
+    """Recall of a class that is one in ten rises, by about what scikit-learn's own regression shows."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 0, 0, 0, 0, 0, 0, 0, 0, 1], 60)
+    texts = np.eye(2, 8)
+    X = texts[y] + rng.normal(size=(len(y), 8))
+    train = np.arange(len(y)) % 2 == 0
+    plain, balanced = (
+        HeadClassifier(method, class_embeddings=0.01 * texts, class_weight=weight).fit(X[train], y[train])
+        for weight in (None, "balanced")
+    )
+    recalls = [float((each.predict(X[~train & (y == 1)]) == 1).mean()) for each in (plain, balanced)]
+    assert recalls[1] > recalls[0] + 0.1
+
+
+def test_methods_that_take_no_class_weight_say_so() -> None:
+    X, y = np.random.default_rng(0).normal(size=(20, 4)), np.arange(20) % 2
+    with pytest.raises(ValueError, match="'elevater' takes no class_weight, expected one of anchored"):
+        HeadClassifier("elevater", class_weight="balanced").fit(X, y)
+    with pytest.raises(ValueError, match="class_weight must be 'balanced', a mapping or None, got 'even'"):
+        HeadClassifier(class_weight="even").fit(X, y)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="class_weight takes one label per sample"):
+        HeadClassifier(class_weight="balanced").fit(X, np.eye(2, dtype=int)[np.tile([0, 1], 10)])
+    with pytest.raises(ValueError, match="class 'cow' of 2 with weight 2, expected one above 0"):
+        HeadClassifier(class_weight={"cow": 2}).fit(X, y)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -27,6 +27,8 @@ class HeadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         scoring: what validation maximises (or minimises), a key of `METRICS`; by default accuracy, or 11-point mAP for
             several labels per sample.
         validation: as in `tuning_data`: "auto", "folds", "shuffled", "toolkit", or a pair (X, y).
+        class_weight: "balanced" for fits in which every class counts the same, or a mapping class -> weight; see
+            `tuning_data`.
         random_state: of the split.
 
     Attributes:
@@ -66,6 +68,7 @@ class HeadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         logit_scale: float = 100.0,
         scoring: str | None = None,
         validation: Any = "auto",
+        class_weight: Literal["balanced"] | Mapping[Any, float] | None = None,
         random_state: Any = 0,
     ) -> None:
         self.method = method
@@ -73,6 +76,7 @@ class HeadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.logit_scale = logit_scale
         self.scoring = scoring
         self.validation = validation
+        self.class_weight = class_weight
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, class_embeddings: Any = None) -> Self:
@@ -99,6 +103,10 @@ class HeadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         validation = self.validation
         if isinstance(validation, tuple):
             validation = (torch.as_tensor(validation[0]).float(), self._codes(validation[1], several))
+        class_weight: Any = self.class_weight
+        if isinstance(class_weight, Mapping):
+            numbers = {name: number for number, name in enumerate(self.classes_.tolist())}
+            class_weight = {numbers.get(name, name): weight for name, weight in class_weight.items()}
         data = tuning_data(
             torch.tensor(X, dtype=torch.float32),
             self._codes(y, several),
@@ -107,6 +115,7 @@ class HeadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             logit_scale=self.logit_scale,
             metric=self.scoring,
             validation=validation,
+            class_weight=class_weight,
             seed=int(seed),
         )
         self.tuned_: Tuned = tune(data, self.method)

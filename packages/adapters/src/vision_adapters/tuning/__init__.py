@@ -3,9 +3,18 @@
 from vision_adapters.tuning.data import HeldOut, Tuned, TuningData, tuning_data
 from vision_adapters.tuning.elevater import tune_elevater
 from vision_adapters.tuning.folds import Fold, make_folds
-from vision_adapters.tuning.methods import METHODS, Knowledge, LinearProbe, linear_probe, select_knowledge, tune
+from vision_adapters.tuning.methods import (
+    BALANCEABLE,
+    METHODS,
+    Knowledge,
+    LinearProbe,
+    linear_probe,
+    select_knowledge,
+    tune,
+)
 
 __all__ = [
+    "BALANCEABLE",
     "METHODS",
     "Fold",
     "HeldOut",

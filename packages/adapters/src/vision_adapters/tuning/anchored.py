@@ -10,20 +10,18 @@ import torch
 import torch.nn.functional as F
 
 from vision_adapters.heads import LinearHead, language_head
-from vision_adapters.tuning.baselines import CacheHead
+from vision_adapters.tuning.baselines import CacheHead, cache_values
 from vision_adapters.tuning.data import Tuned, TuningData
 from vision_adapters.tuning.discriminant import BLENDS as DISCRIMINANT_BLENDS
 from vision_adapters.tuning.discriminant import TEMPERATURES, discriminant_head, discriminant_scores
 from vision_adapters.tuning.logistic import RidgeLogistic
 from vision_adapters.tuning.safeguard import worth_moving
-from vision_adapters.tuning.unit_features import Standardisation, cosines, linear_head, standardisation
+from vision_adapters.tuning.unit_features import cosines, linear_head, standardisation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torch import Tensor, nn
-
-    from vision_adapters.tuning.folds import Fold
 
 # Penalties times the number of classes: from weights that follow the class means to weights that separate the samples.
 STRENGTHS = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 3e-4, 1e-4, 3e-5, 1e-5)
@@ -33,6 +31,9 @@ BLENDS = (0.0, 1.0, 2.0, 4.0, 7.0, 12.0, 20.0, 35.0, 60.0, 100.0)
 UNVALIDATED = 0.3  # the strength where nothing can be validated
 STEPS = 8  # per point of the path: each starts from the one before
 SOLVED_STEPS = 25  # per point where a regression is to be solved
+LOOKED_AT = 2**20  # scores by which forms of the features are compared before anything is solved
+RIVALS = 2.0  # standard errors below features at length 1, within which features as they come are tried too
+SAME_LENGTH = 0.01  # relative spread of lengths below which features as they come are those at length 1
 SHARPNESSES = (5.0, 10.0, 20.0, 40.0, 80.0)  # of a cache of cosines
 CACHE_WEIGHTS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 CACHED_IMAGES = 10_000  # of more, a cache is slow to ask, and regressions are ahead
@@ -48,9 +49,9 @@ class Candidate:
 
     Args:
         kind: "zero_shot"; "regression", with the texts added; "around_texts", a regression fitted around them;
-            "solved", one on features that are centred alone, solved at each penalty as scikit-learn's is;
-            "discriminant"; "class_means", cosines with them; "cache", Tip-Adapter's, of cosines with every image;
-            "mean", of a regression's and a discriminant's scores.
+            "solved", one on features that are centred alone, as scikit-learn's is; "discriminant"; "class_means",
+            cosines with them; "cache", Tip-Adapter's, of cosines with every image; "mean", of a regression's and a
+            discriminant's scores.
         strength: the regression's penalty times the classes.
         blend: of the texts: cosines times this (of the regression, in a mean).
         temperature: factor of the discriminant's scores, or of the cosines with class means.
@@ -58,6 +59,7 @@ class Candidate:
         beta: its sharpness.
         regression: the kind of regression in a mean.
         discriminant_blend: of the texts in a mean's discriminant.
+        lengths: "raw" for features as they come; None for features at length 1.
     """
 
     kind: Kind
@@ -68,6 +70,7 @@ class Candidate:
     beta: float | None = None
     regression: Kind | None = None
     discriminant_blend: float | None = None
+    lengths: Literal["raw"] | None = None
 
     def params(self) -> dict[str, float | str]:
         """What the kind has, by name."""
@@ -88,19 +91,23 @@ def tune_anchored(data: TuningData, *, linear: bool = False) -> Tuned:
     Scores are $\rho\, v_c \cdot z + \delta_c \cdot z + b_c$ with z the unit-length feature, each dimension centred and
     scaled by the training images (ELEVATER's batch normalisation; it closes the gap between images and texts and weighs
     down noisy dimensions). The second part is ridge logistic regression: for each of up to eleven penalties
-    on $(\delta, b)$, each solution starting from the one before, ten weights $\rho$ of the texts are tried; the path
-    is left when two weaker penalties in a row have not helped the metric. At the same
-    penalties, $(\delta, b)$ is also fitted around $\rho \cos(v_c, x)$, with that $\rho$ of the ten at which zero-shot
-    explains the training labels best (texts have not seen the images, so that this is no overfitting). The strong
-    end, zero-shot exactly, is a candidate too. Among those within half a standard error of the best metric, and none
-    below zero-shot's, the least log-loss is chosen, for a few hundred images cannot tell so many candidates apart by
-    their hits; it is solved again on training and validation together.
+    on $(\delta, b)$, each solution starting from the one before, and the first from the ridge regression of the labels,
+    ten weights $\rho$ of the texts are tried; the path is left when two weaker penalties in a row have not helped the
+    metric. At the same penalties, $(\delta, b)$ is also fitted around $\rho \cos(v_c, x)$, with
+    that $\rho$ of the ten at which zero-shot explains the training labels best (texts have not seen the images, so that
+    this is no overfitting). The strong end, zero-shot exactly, is a candidate too. Among those within half a standard
+    error of the best metric, and none below zero-shot's, the least log-loss is chosen, for a few hundred images cannot
+    tell so many candidates apart by their hits; it is solved again on training and validation together.
+
+    The length of a feature may tell classes apart: regressions and discriminants are also tried on features as they
+    come, or on these alone, by what ridge regressions of the labels that leave each image out once, and discriminants,
+    do on either. At the penalties around the best, regressions are also solved on features that are centred alone, as
+    scikit-learn's probe is. One decomposition serves all penalties and folds.
 
     Shrinkage discriminant analysis, softened and blended with the texts, is a further candidate, and so, over
     several folds, is the mean of its scores and a regression's, each the surest of its kind: they err on different
-    images. So are a regression on features that are centred alone, solved at the penalties around the best as
-    scikit-learn's probe is; Tip-Adapter's cache of cosines with every image, up to 10,000 of them; and, where there are
-    no texts, cosines with class means.
+    images. So are Tip-Adapter's cache of cosines with every image, up to 10,000 of them; and, where there are no texts,
+    cosines with class means.
 
     A validation image whose class has no image left to train on says nothing about the fit, and is left out. Where that
     is more than half of them (one image per class), nothing is validated. The texts have not seen these images, so that
@@ -111,7 +118,11 @@ def tune_anchored(data: TuningData, *, linear: bool = False) -> Tuned:
     Args:
         data: with one fold, or several for pooled cross-validation. With several labels per sample, there is no fit
             around the texts, no discriminant, no cache and no class means, and every validation image counts.
-        linear: leave the cache out, so that the head is a `LinearHead`, which a training can go on from.
+        linear: features at length 1 alone, and no cache, so that the head is a `LinearHead` on such features, which a
+            training can go on from.
+
+    Numerics:
+        Over several folds, features are centred and scaled by all images, validation's included; no labels are in that.
 
     Source:
         Ours, after ELEVATER's language initialisation: the texts keep their part after the start. Weighing the texts
@@ -122,11 +133,11 @@ def tune_anchored(data: TuningData, *, linear: bool = False) -> Tuned:
     anchored = data.class_embeddings is not None and not data.several
     if not data.has_validation:
         if anchored and not worth_moving(data, unit):
-            chosen = Candidate("zero_shot", blend=data.logit_scale)
+            choice = Candidate("zero_shot", blend=data.logit_scale)
         else:
-            chosen = Candidate("around_texts" if anchored else "regression", UNVALIDATED, 0.0)
-        head, chosen = _refit(data, unit, chosen)
-        return Tuned("anchored", chosen.params(), None, head, (), data.metric)
+            choice = Candidate("around_texts" if anchored else "regression", UNVALIDATED, 0.0)
+        head, choice = _refit(data, unit, choice)
+        return Tuned("anchored", choice.params(), None, head, (), data.metric)
     trials = _Trials(data, unit)
     blends: tuple[float, ...] = (0.0,)
     floor = -math.inf
@@ -134,26 +145,26 @@ def tune_anchored(data: TuningData, *, linear: bool = False) -> Tuned:
         zero_shot = Candidate("zero_shot", blend=data.logit_scale)
         floor = trials.judge(zero_shot, data.logit_scale * trials.cosines).validation
         blends = BLENDS
-    folds = [_fold_problem(data, unit, fold) for fold in data.folds]
-    free = trials.descend(folds, blends)
-    if anchored:
-        trials.descend([fold.around(data) for fold in folds], (), behind=free)
-    trials.solved(free, blends)
-    trials.discriminants()
-    trials.mean()
+    forms = [False] if linear else _forms(data, unit)
+    for raw in forms:
+        space = _Space(data, data.features if raw else unit, raw=raw, spread=True)
+        free = trials.descend(space, (0.0,) if raw else blends)
+        if anchored and not raw:
+            trials.descend(space, (), behind=free)
+        trials.solved(free, (0.0,) if raw else blends)
+        trials.discriminants(raw=raw)
+        trials.mean(raw=raw)
     if not data.several:
         if not linear:
             trials.cache()
-        if data.class_embeddings is None:
+        if data.class_embeddings is None and not isinstance(data.class_weight, tuple):
             trials.class_means()
     best = trials.choose(floor)
-    head, chosen = _refit(data, unit, best.candidate)
-    candidates = tuple({**each.candidate.params(), **_figures(each)} for each in trials.judged)
-    return Tuned("anchored", chosen.params(), best.validation, head, candidates, data.metric)
-
-
-def _figures(judged: Judged) -> dict[str, float | str]:
-    return {"validation": judged.validation, "loss": judged.loss}
+    head, choice = _refit(data, unit, best.candidate)
+    candidates = tuple(
+        {**judged.candidate.params(), "validation": judged.validation, "loss": judged.loss} for judged in trials.judged
+    )
+    return Tuned("anchored", choice.params(), best.validation, head, candidates, data.metric)
 
 
 class _Trials:
@@ -165,57 +176,62 @@ class _Trials:
         self.rows = data.validation_rows()[self.counted]
         self.cosines = cosines(data, unit[self.rows])
         self.judged: list[Judged] = []
-        self.surest: dict[str, tuple[Judged, Tensor]] = {}
+        self.surest: dict[tuple[str, bool], tuple[Judged, Tensor]] = {}
 
     def judge(self, candidate: Candidate, scores: Tensor) -> Judged:
         """Note how a candidate does."""
-        found = Judged(candidate, self.data.score(scores, self.rows), _loss(self.data, scores, self.rows))
-        self.judged.append(found)
-        family = "regression" if candidate.kind in REGRESSIONS else candidate.kind
-        if family not in self.surest or found.loss < self.surest[family][0].loss:
-            self.surest[family] = found, scores
-        return found
+        judged = Judged(candidate, self.data.score(scores, self.rows), _loss(self.data, scores, self.rows))
+        self.judged.append(judged)
+        family = "regression" if candidate.kind in REGRESSIONS else candidate.kind, candidate.lengths == "raw"
+        if family not in self.surest or judged.loss < self.surest[family][0].loss:
+            self.surest[family] = judged, scores
+        return judged
 
-    def descend(
-        self, folds: list[_FoldProblem], blends: tuple[float, ...], behind: list[Judged] | None = None
-    ) -> list[Judged]:
+    def features(self, *, raw: bool) -> Tensor:
+        """As they come, or at length 1."""
+        return self.data.features if raw else self.unit
+
+    def descend(self, space: _Space, blends: tuple[float, ...], behind: list[Judged] | None = None) -> list[Judged]:
         """Try ever weaker penalties while they help, with every blend, or (without any) as fitted around the texts.
 
         With `behind`, it is also left where its metric is two standard errors below what was `behind` at the same
         penalty.
         """
-        scale = math.fsum(each.scale for each in folds) / len(folds)
-        texts = torch.cat([each.texts for each in folds])[self.counted]
-        tried: list[Judged] = []
+        lengths: Literal["raw"] | None = "raw" if space.raw else None
+        texts = (space.text_products() if blends else space.around())[self.counted]
+        judged: list[Judged] = []
         top, waited = -math.inf, 0
-        paths = zip(*(_solutions(each.problem, self.data.classes, STRENGTHS[-1]) for each in folds), strict=True)
-        for strength, deltas in zip(STRENGTHS, paths, strict=True):
-            scores = torch.cat([each.seen @ delta.T for each, delta in zip(folds, deltas, strict=True)])[self.counted]
-            here = [
-                self.judge(Candidate("regression", strength, blend), blend * texts + scores) for blend in blends
-            ] or [self.judge(Candidate("around_texts", strength, scale), texts + scores)]
-            tried += here
-            best = max(each.validation for each in here)
+        for strength, scores in space.path():
+            scores = scores[self.counted]
+            if blends:
+                at_strength = [
+                    self.judge(Candidate("regression", strength, blend, lengths=lengths), blend * texts + scores)
+                    for blend in blends
+                ]
+            else:
+                at_strength = [self.judge(Candidate("around_texts", strength, space.mean_scale), texts + scores)]
+            judged += at_strength
+            best = max(row.validation for row in at_strength)
             waited = 0 if best > top else waited + 1
             top = max(top, best)
-            other = max([e.validation for e in behind or () if e.candidate.strength == strength], default=-math.inf)
-            if waited == PATIENCE or best < other - 4 * _slack(other, len(self.rows)):
+            rivals = [row.validation for row in behind or () if row.candidate.strength == strength]
+            rival = max(rivals, default=-math.inf)
+            if waited == PATIENCE or best < rival - 4 * _slack(rival, len(self.rows)):
                 break
-        return tried
+        return judged
 
     def solved(self, path: list[Judged], blends: tuple[float, ...]) -> None:
         """Regressions that are solved, at the penalties around the surest of a path, on features centred alone."""
-        surest = min(path, key=lambda each: each.loss).candidate.strength
-        assert surest is not None
-        folds = [_fold_problem(self.data, self.unit, fold, spread=False) for fold in self.data.folds]
-        texts = torch.cat([each.texts for each in folds])[self.counted]
-        deltas = [fold.problem.start() for fold in folds]
-        place = STRENGTHS.index(surest)
-        for strength in STRENGTHS[max(0, place - 1) : place + 3]:
-            deltas = [_solved(f.problem, self.data, strength, start) for f, start in zip(folds, deltas, strict=True)]
-            scores = torch.cat([each.seen @ delta.T for each, delta in zip(folds, deltas, strict=True)])[self.counted]
+        surest = min(path, key=lambda judged: judged.loss).candidate
+        assert surest.strength is not None
+        raw = surest.lengths == "raw"
+        space = _Space(self.data, self.features(raw=raw), raw=raw, spread=False)
+        texts = space.text_products()[self.counted]
+        rank = STRENGTHS.index(surest.strength)
+        for strength, scores in space.solved(STRENGTHS[max(0, rank - 1) : rank + 3]):
             for blend in blends:
-                self.judge(Candidate("solved", strength, blend), blend * texts + scores)
+                candidate = Candidate("solved", strength, blend, lengths=surest.lengths)
+                self.judge(candidate, blend * texts + scores[self.counted])
 
     def class_means(self) -> None:
         """Cosines with the mean feature of each class; where there are texts, those stand for the classes."""
@@ -231,90 +247,143 @@ class _Trials:
         if len(self.unit) > CACHED_IMAGES:
             return
         data, blend = self.data, 0.0 if self.data.class_embeddings is None else self.data.logit_scale
-        near = [(self.unit[fold.validation] @ self.unit[fold.train].T, data.targets(fold.train)) for fold in data.folds]
+        near = [
+            (self.unit[fold.validation] @ self.unit[fold.train].T - 1, cache_values(data, fold.train))
+            for fold in data.folds
+        ]
         for beta in SHARPNESSES:
-            parts = [torch.exp(beta * (cosine - 1)) @ member for cosine, member in near]
+            parts = [(beta * distance).exp_() @ member for distance, member in near]
             scores = torch.cat(parts)[self.counted]
             for alpha in CACHE_WEIGHTS:
                 self.judge(
                     Candidate("cache", blend=blend, alpha=alpha, beta=beta), blend * self.cosines + alpha * scores
                 )
 
-    def discriminants(self) -> None:
+    def discriminants(self, *, raw: bool) -> None:
         """Shrinkage discriminant analysis, softened and blended with the texts."""
-        scores = discriminant_scores(self.data, self.unit)
+        scores = discriminant_scores(self.data, self.features(raw=raw))
         if scores is None:
             return
         scores = scores[self.counted]
+        texts = self.data.class_embeddings is not None and not raw
         for temperature in TEMPERATURES:
-            for blend in DISCRIMINANT_BLENDS if self.data.class_embeddings is not None else (0.0,):
-                candidate = Candidate("discriminant", temperature=temperature, blend=blend)
+            for blend in DISCRIMINANT_BLENDS if texts else (0.0,):
+                candidate = Candidate(
+                    "discriminant", temperature=temperature, blend=blend, lengths="raw" if raw else None
+                )
                 self.judge(candidate, temperature * scores + blend * self.cosines)
 
-    def mean(self) -> None:
+    def mean(self, *, raw: bool) -> None:
         """The mean of the scores of the surest regression and of the surest discriminant, over several folds."""
-        if len(self.data.folds) == 1 or not {"regression", "discriminant"} <= self.surest.keys():
+        families = [("regression", raw), ("discriminant", raw)]
+        if len(self.data.folds) == 1 or not self.surest.keys() >= set(families):
             return
-        (one, first), (other, second) = self.surest["regression"], self.surest["discriminant"]
-        candidate = Candidate(
-            "mean", one.candidate.strength, one.candidate.blend, other.candidate.temperature,
-            regression=one.candidate.kind, discriminant_blend=other.candidate.blend,
+        (regression, scores), (discriminant, its_scores) = (self.surest[family] for family in families)
+        candidate = replace(
+            regression.candidate, kind="mean", temperature=discriminant.candidate.temperature,
+            regression=regression.candidate.kind, discriminant_blend=discriminant.candidate.blend,
         )  # fmt: skip
-        self.judge(candidate, 0.5 * first + 0.5 * second)
+        self.judge(candidate, 0.5 * scores + 0.5 * its_scores)
 
     def choose(self, floor: float) -> Judged:
         """The least log-loss among those within half a standard error of the best metric and not below `floor`."""
-        top = max(each.validation for each in self.judged)
-        able = [each for each in self.judged if each.validation >= max(top - _slack(top, len(self.rows)), floor)]
-        return min(able, key=lambda each: each.loss)
+        top = max(judged.validation for judged in self.judged)
+        least = max(top - _slack(top, len(self.rows)), floor)
+        return min((judged for judged in self.judged if judged.validation >= least), key=lambda judged: judged.loss)
 
 
-class _FoldProblem(NamedTuple):
-    """A fold: the regression on its training rows, and its validation rows.
+class _Space:
+    """Features in one form, decomposed once, with the regressions of all folds on them.
 
-    `seen` is standardised and rotated, `texts` the texts' part of the scores, `raw` and `trained` the cosines of the
-    validation and the training rows, and `scale` the texts' weight in the regression.
+    One fold is centred and scaled by its training rows alone; several share the rows, and have weights on them.
     """
 
-    fold: Fold
-    problem: RidgeLogistic
-    seen: Tensor
-    texts: Tensor
-    raw: Tensor
-    trained: Tensor
-    scale: float
+    def __init__(self, data: TuningData, features: Tensor, *, raw: bool, spread: bool) -> None:
+        self.data, self.raw, self.spread = data, raw, spread
+        folds = data.folds
+        self.rows = folds[0].train if len(folds) == 1 else torch.arange(len(features))
+        standard = standardisation(features[self.rows], spread=spread)
+        weights = features.new_zeros(len(folds), len(features))
+        for number, fold in enumerate(folds):
+            weights[number, fold.train] = data.sample_weights(fold.train) / len(fold.train)
+        weights = weights[:, self.rows]
+        z = standard(features[self.rows])
+        self.problem = RidgeLogistic(z, data.targets(self.rows), several=data.several, weights=weights)
+        self.held = [standard(features[fold.validation]) for fold in folds]
 
-    def around(self, data: TuningData) -> _FoldProblem:
-        """The same fold with the regression around the texts."""
-        scale = _text_scale(data, self.trained, self.fold.train)
-        problem = self.problem.around(scale * self.trained)
-        return self._replace(problem=problem, texts=scale * self.raw, scale=scale)
+    def text_products(self) -> Tensor:
+        """Products of the standardised validation rows with the texts."""
+        return torch.cat([cosines(self.data, held[:, :-1]) for held in self.held])
+
+    def around(self) -> Tensor:
+        """Fit around the texts from now on; their part in the scores of the validation rows."""
+        data, unit = self.data, F.normalize(self.data.features, dim=1)
+        similarities = cosines(data, unit)
+        scales = [_text_scale(data, similarities[fold.train], fold.train) for fold in data.folds]
+        self.mean_scale = math.fsum(scales) / len(scales)
+        self.problem = self.problem.around(torch.stack([scale * similarities[self.rows] for scale in scales]))
+        parts = [scale * similarities[fold.validation] for scale, fold in zip(scales, data.folds, strict=True)]
+        return torch.cat(parts)
+
+    def look(self) -> float:
+        """The best metric of ridge regressions of the labels, at rows that they leave out."""
+        every = max(1, len(self.rows) * self.data.classes // LOOKED_AT)
+        rows = torch.arange(0, len(self.rows), every)
+        penalties = torch.tensor(STRENGTHS[::2]) / self.data.classes
+        labelled = self.rows[rows]
+        return max(self.data.score(scores, labelled) for scores in self.problem.left_out(penalties, rows))
+
+    def path(self) -> Iterator[tuple[float, Tensor]]:
+        """Each penalty, the strong ones first, with the scores of the validation rows."""
+        for strength, deltas in _path(self.problem, self.data.classes, len(self.held)):
+            yield strength, self.scores(deltas)
+
+    def solved(self, strengths: tuple[float, ...]) -> Iterator[tuple[float, Tensor]]:
+        """Some penalties, side by side, with the scores of the validation rows."""
+        folds = torch.arange(len(self.held)).repeat(len(strengths))
+        penalties = torch.tensor(strengths).repeat_interleave(len(self.held)) / self.data.classes
+        solutions = self.problem.solve(penalties, folds, steps=SOLVED_STEPS).view(len(strengths), len(self.held), -1)
+        for strength, deltas in zip(strengths, solutions, strict=True):
+            yield strength, self.scores(deltas.view(len(self.held), self.data.classes, -1))
+
+    def scores(self, deltas: Tensor) -> Tensor:
+        """Of the validation rows, each by its fold's weights."""
+        parts = [held @ weights.T for held, weights in zip(self.held, self.problem.unrotated(deltas), strict=True)]
+        return torch.cat(parts)
 
 
-def _fold_problem(data: TuningData, unit: Tensor, fold: Fold, *, spread: bool = True) -> _FoldProblem:
-    standard, problem, _ = _problem(data, unit, fold.train, around=False, spread=spread)
-    moved = standard(unit[fold.validation])
-    raw, trained = cosines(data, unit[fold.validation]), cosines(data, unit[fold.train])
-    return _FoldProblem(fold, problem, moved @ problem.rotation, cosines(data, moved[:, :-1]), raw, trained, 0.0)
+def _path(problem: RidgeLogistic, classes: int, folds: int = 1) -> Iterator[tuple[float, Tensor]]:
+    """Each penalty with the weights of all folds after a few steps from those at the stronger one."""
+    numbers, deltas = torch.arange(folds), None
+    for strength in STRENGTHS:
+        deltas = problem.solve(torch.full((folds,), strength / classes), numbers, deltas, steps=STEPS)
+        yield strength, deltas
+
+
+def _forms(data: TuningData, unit: Tensor) -> list[bool]:
+    """Which forms of the features are tried: at length 1 (False), as they come (True), or both.
+
+    The length may tell classes apart, or hide them: both are tried where neither is two standard errors behind the
+    other in ridge regressions of the labels, or in discriminants. With texts, features at length 1 always are.
+    """
+    lengths = data.features.norm(dim=1)
+    if float(lengths.std(correction=0)) <= SAME_LENGTH * float(lengths.mean()):
+        return [False]
+    forms = (unit, data.features)
+    looks = [_Space(data, form, raw=bool(raw), spread=True).look() for raw, form in enumerate(forms)]
+    level = [look >= max(looks) - 2 * RIVALS * _slack(max(looks), len(unit)) for look in looks]
+    rows, counted = data.validation_rows(), data.valid_mask()
+    discriminants = [discriminant_scores(data, form) for form in forms]
+    metrics = [data.score(scores[counted], rows[counted]) for scores in discriminants if scores is not None]
+    if metrics:
+        near = [metric >= max(metrics) - 2 * RIVALS * _slack(max(metrics), len(rows)) for metric in metrics]
+        level = near if all(level) else [a or b for a, b in zip(level, near, strict=True)]
+    return [raw for raw in (False, True) if level[raw] or (not raw and data.class_embeddings is not None)]
 
 
 def _slack(value: float, samples: int) -> float:
     """Half the standard error of a metric between 0 and 1; 0 at the ends and outside."""
     return 0.5 * math.sqrt(value * (1 - value) / samples) if 0 < value < 1 else 0.0
-
-
-def _solutions(problem: RidgeLogistic, classes: int, last: float) -> Iterator[Tensor]:
-    """The weights at each penalty down to `last`."""
-    delta = problem.start()
-    for strength in STRENGTHS:
-        delta = problem.solve(strength / classes, delta, steps=STEPS)
-        yield delta
-        if strength == last:
-            return
-
-
-def _solved(problem: RidgeLogistic, data: TuningData, strength: float, start: Tensor) -> Tensor:
-    return problem.solve(strength / data.classes, start, steps=SOLVED_STEPS)
 
 
 def _class_means(unit: Tensor, member: Tensor) -> Tensor:
@@ -330,70 +399,68 @@ def _text_scale(data: TuningData, texts: Tensor, rows: Tensor) -> float:
     return min(BLENDS, key=lambda blend: _loss(data, blend * texts, rows))
 
 
-def _problem(
-    data: TuningData, unit: Tensor, rows: Tensor, *, around: bool, spread: bool = True
-) -> tuple[Standardisation, RidgeLogistic, float]:
-    """The regression on some rows, and the weight of the texts that it is fitted around (0 where it is not)."""
-    standard = standardisation(unit[rows], spread=spread)
+def _refit(data: TuningData, unit: Tensor, candidate: Candidate) -> tuple[nn.Module, Candidate]:
+    """The chosen head, fitted on all rows, and the choice with the texts' weight in a fit around them."""
+    raw = candidate.lengths == "raw"
+    features = data.features if raw else unit
+    if candidate.kind == "zero_shot":
+        assert data.class_embeddings is not None
+        return language_head(data.class_embeddings, data.logit_scale).eval(), candidate
+    if candidate.kind == "discriminant":
+        temperature, blend = candidate.temperature or 0.0, candidate.blend or 0.0
+        return discriminant_head(data, features, temperature, blend, raw=raw), candidate
+    texts = None if data.class_embeddings is None else F.normalize(data.class_embeddings, dim=1)
+    if candidate.kind == "class_means":
+        weight = (candidate.temperature or 0.0) * _class_means(unit, data.targets())
+        return linear_head(weight, weight.new_zeros(data.classes)), candidate
+    if candidate.kind == "cache":
+        keys = unit.new_zeros(data.classes, unit.shape[1]) if texts is None else texts
+        parts = (candidate.blend or 0.0, candidate.alpha or 0.0, candidate.beta or 0.0)
+        return CacheHead(keys, unit, cache_values(data), *parts).eval(), candidate
+    if candidate.kind == "mean":  # the mean of two linear heads is one
+        regression, _ = _refit_regression(data, features, replace(candidate, kind=candidate.regression or "regression"))
+        temperature, blend = candidate.temperature or 0.0, candidate.discriminant_blend or 0.0
+        discriminant = discriminant_head(data, features, temperature, blend, raw=raw)
+        weight = 0.5 * regression.weight.detach() + 0.5 * discriminant.weight.detach()
+        return linear_head(
+            weight, 0.5 * regression.bias.detach() + 0.5 * discriminant.bias.detach(), raw=raw
+        ), candidate
+    return _refit_regression(data, features, candidate)
+
+
+def _refit_regression(data: TuningData, features: Tensor, candidate: Candidate) -> tuple[LinearHead, Candidate]:
+    """A regression on all rows, at the penalty that was validated."""
+    assert candidate.strength is not None
+    around, raw = candidate.kind == "around_texts", candidate.lengths == "raw"
+    rows = torch.arange(len(features))
+    standard = standardisation(features, spread=candidate.kind != "solved")
     anchor, scale = None, 0.0
     if around:
-        texts = cosines(data, unit[rows])
-        scale = _text_scale(data, texts, rows)
-        anchor = scale * texts
-    problem = RidgeLogistic(standard(unit[rows]), data.targets(rows), several=data.several, anchor=anchor)
-    return standard, problem, scale
-
-
-def _refit(data: TuningData, unit: Tensor, chosen: Candidate) -> tuple[nn.Module, Candidate]:
-    """The chosen head, fitted on all rows, and the choice with the texts' weight in a fit around them."""
-    if chosen.kind == "zero_shot":
-        assert data.class_embeddings is not None
-        return language_head(data.class_embeddings, data.logit_scale).eval(), chosen
-    if chosen.kind == "discriminant":
-        return discriminant_head(data, unit, chosen.temperature or 0.0, chosen.blend or 0.0), chosen
-    texts = None if data.class_embeddings is None else F.normalize(data.class_embeddings, dim=1)
-    if chosen.kind == "class_means":
-        weight = (chosen.temperature or 0.0) * _class_means(unit, data.targets())
-        return linear_head(weight, weight.new_zeros(data.classes)), chosen
-    if chosen.kind == "cache":
-        keys = unit.new_zeros(data.classes, unit.shape[1]) if texts is None else texts
-        parts = (chosen.blend or 0.0, chosen.alpha or 0.0, chosen.beta or 0.0)
-        return CacheHead(keys, unit, data.targets(), *parts).eval(), chosen
-    if chosen.kind == "mean":  # the mean of two linear heads is one
-        one, _ = _refit_regression(data, unit, replace(chosen, kind=chosen.regression or "regression"))
-        other = discriminant_head(data, unit, chosen.temperature or 0.0, chosen.discriminant_blend or 0.0)
-        weight, bias = (
-            0.5 * first.detach() + 0.5 * second.detach()
-            for first, second in ((one.weight, other.weight), (one.bias, other.bias))
-        )
-        return linear_head(weight, bias), chosen
-    return _refit_regression(data, unit, chosen)
-
-
-def _refit_regression(data: TuningData, unit: Tensor, chosen: Candidate) -> tuple[LinearHead, Candidate]:
-    """A regression on all rows, along the path that was validated."""
-    assert chosen.strength is not None
-    around, solved = chosen.kind == "around_texts", chosen.kind == "solved"
-    standard, problem, scale = _problem(data, unit, torch.arange(len(unit)), around=around, spread=not solved)
+        similarities = cosines(data, features)
+        scale = _text_scale(data, similarities, rows)
+        anchor = scale * similarities
+    weights = data.sample_weights(rows)[None] / len(rows)
+    problem = RidgeLogistic(standard(features), data.targets(), several=data.several, anchor=anchor, weights=weights)
     # the same few steps per penalty: at weak ones the path stops early, and what is validated is the stopped solution
-    if solved:
-        delta = _solved(problem, data, chosen.strength, problem.start())
+    if candidate.kind == "solved":
+        deltas = problem.solve(torch.tensor([candidate.strength / data.classes]), steps=SOLVED_STEPS)
     else:
-        *_, delta = _solutions(problem, data.classes, chosen.strength)
-    found = problem.unrotated(delta)
-    weight = found[:, :-1]
+        deltas = next(deltas for strength, deltas in _path(problem, data.classes) if strength <= candidate.strength)
+    solution = problem.unrotated(deltas)[0]
+    weight = solution[:, :-1]
     texts = None if data.class_embeddings is None else F.normalize(data.class_embeddings, dim=1)
-    if texts is not None and not around:
-        weight = weight + (chosen.blend or 0.0) * texts
+    if texts is not None and not around and candidate.blend:
+        weight = weight + candidate.blend * texts
     weight = weight * standard.scale
-    bias = found[:, -1] - weight @ standard.centre
+    bias = solution[:, -1] - (weight.double() @ standard.centre.double()).to(weight)
     if texts is not None and around:
-        weight, chosen = weight + scale * texts, replace(chosen, blend=scale)
-    return linear_head(weight, bias), chosen
+        weight, candidate = weight + scale * texts, replace(candidate, blend=scale)
+    return linear_head(weight, bias, raw=raw), candidate
 
 
 def _loss(data: TuningData, scores: Tensor, rows: Tensor) -> float:
     """Mean log-loss of some rows."""
     if data.several:
         return float(F.binary_cross_entropy_with_logits(scores, data.targets(rows)))
-    return float(F.cross_entropy(scores, data.labels[rows]))
+    losses = F.cross_entropy(scores, data.labels[rows], reduction="none")
+    return float((losses * data.sample_weights(rows)).mean())

@@ -115,6 +115,11 @@ class CacheHead(nn.Module):
         return self.scale * unit @ self.get_buffer("texts").T + self.alpha * affinity @ self.get_buffer("values")
 
 
+def cache_values(data: TuningData, rows: Tensor | slice = slice(None)) -> Float[Tensor, "n k"]:
+    """What some images in a cache count for which class."""
+    return data.targets(rows) * data.sample_weights(rows)[:, None]
+
+
 def tune_tip(data: TuningData) -> Tuned:
     """Tip-Adapter without training: a cache of the training images, its weight and sharpness chosen on validation.
 
@@ -130,7 +135,7 @@ def tune_tip(data: TuningData) -> Tuned:
     texts = unit_texts(data, "tip_adapter", several=True)
     unit = F.normalize(data.features, dim=1)
     if not data.has_validation:
-        head = CacheHead(texts, unit, data.targets(), data.logit_scale, 1.0, 5.5).eval()
+        head = CacheHead(texts, unit, cache_values(data), data.logit_scale, 1.0, 5.5).eval()
         return Tuned("tip_adapter", {"alpha": 1.0, "beta": 5.5}, None, head, (), data.metric)
     rows, counted = data.validation_rows(), data.valid_mask()
     zero_shot = data.logit_scale * cosines(data, unit[rows])
@@ -138,7 +143,7 @@ def tune_tip(data: TuningData) -> Tuned:
     for beta in (0.5, 1.0, 2.0, 5.5, 10.0, 20.0, 40.0):
         cache = torch.cat(
             [
-                torch.exp(-beta * (1 - unit[fold.validation] @ unit[fold.train].T)) @ data.targets(fold.train)
+                torch.exp(-beta * (1 - unit[fold.validation] @ unit[fold.train].T)) @ cache_values(data, fold.train)
                 for fold in data.folds
             ]
         )
@@ -146,7 +151,7 @@ def tune_tip(data: TuningData) -> Tuned:
             score = data.score((zero_shot + alpha * cache)[counted], rows[counted])
             tried.append({"alpha": alpha, "beta": beta, "validation": score})
     best = max(tried, key=lambda each: each["validation"])
-    head = CacheHead(texts, unit, data.targets(), data.logit_scale, best["alpha"], best["beta"]).eval()
+    head = CacheHead(texts, unit, cache_values(data), data.logit_scale, best["alpha"], best["beta"]).eval()
     chosen = {"alpha": best["alpha"], "beta": best["beta"]}
     return Tuned("tip_adapter", chosen, best["validation"], head, tuple(tried), data.metric)
 
@@ -174,11 +179,14 @@ def _fitted(data: TuningData, unit: Tensor, rows: Tensor, strength: float) -> tu
     """Weights and biases of one regression over classes, or of one per label."""
     from sklearn.linear_model import LogisticRegression
 
+    class_weight = dict(enumerate(data.class_weight)) if isinstance(data.class_weight, tuple) else data.class_weight
+
     def fit(labels: Tensor) -> tuple[Tensor, Tensor]:
         with warnings.catch_warnings():
             # with one image per class it asks whether the classes are meant
             warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
-            model = LogisticRegression(C=strength, max_iter=500).fit(unit[rows].cpu().numpy(), labels.numpy())
+            model = LogisticRegression(C=strength, max_iter=500, class_weight=class_weight)
+            model.fit(unit[rows].cpu().numpy(), labels.numpy())
         return torch.from_numpy(model.coef_).float(), torch.from_numpy(model.intercept_).float()
 
     if data.several:

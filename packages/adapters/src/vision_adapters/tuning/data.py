@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Literal, final
 
 import torch
 from jaxtyping import Float
@@ -44,6 +44,8 @@ class TuningData:
         logit_scale: the dual encoder's scale.
         metric: what validation maximises (or minimises); a key of `METRICS`.
         folds: one fold for a fixed validation split, several for cross-validation.
+        class_weight: "balanced" for fits in which every class counts the same, however many images it has; or what an
+            image of each class counts.
 
     Example:
         >>> import torch
@@ -60,6 +62,7 @@ class TuningData:
     logit_scale: float
     metric: str
     folds: tuple[Fold, ...]
+    class_weight: Literal["balanced"] | tuple[float, ...] | None = None
 
     @property
     def several(self) -> bool:
@@ -72,6 +75,17 @@ class TuningData:
         if self.several:
             return labels.to(self.features.dtype)
         return torch.nn.functional.one_hot(labels, self.classes).to(self.features.dtype)
+
+    def sample_weights(self, rows: Tensor | slice = slice(None)) -> Float[Tensor, " n"]:
+        """What each of some rows counts in a fit on these rows, 1 on average; balanced, every class counts the same."""
+        labels = self.labels[rows]
+        if self.class_weight is None:
+            return self.features.new_ones(len(labels))
+        if self.class_weight == "balanced":
+            weights = 1 / torch.bincount(labels, minlength=self.classes)[labels]
+        else:
+            weights = torch.tensor(self.class_weight)[labels]
+        return (weights / weights.mean()).to(self.features.dtype)
 
     def validation_rows(self) -> Tensor:
         """Every row that some fold validates on, in the order of the folds."""
@@ -244,6 +258,7 @@ def tuning_data(
     logit_scale: float = 100.0,
     metric: str | None = None,
     validation: Split | tuple[Any, Any] = "auto",
+    class_weight: Literal["balanced"] | Mapping[int, float] | None = None,
     seed: int = 0,
 ) -> TuningData:
     """Check labelled features at the door and fix how choices are validated.
@@ -259,6 +274,9 @@ def tuning_data(
             (at least one) drawn with the seed; "folds", 5-fold cross-validation, which also takes classes of one image
             (see `TuningData.has_validation`); "auto", "shuffled" from 1,000 images and 5 per class on, "folds" below;
             or a pair (features, labels).
+        class_weight: "balanced" for fits in which every class counts the same, however many images it has, or what an
+            image of a class counts (1 where nothing is said), > 0, as in scikit-learn; of `BALANCEABLE` methods. The
+            metric that validates is as it was: "mean_per_class" is the one that counts classes the same.
         seed: of the draws.
 
     Returns:
@@ -303,12 +321,13 @@ def tuning_data(
     if name not in able:
         kind = "one label" if y.ndim == 1 else "several labels"
         raise ValueError(f"metric {name!r} does not measure scores of {kind} per sample, expected {', '.join(able)}")
+    weight = _class_weight(class_weight, y, k)
     counts = torch.bincount(y, minlength=k) if y.ndim == 1 else y.sum(0).long()
     if bool((counts == 0).any()):
         raise ValueError(f"class {int(counts.argmin())} of {k} has no image, expected at least one")
     if not isinstance(validation, tuple):
         folds = make_folds(y, validation, seed)
-        return TuningData(x, y, k, texts, logit_scale, name, folds)
+        return TuningData(x, y, k, texts, logit_scale, name, folds, weight)
     other, theirs = torch.as_tensor(validation[0]), _integers(validation[1], "validation labels")
     check_features(other, "validation features")
     if other.shape[1] != x.shape[1]:
@@ -319,7 +338,25 @@ def tuning_data(
         raise ValueError(f"class {int(lacking.nonzero()[0])} has no image in the validation set")
     fold = Fold(torch.arange(len(x)), torch.arange(len(x), len(x) + len(other)))
     joined = torch.cat([x, other.detach().to(x)])
-    return TuningData(joined, torch.cat([y, theirs]), k, texts, logit_scale, name, (fold,))
+    return TuningData(joined, torch.cat([y, theirs]), k, texts, logit_scale, name, (fold,), weight)
+
+
+def _class_weight(value: Any, labels: Tensor, classes: int) -> Literal["balanced"] | tuple[float, ...] | None:
+    """A class weight as `TuningData` holds it."""
+    if value is None:
+        return None
+    if labels.ndim == 2:
+        raise ValueError(f"class_weight takes one label per sample, got labels of shape {tuple(labels.shape)}")
+    if isinstance(value, Mapping):
+        for name, weight in value.items():
+            if name not in range(classes) or not 0 < weight < math.inf:
+                raise ValueError(
+                    f"class_weight: class {name!r} of {classes} with weight {weight}, expected one above 0"
+                )
+        return tuple(float(value.get(label, 1.0)) for label in range(classes))
+    if value != "balanced":
+        raise ValueError(f"class_weight must be 'balanced', a mapping or None, got {value!r}")
+    return "balanced"
 
 
 def check_features(features: Tensor, name: str) -> None:

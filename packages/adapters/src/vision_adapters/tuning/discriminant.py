@@ -83,16 +83,24 @@ def discriminant_scores(data: TuningData, unit: Float[Tensor, "n d"]) -> Float[T
     if data.several or not all(can_discriminate(data.targets(fold.train)) for fold in data.folds):
         return None
     parts = [fit_discriminant(unit[fold.train], data.targets(fold.train))(unit[fold.validation]) for fold in data.folds]
-    return torch.cat(parts)
+    return torch.cat(parts) + _log_prior(data)
 
 
-def discriminant_head(data: TuningData, unit: Float[Tensor, "n d"], temperature: float, blend: float) -> LinearHead:
+def _log_prior(data: TuningData) -> Tensor:
+    """What the classes' weights add to their scores: nothing where they are balanced, for priors are equal."""
+    weights = data.class_weight
+    return torch.zeros(()) if weights is None or weights == "balanced" else torch.tensor(weights).log()
+
+
+def discriminant_head(
+    data: TuningData, features: Float[Tensor, "n d"], temperature: float, blend: float, *, raw: bool = False
+) -> LinearHead:
     """The head fitted on all rows."""
-    found = fit_discriminant(unit, data.targets())
-    weight = temperature * found.weight
-    if data.class_embeddings is not None:
+    discriminant = fit_discriminant(features, data.targets())
+    weight = temperature * discriminant.weight
+    if data.class_embeddings is not None and blend:
         weight = weight + blend * F.normalize(data.class_embeddings, dim=1)
-    return linear_head(weight, temperature * found.bias)
+    return linear_head(weight, temperature * (discriminant.bias + _log_prior(data)), raw=raw)
 
 
 def tune_lda(data: TuningData) -> Tuned:

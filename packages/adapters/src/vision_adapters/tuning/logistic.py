@@ -1,4 +1,4 @@
-"""Ridge logistic regression, free or around fixed scores, solved by preconditioned L-BFGS along a path of penalties."""
+"""Ridge logistic regressions, many at once: penalties and folds of one decomposed matrix, by preconditioned L-BFGS."""
 
 from __future__ import annotations
 
@@ -11,24 +11,30 @@ import torch.nn.functional as F
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtyping import Float
+    from jaxtyping import Float, Int
     from torch import Tensor
 
 MEMORY = 8
+STEPS = 40
+TOLERANCE = 1e-3
+_LARGEST_LEVERAGE = 1 - 1e-4
 
 
 class RidgeLogistic:
-    r"""Ridge: $\frac1n\sum_i \ell(A_i + \Delta z_i, y_i) + \frac12\sum_c \lambda_c \lVert\Delta_c\rVert^2$ in $\Delta$.
+    r"""Ridge: $\sum_i w_i\, \ell(A_i + \Delta z_i, y_i) + \frac\lambda2 \lVert\Delta\rVert^2$ in $\Delta$, per fold.
 
     The features are rotated onto the eigenvectors of their second moments, which changes neither the loss nor the
-    penalty; there, the curvature is close to diagonal, and L-BFGS starts from that diagonal. With fewer samples than
-    features, only as many directions as samples are kept, for the solution lies in their span.
+    penalty; there, the curvature is close to diagonal, and L-BFGS starts from that diagonal, so that its first step is
+    the ridge regression of the labels at every penalty. With fewer samples than features, only as many directions as
+    samples are there, for the solution lies in their span.
 
     Args:
         z: features [n, d]; a column of ones for a bias is the caller's business.
         targets: 0/1 [n, k]; rows that sum to 1 for the softmax.
         several: True for a sigmoid per label instead of a softmax over classes.
         anchor: fixed scores [n, k] to which the features' are added; none by default.
+        weights: of the samples in each fold [f, n], each row of sum 1 and 0 where a fold leaves a sample out; by
+            default one fold of all.
 
     Numerics:
         Works in the features' precision; second moments are formed in float64.
@@ -41,108 +47,166 @@ class RidgeLogistic:
         *,
         several: bool,
         anchor: Float[Tensor, "n k"] | None = None,
+        weights: Float[Tensor, "f n"] | None = None,
     ) -> None:
         n, d = z.shape
         wide = z.double()
         if n < d:
             values, vectors = torch.linalg.eigh(wide @ wide.T)
-            keep = values > values[-1] * 1e-10
-            vectors = wide.T @ (vectors[:, keep] / values[keep].sqrt())
+            positive = values > values[-1] * 1e-10
+            vectors = wide.T @ (vectors[:, positive] / values[positive].sqrt())
         else:
             values, vectors = torch.linalg.eigh(wide.T @ wide)
-            keep = values > values[-1] * 1e-12
-            vectors = vectors[:, keep]
+            positive = values > values[-1] * 1e-12
+            vectors = vectors[:, positive]
         self.rotation = vectors.to(z.dtype)  # [d, r]
-        self.moments = (values[keep] / n).to(z.dtype)  # [r]
+        self.moments = (values[positive] / n).to(z.dtype)  # [r]
         self.z = z @ self.rotation
         self.targets, self.several = targets, several
-        self.anchor = torch.zeros_like(targets) if anchor is None else anchor
+        self.weights = z.new_full((1, n), 1 / n) if weights is None else weights
+        self.anchors = None if anchor is None else anchor[None]
 
-    def around(self, anchor: Float[Tensor, "n k"]) -> RidgeLogistic:
-        """The same regression around other fixed scores; the rotation is shared."""
-        other = copy.copy(self)
-        other.anchor = anchor
-        return other
+    def around(self, anchors: Float[Tensor, "f n k"]) -> RidgeLogistic:
+        """The same regressions around fixed scores, each fold around its own; the rotation is shared."""
+        anchored = copy.copy(self)
+        anchored.anchors = anchors
+        return anchored
 
-    def start(self) -> Float[Tensor, "k r"]:
-        """No change from the anchor."""
-        zeros: Tensor = self.z.new_zeros(self.targets.shape[1], self.z.shape[1])
-        return zeros
-
-    def evaluate(self, delta: Float[Tensor, "k r"], penalty: Float[Tensor, "k 1"]) -> tuple[float, Tensor, Tensor]:
-        """The objective, its gradient and the inverse of its approximate curvature."""
-        scores = torch.addmm(self.anchor, self.z, delta.T)
-        n = len(scores)
+    def evaluate(
+        self, delta: Float[Tensor, "b k r"], penalties: Float[Tensor, " b"], folds: Int[Tensor, " b"]
+    ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b k r"], Float[Tensor, "b 1 r"]]:
+        """The objectives, their gradients and the inverses of their approximate curvatures."""
+        problems, k, r = delta.shape
+        scores = (self.z @ delta.reshape(problems * k, r).T).view(-1, problems, k)
+        if self.anchors is not None:
+            scores += self.anchors[folds].transpose(0, 1)
+        weights = self.weights[folds].T  # [n, b]
         if self.several:
-            loss = F.binary_cross_entropy_with_logits(scores, self.targets, reduction="sum") / n
+            loss = (F.softplus(scores) - scores * self.targets[:, None]).sum(2)
             p = scores.sigmoid_()
         else:
-            own = (scores * self.targets).sum()
-            top = scores.max(1, keepdim=True).values
+            true_scores = torch.einsum("nbk,nk->nb", scores, self.targets)
+            top = scores.amax(2, keepdim=True)
             p = scores.sub_(top).exp_()
-            total = p.sum(1, keepdim=True)
-            loss = (total.log().sum() + top.sum() - own) / n
+            total = p.sum(2, keepdim=True)
+            loss = total.log().add_(top).squeeze(2) - true_scores
             p.div_(total)
-        spread = (p.mean() - p.square().mean()).clamp_min(1e-7)
-        inverse = (self.moments * spread + penalty).reciprocal_()
-        gradient = torch.addmm(delta * penalty, p.sub_(self.targets).T, self.z, alpha=1 / n)
-        return float(loss + 0.5 * (penalty * delta.square()).sum()), gradient, inverse
+        values = (weights * loss).sum(0) + 0.5 * penalties * delta.square().sum((1, 2))
+        spread = ((p.sum(2) - p.square().sum(2)) * weights).sum(0).div_(k).clamp_min_(1e-7)
+        inverse = (self.moments * spread[:, None] + penalties[:, None]).reciprocal_()
+        residual = p.sub_(self.targets[:, None]).mul_(weights[:, :, None]).view(-1, problems * k)
+        gradient = (residual.T @ self.z).view(problems, k, r).add_(delta * penalties[:, None, None])
+        return values, gradient, inverse[:, None]
 
     def solve(
-        self, penalty: float | Float[Tensor, " k"], delta: Tensor, *, steps: int = 30, tolerance: float = 1e-3
-    ) -> Float[Tensor, "k r"]:
-        r"""Minimise from `delta` until a full step would move it by less than `tolerance` of its size.
+        self,
+        penalties: Float[Tensor, " b"],
+        folds: Int[Tensor, " b"] | None = None,
+        start: Float[Tensor, "b k r"] | None = None,
+        *,
+        steps: int = STEPS,
+        tolerance: float = TOLERANCE,
+    ) -> Float[Tensor, "b k r"]:
+        r"""Minimise at each penalty until a full step would move a solution by less than `tolerance` of its size.
 
         Args:
-            penalty: lambda > 0, one or one per class.
-            delta: where to start, for example the solution at the penalty before.
+            penalties: lambda > 0.
+            folds: which fold each penalty is for; the first by default.
+            start: for example the solutions at stronger penalties; no change from the anchor by default.
             steps: at most so many iterations.
             tolerance: relative; a path needs directions of change, not digits.
         """
-        each = torch.as_tensor(penalty, dtype=delta.dtype, device=delta.device).expand(len(delta))[:, None]
-        return lbfgs(lambda x: self.evaluate(x, each), delta, steps=steps, tolerance=tolerance)
+        penalties = penalties.to(self.z)
+        folds = torch.zeros(len(penalties), dtype=torch.long) if folds is None else folds
+        if start is None:
+            start = self.z.new_zeros(len(penalties), self.targets.shape[1], self.z.shape[1])
 
-    def unrotated(self, delta: Float[Tensor, "k r"]) -> Float[Tensor, "k d"]:
+        def function(delta: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            return self.evaluate(delta, penalties[rows], folds[rows])
+
+        return lbfgs(function, start, steps=steps, tolerance=tolerance)
+
+    def left_out(self, penalties: Float[Tensor, " p"], rows: Int[Tensor, " m"]) -> Float[Tensor, "p m k"]:
+        r"""Scores of some samples, each by the ridge regression of all others, at each penalty.
+
+        The labels less $1/k$ (of several labels less $1/2$) over the curvature at scores of 0, regressed on the
+        features: the regression's first Newton step. $\hat y_{-i} = (\hat y_i - h_i y_i) / (1 - h_i)$.
+
+        Source:
+            Allen's PRESS, Technometrics 16, 1974.
+        """
+        n, k = self.targets.shape
+        prior = 0.5 if self.several else 1 / k
+        curvature = 0.25 if self.several else (1 - 1 / k) / k
+        y = (self.targets - prior) / curvature
+        shrinkage = 1 / (n * (self.moments + penalties.to(self.z)[:, None] / curvature))  # [p, r]
+        z = self.z[rows]
+        leverage = (shrinkage @ z.square().T).clamp_(max=_LARGEST_LEVERAGE)[:, :, None]
+        fitted = z @ (shrinkage[:, :, None] * (self.z.T @ y))
+        left_out: Tensor = (fitted - leverage * y[rows]) / (1 - leverage)
+        return left_out
+
+    def unrotated(self, delta: Float[Tensor, "*b k r"]) -> Float[Tensor, "*b k d"]:
         """The same weights on the features as they were given."""
         weights: Tensor = delta @ self.rotation.T
         return weights
 
 
 def lbfgs(
-    function: Callable[[Tensor], tuple[float, Tensor, Tensor]], x: Tensor, *, steps: int, tolerance: float
+    function: Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]], x: Tensor, *, steps: int, tolerance: float
 ) -> Tensor:
-    """Minimise a smooth convex function by L-BFGS with a diagonal start and backtracking.
+    """Minimise smooth convex functions side by side by L-BFGS with a diagonal start and backtracking.
+
+    `function` takes points [b, k, r] and the numbers of the functions [b] that they belong to; one that is at its
+    minimum leaves the batch.
 
     Source:
         Nocedal and Wright, Numerical Optimization, algorithms 7.4 and 7.5 with an Armijo search.
     """
-    value, gradient, scale = function(x)
-    pairs: list[tuple[Tensor, Tensor, float]] = []
+    minima, rows = x.clone(), torch.arange(len(x))
+    value, gradient, inverse = function(x, rows)
+    pairs: list[tuple[Tensor, Tensor, Tensor]] = []  # moves, changes of the gradient, 1 / their product (0: no pair)
     for _ in range(steps):
         direction = gradient.clone()
-        kept = []
-        for s, y, curvature in reversed(pairs):
-            a = float((s * direction).sum()) / curvature
-            direction.sub_(y, alpha=a)
-            kept.append(a)
-        direction.mul_(scale)
-        for (s, y, curvature), a in zip(pairs, reversed(kept), strict=True):
-            direction.add_(s, alpha=a - float((y * direction).sum()) / curvature)
-        slope = float((gradient * direction).sum())
-        if slope <= 0 or float(direction.norm()) <= tolerance * max(float(x.norm()), 1e-3):
-            break
-        length = 1.0
+        factors = []
+        for move, change, share in reversed(pairs):
+            factor = _dot(move, direction) * share
+            direction -= factor * change
+            factors.append(factor)
+        direction *= inverse
+        for (move, change, share), factor in zip(pairs, reversed(factors), strict=True):
+            direction += (factor - _dot(change, direction) * share) * move
+        slope = _dot(gradient, direction).flatten()
+        moving = (slope > 0) & (_length(direction) > tolerance * _length(x).clamp_min(1e-3))
+        length, trial_value = torch.ones_like(value), value
         while True:
-            trial = torch.sub(x, direction, alpha=length)
-            trial_value, trial_gradient, trial_scale = function(trial)
-            if trial_value <= value - 1e-4 * length * slope or length < 1e-4:
+            trial = x - length[:, None, None] * direction
+            trial_value, trial_gradient, trial_inverse = function(trial, rows)
+            short = ~moving | (trial_value <= value - 1e-4 * length * slope) | (length < 1e-4)
+            if bool(short.all()):
                 break
-            length *= 0.5
-        if trial_value > value:  # no progress within the working precision
+            length = torch.where(short, length, 0.5 * length)
+        moving &= trial_value <= value  # otherwise there is no progress within the working precision
+        if not bool(moving.any()):
             break
-        s, y = trial - x, trial_gradient - gradient
-        curvature = float((s * y).sum())
-        if curvature > 1e-10 * float(s.norm()) * float(y.norm()):
-            pairs = [*pairs[-(MEMORY - 1) :], (s, y, curvature)]
-        x, value, gradient, scale = trial, trial_value, trial_gradient, trial_scale
-    return x
+        move, change = trial - x, trial_gradient - gradient
+        product = _dot(move, change)
+        curved = product > 1e-10 * (_length(move) * _length(change))[:, None, None]
+        pairs = [*pairs[-(MEMORY - 1) :], (move, change, torch.where(curved, product.reciprocal(), 0.0))]
+        state = (trial, trial_value, trial_gradient, trial_inverse)
+        if not bool(moving.all()):
+            rows = rows[moving]
+            state = tuple(part[moving] for part in state)  # type: ignore[assignment]  # as many as before
+            pairs = [tuple(part[moving] for part in pair) for pair in pairs]  # type: ignore[misc]  # three as before
+        x, value, gradient, inverse = state
+        minima[rows] = x
+    return minima
+
+
+def _dot(a: Tensor, b: Tensor) -> Tensor:
+    """Products of each function's two points, [b, 1, 1]."""
+    return (a * b).sum((1, 2), keepdim=True)
+
+
+def _length(x: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(x, dim=(1, 2))

@@ -34,6 +34,8 @@ METHODS: dict[str, Callable[[TuningData], Tuned]] = {
     "tip_adapter": tune_tip,
     "prolip": tune_prolip,
 }
+BALANCEABLE = ("anchored", "logistic", "tip_adapter")
+"""Methods that take `class_weight`. Discriminants ("gda", "lda") give all classes the same prior as they are."""
 
 
 class Knowledge(NamedTuple):
@@ -67,7 +69,8 @@ def tune(data: TuningData, method: str = "anchored") -> Tuned:
         The finished choice, which `HeldOut.score` takes.
 
     Raises:
-        ValueError: an unknown method, or one that the data does not suit (texts or single labels missing).
+        ValueError: an unknown method, or one that the data does not suit (texts or single labels missing, class weights
+            that it does not take).
         TypeError: anything but `TuningData`; held-out test data above all.
 
     Example:
@@ -86,6 +89,8 @@ def tune(data: TuningData, method: str = "anchored") -> Tuned:
         raise TypeError(f"tune takes TuningData, got {type(data).__name__}; make it with tuning_data(...)")
     if method not in METHODS:
         raise ValueError(f"method {method!r} is unknown, expected one of {', '.join(METHODS)}")
+    if data.class_weight is not None and method not in BALANCEABLE:
+        raise ValueError(f"method {method!r} takes no class_weight, expected one of {', '.join(BALANCEABLE)}")
     return METHODS[method](data)
 
 

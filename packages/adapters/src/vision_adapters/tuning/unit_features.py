@@ -19,7 +19,7 @@ PRIOR = 10
 
 
 class Standardisation(NamedTuple):
-    """Unit-length features, each dimension centred and scaled, so that rows have a mean squared length of 1."""
+    """Features with each dimension centred and scaled, so that rows have a mean squared length of 1."""
 
     centre: Float[Tensor, " d"]
     scale: Float[Tensor, " d"]
@@ -34,7 +34,7 @@ def standardisation(unit: Float[Tensor, "n d"], *, spread: bool = True) -> Stand
     """Centre and scales of the training features.
 
     Args:
-        unit: rows of length 1.
+        unit: rows of length 1, or features as they come.
         spread: whether each dimension has a scale of its own; otherwise one serves all, which turns nothing.
     """
     centre = unit.mean(0)
@@ -42,7 +42,7 @@ def standardisation(unit: Float[Tensor, "n d"], *, spread: bool = True) -> Stand
     variance = (len(unit) * variance + PRIOR * variance.mean()) / (len(unit) + PRIOR)
     if not spread:
         variance = torch.full_like(variance, float(variance.mean()))
-    if float(variance.max()) < 1e-14:
+    if float(variance.max()) <= 1e-14 * float(unit.square().sum(1).mean()):
         return Standardisation(centre, torch.ones_like(variance))
     return Standardisation(centre, (variance * unit.shape[1]).rsqrt())
 
@@ -54,10 +54,10 @@ def cosines(data: TuningData, unit: Float[Tensor, "n d"]) -> Float[Tensor, "n k"
     return unit @ F.normalize(data.class_embeddings, dim=1).T
 
 
-def linear_head(weight: Float[Tensor, "k d"], bias: Float[Tensor, " k"]) -> LinearHead:
-    """A head on unit-length features with given weights."""
+def linear_head(weight: Float[Tensor, "k d"], bias: Float[Tensor, " k"], *, raw: bool = False) -> LinearHead:
+    """A head with given weights on features at length 1, or on features as they come."""
     with torch.random.fork_rng(devices=[]):
-        head = LinearHead(weight.shape[1], len(weight), features="l2").to(weight.device)
+        head = LinearHead(weight.shape[1], len(weight), features="raw" if raw else "l2").to(weight.device)
     with torch.no_grad():
         head.weight.copy_(weight)
         head.bias.copy_(bias)
