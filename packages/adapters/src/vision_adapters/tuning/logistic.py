@@ -209,4 +209,5 @@ def _dot(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _length(x: Tensor) -> Tensor:
-    return torch.linalg.vector_norm(x, dim=(1, 2))
+    lengths: Tensor = torch.linalg.vector_norm(x, dim=(1, 2))
+    return lengths
