@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -165,3 +168,39 @@ def test_best_entities_partitions_without_losing_an_entity():
     expected = list(dict.fromkeys(owner for _, _, owner in whole))[:25]
     assert rows.tolist() == expected
     assert np.all(np.diff(best) <= 0)
+
+
+SPOILT = """
+import numpy as np
+from oven_retrieval import FolderError
+from oven_retrieval.names.hits import Surfaces
+from oven_retrieval.names.pruned import PrunedIndex
+
+names = [f"w{n % 7} w{n % 11} x{n}".split() for n in range(400)]
+impacts = PrunedIndex.of(Surfaces.of(names))._impacts
+for field, change in [
+    ("post_record", lambda values: np.where(np.arange(len(values)) % 2, values, np.int32(2**31 - 1))),
+    ("post_record", lambda values: np.full_like(values, -1)),
+    ("start", lambda values: values * 2**40),
+    ("start", lambda values: values - 2**40),
+    ("records", lambda values: np.full_like(values, -1)),
+    ("records", lambda values: np.full_like(values, 2**62)),
+    ("owner", lambda values: values[:1]),
+    ("bound", lambda values: values[:, :1]),
+    ("post_impact", lambda values: values[:1]),
+    ("token_hash", lambda values: values.astype(np.int64)),
+]:
+    engine = PrunedIndex(impacts._replace(**{field: np.ascontiguousarray(change(getattr(impacts, field)))}))
+    engine._asked = 1 << 20
+    try:
+        engine.search(names, k=3)
+    except FolderError as error:
+        print(error)
+"""
+
+
+def test_an_index_that_was_edited_does_not_end_the_process():
+    """In a process of its own: what it guards against is a read beyond the arrays."""
+    pytest.importorskip("numba")
+    done = subprocess.run([sys.executable, "-c", SPOILT], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.count("is damaged")) == (0, 10), done.stderr

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numba
 import numpy as np
 
-from oven_retrieval.names.impacts import LENGTHS, MOST_TOKENS
+from oven_retrieval.locking import FolderError
+from oven_retrieval.names.impacts import DAMAGED, LENGTHS, MOST_TOKENS
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -30,6 +31,9 @@ class CompiledSearch:
 
     def __init__(self, impacts: Impacts, one_name_each: bool) -> None:
         self._one_name_each = one_name_each
+        impacts.check()
+        if len(impacts.start) and not 0 <= impacts.start.min() <= impacts.start.max() <= len(impacts.post_record):
+            raise FolderError(DAMAGED)
         records = np.asarray(impacts.records)
         self._arrays = (
             *(np.asarray(a) for a in (impacts.token_hash, impacts.start, impacts.post_record, impacts.post_impact)),
@@ -39,6 +43,7 @@ class CompiledSearch:
             np.asarray(impacts.owner),
             np.asarray(impacts.preference),
         )
+        self._owner = impacts.owner
         self._all = np.zeros(0, np.bool_)
         self._run: Any = _search
 
@@ -55,7 +60,12 @@ class CompiledSearch:
         """Fill in the answers to queries whose tokens end at `ends`; how many queries are `TOO_LONG`."""
         reached = allowed is None and (k == 1 or self._one_name_each)
         only = self._all if allowed is None else allowed
-        return int(self._run(hashes, ends, *self._arrays, only, reached, k, rows, scores, unknown))
+        if len(only) not in (0, len(self._owner)):
+            raise FolderError(DAMAGED)
+        too_long = int(self._run(hashes, ends, *self._arrays, only, reached, k, rows, scores, unknown))
+        if too_long < 0:
+            raise FolderError(DAMAGED)
+        return too_long
 
 
 @_jit
@@ -180,11 +190,15 @@ def _search(  # type: ignore[no-untyped-def]
                 if post_impact[posting] * weight[place] + later < floor - 1e-9 * abs(floor):
                     break
                 head = 2 * np.int64(post_record[posting])
-                name = halves[head]
+                if head < 0 or head + 1 >= len(halves):  # files of strangers: compiled code reads whatever it is told
+                    return -1
+                name, after = halves[head], head + 2 + 2 * np.int64(halves[head + 1])
+                if name < 0 or name >= len(owner) or after > len(halves):
+                    return -1
                 if len(allowed) and not allowed[name]:
                     continue
                 score = 0.0
-                for cell in range(head + 2, head + 2 + 2 * halves[head + 1], 2):
+                for cell in range(head + 2, after, 2):
                     for i in range(count):
                         if token[i] == halves[cell]:
                             score += weight[i] * impacts[cell + 1]

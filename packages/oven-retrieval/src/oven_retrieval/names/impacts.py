@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from oven_retrieval.locking import FolderError
 from oven_retrieval.names.hits import EPSILON, K1, B
 from oven_retrieval.names.occurrences import Occurrences, count_tokens
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _BLOCK = 1 << 18
 _PAIRS = 1 << 20
+DAMAGED = "the index of names is damaged: its arrays do not fit one another; build it anew (`oven update --rebuild`)"
 LENGTHS = 4
 """Upper bounds are kept for names of at least 1, 2, 3 and 4 distinct tokens."""
 MOST_TOKENS = 16
@@ -62,6 +64,16 @@ class Impacts(NamedTuple):
         """Write the arrays as columns of a folder."""
         for name, values in self._asdict().items():
             folder.array(f"bm25_{name}", values)
+
+    def check(self) -> None:
+        """Refuse arrays of other types or lengths than are written: compiled code reads what it is told."""
+        types = ("u8", "i8", "i4", "f4", "f4", "i8", "i4", "i4")
+        tokens, pairs, names = len(self.token_hash), len(self.post_record), len(self.owner)
+        lengths = (tokens, tokens + 1, pairs, pairs, tokens, names + pairs, names, names)
+        for values, kind, length in zip(self, types, lengths, strict=True):
+            shape = (length, LENGTHS) if values is self.bound else (length,)
+            if values.dtype != np.dtype(kind) or values.shape != shape:
+                raise FolderError(DAMAGED)
 
     @classmethod
     def read(cls, folder: Folder) -> Impacts:
