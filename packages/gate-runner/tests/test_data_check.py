@@ -99,3 +99,43 @@ def test_near_duplicates_across_splits_are_listed_and_are_no_error(
         main(["check-data", str(tmp_path), "food101", "--near", "4"])
     assert not ended.value.code
     assert "1 near-duplicates across splits: " in capsys.readouterr().out
+
+
+@pytest.fixture
+def pets(tmp_path: Path) -> Path:
+    """Ten pictures of two classes in drawn pixels, with a benchmark's file."""
+    pixels = np.random.default_rng(0).integers(0, 255, (2, 2, 5, 32, 32, 3), np.uint8)
+    for split, by_class in zip(("train", "test"), pixels, strict=True):
+        for label, pictures in zip(("cat", "dog"), by_class, strict=True):
+            folder = tmp_path / split / label
+            folder.mkdir(parents=True)
+            for number, picture in enumerate(pictures):
+                Image.fromarray(picture).save(folder / f"{number}.png")
+    text = '[benchmark]\nid = "pets"\n[data]\nkind = "folders"\n[splits]\ntrain = "train"\ntest = "test"\n'
+    (tmp_path / "benchmark.toml").write_text(text)
+    return tmp_path
+
+
+@pytest.mark.parametrize("file", ["", "benchmark.toml"])
+def test_own_data_are_looked_at_by_their_file_or_its_folder(
+    pets: Path, file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(["check-data", str(pets / file)])
+    shown = capsys.readouterr().out
+    assert "2 classes (all, of them test): cat 10 (5), dog 10 (5)" in shown
+    assert shown.splitlines()[-1].split() == ["pets", "whole", "10", "10"]
+    shutil.copy(pets / "train" / "cat" / "0.png", pets / "test" / "dog" / "4.png")
+    whole = (pets / "test" / "cat" / "1.png").read_bytes()
+    (pets / "test" / "cat" / "1.png").write_bytes(whole[:200])
+    with pytest.raises(SystemExit, match=r"^1$"):
+        main(["check-data", str(pets / file), "--deep"])
+    shown = capsys.readouterr().out
+    assert "4.png of test has the content of" in shown
+    assert "1.png cannot be read as an image" in shown
+
+
+def test_a_name_without_original_files_is_an_error(pets: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["check-data", str(pets), str(pets / "benchmark.toml")])
+    assert "pets: no original files are read" in capsys.readouterr().err

@@ -40,8 +40,9 @@ n01530575 = "brambling"
 Paths are relative to the file. What no split gives is drawn: validation from training, test where there is none; by
 class, or by whole groups, from the seed. Nothing else is guessed when it runs, and every path is looked at before
 anything is computed. A picture that cannot be read fails the benchmark; `--setting skip_unreadable=true` looks at
-all of them first, leaves such out, lists them, and the result says how many there were. An editor that reads JSON
-schemas takes the output of `gate-runner new --schema`.
+all of them first, leaves such out, lists them, and the result says how many there were.
+`gate-runner check-data FOLDER --deep` decodes all of them without a run, and says which lie in two splits.
+An editor that reads JSON schemas takes the output of `gate-runner new --schema`.
 
 Every field:
 """

@@ -11,7 +11,10 @@ from gate_runner.commands.options import AsJson
 
 
 def check_data(
-    root: Annotated[Path, typer.Argument(help="The folder of data sets' original files.")],
+    root: Annotated[
+        Path,
+        typer.Argument(help="The folder of data sets' original files; or a benchmark's file, or its folder."),
+    ],
     names: Annotated[list[str] | None, typer.Argument(help="Packs and benchmarks; all of GATE by default.")] = None,
     deep: Annotated[bool, typer.Option("--deep", help="Decode and compare every picture, not a sample.")] = False,
     near: Annotated[
@@ -26,27 +29,44 @@ def check_data(
     json: AsJson = False,
 ) -> None:
     """Say which data sets are there, whether they are whole, and whether their splits overlap."""
-    from gate_data import check_data as look
+    from gate_data import check_data as check
+    from gate_data.own import originals_of, read_benchmark, summary
     from gate_runner.benchmarks import resolve
+    from gate_runner.errors import UsageError
     from gate_runner.near_duplicates import near_duplicates
 
-    asked = {each.id: each.originals for each in resolve(names or ["full"]) if "local" in each.sources}
+    file = root / "benchmark.toml" if names is None and (root / "benchmark.toml").is_file() else root
+    lines: list[str] = []
+    if file.is_file():
+        own = read_benchmark(file)
+        originals, root = {own.benchmark.id: originals_of(file)}, file.parent
+    else:
+        chosen = resolve(names or ["full"])
+        originals = {benchmark.id: benchmark.originals for benchmark in chosen if "local" in benchmark.sources}
+        if not originals:
+            named = ", ".join(benchmark.id for benchmark in chosen)
+            raise UsageError(f"{named}: no original files are read; a file of your own is given in place of the folder")
     alike = None if near is None else (lambda pictures: map(str, near_duplicates(pictures, near)))
-    found = look(asked, root, deep, alike)
+    reports = check(originals, root, deep, alike)
+    if file.is_file() and reports[0].counts:
+        lines = summary(own, root)
     if json:
         import json as standard
         from dataclasses import asdict
 
-        typer.echo(standard.dumps([asdict(one) for one in found], indent=2))
+        typer.echo(standard.dumps([asdict(report) for report in reports], indent=2))
     else:
-        for one in found:
-            counts = " ".join(f"{count:,}" for count in one.counts) if one.counts else "-"
-            typer.echo(f"{one.benchmark:<12}  {one.state:<10}  {counts:<18}  {'; '.join(one.problems[:3])}".rstrip())
-            if one.near:
-                typer.echo(f"{'':<12}  {len(one.near)} near-duplicates across splits: {'; '.join(one.near[:3])}")
-            elif near is not None and one.counts:
+        for line in lines:
+            typer.echo(line)
+        for report in reports:
+            counts = " ".join(f"{count:,}" for count in report.counts) if report.counts else "-"
+            problems = "; ".join(report.problems[:3])
+            typer.echo(f"{report.benchmark:<12}  {report.state:<10}  {counts:<18}  {problems}".rstrip())
+            if report.near:
+                typer.echo(f"{'':<12}  {len(report.near)} near-duplicates across splits: {'; '.join(report.near[:3])}")
+            elif near is not None and report.counts:
                 typer.echo(f"{'':<12}  no near-duplicates across splits")
-            if one.state == "incomplete" and one.expected:
-                typer.echo(f"{'':<12}  {'expected':<10}  {' '.join(f'{count:,}' for count in one.expected)}")
-    if any(one.state == "wrong" for one in found):
+            if report.state == "incomplete" and report.expected:
+                typer.echo(f"{'':<12}  {'expected':<10}  {' '.join(f'{count:,}' for count in report.expected)}")
+    if any(report.state == "wrong" for report in reports):
         raise typer.Exit(1)
