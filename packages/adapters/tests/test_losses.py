@@ -94,3 +94,15 @@ def test_errors_show_the_value() -> None:
         losses.l1(torch.zeros(4, 2), torch.zeros(4))
     with pytest.raises(ValueError, match="gamma"):
         losses.focal_loss(torch.zeros(1, 2), torch.tensor([0]), gamma=-1.0)
+
+
+def test_weights_of_classes_are_torchs_and_balance_makes_classes_count_the_same() -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits, labels = torch.randn(12, 3, generator=generator), torch.tensor([0] * 8 + [1] * 3 + [-100])
+    weight = losses.class_balance(labels[:11], 3)
+    ours = losses.cross_entropy(logits, labels, weight)
+    torch.testing.assert_close(
+        ours, torch.nn.functional.cross_entropy(logits, labels, weight=weight, ignore_index=-100)
+    )
+    each = torch.nn.functional.cross_entropy(logits[:11], labels[:11], reduction="none")
+    torch.testing.assert_close(ours, (each[:8].mean() + each[8:].mean()) / 2)

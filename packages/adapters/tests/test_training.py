@@ -376,3 +376,36 @@ def test_each_layers_gradient_is_recorded(tmp_path: Path) -> None:
     assert math.hypot(*found.values()) == pytest.approx(done.history[1].gradient_norm, rel=1e-5)
     assert fit(module, (x,), y, **call, layers=True, checkpoint=tmp_path / "state.pt").history[1].layers == found
     assert fit(module, (x,), y, **call).history[1].layers == {}
+
+
+def test_samples_are_drawn_as_often_as_their_weights_say() -> None:
+    labels = np.repeat([0, 0, 0, 0, 1], 20)
+    likely = np.where(labels == 1, 4.0, 1.0)
+    draws = np.concatenate([batch_indices(100, 10, step, 3, likely / likely.sum()).numpy() for step in range(1, 201)])
+    assert abs(labels[draws].mean() - 0.5) < 4 * math.sqrt(0.25 / len(draws))
+    assert np.array_equal(batch_indices(100, 10, 7, 3, likely / likely.sum()), draws[60:70])
+
+
+def test_a_rare_class_is_learnt_from_balanced_draws(tmp_path: Path) -> None:
+    """Without them, a few steps answer with the frequent class alone; a checkpoint knows its draws."""
+    generator = torch.Generator().manual_seed(0)
+    y = (torch.arange(200) % 20 == 0).long()
+    x = torch.eye(2, 4)[y] + 0.3 * torch.randn(200, 4, generator=generator)
+    recipe = Recipe(lr=0.02, steps=30, batch_size=20, validate_every=30)
+    recalls = []
+    for weights in (None, 1.0 + 18.0 * y):
+        head = seeded(lambda: LinearHead(4, 2), 0)
+        fit(head, (x,), y, loss=cross_entropy, recipe=recipe, validate=lambda module: 0.0, direction="lower", seed=0,
+            keep=2, sample_weights=weights, checkpoint=tmp_path / f"{weights is None}.pt")  # fmt: skip
+        done = fit(head, (x,), y, loss=cross_entropy, recipe=recipe, direction="lower", seed=0, keep=2,
+                   validate=lambda module: 0.0, sample_weights=weights,
+                   checkpoint=tmp_path / f"{weights is None}.pt")  # fmt: skip
+        head.load_state_dict(max(done.kept, key=lambda state: state.step).state)
+        recalls.append(float((head(x[y == 1]).argmax(1) == 1).float().mean()))
+    assert recalls[1] > recalls[0] + 0.3
+    with pytest.raises(ValueError, match="belongs to another training: sample_weights differ"):
+        fit(head, (x,), y, loss=cross_entropy, recipe=recipe, validate=lambda module: 0.0, direction="lower", seed=0,
+            keep=2, checkpoint=tmp_path / "False.pt")  # fmt: skip
+    with pytest.raises(ValueError, match="sample_weights must be 200 finite numbers"):
+        fit(head, (x,), y, loss=cross_entropy, recipe=recipe, validate=lambda module: 0.0, direction="lower", seed=0,
+            sample_weights=torch.zeros(200))  # fmt: skip

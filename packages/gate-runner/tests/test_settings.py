@@ -35,6 +35,7 @@ OTHER = Settings(
     head="detr", shots=("0", "5"), readout=("auto", "block:2/cls"),
     init=("random",), projection=("1p",), knowledge=("gpt3",), controls=False,
     probe="elevater", knowledge_folder=Path("words"), keep_predictions=True, short_classes="skip",
+    class_weight="balanced", folds=3,
     split="valid", protocol="gate", prompts="path", knowledge_from=f"glip={__file__}",
     language_model="mine:words", executor="slurm", executor_options={"partition": "gpu"},
 )  # fmt: skip

@@ -14,15 +14,42 @@ if TYPE_CHECKING:
 IGNORED = -100
 
 
-def cross_entropy(logits: Float[Tensor, "n k ..."], targets: Int[Tensor, "n ..."]) -> Float[Tensor, ""]:
+def cross_entropy(
+    logits: Float[Tensor, "n k ..."], targets: Int[Tensor, "n ..."], weight: Float[Tensor, " k"] | None = None
+) -> Float[Tensor, ""]:
     r"""Mean of $-\log \mathrm{softmax}(z)_y$ over the samples (and pixels) whose target is not -100.
+
+    Args:
+        logits: scores, classes in dimension 1.
+        targets: classes 0 … k - 1, or -100.
+        weight: what a sample of each class counts in the mean; all the same by default. See `class_balance`.
 
     Example:
         >>> cross_entropy(torch.zeros(3, 4), torch.tensor([0, 1, -100]))
         tensor(1.3863)
     """
     _check_labels(logits, targets)
+    if weight is not None:
+        return F.cross_entropy(logits, targets.long(), weight=weight.to(logits), ignore_index=IGNORED)
     return _mean_valid(F.cross_entropy(logits, targets.long(), reduction="none", ignore_index=IGNORED), targets)
+
+
+def class_balance(labels: Int[Tensor, " n"], classes: int) -> Float[Tensor, " k"]:
+    """What a sample of each class counts so that all classes count the same, 1 on average over the samples.
+
+    Args:
+        labels: 0 … k - 1.
+        classes: k; one without samples counts 0.
+
+    Example:
+        >>> class_balance(torch.tensor([0, 0, 0, 1]), 3)
+        tensor([0.6667, 2.0000, 0.0000])
+
+    Source:
+        scikit-learn's `class_weight="balanced"`, of the classes that are there.
+    """
+    counts = torch.bincount(labels, minlength=classes).float()
+    return torch.where(counts > 0, len(labels) / ((counts > 0).sum() * counts.clamp_min(1)), 0.0)
 
 
 def binary_cross_entropy(logits: Float[Tensor, "n k"], targets: Float[Tensor, "n k"]) -> Float[Tensor, ""]:

@@ -139,6 +139,15 @@ class Options(TypedDict, total=False):
         str,
         typer.Option(metavar="take|skip", help="Of a sweep, where a class has fewer images than shots: take all."),
     ]
+    class_weight: Annotated[
+        str,
+        typer.Option(
+            metavar="none|balanced|sampled", help="Of classes: weigh the loss, or draw pictures equally often."
+        ),
+    ]
+    folds: Annotated[
+        int | None, typer.Option(help="Of classes: test every picture of all splits once, by cross-validation.")
+    ]
     protocol: Annotated[
         Protocol, typer.Option(help="Of few-shot episodes: ours, 5 ways and 1 shot, or gate, many ways and shots."), str
     ]

@@ -29,6 +29,7 @@ PROMPTS = ("overrides", "names", "path", "definition", "wiktionary", "gpt3")
 PROTOCOLS = ("ours", "gate")
 TRANSFORMS = ("model", "square")
 PRECISIONS = ("auto", "float32", "bfloat16")
+CLASS_WEIGHTS = ("none", "balanced", "sampled")
 RECIPES = ("quick", "gate")
 
 
@@ -241,6 +242,10 @@ class Settings:
         knowledge_folder: ELEVATER's knowledge files, a folder with ``external/`` and ``gpt3/``.
         keep_predictions: keep the probabilities of each unit of a sweep, for submissions.
         short_classes: where a class has fewer images than shots: ``"take"`` all, as ELEVATER does, or ``"skip"``.
+        class_weight: of image classification: ``"balanced"``, every class counts the same in the loss, or
+            ``"sampled"``, pictures of every class are drawn equally often (where a head is solved, that is the same).
+        folds: of image classification with a frozen encoder: every picture of all splits is tested once, by a head
+            fitted to the other folds; the interval also holds what differs between folds.
         protocol: of few-shot benchmarks: ``"ours"``, five ways and one shot, or ``"gate"``, GATE's many ways and shots,
             which is the benchmark ``…-gate``.
         split: which split is scored: ``"test"``, or ``"valid"`` where published numbers are of that one.
@@ -312,6 +317,8 @@ class Settings:
     knowledge_folder: Path | None = field(default=None, metadata={"read": _path_in})
     keep_predictions: bool = False
     short_classes: str = field(default="take", metadata={"identity": True, "mode": True})
+    class_weight: str = field(default="none", metadata={"identity": True, "mode": True})
+    folds: int | None = field(default=None, metadata={"identity": True, "mode": True})
     protocol: Protocol = "ours"
     split: SplitScored = field(default="test", metadata={"identity": True, "mode": True})
     prompts: Prompts = field(default="overrides", metadata={"identity": True, "mode": True})
@@ -354,6 +361,7 @@ class Settings:
             "probe": PROBES,
             "transform": TRANSFORMS,
             "precision": PRECISIONS,
+            "class_weight": CLASS_WEIGHTS,
         }
         for name, known in (*choices.items(), ("short_classes", SHORT_CLASSES)):
             if getattr(self, name) not in known:
@@ -364,6 +372,8 @@ class Settings:
         if self.recipe != "quick" and self.tune == "frozen":
             raise UsageError(f"--recipe {self.recipe} trains an encoder: it goes with --tune other than frozen")
         self._check_trained()
+        if self.folds is not None and self.folds < 2:
+            raise UsageError(f"folds must be at least 2, not {self.folds}")
         if self.feature_cache < 0:
             raise UsageError(f"--feature-cache must be at least 0, not {self.feature_cache} bytes")
         if self.isolate not in ("none", "worker", "benchmark"):

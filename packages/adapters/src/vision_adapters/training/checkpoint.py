@@ -84,13 +84,13 @@ def load(path: Path, expected: dict[str, str], device: torch.device) -> dict[str
     """Read a checkpoint and see that it belongs to this call."""
     try:
         state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
-        found: dict[str, str] = state["fingerprint"]
+        stored: dict[str, str] = state["fingerprint"]
     except Exception as error:
         raise ValueError(f"{path} is not a training checkpoint ({type(error).__name__}: {error}); remove it") from error
-    differing = [name for name in expected if found.get(name) != expected[name]]
+    differing = [name for name in {**expected, **stored} if stored.get(name) != expected.get(name)]
     if differing:
         raise ValueError(
             f"{path} belongs to another training: {', '.join(differing)} differ "
-            f"({'; '.join(f'{name}: {found.get(name)} there, {expected[name]} here' for name in differing)})"
+            f"({'; '.join(f'{name}: {stored.get(name)} there, {expected.get(name)} here' for name in differing)})"
         )
     return state

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time
 from contextlib import ExitStack, closing
 from itertools import tee
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    import numpy.typing as npt
     from torch.distributed import ProcessGroup
 
     from vision_adapters.progress import Progress
@@ -48,6 +51,7 @@ def fit(
     layers: bool = False,
     group: ProcessGroup | None = None,
     stop: int | None = None,
+    sample_weights: Tensor | None = None,
 ) -> Fit:
     """Train a module in place and leave in it the weights that validated best, the untrained ones included.
 
@@ -75,6 +79,9 @@ def fit(
             first one validates, and reads and writes the checkpoint.
         stop: a validated step after which this call ends; a later one with the same checkpoint goes on from there, to
             the same bits as if there had been no stop. A training that is past it is only read.
+        sample_weights: [n], >= 0: samples are drawn with replacement, each as likely as its weight says, so that
+            classes with few samples are seen as often as others (`vision_adapters.losses.class_balance`); by default,
+            each sample is seen once an epoch.
 
     Returns:
         Best step and score, the history and the time. The module is left in eval mode.
@@ -122,6 +129,7 @@ def fit(
     _check(inputs, targets, direction, seed)
     if keep < 1:
         raise ValueError(f"keep must be at least 1, got {keep}")
+    likely = None if sample_weights is None else _likely(sample_weights, len(targets))
     last = recipe.steps if stop is None else min(stop, recipe.steps)
     if last < recipe.steps and (last < 0 or last % recipe.validate_every):
         raise ValueError(f"stop must be a step that is validated, a multiple of {recipe.validate_every}, got {stop}")
@@ -141,6 +149,8 @@ def fit(
     if checkpoint is not None:
         marks = fingerprint(inputs, targets, recipe, seed, direction, module)
         marks |= {"keep": str(keep), "layers": str(layers), "precision": precision, **(belongs_to or {})}
+        if likely is not None:
+            marks["sample_weights"] = hashlib.sha256(likely.tobytes()).hexdigest()[:16]
         for left in checkpoint.parent.glob(f"{checkpoint.name}.*.partial"):  # of a process that was killed as it wrote
             left.unlink(missing_ok=True)
     history: list[Validation] = []
@@ -171,7 +181,7 @@ def fit(
         if share is not None:
             share.agree(seed, done)
         wholes, shares = tee(
-            Draw(seed, step, batch_indices(len(targets), recipe.batch_size, step, seed))
+            Draw(seed, step, batch_indices(len(targets), recipe.batch_size, step, seed, likely))
             for step in range(done + 1, last + 1)
         )
         own = shares if share is None else (draw._replace(rows=share.rows(draw.rows)) for draw in shares)
@@ -218,6 +228,15 @@ def fit(
     module.load_state_dict(kept[0].state, strict=False)
     module.eval()
     return Fit(kept[0].step, kept[0].score, history, seconds, kept, stepper.micro_batches, precision)
+
+
+def _likely(weights: Tensor, samples: int) -> npt.NDArray[np.float64]:
+    """Weights of samples as probabilities."""
+    numbers = weights.detach().cpu().double().numpy()
+    if numbers.shape != (samples,) or not (np.isfinite(numbers).all() and (numbers >= 0).all() and numbers.any()):
+        raise ValueError(f"sample_weights must be {samples} finite numbers of at least 0, not all 0")
+    probabilities: npt.NDArray[np.float64] = numbers / numbers.sum()
+    return probabilities
 
 
 def _validated(module: nn.Module, validate: Callable[[nn.Module], float], step: int) -> float:

@@ -127,6 +127,7 @@ def fit_head(
     keep: int = 1,
     layers: bool = False,
     group: ProcessGroup | None = None,
+    sample_weights: Tensor | None = None,
 ) -> Trained:
     """Train a head behind a backbone; where that is a `TrainedEncoder`, the encoder learns with it.
 
@@ -154,6 +155,7 @@ def fit_head(
         keep: likewise.
         layers: likewise.
         group: likewise; the head's own training before (`ProbeInit`) is each process's.
+        sample_weights: likewise.
 
     Returns:
         How the training went, with the module.
@@ -181,7 +183,7 @@ def fit_head(
         fit_head(
             init.features, head, targets, loss=loss, recipe=init.recipe, validate=validate, direction=direction,
             seed=seed, rates=init.rates, inputs=inputs, scales=scales, micro_batches=micro_batches,
-            checkpoint=init.checkpoint, progress=init.progress, device=device,
+            checkpoint=init.checkpoint, progress=init.progress, device=device, sample_weights=sample_weights,
         )  # fmt: skip
     elif init is not None:
         head.load_state_dict(init)
@@ -209,6 +211,7 @@ def fit_head(
             layers=layers,
             group=group,
             stop=stop if stop < recipe.steps else None,
+            sample_weights=sample_weights,
         )
 
     def go_on(number: int, stop: int, ahead: int, first: Path | None) -> Fit:

@@ -24,14 +24,17 @@ def epoch_order(samples: int, epoch: int, seed: int) -> npt.NDArray[np.int64]:
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, epoch]))).permutation(samples)
 
 
-def batch_indices(samples: int, batch_size: int, step: int, seed: int) -> Tensor:
-    """The samples of step 1, 2, …: a new permutation in each epoch, whole batches only.
+def batch_indices(
+    samples: int, batch_size: int, step: int, seed: int, weights: npt.NDArray[np.float64] | None = None
+) -> Tensor:
+    """The samples of step 1, 2, …: a new permutation in each epoch, whole batches only; or drawn by their weights.
 
     Args:
         samples: n >= 1.
         batch_size: at most n samples are taken.
         step: >= 1.
         seed: any non-negative integer.
+        weights: how likely each sample is, of sum 1: batches are then drawn with replacement.
 
     Returns:
         Indices; they depend on the arguments alone, so that a resumed training needs no state for them.
@@ -41,6 +44,9 @@ def batch_indices(samples: int, batch_size: int, step: int, seed: int) -> Tensor
         [0, 1, 2, 3, 4, 5]
     """
     size = min(batch_size, samples)
+    if weights is not None:
+        draws = np.random.default_rng([seed, step])
+        return torch.from_numpy(draws.choice(samples, size, p=weights))
     epoch, place = divmod(step - 1, samples // size)
     order = epoch_order(samples, epoch, seed)
     return torch.from_numpy(order[place * size : (place + 1) * size].copy())

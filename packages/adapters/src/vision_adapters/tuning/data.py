@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from vision_adapters.losses import class_balance
 from vision_adapters.metrics import Score, evaluate, metric_named
 from vision_adapters.renamed import renamed_attribute
 from vision_adapters.tuning.folds import SPLITS, Fold, Split, make_folds
@@ -82,7 +83,7 @@ class TuningData:
         if self.class_weight is None:
             return self.features.new_ones(len(labels))
         if self.class_weight == "balanced":
-            weights = 1 / torch.bincount(labels, minlength=self.classes)[labels]
+            weights = class_balance(labels, self.classes)[labels]
         else:
             weights = torch.tensor(self.class_weight)[labels]
         return (weights / weights.mean()).to(self.features.dtype)

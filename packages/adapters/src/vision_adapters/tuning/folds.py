@@ -61,25 +61,38 @@ def make_folds(labels: Tensor, split: Split, seed: int) -> tuple[Fold, ...]:
         )
     if labels.ndim == 2 and split == "toolkit":
         return (_toolkit_several(labels),)
-    shuffle = split != "toolkit"
-    order = np.random.default_rng(seed).permutation(len(labels)) if shuffle else np.arange(len(labels))
     kinds = labels.numpy() if labels.ndim == 1 else _rarest_label(labels, counts)
-    place = np.empty(len(order), dtype=np.int64)  # rank of each sample within its class
-    seen: dict[int, int] = {}
-    for index in order:
-        kind = int(kinds[index])
-        place[index] = seen.get(kind, 0)
-        seen[kind] = place[index] + 1
     if split == "folds":
-        # each class starts at another fold, so that single images spread over the folds
-        number = torch.from_numpy((place + kinds) % FOLDS)
+        numbers = class_folds(torch.from_numpy(kinds), FOLDS, seed)
         parts = [
-            Fold((number != each).nonzero().flatten(), (number == each).nonzero().flatten()) for each in range(FOLDS)
+            Fold((numbers != fold).nonzero().flatten(), (numbers == fold).nonzero().flatten()) for fold in range(FOLDS)
         ]
         return tuple(part for part in parts if len(part.train) and len(part.validation))
-    size = np.array([math.ceil(round(seen.get(kind, 0) * SHARE, 9)) for kind in range(int(kinds.max()) + 1)])
-    held = torch.from_numpy(place < size[kinds])
+    ranks = _ranks(kinds, None if split == "toolkit" else seed)
+    size = np.array([math.ceil(round(int(count) * SHARE, 9)) for count in np.bincount(kinds)])
+    held = torch.from_numpy(ranks < size[kinds])
     return (Fold((~held).nonzero().flatten(), held.nonzero().flatten()),)
+
+
+def class_folds(labels: Tensor, folds: int, seed: int) -> Tensor:
+    """The fold of each sample: as many of each class in each as that goes, drawn with the seed.
+
+    Each class starts at another fold, so that single images spread over the folds.
+    """
+    kinds = labels.numpy()
+    return torch.from_numpy((_ranks(kinds, seed) + kinds) % folds)
+
+
+def _ranks(kinds: Any, seed: int | None) -> Any:
+    """The rank of each sample within its class, in an order drawn with a seed, or in its own."""
+    order = np.arange(len(kinds)) if seed is None else np.random.default_rng(seed).permutation(len(kinds))
+    ranks = np.empty(len(kinds), dtype=np.int64)
+    counts: dict[int, int] = {}
+    for index in order:
+        kind = int(kinds[index])
+        ranks[index] = counts.get(kind, 0)
+        counts[kind] = ranks[index] + 1
+    return ranks
 
 
 def _toolkit_several(labels: Tensor) -> Fold:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 
@@ -154,7 +154,13 @@ class LinearProbe(NamedTuple):
 
 
 def linear_probe(
-    features: Float[Tensor, "n d"], labels: Int[Tensor, " n"], classes: int, *, metric: str = "accuracy", seed: int = 0
+    features: Float[Tensor, "n d"],
+    labels: Int[Tensor, " n"],
+    classes: int,
+    *,
+    metric: str = "accuracy",
+    class_weight: Literal["balanced"] | None = None,
+    seed: int = 0,
 ) -> LinearProbe:
     """A regression on features at length 1, at which the head of a training can start (LP-FT).
 
@@ -163,6 +169,7 @@ def linear_probe(
         labels: 0 … classes - 1; some may be missing.
         classes: k.
         metric: by which its strength is chosen, on a fifth of the images.
+        class_weight: see `tuning_data`.
         seed: of that fifth.
 
     Returns:
@@ -177,7 +184,9 @@ def linear_probe(
         [0, 1]
     """
     present = torch.unique(labels)
-    data = tuning_data(features, torch.searchsorted(present, labels), metric=metric, seed=seed)
+    data = tuning_data(
+        features, torch.searchsorted(present, labels), metric=metric, class_weight=class_weight, seed=seed
+    )
     solved = tune_anchored(data, linear=True)
     assert isinstance(solved.head, LinearHead)
     with torch.no_grad():

@@ -51,6 +51,8 @@ def shared_pictures(data: Data[Any]) -> Shared:
 
     Pictures in memory are compared by their pixels, those in files by what the files hold.
     """
+    if data.test is data.train:  # cross-validation: each picture is in one fold, unless it is there twice
+        return _repeated(data.test)
     seen: dict[bytes, str] = {}
     for name, split in (("train", data.train), ("validation", data.validation)):
         for key, at in _keys(split):
@@ -63,6 +65,19 @@ def shared_pictures(data: Data[Any]) -> Shared:
             first = first if count else Shared(0, _name(data.test, "test", at), seen[key])
             count += 1
     return first._replace(number=count)
+
+
+def _repeated(split: Split[Any]) -> Shared:
+    """Samples of one split with a picture that an earlier one has, too."""
+    first: dict[bytes, int] = {}
+    pairs = []
+    for key, index in _keys(split):
+        if first.setdefault(key, index) != index:
+            pairs.append((index, first[key]))
+    if not pairs:
+        return Shared(0)
+    index, earlier = pairs[0]
+    return Shared(len(pairs), _name(split, "test", index), _name(split, "test", earlier))
 
 
 def _keys(split: Split[Any]) -> Iterator[tuple[bytes, int]]:

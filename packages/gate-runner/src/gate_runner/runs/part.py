@@ -83,7 +83,8 @@ class Part:
         from gate_data.remembered import remember_in
 
         remember_in(cache_home() / "contents")
-        return self.benchmark.load(self.source, self.request(size))
+        data = self.benchmark.load(self.source, self.request(size))
+        return data if self.settings.folds is None else pooled(data)
 
     def request(self, size: int) -> DataRequest:
         """What the benchmark's source is asked for."""
@@ -187,3 +188,21 @@ def with_kept_sizes(part: Part) -> Part:
         batch_size=max(1, min(asked.batch_size, batch_size)), micro_batches=max(asked.micro_batches, micro_batches)
     )
     return replace(part, settings=smaller)
+
+
+def pooled(data: Data[Any]) -> Data[Any]:
+    """Data whose every split is all samples, for cross-validation."""
+    import torch
+
+    from gate_data.data import Data, Split
+    from gate_data.pictures import Pictures
+
+    splits = (data.train, data.validation, data.test)
+    parts: list[Any] = [split.images for split in splits]
+    images: Any
+    if isinstance(parts[0], Pictures):
+        images = replace(parts[0], files=tuple(file for part in parts for file in part.files))
+    else:
+        images = torch.cat([part[:] for part in parts])
+    together = Split(images, torch.cat([split.targets for split in splits]))
+    return Data(together, together, together, data.classes)

@@ -28,6 +28,7 @@ TASK_TYPES = (
         by_class=True,
         single_samples=True,
         cells="gate_runner.tasks.elevater.variants:cells",
+        weighs=True,
         sweeps=True,
         variant="gate_runner.tasks.elevater.variants:variant",
         readouts="gate_runner.tasks.reading:linear",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from torch import Tensor, nn
 
@@ -12,12 +13,12 @@ from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.classes import with_classes
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best
-from gate_runner.tasks.probing import solve_and_test
+from gate_runner.tasks.probing import cross_validated, solve_and_test
 from gate_runner.tasks.started import solvable, solved_probe, starts_at_solved, starts_at_texts, text_head
 from gate_runner.tasks.targets import frequencies
 from gate_runner.tasks.training import train_and_test
 from vision_adapters.heads import InitializedHead, LinearHead, seeded
-from vision_adapters.losses import cross_entropy
+from vision_adapters.losses import class_balance, cross_entropy
 from vision_adapters.training import Backbone
 
 
@@ -34,19 +35,24 @@ def run(job: Job) -> Outcome:
 
 def _run(job: Job, blind: Tensor) -> Outcome:
     classes = len(job.data.classes)
+    loss = cross_entropy
+    if job.settings.class_weight == "balanced":
+        loss = partial(cross_entropy, weight=class_balance(job.data.train.targets, classes))
+    if job.settings.folds is not None:
+        return cross_validated(job, blind)
     if job.settings.tune == "frozen" and solvable(job):
         return solve_and_test(job, blind)
     if starts_at_solved(job):
         probe = solved_probe(job)
         backbone = make_backbone(job, probe.kind)
         head: nn.Module = probe.head(backbone.scale)
-        outcome = train_and_test(job, backbone, head, cross_entropy, blind, answer=best)
+        outcome = train_and_test(job, backbone, head, loss, blind, answer=best)
         outcome = replace(outcome, training={**outcome.training, "features": probe.features})
         return replace(outcome, head=_kept(job, head, backbone, probe.kind))
     backbone = make_backbone(job, "pooled")
     prompts, width = starts_at_texts(job), backbone.width
     head = text_head(job, backbone.scale) if prompts else seeded(lambda: LinearHead(width, classes), job.seed)
-    outcome = train_and_test(job, backbone, head, cross_entropy, blind, answer=best)
+    outcome = train_and_test(job, backbone, head, loss, blind, answer=best)
     return replace(outcome, head=_kept(job, head, backbone, "pooled"))
 
 

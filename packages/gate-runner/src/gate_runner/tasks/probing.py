@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,10 +14,49 @@ from gate_runner.tasks import predicted
 from gate_runner.tasks.features import kinds_to_probe, rows_of
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.training import score
-from vision_adapters.tuning import Fold, Tuned, TuningData, tune
+from vision_adapters.tuning import Fold, Tuned, TuningData, cross_validate, tune
 
 if TYPE_CHECKING:
     from gate_data.data import Split
+
+
+def cross_validated(job: Job, blind: Tensor) -> Outcome:
+    """All samples, each scored by a head that was chosen and fitted on the other folds.
+
+    The interval is the wider of that of all samples and of that over the folds, whose heads differ.
+    """
+    data, metric = job.data.test, job.benchmark.metrics[0]
+    features = {name: rows_of(job, data, kind, name)[:].float() for name, kind in kinds_to_probe(job).items()}
+    with job.timed("train"):
+        crossed = cross_validate(
+            features,
+            data.targets,
+            len(job.data.classes),
+            folds=job.settings.folds or 2,
+            metric=metric,
+            class_weight="balanced" if weighted(job) else None,
+            seed=job.seed,
+        )
+    with job.timed("test"):
+        judged = score(job, crossed.scores, data.targets, blind)
+    (headline, estimate), *others = judged
+    low, high = max(crossed.low, min(headline.low, 0.0)), min(crossed.high, 1.0)
+    headline = replace(headline, low=min(headline.low, low), high=max(headline.high, high))
+    training = {
+        "steps": 0,
+        "head_parameters": 0,
+        "cross_validation": {
+            "folds": len(crossed.values),
+            "values": list(crossed.values),
+            "low": crossed.low,
+            "high": crossed.high,
+            "heads": [
+                {"features": name, **params} for name, params in zip(crossed.features, crossed.best_params, strict=True)
+            ],
+        },
+    }
+    scores = (headline, *(other_score for other_score, _ in others))
+    return Outcome(scores, estimate.outcomes, training, predicted.best(crossed.scores))
 
 
 class _Solved(NamedTuple):
@@ -83,4 +123,10 @@ def _tuning_data(job: Job, train: Tensor, held: Tensor, present: Tensor) -> Tuni
     rows = torch.cat([train, held[counts]])
     fold = Fold(torch.arange(len(train)), torch.arange(len(train), len(rows)))
     named = torch.searchsorted(present, labels)
-    return TuningData(rows, named, len(present), None, 100.0, job.benchmark.metrics[0], (fold,))
+    weight: Literal["balanced"] | None = "balanced" if weighted(job) else None
+    return TuningData(rows, named, len(present), None, 100.0, job.benchmark.metrics[0], (fold,), weight)
+
+
+def weighted(job: Job) -> bool:
+    """Whether every class counts the same; solved, drawing pictures equally often is that, too."""
+    return job.settings.class_weight != "none"

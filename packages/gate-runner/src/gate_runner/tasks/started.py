@@ -71,7 +71,14 @@ def solved_probe(job: Job) -> SolvedProbe:
         features = rows_of(job, train, kind, f"train-{name}")[:].float()
         with job.timed("train"):
             metric = job.benchmark.metrics[0]
-            probe = linear_probe(features, train.targets, len(job.data.classes), metric=metric, seed=job.seed)
+            probe = linear_probe(
+                features,
+                train.targets,
+                len(job.data.classes),
+                metric=metric,
+                class_weight=None if job.settings.class_weight == "none" else "balanced",
+                seed=job.seed,
+            )
             probes.append((probe.validation, SolvedProbe(name, kind, probe.weight, probe.bias)))
     return max(probes, key=lambda scored: scored[0])[1]
 

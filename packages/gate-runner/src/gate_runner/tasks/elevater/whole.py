@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -59,7 +60,7 @@ def fit_whole(job: Job, variant: Variant, features: Features, weights: Tensor | 
         weights: class texts; without them, the head starts from nothing.
         metric: ELEVATER's for the data set.
     """
-    from vision_adapters.losses import cross_entropy
+    from vision_adapters.losses import class_balance, cross_entropy
     from vision_adapters.metrics import evaluate, metric_named
     from vision_adapters.training import fit
     from vision_adapters.tuning import make_folds
@@ -106,18 +107,23 @@ def fit_whole(job: Job, variant: Variant, features: Features, weights: Tensor | 
         def bce(scores: Tensor, target: Tensor) -> Tensor:
             return F.binary_cross_entropy_with_logits(scores, target.float())
 
+        balance = None
+        if settings.class_weight != "none" and not several:
+            balance = class_balance(features.train_labels[rows], len(features.classes))
+        sampled = settings.class_weight == "sampled"
         with job.timed("train"):
             trained = fit(
                 model,
                 (images_at(train.images, rows),),
                 features.train_labels[rows],
-                loss=bce if several else cross_entropy,
+                loss=bce if several else partial(cross_entropy, weight=None if sampled else balance),
                 recipe=recipe,
                 validate=validate,
                 direction=metric_named(metric).direction,
                 seed=job.seed,
                 device=encoder.device,
                 progress=job.progress,
+                sample_weights=balance[features.train_labels[rows]] if sampled and balance is not None else None,
             )
         with job.timed("test"):
             if trained.best_step == 0:
