@@ -87,23 +87,23 @@ def build(
     """Make knowledge for your own classes, in ELEVATER's format. The same command again asks only what is missing."""
     from knowledge_prompts import Wiktextract, build_files, load_class_prompts
 
-    asked = _language_model(endpoint, model, completion, key_variable, local_model, timeout)
+    language_model = _language_model(endpoint, model, completion, key_variable, local_model, timeout)
     class_prompts = load_class_prompts(classes)
-    found = build_files(
+    built = build_files(
         class_prompts,
         output,
         wordnet=_wordnet(wordnet_folder, no_wordnet),
         wiktionary=Wiktextract(wiktionary, class_prompts.classes, head_words=head_words) if wiktionary else None,
-        model=asked,
+        model=language_model,
         items_per_class=items,
         shots=shots,
         max_calls=max_calls,
         seed=seed,
         progress=lambda phase, done, of: typer.echo(f"\r{phase}: {done} of {of} classes", nl=done == of, err=True),
     )
-    for line in found.lines():
+    for line in built.lines():
         _echo(line)
-    if found.failed:
+    if built.failed:
         raise typer.Exit(1)
 
 
@@ -135,11 +135,11 @@ def coverage(
         head_words=head_words,
         sources=source or (),
     )
-    found = count(class_prompts.classes, sources, repeated=class_prompts.repeated)
-    for line in found.lines():
+    counted = count(class_prompts.classes, sources, repeated=class_prompts.repeated)
+    for line in counted.lines():
         _echo(line)
     if table is not None:
-        write_text(table, found.table())
+        write_text(table, counted.table())
         typer.echo(f"wrote {table}")
 
 
@@ -148,13 +148,13 @@ def diversity(classes: list[str], encode_text: Callable[[list[str]], Any], outpu
     from knowledge_prompts import concept_features, concept_map, draw_map, load_class_prompts
 
     sets = [load_class_prompts(name) for name in classes]
-    names = [one.name for one in sets]
-    for one in sets:
-        if not one.classes:
-            raise ValueError(f"template set {one.name!r} has no classes; expected at least one class name")
-        if names.count(one.name) > 1:
-            raise ValueError(f"two sets are called {one.name!r}; give one of them another name")
-    concepts = concept_map({one.name: concept_features(encode_text, one.classes) for one in sets})
+    names = [prompt_set.name for prompt_set in sets]
+    for prompt_set in sets:
+        if not prompt_set.classes:
+            raise ValueError(f"template set {prompt_set.name!r} has no classes; expected at least one class name")
+        if names.count(prompt_set.name) > 1:
+            raise ValueError(f"two sets are called {prompt_set.name!r}; give one of them another name")
+    concepts = concept_map({prompt_set.name: concept_features(encode_text, prompt_set.classes) for prompt_set in sets})
     for name, spread in concepts.spread.items():
         _echo(f"{name}: {len(concepts.points[name])} concepts, spread {spread:.3f}")
     if output is not None:
@@ -170,15 +170,15 @@ def text_encoder(name: str, device: str) -> Callable[[list[str]], Any]:
     Raises:
         ValueError: Neither form, or a module without that function; shows the name.
     """
-    library, _, rest = name.partition(":")
-    model_name, _, weights = rest.partition("/")
-    if not rest or (library == "open_clip" and not weights):
+    library, _, path = name.partition(":")
+    model_name, _, weights = path.partition("/")
+    if not path or (library == "open_clip" and not weights):
         raise ValueError(f"encoder {name!r}; expected open_clip:MODEL/WEIGHTS, or MODULE:FUNCTION of your own")
     if library != "open_clip":
         sys.path.insert(0, str(Path.cwd()))  # as python -m does, so that one's own module is found
-        function: Any = getattr(import_module(library), rest, None)
+        function: Any = getattr(import_module(library), path, None)
         if function is None:
-            raise ValueError(f"encoder {name!r}: module {library} has no {rest!r}")
+            raise ValueError(f"encoder {name!r}: module {library} has no {path!r}")
         encode: Callable[[list[str]], Any] = function(device=device)
         return encode
     try:
@@ -265,8 +265,8 @@ def _language_model(
     if endpoint and folder:
         raise ValueError("both --endpoint and --local-model were given; expected one of them")
     if (endpoint is None) != (model is None):
-        given, lacking = ("--endpoint", "--model") if endpoint else ("--model", "--endpoint")
-        raise ValueError(f"{given} was given without {lacking}; expected both")
+        stated, lacking = ("--endpoint", "--model") if endpoint else ("--model", "--endpoint")
+        raise ValueError(f"{stated} was given without {lacking}; expected both")
     if folder is not None:
         sys.stderr.write(f"loading {folder}\n")
         return LocalModel.from_folder(folder)

@@ -61,7 +61,7 @@ class Coverage:
         if self.without_knowledge:
             lines.append(f"without knowledge: {_some(self.without_knowledge, max_names)}")
         lines += [
-            f"{name} stores, for no class: {_some(rest, max_names)}" for name, rest in self.unused.items() if rest
+            f"{name} stores, for no class: {_some(names, max_names)}" for name, names in self.unused.items() if names
         ]
         return lines
 

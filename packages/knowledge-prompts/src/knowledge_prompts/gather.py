@@ -51,20 +51,20 @@ def gather_sources(
         >>> gather_sources(ClassPrompts("birds", ["a photo of a {}."], ["owl"]))
         []
     """
-    given = {
+    paths = {
         "elevater": knowledge,
         "wiktionary-head-words" if head_words else "wiktionary": wiktionary,
         "cupl": cupl_file,
         "visual-descriptors": descriptors,
     }
-    found: list[KnowledgeSource] = []
-    for name, path in given.items():
-        found += [] if path is None else named_sources(f"{name}={path}", class_prompts)
+    gathered: list[KnowledgeSource] = []
+    for name, path in paths.items():
+        gathered += [] if path is None else named_sources(f"{name}={path}", class_prompts)
         if name == "elevater" and wordnet is not None:
-            found += [WordNetDefinition(wordnet), WordNetPath(wordnet)]
+            gathered += [WordNetDefinition(wordnet), WordNetPath(wordnet)]
     for spec in sources:
-        found += named_sources(spec, class_prompts)
-    return list({source.name: source for source in found}.values())
+        gathered += named_sources(spec, class_prompts)
+    return list({source.name: source for source in gathered}.values())
 
 
 @dataclass(frozen=True)

@@ -71,8 +71,8 @@ def show_prompts(
     lines = [class_name, *_section("without knowledge", list(chosen.plain(class_name)), max_prompts)]
     for source in sources:
         if source.items(class_name):
-            one = build_prompts(chosen, [source], classes=[class_name], style=style)
-            lines += _section(source.name, one.texts(0), max_prompts)
+            prompts = build_prompts(chosen, [source], classes=[class_name], style=style)
+            lines += _section(source.name, prompts.texts(0), max_prompts)
         else:
             lines.append(f"  {source.name} (0): knows nothing about {class_name!r}")
     if missing:

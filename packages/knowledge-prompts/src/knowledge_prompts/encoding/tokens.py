@@ -107,8 +107,8 @@ def _hugging_face(tokenizer: Any, context_length: int | None, *, masked: bool) -
     def ids(texts: Sequence[str]) -> list[list[int]]:
         if not texts:
             return []
-        found = tokenizer(list(texts), padding=False, truncation=False, verbose=False)["input_ids"]
-        return [[int(number) for number in row] for row in found]
+        token_ids = tokenizer(list(texts), padding=False, truncation=False, verbose=False)["input_ids"]
+        return [[int(number) for number in row] for row in token_ids]
 
     return TokenRules(ids, limit, int(pad), frozenset(special), masked, with_torch=True)
 
@@ -129,8 +129,8 @@ def _function(tokenize: Callable[[list[str]], Any], context_length: int | None) 
     return TokenRules(ids, limit, end_ids=frozenset(probes[0][-1:]) if same_end else frozenset())
 
 
-def _limit(given: int | None, own: int | None, tokenize: object) -> int:
-    limit = given if given is not None else own
+def _limit(chosen: int | None, own: int | None, tokenize: object) -> int:
+    limit = chosen if chosen is not None else own
     if limit is None or limit > _NO_LIMIT:
         raise ValueError(
             f"{type(tokenize).__name__} does not say how many tokens the text encoder takes; give context_length "

@@ -87,9 +87,9 @@ def check_templates(templates: Sequence[str]) -> None:
     if not templates:
         raise ValueError("templates is empty; expected at least one, such as 'a photo of a {}.'")
     for number, template in enumerate(templates, start=1):
-        found = template.count(PLACEHOLDER)
-        if found != 1:
-            raise ValueError(f"template {number}, {template!r}, has {found} placeholders; expected exactly one '{{}}'")
+        count = template.count(PLACEHOLDER)
+        if count != 1:
+            raise ValueError(f"template {number}, {template!r}, has {count} placeholders; expected exactly one '{{}}'")
 
 
 def check_class_names(classes: Sequence[str], *, repeated: Sequence[str] = ()) -> None:
@@ -107,7 +107,7 @@ def check_class_names(classes: Sequence[str], *, repeated: Sequence[str] = ()) -
             raise ValueError(f"class {position} is {name!r}; expected a name that is not empty")
     for name, count in Counter(classes).items():
         if count > 1 and name not in repeated:
-            where = [i for i, other in enumerate(classes) if other == name]
+            where = [i for i, class_name in enumerate(classes) if class_name == name]
             raise ValueError(
                 f"class name {name!r} comes {count} times, at positions {where}; give each class its own name, "
                 f"or list it under 'repeated' if the data set has it so"

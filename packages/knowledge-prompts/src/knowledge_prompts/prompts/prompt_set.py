@@ -178,12 +178,12 @@ def build_prompts(
     for index, name in enumerate(names):
         plain = class_prompts.plain(name)
         group: list[Prompt] = []
-        seen: set[str] = set()
+        used: set[str] = set()
         for source in sources:
             for item in source.items(name):
-                if item.strip() in seen:
+                if item.strip() in used:
                     continue
-                seen.add(item.strip())
+                used.add(item.strip())
                 if source.whole:
                     group.append(Prompt(item.strip(), index, name, source.name, item.strip(), ""))
                 else:

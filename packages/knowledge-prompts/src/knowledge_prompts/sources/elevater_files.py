@@ -54,7 +54,7 @@ def read_external(path: str | Path) -> list[ExternalRecord]:
         >>> read_external(path)[0].wordnet_definition
         'adult female chicken'
     """
-    found: list[ExternalRecord] = []
+    records: list[ExternalRecord] = []
     first: dict[str, tuple[int, ExternalRecord]] = {}
     for record in list_records(path):
         fields = _fields(path, record, ("classname", "def_wiki", "path_wn", "def_wn"))
@@ -69,8 +69,8 @@ def read_external(path: str | Path) -> list[ExternalRecord]:
         line, before = first.setdefault(entry.class_name, (record.line, entry))
         if before != entry:
             raise complaint(path, record.line, f"field 'classname': {entry.class_name!r} differs from line {line}'s")
-        found.append(entry)
-    return found
+        records.append(entry)
+    return records
 
 
 def write_external(path: str | Path, records: Sequence[ExternalRecord]) -> None:
@@ -109,16 +109,16 @@ def read_gpt3(path: str | Path) -> dict[str, tuple[str, ...]]:
         >>> read_gpt3(path)
         {'hen': ('a bird that lays eggs',)}
     """
-    found: dict[str, tuple[str, ...]] = {}
+    texts_of: dict[str, tuple[str, ...]] = {}
     for record in list_records(path):
         fields = _fields(path, record, ("classname", "gpt3"))
         name, items = fields["classname"], fields["gpt3"]
         if not _is_texts(items):
             raise complaint(path, record.line, f"field 'gpt3' is {items!r}; expected a list of texts")
-        if name in found:
+        if name in texts_of:
             raise complaint(path, record.line, f"field 'classname': {name!r} comes twice")
-        found[name] = tuple(items)
-    return found
+        texts_of[name] = tuple(items)
+    return texts_of
 
 
 def write_gpt3(path: str | Path, items_by_class: Mapping[str, Sequence[str]]) -> None:

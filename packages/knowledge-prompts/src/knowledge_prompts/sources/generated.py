@@ -181,12 +181,12 @@ class GeneratedKnowledge:
         with path.open("rb") as file:
             file.seek(self._bytes_read)
             # A last line without its end was being written when a run was broken off.
-            whole, end, torn = file.read().rpartition(b"\n")
-        for number, line in enumerate(whole.split(b"\n") if end else [], start=self._lines_read + 1):
+            complete, end, torn = file.read().rpartition(b"\n")
+        for number, line in enumerate(complete.split(b"\n") if end else [], start=self._lines_read + 1):
             key, answer = _answer_of(path, number, line)
             self._answers[key] = answer
             self._lines_read = number
-        self._bytes_read += len(whole) + len(end)
+        self._bytes_read += len(complete) + len(end)
         return bool(torn)
 
 

@@ -52,18 +52,18 @@ def glip_sources(path: str | Path) -> list[StoredKnowledge]:
         raise KnowledgeFileError(f"{path}: nested too deeply") from None
     if not isinstance(content, Mapping):
         raise KnowledgeFileError(f"{path}: expected one entry for each class, found {type(content).__name__}")
-    found: dict[str, dict[str, list[str]]] = {name: {} for name in _TEXTS.values()}
+    by_source: dict[str, dict[str, list[str]]] = {name: {} for name in _TEXTS.values()}
     for key, entry in content.items():
         if not isinstance(entry, Mapping):
             raise KnowledgeFileError(f"{path}, class {key!r}: expected fields, found {entry!r}")
         for field, name in _TEXTS.items():
-            found[name][str(key)] = _texts(path, key, field, entry.get(field))
-    return [StoredKnowledge(items, name=name) for name, items in found.items()]
+            by_source[name][str(key)] = _texts(path, key, field, entry.get(field))
+    return [StoredKnowledge(items, name=name) for name, items in by_source.items()]
 
 
-def _texts(path: str | Path, key: object, field: str, said: Any) -> list[str]:
-    listed = [said] if isinstance(said, str) else [] if said is None else said
-    if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
-        raise KnowledgeFileError(f"{path}, class {key!r}, field {field!r}: expected texts, found {said!r}")
-    texts = [join_path(listed)] if field == "path_wn" else [one.strip() for one in listed]
-    return [one for one in texts if one]
+def _texts(path: str | Path, key: object, field: str, value: Any) -> list[str]:
+    listed = [value] if isinstance(value, str) else [] if value is None else value
+    if not isinstance(listed, list) or not all(isinstance(text, str) for text in listed):
+        raise KnowledgeFileError(f"{path}, class {key!r}, field {field!r}: expected texts, found {value!r}")
+    texts = [join_path(listed)] if field == "path_wn" else [text.strip() for text in listed]
+    return [text for text in texts if text]

@@ -64,12 +64,12 @@ def sample_contexts(
     for name, value in (("count", count), ("shots", shots)):
         if value < 1:
             raise ValueError(f"{name} is {value}; expected at least 1")
-    others = sorted((name, text) for name, text in definitions.items() if name != class_name and text.strip())
-    if not others:
+    candidates = sorted((name, text) for name, text in definitions.items() if name != class_name and text.strip())
+    if not candidates:
         raise ValueError(f"no definition of a class other than {class_name!r}; expected at least one as an example")
     digest = hashlib.sha256(f"{seed}\n{class_name}".encode()).digest()
     generator = random.Random(int.from_bytes(digest, "big"))
-    return [generator.sample(others, min(shots, len(others))) for _ in range(count)]
+    return [generator.sample(candidates, min(shots, len(candidates))) for _ in range(count)]
 
 
 def _one_line(text: str) -> str:

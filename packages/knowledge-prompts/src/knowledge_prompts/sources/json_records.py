@@ -136,8 +136,8 @@ class _Reader:
 
     def expect(self, character: str, otherwise: str) -> None:
         if self.peek() != character:
-            found = repr(self.text[self.at : self.at + 20]) if self.peek() else "the end of the file"
-            raise complaint(self.path, self.current_line(), f"{otherwise}, found {found}")
+            actual = repr(self.text[self.at : self.at + 20]) if self.peek() else "the end of the file"
+            raise complaint(self.path, self.current_line(), f"{otherwise}, found {actual}")
         self.at += 1
 
     def value(self) -> Any:

@@ -47,8 +47,8 @@ def check_sources(sources: Sequence[KnowledgeSource]) -> None:
     Raises:
         ValueError: Shows the name.
     """
-    seen: set[str] = set()
+    names: set[str] = set()
     for source in sources:
-        if source.name in seen:
+        if source.name in names:
             raise ValueError(f"two sources are called {source.name!r}; give one of them another name")
-        seen.add(source.name)
+        names.add(source.name)

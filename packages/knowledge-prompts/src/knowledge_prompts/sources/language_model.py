@@ -138,8 +138,8 @@ class Endpoint:
         Raises:
             LanguageModelError: Refused, failed, took too long, or answered something else than the protocol's form.
         """
-        asked: dict[str, Any] = {**self.settings, "stop": ["\n"]}
-        asked |= {"messages": [{"role": "user", "content": prompt}]} if self.kind == "chat" else {"prompt": prompt}
+        body: dict[str, Any] = {**self.settings, "stop": ["\n"]}
+        body |= {"messages": [{"role": "user", "content": prompt}]} if self.kind == "chat" else {"prompt": prompt}
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         key = os.environ.get(self.key_variable, "")
         if not (key.isascii() and key.isprintable()):
@@ -147,7 +147,7 @@ class Endpoint:
         if key:
             headers["Authorization"] = f"Bearer {key}"
         try:
-            return self._sent(json.dumps(asked).encode(), headers, key)
+            return self._sent(json.dumps(body).encode(), headers, key)
         except LanguageModelError as error:
             if key and key in str(error):
                 raise LanguageModelError(str(error).replace(key, "***"), permanent=error.permanent) from None
@@ -160,8 +160,8 @@ class Endpoint:
         # runs a loop already, and one that is left behind where the system is still looking a name up.
         pool = ThreadPoolExecutor(1)
         try:
-            asked = pool.submit(asyncio.run, asyncio.wait_for(self._posted(body, headers), self.timeout))
-            status, reason, raw = asked.result(self.timeout + _GRACE)
+            answer = pool.submit(asyncio.run, asyncio.wait_for(self._posted(body, headers), self.timeout))
+            status, reason, raw = answer.result(self.timeout + _GRACE)
         except TimeoutError:
             raise LanguageModelError(f"no answer within {self.timeout:g} s") from None
         except (httpx.ConnectError, httpx.UnsupportedProtocol) as error:
@@ -261,18 +261,18 @@ class LocalModel:
         """
         import torch
 
-        asked = self.tokenizer(prompt, return_tensors="pt").to(self.model.device)
-        length = asked["input_ids"].shape[1]
+        inputs = self.tokenizer(prompt, return_tensors="pt").to(self.model.device)
+        length = inputs["input_ids"].shape[1]
         room = getattr(self.model.config, "max_position_embeddings", None)
         if room is not None and length + self.max_tokens > room:
             raise LanguageModelError(f"the question has {length} tokens of the model's {room}", permanent=False)
         end = self.tokenizer.eos_token_id
         with torch.inference_mode():
-            found = self.model.generate(
-                input_ids=asked["input_ids"],
-                attention_mask=asked["attention_mask"],
+            outputs = self.model.generate(
+                input_ids=inputs["input_ids"],
+                attention_mask=inputs["attention_mask"],
                 max_new_tokens=self.max_tokens,
                 do_sample=False,
                 pad_token_id=end if self.tokenizer.pad_token_id is None else self.tokenizer.pad_token_id,
             )
-        return str(self.tokenizer.decode(found[0, length:], skip_special_tokens=True))
+        return str(self.tokenizer.decode(outputs[0, length:], skip_special_tokens=True))

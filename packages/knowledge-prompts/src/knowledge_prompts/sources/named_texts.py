@@ -23,13 +23,13 @@ def read_named_texts(path: str | Path) -> dict[str, list[str]]:
         >>> read_named_texts(path)
         {'hen': ['has two legs']}
     """
-    found: dict[str, list[str]] = {}
+    texts_of: dict[str, list[str]] = {}
     for record in object_records(path):
         value = record.value
         if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
             raise complaint(path, record.line, f"class {record.key!r}: expected a list of texts, found {value!r:.60}")
-        found[record.key] = [" ".join(text.split()) for text in value if text.strip()]
-    return found
+        texts_of[record.key] = [" ".join(text.split()) for text in value if text.strip()]
+    return texts_of
 
 
 def cupl(path: str | Path, *, loose: bool = False, name: str = "cupl") -> StoredKnowledge:

@@ -59,8 +59,8 @@ class StoredKnowledge:
 
     def unused(self, class_names: Sequence[str]) -> list[str]:
         """Stored names that no class has: where there are many, the names are spelt differently."""
-        wanted = {self._key(name) for name in class_names}
-        return [name for name in self.classes if self._key(name) not in wanted]
+        keys = {self._key(name) for name in class_names}
+        return [name for name in self.classes if self._key(name) not in keys]
 
     def _key(self, class_name: str) -> str:
         return re.sub(r"[\s_-]+", " ", class_name).strip().casefold() if self.loose else class_name

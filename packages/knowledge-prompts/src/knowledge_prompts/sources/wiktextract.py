@@ -67,15 +67,15 @@ class Wiktextract:
         if max_items < 1:
             raise ValueError(f"max_items is {max_items}; expected at least 1")
         self.name, self.max_items, self.head_words = name, max_items, head_words
-        wanted = {key for class_name in class_names for key in self._keys(class_name)}
-        self._definitions = _scan(path, wanted, language)
+        keys = {key for class_name in class_names for key in self._keys(class_name)}
+        self._definitions = _scan(path, keys, language)
 
     def items(self, class_name: str) -> list[str]:
         """The definitions, or nothing; classes that were not asked for when the dump was read have none."""
         for key in self._keys(class_name):
-            found = self._definitions.get(key)
-            if found:
-                return found[: self.max_items]
+            definitions = self._definitions.get(key)
+            if definitions:
+                return definitions[: self.max_items]
         return []
 
     def _keys(self, class_name: str) -> list[str]:
@@ -85,10 +85,10 @@ class Wiktextract:
         return list(dict.fromkeys(key for ending in endings for key in (ending, ending.lower())))
 
 
-def _scan(path: str | Path, wanted: set[str], language: str) -> dict[str, list[str]]:
+def _scan(path: str | Path, keys: set[str], language: str) -> dict[str, list[str]]:
     ranked: dict[str, list[tuple[int, str]]] = {}
     for number, line in _lines(path):
-        if not _mentions(line, wanted):
+        if not _mentions(line, keys):
             continue
         try:
             entry: Any = json.loads(line)
@@ -101,7 +101,7 @@ def _scan(path: str | Path, wanted: set[str], language: str) -> dict[str, list[s
         word = entry.get("word")
         if not isinstance(word, str):
             raise complaint(path, number, f"field 'word' is {word!r:.60}; expected a text")
-        if word not in wanted or entry.get("lang_code") != language:
+        if word not in keys or entry.get("lang_code") != language:
             continue
         part = entry.get("pos", "")
         rank = _RANKS.get(part, len(_RANKS)) if isinstance(part, str) else len(_RANKS)
@@ -128,12 +128,12 @@ def _glosses(path: str | Path, number: int, entry: dict[str, Any]) -> Iterator[s
             yield glosses[-1]
 
 
-def _mentions(line: str, wanted: set[str]) -> bool:
-    found = _WORD.findall(line)
-    if not found:  # not an entry, perhaps not JSON: parse it, so that an error names the line
+def _mentions(line: str, keys: set[str]) -> bool:
+    words = _WORD.findall(line)
+    if not words:  # not an entry, perhaps not JSON: parse it, so that an error names the line
         return bool(line.strip())
     # A word with an escape in it is left to the parser.
-    return any("\\" in word or word[1:-1] in wanted for word in found)
+    return any("\\" in word or word[1:-1] in keys for word in words)
 
 
 def _lines(path: str | Path) -> Iterator[tuple[int, str]]:

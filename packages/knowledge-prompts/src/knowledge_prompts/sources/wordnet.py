@@ -109,9 +109,9 @@ class WordNet:
         forms = [name]
         tried = [name]
         while forms:
-            found = [form for form in tried if self.files.offsets(form, part_of_speech)]
-            if found:
-                return found
+            listed = [form for form in tried if self.files.offsets(form, part_of_speech)]
+            if listed:
+                return listed
             forms = [
                 form[: len(form) - len(ending)] + replacement
                 for form in forms
@@ -216,5 +216,5 @@ def join_path(
         >>> join_path(["sunflower", "flower", "flowering_plant", "plant"], max_nodes=3)
         'sunflower, flower, flowering plant'
     """
-    kept = nodes if max_nodes is None else nodes[:max_nodes]
-    return separator.join(node if underscores else node.replace("_", " ") for node in kept)
+    shown = nodes if max_nodes is None else nodes[:max_nodes]
+    return separator.join(node if underscores else node.replace("_", " ") for node in shown)

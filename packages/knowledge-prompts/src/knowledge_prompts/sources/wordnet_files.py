@@ -101,26 +101,26 @@ class WordNetFiles:
         return _parse(line, part_of_speech, offset)
 
     def _map(self, name: str) -> mmap.mmap:
-        found = self._maps.get(name)
-        if found is None:
+        mapped = self._maps.get(name)
+        if mapped is None:
             with (self.folder / name).open("rb") as file:
-                found = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            self._maps[name] = found
-        return found
+                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            self._maps[name] = mapped
+        return mapped
 
     def _line_of(self, name: str, key: str) -> str | None:
         data = self._map(name)
-        wanted = key.encode("utf-8")
+        target = key.encode("utf-8")
         low, high = 0, len(data)
         while low < high:
             start = data.rfind(b"\n", low, (low + high) // 2) + 1 or low
             end = data.find(b"\n", start)
             end = len(data) if end < 0 else end
             # The licence at the top is indented, so that it sorts before every word.
-            found = data[start:end].split(b" ", 1)[0]
-            if found == wanted and wanted:
+            current = data[start:end].split(b" ", 1)[0]
+            if current == target and target:
                 return data[start:end].decode("latin-1")
-            if found < wanted:
+            if current < target:
                 low = end + 1
             else:
                 high = start
@@ -151,14 +151,14 @@ def find_wordnet(folder: str | Path | None = None) -> Path:
         >>> find_wordnet()  # doctest: +SKIP
         PosixPath('/usr/share/wordnet')
     """
-    places = list(wordnet_folders()) if folder is None else [Path(folder), Path(folder) / "dict"]
-    for place in places:
-        if all((place / name).is_file() for name in NEEDED):
-            return place
+    folders = list(wordnet_folders()) if folder is None else [Path(folder), Path(folder) / "dict"]
+    for directory in folders:
+        if all((directory / name).is_file() for name in NEEDED):
+            return directory
     how = "install Debian's wordnet-base (apt-get install wordnet-base) or NLTK's corpus (nltk.download('wordnet'), "
     how += "unpacked), or give the folder that holds index.noun and data.noun"
     if folder is None:
-        raise WordNetMissingError(f"WordNet's database files were found in none of {len(places)} usual places; {how}")
+        raise WordNetMissingError(f"WordNet's database files were found in none of {len(folders)} usual places; {how}")
     lacking = [name for name in NEEDED if not (Path(folder) / name).is_file()]
     raise WordNetMissingError(f"{str(folder)!r} lacks {', '.join(lacking[:3])} of WordNet's database; {how}")
 
