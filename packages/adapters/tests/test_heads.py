@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from vision_adapters.heads import (
+    AttentiveHead,
     ImageTextHead,
     LinearHead,
     RelationalHead,
@@ -235,3 +236,26 @@ def test_image_text_scale_is_capped() -> None:
 def test_sizes_are_checked_at_the_door(make: object) -> None:
     with pytest.raises(ValueError, match="got"):
         make()
+
+
+def test_an_attentive_head_finds_the_place_that_tells() -> None:
+    """One token of 25 knows the class, at another place in each picture: the mean drowns it, the query finds it."""
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(300) % 2
+    tokens = torch.randn(300, 25, 8, generator=generator)
+    where = torch.randint(0, 25, (300,), generator=generator)
+    tokens[torch.arange(300), where] = 4 * torch.eye(8)[0] + 4 * torch.eye(8)[1 + labels]
+    head = seeded(lambda: AttentiveHead(8, 2, heads=2), 0)
+    torch.testing.assert_close(head.attention(tokens), torch.full((300, 2, 25), 1 / 25))
+    start = head.norm(head.value(tokens.mean(1)))
+    torch.testing.assert_close(head(tokens), head.last(start), rtol=1e-4, atol=1e-4)
+    optimiser = torch.optim.Adam(head.parameters(), 0.02)
+    for _ in range(60):
+        optimiser.zero_grad()
+        torch.nn.functional.cross_entropy(head(tokens[:200]), labels[:200]).backward()
+        optimiser.step()
+    assert float((head(tokens[200:]).argmax(1) == labels[200:]).float().mean()) > 0.95
+    looked = head.attention(tokens[200:])[torch.arange(100), :, where[200:]].max(1).values
+    assert float(looked.detach().mean()) > 0.5
+    with pytest.raises(ValueError, match="multiple of heads, got dim=9, heads=4"):
+        AttentiveHead(9, 2)

@@ -148,3 +148,16 @@ def test_what_cannot_be_read_is_said() -> None:
         gate_runner.run("zero-shot", readout="auto", show=False)
     with pytest.raises(UsageError, match="--readout is of frozen encoders"):
         gate_runner.run("digits", readout="auto", shots="5", show=False)
+
+
+def test_a_learned_query_is_a_read_out_of_a_block() -> None:
+    encoder = load_encoder("micro-clip")
+    outcome = run_task(_job(encoder, "digits@readout=block:1/attentive", _colours()))
+    assert outcome.training["head_parameters"] > 2 * encoder.readouts()["block:1/mean"] ** 2
+    assert outcome.scores[0].value > 0.8
+    with pytest.raises(UsageError, match="so no block:99/attentive"):
+        run_task(_job(encoder, "digits@readout=block:99/attentive", _colours()))
+    with pytest.raises(UsageError, match="--readout block:1/attentive does not apply to 'chestxray14'"):
+        gate_runner.run("chestxray14", readout="block:1/attentive", show=False)
+    with pytest.raises(UsageError, match="'block:1/attentive/z' is no read-out"):
+        gate_runner.run("digits", readout="block:1/attentive/z", show=False)

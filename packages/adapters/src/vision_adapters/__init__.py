@@ -45,6 +45,7 @@ _HOMES = {
     "train_only": "finetune",
     "list_images": "folder",
     "load_split": "folder",
+    "AttentiveHead": "heads",
     "ImageTextHead": "heads",
     "InitializedHead": "heads",
     "LinearHead": "heads",

@@ -9,11 +9,12 @@ from gate_runner.errors import UsageError
 
 CHOICES = ("auto", "all", "last")
 """Words for read-outs: the one that validates best; all of them, scored side by side; the encoder's own output."""
-POOLINGS = ("cls", "mean", "cls+mean")
+POOLINGS = ("cls", "mean", "cls+mean", "attentive")
 NORMS = ("z", "l2", "ln")
 """Channels on the training split's scale; vectors of length 1; vectors of mean 0 and variance 1."""
 _CODE = r"float16|int8|binary|(?:dims|pca)[1-9]\d*"
 _FORM = re.compile(
+    r"block:[1-9]\d*/attentive|"
     rf"(?:last|before-projection|block:[1-9]\d*/(?:cls|mean|cls\+mean))(?:/(?:z|l2|ln))?(?:/(?:{_CODE}))?"
 )
 
@@ -59,9 +60,9 @@ class Readout(NamedTuple):
         """The read-out of a name."""
         if not _FORM.fullmatch(text):
             raise UsageError(
-                f"{text!r} is no read-out; expected auto, all, last, before-projection or block:N/POOLING with cls, "
-                "mean or cls+mean; behind it /z, /l2, /ln or nothing, and behind that /float16, /int8, /binary, "
-                "/dimsK, /pcaK or nothing, e.g. block:9/mean or last/l2/int8"
+                f"{text!r} is no read-out; expected auto, all, last, before-projection, block:N/attentive or "
+                "block:N/POOLING with cls, mean or cls+mean; behind other ones /z, /l2, /ln or nothing, and "
+                "behind that /float16, /int8, /binary, /dimsK, /pcaK or nothing, e.g. block:9/mean or last/l2/int8"
             )
         place, *rest = text.split("/")
         pooling = rest.pop(0) if place.startswith("block:") else ""

@@ -1,5 +1,6 @@
 """Heads: what turns an encoder's features or tokens into a task's scores."""
 
+from vision_adapters.heads.attentive import AttentiveHead
 from vision_adapters.heads.initialisation import Initialisation, InitializedHead, ProjectedHead, initial_head
 from vision_adapters.heads.linear import (
     FeatureNorm,
@@ -14,6 +15,7 @@ from vision_adapters.heads.segmentation import SegmentationHead
 from vision_adapters.heads.sequences import ImageTextHead, RelationalHead, TemporalHead
 
 __all__ = [
+    "AttentiveHead",
     "FeatureNorm",
     "ImageTextHead",
     "Initialisation",

@@ -13,7 +13,7 @@ from jaxtyping import UInt8
 from torch import Tensor
 
 from gate_data.pictures import Pictures
-from gate_runner.errors import EncoderError
+from gate_runner.errors import EncoderError, UsageError
 from gate_runner.features.cache import FeatureCache
 from gate_runner.features.inputs import WIDTH, Digests, digest_of, digests_of, how_read
 from vision_adapters.rows import Rows
@@ -30,7 +30,7 @@ def encode_pictures(
     cache: FeatureCache,
     encoder: Encoder,
     images: Tensor | Pictures,
-    kind: Kind,
+    kind: str,
     name: str,
     batch_size: int,
     progress: Callable[[int, int], None] = lambda done, total: None,
@@ -43,7 +43,7 @@ def encode_pictures(
         cache: of the encoder.
         encoder: frozen.
         images: in memory or in their files.
-        kind: of features.
+        kind: a `Kind`, or ``"tokens:N"`` for the places of block N, counted from 1.
         name: of the split, in messages.
         batch_size: images, or frames, per call of the encoder.
         progress: told how many samples are done.
@@ -134,12 +134,17 @@ class _Files:
         return self.function(torch.tensor([number for number, _ in inputs]), shown)
 
 
-def features_of_kind(encoder: Encoder, kind: Kind, images: UInt8[Tensor, "n 3 s s"]) -> Tensor:
+def features_of_kind(encoder: Encoder, kind: str, images: UInt8[Tensor, "n 3 s s"]) -> Tensor:
     """What the frozen encoder gives of a batch of pictures."""
     if kind == "pooled":
         return encoder.encode_image(images)
     if kind == "readouts":
         return encoder.encode_readouts(images)
+    if kind.startswith("tokens:"):
+        blocks, number = encoder.encode_blocks(images).blocks, int(kind.removeprefix("tokens:"))
+        if number > len(blocks):
+            raise UsageError(f"encoder {encoder.spec!r} has {len(blocks)} blocks, so no block:{number}/attentive")
+        return blocks[number - 1].places.float().cpu()
     return encoder.encode_backbone(images) if kind == "backbone" else encoder.encode_patches(images).tokens
 
 

@@ -47,6 +47,22 @@ def rows_of(job: Job, split: Split, kind: Kind, name: str) -> Rows:
         return encode_pictures(job.features, job.encoder, split.images, kind, name, size, progress, transform=transform)
 
 
+def places_of(job: Job, split: Split, block: int, name: str) -> Rows:
+    """Tokens ``[n, t, d]`` of a block, counted from 1."""
+    with job.timed("encode"):
+        size, kind = job.settings.batch_size, f"tokens:{block}"
+        return encode_pictures(
+            job.features,
+            job.encoder,
+            split.images,
+            kind,
+            f"{name}-{kind}",
+            size,
+            lambda done, total: job.progress(f"encode {name}", done, total),
+            transform=job.transform,
+        )
+
+
 def kinds_to_probe(job: Job) -> dict[str, Kind]:
     """Kinds of features that a classifier may be fitted to, by what results call them."""
     if "readout" in job.training:

@@ -124,7 +124,7 @@ class TaskType:
         cells: from a run's settings to the variants of each benchmark that it runs, say one for each number of shots;
             ``""`` is the benchmark itself, and all there is where this is left out. A variant that does not run with
             every seed comes with its own, one pair for each.
-        weighs: whether ``class_weight`` and ``folds`` apply.
+        weighs: whether ``class_weight``, ``folds`` and attentive read-outs apply.
         sweeps: whether its variants take ``--init``, ``--projection``, ``--knowledge`` and several ``--tune``.
         variant: from a benchmark and what stands behind ``@`` in a name to that variant, whose id is ``ID@VARIANT``.
         readouts: how much a read-out of the encoder is worth to it, from features and targets of samples that are not
@@ -242,8 +242,9 @@ class TaskType:
         from gate_runner.readouts import checked
 
         checked((readout,))
-        if not self.readouts:
-            raise UsageError(f"--readout does not apply to {benchmark.id!r}, whose task type is {self.id!r}")
+        if not self.readouts or (readout.endswith("/attentive") and not self.weighs):
+            shown = f" {readout}" if self.readouts else ""
+            raise UsageError(f"--readout{shown} does not apply to {benchmark.id!r}, whose task type is {self.id!r}")
         sign = "," if "@" in benchmark.id else "@"
         training = {**benchmark.training, "readout": readout}
         title = f"{benchmark.title}, read out: {readout}"
