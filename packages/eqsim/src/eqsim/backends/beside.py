@@ -218,14 +218,26 @@ class _TeacherCross(torch.autograd.Function):
         return grad * scale * at_image, grad * scale * at_text, grad * along, None, None, None, None
 
 
+def _gram(rows: Tensor) -> Tensor:
+    """rows^T rows: of blocks above the diagonal, for those below are the same."""
+    d = rows.shape[1]
+    size = max(128, -(-d // 4))
+    out = rows.new_empty(d, d)
+    for start in range(0, d, size):
+        block = slice(start, min(start + size, d))
+        out[block, start:] = rows[:, block].T @ rows[:, start:]
+        out[block.stop :, block] = out[block, block.stop :].T
+    return out
+
+
 class _SquaredDifferences(torch.autograd.Function):
     """sum (image text^T - teacher's)^2 from d x d matrices."""
 
     @staticmethod
     def forward(ctx: Any, image: Tensor, text: Tensor, of_image: Tensor, of_text: Tensor) -> Tensor:
-        own = image.T @ image, text.T @ text
+        own = _gram(image), _gram(text)
         across = image.T @ of_image, text.T @ of_text
-        constant = ((of_image.T @ of_image) * (of_text.T @ of_text)).sum()
+        constant = (_gram(of_image) * _gram(of_text)).sum()
         ctx.save_for_backward(image, text, of_image, of_text, *own, *across)
         total: Tensor = (own[0] * own[1]).sum() - 2 * (across[0] * across[1]).sum() + constant
         return total
