@@ -21,7 +21,7 @@ LAYERS = (
     {"monitoring"},
     {"planning"},
     {"executors"},
-    {"configuration", "adapting"},
+    {"configuration", "adapting", "finetuning"},
     {"runs"},
     {"tasks", "detection"},
     {"heads"},

@@ -8,6 +8,7 @@ from eqsim.diagnostics import Diagnosis, diagnose
 from eqsim.itm import EqSimITMLoss
 from eqsim.loss import ClipEqSimLoss, EqSimLoss, SigLipEqSimLoss
 from eqsim.pairs import PairLoss
+from eqsim.terms import build_loss
 
 __all__ = [
     "ClipEqSimLoss",
@@ -20,6 +21,7 @@ __all__ = [
     "SigLipEqSimLoss",
     "TopK",
     "__version__",
+    "build_loss",
     "diagnose",
     "functional",
 ]

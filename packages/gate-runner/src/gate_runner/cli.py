@@ -17,6 +17,7 @@ from gate_runner.commands.choose import choose
 from gate_runner.commands.compare import compare
 from gate_runner.commands.env import env
 from gate_runner.commands.export import export
+from gate_runner.commands.finetune import finetune
 from gate_runner.commands.forecast import forecast
 from gate_runner.commands.lazy import lazy
 from gate_runner.commands.new import new
@@ -40,6 +41,7 @@ app.command("plan")(plan)
 app.command("check-data")(check_data)
 app.command("choose")(choose)
 app.command("compare")(compare)
+app.command("finetune")(finetune)
 app.command("trade")(trade)
 app.command("report")(report)
 app.command("forecast")(forecast)

@@ -5,6 +5,7 @@ from vision_adapters.training.fit import fit
 from vision_adapters.training.gate import Family, Task, family_of, gate_recipe
 from vision_adapters.training.head import ProbeInit, Trained, fit_head
 from vision_adapters.training.outcome import Direction, Fit, Kept, Validation, best_first, ensemble_logits
+from vision_adapters.training.pairs import ChosenRows, DualEncoder, features_of_batch, recall_at_1
 from vision_adapters.training.recipe import Precision, Recipe, Schedule
 from vision_adapters.training.scale import Scale
 from vision_adapters.training.schedule import parameter_groups
@@ -13,7 +14,9 @@ from vision_adapters.training.wise_ft import wise_ft
 
 __all__ = [
     "Backbone",
+    "ChosenRows",
     "Direction",
+    "DualEncoder",
     "EncoderWithHead",
     "Family",
     "Fit",
@@ -32,9 +35,11 @@ __all__ = [
     "best_first",
     "ensemble_logits",
     "family_of",
+    "features_of_batch",
     "fit",
     "fit_head",
     "gate_recipe",
     "parameter_groups",
+    "recall_at_1",
     "wise_ft",
 ]

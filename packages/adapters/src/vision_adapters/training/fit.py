@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from vision_adapters.progress import Progress
     from vision_adapters.rows import Rows
     from vision_adapters.training.recipe import Recipe
+    from vision_adapters.training.step import Loss
 
 
 def fit(
@@ -38,7 +39,7 @@ def fit(
     inputs: tuple[Rows, ...],
     targets: Rows,
     *,
-    loss: Callable[[Any, Any], Tensor],
+    loss: Loss,
     recipe: Recipe,
     validate: Callable[[nn.Module], float],
     direction: Direction,
@@ -52,6 +53,8 @@ def fit(
     group: ProcessGroup | None = None,
     stop: int | None = None,
     sample_weights: Tensor | None = None,
+    whole: bool = False,
+    watch: Callable[[Validation], None] | None = None,
 ) -> Fit:
     """Train a module in place and leave in it the weights that validated best, the untrained ones included.
 
@@ -60,7 +63,8 @@ def fit(
         inputs: rows, see `vision_adapters.rows`: tensors (frozen features, token grids, uint8 images), features in a
             file, or images that worker processes decode and augment.
         targets: one per sample: rows again, so a tensor, or lists of what is ragged (boxes).
-        loss: of the module's output and the batch's targets; a mean over samples.
+        loss: of the module's output and the batch's targets; a mean over samples, or terms by name, whose sum it is and
+            whose means the history holds.
         recipe: optimiser, schedule, length.
         validate: scores the module, which is in eval mode, without gradients.
         direction: "higher" or "lower" is better.
@@ -82,6 +86,8 @@ def fit(
         sample_weights: [n], >= 0: samples are drawn with replacement, each as likely as its weight says, so that
             classes with few samples are seen as often as others (`vision_adapters.losses.class_balance`); by default,
             each sample is seen once an epoch.
+        whole: whether the loss is one of whole batches, as contrastive ones are: memory that runs out is an error then.
+        watch: told each validation, in the first process.
 
     Returns:
         Best step and score, the history and the time. The module is left in eval mode.
@@ -166,7 +172,7 @@ def fit(
             state = load(checkpoint, marks, place if group is None else torch.device("cpu"))
         state = from_first(state, group)
         share = None if group is None else Share(module, group, place, min(recipe.batch_size, len(targets)))
-        stepper = Stepper(module, optimiser, loss, recipe, place, precision, layers=layers, share=share)
+        stepper = Stepper(module, optimiser, loss, recipe, place, precision, layers=layers, share=share, whole=whole)
         if state is not None:
             module.load_state_dict(state["module"], strict=False)
             optimiser.load_state_dict(state["optimiser"])
@@ -205,6 +211,8 @@ def fit(
                     kept = best_first([*kept, Kept(step, score, changing_state(module))], direction)[:keep]
                 history.append(_validation(step, score, taken, now))
                 taken = []
+                if watch is not None and first_of_all:
+                    watch(history[-1])
                 if checkpoint is not None and first_of_all:
                     state = {
                         "fingerprint": marks,
@@ -260,9 +268,10 @@ def _validation(step: int, score: float, taken: list[Taken], rate: float) -> Val
     def mean(values: list[float]) -> float:
         return math.fsum(values) / len(values) if values else math.nan
 
-    names = taken[0].layers if taken else ()
-    layers = {name: mean([each.layers[name] for each in taken if name in each.layers]) for name in names}
-    return Validation(step, score, mean([t.loss for t in taken]), mean([t.norm for t in taken]), rate, layers)
+    first = taken[0] if taken else Taken(math.nan, math.nan, {}, {})
+    layers = {name: mean([each.layers[name] for each in taken if name in each.layers]) for name in first.layers}
+    terms = {name: mean([each.terms[name] for each in taken if name in each.terms]) for name in first.terms}
+    return Validation(step, score, mean([t.loss for t in taken]), mean([t.norm for t in taken]), rate, layers, terms)
 
 
 def _check(inputs: tuple[Rows, ...], targets: Rows, direction: str, seed: int) -> None:

@@ -34,7 +34,8 @@ class Validation(NamedTuple):
     """One validation: its step and score, and the training since the one before.
 
     `loss` and `gradient_norm` are means over those steps (NaN at step 0), `rate` the last learning rate, and `layers`
-    the mean gradient norm of each layer (a module that holds parameters of its own) where `fit` was asked for them.
+    the mean gradient norm of each layer (a module that holds parameters of its own) where `fit` was asked for them;
+    `terms` are the means of a loss's terms, where it names them.
 
     Example:
         >>> Validation(step=20, score=0.8, loss=0.4, gradient_norm=1.5, rate=1e-3, layers={}).score
@@ -47,6 +48,7 @@ class Validation(NamedTuple):
     gradient_norm: float
     rate: float
     layers: dict[str, float]
+    terms: dict[str, float] = {}  # noqa: RUF012 - a field of a record, and never changed
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,10 +12,12 @@ import torch
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from vision_adapters.training.recipe import Precision, Recipe
     from vision_adapters.training.shared import Share
+
+    Loss = Callable[[Any, Any], Tensor | Mapping[str, Tensor]]
 
 
 @lru_cache(maxsize=2)
@@ -68,11 +70,12 @@ def resolved_precision(precision: Precision, device: torch.device) -> Literal["f
 
 
 class Taken(NamedTuple):
-    """A step's loss, the norm of its gradient, and that of each layer (empty where not asked for)."""
+    """A step's loss, the norm of its gradient, that of each layer (where asked for), and the loss's terms by name."""
 
     loss: float
     norm: float
     layers: dict[str, float]
+    terms: dict[str, float]
 
 
 class Stepper:
@@ -81,27 +84,30 @@ class Stepper:
     Args:
         module: on `place`.
         optimiser: of its parameters.
-        loss: of the module's output and the targets.
+        loss: of the module's output and the targets: a scalar, or terms by name that are added up.
         recipe: micro-batches, clipping.
         place: where batches go.
         precision: of the forward passes.
         layers: whether to measure the gradient of each layer.
         share: of a training in several processes; a step is then given the inputs of its share, and all targets.
+        whole: never cut a batch where memory runs out: the loss is none of parts.
     """
 
     def __init__(
         self,
         module: nn.Module,
         optimiser: torch.optim.Optimizer,
-        loss: Callable[[Any, Any], Tensor],
+        loss: Loss,
         recipe: Recipe,
         place: torch.device,
         precision: Literal["float32", "bfloat16"],
         *,
         layers: bool,
         share: Share | None = None,
+        whole: bool = False,
     ) -> None:
-        self.share = share
+        self.share, self.whole = share, whole
+        self.terms: dict[str, float] = {}
         self.module, self.optimiser, self.loss = module, optimiser, loss
         self.recipe, self.place, self.layers = recipe, place, layers
         self.narrow = precision == "bfloat16"
@@ -115,7 +121,7 @@ class Stepper:
                 total = self._gradient(inputs, targets)
                 break
             except torch.cuda.OutOfMemoryError:
-                if self.share is not None or self.micro_batches >= len(targets):
+                if self.whole or self.share is not None or self.micro_batches >= len(targets):
                     raise
                 self.micro_batches = min(2 * self.micro_batches, len(targets))
             self.optimiser.zero_grad(set_to_none=True)  # outside the handler, whose traceback holds the activations
@@ -131,11 +137,12 @@ class Stepper:
                 f"step {step}: loss {total} with gradient norm {norm} at learning rate {lr:g}, expected finite numbers"
             )
         self.optimiser.step()
-        return Taken(total, norm, layers)
+        return Taken(total, norm, layers, self.terms)
 
     def _gradient(self, inputs: tuple[Any, ...], targets: Any) -> float:
         """Leave the batch's gradient in the parameters, and return its loss."""
         self.optimiser.zero_grad(set_to_none=True)
+        self.terms = {}
         if self.share is not None:
             return self._shared_gradient(self.share, inputs, targets)
         total = 0.0
@@ -145,7 +152,7 @@ class Stepper:
             with torch.autocast(self.place.type, torch.bfloat16, enabled=self.narrow):
                 output = self.module(*batch)
             truth = moved(targets[piece], self.place)
-            value = self.loss(widened(output) if self.narrow else output, truth) * (len(part) / len(targets))
+            value = self._loss(output, truth, len(part) / len(targets))
             torch.autograd.backward(value)
             total += float(value.detach())
         return total
@@ -162,10 +169,19 @@ class Stepper:
                 with torch.autocast(self.place.type, torch.bfloat16, enabled=self.narrow):
                     output = share.parallel(*batch)
                 whole = share.gathered(output, [len(part) for part in parts])
-                value = self.loss(widened(whole) if self.narrow else whole, truth) * (len(rows) / len(targets))
+                value = self._loss(whole, truth, len(rows) / len(targets))
                 torch.autograd.backward(value * share.world)  # of which the mean over processes is taken
             total += float(value.detach())
         return total
+
+    def _loss(self, output: Any, truth: Any, share: float) -> Tensor:
+        """The loss of a part of a batch, by its share of the samples; its terms are noted."""
+        value = self.loss(widened(output) if self.narrow else output, truth)
+        if isinstance(value, Tensor):
+            return value * share
+        for name, term in value.items():
+            self.terms[name] = self.terms.get(name, 0.0) + share * float(term.detach())
+        return torch.stack(list(value.values())).sum() * share
 
     def _layer_norms(self) -> dict[str, float]:
         """The norm of the gradient of each module that holds parameters of its own, before clipping."""

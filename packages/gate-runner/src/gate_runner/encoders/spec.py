@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.metadata import entry_points
+from pathlib import Path
 
 from gate_runner.errors import EncoderError, UsageError, unknown
 
@@ -123,6 +124,8 @@ def parse_spec(text: str) -> EncoderSpec:
         return EncoderSpec(text, head, rest, None)
     if colon and head.replace(".", "").replace("/", "").isidentifier() and rest.isidentifier():
         return EncoderSpec(text, "module", text, None)
+    if (Path(text).expanduser() / "card.json").is_file():
+        return EncoderSpec(text, "tuned", text, None)
     known = ["micro-clip", "lite:0", *(f"{name}:" for name in _FORMS if name not in ("micro-clip", "lite", "module"))]
     raise unknown("encoder", text, [*known, "module:function", *sorted(plugins)])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -14,10 +14,13 @@ from gate_runner.__about__ import __version__
 from gate_runner.encoders.encoder import Encoder, fingerprint_of
 from gate_runner.encoders.named import CARD_SCHEMA, read_card, spec_of_file
 from gate_runner.encoders.own import adopt
-from gate_runner.encoders.spec import EncoderSpec
-from gate_runner.errors import EncoderError
+from gate_runner.encoders.spec import EncoderSpec, parse_spec
+from gate_runner.errors import EncoderError, UsageError
 from gate_runner.files import write_folder
 from vision_adapters.low_rank import merge_lora
+
+_CHANGED, _WHOLE = "encoder.safetensors", "open_clip_model.safetensors"
+"""What differs from the start; or all weights, of a model of open_clip's, under the name that it asks for."""
 
 
 def save_tuned(encoder: Encoder, start: Mapping[str, Tensor], folder: Path, about: Mapping[str, Any]) -> Path:
@@ -49,10 +52,37 @@ def save_tuned(encoder: Encoder, start: Mapping[str, Tensor], folder: Path, abou
         },
         **about,
     }
-    weights = save({name: value.clone().contiguous() for name, value in changed.items()})
     text = json.dumps(card, indent=1, ensure_ascii=False) + "\n"
-    write_folder(folder, {"encoder.safetensors": weights, "card.json": text.encode()})
+    files = {"card.json": text.encode()}
+    config = open_clip_config(encoder)
+    if config is None:
+        files[_CHANGED] = save({name: value.clone().contiguous() for name, value in changed.items()})
+    else:
+        files[_WHOLE] = save({name: value.detach().cpu().clone().contiguous() for name, value in now.items()})
+        files["open_clip_config.json"] = (json.dumps(config, indent=1) + "\n").encode()
+    write_folder(folder, files)
     return folder
+
+
+def open_clip_config(encoder: Encoder) -> dict[str, Any] | None:
+    """What open_clip asks for beside weights in a ``local-dir:``; None where the encoder is none of its models."""
+    try:
+        spec = parse_spec(encoder.spec)
+        while spec.source == "tuned":
+            folder, _, start = spec.name.partition("=")
+            card = Path(share_of(folder)[0]).expanduser()
+            spec = parse_spec(start or str(read_card(card)["encoder"]["spec"]))
+    except UsageError:  # an object of the user's
+        return None
+    if spec.source != "open_clip":
+        return None
+    import open_clip
+
+    visual: Any = cast(Any, encoder.module).visual
+    chosen = getattr(visual, "preprocess_cfg", {})
+    kept = {name: chosen[name] for name in ("interpolation", "resize_mode") if name in chosen}
+    about = {"mean": list(encoder.mean), "std": list(encoder.std), **kept}
+    return {"model_cfg": open_clip.get_model_config(spec.name), "preprocess_cfg": about}
 
 
 def load_tuned(folder: Path | str, base: Any, *, spec: str | None = None, share: float = 1.0) -> Encoder:
@@ -90,7 +120,7 @@ def load_tuned(folder: Path | str, base: Any, *, spec: str | None = None, share:
     for name, now in (("image_size", encoder.image_size), ("mean", list(encoder.mean)), ("std", list(encoder.std))):
         if said.get(name, now) != now:
             raise EncoderError(f"{place} was trained on pictures with {name} {said[name]}, not {now} as {encoder.spec}")
-    path = place / "encoder.safetensors"
+    path = place / (_WHOLE if (place / _WHOLE).is_file() else _CHANGED)
     start = {name: value.clone() for name, value in encoder.module.state_dict().items()} if share != 1 else {}
     try:
         encoder.module.load_state_dict({**encoder.module.state_dict(), **load_file(path)}, strict=True)
@@ -102,6 +132,9 @@ def load_tuned(folder: Path | str, base: Any, *, spec: str | None = None, share:
         trained = encoder.module.state_dict()
         mixed = {name: _between(start[name], value, share) for name, value in trained.items()}
         encoder.module.load_state_dict(mixed, strict=True)
+    scale = getattr(encoder.module, "logit_scale", None)
+    if encoder.logit_scale is not None and isinstance(scale, Tensor):  # it has learnt, too
+        encoder.logit_scale = float(scale.detach().exp())
     encoder.spec = spec or f"tuned:{place}" + ("" if share == 1 else f"@{share:g}")
     return encoder
 

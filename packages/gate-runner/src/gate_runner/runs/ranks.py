@@ -12,12 +12,13 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gate_data.imports import named
 from gate_runner.errors import UsageError
 from gate_runner.memory import is_out_of_memory, killed_for_memory
 from gate_runner.runs.part import Part
@@ -43,7 +44,24 @@ def training_together(part: Part, device: torch.device) -> Iterator[ProcessGroup
     Each loads the encoder and the data by itself, on the next GPU or on the CPU, and runs the same task up to the
     training; it writes nothing.
     """
-    world = part.settings.num_processes
+    given, call = {"part": part.to_mapping()}, "gate_runner.runs.ranks:follow"
+    with training_processes(part.settings.num_processes, given, call, device) as group:
+        yield group
+
+
+@contextmanager
+def training_processes(
+    world: int, given: Mapping[str, Any], call: str, device: torch.device
+) -> Iterator[ProcessGroup | None]:
+    """The same for any training.
+
+    Args:
+        world: processes in all; one needs no group.
+        given: JSON-ready values for the others.
+        call: ``module:function``, called in each of the others with the values (its ``"device"`` among them) and what
+            makes the group, as `follow` is.
+        device: of this process.
+    """
     if world == 1:
         yield None
         return
@@ -58,8 +76,8 @@ def training_together(part: Part, device: torch.device) -> Iterator[ProcessGroup
             for rank in range(1, world):
                 helpers.append(subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
                 order = {
-                    "part": part.to_mapping(), "rank": rank, "store": str(store),
-                    "device": others[rank - 1] if device.type == "cuda" else str(device),
+                    "given": {**given, "device": others[rank - 1] if device.type == "cuda" else str(device)},
+                    "call": call, "rank": rank, "world": world, "store": str(store),
                 }  # fmt: skip
                 with contextlib.suppress(OSError):  # it is dead already, which the next line that it says tells
                     stream = helpers[-1].stdin
@@ -168,18 +186,23 @@ def _leave_with(lines: Any) -> None:
 
 
 def _follow(order: dict[str, Any], out: Any) -> None:
+    @contextmanager
+    def together(kind: str) -> Iterator[ProcessGroup]:
+        out.write(_READY)
+        yield _joined(Path(order["store"]), order["rank"], order["world"], kind)
+        os._exit(0)  # the first process alone goes on from here
+
+    named(order["call"])(order["given"], together)
+
+
+def follow(given: dict[str, Any], together: Callable[[str], AbstractContextManager[ProcessGroup]]) -> None:
+    """Run a part up to its training, and take a share of that."""
     from gate_runner.encoders import load_encoder
     from gate_runner.encoders.device import device_for
     from gate_runner.tasks import Job, run_task
 
-    part = Part.from_mapping(order["part"])
-    encoder = load_encoder(part.encoder, device=device_for(order["device"]))
+    part = Part.from_mapping(given["part"])
+    encoder = load_encoder(part.encoder, device=device_for(given["device"]))
     data = part.load(encoder.image_size)
-
-    @contextmanager
-    def together() -> Iterator[ProcessGroup]:
-        out.write(_READY)
-        yield _joined(Path(order["store"]), order["rank"], part.settings.num_processes, encoder.device.type)
-        os._exit(0)  # the first process alone goes on from here
-
-    run_task(Job(encoder, part.benchmark, data, part.settings, part.seed, together=together))
+    join = lambda: together(encoder.device.type)  # noqa: E731
+    run_task(Job(encoder, part.benchmark, data, part.settings, part.seed, together=join))

@@ -1,0 +1,83 @@
+"""A contrastive loss and what is added to it, by names and weights as a command line has them."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from typing import TYPE_CHECKING, Any
+
+from eqsim.checks import check_choice
+from eqsim.loss import ClipEqSimLoss, SigLipEqSimLoss
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_LOSSES = {"clip": ClipEqSimLoss, "siglip": SigLipEqSimLoss}
+_EQSIM = {f"eqsim:{mode}": mode for mode in ("v1", "v2", "hybrid", "relative")}
+_WEIGHTS: dict[str, dict[str, str]] = {
+    "pair": {"weight": "pair_weight"},
+    "hard": {"weight": "hard_weight"},
+    "keep": {"weight": "keep_weight"},
+    "keep:kl": {"weight": "keep_weight", "keep": "kl"},
+    "keep:squares": {"weight": "keep_weight", "keep": "squares"},
+}
+TERMS = (*_EQSIM, *_WEIGHTS)
+"""Names of terms that `build_loss` adds."""
+
+
+def build_loss(contrast: str = "clip", terms: Iterable[str] = (), **settings: Any) -> ClipEqSimLoss:
+    """A contrastive loss plus weighted terms, computed in one pass over the scores.
+
+    Args:
+        contrast: "clip" or "siglip".
+        terms: "NAME=WEIGHT" each, NAME one of `TERMS`: "eqsim:v1", "eqsim:v2", "eqsim:hybrid" and "eqsim:relative",
+            EqSim's modes; "pair", each picture and text of a known pair prefers its own; "hard", each picture's text
+            against its own false ones; "keep" ("keep:kl") and "keep:squares", a frozen teacher's scores.
+        settings: further keyword arguments of `ClipEqSimLoss`.
+
+    Returns:
+        `ClipEqSimLoss` or `SigLipEqSimLoss`, whose value is contrastive + sum of WEIGHT * term.
+
+    Raises:
+        ValueError: a contrast or a term that there is not, with the nearest; a weight that is no number above 0; two
+            terms of one kind.
+
+    Example:
+        >>> loss = build_loss("clip", ["eqsim:v2=0.5", "keep=1"])
+        >>> loss.settings.mode, loss.settings.weight, loss.settings.keep_weight
+        ('v2', 0.5, 1.0)
+        >>> build_loss("clip", ["eqsim:v3=1"])
+        Traceback (most recent call last):
+        ...
+        ValueError: loss term 'eqsim:v3' is not known; the nearest is eqsim:v2
+    """
+    check_choice("loss", contrast, _LOSSES)
+    chosen: dict[str, Any] = {"mode": "none"}
+    seen: dict[str, str] = {}
+    for term in terms:
+        name, equals, number = term.partition("=")
+        if name not in TERMS:
+            nearest = difflib.get_close_matches(name, TERMS, n=1, cutoff=0.5)
+            known = f"the nearest is {nearest[0]}" if nearest else f"there are: {', '.join(TERMS)}"
+            raise ValueError(f"loss term {name!r} is not known; {known}")
+        weight = _weight(term, number) if equals else 1.0
+        kind = name.partition(":")[0]
+        if kind in seen:
+            raise ValueError(f"loss terms {seen[kind]!r} and {term!r} are both of {kind}: give one of them")
+        seen[kind] = term
+        if name in _EQSIM:
+            chosen |= {"mode": _EQSIM[name], "weight": weight}
+        else:
+            fields = _WEIGHTS[name]
+            chosen |= {fields["weight"]: weight} | ({"keep": fields["keep"]} if "keep" in fields else {})
+    return _LOSSES[contrast](**(chosen | settings))
+
+
+def _weight(term: str, number: str) -> float:
+    try:
+        weight = float(number)
+    except ValueError:
+        weight = math.nan
+    if not 0 < weight < math.inf:
+        raise ValueError(f"loss term {term!r}: expected NAME=WEIGHT with a number above 0")
+    return weight

@@ -1,0 +1,92 @@
+"""``gate-runner finetune``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def finetune(
+    pairs: Annotated[
+        str,
+        typer.Argument(
+            metavar="PAIRS",
+            help="Pictures with captions: a folder, a table, COCO's captions, webdataset shards, pairs of eqben build, "
+            "or a benchmark such as flickr30k.",
+        ),
+    ],
+    encoder: Annotated[str, typer.Option(help="Spec of the encoder where it starts.")] = "micro-clip",
+    loss: Annotated[str, typer.Option(help="clip or siglip.")] = "clip",
+    add: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TERM=WEIGHT",
+            help="A term that is added, in the same pass: eqsim:v1, eqsim:v2, eqsim:hybrid or eqsim:relative, pair, "
+            "hard, keep, keep:squares; may be given several times.",
+        ),
+    ] = None,
+    teacher: Annotated[
+        str | None, typer.Option(help="Spec of the frozen encoder that keep holds on to; the start by default.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option(help="Folder to be made; runs/tuned-PAIRS by default.")] = None,
+    tune: Annotated[str, typer.Option(help="What learns: full, lora, last-block, bias or norm.")] = "full",
+    wise_ft: Annotated[
+        str | None, typer.Option(help="Share of the trained weights in a mix with the start, or best.")
+    ] = None,
+    epochs: Annotated[float, typer.Option(help="Passes over the samples.")] = 5.0,
+    steps: Annotated[int | None, typer.Option(min=0, help="Optimiser steps, in place of --epochs.")] = None,
+    lr: Annotated[float | None, typer.Option(help="Learning rate; 1e-5, or 1e-4 where few weights learn.")] = None,
+    batch_size: Annotated[int, typer.Option(min=2, help="Samples of a step, over all processes.")] = 128,
+    validate_every: Annotated[
+        int | None, typer.Option(min=1, help="Steps between validations, which are checkpoints; a tenth by default.")
+    ] = None,
+    warmup: Annotated[float, typer.Option(help="Share of the steps in which the rate rises.")] = 0.05,
+    weight_decay: Annotated[float, typer.Option(min=0, help="Of matrices.")] = 0.1,
+    precision: Annotated[str, typer.Option(help="Of forward passes: auto, float32 or bfloat16.")] = "auto",
+    checkpoint_blocks: Annotated[
+        bool, typer.Option("--checkpoint-blocks", help="Less memory: compute blocks again in the backward pass.")
+    ] = False,
+    num_processes: Annotated[int, typer.Option(min=1, help="Processes that share every batch, a GPU for each.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Of the order, of drawn captions and of what is held out.")] = 0,
+    device: Annotated[
+        str, typer.Option(help="A torch device; 'auto' takes the first GPU where there is one.")
+    ] = "auto",
+    table: Annotated[Path | None, typer.Option(help="The table that counts, where a folder holds several.")] = None,
+    data_root: Annotated[Path | None, typer.Option(help="Folder of a benchmark's original files.")] = None,
+    limit: Annotated[int | None, typer.Option(min=2, help="At most so many samples of each split.")] = None,
+    skip_unreadable: Annotated[
+        bool, typer.Option("--skip-unreadable", help="Leave out pictures that cannot be read.")
+    ] = False,
+) -> None:
+    """Train an image-text encoder on pictures with captions, with what keeps it: open_clip's loss and EqSim's terms.
+
+    What comes out is a folder that every command takes as tuned:FOLDER. Interrupted, the same command goes on from its
+    last validation, to the same bits.
+    """
+    from gate_runner.finetuning import FinetuneRequest
+    from gate_runner.finetuning import finetune as train
+
+    folder = output or Path("runs") / f"tuned-{Path(pairs).stem}"
+    request = FinetuneRequest(
+        pairs=pairs, encoder=encoder, output=folder, loss=loss, add=tuple(add or ()), teacher=teacher, tune=tune,
+        wise_ft=_share(wise_ft), epochs=epochs, steps=steps, lr=lr, batch_size=batch_size,
+        validate_every=validate_every, warmup=warmup, weight_decay=weight_decay, precision=precision,
+        checkpoint_blocks=checkpoint_blocks, num_processes=num_processes, seed=seed, device=device, table=table,
+        data_root=data_root, limit=limit, skip_unreadable=skip_unreadable,
+    )  # fmt: skip
+    train(request, lambda line: typer.echo(line, err=True))
+    typer.echo(f"kept in {folder}: gate-runner trade {encoder} tuned:{folder} --share .25 --share .5 --share .75")
+
+
+def _share(text: str | None) -> float | str | None:
+    """A share of weights, or "best"."""
+    from gate_runner.errors import UsageError
+
+    if text is None or text == "best":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"--wise-ft {text}: expected 'best', or a share from 0 to 1") from None

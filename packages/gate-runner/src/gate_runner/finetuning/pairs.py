@@ -1,0 +1,350 @@
+"""Pictures with captions to train on: of own data, of a benchmark, of webdataset shards, of `eqben build`'s folders."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gate_data.readers import Member, held_out, table
+from gate_data.readers.archives import members, read
+from gate_data.readers.folders import PICTURES
+from gate_runner.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from gate_data.own import OwnBenchmark
+    from gate_data.pictures import Pictures
+    from vision_adapters.training.pairs import Texts
+
+NEGATIVES = ("negative", "negatives", "hard_negative", "hard_negatives", "false_caption", "foil")
+"""Columns of a table that hold false captions of its row's picture; several stand in a list, or with | between."""
+_SHARE = 0.1
+_SHOWN = 3
+
+
+@dataclass(frozen=True, eq=False)
+class CaptionedSplit:
+    """Samples of one picture, or of the two of a known pair, with their captions.
+
+    Args:
+        pictures: of each sample, ``u`` of them.
+        captions: of each sample, its forms: each is ``u`` texts, and one form is drawn whenever the sample is seen.
+        negatives: of each sample, captions that are false of its (first) picture.
+    """
+
+    pictures: Pictures | Tensor
+    captions: Sequence[Sequence[Texts]]
+    negatives: Sequence[Texts] = ()
+
+    def __len__(self) -> int:
+        return len(self.captions)
+
+    @property
+    def each(self) -> int:
+        """Pictures of a sample, ``u``."""
+        return len(self.captions[0][0])
+
+    def take(self, rows: Sequence[int]) -> CaptionedSplit:
+        """Some of the samples; nothing is read."""
+        import torch
+
+        index = torch.tensor(list(rows), dtype=torch.long)
+        pictures = self.pictures[index] if isinstance(self.pictures, torch.Tensor) else self.pictures.take(list(rows))
+        negatives = [self.negatives[row] for row in rows] if self.negatives else ()
+        return CaptionedSplit(pictures, [self.captions[row] for row in rows], negatives)
+
+    def at_size(self, side: int) -> CaptionedSplit:
+        """The same with pictures of files read at another size."""
+        import torch
+
+        if isinstance(self.pictures, torch.Tensor):
+            return self
+        return replace(self, pictures=replace(self.pictures, side=side))
+
+
+@dataclass(frozen=True, eq=False)
+class Captioned:
+    """What there is to train on and to choose by, and what a reader should hear of it."""
+
+    train: CaptionedSplit
+    validation: CaptionedSplit
+    notes: tuple[str, ...] = field(default=())
+
+
+def read_captioned(
+    name: str,
+    *,
+    table_of: Path | None = None,
+    data_root: Path | None = None,
+    limit: int | None = None,
+    skip_unreadable: bool = False,
+    seed: int = 0,
+) -> Captioned:
+    """Read, check and divide pictures with captions; no picture is decoded but those in memory.
+
+    Args:
+        name: a folder or table of one's own, a benchmark's TOML file, or a benchmark whose task is image-text; a folder
+            or file of webdataset shards; a folder of pairs that `eqben build` wrote, in any form.
+        table_of: the table that counts, where a folder holds several.
+        data_root: of a benchmark's original files.
+        limit: samples of each split.
+        skip_unreadable: leave out what cannot be read.
+        seed: of what is drawn for validation, where no split is given.
+
+    Raises:
+        DataError: no captions, one caption for all pictures, an empty one, too few samples.
+
+    Example:
+        >>> found = read_captioned("micro/flickr30k", limit=3)
+        >>> len(found.train), len(found.train.captions[0])
+        (3, 5)
+    """
+    place = Path(name)
+    shards = _shards(place)
+    if shards and not _holds_pairs(shards[0]):
+        found = _drawn(*_of_shards(shards), seed)
+    elif (pairs := _pairs(place)) is not None:
+        found = _drawn(pairs, (), seed)
+    else:
+        found = _of_benchmark(name, table_of, data_root, limit, skip_unreadable, seed)
+    if limit is not None:
+        train, validation = (split.take(range(min(limit, len(split)))) for split in (found.train, found.validation))
+        found = replace(found, train=train, validation=validation)
+    return _checked(found, name)
+
+
+def _shards(place: Path) -> list[Path]:
+    """Tar files: the one that is named, or those in a folder."""
+    if place.suffix == ".tar" and place.is_file():
+        return [place]
+    return sorted(place.glob("*.tar")) if place.is_dir() else []
+
+
+def _holds_pairs(shard: Path) -> bool:
+    return any(".image_0." in name for name in members(shard))
+
+
+def _of_shards(shards: Sequence[Path]) -> tuple[CaptionedSplit, tuple[str, ...]]:
+    """Members KEY.jpg with KEY.txt, or with a text "caption" in KEY.json, as img2dataset and open_clip have them."""
+    from gate_data.pictures import Pictures
+
+    sources: list[Member] = []
+    captions: list[list[Texts]] = []
+    negatives: list[Texts] = []
+    for shard in shards:
+        samples: dict[str, dict[str, str]] = {}
+        for name in members(shard):
+            folder, slash, last = name.rpartition("/")
+            stem, _, ending = last.partition(".")
+            samples.setdefault(folder + slash + stem, {})[ending.lower()] = name
+        for key, parts in samples.items():
+            picture = next((parts[ending[1:]] for ending in PICTURES if ending[1:] in parts), None)
+            if picture is None:
+                continue
+            caption, false = _said_in(shard, key, parts)
+            sources.append(Member(str(shard), picture))
+            captions.append([(caption,)])
+            negatives.append(false)
+    if not sources:
+        raise DataError(f"{shards[0]}: no pictures among its members ({', '.join(PICTURES)})")
+    any_false = negatives if any(negatives) else ()
+    return CaptionedSplit(Pictures.of(sources, 224), captions, any_false), (
+        f"{len(shards)} shards, {len(sources)} pictures",
+    )
+
+
+def _said_in(shard: Path, key: str, parts: dict[str, str]) -> tuple[str, Texts]:
+    """A sample's caption and its false ones."""
+    about: Any = {}
+    if "json" in parts:
+        try:
+            about = json.loads(read(shard, parts["json"]))
+        except ValueError as error:
+            raise DataError(f"{shard}, sample {key!r}: {parts['json']} is no JSON: {error}") from error
+        about = about if isinstance(about, dict) else {}
+    caption = read(shard, parts["txt"]).decode("utf-8", "replace") if "txt" in parts else about.get("caption")
+    if not isinstance(caption, str) or not caption.strip():
+        wrong = "is empty" if isinstance(caption, str) else "is missing: neither .txt nor a text 'caption' in .json"
+        raise DataError(f"{shard}, sample {key!r}: its caption {wrong}")
+    named = next((column for column in NEGATIVES if column in about), "")
+    return caption.strip(), _texts(about.get(named), f"{shard}, sample {key!r}, {named!r}")
+
+
+def _pairs(place: Path) -> CaptionedSplit | None:
+    """Pairs in a form of `eqben_builder.formats`, or None where it is none of them."""
+    from eqben_builder.formats import detect, read_any
+    from gate_runner.suites.pictures import QuestionPictures
+
+    if not place.exists() or place.suffix == ".toml":
+        return None
+    try:
+        source = detect(place)
+    except (ValueError, OSError):
+        return None
+    if source.form in ("imagefolder", "parquet") and not _has_pair_columns(source.form, source.paths[0]):
+        return None
+    try:
+        rows = list(read_any(place))
+    except (ValueError, OSError) as error:
+        raise DataError(str(error)) from error
+    two = [row for row in rows if row.image1 is not None]
+    if two and len(two) < len(rows):
+        raise DataError(f"{place} holds {len(two)} pairs of pictures and {len(rows) - len(two)} of captions alone")
+    pictures = QuestionPictures(tuple(tuple(row.pictures()) for row in rows), 224)
+    if two:
+        return CaptionedSplit(pictures, [[row.captions] for row in rows])
+    return CaptionedSplit(pictures, [[(row.caption0,)] for row in rows], [(row.caption1,) for row in rows])
+
+
+def _has_pair_columns(form: str, path: Path) -> bool:
+    if form == "imagefolder":
+        with path.open(encoding="utf-8") as file:
+            return '"image_0_file_name"' in file.readline()
+    row = next(iter(table(path, ())), None)
+    return row is not None and "caption_0" in row.values
+
+
+def _of_benchmark(
+    name: str, table_of: Path | None, root: Path | None, limit: int | None, skip: bool, seed: int
+) -> Captioned:
+    """A known benchmark's splits, or those of one's own data as `gate-runner run` has them."""
+    from gate_data.own import OwnBenchmark as Own
+    from gate_data.own import guess, originals_from, read_benchmark
+    from gate_data.request import DataRequest
+    from gate_runner.benchmarks import resolve
+
+    place, task = Path(name), ""
+    own: OwnBenchmark | None = None
+    notes: tuple[str, ...] = ()
+    request = DataRequest(root, limit, skip_unreadable=skip)
+    if place.suffix == ".toml" or place.exists():
+        if place.suffix == ".toml":
+            own, folder = read_benchmark(place), place.parent
+        else:
+            taken = guess(place, table=table_of)
+            own, notes = Own.model_validate(taken.values), taken.said
+            folder = place.parent if place.is_file() else place
+        task = own.benchmark.task
+        load: Callable[[], Any] = lambda: originals_from(own, folder / place.name).load(folder, request)  # noqa: E731
+    else:
+        (benchmark, *others) = resolve([name])
+        if others:
+            raise UsageError(f"{name} is {len(others) + 1} benchmarks; name one whose task is image-text")
+        task = benchmark.task
+        load = lambda: benchmark.load(benchmark.choose_source(None, root), request)  # noqa: E731
+    if task not in ("image-text", "pair-scoring"):
+        raise DataError(
+            f"{name} was taken for {task}: there are no captions; expected a table with columns image and caption, "
+            "COCO's captions, shards of pictures and texts, or pairs of eqben build"
+        )
+    data = load()
+    notes = (*notes, *filter(None, [data.note]))
+    if task == "pair-scoring":
+        return replace(_drawn(_of_split(data.test, pairs=True), (), seed), notes=notes)
+    false = {} if own is None else _false_captions(own, folder)
+    train, validation = _of_split(data.train, false=false), _of_split(data.validation)
+    left = f"{len(data.test)} test pictures stay unseen: score them by gate-runner run or trade"
+    return Captioned(train, validation, (*notes, left))
+
+
+def _of_split(split: Any, *, pairs: bool = False, false: dict[str, Texts] | None = None) -> CaptionedSplit:
+    """A split of image-text, or of pairs of two pictures and two captions."""
+    texts, count = split.texts or (), len(split)
+    each = len(texts) // count if count else 0
+    own = [tuple(texts[row * each : (row + 1) * each]) for row in range(count)]
+    if pairs:
+        return CaptionedSplit(split.images, [[captions] for captions in own])
+    negatives = [false.get(str(files[0]), ()) for files in split.images.files] if false else ()
+    return CaptionedSplit(split.images, [[(caption,) for caption in captions] for captions in own], negatives)
+
+
+def _false_captions(own: OwnBenchmark, folder: Path) -> dict[str, Texts]:
+    """False captions by picture, of the tables that one's own data are."""
+    if own.data.kind != "table":
+        return {}
+    tables = {"": own.data.table} if own.data.table else {"train": own.splits.train}
+    found: dict[str, Texts] = {}
+    for split, path in tables.items():
+        root = folder / own.data.roots.get(split, own.data.root)
+        for row in table(folder / path, ()):
+            column = next((name for name in row.values if str(name).casefold() in NEGATIVES), None)
+            if column is None:
+                return {}
+            picture = str(root / row.text(own.data.image))
+            found[picture] = (*found.get(picture, ()), *_texts(row.values[column], f"{row.where}, {column!r}"))
+    return found
+
+
+def _texts(value: Any, where: str) -> Texts:
+    """Texts in a field: one, several with | between, or a list."""
+    if value is None or value == "":
+        return ()
+    texts = value if isinstance(value, list) else str(value).split("|")
+    if not all(isinstance(text, str) and text.strip() for text in texts):
+        raise DataError(f"{where}: expected false captions, none of them empty, found {value!r:.80}")
+    return tuple(text.strip() for text in texts)
+
+
+def _drawn(split: CaptionedSplit, notes: tuple[str, ...], seed: int) -> Captioned:
+    """A tenth of what has no splits is held out to choose by."""
+    if len(split) < 2:
+        raise DataError(f"{len(split)} samples are too few: one to train on and one to choose by are needed")
+    stay, taken = held_out([0] * len(split), _SHARE, seed=seed)
+    if not taken:
+        stay, taken = stay[:-1], stay[-1:]
+    return Captioned(split.take(stay), split.take(taken), (*notes, f"{len(taken)} samples are held out to choose by"))
+
+
+def _checked(found: Captioned, name: str) -> Captioned:
+    """Captions that say nothing, or nothing of one picture alone, and false ones that are true."""
+    for split, said in ((found.train, "train"), (found.validation, "validation")):
+        if len(split) == 0:
+            raise DataError(f"{name}: the {said} split is empty")
+    if found.train.each != found.validation.each:
+        raise DataError(f"{name}: samples of {found.train.each} pictures to train on, of {found.validation.each} held")
+    notes = list(found.notes)
+    counts = Counter(caption for _, caption in _distinct(found.train))
+    pictures = len(found.train) * found.train.each
+    (most, times) = counts.most_common(1)[0]
+    if len(counts) == 1 and pictures > 1:
+        raise DataError(
+            f"{name}: all {pictures} pictures have the one caption {most!r}: there is nothing to tell apart"
+        )
+    shared = sum(count > 1 for count in counts.values())
+    if shared:
+        also = f", and {shared - 1} more captions with several" if shared > 1 else ""
+        notes.append(f"caption {most!r:.80} stands with {times} pictures{also}: in one batch they count as wrong")
+    train, left = _without_true(found.train)
+    if left:
+        first = "; ".join(f"{caption!r:.60}" for caption in left[:_SHOWN])
+        notes.append(f"{len(left)} false captions equal a caption of their picture, and are left out: {first}")
+    return replace(found, train=train, notes=tuple(notes))
+
+
+def _distinct(split: CaptionedSplit) -> Iterator[tuple[int, str]]:
+    """Each picture's captions, each once."""
+    for row, forms in enumerate(split.captions):
+        for place in range(len(forms[0])):
+            for caption in {form[place] for form in forms}:
+                yield row * len(forms[0]) + place, caption
+
+
+def _without_true(split: CaptionedSplit) -> tuple[CaptionedSplit, list[str]]:
+    if not split.negatives:
+        return split, []
+    left: list[str] = []
+    negatives: list[Texts] = []
+    for forms, false in zip(split.captions, split.negatives, strict=True):
+        true = {_plain(form[0]) for form in forms}
+        left += [caption for caption in false if _plain(caption) in true]
+        negatives.append(tuple(caption for caption in false if _plain(caption) not in true))
+    return replace(split, negatives=negatives if any(negatives) else ()), left
+
+
+def _plain(caption: str) -> str:
+    return " ".join(caption.casefold().split()).rstrip(".")

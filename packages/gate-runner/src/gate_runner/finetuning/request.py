@@ -1,0 +1,124 @@
+"""What a training of an image-text encoder is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from eqsim import ClipEqSimLoss, build_loss
+from gate_runner.errors import UsageError
+from gate_runner.finetuning.pairs import Captioned, read_captioned
+
+RATES = {"full": 1e-5, "last-block": 1e-5, "lora": 1e-4, "bias": 1e-4, "norm": 1e-4}
+"""Learning rates of what `--tune` trains."""
+TUNES = tuple(RATES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinetuneRequest:
+    """All that decides a training, but for `say` and where it is interrupted.
+
+    Args:
+        pairs: see `read_captioned`.
+        encoder: spec of the encoder where it starts.
+        output: the folder to be made.
+        loss: "clip" or "siglip".
+        add: terms, see `eqsim.build_loss`.
+        teacher: spec of the frozen encoder for "keep"; the start by default.
+        tune: what learns, one of `TUNES`.
+        wise_ft: share of the trained weights in what is kept, "best" for the one that validates best, or None for all.
+        epochs: passes over the training samples, where `steps` is None.
+        steps: optimiser steps.
+        lr: learning rate; by default that of `tune`.
+        batch_size: samples of a step, over all processes.
+        validate_every: steps between validations, which are also checkpoints; a tenth of the steps by default.
+        warmup: share of the steps in which the rate rises.
+        weight_decay: of matrices.
+        precision: of the forward passes, see `vision_adapters.training.Recipe`.
+        checkpoint_blocks: compute blocks again in the backward pass.
+        num_processes: that share every batch.
+        seed: of the order of samples, of drawn captions and of what is held out.
+        device: "auto", or torch's name of one.
+        table: of the pairs, where a folder holds several.
+        data_root: of a benchmark's original files.
+        limit: samples of each split.
+        skip_unreadable: leave out pictures that cannot be read.
+
+    Raises:
+        UsageError: what no training can have.
+
+    Example:
+        >>> asked = FinetuneRequest(pairs="mine.csv", encoder="micro-clip", output=Path("out"), add=("keep=1",))
+        >>> asked.terms.settings.keep_weight
+        1.0
+    """
+
+    pairs: str
+    encoder: str
+    output: Path
+    loss: str = "clip"
+    add: tuple[str, ...] = ()
+    teacher: str | None = None
+    tune: str = "full"
+    wise_ft: float | str | None = None
+    epochs: float = 5.0
+    steps: int | None = None
+    lr: float | None = None
+    batch_size: int = 128
+    validate_every: int | None = None
+    warmup: float = 0.05
+    weight_decay: float = 0.1
+    precision: str = "auto"
+    checkpoint_blocks: bool = False
+    num_processes: int = 1
+    seed: int = 0
+    device: str = "auto"
+    table: Path | None = None
+    data_root: Path | None = None
+    limit: int | None = None
+    skip_unreadable: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what no training can have."""
+        if self.tune not in TUNES:
+            raise UsageError(f"--tune {self.tune}: expected one of {', '.join(TUNES)}")
+        if self.wise_ft is not None and self.wise_ft != "best" and not 0 <= float(self.wise_ft) <= 1:
+            raise UsageError(f"--wise-ft {self.wise_ft}: expected 'best', or a share from 0 to 1")
+        if not 0 <= self.warmup < 1 or self.epochs <= 0:
+            raise UsageError(f"expected --warmup from 0 to below 1 and --epochs above 0: {self.warmup}, {self.epochs}")
+        if self.num_processes < 1 or self.batch_size < max(2, self.num_processes):
+            raise UsageError(f"a batch of {self.batch_size} cannot be shared by {self.num_processes} processes")
+        if self.teacher is not None and not self.terms.settings.keep_weight:
+            raise UsageError("--teacher goes with --add keep=WEIGHT, which is what keeps its scores")
+
+    @property
+    def terms(self) -> ClipEqSimLoss:
+        """The loss, as one sum."""
+        return build_loss(self.loss, self.add)
+
+    def to_mapping(self) -> dict[str, Any]:
+        """JSON-ready values."""
+        return {name: str(value) if isinstance(value, Path) else value for name, value in asdict(self).items()}
+
+    @classmethod
+    def from_mapping(cls, values: dict[str, Any]) -> FinetuneRequest:
+        """The request of such values."""
+        paths = {name: Path(values[name]) for name in ("output", "table", "data_root") if values[name] is not None}
+        return cls(**{**values, **paths, "add": tuple(values["add"])})
+
+    def read(self) -> Captioned:
+        """Its pictures and captions."""
+        return read_captioned(
+            self.pairs,
+            table_of=self.table,
+            data_root=self.data_root,
+            limit=self.limit,
+            skip_unreadable=self.skip_unreadable,
+            seed=self.seed,
+        )
+
+    def identity(self) -> dict[str, Any]:
+        """What tells one training from another: all but where it runs and what it is called."""
+        apart = ("output", "device", "num_processes", "checkpoint_blocks")
+        return {name: value for name, value in self.to_mapping().items() if name not in apart} | {"add": list(self.add)}

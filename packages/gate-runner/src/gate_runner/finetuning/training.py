@@ -1,0 +1,380 @@
+"""An image-text encoder trained on pictures with captions: one request, the one trainer, a folder with a card."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from eqsim import ClipEqSimLoss
+from gate_runner.encoders import load_encoder
+from gate_runner.encoders.device import device_for
+from gate_runner.encoders.named import read_card
+from gate_runner.encoders.tuned import save_tuned
+from gate_runner.errors import EncoderError, UsageError
+from gate_runner.finetuning.pairs import Captioned, CaptionedSplit
+from gate_runner.finetuning.request import RATES, FinetuneRequest
+from gate_runner.runs.ranks import training_processes
+from vision_adapters.finetune import choose_weights, recompute_blocks
+from vision_adapters.rows.source import Draw
+from vision_adapters.training import (
+    ChosenRows,
+    DualEncoder,
+    Recipe,
+    Validation,
+    features_of_batch,
+    fit,
+    recall_at_1,
+    wise_ft,
+)
+from vision_adapters.training.checkpoint import changing_state
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+
+    from gate_runner.encoders.encoder import Encoder
+    from vision_adapters.training import Fit
+
+_SIGLIP_BIAS = -10.0
+_ENCODED = 64
+Say = Callable[[str], None]
+
+
+class PictureRows:
+    """Pictures of samples ``[b, u, 3, s, s]``, the next batch read in a thread while a training uses the last.
+
+    Args:
+        split: whose pictures.
+        encoder: whose own transform is taken for pictures in files.
+    """
+
+    def __init__(self, split: CaptionedSplit, encoder: Encoder) -> None:
+        self.split, self.transform = split, encoder.transform
+
+    def __len__(self) -> int:
+        return len(self.split)
+
+    def __getitem__(self, rows: Any, /) -> Tensor:
+        """The pictures of these samples."""
+        numbers = list(range(len(self)))[rows] if isinstance(rows, slice) else [int(row) for row in rows]
+        pictures = self.split.pictures
+        if isinstance(pictures, Tensor):
+            read = pictures[torch.tensor(numbers)]
+        else:
+            transform = self.transform if pictures.fit == "crop" else None
+            looked = [each.pixels for each in pictures.stream(numbers, transform=transform)]
+            read = torch.from_numpy(np.stack([pixels for pixels in looked if pixels is not None]))
+        return read.reshape(len(numbers), self.split.each, *read.shape[-3:])
+
+    def stream(self, draws: Iterable[Draw]) -> Generator[Tensor]:
+        """One batch per draw."""
+        order: Iterator[Draw] = iter(draws)
+        with ThreadPoolExecutor(1) as thread:
+            ahead = next(order, None)
+            reading = None if ahead is None else thread.submit(self.__getitem__, ahead.rows)
+            while reading is not None:
+                batch, ahead = reading.result(), next(order, None)
+                reading = None if ahead is None else thread.submit(self.__getitem__, ahead.rows)
+                yield batch
+
+
+def finetune(request: FinetuneRequest, say: Say = lambda line: None) -> Path:
+    """Train an encoder on pictures with captions, and keep it in a folder that every command takes.
+
+    Args:
+        request: what is trained on what, and how.
+        say: told what was found, each validation and how it ended, a line each.
+
+    Returns:
+        The folder. Where it is there already, of the same request, nothing is trained; a training that was interrupted
+        goes on from its last validation, to the same bits.
+
+    Raises:
+        UsageError: something that cannot be trained, said before the encoder is loaded where that is possible.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp()) / "tuned"
+        >>> request = FinetuneRequest(
+        ...     pairs="micro/flickr30k", encoder="micro-clip/random", output=folder, add=("keep=1",), steps=1,
+        ...     batch_size=4, limit=8,
+        ... )
+        >>> finetune(request) == folder
+        True
+    """
+    loss = request.terms
+    if _done(request, say):
+        return request.output
+    data = request.read()
+    _refuse_terms(loss, data)
+    for note in data.notes:
+        say(note)
+    encoder = load_encoder(request.encoder, device=device_for(request.device))
+    start = {name: value.detach().cpu().clone() for name, value in _module_of(encoder).state_dict().items()}
+    given = {"finetune": request.to_mapping()}
+    call = "gate_runner.finetuning.training:follow"
+    with training_processes(request.num_processes, given, call, encoder.device) as group:
+        training = _Training(request, loss, data, encoder)
+        done = training.run(group, say)
+    share, curve = training.mixed(done)
+    about = {
+        "request": request.identity(),
+        "training": {
+            "recipe": asdict(training.recipe),
+            "terms": {"loss": request.loss, "add": list(request.add)},
+            "samples": {"train": len(data.train), "validation": len(data.validation), "pictures_each": data.train.each},
+            "notes": list(data.notes),
+            "trained_parameters": training.trained,
+            "chosen_step": done.best_step,
+            "wise_ft": {"share": share, "curve": curve},
+            "validation": [
+                {"step": row.step, "recall@1": row.score, "loss": _finite(row.loss), **row.terms}
+                for row in done.history
+            ],
+            "seconds": done.seconds,
+        },
+    }
+    save_tuned(encoder, start, request.output, about)
+    training.checkpoint.unlink(missing_ok=True)
+    first, last = done.history[0].score, training.recall(training.module)
+    say(f"recall at 1 on {len(data.validation)} held-out samples: {first:.3f} before, {last:.3f} after")
+    return request.output
+
+
+def follow(given: dict[str, Any], together: Callable[[str], AbstractContextManager[ProcessGroup]]) -> None:
+    """One of the further processes of a training: it ends where the first goes on alone."""
+    request = FinetuneRequest.from_mapping(given["finetune"])
+    data = request.read()
+    encoder = load_encoder(request.encoder, device=device_for(given["device"]))
+    training = _Training(request, request.terms, data, encoder)
+    with together(encoder.device.type) as group:
+        training.run(group, lambda line: None)
+
+
+def _done(request: FinetuneRequest, say: Say) -> bool:
+    """Whether the folder is there, of this request; one of another is an error."""
+    if not request.output.exists():
+        return False
+    try:
+        card = read_card(request.output)
+    except EncoderError as error:
+        raise UsageError(f"{request.output} is there, and is no trained encoder: choose another --output") from error
+    before, now = card.get("request", {}), request.identity()
+    differing = [name for name in now if before.get(name) != now[name]]
+    if differing:
+        named = ", ".join(f"{name} {before.get(name)!r} there, {now[name]!r} here" for name in differing)
+        raise UsageError(f"{request.output} was trained otherwise ({named}): choose another --output")
+    say(f"{request.output} is there already, of the same request")
+    return True
+
+
+def _refuse_terms(loss: ClipEqSimLoss, data: Captioned) -> None:
+    """Terms that need what the data do not have."""
+    settings = loss.settings
+    if settings.needs_known_pairs and data.train.each == 1:
+        name = "eqsim:relative" if settings.mode == "relative" else "pair"
+        raise UsageError(
+            f"--add {name} runs over known pairs of pictures, and there are none: give pairs of eqben build, or a "
+            "table with image, image2, caption and caption2"
+        )
+    if settings.hard_weight and not any(data.train.negatives):
+        raise UsageError(
+            "--add hard needs false captions, and there are none: a column 'negative' in the table, or in .json"
+        )
+
+
+def _module_of(encoder: Encoder) -> nn.Module:
+    if encoder.module is None or encoder.text is None:
+        lacks = "shows no weights to train" if encoder.module is None else "has no text side to learn captions"
+        raise EncoderError(f"encoder {encoder.spec!r} {lacks}")
+    return encoder.module
+
+
+class _Training:
+    """Data, module and recipe of a request, the same in each of its processes."""
+
+    def __init__(self, request: FinetuneRequest, loss: ClipEqSimLoss, data: Captioned, encoder: Encoder) -> None:
+        self.request, self.loss, self.encoder = request, loss, encoder
+        self.before = encoder.fingerprint()
+        self.train, self.validation = (split.at_size(encoder.image_size) for split in (data.train, data.validation))
+        self.most = max((len(texts) for texts in self.train.negatives), default=0)
+        self.checkpoint = request.output.with_name(f".{request.output.name}.checkpoint.pt")
+        self.teacher = self._teacher_rows() if loss.settings.keep_weight else ()
+        self.module = self._dual()
+        self.trained = sum(weight.numel() for weight in self.module.parameters() if weight.requires_grad)
+        self.start = changing_state(self.module)
+        self.recipe = self._recipe()
+
+    def _recipe(self) -> Recipe:
+        request, count = self.request, len(self.train)
+        batch = min(request.batch_size, count)
+        steps = request.steps if request.steps is not None else max(1, round(request.epochs * (count // batch)))
+        try:
+            return Recipe(
+                lr=request.lr or RATES[request.tune], steps=steps, batch_size=batch, schedule="cosine",
+                validate_every=request.validate_every or max(1, steps // 10), warmup=round(request.warmup * steps),
+                weight_decay=request.weight_decay, precision=request.precision,  # type: ignore[arg-type]  # it checks
+            )  # fmt: skip
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+
+    def _dual(self) -> DualEncoder:
+        encoder, request = self.encoder, self.request
+        module, text = _module_of(encoder), encoder.text
+        assert text is not None
+        numbers = {
+            name: value
+            for name in ("logit_scale", "logit_bias")
+            if isinstance(value := getattr(module, name, None), nn.Parameter)
+        }
+        bias = numbers.get("logit_bias", nn.Parameter(torch.tensor(_SIGLIP_BIAS))) if request.loss == "siglip" else None
+        dual = DualEncoder(
+            module,
+            lambda images: encoder.image(encoder.prepare(images)).float(),
+            lambda texts: text(list(texts)).float(),
+            log_scale=numbers.get("logit_scale"),
+            bias=bias,
+            negatives=self.most,
+            follows=request.tune == "full",
+        ).to(encoder.device)
+        few = PictureRows(self.train, encoder)[: min(2, len(self.train))]
+        texts = [forms[0] for forms in self.train.captions[:2]]
+        false = [()] * len(texts) if self.most else ()
+        sides = ("image", "text", "scale", "bias")
+
+        def embed(*names: str) -> Tensor:
+            found = dual(few.to(encoder.device), texts, false)
+            return torch.cat([found[name].flatten() for name in names if name in found])
+
+        try:
+            if request.tune == "last-block":  # of each tower
+                names = {
+                    name
+                    for side in ("image", "text")
+                    for name in choose_weights(module, lambda: embed(side), "last_block")  # noqa: B023 - called at once
+                }
+                for name, weight in module.named_parameters():
+                    weight.requires_grad_(name in names)
+            else:
+                part: Any = "all" if request.tune == "full" else request.tune
+                choose_weights(module, lambda: embed(*sides), part, seed=request.seed)
+            if request.checkpoint_blocks:
+                recompute_blocks(module)
+        except ValueError as error:
+            raise EncoderError(f"encoder {encoder.spec!r}: --tune {request.tune}: {error}") from error
+        return dual
+
+    def _teacher_rows(self) -> tuple[ChosenRows, ...]:
+        """The frozen encoder's features of every picture and caption, encoded once."""
+        request, split = self.request, self.train
+        teacher = (
+            self.encoder
+            if request.teacher is None
+            else load_encoder(request.teacher, device=device_for(request.device))
+        )
+        if teacher.text is None or teacher.logit_scale is None:
+            raise EncoderError(f"teacher {teacher.spec!r} has no text side, or no scale of its scores to be kept")
+        split = split.at_size(teacher.image_size)
+        rows = PictureRows(split, teacher)
+        images = []
+        for numbers in torch.split(torch.arange(len(split)), _ENCODED):
+            shown = rows[numbers]
+            images.append(teacher.encode_image(shown.flatten(0, 1)).cpu().reshape(*shown.shape[:2], -1))
+        every = [text for forms in split.captions for form in forms for text in form]
+        every += [text for false in split.negatives for text in false]
+        texts = list(dict.fromkeys(every))
+        encoded = torch.cat([teacher.encode_text(texts[at : at + 256]).cpu() for at in range(0, len(texts), 256)])
+        place = {text: row for row, text in enumerate(texts)}
+
+        def of(form: Sequence[str]) -> Tensor:
+            return encoded[[place[text] for text in form]]
+
+        scale = torch.full((1,), teacher.logit_scale)
+        captions = ChosenRows([[of(form) for form in forms] for forms in split.captions])
+        found = [ChosenRows([[row] for row in torch.cat(images)]), captions]
+        if self.most:
+            blank = encoded.new_zeros(self.most, encoded.shape[1])
+            padded = [torch.cat([of(false), blank])[: self.most] for false in split.negatives]
+            found.append(ChosenRows([[row] for row in padded]))
+        self.teacher_scale = scale
+        return tuple(found)
+
+    def run(self, group: ProcessGroup | None, say: Say) -> Fit:
+        """Train, or go on with a training."""
+        train, request = self.train, self.request
+        inputs: list[Any] = [PictureRows(train, self.encoder), ChosenRows(train.captions)]
+        if self.most or self.teacher:
+            inputs.append(ChosenRows([[texts] for texts in train.negatives] or [[()]] * len(train)))
+        request.output.parent.mkdir(parents=True, exist_ok=True)
+
+        def watch(row: Validation) -> None:
+            terms = ", ".join(f"{name.removesuffix('_loss')} {value:.4f}" for name, value in row.terms.items())
+            say(f"step {row.step} of {self.recipe.steps}: recall at 1 {row.score:.3f}{terms and f'; {terms}'}")
+
+        try:
+            return fit(
+                self.module,
+                (*inputs, *self.teacher),
+                torch.arange(len(train)),
+                loss=self._loss,
+                recipe=self.recipe,
+                validate=self.recall,
+                direction="higher",
+                seed=request.seed,
+                checkpoint=self.checkpoint,
+                belongs_to={"request": repr(sorted(request.identity().items())), "start": str(self.before)},
+                device=self.encoder.device,
+                group=group,
+                whole=True,
+                watch=watch,
+            )
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+
+    def _loss(self, outputs: dict[str, Tensor], targets: Tensor) -> dict[str, Tensor]:
+        """Each term of the loss of a batch, by name."""
+        del targets
+        given, settings = features_of_batch(outputs), self.loss.settings
+        owners, pairs, teacher = (given.pop(name, None) for name in ("owners", "close_pairs", "teacher"))
+        if settings.hard_weight:
+            given["negatives_of"] = owners
+        if settings.mode != "none" or settings.pair_weight:
+            given["close_pairs"] = pairs
+        if teacher is not None:
+            given["teacher"] = (*teacher, self.teacher_scale)
+        terms: dict[str, Tensor] = self.loss(**given, output_dict=True)
+        return terms
+
+    @torch.no_grad()
+    def recall(self, module: nn.Module) -> float:
+        """Recall at 1 among the held-out pictures and their first captions, both ways."""
+        rows, split = PictureRows(self.validation, self.encoder), self.validation
+        texts = [forms[0] for forms in split.captions]
+        parts: list[dict[str, Tensor]] = []
+        for numbers in torch.split(torch.arange(len(split)), _ENCODED):
+            chosen = [texts[number] for number in numbers.tolist()]
+            false = [()] * len(chosen) if self.most else ()
+            parts.append(module(rows[numbers].to(self.encoder.device), chosen, false))
+        image, text = (torch.cat([part[name].flatten(0, 1).cpu() for part in parts]) for name in ("image", "text"))
+        said = [caption for form in texts for caption in form]
+        number = {caption: place for place, caption in enumerate(dict.fromkeys(said))}
+        return recall_at_1(image, text, torch.tensor([number[caption] for caption in said]))
+
+    def mixed(self, done: Fit) -> tuple[float, list[dict[str, float]]]:
+        """Leave the share of the trained weights that was asked for, mixed with where they started."""
+        if self.request.wise_ft is None:
+            return 1.0, []
+        share: Any = self.request.wise_ft if self.request.wise_ft == "best" else float(self.request.wise_ft)
+        mix = wise_ft(self.module, self.start, done.kept, share, self.recall, "higher", whole=True)
+        return mix.share, [{"share": row.share, "recall@1": row.validation} for row in mix.curve]
+
+
+def _finite(value: float) -> float | None:
+    return value if value == value else None

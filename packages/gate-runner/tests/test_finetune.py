@@ -1,0 +1,303 @@
+"""``gate-runner finetune``: the loss is the sum of its terms, a kill changes no bit, and its folder is an encoder."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from PIL import Image
+from torch import Tensor
+from typer.testing import CliRunner
+
+from eqben_builder.building import build
+from eqben_builder.formats import read_any, write_as
+from eqben_builder.micro.builder import MicroBuilder
+from gate_runner.cli import app
+from gate_runner.encoders import load_encoder
+from gate_runner.errors import UsageError
+from gate_runner.finetuning import FinetuneRequest, finetune, read_captioned
+from gate_runner.finetuning import training as module
+
+WORDS = (
+    "red circle",
+    "blue square",
+    "green star",
+    "white heart",
+    "yellow cross",
+    "purple ring",
+    "cyan dot",
+    "brown hat",
+)
+
+
+def made(folder: Path, count: int = 24, **columns: Any) -> Path:
+    """Pictures whose colour goes with the words of their captions, a row each."""
+    folder.mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    colours = rng.integers(0, 200, (len(WORDS), 3))
+    lines = [",".join(["image", "caption", *columns])]
+    for number in range(count):
+        picture = colours[number % len(WORDS)] + rng.integers(0, 50, (40, 40, 3))
+        Image.fromarray(picture.astype(np.uint8)).save(folder / f"{number}.png")
+        more = [str(value(number)) for value in columns.values()]
+        lines.append(",".join([f"{number}.png", f"a {WORDS[number % 8]} of {number}", *more]))
+    (folder / "captions.csv").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pairs") / "micro"
+    build(MicroBuilder(size=64), folder, pairs=9)
+    return folder
+
+
+def asked(pairs: Path | str, output: Path, **fields: Any) -> FinetuneRequest:
+    given = {"encoder": "micro-clip/random", "steps": 4, "batch_size": 8, "validate_every": 1, "lr": 1e-3, **fields}
+    return FinetuneRequest(pairs=str(pairs), output=output, **given)
+
+
+def history(folder: Path) -> list[dict[str, float]]:
+    rows: list[dict[str, float]] = json.loads((folder / "card.json").read_text())["training"]["validation"]
+    return rows
+
+
+def test_what_comes_out_is_an_encoder_by_its_folder(tmp_path: Path) -> None:
+    folder = finetune(asked(made(tmp_path / "mine", 80), tmp_path / "out", steps=12, batch_size=16, validate_every=4))
+    assert history(folder)[-1]["recall@1"] > history(folder)[0]["recall@1"] + 0.2
+    picture = torch.randint(0, 256, (2, 3, 64, 64), dtype=torch.uint8)
+    before, tuned, named = (load_encoder(spec) for spec in ("micro-clip/random", f"tuned:{folder}", str(folder)))
+    assert torch.equal(tuned.encode_image(picture), named.encode_image(picture))
+    assert not torch.allclose(before.encode_image(picture), tuned.encode_image(picture))
+    assert not torch.allclose(before.encode_text(["a red circle"]), tuned.encode_text(["a red circle"]))
+    assert tuned.logit_scale == pytest.approx(float(tuned.module.logit_scale.exp()))  # type: ignore[union-attr]
+    half = load_encoder(f"tuned:{folder}@0.5").module.state_dict()  # type: ignore[union-attr]
+    name = "visual.proj"
+    first, last = (encoder.module.state_dict()[name] for encoder in (before, tuned))  # type: ignore[union-attr]
+    assert torch.allclose(half[name], (first + last) / 2)
+
+
+def test_the_command_says_how_it_ended_and_trains_once(tmp_path: Path) -> None:
+    said = "--encoder micro-clip/random --steps 2 --batch-size 8 --loss siglip --wise-ft 0.5 --output"
+    words = ["finetune", str(made(tmp_path / "mine")), *said.split(), str(tmp_path / "out")]
+    first = CliRunner().invoke(app, words)
+    assert first.exit_code == 0, first.output
+    assert "gate-runner trade micro-clip/random tuned:" in first.output
+    assert json.loads((tmp_path / "out/card.json").read_text())["training"]["wise_ft"]["share"] == 0.5
+    assert "there already" in CliRunner().invoke(app, words).output
+
+
+def reference(image: Tensor, text: Tensor, scale: float, teacher: tuple[Tensor, Tensor, float]) -> dict[str, float]:
+    """Each term as it is defined, from unit rows in float64, of known pairs (0, 1), (2, 3), …"""
+    cosines, n = image @ text.T, len(image)
+    logits, labels = scale * cosines, torch.arange(n)
+    d = cosines.diagonal()[0::2] - cosines.diagonal()[1::2]
+    rows = torch.arange(0, n, 2)
+    a = cosines[rows, rows + 1] - cosines[rows + 1, rows]
+    margins = [
+        logits[rows, rows + 1] - logits[rows, rows], logits[rows + 1, rows] - logits[rows + 1, rows + 1],
+        logits[rows + 1, rows] - logits[rows, rows], logits[rows, rows + 1] - logits[rows + 1, rows + 1],
+    ]  # fmt: skip
+    theirs = teacher[2] * (teacher[0] @ teacher[1].T)
+    kept = sum(
+        (one.softmax(1) * (one.log_softmax(1) - own.log_softmax(1))).sum(1).mean() / 2
+        for one, own in ((theirs, logits), (theirs.T, logits.T))
+    )
+    return {
+        "contrastive_loss": float((F.cross_entropy(logits, labels) + F.cross_entropy(logits.T, labels)) / 2),
+        "eqsim_loss": 0.5 * float(((d - a) ** 2).mean() + ((d + a) ** 2).mean()),
+        "pair_loss": float(sum(F.softplus(margin).mean() for margin in margins)) / 4,
+        "keep_loss": 2.0 * float(kept),
+    }
+
+
+def test_the_loss_is_the_sum_of_its_terms_in_float64(pairs: Path, tmp_path: Path) -> None:
+    add = ("eqsim:v2=0.5", "pair=1", "keep=2")
+    folder = finetune(asked(pairs, tmp_path / "out", add=add, teacher="micro-clip", steps=1, batch_size=100))
+    row = history(folder)[1]
+    train = read_captioned(str(pairs)).train
+    shown = torch.as_tensor(train.pictures[:]).flatten(0, 1)  # type: ignore[index]
+    captions = [caption for forms in train.captions for caption in forms[0]]
+
+    def encoded(spec: str) -> tuple[Tensor, Tensor, float]:
+        encoder = load_encoder(spec)
+        sides = (
+            encoder.encode_image(module.PictureRows(train.at_size(64), encoder)[:].flatten(0, 1)),
+            encoder.encode_text(captions),
+        )
+        assert encoder.logit_scale is not None
+        return F.normalize(sides[0].double()), F.normalize(sides[1].double()), encoder.logit_scale
+
+    assert len(shown) == len(captions) == 2 * len(train)
+    expected = reference(*encoded("micro-clip/random"), encoded("micro-clip"))
+    for name, value in expected.items():
+        assert row[name] == pytest.approx(value, rel=1e-4), name
+    assert row["loss"] == pytest.approx(sum(expected.values()), rel=1e-4)
+
+
+def test_an_interrupted_training_goes_on_to_the_same_bits(tmp_path: Path) -> None:
+    data = made(tmp_path / "mine", negative=lambda number: f"no {WORDS[number % 8]}|an empty frame")
+    how = {"add": ("keep=1", "hard=0.5", "eqsim:hybrid=1"), "steps": 6, "tune": "lora"}
+    whole = finetune(asked(data, tmp_path / "whole", **how))
+
+    def stop(line: str) -> None:
+        if line.startswith("step 4"):
+            raise KeyboardInterrupt
+
+    request = asked(data, tmp_path / "parts", **how)
+    with pytest.raises(KeyboardInterrupt):
+        finetune(request, stop)
+    assert not request.output.exists()
+    lines: list[str] = []
+    parts = finetune(request, lines.append)
+    assert not any(line.startswith("step 2") for line in lines)
+    assert (parts / "encoder.safetensors").read_bytes() == (whole / "encoder.safetensors").read_bytes()
+    assert history(parts) == history(whole)
+    assert not list(tmp_path.glob(".*checkpoint*"))
+
+
+@pytest.mark.parametrize("loss", ["clip", "siglip"])
+def test_two_processes_are_one_with_uneven_shares(loss: str, tmp_path: Path) -> None:
+    data = made(tmp_path / "mine", 12, negative=lambda number: "" if number % 3 else f"no {WORDS[number % 8]}")
+    how = {"add": ("keep=1", "eqsim:v1=1"), "batch_size": 5, "steps": 2, "loss": loss, "lr": 1e-5}
+    alone = finetune(asked(data, tmp_path / "one", **how))
+    both = finetune(asked(data, tmp_path / "two", num_processes=2, **how))
+    for left, right in zip(history(alone)[1:], history(both)[1:], strict=True):
+        assert right == pytest.approx(left, rel=1e-6, abs=1e-6)
+
+
+def test_open_clip_loads_what_was_trained_from_its_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import open_clip
+
+    side = {"width": 32, "layers": 1, "heads": 2}
+    config = {
+        "embed_dim": 16,
+        "vision_cfg": {"image_size": 32, "patch_size": 16, "head_width": 16, "width": 32, "layers": 1},
+        "text_cfg": {"context_length": 77, "vocab_size": 49408, **side},
+    }
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs" / "tiny-for-tests.json").write_text(json.dumps(config))
+    open_clip.add_model_config(tmp_path / "configs")
+    folder = finetune(asked(made(tmp_path / "mine"), tmp_path / "out", encoder="open_clip:tiny-for-tests/random"))
+    assert not (folder / "encoder.safetensors").exists()
+    theirs, _, transform = open_clip.create_model_and_transforms(f"local-dir:{folder}")
+    ours = load_encoder(f"tuned:{folder}")
+    picture = Image.open(tmp_path / "mine/3.png").convert("RGB")
+    assert ours.transform is not None
+    shown = torch.from_numpy(ours.transform(picture))[None]
+    with torch.no_grad():
+        expected = theirs.eval().encode_image(transform(picture)[None])
+        texts = theirs.encode_text(open_clip.get_tokenizer(f"local-dir:{folder}")(["a red circle"]))
+    assert torch.allclose(ours.encode_image(shown), expected, atol=1e-5)
+    assert torch.allclose(ours.encode_text(["a red circle"]), texts, atol=1e-5)
+
+
+def shard(path: Path, captions: list[str | None]) -> Path:
+    with tarfile.open(path, "w") as archive:
+        for number, caption in enumerate(captions):
+            picture = io.BytesIO()
+            Image.new("RGB", (32, 32), (number * 9, 0, 0)).save(picture, "PNG")
+            members = {"png": picture.getvalue()}
+            if caption is not None:
+                members["txt"] = caption.encode()
+            for ending, content in members.items():
+                member = tarfile.TarInfo(f"{number:05}.{ending}")
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+    return path
+
+
+def test_shards_and_every_form_of_pairs_are_read(pairs: Path, tmp_path: Path) -> None:
+    found = read_captioned(str(shard(tmp_path / "a.tar", [f"caption {number}" for number in range(20)])))
+    assert (len(found.train), len(found.validation), found.train.each) == (18, 2, 1)
+    for form in ("webdataset", "parquet", "imagefolder"):
+        write_as(read_any(pairs), tmp_path / form, form)
+        read = read_captioned(str(tmp_path / form)).train
+        assert read.each == 2, form
+        assert sorted(read.captions) == sorted(read_captioned(str(pairs)).train.captions), form
+
+
+def test_false_captions_that_are_true_are_named_and_left_out(tmp_path: Path) -> None:
+    data = made(tmp_path / "mine", negative=lambda number: f"A {WORDS[number % 8]} of {number}." if number < 9 else "x")
+    found = read_captioned(str(data))
+    (note,) = [line for line in found.notes if "false captions equal" in line]
+    assert "left out: 'A " in note
+    rows = zip(found.train.captions, found.train.negatives, strict=True)
+    assert all(false == (() if int(forms[0][0].split()[-1]) < 9 else ("x",)) for forms, false in rows)
+
+
+def _rewritten(folder: Path, change: Any) -> Path:
+    path = folder / "captions.csv"
+    path.write_text(change(path.read_text()))
+    return folder
+
+
+def _without_a_caption(folder: Path) -> Path:
+    return _rewritten(made(folder), lambda text: text.replace("a blue square of 1\n", "\n"))
+
+
+def _of_one_caption(folder: Path) -> Path:
+    rows = "".join(f"{number}.png,a photo\n" for number in range(24))
+    return _rewritten(made(folder), lambda text: "image,caption\n" + rows)
+
+
+def _shard(*captions: str | None) -> Any:
+    return lambda folder: shard(folder.with_suffix(".tar"), list(captions))
+
+
+BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
+    "no caption": (_without_a_caption, {}, "is missing|is ''"),
+    "one caption": (_of_one_caption, {}, "all 17 pictures have the one caption 'a photo'"),
+    "no text in a shard": (_shard("a", None, "b"), {}, "'00001': its caption is missing"),
+    "empty in a shard": (_shard("a", " ", "b"), {}, "'00001': its caption is empty"),
+    "no such term": (made, {"add": ("eqsim:v5=1",)}, "'eqsim:v5' is not known; the nearest is eqsim:v"),
+    "weight": (made, {"add": ("keep=-1",)}, "a number above 0"),
+    "pairs needed": (made, {"add": ("pair=1",)}, "runs over known pairs of pictures, and there are none"),
+    "negatives needed": (made, {"add": ("hard=1",)}, "needs false captions, and there are none"),
+    "teacher of nothing": (made, {"teacher": "micro-clip"}, "--teacher goes with --add keep"),
+    "classes": (lambda folder: "digits", {}, "there are no captions"),
+    "processes": (made, {"num_processes": 9}, "a batch of 8 cannot be shared by 9"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line_before_the_encoder(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make, fields, message = BAD[case]
+    monkeypatch.setattr(module, "load_encoder", lambda *_, **__: pytest.fail("the encoder was loaded"))
+    data = make(tmp_path / "mine")
+    with pytest.raises((UsageError, ValueError), match=message) as caught:
+        finetune(asked(data, tmp_path / "out", **fields))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_teacher_of_another_width_is_kept_by_its_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = load_encoder("micro-clip")
+    narrow = load_encoder("micro-clip")
+    image, text = narrow.image, narrow.text
+    assert text is not None
+    narrow.image, narrow.text = lambda pictures: image(pictures)[:, :40], lambda texts: text(texts)[:, :40]
+    monkeypatch.setattr(module, "load_encoder", lambda spec, **_: narrow if spec == "narrow" else wide)
+    request = asked(made(tmp_path / "mine"), tmp_path / "out", teacher="narrow", add=("keep:squares=1",), steps=1)
+    assert history(finetune(request))[1]["keep_loss"] > 0
+
+
+def test_an_output_of_another_training_stays(tmp_path: Path) -> None:
+    data = made(tmp_path / "mine")
+    finetune(asked(data, tmp_path / "out", steps=0))
+    with pytest.raises(UsageError, match="was trained otherwise \\(steps 0 there, 4 here\\)"):
+        finetune(asked(data, tmp_path / "out"))
+
+
+def test_help_imports_no_torch_and_has_few_options() -> None:
+    import typer.main
+
+    command: Any = typer.main.get_command(app)
+    options = [param for param in command.commands["finetune"].params if param.param_type_name == "option"]
+    assert len([param for param in options if param.name != "help"]) <= 25
