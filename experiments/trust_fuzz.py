@@ -559,8 +559,9 @@ def runner_heads() -> tuple[list[bytes], Read]:
 
     from gate_runner.encoders import load_encoder
     from gate_runner.heads.kept import KeptHead
-    from gate_runner.heads.saved import card_digest, load_head, save_head
+    from gate_runner.heads.saved import load_head, save_head
     from vision_adapters.heads import LinearHead
+    from vision_adapters.saved import card_digest
 
     encoder, folder = load_encoder("micro-clip/random", device="cpu"), PLACE / "head"
     about = {"method": "logistic", "classes": ["cat", "dog"]}

@@ -23,11 +23,11 @@ from gate_runner.exporting import export
 from gate_runner.files import write_folder
 from gate_runner.heads import load_head
 from gate_runner.heads.predicting import Prediction, write_csv
-from gate_runner.heads.saved import card_digest
 from gate_runner.runs.request import make_request, parts_of
 from gate_runner.runs.stored import read_run
 from gate_runner.settings import Settings
 from gate_runner.tasks.recipes import augments, checked
+from vision_adapters.saved import card_digest
 
 from ._folders import write_run
 

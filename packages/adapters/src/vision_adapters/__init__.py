@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # for editors and type checkers; what is public is the list b
     from vision_adapters.power import *  # noqa: F403
     from vision_adapters.progress import *  # noqa: F403
     from vision_adapters.rows import *  # noqa: F403
+    from vision_adapters.saved import *  # noqa: F403
     from vision_adapters.stems import *  # noqa: F403
     from vision_adapters.training import *  # noqa: F403
     from vision_adapters.tuning import *  # noqa: F403
@@ -78,6 +79,9 @@ _HOMES = {
     "Rows": "rows",
     "SampleRows": "rows",
     "StoredRows": "rows",
+    "SavedHead": "saved",
+    "load_head": "saved",
+    "save_head": "saved",
     "PatchEncoder": "stems",
     "PatchStem": "stems",
     "interpolate_positions": "stems",

@@ -5,6 +5,7 @@ from vision_adapters.heads.initialisation import Initialisation, InitializedHead
 from vision_adapters.heads.linear import (
     FeatureNorm,
     LinearHead,
+    fixed_head,
     global_seed,
     language_head,
     prototype_logits,
@@ -25,6 +26,7 @@ __all__ = [
     "RelationalHead",
     "SegmentationHead",
     "TemporalHead",
+    "fixed_head",
     "global_seed",
     "initial_head",
     "language_head",

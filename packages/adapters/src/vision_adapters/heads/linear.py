@@ -160,6 +160,30 @@ def zero_shot_logits(
     return scale * F.linear(F.normalize(features, dim=-1), F.normalize(class_embeddings, dim=-1))
 
 
+def fixed_head(
+    weight: Float[Tensor, "k d"], bias: Float[Tensor, " k"], features: FeatureNorm, logit_scale: float = 1.0
+) -> LinearHead:
+    """A `LinearHead` with given weights, in evaluation mode; the global generator stays as it was.
+
+    Args:
+        weight: of each class.
+        bias: likewise.
+        features: see `LinearHead`; "batchnorm" starts with the statistics 0 and 1.
+        logit_scale: likewise.
+
+    Example:
+        >>> fixed_head(2 * torch.eye(3), torch.zeros(3), "l2")(torch.tensor([[0.0, 5.0, 0.0]])).tolist()
+        [[0.0, 2.0, 0.0]]
+    """
+    outputs, dim = weight.shape
+    with torch.random.fork_rng(devices=[]):
+        head = LinearHead(dim, outputs, features=features, logit_scale=logit_scale).to(weight.device)
+    with torch.no_grad():
+        head.weight.copy_(weight)
+        head.bias.copy_(bias)
+    return head.eval()
+
+
 def language_head(
     class_embeddings: Float[Tensor, "k d"],
     logit_scale: float,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 import torch.nn.functional as F
 
-from vision_adapters.heads import LinearHead
+from vision_adapters.heads import LinearHead, fixed_head
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -56,9 +56,4 @@ def cosines(data: TuningData, unit: Float[Tensor, "n d"]) -> Float[Tensor, "n k"
 
 def linear_head(weight: Float[Tensor, "k d"], bias: Float[Tensor, " k"], *, raw: bool = False) -> LinearHead:
     """A head with given weights on features at length 1, or on features as they come."""
-    with torch.random.fork_rng(devices=[]):
-        head = LinearHead(weight.shape[1], len(weight), features="raw" if raw else "l2").to(weight.device)
-    with torch.no_grad():
-        head.weight.copy_(weight)
-        head.bias.copy_(bias)
-    return head.eval()
+    return fixed_head(weight, bias, "raw" if raw else "l2")

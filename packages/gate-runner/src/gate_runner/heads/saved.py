@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gate_runner.__about__ import __version__
 from gate_runner.errors import DataError, EncoderError, UsageError
 from gate_runner.files import write_folder
-from gate_runner.heads.kept import KeptHead, head_form, head_from
+from gate_runner.heads.kept import KeptHead
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -98,12 +98,16 @@ def save_head(kept: KeptHead, encoder: Encoder, folder: Path, about: Mapping[str
         about: what the card says besides: method, classes, scores, numbers of images, details.
         start: fingerprint of the encoder before any training.
     """
-    from safetensors.torch import save
+    from vision_adapters.saved import card_digest, head_form, tensor_bytes
 
     check_folder(folder)
-    files = {"head.safetensors": save(_plain(kept.module.state_dict()))}
+    try:
+        form = head_form(kept.module)
+    except ValueError as error:
+        raise DataError(str(error)) from error
+    files = {"head.safetensors": tensor_bytes(kept.module.state_dict())}
     if kept.encoder is not None:
-        files["encoder.safetensors"] = save(_plain(kept.encoder))
+        files["encoder.safetensors"] = tensor_bytes(kept.encoder)
     described = {**encoder.describe(), "fingerprint": start, "mean": list(encoder.mean), "std": list(encoder.std)}
     card = {
         "schema": SCHEMA,
@@ -111,7 +115,7 @@ def save_head(kept: KeptHead, encoder: Encoder, folder: Path, about: Mapping[str
         "encoder": described,
         "features": kept.features,
         "part": kept.part,
-        "head": head_form(kept.module),
+        "head": form,
         "prompts": list(kept.prompts),
         **json.loads(json.dumps(dict(about), default=str)),
         "files": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
@@ -161,6 +165,7 @@ def load_head(folder: Path | str, *, encoder: Encoder | nn.Module | str | None =
     from gate_runner.encoders.device import device_for
     from gate_runner.encoders.loading import load_named_encoder
     from gate_runner.encoders.own import adopt
+    from vision_adapters.saved import head_from
 
     path = Path(folder)
     card = _read_card(path)
@@ -187,7 +192,10 @@ def load_head(folder: Path | str, *, encoder: Encoder | nn.Module | str | None =
         raise EncoderError(f"{path} was adapted on pictures with {'; '.join(differing)}: probabilities would differ")
     if card["part"]:
         _take_weights(made, card["part"], _tensors(path / "encoder.safetensors", card), path)
-    head = head_from(card["head"], _tensors(path / "head.safetensors", card))
+    try:
+        head = head_from(card["head"], _tensors(path / "head.safetensors", card))
+    except ValueError as error:
+        raise error if isinstance(error, DataError) else DataError(str(error)) from error
     values = getattr(head, "values", None)  # of a cache, whose card does not say its outputs
     if values is not None and values.shape[1] != len(card["classes"]):
         raise DataError(f"{path}: {len(card['classes'])} classes for a head of {values.shape[1]} outputs")
@@ -195,6 +203,8 @@ def load_head(folder: Path | str, *, encoder: Encoder | nn.Module | str | None =
 
 
 def _read_card(folder: Path) -> dict[str, Any]:
+    from vision_adapters.saved import card_digest
+
     path = folder / "card.json"
     try:
         card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -228,31 +238,13 @@ def _read_card(folder: Path) -> dict[str, Any]:
     return card
 
 
-def card_digest(card: Mapping[str, Any]) -> str:
-    """SHA-256 of a card without its digest."""
-    content = {name: value for name, value in card.items() if name != "digest"}
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
 def _tensors(path: Path, card: dict[str, Any]) -> dict[str, Tensor]:
-    from safetensors import SafetensorError
-    from safetensors.torch import load
+    from vision_adapters.saved import read_tensors
 
     try:
-        content = path.read_bytes()
-        found: dict[str, Tensor] = load(content)
-    except (OSError, SafetensorError, ValueError) as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
-    if hashlib.sha256(content).hexdigest() != card["files"].get(path.name):
-        raise DataError(
-            f"{path} does not belong to its card.json: it was changed, or its saving was stopped; save it again"
-        )
-    broken = [
-        name for name, tensor in found.items() if tensor.is_floating_point() and not bool(tensor.isfinite().all())
-    ]
-    if broken:
-        raise DataError(f"{path}: {broken[0]!r} holds NaN or infinity; train the head again")
-    return found
+        return read_tensors(path, str(card["files"].get(path.name)))
+    except ValueError as error:
+        raise DataError(str(error)) from error
 
 
 def _take_weights(encoder: Encoder, part: str, weights: dict[str, Tensor], path: Path) -> None:
@@ -268,8 +260,3 @@ def _take_weights(encoder: Encoder, part: str, weights: dict[str, Tensor], path:
         reason = " ".join(str(error).split())
         raise DataError(f"{path} does not fit {encoder.spec}: {reason:.200}") from error
     encoder.to(str(encoder.device))
-
-
-def _plain(tensors: Any) -> dict[str, Tensor]:
-    """Tensors that share no memory, as safetensors asks for."""
-    return {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}

@@ -8,7 +8,7 @@ from functools import partial
 from torch import Tensor, nn
 
 from gate_runner.features import Kind
-from gate_runner.heads.kept import KeptHead, linear_head
+from gate_runner.heads.kept import KeptHead
 from gate_runner.readouts import Readout
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.classes import with_classes
@@ -20,7 +20,7 @@ from gate_runner.tasks.probing import cross_validated, solve_and_test
 from gate_runner.tasks.started import solvable, solved_probe, starts_at_solved, starts_at_texts, text_head
 from gate_runner.tasks.targets import frequencies
 from gate_runner.tasks.training import train_and_test
-from vision_adapters.heads import AttentiveHead, InitializedHead, LinearHead, seeded
+from vision_adapters.heads import AttentiveHead, InitializedHead, LinearHead, fixed_head, seeded
 from vision_adapters.losses import class_balance, cross_entropy
 from vision_adapters.training import Backbone, FrozenFeatures
 
@@ -81,11 +81,12 @@ def _kept(job: Job, head: nn.Module, backbone: Backbone, kind: Kind) -> KeptHead
     if not job.settings.save_heads:
         return None
     if isinstance(head, InitializedHead):
-        module = linear_head(head.weight, head.bias, unit=True, scale=head.factor)
+        module = fixed_head(head.weight.detach().cpu(), head.bias.detach().cpu(), "l2", head.factor)
     else:
         assert isinstance(head, LinearHead)
         weight = head.weight / backbone.scale.std.to(head.weight)
-        module = linear_head(weight, head.bias - weight @ backbone.scale.mean.to(weight))
+        bias = head.bias - weight @ backbone.scale.mean.to(weight)
+        module = fixed_head(weight.detach().cpu(), bias.detach().cpu(), "raw")
     kept = KeptHead(module, "backbone" if kind == "backbone" else "projected", job.data.classes)
     encoder, tune = job.encoder.module, job.settings.tune
     if tune == "frozen" or encoder is None:

@@ -1,0 +1,192 @@
+"""A head in a folder: its tensors as safetensors, and a card that says what it is and whose scores it gives."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vision_adapters.heads import AttentiveHead, LinearHead
+from vision_adapters.tuning.baselines import CacheHead
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+__all__ = ["SavedHead", "load_head", "save_head"]
+
+SCHEMA = "vision-adapters/head/1"
+TENSORS, CARD = "head.safetensors", "card.json"
+
+
+@dataclass(frozen=True, eq=False)
+class SavedHead:
+    """A head that was read from its folder.
+
+    Args:
+        module: features to scores, in evaluation mode.
+        classes: whose scores these are, in their order; empty where nobody said.
+        about: what whoever saved it said besides.
+
+    Example:
+        >>> SavedHead(LinearHead(4, 2), ("cat", "dog"), {}).classes
+        ('cat', 'dog')
+    """
+
+    module: nn.Module
+    classes: tuple[str, ...]
+    about: Mapping[str, Any]
+
+
+def save_head(
+    head: nn.Module, folder: str | Path, *, classes: Sequence[str] = (), about: Mapping[str, Any] | None = None
+) -> None:
+    """Write a head into a folder, from which `load_head` makes it again.
+
+    Args:
+        head: a `LinearHead`, an `AttentiveHead` or the head of a `Tuned`.
+        folder: made if it is not there; a head in it is written over.
+        classes: names, one for each score.
+        about: whatever JSON holds, e.g. which encoder's features it takes.
+
+    Raises:
+        ValueError: a head of another type, or not as many names as scores.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save_head(LinearHead(4, 2), folder, classes=("cat", "dog"), about={"encoder": "mine"})
+        ...     loaded = load_head(folder)
+        >>> loaded.classes, loaded.about, loaded.module.weight.shape
+        (('cat', 'dog'), {'encoder': 'mine'}, torch.Size([2, 4]))
+    """
+    form, content = head_form(head), tensor_bytes(head.state_dict())
+    outputs = form.get("outputs", len(classes))
+    if classes and len(classes) != outputs:
+        raise ValueError(f"there are {len(classes)} names of classes for a head of {outputs} scores")
+    card: dict[str, Any] = {
+        "schema": SCHEMA,
+        "head": form,
+        "classes": list(classes),
+        "about": dict(about or {}),
+        "files": {TENSORS: hashlib.sha256(content).hexdigest()},
+    }
+    card["digest"] = card_digest(card)
+    path = Path(folder)
+    path.mkdir(parents=True, exist_ok=True)
+    # the card is last: it holds the digest of the tensors, so that a save that was stopped is seen
+    for name, written in ((TENSORS, content), (CARD, json.dumps(card, indent=1).encode())):
+        partial = path / f"{name}.{os.getpid()}.partial"
+        partial.write_bytes(written)
+        partial.replace(path / name)
+
+
+def load_head(folder: str | Path) -> SavedHead:
+    """The head of a folder.
+
+    Args:
+        folder: that `save_head` wrote.
+
+    Raises:
+        ValueError: no head there, one that was changed or cut, or of another schema; the message names the file.
+
+    Example:
+        >>> load_head("nowhere")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ...
+        ValueError: nowhere... cannot be read: ...
+    """
+    path = Path(folder) / CARD
+    try:
+        card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        schema, digest = card["schema"], card["digest"]
+        form, classes, about, files = card["head"], tuple(map(str, card["classes"])), dict(card["about"]), card["files"]
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror or error}") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{path} is not a head's card: {error!r}") from error
+    if schema != SCHEMA:
+        raise ValueError(f"{path}: schema is {schema!r}, expected {SCHEMA!r}")
+    if card_digest(card) != digest:
+        raise ValueError(f"{path} was changed after it was written: its digest does not fit; save the head again")
+    tensors = read_tensors(path.with_name(TENSORS), str(files.get(TENSORS)))
+    return SavedHead(head_from(form, tensors), classes, about)
+
+
+def head_form(head: nn.Module) -> dict[str, Any]:
+    """What has to be known of a head, besides its tensors, to make it again."""
+    if isinstance(head, LinearHead):
+        outputs, dim = head.weight.shape
+        return {"kind": "linear", "dim": dim, "outputs": outputs, "features": head.features, "scaled": head.train_scale}
+    if isinstance(head, AttentiveHead):
+        outputs, dim = head.last.weight.shape
+        return {"kind": "attentive", "dim": dim, "outputs": outputs, "heads": len(head.queries)}
+    if isinstance(head, CacheHead):
+        return {"kind": "cache", "scale": head.scale, "alpha": head.alpha, "beta": head.beta}
+    raise ValueError(
+        f"a head of type {type(head).__name__} cannot be kept; expected a LinearHead, an AttentiveHead or a CacheHead"
+    )
+
+
+def head_from(form: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> nn.Module:
+    """A head again, from what `head_form` said and its tensors, in evaluation mode."""
+    try:
+        kind = form["kind"]
+        head: nn.Module | None = None
+        if kind == "linear":
+            head = LinearHead(form["dim"], form["outputs"], features=form["features"], train_scale=form["scaled"])
+        elif kind == "attentive":
+            head = AttentiveHead(form["dim"], form["outputs"], heads=form["heads"])
+        elif kind == "cache":
+            texts, keys, values = (tensors[name] for name in ("texts", "keys", "values"))
+            head = CacheHead(texts, keys, values, form["scale"], form["alpha"], form["beta"])
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(_unfit(error)) from error
+    if head is None:
+        raise ValueError(f"unknown kind of head {kind!r}; expected linear, attentive or cache")
+    try:
+        head.load_state_dict(dict(tensors))
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(_unfit(error)) from error
+    return head.eval()
+
+
+def _unfit(error: Exception) -> str:
+    return f"the head's tensors do not fit its card: {next(iter(str(error).splitlines()), type(error).__name__)}"
+
+
+def tensor_bytes(tensors: Mapping[str, Tensor]) -> bytes:
+    """Tensors as safetensors has them; those that share memory are told apart."""
+    from safetensors.torch import save
+
+    content: bytes = save({name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()})
+    return content
+
+
+def read_tensors(path: Path, sha256: str) -> dict[str, Tensor]:
+    """The tensors of a file, whose digest its card says; all finite."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    try:
+        content = path.read_bytes()
+        tensors: dict[str, Tensor] = load(content)
+    except (OSError, SafetensorError, ValueError) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise ValueError(
+            f"{path} does not belong to its card.json: it was changed, or its saving was stopped; save it again"
+        )
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            raise ValueError(f"{path}: {name!r} holds NaN or infinity; train the head again")
+    return tensors
+
+
+def card_digest(card: Mapping[str, Any]) -> str:
+    """SHA-256 of a card without its digest."""
+    content = {name: value for name, value in card.items() if name != "digest"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
