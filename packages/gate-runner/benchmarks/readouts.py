@@ -2,7 +2,8 @@
 
 python benchmarks/readouts.py                                  # shipped encoders, lite:0 to lite:2
 python benchmarks/readouts.py --pictures FOLDER --limit 200    # and on a folder of class folders
-python benchmarks/readouts.py --encoders micro-clip --only digits
+python benchmarks/readouts.py --encoders micro-clip --only digits --add   # beside the cells that the file has
+
 
 Of each encoder and benchmark: the plain run, the run that chooses, and every read-out scored on the test split, whose
 best is the oracle. Times are this process's processor time, each from an empty feature cache; differences are paired.
@@ -45,8 +46,8 @@ def cell(name: str, encoder: str, limit: int, folder: Path) -> dict[str, Any]:
         if done.failed:
             return {"benchmark": name, "encoder": encoder, "failed": done.failed[0].reason}
     stored = read_run(folder / "run")
-    by_way = {way: next(one for one in stored.results if _way(one.name) == way) for way in ("last", "auto", "all")}
-    last, auto = by_way["last"], by_way["auto"]
+    results = {result.name.partition("readout=")[2] or "last": result for result in stored.results}
+    last, auto = results["last"], results["auto"]
     score = last.scores[0]
     sign = 1 if score.direction == "higher" else -1
     test = paired_test(
@@ -56,7 +57,7 @@ def cell(name: str, encoder: str, limit: int, folder: Path) -> dict[str, Any]:
         permutations=999,
         statistic=find_task_type(last.task).statistic(score.metric),
     )
-    tested = [row[score.metric] for row in by_way["all"].training["readout"]["tested"]]
+    tested = [row[score.metric] for row in results["all"].training["readout"]["tested"]]
     ends = sorted((sign * test.low, sign * test.high))
     return {
         "benchmark": name,
@@ -74,22 +75,18 @@ def cell(name: str, encoder: str, limit: int, folder: Path) -> dict[str, Any]:
     }
 
 
-def _way(name: str) -> str:
-    return name.partition("readout=")[2] or "last"
-
-
 def summary(cells: list[dict[str, Any]]) -> dict[str, Any]:
     """What the cells say together."""
-    scored = [one for one in cells if "failed" not in one]
-    shares = [one for one in scored if one["metric"] not in ("mae", "mse")]
+    scored = [row for row in cells if "failed" not in row]
+    plain, chosen = (sum(row["cpu"][readout] for row in scored) for readout in ("last", "auto"))
     return {
         "cells": len(scored),
-        "above_by_interval": sum(one["low"] > 0 for one in scored),
-        "below_by_interval": sum(one["high"] < 0 for one in scored),
-        "mean_gain_points": 100 * statistics.fmean(one["gain"] for one in shares),
-        "mean_below_oracle_points": 100 * statistics.fmean(one["oracle"] - one["auto"] for one in shares),
-        "median_cpu_ratio": statistics.median(one["ratio"] for one in scored),
-        "cpu_ratio_of_all": sum(one["cpu"]["auto"] for one in scored) / sum(one["cpu"]["last"] for one in scored),
+        "above_by_interval": sum(row["low"] > 0 for row in scored),
+        "below_by_interval": sum(row["high"] < 0 for row in scored),
+        "mean_gain_points": 100 * statistics.fmean(row["gain"] for row in scored),
+        "mean_below_oracle_points": 100 * statistics.fmean(row["oracle"] - row["auto"] for row in scored),
+        "median_cpu_ratio": statistics.median(row["ratio"] for row in scored),
+        "cpu_ratio_of_all": chosen / plain,
     }
 
 
@@ -99,34 +96,36 @@ def main() -> None:
     parser.add_argument("--encoders", nargs="+", default=ENCODERS)
     parser.add_argument("--only", nargs="+", default=[*BENCHMARKS, *WITHOUT_PROBE])
     parser.add_argument("--pictures", type=Path)
-    parser.add_argument("--limit", type=int, default=300)
+    parser.add_argument("--limit", type=int, default=600)
+    parser.add_argument("--add", action="store_true", help="keep the cells of other encoders and benchmarks")
     options = parser.parse_args()
     names = list(options.only)
-    place = Path(tempfile.mkdtemp())
+    root = Path(tempfile.mkdtemp())
     if options.pictures is not None:
         from gate_data.own import guess, values_at, write_benchmark
 
-        file = place / "pictures.toml"
-        write_benchmark(values_at(guess(options.pictures).values, options.pictures.resolve(), place), file)
+        file = root / "pictures.toml"
+        write_benchmark(values_at(guess(options.pictures).values, options.pictures.resolve(), root), file)
         names.append(str(file))
-    cells = []
+    cells: list[dict[str, Any]] = json.loads(RESULTS.read_text())["cells"] if options.add and RESULTS.exists() else []
     for encoder in options.encoders:
-        warm = {"encoder": encoder, "limit": 20, "output": place / f"warm-{len(cells)}", "show": False}
+        warm = {"encoder": encoder, "limit": 20, "output": root / f"warm-{len(cells)}", "show": False}
         gate_runner.run("digits", readout=("last", "auto"), **warm)  # imports and first calls are nobody's
         for number, name in enumerate(names):
-            folder = place / f"{encoder.replace(':', '').replace('/', '-')}-{number}"
-            found = cell(name, encoder, options.limit, folder)
+            folder = root / f"{encoder.replace(':', '').replace('/', '-')}-{number}"
+            row = cell(name, encoder, options.limit, folder)
             if name.endswith(".toml"):
-                found["benchmark"] = f"{options.pictures.name} (class folders)" if options.pictures else name
-            cells.append(found)
-            print(json.dumps(found), flush=True)
-            said = {
+                row["benchmark"] = f"{options.pictures.name} (class folders)" if options.pictures else name
+            unit = row["benchmark"], encoder
+            cells = [*(past for past in cells if (past["benchmark"], past["encoder"]) != unit), row]
+            print(json.dumps(row), flush=True)
+            report = {
                 "summary": summary(cells),
                 "cells": cells,
                 "limit": options.limit,
                 "machine": {"processor": platform.processor(), "system": platform.platform(), "threads": 1},
             }
-            RESULTS.write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
+            RESULTS.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(summary(cells), indent=1))
 
 

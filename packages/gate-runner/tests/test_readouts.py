@@ -97,8 +97,13 @@ def test_the_choice_finds_the_block_that_knows_and_looks_at_no_test_label(task: 
     last = run_task(_job(encoder, f"digits@{task}".rstrip(",@"), data))
     assert outcome.scores[0].value > last.scores[0].value + 0.2
     about = outcome.training["readout"]
-    assert about["chosen"].startswith("block:")
+    assert "block:" in about["chosen"] or about["chosen"] == "concat"
+    assert about["chosen"].startswith("block:") == bool(task)  # a linear probe has the last output, too
     assert about["worth"][about["chosen"]] == max(about["worth"].values())
+    if task in ("", "image-retrieval,"):
+        gain, low, high = about["against_last"]
+        assert gain == pytest.approx(about["worth"][about["chosen"]] - about["worth"]["last"], abs=1e-6)
+        assert 0 < low < gain < high
     other = replace(
         data.test, targets=data.test.targets[torch.randperm(80, generator=torch.Generator().manual_seed(1))]
     )
@@ -120,6 +125,25 @@ def test_all_scores_every_read_out_and_chooses_as_auto_does(tmp_path: Path) -> N
     assert page.count("worth of read-outs over depth") == 2
     assert f"{every.training['readout']['chosen']} (chosen)" in page
     assert auto.memory["encoded"] + every.memory["encoded"] + second.memory["encoded"] <= 3 * 120  # one pass for all
+
+
+def test_a_block_beside_the_last_output_is_both() -> None:
+    """Columns of joined read-outs against those of their parts, cut by hand."""
+    from gate_runner.tasks.reading import read_rows
+
+    encoder, data = load_encoder("micro-clip/random"), _colours()
+    rows = {}
+    for name in ("last", "block:2/cls", "block:2/mean", "last+block:2/cls+mean", "concat"):
+        job = _job(encoder, f"digits@readout={name}", data)
+        job = replace(job, benchmark=replace(job.benchmark, training={**job.training, "readout": name}))
+        rows[name] = read_rows(job, data.test, "test")[:]
+    parts = [rows[name] for name in ("last", "block:2/cls", "block:2/mean")]
+    assert torch.equal(rows["last+block:2/cls+mean"], torch.cat(parts, dim=1))
+    everything = encoder.encode_readouts(data.test.images)
+    before = encoder.readouts()["last"], encoder.readouts()["before-projection"]
+    expected = torch.cat([everything[:, : before[0]], everything[:, sum(before) :]], dim=1)
+    assert rows["concat"].shape == expected.shape
+    assert torch.allclose(rows["concat"], expected, atol=1e-4 * float(expected.abs().max()))
 
 
 def test_features_in_fewer_bytes_are_an_axis_too() -> None:

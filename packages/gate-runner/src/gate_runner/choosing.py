@@ -301,7 +301,7 @@ def _candidate(
         high=score.high,
         p=p,
         readout=chosen,
-        row_bytes=4 * sum(widths[part] for part in Readout.parse(chosen).parts),
+        row_bytes=4 * sum(widths[part] for part in Readout.parse(chosen).parts(widths)),
         pictures=sum(int(result.data[name]) for name in ("train", "validation", "test")),
         costs=measured,
         reason=str(result.training.get("readout", {}).get("note", "")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from gate_runner.errors import UsageError
@@ -15,7 +16,8 @@ NORMS = ("z", "l2", "ln")
 _CODE = r"float16|int8|binary|(?:dims|pca)[1-9]\d*"
 _FORM = re.compile(
     r"block:[1-9]\d*/attentive|"
-    rf"(?:last|before-projection|block:[1-9]\d*/(?:cls|mean|cls\+mean))(?:/(?:z|l2|ln))?(?:/(?:{_CODE}))?"
+    r"(?:last|before-projection|concat|(?:last\+)?block:[1-9]\d*/(?:cls|mean|cls\+mean))"
+    rf"(?:/(?:z|l2|ln))?(?:/(?:{_CODE}))?"
 )
 
 
@@ -23,7 +25,8 @@ class Readout(NamedTuple):
     """One way to read an encoder out.
 
     Args:
-        place: ``"last"``, ``"before-projection"`` or ``"block:N"``, counted from 1.
+        place: ``"last"``, ``"before-projection"``, ``"block:N"``, counted from 1, ``"last+block:N"`` for both side by
+            side, or ``"concat"`` for the last output and what every block gives.
         pooling: of a block, one of `POOLINGS`; empty otherwise.
         norm: one of `NORMS`, or empty for none.
         code: in which features are kept, one of ``vision_adapters.compression``, or empty for float32.
@@ -46,26 +49,29 @@ class Readout(NamedTuple):
     @property
     def block(self) -> int:
         """Its number, counted from 1; 0 for an output."""
-        return int(self.place.removeprefix("block:")) if self.pooling else 0
+        return int(self.place.rpartition(":")[2]) if self.pooling else 0
 
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """The vectors that it puts side by side, by the names of `gate_runner.encoders.blocks.layout`."""
+    def parts(self, names: Iterable[str]) -> tuple[str, ...]:
+        """The vectors that it puts side by side, of those that an encoder gives by these names."""
+        if self.place == "concat":
+            return tuple(name for name in names if name != "before-projection")
         if not self.pooling:
             return (self.place,)
-        return tuple(f"{self.place}/{pooling}" for pooling in self.pooling.split("+"))
+        before = ("last",) if self.place.startswith("last+") else ()
+        return (*before, *(f"block:{self.block}/{pooling}" for pooling in self.pooling.split("+")))
 
     @classmethod
     def parse(cls, text: str) -> Readout:
         """The read-out of a name."""
         if not _FORM.fullmatch(text):
             raise UsageError(
-                f"{text!r} is no read-out; expected auto, all, last, before-projection, block:N/attentive or "
-                "block:N/POOLING with cls, mean or cls+mean; behind other ones /z, /l2, /ln or nothing, and "
-                "behind that /float16, /int8, /binary, /dimsK, /pcaK or nothing, e.g. block:9/mean or last/l2/int8"
+                f"{text!r} is no read-out; expected auto, all, last, before-projection, concat, block:N/attentive, "
+                "block:N/POOLING or last+block:N/POOLING with cls, mean or cls+mean; behind all but attentive /z, /l2, "
+                "/ln or nothing, and behind that /float16, /int8, /binary, /dimsK, /pcaK or nothing, e.g. block:9/mean "
+                "or last/l2/int8"
             )
         place, *rest = text.split("/")
-        pooling = rest.pop(0) if place.startswith("block:") else ""
+        pooling = rest.pop(0) if "block:" in place else ""
         norm = rest.pop(0) if rest and rest[0] in NORMS else ""
         return cls(place, pooling, norm, rest[0] if rest else "")
 

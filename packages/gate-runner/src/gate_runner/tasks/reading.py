@@ -6,9 +6,9 @@ Whatever a task does with pooled features it does with those of its unit's read-
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -31,47 +31,62 @@ if TYPE_CHECKING:
     from gate_data.data import Split
     from gate_runner.tasks.task import Run
 
-Worth = Callable[[Tensor, Tensor], float]
-"""Features and targets of samples that are not tested to how well a read-out does on them; higher is better."""
+
+class Judged(NamedTuple):
+    """How well a read-out does on samples that are not tested, and on each of them; higher is better."""
+
+    score: float
+    outcomes: Tensor | None = None
+
+
+Worth = Callable[[Tensor, Tensor], Judged]
+"""Features and targets of samples that are not tested to how well a read-out does on them."""
 
 _MOST_SCREENED = 5_000
 """Samples that a read-out is judged by, drawn from training and validation."""
-LAST = Readout("last")
+_WIDEST = 8_192
+"""Numbers of a sample, at most, that are put side by side."""
+LAST, CONCAT = Readout("last"), Readout("concat")
 
 
-def linear(features: Tensor, targets: Tensor) -> float:
+def linear(features: Tensor, targets: Tensor) -> Judged:
     """Accuracy (of numbers, R²) of a ridge regression that never saw the sample; of several questions, their mean."""
     if targets.is_floating_point():
-        return leave_one_out(features, targets.reshape(len(targets), -1)).score
+        left_out = leave_one_out(features, targets.reshape(len(targets), -1))
+        return Judged(left_out.score, -left_out.outcomes)
     questions = targets.reshape(len(targets), -1).T
-    asked = [one for one in questions if len(torch.unique(one)) > 1]
-    return sum(leave_one_out(features, one).score for one in asked) / max(1, len(asked))
+    results = [leave_one_out(features, labels) for labels in questions if len(torch.unique(labels)) > 1]
+    if not results:
+        return Judged(0.0)
+    outcomes = torch.stack([left_out.outcomes for left_out in results]).mean(dim=0)
+    return Judged(sum(left_out.score for left_out in results) / len(results), outcomes)
 
 
-def neighbours(features: Tensor, targets: Tensor) -> float:
+def neighbours(features: Tensor, targets: Tensor) -> Judged:
     """Accuracy of the nearest other samples' votes."""
     from oven_retrieval.vectors import ArrayRows, exact_search
 
     unit = F.normalize(features, dim=1).numpy()
-    found = exact_search(unit, ArrayRows(unit), min(51, len(unit)))
-    others = found.rows != np.arange(len(unit))[:, None]
-    others[others.all(axis=1), -1] = False  # of many equal ones, itself may not be among the nearest
-    rows = found.rows[others].reshape(len(unit), -1)
-    scores = found.scores[others].reshape(len(unit), -1)
+    nearest = exact_search(unit, ArrayRows(unit), min(51, len(unit)))
+    foreign = nearest.rows != np.arange(len(unit))[:, None]
+    foreign[foreign.all(axis=1), -1] = False  # of many equal ones, itself may not be among the nearest
+    rows = nearest.rows[foreign].reshape(len(unit), -1)
+    scores = nearest.scores[foreign].reshape(len(unit), -1)
     choice = choose_neighbours(targets.numpy()[rows], scores, targets.numpy(), int(targets.max()) + 1)
-    return choice.accuracies[choice.k]
+    return Judged(choice.accuracies[choice.k])
 
 
-def ranking(features: Tensor, targets: Tensor) -> float:
+def ranking(features: Tensor, targets: Tensor) -> Judged:
     """Mean average precision of each sample's class among the others."""
     unit, labels = F.normalize(features, dim=1).numpy(), targets.numpy()
-    return float(np.nanmean(rank_gallery(unit, unit, labels, labels, same=True).average_precision))
+    precision = rank_gallery(unit, unit, labels, labels, same=True).average_precision
+    return Judged(float(np.nanmean(precision)), torch.from_numpy(np.nan_to_num(precision)))
 
 
-def clusters(features: Tensor, targets: Tensor) -> float:
+def clusters(features: Tensor, targets: Tensor) -> Judged:
     """Adjusted mutual information of clusters and classes."""
-    found = cluster(F.normalize(features, dim=1).numpy(), len(torch.unique(targets)))
-    return agreement("ami", found, targets.numpy(), resamples=0).value
+    assigned = cluster(F.normalize(features, dim=1).numpy(), len(torch.unique(targets)))
+    return Judged(agreement("ami", assigned, targets.numpy(), resamples=0).value)
 
 
 def read_rows(job: Job, split: Split, name: str) -> Rows:
@@ -96,53 +111,88 @@ def read_rows(job: Job, split: Split, name: str) -> Rows:
 def choose_readout(job: Job, run: Run, screen: str) -> Outcome:
     """The outcome with the read-out that does best on training and validation samples; test labels choose nothing.
 
+    A linear probe is given a block beside the last output or not at all: what stands beside it can only add, and in its
+    place blocks were chosen by luck. They are judged alone as well, for the curve over depth.
+
     Args:
         job: whose unit's read-out is ``"auto"`` or ``"all"``, which scores every read-out on the test split, too.
         run: of the task type.
         screen: the `Worth` that judges read-outs for it.
     """
     start = time.process_time()
-    tried = {LAST.name: 0.0}
+    judged = {LAST.name: Judged(0.0)}
     note = ""
     if job.encoder.readouts().keys() == {"last"}:
         note = f"{job.encoder.spec} shows no blocks: its last output was taken"
     else:
-        tried = _screened(job, named(screen), normed="linear" not in screen)
+        judged = _screened(job, named(screen), joins="linear" in screen)
     spent = time.process_time() - start
-    chosen = max(tried, key=lambda name: (tried[name], name == LAST.name))
+    joined = [name for name in judged if name.startswith("last+")]
+    eligible = [LAST.name, *joined, *({CONCAT.name} & judged.keys())] if joined else list(judged)
+    chosen = max(eligible, key=lambda name: (judged[name].score, name == LAST.name))
     outcome = run(_with(job, chosen))
-    about: dict[str, Any] = {"chosen": chosen, "worth": tried, "samples": _screened_count(job), "cpu_seconds": spent}
+    about: dict[str, Any] = {
+        "chosen": chosen,
+        "worth": {name: result.score for name, result in judged.items()},
+        "samples": _screened_count(job),
+        "cpu_seconds": spent,
+    }
     if note:
         about["note"] = note
+    if (gain := _gain(judged[chosen], judged[LAST.name])) and chosen != LAST.name:
+        about["against_last"] = gain
     if job.training["readout"] == "all":
-        about["tested"] = _all_tested(job, run, tried, chosen, outcome)
+        about["tested"] = _all_tested(job, run, list(judged), chosen, outcome)
     return replace(outcome, training={**outcome.training, "readout": about})
 
 
-def _screened(job: Job, worth: Worth, normed: bool) -> dict[str, float]:
-    """How much each read-out is worth: of every block class token and mean, and of the best block both together."""
+def _gain(chosen: Judged, last: Judged) -> list[float]:
+    """What a read-out gains on the last output on the samples that it was chosen by, and the paired interval's ends."""
+    if chosen.outcomes is None or last.outcomes is None:
+        return []
+    differences = (chosen.outcomes - last.outcomes).double()
+    mean, error = float(differences.mean()), float(differences.std(correction=0)) / len(differences) ** 0.5
+    return [mean, mean - 1.96 * error, mean + 1.96 * error]
+
+
+def _screened(job: Job, worth: Worth, joins: bool) -> dict[str, Judged]:
+    """How much each read-out is worth: each block's class token and mean, and more that follows from these.
+
+    Where a linear probe judges, each block beside the last output, and all side by side; elsewhere each on the scale of
+    its channels, and of the best block class token and mean together.
+    """
     rows, targets = _for_screening(job)
-    found: dict[str, float] = {}
+    widths = job.encoder.readouts()
+    judged: dict[str, Judged] = {}
 
     def judge(readout: Readout) -> None:
         with job.timed("train"):
             features = rows[:, _columns(job, readout)].reshape(len(rows), -1)
             if readout.norm == "z":
                 features = Scale.of(features)(features)
-            found[readout.name] = worth(features, targets)
-        job.progress("choose read-out", len(found), len(parts))
+            judged[readout.name] = worth(features, targets)
+        job.progress("choose read-out", len(judged), 2 * len(widths))
 
-    parts = [Readout(*name.split("/")) for name in job.encoder.readouts()]
-    for readout in parts:
+    for name in widths:
+        readout = Readout.parse(name)
         judge(readout)
-        if normed:
+        if not joins:
             judge(readout._replace(norm="z"))
-    blocks = {name: value for name, value in found.items() if name.startswith("block:")}
-    if blocks:
-        best = Readout.parse(max(blocks, key=lambda name: blocks[name]))
-        if f"{best.place}/cls" in job.encoder.readouts():
+    blocks: dict[int, Readout] = {}
+    for readout in map(Readout.parse, list(judged)):
+        best = blocks.get(readout.block)
+        if readout.pooling and (best is None or judged[readout.name].score > judged[best.name].score):
+            blocks[readout.block] = readout
+    if joins:
+        for readout in blocks.values():
+            judge(readout._replace(place=f"last+block:{readout.block}"))
+        if blocks and sum(widths[part] for part in CONCAT.parts(widths)) <= _WIDEST:
+            judge(CONCAT)
+    elif blocks:
+        best = max(blocks.values(), key=lambda readout: judged[readout.name].score)
+        if f"{best.place}/cls" in widths:
             judge(best._replace(pooling="cls+mean"))
-    return found
+    return judged
 
 
 def _for_screening(job: Job) -> tuple[Tensor, Tensor]:
@@ -169,7 +219,7 @@ def _screened_count(job: Job) -> int:
     return min(_MOST_SCREENED, len(job.data.train) + len(job.data.validation))
 
 
-def _all_tested(job: Job, run: Run, tried: Mapping[str, float], chosen: str, outcome: Outcome) -> list[dict[str, Any]]:
+def _all_tested(job: Job, run: Run, tried: Sequence[str], chosen: str, outcome: Outcome) -> list[dict[str, Any]]:
     """The headline of every read-out on the test split, in the order of depth; a result says that none of it chose."""
     rows = []
     for name in tried:
@@ -205,13 +255,14 @@ def _columns(job: Job, readout: Readout) -> Tensor:
     for name, width in job.encoder.readouts().items():
         starts[name] = torch.arange(start, start + width)
         start += width
-    missing = [part for part in readout.parts if part not in starts]
+    parts = readout.parts(starts)
+    missing = [part for part in parts if part not in starts]
     if missing:
         raise UsageError(
             f"encoder {job.encoder.spec!r} has no read-out {readout.name!r}; it has: {', '.join(starts)}"
             + (", and cls+mean of a block" if any(name.endswith("/cls") for name in starts) else "")
         )
-    return torch.cat([starts[part] for part in readout.parts])
+    return torch.cat([starts[part] for part in parts])
 
 
 def _cut(rows: Rows, columns: Tensor) -> Rows:
