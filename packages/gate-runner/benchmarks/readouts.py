@@ -1,12 +1,13 @@
 """What choosing the read-out gives and costs: `auto` against the last layer and against the oracle that sees the test.
 
-python benchmarks/readouts.py                                  # shipped encoders, lite:0 to lite:2
-python benchmarks/readouts.py --pictures FOLDER --limit 200    # and on a folder of class folders
-python benchmarks/readouts.py --encoders micro-clip --only digits --add   # beside the cells that the file has
-
+python benchmarks/readouts.py --pictures FOLDER          # shipped encoders, lite:0 to lite:2; and class folders
+python benchmarks/readouts.py --encoders micro-clip --only digits --add    # beside the cells that the file has
+python benchmarks/readouts.py --costs                    # processor time of `auto` against the plain run's
 
 Of each encoder and benchmark: the plain run, the run that chooses, and every read-out scored on the test split, whose
-best is the oracle. Times are this process's processor time, each from an empty feature cache; differences are paired.
+best is the oracle; differences are paired. These three share what was encoded (the plain run reads the last output of
+encoders without a projection from it, which is the same numbers). Costs are this process's processor time, each from
+an empty feature cache.
 """
 
 from __future__ import annotations
@@ -34,20 +35,24 @@ WITHOUT_PROBE = ["digits@knn", "digits@image-retrieval", "digits@clustering"]
 
 def cell(name: str, encoder: str, limit: int, folder: Path) -> dict[str, Any]:
     """One encoder on one benchmark."""
-    spent = {}
-    for readout in ("last", "auto", "all"):
-        if readout != "all":  # what every read-out scores is not timed, and may have what was encoded
-            os.environ["GATE_RUNNER_CACHE"] = str(folder / f"cache-{readout}")
-        start = time.process_time()
-        done = gate_runner.run(
-            name, encoder=encoder, readout=readout, limit=limit, output=folder / "run", show=False, isolate="none"
-        )
-        spent[readout] = time.process_time() - start
-        if done.failed:
-            return {"benchmark": name, "encoder": encoder, "failed": done.failed[0].reason}
+    how: dict[str, Any] = {
+        "encoder": encoder,
+        "limit": limit,
+        "output": folder / "run",
+        "show": False,
+        "isolate": "none",
+    }
+    by_projection = encoder == "micro-clip" or name.endswith(".toml") or "@" in name
+    done = {
+        "last": gate_runner.run(name if by_projection else f"{name}@readout=last", **how),
+        "auto": gate_runner.run(name, **how, readout="auto"),
+        "all": gate_runner.run(name, **how, readout="all"),
+    }
+    failed = [run.failed[0].reason for run in done.values() if run.failed]
+    if failed:
+        return {"benchmark": name, "encoder": encoder, "failed": failed[0]}
     stored = read_run(folder / "run")
-    results = {result.name.partition("readout=")[2] or "last": result for result in stored.results}
-    last, auto = results["last"], results["auto"]
+    last, auto, every = (done[readout].results[0] for readout in ("last", "auto", "all"))
     score = last.scores[0]
     sign = 1 if score.direction == "higher" else -1
     test = paired_test(
@@ -57,12 +62,13 @@ def cell(name: str, encoder: str, limit: int, folder: Path) -> dict[str, Any]:
         permutations=999,
         statistic=find_task_type(last.task).statistic(score.metric),
     )
-    tested = [row[score.metric] for row in results["all"].training["readout"]["tested"]]
+    tested = [row[score.metric] for row in every.training["readout"]["tested"]]
     ends = sorted((sign * test.low, sign * test.high))
     return {
         "benchmark": name,
         "encoder": encoder,
         "metric": score.metric,
+        "tested": auto.data["test"],
         "last": score.value,
         "auto": auto.scores[0].value,
         "oracle": max(tested) if sign > 0 else min(tested),
@@ -70,24 +76,46 @@ def cell(name: str, encoder: str, limit: int, folder: Path) -> dict[str, Any]:
         "gain": sign * test.difference,
         "low": ends[0],
         "high": ends[1],
-        "cpu": spent,
-        "ratio": spent["auto"] / spent["last"],
     }
 
 
-def summary(cells: list[dict[str, Any]]) -> dict[str, Any]:
-    """What the cells say together."""
+def cost(name: str, encoder: str, limit: int, folder: Path) -> dict[str, Any]:
+    """Processor seconds of the plain run and of the one that chooses, each from an empty feature cache."""
+    spent = {}
+    for readout in ("last", "auto"):
+        os.environ["GATE_RUNNER_CACHE"] = str(folder / f"cache-{readout}")
+        start = time.process_time()
+        gate_runner.run(
+            name, encoder=encoder, readout=readout, limit=limit, output=folder / "run", show=False, isolate="none"
+        )
+        spent[readout] = time.process_time() - start
+    return {"benchmark": name, "encoder": encoder, "cpu": spent, "ratio": spent["auto"] / spent["last"]}
+
+
+def summary(cells: list[dict[str, Any]], costs: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the cells say together, with a head and without one."""
     scored = [row for row in cells if "failed" not in row]
-    plain, chosen = (sum(row["cpu"][readout] for row in scored) for readout in ("last", "auto"))
-    return {
-        "cells": len(scored),
-        "above_by_interval": sum(row["low"] > 0 for row in scored),
-        "below_by_interval": sum(row["high"] < 0 for row in scored),
-        "mean_gain_points": 100 * statistics.fmean(row["gain"] for row in scored),
-        "mean_below_oracle_points": 100 * statistics.fmean(row["oracle"] - row["auto"] for row in scored),
-        "median_cpu_ratio": statistics.median(row["ratio"] for row in scored),
-        "cpu_ratio_of_all": chosen / plain,
-    }
+    report: dict[str, Any] = {}
+    for kind, rows in (
+        ("probes", [row for row in scored if "@" not in row["benchmark"]]),
+        ("without_probe", [row for row in scored if "@" in row["benchmark"]]),
+    ):
+        if rows:
+            report[kind] = {
+                "cells": len(rows),
+                "above_by_interval": sum(row["low"] > 0 for row in rows),
+                "below_by_interval": sum(row["high"] < 0 for row in rows),
+                "mean_gain_points": 100 * statistics.fmean(row["gain"] for row in rows),
+                "mean_below_oracle_points": 100 * statistics.fmean(abs(row["oracle"] - row["auto"]) for row in rows),
+            }
+    if costs:
+        plain, chosen = (sum(row["cpu"][readout] for row in costs) for readout in ("last", "auto"))
+        report["costs"] = {
+            "cells": len(costs),
+            "median_cpu_ratio": statistics.median(row["ratio"] for row in costs),
+            "cpu_ratio_of_all": chosen / plain,
+        }
+    return report
 
 
 def main() -> None:
@@ -98,6 +126,7 @@ def main() -> None:
     parser.add_argument("--pictures", type=Path)
     parser.add_argument("--limit", type=int, default=600)
     parser.add_argument("--add", action="store_true", help="keep the cells of other encoders and benchmarks")
+    parser.add_argument("--costs", action="store_true", help="processor time in place of scores")
     options = parser.parse_args()
     names = list(options.only)
     root = Path(tempfile.mkdtemp())
@@ -107,26 +136,25 @@ def main() -> None:
         file = root / "pictures.toml"
         write_benchmark(values_at(guess(options.pictures).values, options.pictures.resolve(), root), file)
         names.append(str(file))
-    cells: list[dict[str, Any]] = json.loads(RESULTS.read_text())["cells"] if options.add and RESULTS.exists() else []
+    past = json.loads(RESULTS.read_text()) if options.add and RESULTS.exists() else {}
+    kinds: dict[str, list[dict[str, Any]]] = {kind: list(past.get(kind, [])) for kind in ("cells", "costs")}
+    measure, kind = (cost, "costs") if options.costs else (cell, "cells")
     for encoder in options.encoders:
-        warm = {"encoder": encoder, "limit": 20, "output": root / f"warm-{len(cells)}", "show": False}
-        gate_runner.run("digits", readout=("last", "auto"), **warm)  # imports and first calls are nobody's
+        if options.costs:  # imports and first calls are nobody's
+            gate_runner.run("digits", encoder=encoder, readout="last,auto", limit=20, output=root / encoder, show=False)
         for number, name in enumerate(names):
             folder = root / f"{encoder.replace(':', '').replace('/', '-')}-{number}"
-            row = cell(name, encoder, options.limit, folder)
+            row = measure(name, encoder, options.limit, folder)
             if name.endswith(".toml"):
-                row["benchmark"] = f"{options.pictures.name} (class folders)" if options.pictures else name
+                row["benchmark"] = f"{options.pictures.name} (class folders)"
+            row["limit"] = options.limit
             unit = row["benchmark"], encoder
-            cells = [*(past for past in cells if (past["benchmark"], past["encoder"]) != unit), row]
+            kinds[kind] = [*(other for other in kinds[kind] if (other["benchmark"], other["encoder"]) != unit), row]
             print(json.dumps(row), flush=True)
-            report = {
-                "summary": summary(cells),
-                "cells": cells,
-                "limit": options.limit,
-                "machine": {"processor": platform.processor(), "system": platform.platform(), "threads": 1},
-            }
+            machine = {"processor": platform.processor(), "system": platform.platform(), "threads": 1}
+            report = {"summary": summary(**kinds), **kinds, "machine": machine}
             RESULTS.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    print(json.dumps(summary(cells), indent=1))
+    print(json.dumps(summary(**kinds), indent=1))
 
 
 if __name__ == "__main__":

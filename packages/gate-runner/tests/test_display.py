@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from gate_runner.runs.display import BarDisplay, Estimate, PlainDisplay, results_table
+from gate_runner.runs.display import BarDisplay, PlainDisplay, results_table, watching
 from gate_runner.runs.observers import Planned
+from gate_runner.runs.pace import Pace
 from gate_runner.runs.results import Result, Score
 
 GOOD = Result(
@@ -20,12 +22,72 @@ BAD = Result(
 )
 
 
-def test_the_estimate_learns_from_what_is_over() -> None:
-    estimate = Estimate([Planned("a", 0, 10, False), Planned("b", 0, 10, False), Planned("c", 0, 40, True)])
-    assert estimate.remaining() == 20
-    estimate.finish("a", 0, 30)
-    assert estimate.remaining() == 30
-    assert estimate.remaining({("b", 0): 0.5}) == 15
+class Clock:
+    """Seconds that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def watched(*parts: Planned, workers: int = 1) -> tuple[Pace, Clock]:
+    clock = Clock()
+    return Pace(parts, workers, clock), clock
+
+
+def test_encoding_is_timed_by_its_own_rate_and_all_its_images() -> None:
+    """20 images a second, 1,000 of them, of which 200 were there before anybody looked."""
+    pace, clock = watched(Planned("own", 0, 20.0, False))
+    assert pace.left() is None  # nobody knows what this costs
+    pace.start(("own", 0))
+    pace.progress(("own", 0), "images", 0, 1000)
+    for done in (200, 240, 280):
+        pace.progress(("own", 0), "encode train", done, 600)
+        clock.now += 2.0
+    assert pace.left() == pytest.approx((1000 - 280) / 20 + 0.002 * 1000)
+    pace.progress(("own", 0), "encode train", 600, 600)
+    pace.progress(("own", 0), "encode test", 0, 400)
+    clock.now += 10.0
+    pace.progress(("own", 0), "encode test", 200, 400)
+    assert pace.left() == pytest.approx(200 / ((80 + 320 + 200) / 16) + 2.0)
+    pace.finish(("own", 0), 50.0)
+    assert pace.left() == 0.0
+
+
+def test_other_parts_cost_as_those_that_are_over_and_other_seeds_encode_nothing() -> None:
+    costs = (("a", 0, 10.0), ("a", 1, 10.0), ("b", 0, 40.0), ("c", 0, 5.0))
+    pace, clock = watched(*(Planned(name, seed, cost, False) for name, seed, cost in costs), workers=2)
+    pace.start(("a", 0))
+    clock.now += 20.0
+    pace.finish(("a", 0), 20.0, encoding=15.0)
+    assert pace.left() == pytest.approx((5.0 + 2 * 40.0 + 2 * 5.0) / 2)
+
+
+def test_a_plan_that_measured_is_believed() -> None:
+    pace, clock = watched(Planned("a", 0, 10.0, False, measured=True), Planned("b", 0, 30.0, False, measured=True))
+    assert pace.left() == 40.0
+    pace.start(("a", 0))
+    clock.now += 4.0
+    assert pace.left() == 36.0
+
+
+def test_a_training_is_known_by_its_steps_alone() -> None:
+    """Nothing before it tells how long a step takes, and steps of before an interruption are no sign of speed."""
+    pace, clock = watched(Planned("maps", 0, 20.0, False, trained=True))
+    pace.start(("maps", 0))
+    pace.progress(("maps", 0), "images", 0, 100)
+    for done in (0, 50, 100):
+        pace.progress(("maps", 0), "encode train", done, 100)
+        clock.now += 5.0
+    pace.progress(("maps", 0), "train head", 50, 100)
+    assert pace.left() is None
+    pace.progress(("maps", 0), "train", 500, 1000)
+    assert pace.left() is None
+    clock.now += 8.0
+    pace.progress(("maps", 0), "train", 600, 1000)
+    assert pace.left() == pytest.approx(400 * 8 / 100)
 
 
 def test_brackets_in_a_reason_are_not_markup() -> None:
@@ -49,46 +111,45 @@ def test_bars_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     display.finished(GOOD)
     display.closed([GOOD])
     shown = out.getvalue()
-    assert "about 20 s left" in shown
+    assert "time unknown" in shown
     assert "0.612" in shown
 
 
-def test_a_training_of_the_encoder_that_no_plan_measured_has_no_time_until_it_is_under_way(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("TERM", "xterm-256color")
-    now = 100.0
-    monkeypatch.setattr("gate_runner.runs.display.time.monotonic", lambda: now)
+def test_a_training_of_minutes_speaks_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr("gate_runner.runs.display.time.monotonic", clock)
     out = io.StringIO()
-    display = BarDisplay(Console(file=out, width=120, force_terminal=True, no_color=True, highlight=False))
-    display.planned([Planned("micro/imagenet1k", 0, 20.0, False, trained=True)])
-    assert "1 to run, time unknown (gate-runner plan measures it)" in out.getvalue()
-    display.started("micro/imagenet1k", 0)
-    for phase, done, expected in (
-        ("encode train", 100, 0.04), ("encode train-projected", 5, 0.04), ("train head", 0, 0.05),
-        ("train head", 100, 0.13), ("train", 0, 0.13), ("train", 50, 0.53),
-    ):  # fmt: skip
-        now += 20.0
-        display.progress("micro/imagenet1k", 0, phase, done, 100)
-        assert display.shares["micro/imagenet1k", 0] == pytest.approx(expected), phase
-    assert display._said() == "about 1 min 46 s left"  # .47 of .53 of 120 s
-    display.finished(GOOD)
-    display.close()
-    assert Estimate([Planned("a", 0, 10.0, False, measured=True, trained=True)]).known
+    display = PlainDisplay(Console(file=out, width=120))
+    display.opened("hf:somebody/model", Path("runs/x"))
+    clock.now += 7.0
+    display.planned([Planned("maps", 0, 20.0, False, trained=True)])
+    display.pace.clock = clock
+    display.started("maps", 0)
+    for step in range(0, 1000, 10):
+        display.progress("maps", 0, "train", step, 1000)
+        clock.now += 1.0
+    shown = out.getvalue()
+    assert "loading encoder hf:somebody/model (its weights are fetched first where they are not here)" in shown
+    assert "loaded in 7 s; 1 to run, time unknown" in shown
+    assert "    maps seed 0: train 310 of 1,000, about 1 min 9 s left" in shown
+    assert shown.count("maps seed 0: train") == 3
 
 
-def test_steps_of_before_an_interruption_are_no_sign_of_speed(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 100.0
-    monkeypatch.setattr("gate_runner.runs.display.time.monotonic", lambda: now)
-    display = BarDisplay(Console(file=io.StringIO(), width=120, force_terminal=True))
-    display.planned([Planned("micro/imagenet1k", 0, 20.0, False, trained=True)])
-    display.started("micro/imagenet1k", 0)
-    for done in (50, 60):  # of .8 of the whole, behind .13 that were there, too
-        now += 8.0
-        display.progress("micro/imagenet1k", 0, "train", done, 100)
-    assert display.shares["micro/imagenet1k", 0] == pytest.approx(0.61)
-    assert display._said() == "about 30 s left"  # .39 of .21 of 16 s, and not of .61
-    display.close()
+def test_an_interruption_says_what_is_there() -> None:
+    out = io.StringIO()
+
+    def interrupted() -> None:
+        with watching(Console(file=out, width=120, soft_wrap=True)) as display:
+            display.opened("micro-clip", Path("runs/x"))
+            display.planned([Planned("a", 0, 1.0, True), Planned("b", 0, 1.0, False)])
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    sentence = (
+        "interrupted: 1 of 2 results are in runs/x, what was encoded is in the feature cache; the same command goes on"
+    )
+    assert sentence in out.getvalue()
 
 
 def test_the_table_fits_a_plain_terminal() -> None:

@@ -236,11 +236,9 @@ def _adapt(
     from rich.console import Console
 
     from gate_runner import api
-    from gate_runner.runs.display import BarDisplay, PlainDisplay
+    from gate_runner.runs.display import watching
 
-    console = Console(highlight=False, soft_wrap=True)
-    display = BarDisplay(console) if console.is_terminal else PlainDisplay(console)
-    try:
+    with watching(Console(highlight=False, soft_wrap=True)) as display:
         done = api.adapt(
             images,
             method,
@@ -255,8 +253,6 @@ def _adapt(
             observers=[display],
             **options,
         )
-    finally:
-        display.close()
     (result,) = done.results
     typer.echo(headline(method, result))
     if "named" in result.training:

@@ -49,7 +49,7 @@ def choose(
     from gate_runner.files import write
     from gate_runner.reports.choice import choice_section
     from gate_runner.reports.page import build_page
-    from gate_runner.runs.display import PlainDisplay
+    from gate_runner.runs.display import watching
     from gate_runner.runs.stored import read_runs
     from gate_runner.settings import Settings
 
@@ -67,9 +67,8 @@ def choose(
     settings = Settings().changed(readout=readout, **options)
     folder = output or Path("runs") / f"choose-{found[0].id}{f'-{task}' if task else ''}"
     console = Console(highlight=False, soft_wrap=True, stderr=True)
-    choice = chosen_of(
-        benchmark, specs, folder, settings, first=first, alpha=alpha, price=price, observer=PlainDisplay(console, 1)
-    )
+    with watching(console) as display:
+        choice = chosen_of(benchmark, specs, folder, settings, first=first, alpha=alpha, price=price, observer=display)
     page = folder / "choice.html"
     text = build_page(read_runs(choice.runs), data_root=settings.data_root, first=[choice_section(choice)])
     write(page, text.encode())

@@ -60,7 +60,7 @@ def run(
     from rich.markup import escape
 
     from gate_runner.executors import run as execute
-    from gate_runner.runs.display import BarDisplay, PlainDisplay
+    from gate_runner.runs.display import watching
 
     console = Console(highlight=False, soft_wrap=True, stderr=json)
     settings = request.settings
@@ -72,12 +72,8 @@ def run(
             by_recipe.setdefault(announced(settings, benchmark.task), []).append(benchmark.id)
         for recipe, members in by_recipe.items():
             console.print(escape(f"{settings.tune}: {', '.join(members)}: {recipe}"))
-    workers = settings.workers
-    display = BarDisplay(console, workers) if console.is_terminal else PlainDisplay(console, workers)
-    try:
+    with watching(console, settings.workers) as display:
         results = execute(request, display, trackers)
-    finally:
-        display.close()
     if json:
         typer.echo(as_json(request.output, results))
     else:

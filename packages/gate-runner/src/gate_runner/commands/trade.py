@@ -86,16 +86,13 @@ def _run_of(one: str, names: Sequence[str], runs: Path, settings: Settings) -> P
 
     from gate_runner.benchmarks.resolving import resolve
     from gate_runner.executors import run as execute
-    from gate_runner.runs.display import PlainDisplay
+    from gate_runner.runs.display import watching
     from gate_runner.runs.request import make_request
     from gate_runner.tasks.elevater.variants import zero_shot
 
     benchmarks = [benchmark if settings.shots else zero_shot(benchmark) for benchmark in resolve(names)]
     named = make_request(benchmarks, one, output=None, settings=settings).output.name
     request = make_request(benchmarks, one, output=runs / named, settings=settings)
-    display = PlainDisplay(Console(highlight=False, soft_wrap=True, stderr=True), settings.workers)
-    try:
+    with watching(Console(highlight=False, soft_wrap=True, stderr=True), settings.workers) as display:
         execute(request, display, [])
-    finally:
-        display.close()
     return request.output

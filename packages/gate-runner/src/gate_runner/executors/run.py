@@ -96,7 +96,8 @@ def run(request: RunRequest, display: Observer | None = None, observers: Sequenc
 def _planned(part: Part, expected: dict[tuple[str, int], float], found: dict[tuple[str, int], Result]) -> Planned:
     key = (part.name, part.seed)
     trained = part.settings.tune != "frozen"
-    return Planned(*key, expected.get(key, part.benchmark.cost), key in found, key in expected, trained)
+    steps = bool(part.benchmark.training.get("steps"))
+    return Planned(*key, expected.get(key, part.benchmark.cost), key in found, key in expected, trained, steps)
 
 
 def _missing(parts: Sequence[Part], found: dict[tuple[str, int], Result]) -> list[Part]:

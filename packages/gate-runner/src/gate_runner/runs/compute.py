@@ -110,6 +110,7 @@ def _compute(
         chosen = chosen_of(part)
         test = adaptive_test_of(part, whole)
         data = whole if chosen is None or test is not None else narrowed(whole, whole.digest(), chosen)
+    progress("images", 0, len(data.train) + len(data.validation) + len(data.test))
     progress("encode train", 0, 1)  # who watches must know it, should the first batch be too large
     checkpoint = part.folder.unfinished_file(part.name, part.seed)
     checkpoint.parent.mkdir(parents=True, exist_ok=True)

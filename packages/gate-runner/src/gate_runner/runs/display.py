@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
@@ -12,57 +13,18 @@ from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextC
 from rich.table import Table
 
 from gate_runner.runs.observers import Observer, Planned
+from gate_runner.runs.pace import Key, Pace
 from gate_runner.runs.results import Result
 from gate_runner.runs.untrained import said_of, untrained
 
-_PHASE_SHARES = {"data": 0.15, "encode train": 0.3, "encode validation": 0.05, "encode test": 0.15, "train": 0.33}
-"""Shares of a benchmark's time, in order; what is missing is the test."""
-_TRAINED_SHARES = {"data": 0.02, "encode train": 0.02, "encode validation": 0.01, "train head": 0.08, "train": 0.8}
-"""The same where the encoder is trained; the head is trained before it, or starts otherwise."""
-_ENOUGH = 0.05
-"""Share of the parts under way, done while one watched, that tells how long the rest takes if nothing else does."""
-
-
-class Estimate:
-    """Seconds that are left: planned costs, corrected by how long what is over has really taken.
-
-    Attributes:
-        known: whether there is one: trainings of encoders that no plan measured are told by the first that is over.
-    """
-
-    def __init__(self, parts: Sequence[Planned]) -> None:
-        self.left = {(one.name, one.seed): one.seconds for one in parts if not one.done}
-        self.planned = self.taken = 0.0
-        self.known = not any(one.trained and not one.measured for one in parts if not one.done)
-
-    def finish(self, name: str, seed: int, seconds: float) -> None:
-        """Learn from a benchmark that is over."""
-        self.planned += self.left.pop((name, seed))
-        self.taken += seconds
-        self.known = True
-
-    def remaining(self, shares: Mapping[tuple[str, int], float] | None = None) -> float:
-        """Seconds of computing left.
-
-        Args:
-            shares: how much of the parts under way is done, 0 to 1.
-
-        Returns:
-            The sum over parts, as if one ran after another.
-
-        Example:
-            >>> estimate = Estimate([Planned("a", 0, 10.0, False), Planned("b", 0, 20.0, False)])
-            >>> estimate.finish("a", 0, 5.0)
-            >>> estimate.remaining(), estimate.remaining({("b", 0): 0.5})
-            (10.0, 5.0)
-        """
-        pace = self.taken / self.planned if self.planned else 1.0
-        gone = {} if shares is None else shares
-        return pace * sum(cost * (1 - gone.get(key, 0.0)) for key, cost in self.left.items())
+_QUIET = 30.0
+"""Seconds, at most, without a word in a pipe while a part is under way."""
+_FETCHED = ("hf:", "open_clip:", "timm:")
+"""Forms of specs whose weights may come over the network."""
 
 
 class PlainDisplay(Observer):
-    """One line when a benchmark starts and one when it is over: for pipes and log files.
+    """A line when a benchmark starts, one every half minute, and one when it is over: for pipes and log files.
 
     Args:
         console: where lines go; standard output by default.
@@ -72,44 +34,64 @@ class PlainDisplay(Observer):
     def __init__(self, console: Console | None = None, workers: int = 1) -> None:
         self.console = console or Console(highlight=False, soft_wrap=True)
         self.workers = workers
-        self.estimate = Estimate([])
-        self.expected: dict[tuple[str, int], float] = {}
+        self.pace = Pace()
+        self.expected: dict[Key, float] = {}
         self.count = self.over = 0
-        self.begun: set[tuple[str, int]] = set()
+        self.begun: set[Key] = set()
+        self.output: Path | None = None
+        self.spoken = self.loading = time.monotonic()
 
     def opened(self, encoder: str, output: Path) -> None:
-        """Name the encoder and the folder."""
-        self._line(f"encoder {encoder}, results in {output}")
+        """Name the encoder, which is about to be loaded, and the folder."""
+        self.output, self.loading = output, time.monotonic()
+        fetched = " (its weights are fetched first where they are not here)" if encoder.startswith(_FETCHED) else ""
+        self._line(f"loading encoder {encoder}{fetched}, results in {output}")
 
     def planned(self, parts: Sequence[Planned]) -> None:
         """Say how much is there already and how long the rest may take."""
-        self.estimate = Estimate(parts)
+        self.pace = Pace(parts, self.workers)
         self.expected = {(part.name, part.seed): part.seconds for part in parts if part.measured}
         self.count, self.over = len(parts), sum(part.done for part in parts)
-        kept = f", {self.over} already there" if self.over else ""
-        self._line(f"{self.count} to run{kept}, {self._left() or 'time unknown (gate-runner plan measures it)'}")
+        existing = f", {self.over} already there" if self.over else ""
+        loaded = f"loaded in {clock(time.monotonic() - self.loading)}; "
+        left = self._left() or "time unknown (gate-runner plan measures it)"
+        self._line(f"{loaded}{self.count} to run{existing}, {left}")
 
     def started(self, name: str, seed: int) -> None:
         """Note the start."""
-        again = " (again)" if (name, seed) in self.begun else ""
-        self.begun.add((name, seed))
-        if self.estimate.left.get((name, seed), 1.0) < 1.0 and not again:
-            return  # one of a sweep's many: its end is said in a moment
-        self._line(f"[{self._place()}/{self.count}] {name} seed {seed} ...{again}")
+        key = name, seed
+        again = " (again)" if key in self.begun else ""
+        self.begun.add(key)
+        self.pace.start(key)
+        part = self.pace.parts.get(key)
+        if part is not None and part.seconds < 1.0 and not again:
+            return  # one of a sweep's many: its end is shown in a moment
+        self._line(f"[{self.over + len(self.begun)}/{self.count}] {name} seed {seed} ...{again}")
+
+    def progress(self, name: str, seed: int, phase: str, done: int, total: int) -> None:
+        """Say every half minute how far a part is."""
+        self.pace.progress((name, seed), phase, done, total)
+        if time.monotonic() - self.spoken > _QUIET and phase != "images":
+            left = self._left()
+            self._line(f"    {name} seed {seed}: {phase} {done:,} of {total:,}{f', {left} left' if left else ''}")
 
     def postponed(self, name: str, seed: int, owner: str) -> None:
         """Say who computes it."""
+        self.pace.stop((name, seed))
         self._line(f"{name} seed {seed} is being computed by {owner}: waiting for it after the others")
 
     def finished(self, result: Result) -> None:
         """Print the score, and what is left."""
         seconds = result.seconds.get("total", 0.0)
-        self.estimate.finish(result.name, result.seed, seconds)
+        self.pace.finish(
+            (result.name, result.seed), seconds, sum(result.seconds.get(phase, 0.0) for phase in ("data", "encode"))
+        )
         self.over += 1
         self.begun.discard((result.name, result.seed))
-        left = f", {self._left()} left" if self.over < self.count else ""
+        left = self._left() if self.over < self.count else ""
         self._line(
-            f"[{self.over}/{self.count}] {result.name} seed {result.seed}: {summary(result)}, {seconds:.1f} s{left}"
+            f"[{self.over}/{self.count}] {result.name} seed {result.seed}: {summary(result)}, {seconds:.1f} s"
+            f"{f', {left} left' if left else ''}"
         )
 
     def closed(self, results: Sequence[Result]) -> None:
@@ -117,25 +99,33 @@ class PlainDisplay(Observer):
         single = [result for result in results if result.task != "elevater"]  # a sweep's averages say more than rows
         if single:
             self.console.print(results_table(single, self.expected), soft_wrap=False)
-        if said := said_of(single):
-            self._line(said)
+        if sentence := said_of(single):
+            self._line(sentence)
+
+    def interrupted(self) -> None:
+        """Say what an interruption leaves, and how to go on."""
+        self.close()
+        if self.count:
+            results = f"{self.over} of {self.count} results are in {self.output}"
+            self._line(f"interrupted: {results}, what was encoded is in the feature cache; the same command goes on")
+        else:
+            self._line("interrupted before anything was computed")
 
     def close(self) -> None:
         """Nothing to take away."""
 
-    def _place(self) -> int:
-        return self.over + len(self.begun)
-
-    def _left(self, shares: Mapping[tuple[str, int], float] | None = None) -> str:
+    def _left(self) -> str:
         """How long it takes in words; nothing where nobody knows."""
-        return f"about {clock(self.estimate.remaining(shares) / self.workers)}" if self.estimate.known else ""
+        left = self.pace.left()
+        return "" if left is None else f"about {clock(left)}"
 
     def _line(self, text: str) -> None:
+        self.spoken = time.monotonic()
         self.console.print(escape(text))
 
 
 class BarDisplay(PlainDisplay):
-    """The same with a bar for each benchmark under way and one for the whole: for terminals."""
+    """The same with a bar for each benchmark under way and one for all: for terminals."""
 
     def __init__(self, console: Console, workers: int = 1) -> None:
         super().__init__(console, workers)
@@ -148,53 +138,43 @@ class BarDisplay(PlainDisplay):
             console=console,
             transient=True,
         )
-        self.whole: TaskID | None = None
-        self.running: dict[tuple[str, int], TaskID] = {}
-        self.shares: dict[tuple[str, int], float] = {}
-        self.phases: dict[tuple[str, int], str] = {}
-        self.before: dict[tuple[str, int], float] = {}
-        self.trained: set[tuple[str, int]] = set()
-        self.opened_at = self.shown = time.monotonic()
+        self.total: TaskID | None = None
+        self.running: dict[Key, TaskID] = {}
+        self.shown = time.monotonic()
 
     def planned(self, parts: Sequence[Planned]) -> None:
         """Start the bars."""
         super().planned(parts)
-        self.trained = {(one.name, one.seed) for one in parts if one.trained}
-        self.opened_at = time.monotonic()
-        self.whole = self.bars.add_task("all", total=1.0, left=self._said())
+        self.total = self.bars.add_task("all", total=1.0, left="")
         self.bars.start()
+        self._show()
 
     def started(self, name: str, seed: int) -> None:
         """Show a bar for it."""
-        self._stop(name, seed)
-        self.shares[name, seed] = 0.0
+        self._stop((name, seed))
+        self.pace.start((name, seed))
         self.running[name, seed] = self.bars.add_task(escape(name), total=1.0, left="")
 
     def progress(self, name: str, seed: int, phase: str, done: int, total: int) -> None:
         """Move the bars, at most ten times a second."""
+        self.pace.progress((name, seed), phase, done, total)
         now = time.monotonic()
-        if now - self.shown < 0.1 and done < total:
+        if phase == "images" or (now - self.shown < 0.1 and done < total):
             return
         self.shown = now
-        key = (name, seed)
-        trained = key in self.trained
-        share = _share(phase, done / max(total, 1), trained=trained)
-        if phase.startswith("train") and self.phases.get(key) != phase:
-            self.phases[key] = phase  # where its first word finds a training, an interrupted one had been before
-            self.before[key] = self.before.get(key, 0.0) + share - _share(phase, 0.0, trained=trained)
-        self.shares[key] = max(self.shares.get(key, 0.0), share)
-        if key in self.running:
-            self.bars.update(self.running[key], completed=self.shares[key], left=phase)
+        if (name, seed) in self.running:
+            share = self.pace.share_of((name, seed))
+            self.bars.update(self.running[name, seed], completed=share, left=f"{phase} {done:,}/{total:,}")
         self._show()
 
     def postponed(self, name: str, seed: int, owner: str) -> None:
         """Take its bar away."""
-        self._stop(name, seed)
+        self._stop((name, seed))
         super().postponed(name, seed, owner)
 
     def finished(self, result: Result) -> None:
         """Print the score above the bars."""
-        self._stop(result.name, result.seed)
+        self._stop((result.name, result.seed))
         super().finished(result)
         self._show()
 
@@ -207,33 +187,29 @@ class BarDisplay(PlainDisplay):
         """Take the bars away."""
         self.bars.stop()
 
-    def _stop(self, name: str, seed: int) -> None:
-        for kept in (self.shares, self.phases, self.before):
-            kept.pop((name, seed), None)
-        if (name, seed) in self.running:
-            self.bars.remove_task(self.running.pop((name, seed)))
+    def _stop(self, key: Key) -> None:
+        if key in self.running:
+            self.bars.remove_task(self.running.pop(key))
 
     def _show(self) -> None:
-        if self.whole is not None:
-            done = (self.over + sum(self.shares.values())) / max(self.count, 1)
-            self.bars.update(self.whole, completed=done, left=self._said())
-
-    def _said(self) -> str:
-        left, there = self._left(self.shares), sum(self.shares.values())
-        done = there - sum(self.before.values())
-        if not left and done > _ENOUGH:  # nothing was planned: as fast as until now
-            left = f"about {clock((time.monotonic() - self.opened_at) * (self.count - self.over - there) / done)}"
-        return f"{left} left" if left else ""
+        if self.total is not None:
+            share = sum(self.pace.share_of(key) for key in self.running if key in self.pace.under_way)
+            left = self._left()
+            done = (self.over + share) / max(self.count, 1)
+            self.bars.update(self.total, completed=done, left=f"{left} left" if left else "")
 
 
-def _share(phase: str, done: float, *, trained: bool) -> float:
-    """How much of a part is over; 0 in a phase that is none of those that take most of the time."""
-    share = 0.0
-    for known, width in (_TRAINED_SHARES if trained else _PHASE_SHARES).items():
-        if known == phase:
-            return min(share + width * done, 1.0)
-        share += width
-    return 0.0
+@contextmanager
+def watching(console: Console, workers: int = 1) -> Iterator[PlainDisplay]:
+    """Bars on a terminal and lines elsewhere; an interruption says what is there and how to go on."""
+    display = BarDisplay(console, workers) if console.is_terminal else PlainDisplay(console, workers)
+    try:
+        yield display
+    except KeyboardInterrupt:
+        display.interrupted()
+        raise
+    finally:
+        display.close()
 
 
 def results_table(results: Sequence[Result], expected: Mapping[tuple[str, int], float] | None = None) -> Table:
@@ -256,13 +232,13 @@ def results_table(results: Sequence[Result], expected: Mapping[tuple[str, int], 
         table.add_column("plan", justify="right", no_wrap=True)
     table.add_column("source", overflow="fold")
     for result in results:
-        seeded = result.name if len({one.seed for one in results}) == 1 else f"{result.name} seed {result.seed}"
+        seeded = result.name if len({row.seed for row in results}) == 1 else f"{result.name} seed {result.seed}"
         seconds = f"{result.seconds.get('total', 0.0):.0f}"
         score = result.headline
         times = [seconds]
         if expected:
-            known = (result.name, result.seed) in expected
-            times.append(f"{expected[result.name, result.seed]:.0f}" if known else "")
+            planned = expected.get((result.name, result.seed))
+            times.append("" if planned is None else f"{planned:.0f}")
         if score is None:
             empty = [""] * (4 if baseline else 3)
             table.add_row(escape(seeded), result.status, *empty, *times, escape(result.reason))
@@ -295,9 +271,7 @@ def clock(seconds: float) -> str:
         >>> clock(8), clock(200), clock(4000)
         ('8 s', '3 min 20 s', '1 h 6 min')
     """
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+    minutes, odd = divmod(round(seconds), 60)
+    if minutes < 1:
+        return f"{odd} s"
+    return f"{minutes} min {odd} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

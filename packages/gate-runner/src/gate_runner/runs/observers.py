@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 class Planned(NamedTuple):
     """A part of a run before it starts: expected seconds, whether its result is there, whether a plan measured them.
 
-    Where the encoder is trained and no plan measured it, its seconds are the frozen encoder's.
+    Where the encoder is ``trained`` and no plan measured it, its seconds are the frozen encoder's. ``steps`` says
+    whether its head is trained step by step, not solved.
     """
 
     name: str
@@ -23,6 +24,7 @@ class Planned(NamedTuple):
     done: bool
     measured: bool = False
     trained: bool = False
+    steps: bool = False
 
 
 class Observer:
@@ -42,7 +44,7 @@ class Observer:
         """A part starts, perhaps again."""
 
     def progress(self, name: str, seed: int, phase: str, done: int, total: int) -> None:
-        """A part is so far; phases are ``data``, ``encode SPLIT`` and ``train`` (``done`` is the optimiser step)."""
+        """A part is so far; phases are ``data``, ``images`` (their number), ``encode SPLIT``, ``train`` (steps)."""
 
     def postponed(self, name: str, seed: int, owner: str) -> None:
         """Another process computes this part; its result is waited for after the others."""
