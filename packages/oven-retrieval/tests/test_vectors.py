@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 from pathlib import Path
 
 import faiss
@@ -289,6 +291,17 @@ def test_a_damaged_index_is_not_read(tmp_path):
     data[len(data) // 2] ^= 1
     file.write_bytes(data)
     with pytest.raises(FolderError, match="its bytes have changed"):
+        open_index(tmp_path / "index", stored)
+    signed = tmp_path / "index" / "manifest.json"
+    manifest = json.loads(signed.read_text())
+    file.write_bytes(b"IxFI" + b"\xff" * (len(data) - 4))
+    manifest["columns"]["index"]["sha256"] = hashlib.sha256(file.read_bytes()).hexdigest()
+    signed.write_text(json.dumps(manifest))
+    with pytest.raises(FolderError, match="FAISS cannot read it"):
+        open_index(tmp_path / "index", stored)
+    manifest["meta"]["plan"] = {"module": "evil"}
+    signed.write_text(json.dumps(manifest))
+    with pytest.raises(FolderError, match="no plan or no report"):
         open_index(tmp_path / "index", stored)
 
 

@@ -218,9 +218,25 @@ def open_index(path: str | Path, vectors: VectorStore, *, verify: bool = True) -
             f"{folder.path}: built from the vectors {folder.meta['vectors'][:12]}…, "
             f"expected those of {vectors.path}, {vectors.hash[:12]}…; bring it up to date, or build it again"
         )
-    plan, report = IndexPlan(**folder.meta["plan"]), IndexReport(**folder.meta["report"])
-    index = None if plan.factory == "exact" else faiss.read_index(str(folder.file("index")))
-    return VectorIndex(vectors, plan, index, report)
+    plan, report = stored_plan(folder)
+    return VectorIndex(vectors, plan, None if plan.factory == "exact" else stored_index(folder), report)
+
+
+def stored_plan(folder: Folder) -> tuple[IndexPlan, IndexReport]:
+    """How an index was made, as its manifest says."""
+    try:
+        return IndexPlan(**folder.meta["plan"]), IndexReport(**folder.meta["report"])
+    except TypeError as error:
+        raise FolderError(f"{folder.path}: its manifest holds no plan or no report of an index ({error})") from None
+
+
+def stored_index(folder: Folder) -> Any:
+    """FAISS's own index."""
+    try:
+        return faiss.read_index(str(folder.file("index")))
+    except (RuntimeError, MemoryError) as error:  # FAISS's words for a file that is none of its own
+        said = (str(error).splitlines() or ["no memory"])[0]
+        raise FolderError(f"{folder.file('index')}: FAISS cannot read it ({said}); `oven update --rebuild`") from None
 
 
 def measure(index: VectorIndex, queries: Float32, *, wanted: float, cross_modal: bool, least: int = 1) -> IndexReport:

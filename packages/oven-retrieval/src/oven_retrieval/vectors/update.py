@@ -19,17 +19,17 @@ from oven_retrieval.progress import Say
 from oven_retrieval.text_files import read_json
 from oven_retrieval.vectors.index import (
     KIND,
-    IndexReport,
     VectorIndex,
     add_rows,
     build_index,
     index_meta,
     measure,
     open_index,
+    stored_index,
+    stored_plan,
     stored_sample,
     write_index,
 )
-from oven_retrieval.vectors.plan import IndexPlan
 from oven_retrieval.vectors.store import VectorStore
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def update_index(
             manifest["meta"]["kb"] = vectors.meta["kb"]
             replace_file(folder.place / MANIFEST, json.dumps(manifest, indent=1))
         return open_index(path, vectors, verify=False)
-    plan, report = IndexPlan(**folder.meta["plan"]), IndexReport(**folder.meta["report"])
+    plan, report = stored_plan(folder)
     before = former(folder.meta["kb"])
     if before is None:
         raise FolderError(
@@ -90,7 +90,7 @@ def update_index(
         )
     if plan.factory == "exact":
         return build_index(vectors, path, recall=report.wanted, overwrite=True, say=say)
-    index = faiss.read_index(str(folder.file("index")))
+    index = stored_index(folder)
     gone = np.zeros(len(vectors), np.bool_) if vectors.removed is None else vectors.removed
     row_now = np.full(max(int(before.max(initial=-1)), _greatest(index)) + 2, -1, dtype=np.int64)
     staying = np.flatnonzero((before >= 0) & ~gone)
