@@ -515,3 +515,43 @@ def test_nifti_has_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         (tmp_path / "b.nii.gz").write_bytes(gzip.compress(content))
         with pytest.raises(DataError, match=said):
             volume(tmp_path / "b.nii.gz")
+
+
+def test_arrays_that_unpack_beyond_the_limit_are_refused_before_they_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from eevee import EeveeError, read_outcomes
+    from eevee.items import outcomes
+    from gate_runner.runs.folder import read_samples
+
+    path = tmp_path / "digits.seed0.npz"
+    np.savez_compressed(path, models=np.array(["a"]), outcomes=np.zeros((1, 2**20)))
+    assert path.stat().st_size < 20_000
+    monkeypatch.setenv("GATE_RUNNER_MAX_BYTES", "1000000")
+    monkeypatch.setattr(outcomes, "_MOST", 1_000_000)
+    with pytest.raises(DataError, match="more than 1,000,000; GATE_RUNNER_MAX_BYTES"):
+        read_samples(path)
+    with pytest.raises(EeveeError, match="more than 1,000,000"):
+        read_outcomes([path])
+
+
+def test_no_pipe_of_a_strangers_folder_is_waited_for(tmp_path: Path) -> None:
+    from gate_data.own import read_benchmark
+    from gate_data.readers import nifti
+    from gate_data.readers.arrays import stored_shape
+    from gate_runner.encoders.named import read_card
+    from gate_runner.heads.saved import load_head
+    from gate_runner.runs.folder import read_manifest, read_samples
+    from gate_runner.runs.results import Result
+
+    pytest.importorskip("h5py")
+    pytest.importorskip("nibabel")
+    pipe = tmp_path / "card.json"
+    os.mkfifo(pipe)
+    for read in (
+        Result.from_file, read_manifest, read_samples, read_benchmark, nifti.volume,
+        lambda path: stored_shape(str(path), "a"),
+        lambda path: load_head(path.parent), lambda path: read_card(path.parent),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="pipe"):
+            read(pipe)

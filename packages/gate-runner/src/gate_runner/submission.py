@@ -22,7 +22,7 @@ from gate_data.cards.icinw import ICINW
 from gate_data.readers.limits import within
 from gate_runner.axes import FULL, Variant
 from gate_runner.errors import DataError
-from gate_runner.files import write
+from gate_runner.files import read_arrays, write
 from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.results import Result
 from gate_runner.runs.stored import read_run
@@ -93,8 +93,7 @@ def entries_of(
 
 def _predictions(path: Path) -> np.ndarray:
     try:
-        with np.load(path, allow_pickle=False) as file:
-            predictions: np.ndarray = file["predictions"]
+        predictions = read_arrays(path)["predictions"]
     except Exception as error:  # zipfile and NumPy raise errors of every kind over broken files
         raise DataError(f"{path} is not there: the same command with --predictions keeps them") from error
     return predictions

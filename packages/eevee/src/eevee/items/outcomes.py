@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -146,10 +147,26 @@ def read_outcomes(sources: Sequence[str | Path]) -> dict[str, Outcomes]:
     return found
 
 
+_MOST = 1 << 30
+"""Bytes of a file of arrays once it is unpacked: a few kilobytes may stand for any number."""
+
+
+def _arrays(path: Path) -> dict[str, np.ndarray]:
+    if path.exists() and not path.is_file():
+        raise EeveeError(f"{path}: a folder or a pipe")
+    with zipfile.ZipFile(path) as archive:
+        size = sum(member.file_size for member in archive.infolist())
+    if size > _MOST:
+        raise EeveeError(f"{path}: {size:,} bytes once it is unpacked, more than {_MOST:,}")
+    with np.load(path, allow_pickle=False) as arrays:
+        return dict(arrays)
+
+
 def _from_archive(path: Path) -> dict[str, Outcomes]:
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {key: file[key] for key in file.files}
+        arrays = _arrays(path)
+    except EeveeError:
+        raise
     except Exception as error:  # zipfile and NumPy raise errors of every kind over broken files
         raise EeveeError(f"{path}: not an archive of arrays ({error})") from error
     names = [key for key in arrays if key != "models" and not key.endswith(".items")]
@@ -180,8 +197,8 @@ def _read_run(path: Path) -> tuple[str, dict[str, tuple[np.ndarray, str, float]]
             samples = path / "samples" / f"{file.stem}.npz"
             if result["status"] != "ok" or not samples.is_file():
                 continue
-            with np.load(samples, allow_pickle=False) as held:
-                values = held["outcomes"].astype(np.float64) if "outcomes" in held else np.zeros((0, 2))
+            held = _arrays(samples)
+            values = held["outcomes"].astype(np.float64) if "outcomes" in held else np.zeros((0, 2))
             if result["settings"].get("items"):
                 raise EeveeError(f"{file}: holds outcomes of chosen items alone; expected a whole run")
             if len(values) != result["data"].get("test", len(values)):

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from gate_data.errors import DataError
 from gate_data.own.spec import OwnBenchmark
+from gate_data.readers.source import refuse_special
 
 
 def read_benchmark(path: Path) -> OwnBenchmark:
@@ -36,6 +37,7 @@ def read_benchmark(path: Path) -> OwnBenchmark:
         'image-classification'
     """
     try:
+        refuse_special(path)
         text = path.read_text(encoding="utf-8")
         values = tomllib.loads(text)
     except OSError as error:

@@ -6,6 +6,7 @@ import io
 import math
 import threading
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from PIL import Image
 from gate_data.errors import DataError, MissingExtraError
 from gate_data.readers.limits import within
 from gate_data.readers.matlab import check
-from gate_data.readers.source import File, Stored, described, read_bytes
+from gate_data.readers.source import File, Stored, described, read_bytes, refuse_special
 
 _LOCK = threading.Lock()
 """HDF5's library takes one call at a time."""
@@ -98,6 +99,7 @@ def _opened(file: str) -> Any:
         import h5py
     except ImportError as error:
         raise MissingExtraError(f"{file} is HDF5: pip install 'gate-data[hdf5]'") from error
+    refuse_special(Path(file))
     try:
         return h5py.File(file, "r")
     except Exception as error:  # as above

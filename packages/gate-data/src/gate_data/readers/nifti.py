@@ -12,11 +12,13 @@ from jaxtyping import Float, Shaped
 
 from gate_data.errors import DataError, MissingExtraError
 from gate_data.readers.limits import most, within
+from gate_data.readers.source import refuse_special
 
 
 def volume(path: Path) -> Shaped[np.ndarray, "x y z"]:
     """A volume's values, its axes x, y, z."""
     reader = library()
+    refuse_special(path)
     try:
         _refuse_long_headers(reader, path)
         image = reader.load(path)

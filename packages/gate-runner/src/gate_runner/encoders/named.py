@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from gate_data.readers.source import refuse_special
 from gate_runner.encoders.spec import EncoderSpec, parse_spec
 from gate_runner.errors import DataError, EncoderError, UsageError
 
@@ -70,6 +71,7 @@ def read_card(folder: Path) -> dict[str, Any]:
     """What is known of a trained encoder."""
     path = folder / "card.json"
     try:
+        refuse_special(path)
         card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         said = card["encoder"]
         if card["schema"] != CARD_SCHEMA:

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gate_data.readers.source import refuse_special
 from gate_runner.__about__ import __version__
 from gate_runner.errors import DataError, EncoderError, UsageError
 from gate_runner.files import write_folder
@@ -206,6 +207,7 @@ def _read_card(folder: Path) -> dict[str, Any]:
     from vision_adapters.saved import card_digest
 
     path = folder / "card.json"
+    refuse_special(path)
     try:
         card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if card["schema"] not in (SCHEMA, _OLD_SCHEMA):
@@ -241,6 +243,7 @@ def _read_card(folder: Path) -> dict[str, Any]:
 def _tensors(path: Path, card: dict[str, Any]) -> dict[str, Tensor]:
     from vision_adapters.saved import read_tensors
 
+    refuse_special(path)
     try:
         return read_tensors(path, str(card["files"].get(path.name)))
     except ValueError as error:

@@ -14,9 +14,10 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from gate_data.ragged import Outcomes, Ragged
+from gate_data.readers.source import refuse_special
 from gate_runner.encoders.outputs import agree
 from gate_runner.errors import DataError, UsageError
-from gate_runner.files import write
+from gate_runner.files import read_arrays, write
 from gate_runner.runs.lock import held
 from gate_runner.runs.results import Result, samples_digest, validated
 
@@ -243,6 +244,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
     Raises:
         DataError: it cannot be read, or a field has another type than a run gives it; the message names both.
     """
+    refuse_special(path)
     try:
         found = json.loads(path.read_text())
     except (ValueError, RecursionError) as error:
@@ -306,8 +308,9 @@ def read_predicted(path: Path) -> np.ndarray | None:
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return dict(file)
+        return read_arrays(path)
+    except DataError:
+        raise
     except Exception as error:  # zipfile and NumPy raise errors of every kind over broken files
         raise _not_outcomes(path, error) from error
 

@@ -16,6 +16,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from gate_data.ragged import Outcomes, Ragged
+from gate_data.readers.source import refuse_special
 from gate_runner.errors import DataError
 from gate_runner.tasks.score import Score
 
@@ -95,6 +96,7 @@ class Result:
             DataError: the file is not JSON, of another schema, lacks a field, or was changed after it was written; the
                 message names file and field.
         """
+        refuse_special(path)
         try:
             raw = json.loads(path.read_text())
         except (ValueError, RecursionError) as error:
