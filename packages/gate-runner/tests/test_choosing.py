@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from gate_runner.choosing import Candidate, Choice, Costs, choose, encoders_in
+from gate_runner.choosing.costs import twins
 from gate_runner.cli import app
 from gate_runner.errors import UsageError
 from gate_runner.settings import Settings
@@ -35,13 +37,13 @@ def test_the_best_comes_first_and_what_fails_is_said(choice: Choice) -> None:
     assert {one.encoder for one in choice.candidates} == set(SPECS)
 
 
-def test_two_encoders_with_the_same_weights_are_said_and_tied(choice: Choice) -> None:
+def test_two_encoders_with_the_same_features_are_said_and_tied(choice: Choice) -> None:
     """Seed 0 is what ``/random`` has: the same features, one difference of 0."""
     by_name = {one.encoder: one for one in choice.candidates}
     twins = by_name["micro-clip/random"], by_name["micro-clip/random:0"]
     assert twins[0].value == twins[1].value
     if all(one.verdict != "beaten" for one in twins):
-        assert sum("the same weights as" in one.reason for one in twins) == 1
+        assert sum("the same features as" in one.reason for one in twins) == 1
 
 
 def test_costs_and_codes_are_of_the_encoder(choice: Choice) -> None:
@@ -102,3 +104,16 @@ def test_what_cannot_be_chosen_from_is_one_line(tmp_path: Path) -> None:
         choose("digits", ("a", "b"), tmp_path, Settings(readout=("auto", "last")))
     with pytest.raises(UsageError, match="no encoder could be scored"):
         choose("digits", ("timm:resnet18/a.pth", "timm:resnet18/b.pth"), tmp_path / "o", Settings(limit=40))
+
+
+def test_features_that_agree_are_twins_whatever_their_names() -> None:
+    rows = torch.randn(4, 8, generator=torch.Generator().manual_seed(0))
+    features = {"a": rows, "b": rows[:, :6], "c": rows * (1 + 1e-6), "d": rows + 0.01, "e": rows[:, :6].clone()}
+    assert twins(features) == {"c": "a", "e": "b"}
+
+
+def test_pictures_a_second_are_told_with_and_without_reading(choice: Choice) -> None:
+    first = choice.candidates[0]
+    assert first.costs is not None
+    assert first.costs.read_per_second is not None
+    assert first.costs.read_per_second > 0

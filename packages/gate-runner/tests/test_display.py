@@ -159,3 +159,14 @@ def test_the_table_fits_a_plain_terminal() -> None:
     assert all(len(line) <= 80 for line in lines)
     assert "0.600–0.620" in lines[1]
     assert lines[1].endswith("synthetic stand-in")
+
+
+def test_a_long_reason_stands_below_the_table_in_words() -> None:
+    """In its last column it was folded letter by letter where names were long."""
+    reason = "EncoderError: nowhere.pth has no weights of resnet18, whose first layer has 64 filters"
+    name = "a-benchmark-of-somebody-with-a-long-name@readout=auto"
+    bad = Result("own", name, "image-classification", "file", 0, "failed", reason, seconds={"total": 1})
+    out = io.StringIO()
+    Console(file=out, width=80).print(results_table([GOOD, bad]))
+    assert reason in " ".join(out.getvalue().split())
+    assert len(out.getvalue().splitlines()) <= 7

@@ -60,12 +60,13 @@ def choose(
     from gate_runner.benchmarks import resolve
     from gate_runner.tasks.registry import find_task_type
 
-    found = resolve([name])
-    if len(found) != 1:
-        raise UsageError(f"{name!r} is {len(found)} benchmarks; choose for one of them, or for a folder")
-    benchmark = find_task_type(found[0].task).varied(found[0], task) if task else found[0]
+    benchmarks = resolve([name])
+    if len(benchmarks) != 1:
+        raise UsageError(f"{name!r} is {len(benchmarks)} benchmarks; choose for one of them, or for a folder")
+    (plain,) = benchmarks
+    benchmark = find_task_type(plain.task).varied(plain, task) if task else plain
     settings = Settings().changed(readout=readout, **options)
-    folder = output or Path("runs") / f"choose-{found[0].id}{f'-{task}' if task else ''}"
+    folder = output or Path("runs") / f"choose-{plain.id}{f'-{task}' if task else ''}"
     console = Console(highlight=False, soft_wrap=True, stderr=True)
     with watching(console) as display:
         choice = chosen_of(benchmark, specs, folder, settings, first=first, alpha=alpha, price=price, observer=display)
@@ -95,35 +96,36 @@ def choice_table(choice: Choice) -> Table:
     from rich.markup import escape
     from rich.table import Table
 
-    heads = ("encoder", choice.metric, "95 % CI", "verdict", "p Holm", "images/s", "ms alone", "parameters", "weights")
+    heads = ("encoder", choice.metric, "95 % CI", "verdict", "p Holm", "images/s", "read/s", "ms alone", "parameters")
     table = Table(box=None, pad_edge=False, padding=(0, 1), collapse_padding=True, header_style="bold")
-    for head in (*heads, "bytes", "$/million", "read out", "Pareto", "judged by", ""):
+    for head in (*heads, "weights", "bytes", "$/million", "read out", "Pareto", "judged by", ""):
         words = head in ("encoder", "verdict", "read out", "")
         table.add_column(head, justify="left" if words else "right", no_wrap=True)
     front = choice.pareto()
-    for one in choice.candidates:
-        table.add_row(*map(escape, _cells(one, one.encoder in front)))
+    for candidate in choice.candidates:
+        table.add_row(*map(escape, _cells(candidate, candidate.encoder in front)))
     return table
 
 
-def _cells(one: Candidate, front: bool) -> list[str]:
-    if one.value is None or one.costs is None:
-        return [one.encoder, "–", "", one.verdict, *[""] * 10, one.reason]
-    costs = one.costs
+def _cells(candidate: Candidate, front: bool) -> list[str]:
+    costs, p = candidate.costs, candidate.p
+    if candidate.value is None or costs is None:
+        return [candidate.encoder, "–", "", candidate.verdict, *[""] * 11, candidate.reason]
     return [
-        one.encoder,
-        f"{one.value:.3f}",
-        f"{one.low:.3f}–{one.high:.3f}",
-        one.verdict,
-        "–" if one.p is None else "<0.001" if one.p < 0.001 else f"{one.p:.3f}",
+        candidate.encoder,
+        f"{candidate.value:.3f}",
+        f"{candidate.low:.3f}–{candidate.high:.3f}",
+        candidate.verdict,
+        "–" if p is None else "<0.001" if p < 0.001 else f"{p:.3f}",
         f"{costs.images_per_second:.1f}",
+        "–" if costs.read_per_second is None else f"{costs.read_per_second:.1f}",
         f"{costs.milliseconds:.1f}",
         "unseen" if costs.parameters is None else f"{costs.parameters / 1e6:.1f} M",
         f"{costs.weight_bytes / 1e6:.0f} MB",
-        f"{one.row_bytes:,}",
+        f"{candidate.row_bytes:,}",
         "–" if costs.dollars is None else f"{costs.dollars:.2f}",
-        one.readout,
+        candidate.readout,
         "yes" if front else "",
-        f"{one.pictures:,}",
-        one.reason,
+        f"{candidate.pictures:,}",
+        candidate.reason,
     ]

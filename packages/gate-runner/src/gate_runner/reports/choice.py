@@ -20,13 +20,15 @@ def choice_section(choice: Choice) -> Section:
             *(candidate.encoder, candidate.verdict, f"{candidate.value:.3f}"),
             f"{candidate.low:.3f}–{candidate.high:.3f}",
             "–" if candidate.p is None else f"{candidate.p:.3f}",
-            *(f"{candidate.costs.images_per_second:.1f}", f"{candidate.costs.milliseconds:.1f}"),
+            f"{candidate.costs.images_per_second:.1f}",
+            "–" if candidate.costs.read_per_second is None else f"{candidate.costs.read_per_second:.1f}",
+            f"{candidate.costs.milliseconds:.1f}",
             *(f"{candidate.row_bytes:,}", candidate.readout, f"{candidate.pictures:,}", candidate.reason),
         ]
         for candidate in choice.candidates
         if candidate.costs is not None
     ]
-    heads = ["Encoder", "Verdict", choice.metric, "95 % CI", "p (Holm)", "images/s", "ms alone", "bytes"]
+    heads = ["Encoder", "Verdict", choice.metric, "95 % CI", "p (Holm)", "images/s", "read/s", "ms alone", "bytes"]
     failed = [[candidate.encoder, candidate.reason] for candidate in choice.candidates if candidate.verdict == "failed"]
     codes = [
         [code["code"], str(code["bytes"]), f"{code['value']:.3f}", f"{code['low']:.3f}–{code['high']:.3f}"]
@@ -35,8 +37,8 @@ def choice_section(choice: Choice) -> Section:
     parts = [
         *map(note, choice.sentences),
         scroll(_picture(choice), "Quality against speed"),
-        table([*heads, "read out", "judged by", "Note"], rows, words=[1, 8, 10]),
-        note("images/s and ms alone are the encoder's, of pictures that are decoded already."),
+        table([*heads, "read out", "judged by", "Note"], rows, words=[1, 9, 11]),
+        note("images/s and ms alone are the encoder's, of decoded pictures; read/s is with reading and decoding."),
         table(["Failed", "Reason"], failed, words=[1]) if failed else "",
         note("The best encoder's features in fewer bytes a picture:") if codes else "",
         table(["Kept as", "bytes", choice.metric, "95 % CI"], codes) if codes else "",

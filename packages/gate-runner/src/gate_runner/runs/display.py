@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from gate_runner.runs.observers import Observer, Planned
 from gate_runner.runs.pace import Key, Pace
@@ -212,8 +213,8 @@ def watching(console: Console, workers: int = 1) -> Iterator[PlainDisplay]:
         display.close()
 
 
-def results_table(results: Sequence[Result], expected: Mapping[tuple[str, int], float] | None = None) -> Table:
-    """Score, metric, chance, interval, seconds and source of every result; a failed one shows its reason.
+def results_table(results: Sequence[Result], expected: Mapping[Key, float] | None = None) -> Group:
+    """Score, metric, chance, interval, seconds and source of every result, and below it why what failed did.
 
     Where the untrained encoder's score is known for the same data, it stands beside chance.
 
@@ -231,6 +232,7 @@ def results_table(results: Sequence[Result], expected: Mapping[tuple[str, int], 
     if expected:
         table.add_column("plan", justify="right", no_wrap=True)
     table.add_column("source", overflow="fold")
+    reasons: list[str] = []
     for result in results:
         seeded = result.name if len({row.seed for row in results}) == 1 else f"{result.name} seed {result.seed}"
         seconds = f"{result.seconds.get('total', 0.0):.0f}"
@@ -240,8 +242,8 @@ def results_table(results: Sequence[Result], expected: Mapping[tuple[str, int], 
             planned = expected.get((result.name, result.seed))
             times.append("" if planned is None else f"{planned:.0f}")
         if score is None:
-            empty = [""] * (4 if baseline else 3)
-            table.add_row(escape(seeded), result.status, *empty, *times, escape(result.reason))
+            table.add_row(escape(seeded), result.status, *[""] * (4 if baseline else 3), *times, result.source)
+            reasons.append(f"{seeded} {result.status}: {result.reason}")
             continue
         source = result.note or result.source
         arrow = "↑" if score.direction == "higher" else "↓"
@@ -255,7 +257,7 @@ def results_table(results: Sequence[Result], expected: Mapping[tuple[str, int], 
             *times,
             source.replace("synthetic stand-in", "stand-in") if baseline else source,  # for want of room
         )
-    return table
+    return Group(table, *(Text(reason, style="red") for reason in reasons))
 
 
 def summary(result: Result) -> str:
