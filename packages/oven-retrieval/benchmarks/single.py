@@ -6,7 +6,7 @@
 
 Names are those of `names.py`; the queries are mixes: a name as it is, with one of its words left out or another
 name's word added, with a letter lost in each word, eight words of several names, and words that no name has. First
-the single answers are compared with the batch's, to the bit, and with those of NumPy without numba. Then `link` of one
+the single answers are compared with the batch's, to the bit. Then `link` of one
 name, `link` without the step of n-grams (which tantivy's BM25 over words does not have either) and tantivy's search of
 one take turns, a hundred new queries of one mix each, in processor time; tantivy's query parser is left out of its time
 by making the queries beforehand, and it does not count all hits. The build runs in a process of its own, which reports
@@ -136,25 +136,18 @@ def main() -> int:
         done = subprocess.run([sys.executable, __file__, "--build", place], capture_output=True, text=True, check=True)
         built = json.loads(done.stdout.splitlines()[-1])
         linker = open_name_index(folder / "names", KnowledgeBase(folder / "kb"))
-        plain = open_name_index(folder / "names", KnowledgeBase(folder / "kb"))
-        plain.engine.compiles, plain.ngrams = False, None
         words = open_name_index(folder / "names", KnowledgeBase(folder / "kb"))
         words.ngrams = None
         words.link(texts[:: max(1, len(texts) // 1000)])
         batch = linker.link(texts)
-        some = texts[:: max(1, len(texts) // 2000)]
-        for label, answers, wanted in (
-            ("single answers", [linker.link([text]) for text in texts], batch),
-            ("NumPy's answers", [plain.link([text]) for text in some], words.link(some)),
-        ):
-            for one, whole in zip(zip(*answers, strict=True), wanted, strict=True):
-                if not np.array_equal(np.concatenate(one), whole, equal_nan=True):
-                    print(f"{label} differ from the batch's, no speed is reported")
-                    return 1
+        singles = [linker.link([text]) for text in texts]
+        for column, expected in zip(zip(*singles, strict=True), batch, strict=True):
+            if not np.array_equal(np.concatenate(column), expected, equal_nan=True):
+                print("single answers differ from the batch's, no speed is reported")
+                return 1
         runs = {
             "link": lambda text: linker.link([text]),
             "link without n-grams": lambda text: words.link([text]),
-            "link without n-grams and numba": lambda text: plain.link([text]),
         }
         asked = {text: text for text in texts}
         if not options.without_tantivy:
@@ -171,13 +164,13 @@ def main() -> int:
                     for query in block:
                         runs[name](query)
                     blocks[mix][name].append((time.process_time() - start) / len(block) * 1000)
-        batches = {"link": linker, "link without n-grams": words, "link without n-grams and numba": plain}
-        whole = {name: [] for name in batches}
+        batches = {"link": linker, "link without n-grams": words}
+        in_batches = {name: [] for name in batches}
         for _ in range(3):
-            for name, one in batches.items():
+            for name, batch_linker in batches.items():
                 start = time.process_time()
-                one.link(texts)
-                whole[name].append((time.process_time() - start) / len(texts) * 1000)
+                batch_linker.link(texts)
+                in_batches[name].append((time.process_time() - start) / len(texts) * 1000)
     by_mix = {mix: {name: statistics.median(values) for name, values in of.items()} for mix, of in blocks.items()}
     mean = {name: statistics.fmean(of[name] for of in by_mix.values()) for name in runs}
     result = {
@@ -190,9 +183,13 @@ def main() -> int:
         "by mix, cpu ms: median of the hundreds": {
             mix: {name: round(value, 4) for name, value in of.items()} for mix, of in by_mix.items()
         },
-        "in batches, cpu ms: median": {name: round(statistics.median(v), 4) for name, v in whole.items()},
+        "in batches, cpu ms: median": {
+            name: round(statistics.median(values), 4) for name, values in in_batches.items()
+        },
         "tantivy one by one over batches": {
-            name: round(mean["tantivy"] / statistics.median(v), 1) for name, v in whole.items() if "tantivy" in mean
+            name: round(mean["tantivy"] / statistics.median(values), 1)
+            for name, values in in_batches.items()
+            if "tantivy" in mean
         },
         "build": built,
         "peak MB of this process": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),

@@ -44,22 +44,7 @@ def assert_equals_reference(engine, corpus, asked, k, tolerance):
         np.testing.assert_allclose(hits.scores[i, : len(rows)], scores, rtol=3e-7, atol=1e-6)
 
 
-def numpys(corpus):
-    """The pruned index without numba."""
-    engine = PrunedIndex.of(corpus)
-    engine.compiles = False
-    return engine
-
-
-def compiled(corpus):
-    """The pruned index with numba from the first query on."""
-    pytest.importorskip("numba")
-    engine = PrunedIndex.of(corpus)
-    engine._asked = 1 << 20
-    return engine
-
-
-@pytest.mark.parametrize("make", [RankBm25, numpys, compiled])
+@pytest.mark.parametrize("make", [RankBm25, PrunedIndex.of])
 @pytest.mark.parametrize("aliases", [False, True])
 @pytest.mark.parametrize("k", [1, 3, 10])
 @pytest.mark.parametrize(("names", "vocabulary"), [(1, 1), (2, 3), (3, 2), (7, 5), (63, 20), (301, 150)])
@@ -91,8 +76,7 @@ def test_bm25s_equals_the_definition_where_no_token_is_in_half_the_names(k):
 )
 def test_pruned_equals_the_definition_on_any_names(names, asked, k):
     corpus = Surfaces.of([*names, ["a"]])
-    for make in (numpys, compiled):
-        assert_equals_reference(make(corpus), corpus, asked, k, 1e-9)
+    assert_equals_reference(PrunedIndex.of(corpus), corpus, asked, k, 1e-9)
 
 
 @pytest.mark.parametrize("k", [1, 4])
@@ -102,45 +86,32 @@ def test_pruned_equals_exhaustive_on_long_lists(k, aliases):
     corpus = surfaces(11, 6000, 300, aliases, longest=8)
     asked = queries(11, 300, 300, longest=9)
     some = np.random.default_rng(0).random(6000) < 0.3
-    defined = numpys(corpus)
-    defined._exhaustive = True
+    defined = PrunedIndex.of(corpus)
+    defined.prunes = False
     for allowed in (None, some):
         whole = defined.search(asked, k, allowed)
-        for make in (numpys, compiled):
-            hits = make(corpus).search(asked, k, allowed)
-            np.testing.assert_array_equal(hits.rows, whole.rows)
-            np.testing.assert_array_equal(hits.scores, whole.scores)
-
-
-def test_numba_is_loaded_once_it_pays():
-    pytest.importorskip("numba")
-    engine = PrunedIndex.of(surfaces(11, 60, 300))
-    engine.search([["t1"]] * 200)
-    assert "_compiled" not in vars(engine)
-    engine.search([["t1"]] * 60)
-    assert vars(engine)["_compiled"] is not None
+        hits = PrunedIndex.of(corpus).search(asked, k, allowed)
+        for column, expected in zip(hits, whole, strict=True):
+            np.testing.assert_array_equal(column, expected)
 
 
 def test_queries_longer_than_the_bound_are_scored_exhaustively():
     corpus = surfaces(3, 200, 60)
     asked = [[f"t{t}" for t in range(60)] * 2, [f"t{t}" for t in range(17)], [f"t{t}" for t in range(16)]]
-    for make in (numpys, compiled):
-        assert_equals_reference(make(corpus), corpus, asked, 7, 1e-9)
+    assert_equals_reference(PrunedIndex.of(corpus), corpus, asked, 7, 1e-9)
 
 
-@pytest.mark.parametrize("make", [numpys, compiled])
-def test_ties_are_all_read_and_follow_the_preference(make):
+def test_ties_are_all_read_and_follow_the_preference():
     corpus = Surfaces([["same", "name"]] * 500 + [["other"]] * 800, np.arange(1300), np.arange(1300)[::-1].copy())
-    hits = make(corpus).search([["name", "same"], ["same"]], k=3)
+    hits = PrunedIndex.of(corpus).search([["name", "same"], ["same"]], k=3)
     assert hits.rows.tolist() == [[499, 498, 497]] * 2
 
 
-@pytest.mark.parametrize("make", [numpys, compiled])
-def test_many_names_of_one_entity_do_not_push_others_out(make):
+def test_many_names_of_one_entity_do_not_push_others_out():
     tokens = [*[["a"]] * 5, ["a", "b"], ["a", "c", "d"], *[[f"x{i}"] for i in range(20)]]
     owners = np.array([0] * 5 + list(range(1, 23)))
     corpus = Surfaces(tokens, owners, np.arange(len(tokens)))
-    assert make(corpus).search([["a"]], k=3).rows.tolist() == [[0, 1, 2]]
+    assert PrunedIndex.of(corpus).search([["a"]], k=3).rows.tolist() == [[0, 1, 2]]
 
 
 def test_parameters_are_refused():
@@ -191,7 +162,6 @@ for field, change in [
     ("token_hash", lambda values: values.astype(np.int64)),
 ]:
     engine = PrunedIndex(impacts._replace(**{field: np.ascontiguousarray(change(getattr(impacts, field)))}))
-    engine._asked = 1 << 20
     try:
         engine.search(names, k=3)
     except FolderError as error:
@@ -201,6 +171,5 @@ for field, change in [
 
 def test_an_index_that_was_edited_does_not_end_the_process():
     """In a process of its own: what it guards against is a read beyond the arrays."""
-    pytest.importorskip("numba")
     done = subprocess.run([sys.executable, "-c", SPOILT], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.count("is damaged")) == (0, 10), done.stderr

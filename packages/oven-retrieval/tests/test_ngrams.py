@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from functools import cache
 from pathlib import Path
@@ -24,7 +25,8 @@ from oven_retrieval import (
     remove_entities,
 )
 from oven_retrieval.names import NgramIndex, allowed_edits, edit_distance, plain
-from oven_retrieval.names.ngrams import _distinct_buckets, _idf
+from oven_retrieval.names.ngrams import _idf, distinct_buckets
+from oven_retrieval.tokens import fold
 
 PAIRS = [
     line.split(";")
@@ -88,8 +90,8 @@ def test_names_within_some_edits_equal_a_look_at_every_name(names, data):
 def test_names_that_are_alike_equal_the_definition_for_every_name(names, query, k, least):
     """Dice's coefficient of the trigrams, each weighted by its idf, summed name by name."""
     index = NgramIndex.of(KnowledgeBase.from_names(names))
-    sets = [set(_distinct_buckets(plain(name)).tolist()) for name in names]
-    asked = set(_distinct_buckets(plain(query)).tolist())
+    sets = [set(distinct_buckets(plain(name)).tolist()) for name in names]
+    asked = set(distinct_buckets(plain(query)).tolist())
 
     def weight(buckets):
         return sum(float(_idf(np.array(sum(b in own for own in sets)), len(names))) for b in buckets)
@@ -180,13 +182,70 @@ def test_an_index_of_other_entities_or_another_folding_is_refused(kb, tmp_path):
         open_name_index(tmp_path / "names", fewer)
     assert "Duck" not in NgramIndex(fewer, linker.ngrams._columns).alike("duck", 9).text
     manifest = tmp_path / "names" / "manifest.json"
-    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"meta": linker_meta(manifest, "another 9")}))
-    with pytest.raises(FolderError, match=r"its n-grams were folded by 'another 9', here it is .*--rebuild"):
+    written = json.loads(manifest.read_text())
+    for meta, message in (
+        ({"folding": "another 9"}, r"its n-grams were folded by 'another 9', here it is .*--rebuild"),
+        ({"ngrams": 3}, r"its n-grams are of version 3, expected 2; build it anew"),
+    ):
+        manifest.write_text(json.dumps(written | {"meta": written["meta"] | meta}))
+        with pytest.raises(FolderError, match=message):
+            open_name_index(tmp_path / "names", kb)
+    del written["meta"]["ngrams"]
+    manifest.write_text(json.dumps(written))
+    with pytest.raises(FolderError, match="its n-grams are of version 1, expected 2"):
         open_name_index(tmp_path / "names", kb)
 
 
-def linker_meta(manifest, folding):
-    return json.loads(manifest.read_text())["meta"] | {"folding": folding}
+def test_an_index_without_ngrams_links_by_words_and_says_what_typos_need(kb, tmp_path):
+    linker = build_name_index(kb, tmp_path / "names", ngrams=False)
+    assert STEPS[linker.link(["mandarin dukc"]).steps[0, 0]] == "bm25"
+    assert linker.link(["dukc"]).rows.tolist() == [[-1]]
+    linker.typos = True
+    with pytest.raises(ValueError, match="this name index has no n-grams to find them by; build it with ngrams=True"):
+        linker.link(["dukc"])
+
+
+letters = st.text("ab1 _-.,!'\x00", max_size=12)
+
+
+@settings(max_examples=200, deadline=None)
+@given(letters)
+def test_the_compiled_plain_letters_are_those_of_plain(text):
+    from oven_retrieval.names.one import plain_letters
+
+    folded = fold(text)
+    points = plain_letters(np.frombuffer(folded.encode(), np.uint8))
+    assert "".join(map(chr, points)) == plain(text)
+
+
+SPOILT = """
+import numpy as np
+from oven_retrieval import FolderError, KnowledgeBase
+from oven_retrieval.names import NgramIndex, build_ngrams
+
+kb = KnowledgeBase.from_names([f"name {n % 7} of {n % 11} things {n}" for n in range(400)])
+columns = build_ngrams(kb)
+for field, change in [
+    ("post", lambda values: np.where(np.arange(len(values)) % 5 == 1, np.int32(2**31 - 1), values)),
+    ("post", lambda values: values[:9]),
+    ("start", lambda values: values * 2**40),
+    ("start", lambda values: values[::-1]),
+    ("weight", lambda values: values[:9]),
+    ("weight", lambda values: values.astype(np.float64)),
+    ("origin", lambda values: values[:9]),
+]:
+    index = NgramIndex(kb, columns._replace(**{field: np.ascontiguousarray(change(getattr(columns, field)))}))
+    try:
+        index.entities(["name 3 of 4 thing 355", "thongs"], 2)
+    except FolderError as error:
+        print(error)
+"""
+
+
+def test_ngrams_that_were_edited_do_not_end_the_process():
+    """In a process of its own: what it guards against is a write beyond the arrays."""
+    done = subprocess.run([sys.executable, "-c", SPOILT], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.count("is damaged")) == (0, 7), (done.stdout, done.stderr)
 
 
 def test_nothing_to_index(tmp_path):

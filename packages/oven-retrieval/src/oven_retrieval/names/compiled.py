@@ -1,76 +1,40 @@
-"""The pruned search as one loop that numba compiles: the algorithm and the answers of `PrunedIndex`."""
+"""The search of `PrunedIndex` as a loop that numba compiles."""
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
 
 import numba
 import numpy as np
 
-from oven_retrieval.locking import FolderError
-from oven_retrieval.names.impacts import DAMAGED, LENGTHS, MOST_TOKENS
+from oven_retrieval.names.impacts import LENGTHS, MOST_TOKENS
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from oven_retrieval.names.impacts import Impacts
-
+TOO_LONG = -2
+"""First row of a query with more than `MOST_TOKENS` distinct known tokens, which is left alone."""
+DAMAGE = -1
+"""In place of a count: the arrays do not fit one another."""
 _jit = numba.njit(cache=True, nogil=True)
 
 
-class CompiledSearch:
-    """Queries given as hashes of their tokens, one or many.
-
-    Args:
-        impacts: arrays of the index.
-        one_name_each: whether no entity has two names.
-    """
-
-    TOO_LONG = -2
-    """First row of a query with more than `MOST_TOKENS` distinct known tokens, which is left alone."""
-
-    def __init__(self, impacts: Impacts, one_name_each: bool) -> None:
-        self._one_name_each = one_name_each
-        impacts.check()
-        if len(impacts.start) and not 0 <= impacts.start.min() <= impacts.start.max() <= len(impacts.post_record):
-            raise FolderError(DAMAGED)
-        records = np.asarray(impacts.records)
-        self._arrays = (
-            *(np.asarray(a) for a in (impacts.token_hash, impacts.start, impacts.post_record, impacts.post_impact)),
-            np.asarray(impacts.bound),
-            records.view(np.int32),
-            records.view(np.float32),
-            np.asarray(impacts.owner),
-            np.asarray(impacts.preference),
-        )
-        self._owner = impacts.owner
-        self._all = np.zeros(0, np.bool_)
-        self._run: Any = _search
-
-    def search(
-        self,
-        hashes: npt.NDArray[np.uint64],
-        ends: npt.NDArray[np.int64],
-        k: int,
-        allowed: npt.NDArray[np.bool_] | None,
-        rows: npt.NDArray[np.int64],
-        scores: npt.NDArray[np.float64],
-        unknown: npt.NDArray[np.int64],
-    ) -> int:
-        """Fill in the answers to queries whose tokens end at `ends`; how many queries are `TOO_LONG`."""
-        reached = allowed is None and (k == 1 or self._one_name_each)
-        only = self._all if allowed is None else allowed
-        if len(only) not in (0, len(self._owner)):
-            raise FolderError(DAMAGED)
-        too_long = int(self._run(hashes, ends, *self._arrays, only, reached, k, rows, scores, unknown))
-        if too_long < 0:
-            raise FolderError(DAMAGED)
-        return too_long
+@_jit
+def span(table, key):
+    """Where the equal keys of a sorted table begin and end."""
+    first = _lower(table, key)
+    last = first
+    while last < len(table) and table[last] == key:
+        last += 1
+    return first, last
 
 
 @_jit
-def _place(table, key):  # type: ignore[no-untyped-def]
-    """Where a key is in a sorted table, -1 where it is not."""
+def holds(table, key):
+    """Whether a key is in a sorted table."""
+    at = _lower(table, key)
+    return at < len(table) and table[at] == key
+
+
+@_jit
+def _lower(table, key):
     low, high = 0, len(table)
     while low < high:
         middle = (low + high) >> 1
@@ -78,16 +42,17 @@ def _place(table, key):  # type: ignore[no-untyped-def]
             low = middle + 1
         else:
             high = middle
-    return low if low < len(table) and table[low] == key else -1
+    return low
 
 
 @_jit
-def _known(hashes, token_hash, token, weight):  # type: ignore[no-untyped-def]
+def _known(hashes, token_hash, token, weight):
     """Put the distinct known tokens of a query and their counts in place; how many, one too many for too many."""
     count = unknown = 0
+    too_many = False
     for key in hashes:
-        at = _place(token_hash, key)
-        if at < 0:
+        at = _lower(token_hash, key)
+        if at == len(token_hash) or token_hash[at] != key:
             unknown += 1
             continue
         i = 0
@@ -96,15 +61,15 @@ def _known(hashes, token_hash, token, weight):  # type: ignore[no-untyped-def]
         if i < count:
             weight[i] += 1.0
         elif count == MOST_TOKENS:
-            return MOST_TOKENS + 1, unknown
+            too_many = True
         else:
             token[i], weight[i] = at, 1.0
             count += 1
-    return count, unknown
+    return MOST_TOKENS + 1 if too_many else count, unknown
 
 
 @_jit
-def _by_bound(token, weight, bound, bounds, count):  # type: ignore[no-untyped-def]
+def _by_bound(token, weight, bound, bounds, count):
     """Order tokens by falling bound, and write all their bounds."""
     for i in range(count):
         at, times = token[i], weight[i]
@@ -121,8 +86,12 @@ def _by_bound(token, weight, bound, bounds, count):  # type: ignore[no-untyped-d
 
 
 @_jit
-def _most(bound, first, count, extra):  # type: ignore[no-untyped-def]
-    """Greatest sum of bounds that one name can gather from the tokens from `first` on: see `most_of_sets`."""
+def _most(bound, first, count, extra):
+    """Greatest sum of bounds that one name can gather from the tokens from `first` on.
+
+    A name that holds m of them and `extra` others has at least m + extra distinct tokens, so that the bound for such
+    names counts: max over m of the sum of the m greatest bounds at length m + extra.
+    """
     best = 0.0
     for m in range(1, LENGTHS - extra):
         a = b = c = 0.0
@@ -142,7 +111,7 @@ def _most(bound, first, count, extra):  # type: ignore[no-untyped-def]
 
 
 @_jit
-def _put(row, score, first, filled, k, rows, scores, preference):  # type: ignore[no-untyped-def]
+def _put(row, score, first, filled, k, rows, scores, preference):
     """Put a name's score among the best entities', each once; how many there are now."""
     at = 0
     while at < filled and rows[at] != row:
@@ -161,19 +130,27 @@ def _put(row, score, first, filled, k, rows, scores, preference):  # type: ignor
 
 
 @_jit
-def _search(  # type: ignore[no-untyped-def]
-    hashes, ends, token_hash, start, post_record, post_impact, bounds, halves, impacts, owner, preference,
-    allowed, reached, k, rows, scores, unknown,
+def search(
+    hashes, ends, token_hash, start, post_record, post_impact, bounds, halves, impacts, owner, preference, allowed,
+    reached, k,
 ):  # fmt: skip
+    """Rows, scores and unknown tokens of queries, and how many queries are too long, or `DAMAGE`.
+
+    `hashes` are those of the queries' tokens, which end at `ends`;
+    `halves` and `impacts` are the records of the index as int32 and as float32, `allowed` is empty where all names
+    count, and `reached` says that the k-th greatest impact of a token is a score that k entities reach.
+    """
     token, weight, bound = np.empty(MOST_TOKENS, np.int64), np.empty(MOST_TOKENS), np.empty((MOST_TOKENS, LENGTHS))
     firsts = np.empty(k, np.int64)
-    too_long, begin = 0, 0
+    rows, scores = np.full((len(ends), k), -1), np.full((len(ends), k), -np.inf)
+    unknown = np.empty(len(ends), np.int64)
+    too_long = begin = 0
     for q in range(len(ends)):
         count, unknown[q] = _known(hashes[begin : ends[q]], token_hash, token, weight)
         begin = ends[q]
         if count > MOST_TOKENS:
+            rows[q, 0] = TOO_LONG
             too_long += 1
-            rows[q, 0] = -2
             continue
         _by_bound(token, weight, bound, bounds, count)
         floor, filled = -np.inf, 0
@@ -191,10 +168,10 @@ def _search(  # type: ignore[no-untyped-def]
                     break
                 head = 2 * np.int64(post_record[posting])
                 if head < 0 or head + 1 >= len(halves):  # files of strangers: compiled code reads whatever it is told
-                    return -1
+                    return rows, scores, unknown, DAMAGE
                 name, after = halves[head], head + 2 + 2 * np.int64(halves[head + 1])
                 if name < 0 or name >= len(owner) or after > len(halves):
-                    return -1
+                    return rows, scores, unknown, DAMAGE
                 if len(allowed) and not allowed[name]:
                     continue
                 score = 0.0
@@ -207,4 +184,4 @@ def _search(  # type: ignore[no-untyped-def]
                     filled = _put(owner[name], score, preference[name], filled, k, rows[q], scores[q], firsts)
                     if filled == k:
                         floor = max(floor, scores[q, k - 1])
-    return too_long
+    return rows, scores, unknown, too_long

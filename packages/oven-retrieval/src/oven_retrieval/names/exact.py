@@ -110,25 +110,21 @@ class ExactTable(NamedTuple):
         once.sort()
         return ExactMatches(query[once], row[once], step[once].astype(np.int64))
 
-    def find_one(
-        self, name: str, key: np.uint64, wanted: UInt32[np.ndarray, " w"] | None = None
+    def between(
+        self, first: int, last: int, name: str, folded: str, wanted: UInt32[np.ndarray, " w"] | None = None
     ) -> list[tuple[int, int]]:
-        """Entity and step of all that have this name, as `find` orders them; `key` is the hash of the folded name."""
-        first = int(self.key.searchsorted(key))
-        if first == len(self.key) or self.key[first] != key:
-            return []
-        last = first + 1
-        if last < len(self.key) and self.key[last] == key:
-            last = int(self.key.searchsorted(key, "right"))
-        spelling, form = hash64([spelled(name)])[0], form_of(name)
-        found = []
+        """Entity and step of those in these places that have this name, as `find` orders them."""
+        composed = spelled(name)
+        spelling = self.key[first] if composed == folded else hash64([composed])[0]
+        form = 0 if composed == name else form_of(name)
+        matches = []
         for place in range(first, last):
             if wanted is not None and not (self.language is not None and self.language[place] in wanted):
                 continue
             step = 2 * int(self.spelling[place] != spelling) + int(self.alias[place])
-            found.append((step, step < 2 and int(self.form[place]) != form, place, int(self.row[place])))
+            matches.append((step, step < 2 and int(self.form[place]) != form, place, int(self.row[place])))
         rows: dict[int, int] = {}
-        for step, _, _, row in sorted(found):
+        for step, _, _, row in sorted(matches):
             rows.setdefault(row, step)
         return list(rows.items())
 

@@ -26,10 +26,18 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 18
 _PAIRS = 1 << 20
 DAMAGED = "the index of names is damaged: its arrays do not fit one another; build it anew (`oven update --rebuild`)"
+BUCKET_BITS = 17
+"""Trigrams of names are hashed to so many bits."""
 LENGTHS = 4
 """Upper bounds are kept for names of at least 1, 2, 3 and 4 distinct tokens."""
 MOST_TOKENS = 16
 """Queries with more distinct known tokens than this are scored exhaustively: their bounds prune nothing."""
+
+
+def check_starts(start: Int64[np.ndarray, " n"], postings: int) -> None:
+    """Refuse places of lists that do not rise from 0 to the number of postings."""
+    if start[0] != 0 or start[-1] != postings or np.any(start[1:] < start[:-1]):
+        raise FolderError(DAMAGED)
 
 
 class Impacts(NamedTuple):
@@ -74,6 +82,7 @@ class Impacts(NamedTuple):
             shape = (length, LENGTHS) if values is self.bound else (length,)
             if values.dtype != np.dtype(kind) or values.shape != shape:
                 raise FolderError(DAMAGED)
+        check_starts(self.start, pairs)
 
     @classmethod
     def read(cls, folder: Folder) -> Impacts:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache, cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -10,14 +12,16 @@ import numpy.typing as npt
 from oven_retrieval.names.exact import ExactTable
 from oven_retrieval.names.hits import Hits, NameEngine, check_k
 from oven_retrieval.names.loose import Inflections
-from oven_retrieval.names.ngrams import NearNames, NgramIndex
-from oven_retrieval.names.places import language_key, wanted_languages
+from oven_retrieval.names.ngrams import LEAST_LIKENESS, NgramIndex
+from oven_retrieval.names.places import spoken_in, wanted_languages
+from oven_retrieval.names.pruned import PrunedIndex
 from oven_retrieval.tokens import TOKENIZERS, fold, hash64, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from types import ModuleType
 
-    from jaxtyping import Bool, Float64, Int64, UInt32
+    from jaxtyping import Bool, Float64, Int64, UInt32, UInt64
 
     from oven_retrieval.kb import KnowledgeBase
 
@@ -29,8 +33,6 @@ _INFLECTED, _TYPO, _NGRAMS, _BM25 = (STEPS.index(step) for step in ("inflected n
 _ONE_BY_ONE = 8
 """So many names are linked one by one, which is quicker."""
 _BLOCK = 65536
-_SPARE = 4
-"""So many times k names are looked at, since entities have several."""
 
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
@@ -120,6 +122,21 @@ class NameLinker:
         self.inflections = inflections
         self.tokenize: Callable[[str], list[str]] = TOKENIZERS[tokenizer]
 
+    @property
+    def _is_simple(self) -> bool:
+        """Whether `guess` knows all that counts."""
+        engine = self.engine
+        return (
+            self.ngrams is not None
+            and not self.ngrams.has_removed
+            and isinstance(engine, PrunedIndex)
+            and engine.prunes
+        )
+
+    @cached_property
+    def _form_keys(self) -> UInt64[np.ndarray, " n"]:
+        return np.zeros(0, np.uint64) if self.inflections is None else self.inflections.keys
+
     def link(
         self,
         names: Sequence[str],
@@ -178,31 +195,53 @@ class NameLinker:
 
     def _link_one(self, name: str, k: int, wanted: _Wanted) -> Links:
         """What `_link_block` answers, in less time: most names need one look or one search."""
-        found: list[tuple[int, int]] = []
-        hits = None
+        answers: dict[int, tuple[int, float]] = {}
+        """Step and score of each row."""
         if wanted.exact_first:
             folded = fold(name)
-            key = hash64((folded,))[0]
-            found = self.exact.find_one(name, key, wanted.keys)
-            if len(found) < k and (self.typos or (self.inflections is not None and self.inflections.has(folded, key))):
-                return self._link_block([name], k, wanted)
-        if len(found) < k and wanted.guesses:
+            keys = hash64((folded,))
+            first, last, has_form = one_name().look_up(self.exact.key, self._form_keys, keys)
+            if first < last:
+                for row, step in self.exact.between(first, last, name, folded, wanted.keys):
+                    answers[row] = step, np.nan
+            if len(answers) < k:
+                if has_form or self.typos or (self.inflections is not None and self.inflections.has_form_of(folded)):
+                    return self._link_block([name], k, wanted)
+                if self._is_simple and k == 1 and wanted.guesses and wanted.keys is None and folded.isascii():
+                    links = self._guess_one(name, folded)
+                    if links is not None:
+                        return links
+        if len(answers) < k and wanted.guesses:
             hits = self.engine.search((self.tokenize(name),), k, wanted.names)
-            alike = wanted.exact_first and self._asks_ngrams(name, hits, 0)
-            if not found and not alike and hits.rows[0, k - 1] >= 0:  # all k by BM25
-                steps = np.empty((1, k), np.int64)
-                steps.fill(_BM25)
-                return Links(hits.rows, steps, hits.scores)
+            if wanted.exact_first and self._asks_ngrams(name, hits, 0):
+                assert self.ngrams is not None
+                _add(answers, _NGRAMS, *self.ngrams.entities([name], k, wanted.keys))
+            elif not answers and hits.rows[0, k - 1] >= 0:
+                return Links(hits.rows, np.array([[_BM25] * k]), hits.scores)
+            _add(answers, _BM25, hits.rows, hits.scores)
         links = _no_links(1, k)
-        for place, (row, step) in enumerate(found[:k]):
-            links.rows[0, place], links.steps[0, place] = row, step
-        if hits is not None and (alike or hits.rows[0, 0] >= 0):
-            only = np.zeros(1, np.int64)
-            if alike:
-                _append(links, only, *self._alike([name], k, wanted.keys))
-            if hits.rows[0, 0] >= 0:
-                _append(links, only, hits.rows, hits.scores, np.full(hits.rows.shape, _BM25))
+        for rank, (row, (step, score)) in enumerate(islice(answers.items(), k)):
+            links.rows[0, rank], links.steps[0, rank], links.scores[0, rank] = row, step, score
         return links
+
+    def _guess_one(self, name: str, folded: str) -> Links | None:
+        """The best entity by words or n-grams; None where only `search` and `entities` can tell."""
+        assert isinstance(self.engine, PrunedIndex)
+        assert self.ngrams is not None
+        loops = one_name()
+        how, row, score = loops.guess(
+            hash64(self.tokenize(name)),
+            self.engine.arrays,
+            np.frombuffer(folded.encode(), np.uint8),
+            self.ngrams.arrays,
+            LEAST_LIKENESS,
+        )
+        if how == loops.UNDECIDED:
+            return None
+        if how == loops.BY_TRIGRAMS:
+            row = self.ngrams.row_of(row)
+        step = (_BM25, _NGRAMS, -1)[how]
+        return Links(np.array([[row]]), np.array([[step]]), np.array([[score if step >= 0 else np.nan]]))
 
     def _link_block(self, names: Sequence[str], k: int, wanted: _Wanted) -> Links:
         links = _no_links(len(names), k)
@@ -226,7 +265,8 @@ class NameLinker:
             if wanted.exact_first and self.ngrams is not None:
                 weak = [place for place, i in enumerate(open_.tolist()) if self._asks_ngrams(names[i], hits, place)]
                 asked = open_[weak]
-                _append(links, asked, *self._alike([names[i] for i in asked.tolist()], k, wanted.keys))
+                rows, scores = self.ngrams.entities([names[i] for i in asked.tolist()], k, wanted.keys)
+                _append(links, asked, rows, scores, np.full(rows.shape, _NGRAMS))
             _append(links, open_, hits.rows, hits.scores, np.full(hits.rows.shape, _BM25))
         return links
 
@@ -234,21 +274,22 @@ class NameLinker:
         """Whether words alone may miss what is meant: one is in no name, or they are not English letters."""
         return self.ngrams is not None and (hits.rows[place, 0] < 0 or hits.unknown[place] > 0 or not name.isascii())
 
-    def _alike(self, names: Sequence[str], k: int, keys: Keys) -> tuple[Int, Float, Int]:
-        """The k entities whose names share most trigrams with each name: rows, likenesses and steps, [q, k]."""
-        assert self.ngrams is not None
-        count = 1 if k == 1 and keys is None else _SPARE * k
-        return self._ranked([self._spoken(self.ngrams.alike(name, count), keys) for name in names], k, _NGRAMS)
-
     def _typos(self, names: Sequence[str], k: int, keys: Keys) -> tuple[Int, Float, Int]:
         """The k entities with the nearest names: rows, minus the edits, and steps, [q, k]."""
         assert self.ngrams is not None
-        near = []
-        for name in names:
-            found = self._spoken(self.ngrams.within(name), keys)
-            meant = np.array([self._is_typo(name, text) for text in found.text], np.bool_)
-            near.append(NearNames(found.row[meant], found.alias[meant], found.score[meant], [], found.number[meant]))
-        return self._ranked(near, k, _TYPO)
+        rows, scores = np.full((len(names), k), -1, np.int64), np.full((len(names), k), np.nan)
+        for number, name in enumerate(names):
+            near = self.ngrams.within(name)
+            spoken = np.ones(len(near.row), np.bool_)
+            if keys is not None:
+                spoken = spoken_in(self.kb, near.row, near.number, keys)
+            edits: dict[int, float] = {}
+            for row, score, text, counts in zip(near.row.tolist(), near.score.tolist(), near.text, spoken, strict=True):
+                if counts and row not in edits and self._is_typo(name, text):
+                    edits[row] = score
+            for rank, (row, score) in enumerate(islice(edits.items(), k)):
+                rows[number, rank], scores[number, rank] = row, score
+        return rows, scores, np.full(rows.shape, _TYPO)
 
     def _is_typo(self, text: str, name: str) -> bool:
         """Whether a text is a misspelling of a name: all words agree but some that are words of no name.
@@ -264,27 +305,12 @@ class NameLinker:
             return True
         return bool(asked) and bool(meant) and not self.engine.document_frequency(asked).any()
 
-    def _spoken(self, near: NearNames, keys: Keys) -> NearNames:
-        """The names of some languages."""
-        if keys is None or not len(near.row):
-            return near
-        kb = self.kb
-        spoken = np.isin([language_key(tags) for tags in kb.language_sets], keys)
-        code = np.where(near.alias, 0, kb.language_codes[near.row])
-        if near.alias.any():
-            code[near.alias] = kb.alias_language_codes[near.number[near.alias]]
-        kept = spoken[code]
-        texts = [text for text, stays in zip(near.text, kept.tolist(), strict=True) if stays]
-        return NearNames(near.row[kept], near.alias[kept], near.score[kept], texts, near.number[kept])
 
-    def _ranked(self, near: Sequence[NearNames], k: int, step: int) -> tuple[Int, Float, Int]:
-        """The first k entities of each, [q, k], and the step; -1 where there are fewer."""
-        rows, scores = np.full((len(near), k), -1, np.int64), np.full((len(near), k), np.nan)
-        for number, found in enumerate(near):
-            _, first = np.unique(found.row, return_index=True)
-            best = np.sort(first)[:k]
-            rows[number, : len(best)], scores[number, : len(best)] = found.row[best], found.score[best]
-        return rows, scores, np.full(rows.shape, step)
+def _add(answers: dict[int, tuple[int, float]], step: int, rows: Int, scores: Float) -> None:
+    """Put entities of one query behind those of the steps before."""
+    for row, score in zip(rows[0].tolist(), scores[0].tolist(), strict=True):
+        if row >= 0:
+            answers.setdefault(row, (step, score))
 
 
 def _append(
@@ -327,6 +353,14 @@ def _no_links(queries: int, k: int) -> Links:
     links.steps.fill(-1)
     links.scores.fill(np.nan)
     return links
+
+
+@cache
+def one_name() -> ModuleType:
+    """The module for one name: importing it, which loads numba, is for who asks."""
+    from oven_retrieval.names import one
+
+    return one
 
 
 def check_tokenizer(tokenizer: str) -> Callable[[str], list[str]]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from oven_retrieval.names.exact import ExactTable, is_wanted
 from oven_retrieval.names.inflection import DIACRITICS, Exceptions, forms
 from oven_retrieval.names.places import NamePlaces, joined_languages
+from oven_retrieval.names.pruned import compiled_loops
 from oven_retrieval.tokens import fold, hash64
 
 if TYPE_CHECKING:
@@ -102,12 +103,18 @@ class Inflections:
         self.exceptions: Mapping[str, Sequence[str]] = exceptions or {}
         self.diacritics = diacritics
 
-    def has(self, folded: str, key: np.uint64) -> bool:
-        """Whether `find` may answer a folded text with this hash: for questions that come one at a time."""
-        if _in(self._loose.key, key):
-            return True
+    @property
+    def keys(self) -> UInt64[np.ndarray, " n"]:
+        """Hashes of all other forms of names, rising."""
+        return self._loose.key
+
+    def has_form_of(self, folded: str) -> bool:
+        """Whether some form of a folded text, beside itself, is a name or a form of one."""
         others = forms(folded, self.exceptions)
-        return bool(others) and any(_in(self._loose.key, k) or _in(self._exact.key, k) for k in hash64(others))
+        if not others:
+            return False
+        holds = compiled_loops().holds
+        return any(holds(self._loose.key, key) or holds(self._exact.key, key) for key in hash64(others))
 
     def find(self, names: Sequence[str], wanted: UInt32[np.ndarray, " w"] | None = None) -> LooseMatches:
         """All entities of which each text is an inflection; `wanted` as in `ExactTable.find`."""
@@ -142,11 +149,6 @@ class Inflections:
         _, once = np.unique(found_query * (int(row.max(initial=0)) + 1) + row, return_index=True)
         once.sort()
         return LooseMatches(found_query[once], row[once], alias[once])
-
-
-def _in(table: npt.NDArray[np.uint64], key: np.uint64) -> bool:
-    at = table.searchsorted(key)
-    return bool(at < len(table) and table[at] == key)
 
 
 class _Found(NamedTuple):

@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property
+from itertools import accumulate, islice
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from rapidfuzz.distance import OSA
 
 from oven_retrieval.folder import FolderError
-from oven_retrieval.names.places import name_texts
+from oven_retrieval.names.impacts import BUCKET_BITS, DAMAGED, check_starts
+from oven_retrieval.names.places import name_texts, spoken_in
 from oven_retrieval.names.plain import folding, plain
+from oven_retrieval.names.pruned import read_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from jaxtyping import Float32, Float64, Int32, Int64, UInt16
+    from jaxtyping import Bool, Float32, Float64, Int32, Int64, UInt16, UInt32
 
     from oven_retrieval.folder import Folder
     from oven_retrieval.folder_writer import FolderWriter
     from oven_retrieval.kb import KnowledgeBase
     from oven_retrieval.names.impacts import Scratch
 
+    Entities = tuple[Int64[np.ndarray, "q k"], Float64[np.ndarray, "q k"]]
+
 LEAST_LIKENESS = 0.4
 """Of names that are spelled alike; below it they are rather others."""
-_BUCKET_BITS, _CHUNK_BITS = 17, 13
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-_MOST_POSTINGS = 1 << 17
-"""A query's rarest lists are read until they hold so many names together."""
-_MOST_COMPARED = 512
-"""Of those, so many are looked for in the other lists."""
+_VERSION = 2
+"""Of the columns: since 2, names are numbered by rising weight."""
+_BLOCK = 1 << 13
+_SPARE = 4
+"""So many times k names are looked at, since entities have several."""
 _PER_EDIT = 4
 """One edit touches at most so many trigrams: a swap of two neighbours lies in four."""
 
@@ -62,7 +67,7 @@ def allowed_edits(text: str) -> int:
         [0, 1, 2, 1]
     """
     by_length = 0 if len(text) < 4 else 1 if len(text) < 8 else 2
-    return min(by_length, (len(_distinct_buckets(text)) - 1) // _PER_EDIT)
+    return min(by_length, (len(distinct_buckets(text)) - 1) // _PER_EDIT)
 
 
 def edit_distance(first: str, second: str, most: int) -> int:
@@ -85,8 +90,9 @@ def edit_distance(first: str, second: str, most: int) -> int:
 class NgramColumns(NamedTuple):
     """Arrays of the index; N names, P pairs of a name and a trigram, B = 2**17 buckets that trigrams are hashed to.
 
-    `start` [B+1] where the list of each bucket begins; `post` [P] the names of each, rising; `weight` [N] the idf of
-    the name's buckets together; `length` [N] its characters; `origin` [N] its row, or -1 - the number of its alias.
+    Names are numbered by rising weight. `start` [B+1] where the list of each bucket begins; `post` [P] the names of
+    each, rising; `weight` [N] the idf of the name's buckets together; `length` [N] its characters; `origin` [N] its
+    row, or -1 - the number of its alias.
     """
 
     start: Int64[np.ndarray, " B+1"]
@@ -99,7 +105,7 @@ class NgramColumns(NamedTuple):
         """Write the arrays as columns of a folder."""
         for name, values in self._asdict().items():
             folder.array(f"ngram_{name}", values)
-        folder.meta["folding"] = folding()
+        folder.meta |= {"folding": folding(), "ngrams": _VERSION}
 
 
 class NgramIndex:
@@ -135,10 +141,15 @@ class NgramIndex:
         """Map the arrays of a folder; None where it was built without.
 
         Raises:
-            FolderError: it was built with another folding than the one here.
+            FolderError: it was built by another version, or with another folding than the one here.
         """
         if "ngram_post" not in folder:
             return None
+        if folder.meta.get("ngrams") != _VERSION:
+            raise FolderError(
+                f"{folder.path}: its n-grams are of version {folder.meta.get('ngrams', 1)}, expected {_VERSION}; "
+                "build it anew (`oven update --rebuild`)"
+            )
         if folder.meta["folding"] != folding():
             raise FolderError(
                 f"{folder.path}: its n-grams were folded by {folder.meta['folding']!r}, here it is {folding()!r}: "
@@ -160,42 +171,79 @@ class NgramIndex:
             k: how many names at least, if there are as many.
             least: score of a name that counts.
         """
-        buckets = _distinct_buckets(plain(text))
-        start, post = self._columns.start, self._columns.post
-        size = start[buckets + 1] - start[buckets]
-        idf = _idf(size, len(self))
-        whole = float(idf.sum())
-        order = np.argsort(-idf, kind="stable")
-        order = order[size[order] > 0]
-        weights, known = idf[order], float(idf[order].sum())
-        lists = [post[start[b] : start[b + 1]] for b in buckets[order].tolist()]
-        # A name of this likeness has least / (2 - least) of the text's weight: some of it in the first lists.
-        needed = least / (2 - least) * whole
-        if not lists or known < needed:
-            return self._near(np.zeros(0, np.int64), np.zeros(0))
-        enough = int(np.searchsorted(np.cumsum(weights) - known, -needed, side="right")) + 1
-        read = min(enough, max(1, int(np.searchsorted(np.cumsum(size[order]), _MOST_POSTINGS, side="right"))))
-        names, score = self._scored(lists, weights, read, whole)
-        kept = np.flatnonzero(score >= least)
-        if len(kept) > k:
-            floor = np.partition(score[kept], len(kept) - k)[len(kept) - k]
-            kept = kept[score[kept] >= floor - 1e-6]
-        return self._near(names[kept], score[kept])
+        numbers, scores, _ = self._most_alike([plain(text)], k, least)
+        return self._near(numbers, scores)
 
-    def _scored(
-        self, lists: Sequence[npt.NDArray[np.int32]], weights: npt.NDArray[np.float64], read: int, whole: float
-    ) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.float64]]:
-        """The names in the first lists, the best of them if they are many, and their likeness."""
-        gathered = np.concatenate(lists[:read])
-        names, place = np.unique(gathered, return_inverse=True)
-        shared = np.bincount(place, np.repeat(weights[:read], [len(names) for names in lists[:read]]))
-        if len(names) > _MOST_COMPARED and read < len(lists):
-            best = np.sort(np.argpartition(-shared, _MOST_COMPARED)[:_MOST_COMPARED])
-            names, shared = names[best], shared[best]
-        for other, weight in zip(lists[read:], weights[read:].tolist(), strict=True):
-            at = np.minimum(np.searchsorted(other, names), len(other) - 1)
-            shared += np.where(other[at] == names, weight, 0.0)
-        return names, 2 * shared / (whole + self._columns.weight[names])
+    def entities(self, texts: Sequence[str], k: int, keys: UInt32[np.ndarray, " w"] | None = None) -> Entities:
+        """The k entities whose names share most trigrams with each text.
+
+        Args:
+            texts: any texts.
+            k: how many of each.
+            keys: `language_key`s of the names that count; None for all.
+        """
+        count = 1 if k == 1 and keys is None else _SPARE * k
+        numbers, scores, ends = self._most_alike([plain(text) for text in texts], count, LEAST_LIKENESS)
+        rows, likeness = np.empty((len(texts), k), np.int64), np.empty((len(texts), k))
+        rows.fill(-1)
+        likeness.fill(np.nan)
+        if not len(numbers):
+            return rows, likeness
+        if len(numbers) == 1 and self._removed is None and keys is None:
+            first = int(ends.searchsorted(1))
+            rows[first, 0], likeness[first, 0] = self.row_of(int(numbers[0])), scores[0]
+            return rows, likeness
+        query = np.repeat(np.arange(len(texts)), np.diff(ends, prepend=0))
+        order, row, *_ = self._order(numbers, scores, query, keys)
+        query, row, score = query[order], row[order], scores[order]
+        _, once = np.unique(query * len(self._kb) + row, return_index=True)
+        once.sort()
+        query = query[once]
+        rank = np.arange(len(query)) - np.searchsorted(query, query)
+        query, rank, once = query[rank < k], rank[rank < k], once[rank < k]
+        rows[query, rank], likeness[query, rank] = row[once], score[once]
+        return rows, likeness
+
+    def _most_alike(
+        self, texts: Sequence[str], k: int, least: float
+    ) -> tuple[Int32[np.ndarray, " m"], Float64[np.ndarray, " m"], Int64[np.ndarray, " t"]]:
+        """Numbers of the names nearest to each plain text, their likenesses, and where those of each text end."""
+        from oven_retrieval.names.trigrams import DAMAGE, most_alike
+
+        nearest: Any = most_alike
+        numbers, scores, ends = nearest(*code_points(texts), *self.arrays, k, least)
+        if len(ends) and ends[0] == DAMAGE:
+            raise FolderError(DAMAGED)
+        return numbers, scores, ends
+
+    @cached_property
+    def arrays(self) -> tuple[npt.NDArray[Any], ...]:
+        """The index as the loops take it.
+
+        Raises:
+            FolderError: its arrays do not fit one another.
+        """
+        start, post, weight, length, origin = self._columns
+        types = ((start, np.int64), (post, np.int32), (weight, np.float32), (length, np.uint16), (origin, np.int32))
+        if (
+            any(values.ndim != 1 or values.dtype != kind for values, kind in types)
+            or len(start) != (1 << BUCKET_BITS) + 1
+            or not len(weight) == len(length) == len(origin)
+        ):
+            raise FolderError(DAMAGED)
+        check_starts(start, len(post))
+        idf = _idf(np.diff(start), len(self))
+        return tuple(read_only(column) for column in (start, post, weight, idf))
+
+    @property
+    def has_removed(self) -> bool:
+        """Whether the knowledge base has lost entities since."""
+        return self._removed is not None
+
+    def row_of(self, number: int) -> int:
+        """The row of a name of the index."""
+        origin = int(self._columns.origin[number])
+        return origin if origin >= 0 else int(self._kb.alias_ends.searchsorted(-1 - origin, side="right"))
 
     def within(self, text: str) -> NearNames:
         """All names whose plain letters are within the allowed edits of a text (see `allowed_edits`); scores: -edits.
@@ -210,7 +258,7 @@ class NgramIndex:
         if not most or not len(self):
             return self._near(none, np.zeros(0))
         start, post, _, length, _ = self._columns
-        buckets = _distinct_buckets(asked)
+        buckets = distinct_buckets(asked)
         lists = sorted((post[start[b] : start[b + 1]] for b in buckets.tolist()), key=len)
         rarest = _PER_EDIT * most + 1
         names, hits = np.unique(np.concatenate(lists[:rarest]), return_counts=True)
@@ -227,41 +275,73 @@ class NgramIndex:
         return NearNames(found.row[order], found.alias[order], -edits[order], texts, found.number[order])
 
     def _near(self, names: npt.NDArray[np.integer], score: npt.NDArray[np.float64]) -> NearNames:
-        """Names in order: likeness, names before aliases, the greater popularity, the earlier row."""
-        kb, origin = self._kb, self._columns.origin[names].astype(np.int64)
+        """Names in order, with their texts."""
+        kb = self._kb
+        order, row, alias, number = self._order(names, score, np.zeros(len(names), np.int64))
+        texts = [kb.aliases[number[i]] if alias[i] else kb.names[row[i]] for i in order.tolist()]
+        return NearNames(row[order], alias[order], score[order], texts, number[order])
+
+    def _order(
+        self,
+        names: npt.NDArray[np.integer],
+        score: Float64[np.ndarray, " m"],
+        query: Int64[np.ndarray, " m"],
+        keys: UInt32[np.ndarray, " w"] | None = None,
+    ) -> tuple[Int64[np.ndarray, " n"], Int64[np.ndarray, " m"], Bool[np.ndarray, " m"], Int64[np.ndarray, " m"]]:
+        """Those that count in order: query, likeness, names before aliases, the greater popularity, the earlier row.
+
+        Beside the order: row of each name, whether it is an alias, and the alias's number.
+        """
+        kb = self._kb
+        row, alias, number = self._place(self._columns.origin[names])
+        counts = np.ones(len(row), np.bool_) if self._removed is None else ~self._removed[row]
+        if keys is not None:
+            counts &= spoken_in(kb, row, number, keys)
+        order = np.flatnonzero(counts)
+        keys_of = (row, -kb.popularity[row], alias, -np.round(score, 6), query)
+        return order[np.lexsort([key[order] for key in keys_of])], row, alias, number
+
+    def _place(
+        self, origin: Int32[np.ndarray, " m"]
+    ) -> tuple[Int64[np.ndarray, " m"], Bool[np.ndarray, " m"], Int64[np.ndarray, " m"]]:
+        """Rows of names, whether they are aliases, and the aliases' numbers, -1 for names."""
         alias = origin < 0
-        row = np.where(alias, np.searchsorted(kb.alias_ends, -1 - origin, side="right"), origin)
-        kept = np.flatnonzero(~self._removed[row]) if self._removed is not None else np.arange(len(row))
-        order = kept[np.lexsort((row[kept], -kb.popularity[row[kept]], alias[kept], -np.round(score[kept], 6)))]
-        texts = [kb.aliases[-1 - i] if i < 0 else kb.names[i] for i in origin[order].tolist()]
-        return NearNames(row[order], alias[order], score[order], texts, np.where(alias, -1 - origin, -1)[order])
+        row, number = origin.astype(np.int64), np.where(alias, -1 - origin.astype(np.int64), -1)
+        if alias.any():
+            row[alias] = np.searchsorted(self._kb.alias_ends, number[alias], side="right")
+        return row, alias, number
 
 
 def _idf(documents: Int64[np.ndarray, " b"], names: int) -> Float64[np.ndarray, " b"]:
-    weights: Float64[np.ndarray, " b"] = np.log1p(names / (documents + 1.0))
+    """Weights of buckets, in steps of 1/1024: sums of float32 are then exact up to 16,384, in any order."""
+    weights: Float64[np.ndarray, " b"] = np.round(np.log1p(names / (documents + 1.0)) * 1024) / 1024
     return weights
 
 
-def _buckets(texts: Sequence[str]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Bucket of each trigram of each text, two blanks thought at either end, and which text it is of."""
-    padded = "".join([f"\x00\x00{text}" for text in texts]) + "\x00\x00"
-    points = np.frombuffer(padded.encode("utf-32-le", "surrogatepass"), dtype="<u4").astype(np.uint64)
-    keys = points[:-2] << np.uint64(42) | points[1:-1] << np.uint64(21) | points[2:]
-    buckets = (keys * _MULTIPLIER >> np.uint64(64 - _BUCKET_BITS)).astype(np.int32)
-    return buckets, np.repeat(np.arange(len(texts), dtype=np.int32), [len(text) + 2 for text in texts])
+def code_points(texts: Sequence[str]) -> tuple[npt.NDArray[np.uint32], Int64[np.ndarray, " t"]]:
+    """The characters of all texts as numbers, and where each text ends.
+
+    Example:
+        >>> points, ends = code_points(["duck", "é"])
+        >>> points.tolist(), ends.tolist()
+        ([100, 117, 99, 107, 233], [4, 5])
+    """
+    points = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), "<u4")
+    return points, np.array(list(accumulate(map(len, texts))), np.int64)
 
 
-def _distinct_buckets(text: str) -> npt.NDArray[np.int64]:
-    return np.unique(_buckets([text])[0]).astype(np.int64)
+def distinct_buckets(text: str) -> npt.NDArray[np.int64]:
+    """Buckets of the different trigrams of a plain text, rising."""
+    from oven_retrieval.names.trigrams import buckets_of
+
+    buckets = np.empty(len(text) + 2, np.int32)
+    return buckets[: buckets_of(*code_points([text])[:1], 0, len(text), buckets)].astype(np.int64)
 
 
-def _distinct(texts: Iterator[str]) -> Iterator[tuple[list[str], npt.NDArray[np.int32], npt.NDArray[np.int32]]]:
-    """Plain texts in chunks, with (bucket, text in the chunk), each pair once, rising."""
-    while block := [plain(text) for _, text in zip(range(1 << _CHUNK_BITS), texts, strict=False)]:
-        buckets, of = _buckets(block)
-        pairs = np.sort(buckets << _CHUNK_BITS | of)
-        pairs = pairs[np.flatnonzero(np.diff(pairs, prepend=-1))]
-        yield block, pairs >> _CHUNK_BITS, pairs & ((1 << _CHUNK_BITS) - 1)
+def _blocks(texts: Iterator[str]) -> Iterator[tuple[npt.NDArray[np.uint32], Int64[np.ndarray, " t"]]]:
+    """Code points of plain texts, and their ends, some thousand at a time."""
+    while block := [plain(text) for text in islice(texts, _BLOCK)]:
+        yield code_points(block)
 
 
 def build_ngrams(
@@ -275,32 +355,36 @@ def build_ngrams(
         names: gives its names and aliases, a phase's name -> texts; None for `name_texts`.
 
     Numerics:
-        Names are read twice; memory: a chunk of 8,192 names, 10 bytes per name, and 4 per posting where `scratch` is
+        Names are read twice; memory: a chunk of 8,192 names, 22 bytes per name, and 4 per posting where `scratch` is
         None.
 
     Example:
         >>> from oven_retrieval import KnowledgeBase
         >>> build_ngrams(KnowledgeBase.from_names(["Wood duck", "Goose"])).length.tolist()
-        [9, 5]
+        [5, 9]
     """
+    from oven_retrieval.names.trigrams import count_buckets, fill_postings, renumber, weigh
+
     read = names or (lambda _phase: name_texts(kb))
-    count = np.zeros(1 << _BUCKET_BITS, np.int64)
-    lengths = []
-    for block, buckets, _ in _distinct(read("trigrams")):
-        count += np.bincount(buckets, minlength=len(count))
-        lengths.append(np.minimum([len(text) for text in block], 0xFFFF).astype(np.uint16))
-    length = np.concatenate(lengths) if lengths else np.zeros(0, np.uint16)
+    count = np.zeros((1 << BUCKET_BITS), np.int64)
+    sizes = []
+    for points, ends in _blocks(read("trigrams")):
+        count_buckets(points, ends, count)
+        sizes.append(np.minimum(np.diff(ends, prepend=0), 0xFFFF).astype(np.uint16))
+    length = np.concatenate(sizes) if sizes else np.zeros(0, np.uint16)
     start = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+    idf, weight = _idf(count, len(length)), np.zeros(len(length), np.float32)
     post = (scratch or (lambda _name, dtype, size: np.empty(size, dtype)))("ngram_post", np.int32, int(start[-1]))
-    idf, weight, filled, first = _idf(count, len(length)), np.zeros(len(length), np.float32), start[:-1].copy(), 0
-    for block, buckets, of in _distinct(read("trigrams again")):
-        begins = np.flatnonzero(np.diff(buckets, prepend=-1))
-        within = np.arange(len(buckets)) - np.repeat(begins, np.diff(begins, append=len(buckets)))
-        post[filled[buckets] + within] = of + first
-        filled[buckets[begins]] += np.diff(begins, append=len(buckets))
-        weight[first : first + len(block)] = np.bincount(of, idf[buckets], len(block))
-        first += len(block)
+    free, first = start[:-1].copy(), 0
+    for points, ends in _blocks(read("trigrams again")):
+        weigh(points, ends, idf, weight[first : first + len(ends)])
+        fill_postings(points, ends, first, free, post)
+        first += len(ends)
+    order = np.argsort(weight, kind="stable").astype(np.int32)
+    number = np.empty(len(order), np.int32)
+    number[order] = np.arange(len(order), dtype=np.int32)
+    renumber(start, post, number)
     live = ~kb.removed
-    rows = np.flatnonzero(live)
     aliases = np.flatnonzero(np.repeat(live, np.diff(kb.alias_ends, prepend=0)))
-    return NgramColumns(start, post, weight, length, np.concatenate([rows, -1 - aliases]).astype(np.int32))
+    origin = np.concatenate([np.flatnonzero(live), -1 - aliases]).astype(np.int32)
+    return NgramColumns(start, post, weight[order], length[order], origin[order])

@@ -99,6 +99,17 @@ def wanted_languages(kb: KnowledgeBase, languages: Sequence[str] | None) -> UInt
     return np.array([language_key(tags) for tags in kb.language_sets if wanted & set(tags.split())], np.uint32)
 
 
+def spoken_in(
+    kb: KnowledgeBase, row: Int64[np.ndarray, " m"], alias: Int64[np.ndarray, " m"], keys: UInt32[np.ndarray, " w"]
+) -> Bool[np.ndarray, " m"]:
+    """Which names, given by their rows and the numbers of aliases (-1 for names), have one of these `language_key`s."""
+    code = kb.language_codes[row]
+    if (alias >= 0).any():
+        code[alias >= 0] = kb.alias_language_codes[alias[alias >= 0]]
+    counts: Bool[np.ndarray, " m"] = np.isin([language_key(tags) for tags in kb.language_sets], keys)[code]
+    return counts
+
+
 def is_shouted(name: str) -> bool:
     """Whether a name has a capital after its first character.
 
