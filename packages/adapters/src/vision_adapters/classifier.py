@@ -187,15 +187,16 @@ def _host(values: Any) -> Any:
 def _results(candidates: tuple[dict[str, Any], ...]) -> dict[str, Any]:
     """`cv_results_` of the candidates."""
     params = [
-        {name: value for name, value in each.items() if name not in ("validation", "loss")} for each in candidates
+        {name: value for name, value in candidate.items() if name not in ("validation", "loss")}
+        for candidate in candidates
     ]
-    scores = np.array([each["validation"] for each in candidates], dtype=np.float64)
-    found: dict[str, Any] = {"params": params, "mean_test_score": scores}
-    for name in dict.fromkeys(name for each in params for name in each):
+    scores = np.array([candidate["validation"] for candidate in candidates], dtype=np.float64)
+    results: dict[str, Any] = {"params": params, "mean_test_score": scores}
+    for name in dict.fromkeys(name for candidate in params for name in candidate):
         column: Any = np.ma.masked_all(len(params), dtype=object)  # type: ignore[no-untyped-call]  # NumPy's
-        for row, each in enumerate(params):
-            if name in each:
-                column[row] = each[name]
-        found[f"param_{name}"] = column
-    found["rank_test_score"] = np.array([1 + int((scores > score).sum()) for score in scores], dtype=np.int32)
-    return found
+        for row, candidate in enumerate(params):
+            if name in candidate:
+                column[row] = candidate[name]
+        results[f"param_{name}"] = column
+    results["rank_test_score"] = np.array([1 + int((scores > score).sum()) for score in scores], dtype=np.int32)
+    return results

@@ -52,8 +52,8 @@ def cluster(features: npt.ArrayLike, k: int, *, seed: int = 0) -> Int[np.ndarray
     kind = MiniBatchKMeans if len(rows) >= _BATCHED_FROM else KMeans
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer different samples than clusters: some stay empty
-        found: Int[np.ndarray, " n"] = kind(k, n_init=5, random_state=seed).fit_predict(rows)
-    return found
+        numbers: Int[np.ndarray, " n"] = kind(k, n_init=5, random_state=seed).fit_predict(rows)
+    return numbers
 
 
 def matched_clusters(clusters: npt.ArrayLike, classes: npt.ArrayLike) -> Int[np.ndarray, " n"]:
@@ -80,13 +80,13 @@ def matched_clusters(clusters: npt.ArrayLike, classes: npt.ArrayLike) -> Int[np.
     """
     from scipy.optimize import linear_sum_assignment
 
-    found, true = _pairs(clusters, classes)
-    table = np.zeros((int(found.max()) + 1, int(true.max()) + 1), np.int64)
-    np.add.at(table, (found, true), 1)
+    guessed, true = _pairs(clusters, classes)
+    table = np.zeros((int(guessed.max()) + 1, int(true.max()) + 1), np.int64)
+    np.add.at(table, (guessed, true), 1)
     rows, columns = linear_sum_assignment(table, maximize=True)
     numbers = np.arange(len(table)) + table.shape[1]
     numbers[rows] = columns
-    return np.asarray(numbers[found])
+    return np.asarray(numbers[guessed])
 
 
 def agreement(
@@ -132,8 +132,8 @@ def agreement(
     if name not in AGREEMENTS:
         raise ValueError(f"{name!r} is no measure of clusters, expected one of {', '.join(AGREEMENTS)}")
     outcomes = np.stack(_pairs(clusters, classes), axis=1).astype(np.float64)
-    ones = np.ones((1, len(outcomes)))
-    value = float(AGREEMENTS[name](outcomes, ones)[0])
+    even = np.ones((1, len(outcomes)))
+    value = float(AGREEMENTS[name](outcomes, even)[0])
     low = high = value
     if resamples:
         generator = np.random.default_rng(seed)
@@ -147,10 +147,10 @@ def agreement(
 
 
 def _pairs(clusters: npt.ArrayLike, classes: npt.ArrayLike) -> tuple[Table, Table]:
-    found, true = np.asarray(clusters), np.asarray(classes)
-    if found.shape != true.shape or found.ndim != 1 or not len(found):
-        raise ValueError(f"clusters have shape {found.shape}, classes {true.shape}; expected the same [n], n >= 1")
-    return class_labels(found, None), class_labels(true, None)
+    numbers, true = np.asarray(clusters), np.asarray(classes)
+    if numbers.shape != true.shape or numbers.ndim != 1 or not len(numbers):
+        raise ValueError(f"clusters have shape {numbers.shape}, classes {true.shape}; expected the same [n], n >= 1")
+    return class_labels(numbers, None), class_labels(true, None)
 
 
 def _of_tables(measure: Callable[[Table], float]) -> Callable[[Any, Any], npt.NDArray[np.float64]]:
@@ -174,12 +174,12 @@ def _once(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
 
     Which they are depends on the weights alone, so that two models lose the same.
     """
-    there = np.flatnonzero(weights > 0)
+    drawn = np.flatnonzero(weights > 0)
     if not (weights > 1).any():
-        return there
-    half = min(len(there), int(weights.sum()) // 2)
-    generator = np.random.default_rng(zlib.crc32(weights[there].tobytes()))
-    return np.sort(generator.permutation(there)[:half])
+        return drawn
+    half = min(len(drawn), int(weights.sum()) // 2)
+    generator = np.random.default_rng(zlib.crc32(weights[drawn].tobytes()))
+    return np.sort(generator.permutation(drawn)[:half])
 
 
 def _informations(table: Table) -> tuple[float, float, float]:

@@ -38,8 +38,8 @@ class EpisodeRows:
 
     def __getitem__(self, rows: Tensor | slice, /) -> Float[Tensor, "b ..."]:
         chosen = self.index[rows]
-        found: Tensor = self.source[chosen.flatten()]
-        return found.reshape(*chosen.shape, *found.shape[1:])
+        loaded: Tensor = self.source[chosen.flatten()]
+        return loaded.reshape(*chosen.shape, *loaded.shape[1:])
 
 
 class EpisodeHead(nn.Module):
@@ -121,9 +121,9 @@ def chosen_classes(
         at_once: episodes per call of the head.
         states: of checkpoints, the best first, whose scores are averaged.
     """
-    episodes, *others = inputs
+    episodes, *extras = inputs
     assert isinstance(episodes, EpisodeRows)
-    used, place = torch.unique(episodes.index, return_inverse=True)
+    used, position = torch.unique(episodes.index, return_inverse=True)
     device, sizes = next(module.parameters()).device, averaged_sizes(max(1, len(states)))
     checkpoints = []
     with torch.inference_mode():
@@ -134,12 +134,12 @@ def chosen_classes(
             checkpoints.append((torch.cat(parts), deepcopy(module.head)))
         if len(states) > 1:
             module.load_state_dict(states[0], strict=False)
-        found: dict[int, list[Tensor]] = {size: [] for size in sizes}
+        by_size: dict[int, list[Tensor]] = {size: [] for size in sizes}
         for start in range(0, len(episodes), at_once):
             rows = slice(start, start + at_once)
-            rest, total = [other[rows].to(device) for other in others], torch.zeros(())
+            further, total = [extra[rows].to(device) for extra in extras], torch.zeros(())
             for number, (features, head) in enumerate(checkpoints, start=1):
-                total = total.to(device) + head(features[place[rows]].to(device), *rest).float()
-                if number in found:
-                    found[number].append((total / number).argmax(dim=1).cpu())
-    return {size: torch.cat(each) for size, each in found.items()}
+                total = total.to(device) + head(features[position[rows]].to(device), *further).float()
+                if number in by_size:
+                    by_size[number].append((total / number).argmax(dim=1).cpu())
+    return {size: torch.cat(pieces) for size, pieces in by_size.items()}

@@ -73,8 +73,8 @@ def sample_episode(labels: Labels, *, ways: int, shots: int, queries: int, gener
         )
     chosen = able[torch.randperm(len(able), generator=generator)[:ways]]
     drawn = []
-    for each in chosen:
-        members = (classes == each).nonzero().flatten()
+    for label in chosen:
+        members = (classes == label).nonzero().flatten()
         drawn.append(members[torch.randperm(len(members), generator=generator)[:needed]])
     table = torch.stack(drawn)
     own = torch.arange(ways)
@@ -151,19 +151,19 @@ def detection_indices(labels: Labels, shots: int, seed: int, *, short_classes: S
     order = list(range(len(table)))
     if seed != 0:
         random.Random(seed).shuffle(order)
-    left = np.full(table.shape[1], shots)
-    taken = []
+    missing = np.full(table.shape[1], shots)
+    rows = []
     for index in order:
         own = np.flatnonzero(table[index])
-        if (left[own] > 0).any():
-            left[own] -= 1
-            taken.append(index)
-    return _few_shot(taken)
+        if (missing[own] > 0).any():
+            missing[own] -= 1
+            rows.append(index)
+    return _few_shot(rows)
 
 
-def _few_shot(taken: list[int]) -> FewShot:
-    digest = hashlib.sha256(",".join(map(str, taken)).encode()).hexdigest()
-    return FewShot(np.array(taken, dtype=np.int64), digest)
+def _few_shot(rows: list[int]) -> FewShot:
+    digest = hashlib.sha256(",".join(map(str, rows)).encode()).hexdigest()
+    return FewShot(np.array(rows, dtype=np.int64), digest)
 
 
 def _checked(labels: Labels, shots: int, short_classes: ShortClasses) -> npt.NDArray[np.integer]:
@@ -190,32 +190,32 @@ def _checked(labels: Labels, shots: int, short_classes: ShortClasses) -> npt.NDA
 
 def _one_label_each(classes: npt.NDArray[np.integer], shots: int, order: list[int]) -> list[int]:
     """Take each sample whose class is not full."""
-    left = [shots] * (int(classes.max()) + 1)
-    taken = []
+    missing = [shots] * (int(classes.max()) + 1)
+    rows = []
     for index in order:
         own = int(classes[index])
-        if left[own] > 0:
-            left[own] -= 1
-            taken.append(index)
-    return taken
+        if missing[own] > 0:
+            missing[own] -= 1
+            rows.append(index)
+    return rows
 
 
 def _several_labels(table: npt.NDArray[np.integer], shots: int, order: list[int]) -> list[int]:
     """Take each sample that fills a label without overfilling another, until every label is full."""
     counts = np.zeros(table.shape[1], dtype=np.int64)
     unlabelled = 0
-    taken = []
+    rows = []
     for index in order:
         own = np.flatnonzero(table[index])
         if len(own) == 0:
             if unlabelled < shots:
                 unlabelled += 1
-                taken.append(index)
+                rows.append(index)
             continue
         rarest, commonest = counts[own].min(), counts[own].max()
         if rarest < shots and (rarest <= shots / 2 or commonest <= 1.5 * shots):
             counts[own] += 1
-            taken.append(index)
+            rows.append(index)
         if counts.min() >= shots:
             break
-    return taken
+    return rows

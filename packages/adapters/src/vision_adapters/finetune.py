@@ -87,12 +87,12 @@ def train_only(
         for name, parameter in module.named_parameters():
             parameter.requires_grad_(name.split(".")[-1].endswith("bias"))
     elif part == "norm":
-        for each in module.modules():
-            if isinstance(each, NORMS):
-                each.requires_grad_(True)
+        for module_part in module.modules():
+            if isinstance(module_part, NORMS):
+                module_part.requires_grad_(True)
     elif part == "last_block":
-        path, found = _blocks(module, blocks, reached)
-        found[-1].requires_grad_(True)
+        path, blocks_found = _blocks(module, blocks, reached)
+        blocks_found[-1].requires_grad_(True)
         parent = module.get_submodule(path.rpartition(".")[0])
         children = list(parent.children())
         for later in children[children.index(module.get_submodule(path)) + 1 :]:
@@ -114,7 +114,7 @@ def _blocks(module: nn.Module, name: str | None, reached: Collection[str] | None
         if isinstance(part, nn.ModuleList | nn.Sequential)
         and len({type(child) for child in part.children()}) == 1
         and path
-        and (reached is None or any(each.startswith(f"{path}.") for each in reached))
+        and (reached is None or any(used.startswith(f"{path}.") for used in reached))
     }
     if name is not None:
         if name not in lists:
@@ -152,7 +152,7 @@ def choose_weights(
     """
     module.requires_grad_(True)
     called: set[nn.Module] = set()
-    hooks = [each.register_forward_hook(lambda each, *_: called.add(each)) for each in module.modules()]
+    hooks = [layer.register_forward_hook(lambda layer, *_: called.add(layer)) for layer in module.modules()]
     try:
         torch.autograd.backward(embed().sum())
     except RuntimeError as error:
@@ -175,11 +175,11 @@ def choose_weights(
 def _low_rank(module: nn.Module, reached: set[str], called: set[nn.Module]) -> list[str]:
     """Updates on what the features depend on: attentions, and linear layers that are no part of one."""
     parts = dict(module.named_modules())
-    attentions = [name for name, each in parts.items() if isinstance(each, nn.MultiheadAttention) and each in called]
+    attentions = [name for name, part in parts.items() if isinstance(part, nn.MultiheadAttention) and part in called]
     linear = [
         name
-        for name, each in parts.items()
-        if isinstance(each, nn.Linear) and f"{name}.weight" in reached and name.rpartition(".")[0] not in attentions
+        for name, part in parts.items()
+        if isinstance(part, nn.Linear) and f"{name}.weight" in reached and name.rpartition(".")[0] not in attentions
     ]
     if not linear and not attentions:
         raise ValueError("no linear layers and no attentions")
@@ -208,7 +208,7 @@ def preserve_state(module: nn.Module) -> Iterator[dict[str, Tensor]]:
     """
     before = {name: value.detach().cpu().clone() for name, value in module.state_dict().items()}
     attributes = set(vars(module))
-    modes = {each: each.training for each in module.modules()}
+    modes = {part: part.training for part in module.modules()}
     try:
         yield before
     finally:
@@ -216,8 +216,8 @@ def preserve_state(module: nn.Module) -> Iterator[dict[str, Tensor]]:
         remove_lora(module)
         for name in set(vars(module)) - attributes:  # what PEFT notes of the updates that are gone
             delattr(module, name)
-        for each, training in modes.items():
-            each.training = training
+        for part, training in modes.items():
+            part.training = training
         module.load_state_dict(before)
         module.requires_grad_(False)
         module.zero_grad(set_to_none=True)

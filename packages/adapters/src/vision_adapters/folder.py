@@ -116,12 +116,12 @@ def load_split(listing: Listing, split: str, size: int, *, skip_unreadable: bool
         raise ImportError("reading images needs Pillow: pip install 'vision-adapters[images]'") from error
     if split not in SPLITS:
         raise ValueError(f"split must be one of {SPLITS}, got {split!r}")
-    chosen = [place for place, each in enumerate(listing.splits) if each == split]
+    chosen = [row for row, name in enumerate(listing.splits) if name == split]
     pixels: list[np.ndarray[tuple[int, ...], np.dtype[np.uint8]]] = []
     labels: list[int] = []
     skipped: list[Path] = []
-    for place in chosen:
-        path = listing.paths[place]
+    for row in chosen:
+        path = listing.paths[row]
         try:
             fitted = ImageOps.fit(read_rgb(path), (size, size), Image.Resampling.BICUBIC)
         except (OSError, ValueError) as error:
@@ -130,7 +130,7 @@ def load_split(listing: Listing, split: str, size: int, *, skip_unreadable: bool
             skipped.append(path)
             continue
         pixels.append(np.asarray(fitted))
-        labels.append(listing.labels[place])
+        labels.append(listing.labels[row])
     if not pixels:
         raise ValueError(f"the {split} split has no readable image ({len(skipped)} unreadable)")
     images = torch.from_numpy(np.stack(pixels)).permute(0, 3, 1, 2).contiguous()
@@ -143,7 +143,7 @@ def _from_folder(root: Path) -> Iterator[tuple[Path, str, str]]:
     if (root / "train").is_dir() and (root / "test").is_dir():
         parts = [(root / split, split) for split in SPLITS]
     for folder, split in parts:
-        for group in sorted(each for each in folder.iterdir() if each.is_dir()):
+        for group in sorted(entry for entry in folder.iterdir() if entry.is_dir()):
             for path in sorted(group.rglob("*")):
                 if path.suffix.lower() in ENDINGS and path.is_file():
                     yield path, group.name, split
@@ -175,8 +175,8 @@ def _drawn(labels: Sequence[int], share: float, seed: int) -> list[str]:
     generator = np.random.default_rng(seed)
     splits = ["train"] * len(labels)
     for number in range(max(labels) + 1):
-        members = generator.permutation([place for place, label in enumerate(labels) if label == number])
+        members = generator.permutation([row for row, label in enumerate(labels) if label == number])
         count = min(max(1, round(share * len(members))), len(members) - 1)
-        for place in members[:count]:
-            splits[int(place)] = "test"
+        for row in members[:count]:
+            splits[int(row)] = "test"
     return splits

@@ -154,9 +154,9 @@ def lora_targets(names: Iterable[str]) -> tuple[list[str], list[str]]:
     """
     updated = [name.partition(".lora_A")[0].partition(".parametrizations.") for name in names if ".lora_A" in name]
     attentions = {path for path, _, weight in updated if weight and not weight.startswith("weight.")}
-    found = [(path, weight) for path, _, weight in updated if path.rpartition(".")[0] not in attentions]
-    return list(dict.fromkeys(path for path, _ in found)), [
-        path for path, weight in found if weight.startswith("weight.")
+    weights = [(path, weight) for path, _, weight in updated if path.rpartition(".")[0] not in attentions]
+    return list(dict.fromkeys(path for path, _ in weights)), [
+        path for path, weight in weights if weight.startswith("weight.")
     ]
 
 

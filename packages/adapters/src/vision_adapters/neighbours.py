@@ -82,9 +82,9 @@ def neighbour_votes(
         raise ValueError(f"labels go from {named.min()} to {named.max()}, expected 0..{classes - 1}, or -1 for none")
     if not temperature > 0:
         raise ValueError(f"temperature must be above 0, not {temperature}")
-    there = named >= 0
-    best = np.max(near, axis=1, keepdims=True, initial=-np.inf, where=there)
-    weights = np.where(there, np.exp(np.where(there, near - best, 0.0) / temperature), 0.0)
+    named_rows = named >= 0
+    best = np.max(near, axis=1, keepdims=True, initial=-np.inf, where=named_rows)
+    weights = np.where(named_rows, np.exp(np.where(named_rows, near - best, 0.0) / temperature), 0.0)
     votes = np.zeros((len(named), classes))
     np.add.at(votes, (np.arange(len(named))[:, None], named.clip(min=0)), weights)
     shares: Float[np.ndarray, "n classes"] = votes / np.maximum(votes.sum(axis=1, keepdims=True), 1e-300)
@@ -170,34 +170,36 @@ def rank_gallery(
     Source:
         Philbin et al., 2007 (mean average precision of retrieval); Oh Song et al., 2016 (recall at k).
     """
-    asked, held = np.asarray(queries, dtype=np.float32), np.asarray(gallery, dtype=np.float32)
+    query_rows, held = np.asarray(queries, dtype=np.float32), np.asarray(gallery, dtype=np.float32)
     own, theirs = np.asarray(query_labels), np.asarray(gallery_labels)
-    if asked.ndim != 2 or held.ndim != 2 or asked.shape[1] != held.shape[1]:
-        raise ValueError(f"queries have shape {asked.shape}, the gallery {held.shape}; expected [q, d] and [n, d]")
-    if len(own) != len(asked) or len(theirs) != len(held) or (same and len(asked) != len(held)):
-        raise ValueError(f"{len(asked)} queries with {len(own)} labels, a gallery of {len(held)} with {len(theirs)}")
+    if query_rows.ndim != 2 or held.ndim != 2 or query_rows.shape[1] != held.shape[1]:
+        raise ValueError(f"queries have shape {query_rows.shape}, the gallery {held.shape}; expected [q, d] and [n, d]")
+    if len(own) != len(query_rows) or len(theirs) != len(held) or (same and len(query_rows) != len(held)):
+        raise ValueError(
+            f"{len(query_rows)} queries with {len(own)} labels, a gallery of {len(held)} with {len(theirs)}"
+        )
     order = np.random.default_rng(seed).permutation(len(held))  # equal similarities must not keep the classes' order
     shuffled, labels = held[order], theirs[order]
-    precision, recall = np.full(len(asked), np.nan), np.full((len(asked), len(ks)), np.nan)
-    counts = np.zeros(len(asked), np.int64)
+    precision, recall = np.full(len(query_rows), np.nan), np.full((len(query_rows), len(ks)), np.nan)
+    counts = np.zeros(len(query_rows), np.int64)
     step = max(1, _CELLS // max(1, len(held)))
-    for first in range(0, len(asked), step):
-        some = slice(first, min(first + step, len(asked)))
-        similar = asked[some] @ shuffled.T
-        relevant = own[some, None] == labels
+    for first in range(0, len(query_rows), step):
+        block = slice(first, min(first + step, len(query_rows)))
+        similar = query_rows[block] @ shuffled.T
+        relevant = own[block, None] == labels
         if same:
-            itself = order == np.arange(first, some.stop)[:, None]
+            itself = order == np.arange(first, block.stop)[:, None]
             similar[itself], relevant = -np.inf, relevant & ~itself
         ranked = np.take_along_axis(relevant, np.argsort(-similar, axis=1, kind="stable"), axis=1)
-        counts[some] = relevant.sum(axis=1)
+        counts[block] = relevant.sum(axis=1)
         hits = np.cumsum(ranked, axis=1)
         parts = np.where(ranked, hits / np.arange(1, len(held) + 1), 0.0).sum(axis=1)
-        known = counts[some] > 0
-        precision[some][known] = parts[known] / counts[some][known]
+        has_any = counts[block] > 0
+        precision[block][has_any] = parts[has_any] / counts[block][has_any]
         for column, k in enumerate(ks):
-            recall[some, column][known] = hits[known, min(k, len(held)) - 1] > 0
+            recall[block, column][has_any] = hits[has_any, min(k, len(held)) - 1] > 0
     if not counts.any():
-        raise ValueError(f"none of {len(asked)} queries has a picture of its own in the gallery of {len(held)}")
+        raise ValueError(f"none of {len(query_rows)} queries has a picture of its own in the gallery of {len(held)}")
     size = len(held) - same
     expected = [_random_order(int(count), size, ks) for count in np.unique(counts[counts > 0])]
     weights = np.unique(counts[counts > 0], return_counts=True)[1]
@@ -208,7 +210,7 @@ def rank_gallery(
 def _random_order(relevant: int, size: int, ks: Sequence[int]) -> list[float]:
     """Average precision and recalls that a random order of ``size`` pictures expects."""
     places = np.arange(1, size + 1)
-    rest = (relevant - 1) / (size - 1) if size > 1 else 0.0
-    precision = float((((places - 1) * rest + 1) / places).mean())
+    share = (relevant - 1) / (size - 1) if size > 1 else 0.0
+    precision = float((((places - 1) * share + 1) / places).mean())
     missed = np.cumprod(np.clip((size - relevant - places + 1) / (size - places + 1), 0, 1))
     return [precision, *(1 - float(missed[min(k, size) - 1]) for k in ks)]

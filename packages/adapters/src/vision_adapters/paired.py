@@ -136,17 +136,17 @@ def paired_test(
     compute = statistic or value_of(metric)
     means = statistic is None and all(_is_flat(outcomes) for outcomes in (*first, *second))
     pairs = [_aligned(metric, *pair) if statistic is None else pair for pair in zip(first, second, strict=True)]
-    each = [_of_means(*pair) if means else _of_any(compute, *pair) for pair in pairs]
-    pooled = [_of_means(_mean(first), _mean(second))] if means else each
+    by_pair = [_of_means(*pair) if means else _of_any(compute, *pair) for pair in pairs]
+    pooled = [_of_means(_mean(first), _mean(second))] if means else by_pair
     plain = np.zeros((1, count))
-    by_seed = tuple(float(one(plain, np.ones((1, count)))[0]) for one in each)
+    by_seed = tuple(float(measure(plain, np.ones((1, count)))[0]) for measure in by_pair)
     difference = float(np.mean(by_seed))
 
     def exchanged(pattern: Weights) -> Values:
-        return _mean([one(pattern, np.ones_like(pattern)) for one in pooled])
+        return _mean([statistic(pattern, np.ones_like(pattern)) for statistic in pooled])
 
     def resampled(weights: Weights) -> Values:
-        return _mean([one(np.zeros_like(weights), weights) for one in pooled])
+        return _mean([statistic(np.zeros_like(weights), weights) for statistic in pooled])
 
     rng = np.random.default_rng(seed)
     drawn = np.concatenate([resampled(weights) for weights in resamples_of(count, resamples, rng)])
@@ -162,7 +162,9 @@ def paired_test(
         low, high = difference - half, difference + half
     sized = [value / spread if spread > _ROUNDING else None for value in (difference, float(low), float(high))]
     below, above = int((drawn <= _ROUNDING).sum()), int((drawn >= -_ROUNDING).sum())
-    values = [float(np.mean([compute(one, np.ones((1, count)))[0] for one in side])) for side in (first, second)]
+    values = [
+        float(np.mean([compute(measure, np.ones((1, count)))[0] for measure in side])) for side in (first, second)
+    ]
     return PairedTest(
         first=values[0],
         second=values[1],
@@ -212,9 +214,9 @@ def value_of(metric: str) -> Statistic:
         array([0.5])
     """
     if metric in METRICS:
-        known: Any = METRICS[metric].aggregate
-        found: Statistic = known
-        return found
+        aggregate: Any = METRICS[metric].aggregate
+        statistic: Statistic = aggregate
+        return statistic
     return lambda outcomes, weights: (weights @ outcomes) / weights.sum(axis=1)
 
 
@@ -259,12 +261,12 @@ def _of_means(a: Any, b: Any) -> Difference:
 
 def _of_any(compute: Statistic, a: Outcomes, b: Outcomes) -> Difference:
     """The same for any metric."""
-    both = np.concatenate([a, b]) if isinstance(a, np.ndarray) else a.joined(b)
+    joined = np.concatenate([a, b]) if isinstance(a, np.ndarray) else a.joined(b)
 
     def difference(swap: Weights, weights: Weights) -> Values:
         keep = weights * (1 - swap)
         give = weights * swap
-        values: Values = compute(both, np.hstack([give, keep])) - compute(both, np.hstack([keep, give]))
+        values: Values = compute(joined, np.hstack([give, keep])) - compute(joined, np.hstack([keep, give]))
         return values
 
     return difference
@@ -276,7 +278,7 @@ def _aligned(metric: str, a: Any, b: Any) -> tuple[Outcomes, Outcomes]:
         return _ranks(a), _ranks(b)
     if a.ndim == 3 and a.shape[2] != b.shape[2]:
         classes = max(a.shape[2], b.shape[2])
-        a, b = (np.pad(one, ((0, 0), (0, 0), (0, classes - one.shape[2]))) for one in (a, b))
+        a, b = (np.pad(scores, ((0, 0), (0, 0), (0, classes - scores.shape[2]))) for scores in (a, b))
     return a, b
 
 

@@ -63,7 +63,7 @@ def power_of_outcomes(
     name: str = "",
     difference: float = 0.01,
     alpha: float = 0.05,
-    wanted: float = 0.8,
+    power: float = 0.8,
     seed: int = 0,
     statistic: Statistic | None = None,
 ) -> Power:
@@ -73,7 +73,7 @@ def power_of_outcomes(
     times $\sqrt n$), $\tau$ that of seeds and S seeds, the difference's error is $\sqrt{\sigma^2 / n + \tau^2 / S}$. A
     two-sided test of level $\alpha$ sees a difference d with probability
     $\Phi(d / \text{error} - z_{1 - \alpha / 2})$, so that
-    $n = (z_{1 - \alpha / 2} + z_\text{wanted})^2 \sigma^2 / d^2$ samples suffice.
+    $n = (z_{1 - \alpha / 2} + z_\text{power})^2 \sigma^2 / d^2$ samples suffice.
 
     Args:
         metric: see `vision_adapters.paired_test`.
@@ -83,7 +83,7 @@ def power_of_outcomes(
         name: of what was scored.
         difference: to be seen, in the metric's unit (0.01 is one point of accuracy), > 0.
         alpha: level of the two-sided test, in (0, 1).
-        wanted: probability to see it, in (0, 1), larger than alpha.
+        power: probability to see it, in (0, 1), larger than alpha.
         seed: of the bootstrap.
         statistic: see `vision_adapters.paired_test`.
 
@@ -105,20 +105,20 @@ def power_of_outcomes(
         >>> found.samples, found.samples_needed > found.samples
         (400, True)
     """
-    _check(difference, alpha, wanted)
+    _check(difference, alpha, power)
     sides = [list(first)] if second is None else [list(first), list(second)]
     by_seed, spread = _spread(statistic or value_of(metric), sides, seed)
-    return _row(name, metric, sides, by_seed, spread, difference, alpha, wanted)
+    return _row(name, metric, sides, by_seed, spread, difference, alpha, power)
 
 
-def samples_needed(spread: float, difference: float, *, alpha: float = 0.05, wanted: float = 0.8) -> int:
-    r"""Paired samples for a two-sided test: $\lceil (z_{1 - \alpha / 2} + z_\text{wanted})^2 \sigma^2 / d^2 \rceil$.
+def samples_needed(spread: float, difference: float, *, alpha: float = 0.05, power: float = 0.8) -> int:
+    r"""Paired samples for a two-sided test: $\lceil (z_{1 - \alpha / 2} + z_\text{power})^2 \sigma^2 / d^2 \rceil$.
 
     Args:
         spread: $\sigma$, the standard deviation of one sample's difference.
         difference: d > 0, in the same unit.
         alpha: level of the test.
-        wanted: probability to see the difference.
+        power: probability to see the difference.
 
     Returns:
         At least 1.
@@ -130,23 +130,23 @@ def samples_needed(spread: float, difference: float, *, alpha: float = 0.05, wan
         >>> samples_needed(0.5, 0.02)
         4906
     """
-    _check(difference, alpha, wanted)
-    return _count(spread, difference, alpha, wanted)
+    _check(difference, alpha, power)
+    return _count(spread, difference, alpha, power)
 
 
-def _check(difference: float, alpha: float, wanted: float) -> None:
+def _check(difference: float, alpha: float, power: float) -> None:
     if not difference > 0 or not math.isfinite(difference):
         raise ValueError(f"the difference to see must be positive, not {difference}")
-    if not 0 < alpha < wanted < 1:
-        raise ValueError(f"expected 0 < alpha < power < 1, got alpha {alpha} and power {wanted}")
+    if not 0 < alpha < power < 1:
+        raise ValueError(f"expected 0 < alpha < power < 1, got alpha {alpha} and power {power}")
 
 
-def _count(spread: float, difference: float, alpha: float, wanted: float) -> int:
-    return max(1, math.ceil((_reach(alpha, wanted) * spread / difference) ** 2))
+def _count(spread: float, difference: float, alpha: float, power: float) -> int:
+    return max(1, math.ceil((_reach(alpha, power) * spread / difference) ** 2))
 
 
-def _reach(alpha: float, wanted: float) -> float:
-    return _NORMAL.inv_cdf(1 - alpha / 2) + _NORMAL.inv_cdf(wanted)
+def _reach(alpha: float, power: float) -> float:
+    return _NORMAL.inv_cdf(1 - alpha / 2) + _NORMAL.inv_cdf(power)
 
 
 def _spread(measure: Statistic, sides: Sequence[Sequence[Outcomes]], seed: int) -> tuple[list[float], float]:
@@ -154,18 +154,15 @@ def _spread(measure: Statistic, sides: Sequence[Sequence[Outcomes]], seed: int) 
     count = len(sides[0][0])
     even = np.ones((1, count))
 
-    def value(which: int, weights: np.ndarray) -> np.ndarray:
-        found = [measure(side[which], weights) for side in sides]
-        return found[0] if len(found) == 1 else found[1] - found[0]
+    def value(seed: int, weights: np.ndarray) -> np.ndarray:
+        by_side = [measure(side[seed], weights) for side in sides]
+        return by_side[0] if len(by_side) == 1 else by_side[1] - by_side[0]
 
     seeds = range(len(sides[0]))
-    by_seed = [float(value(which, even)[0]) for which in seeds]
+    by_seed = [float(value(row, even)[0]) for row in seeds]
     rng = np.random.default_rng(seed)
     drawn = np.concatenate(
-        [
-            np.mean([value(which, weights) for which in seeds], axis=0)
-            for weights in resamples_of(count, _RESAMPLES, rng)
-        ]
+        [np.mean([value(row, weights) for row in seeds], axis=0) for weights in resamples_of(count, _RESAMPLES, rng)]
     )
     error = float(np.nanstd(drawn))
     return by_seed, error * math.sqrt(count) * (math.sqrt(2) if len(sides) == 1 else 1.0)
@@ -179,14 +176,14 @@ def _row(
     spread: float,
     difference: float,
     alpha: float,
-    wanted: float,
+    power: float,
 ) -> Power:
     count, seeds = len(sides[0][0]), len(by_seed)
     unrelated = math.sqrt(2) if len(sides) == 1 else 1.0
     between = float(np.std(by_seed, ddof=1)) * unrelated if seeds > 1 else None
     variance = spread**2 / count
     error = math.sqrt(variance + (between or 0.0) ** 2 / seeds)
-    reach = _reach(alpha, wanted)
+    reach = _reach(alpha, power)
     seeds_needed = None
     if between is not None:
         room = (difference / reach) ** 2 - variance
@@ -202,7 +199,7 @@ def _row(
         between=between,
         power=tails,
         smallest=reach * error,
-        samples_needed=_count(spread, difference, alpha, wanted),
+        samples_needed=_count(spread, difference, alpha, power),
         seeds_needed=seeds_needed,
         paired=len(sides) == 2,
         by_seed=tuple(by_seed),

@@ -71,7 +71,7 @@ def recompute_blocks(module: nn.Module) -> list[str]:
         and len({type(child) for child in part.children()}) == 1
         and any(True for _ in part.parameters())
     ]
-    outer = [path for path in lists if not any(path.startswith(f"{other}.") for other in lists)]
+    outer = [path for path in lists if not any(path.startswith(f"{prefix}.") for prefix in lists)]
     blocks = [f"{path}.{name}" for path in outer for name, _ in module.get_submodule(path).named_children()]
     if not blocks:
         raise ValueError(f"{type(module).__name__} has no list of equal blocks")

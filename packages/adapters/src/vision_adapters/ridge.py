@@ -43,11 +43,11 @@ class Ridge:
 
     def head(self) -> nn.Linear:
         """The same as a layer with one output."""
-        made = nn.Linear(len(self.weight), 1)
+        layer = nn.Linear(len(self.weight), 1)
         with torch.no_grad():
-            made.weight.copy_(self.weight[None])
-            made.bias.fill_(self.bias)
-        return made
+            layer.weight.copy_(self.weight[None])
+            layer.bias.fill_(self.bias)
+        return layer
 
 
 def fit_ridge(
@@ -82,15 +82,15 @@ def fit_ridge(
             raise ValueError(f"{name} features have shape {tuple(rows.shape)}, targets {tuple(values.shape)}")
         if not bool(torch.isfinite(rows).all() and torch.isfinite(values).all()):
             raise ValueError(f"{name} features or targets hold NaN or infinity")
-    measure = error or (lambda given, truth: float((given - truth).square().mean()))
+    measure = error or (lambda predicted, truth: float((predicted - truth).square().mean()))
     solved = _Solved(train, targets)
     path = []
     for penalty in penalties:
         fit = solved.at(penalty)
         path.append((penalty, measure(fit.predict(held), held_targets.double())))
     penalty = min(path, key=lambda row: row[1])[0]
-    whole = _Solved(torch.cat([train, held]), torch.cat([targets, held_targets])).at(penalty)
-    return Ridge(whole.weight, whole.bias, penalty, tuple(path))
+    refit = _Solved(torch.cat([train, held]), torch.cat([targets, held_targets])).at(penalty)
+    return Ridge(refit.weight, refit.bias, penalty, tuple(path))
 
 
 class _Solved:
@@ -103,8 +103,8 @@ class _Solved:
         flat = spread <= _FLAT * rows.abs().amax(dim=0)
         self.spread = torch.where(flat, torch.inf, spread)
         self.unit = unit if float(unit) > 0 else torch.ones_like(unit)
-        left, self.singular, self.right = torch.linalg.svd((rows - self.mean) / self.spread, full_matrices=False)
-        self.turned = left.T @ ((values - self.centre) / self.unit)
+        basis, self.singular, self.right = torch.linalg.svd((rows - self.mean) / self.spread, full_matrices=False)
+        self.turned = basis.T @ ((values - self.centre) / self.unit)
         self.count = len(rows)
 
     def at(self, penalty: float) -> Ridge:

@@ -60,20 +60,20 @@ def leave_one_out(features: Float[Tensor, "n d"], targets: Int[Tensor, " n"] | F
         names, labels = torch.unique(targets, return_inverse=True)
         if len(names) < 2:
             raise ValueError(f"one class only ({int(names[0])}): there is nothing to tell apart")
-        wanted = torch.nn.functional.one_hot(labels).to(features.dtype)
+        outputs = torch.nn.functional.one_hot(labels).to(features.dtype)
     else:
-        wanted = targets.to(features.dtype)
+        outputs = targets.to(features.dtype)
     x = features - features.mean(dim=0)
     x = x / x.std(dim=0, correction=0).clamp_min(1e-6)
-    centre = wanted.mean(dim=0)
-    y = wanted - centre
+    centre = outputs.mean(dim=0)
+    y = outputs - centre
     values, basis = _spectrum(x)
     turned, squares, share = basis.T @ y, basis.square(), float(values.sum()) / max(1, min(x.shape))
     best: LeftOut | None = None
     for penalty in _PENALTIES:
-        kept = values / (values + penalty * share)
-        leverage = (squares @ kept + 1 / len(x)).clamp(max=1 - 1e-4)[:, None]
-        predicted = (basis @ (kept[:, None] * turned) - leverage * y) / (1 - leverage)
+        shrinkage = values / (values + penalty * share)
+        leverage = (squares @ shrinkage + 1 / len(x)).clamp(max=1 - 1e-4)[:, None]
+        predicted = (basis @ (shrinkage[:, None] * turned) - leverage * y) / (1 - leverage)
         if classes:
             outcomes = (predicted + centre).argmax(dim=1).eq(labels).to(x.dtype)
             score = float(outcomes.mean())
@@ -94,5 +94,5 @@ def _spectrum(x: Tensor) -> tuple[Tensor, Tensor]:
     else:
         values, vectors = torch.linalg.eigh(x.T @ x)
         basis = x @ vectors / values.clamp_min(1e-12).sqrt()
-    there = values > values.max() * 1e-6
-    return values[there], basis[:, there]
+    positive = values > values.max() * 1e-6
+    return values[positive], basis[:, positive]

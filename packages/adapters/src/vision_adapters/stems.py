@@ -109,11 +109,11 @@ class PatchEncoder(nn.Module):
 def _encoder(model: Any) -> nn.Module:
     """The encoder of an encoder-decoder, or the model itself if it is one already."""
     for path in ("model.encoder", "encoder"):
-        found = model
+        encoder = model
         for name in path.split("."):
-            found = getattr(found, name, None)
-        if isinstance(found, nn.Module):
-            return found
+            encoder = getattr(encoder, name, None)
+        if isinstance(encoder, nn.Module):
+            return encoder
     return model  # type: ignore[no-any-return]  # models come untyped
 
 

@@ -45,20 +45,20 @@ def average_precisions(
     image = np.repeat(np.arange(len(outcomes.lengths)), outcomes.lengths)
     truth = columns["truth"]
     kinds = np.unique(columns["label"][truth])
-    found = np.empty((len(weights), len(kinds), len(thresholds)))
-    for place, kind in enumerate(kinds):
+    precisions = np.empty((len(weights), len(kinds), len(thresholds)))
+    for row, kind in enumerate(kinds):
         of_kind = columns["label"] == kind
         mine = np.flatnonzero(of_kind & ~truth)
         mine = mine[np.argsort(-columns["score"][mine], kind="stable")]
         objects = np.bincount(image[of_kind & truth], minlength=len(outcomes.lengths)).astype(np.float64)
-        hits = [(columns["hits"][mine] >> one) & 1 for one in thresholds]
-        ignored = [(columns["ignored"][mine] >> one) & 1 for one in thresholds]
-        useful = max((int(np.flatnonzero(each)[-1]) + 1 if each.any() else 0 for each in hits), default=0)
+        hits = [(columns["hits"][mine] >> bit) & 1 for bit in thresholds]
+        ignored = [(columns["ignored"][mine] >> bit) & 1 for bit in thresholds]
+        useful = max((int(np.flatnonzero(hit)[-1]) + 1 if hit.any() else 0 for hit in hits), default=0)
         rows = max(1, _CELLS // max(1, useful))
         for start in range(0, len(weights), rows):
             part = weights[start : start + rows]
-            found[start : start + rows, place] = _of_class(part, part @ objects, image[mine[:useful]], hits, ignored)
-    return found
+            precisions[start : start + rows, row] = _of_class(part, part @ objects, image[mine[:useful]], hits, ignored)
+    return precisions
 
 
 def mean_average_precision(outcomes: PictureRows, weights: Float[np.ndarray, "r n"]) -> Float[np.ndarray, " r"]:
@@ -89,11 +89,11 @@ def at_three_quarters(outcomes: PictureRows, weights: Float[np.ndarray, "r n"]) 
 
 
 def _mean(values: Float[np.ndarray, "r k t"]) -> Float[np.ndarray, " r"]:
-    there = ~np.isnan(values)
-    count = there.sum(axis=(1, 2))
-    total = np.where(there, values, 0.0).sum(axis=(1, 2))
-    found: Float[np.ndarray, " r"] = np.where(count > 0, total / np.maximum(count, 1), np.nan)
-    return found
+    defined = ~np.isnan(values)
+    count = defined.sum(axis=(1, 2))
+    total = np.where(defined, values, 0.0).sum(axis=(1, 2))
+    means: Float[np.ndarray, " r"] = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    return means
 
 
 def _of_class(
@@ -101,10 +101,10 @@ def _of_class(
 ) -> np.ndarray:
     """Average precision ``[r, t]`` of one class; ``image`` is that of each detection up to the last that hits."""
     useful = len(image)
-    found = np.zeros((len(weights), len(hits)))
+    precisions = np.zeros((len(weights), len(hits)))
     every = np.cumsum(weights[:, image], axis=1) if useful else None
     with np.errstate(invalid="ignore", divide="ignore"):
-        for place, (hit, gone) in enumerate(zip(hits, ignored, strict=True)):
+        for row, (hit, gone) in enumerate(zip(hits, ignored, strict=True)):
             at = np.flatnonzero(hit[:useful])
             if not len(at) or every is None:
                 continue
@@ -118,6 +118,6 @@ def _of_class(
             reached = np.searchsorted(RECALLS, np.nan_to_num(true / objects[:, None]), side="right")
             reached = np.where(true > 0, reached, 0)
             steps = np.diff(reached, axis=1, prepend=0)
-            found[:, place] = (precision * steps).sum(axis=1) / len(RECALLS)
-    found[objects <= 0] = np.nan
-    return found
+            precisions[:, row] = (precision * steps).sum(axis=1) / len(RECALLS)
+    precisions[objects <= 0] = np.nan
+    return precisions

@@ -111,8 +111,8 @@ def topk_detections(scores: Float[Tensor, "n p k"], boxes: Float[Tensor, "n p 4"
     """
     classes = scores.shape[-1]
     value, index = scores.flatten(1).topk(min(most, scores.shape[1] * classes), dim=1)
-    place = torch.div(index, classes, rounding_mode="floor")
-    return Detections(boxes.gather(1, place[..., None].expand(-1, -1, 4)), value, index % classes)
+    position = torch.div(index, classes, rounding_mode="floor")
+    return Detections(boxes.gather(1, position[..., None].expand(-1, -1, 4)), value, index % classes)
 
 
 def suppressed(detections: Detections, overlap: float, most: int) -> Detections:

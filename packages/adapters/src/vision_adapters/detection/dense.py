@@ -142,12 +142,12 @@ class DenseHead(nn.Module):
         owner = self._owners(truth)
         mine = owner >= 0
         chosen = truth.gather(1, owner.clamp_min(0)[..., None].expand(-1, -1, 5))
-        wanted = F.one_hot(chosen[..., 0].long().clamp_min(0), self.classes).to(logits) * mine[..., None]
+        target = F.one_hot(chosen[..., 0].long().clamp_min(0), self.classes).to(logits) * mine[..., None]
         count = mine.sum().clamp_min(1)
-        classes = focal_loss(logits[..., : self.classes], wanted).sum() / count
+        classes = focal_loss(logits[..., : self.classes], target).sum() / count
         box = box_convert(chosen[mine][:, 1:], "cxcywh", "xyxy")
-        place = self.places.expand(len(logits), -1, -1)[mine]
-        sides = torch.cat([place - box[:, :2], box[:, 2:] - place], dim=1).clamp_min(1e-4)
+        centre = self.places.expand(len(logits), -1, -1)[mine]
+        sides = torch.cat([centre - box[:, :2], box[:, 2:] - centre], dim=1).clamp_min(1e-4)
         pairs = sides.view(-1, 2, 2)  # the two sides of an axis: left and right, top and bottom
         central = (pairs.amin(dim=1) / pairs.amax(dim=1)).prod(dim=1).sqrt()
         near = F.binary_cross_entropy_with_logits(logits[..., self.classes][mine], central, reduction="sum") / count
@@ -161,11 +161,11 @@ class DenseHead(nn.Module):
         box = box_convert(truth[..., 1:], "cxcywh", "xyxy")
         step = truth.new_tensor(self.step) * RADIUS
         centre, real = truth[..., 1:3], truth[..., 0] >= 0
-        place = self.places[None, :, None]
-        inside = ((place > box[:, None, :, :2]) & (place < box[:, None, :, 2:])).all(dim=-1)
-        near = ((place - centre[:, None]).abs() < step).all(dim=-1)
+        cell = self.places[None, :, None]
+        inside = ((cell > box[:, None, :, :2]) & (cell < box[:, None, :, 2:])).all(dim=-1)
+        near = ((cell - centre[:, None]).abs() < step).all(dim=-1)
         able = inside & near & real[:, None]
-        distance = (place - centre[:, None]).square().sum(dim=-1)
+        distance = (cell - centre[:, None]).square().sum(dim=-1)
         closest = F.one_hot(distance.argmin(dim=1), able.shape[1]).transpose(1, 2).bool()
         able = able | (closest & (real & ~able.any(dim=1))[:, None])  # one that is smaller than a step
         area = truth[..., 3] * truth[..., 4]

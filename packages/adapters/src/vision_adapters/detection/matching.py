@@ -102,14 +102,14 @@ def match_detections(truth: PictureRows, found: PictureRows) -> Matches:
         "ignored": np.concatenate([ignored, np.zeros(int(counts.sum()), np.uint16)]),
         "truth": np.concatenate([np.zeros(len(label), bool), np.ones(int(counts.sum()), bool)]),
     }
-    whose = np.concatenate([image, t_image[counts]])
-    by_image = np.argsort(whose, kind="stable")
-    lengths = np.bincount(whose, minlength=len(truth.lengths))
+    truth_image = np.concatenate([image, t_image[counts]])
+    by_image = np.argsort(truth_image, kind="stable")
+    lengths = np.bincount(truth_image, minlength=len(truth.lengths))
     return Matches({name: column[by_image] for name, column in rows.items()}, lengths)
 
 
 def overlaps(
-    box: Float[np.ndarray, "*n 4"], others: Float[np.ndarray, "*n 4"], crowd: Bool[np.ndarray, "*n"]
+    box: Float[np.ndarray, "*n 4"], rivals: Float[np.ndarray, "*n 4"], crowd: Bool[np.ndarray, "*n"]
 ) -> Float[np.ndarray, "*n"]:
     """Intersection over union; over the first box's own area where the other is a crowd.
 
@@ -118,13 +118,13 @@ def overlaps(
         >>> float(overlaps(one, other, np.array(True))), round(float(overlaps(one, other, np.array(False))), 3)
         (0.5, 0.333)
     """
-    ends = np.minimum(box[..., :2] + box[..., 2:], others[..., :2] + others[..., 2:])
-    sides = ends - np.maximum(box[..., :2], others[..., :2])
+    ends = np.minimum(box[..., :2] + box[..., 2:], rivals[..., :2] + rivals[..., 2:])
+    sides = ends - np.maximum(box[..., :2], rivals[..., :2])
     shared = np.where((sides > 0).all(axis=-1), sides[..., 0] * sides[..., 1], 0.0)
-    own, its = box[..., 2] * box[..., 3], others[..., 2] * others[..., 3]
-    whole = np.where(crowd, own, own + its - shared)
-    found: Float[np.ndarray, "*n"] = np.divide(shared, whole, out=np.zeros_like(shared), where=whole > 0)
-    return found
+    own, its = box[..., 2] * box[..., 3], rivals[..., 2] * rivals[..., 3]
+    union = np.where(crowd, own, own + its - shared)
+    ratio: Float[np.ndarray, "*n"] = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+    return ratio
 
 
 def _places(*keys: Int[np.ndarray, " m"]) -> Int[np.ndarray, " m"]:
@@ -134,8 +134,8 @@ def _places(*keys: Int[np.ndarray, " m"]) -> Int[np.ndarray, " m"]:
     if count > 1:
         new[1:] = np.any([key[1:] != key[:-1] for key in keys], axis=0)
     starts = np.flatnonzero(new)
-    found: Int[np.ndarray, " m"] = np.arange(count) - np.repeat(starts, np.diff(np.append(starts, count)))
-    return found
+    ranks: Int[np.ndarray, " m"] = np.arange(count) - np.repeat(starts, np.diff(np.append(starts, count)))
+    return ranks
 
 
 def _matched(
@@ -187,26 +187,26 @@ def _match_groups(
     falling = np.argsort(-sizes, kind="stable")
     first, sizes, t_first, t_sizes = first[falling], sizes[falling], t_first[falling], t_sizes[falling]
     widest = int(t_sizes.max())
-    place = t_first[:, None] + np.minimum(np.arange(widest), t_sizes[:, None] - 1)
+    truth_row = t_first[:, None] + np.minimum(np.arange(widest), t_sizes[:, None] - 1)
     real = np.arange(widest) < t_sizes[:, None]
-    many = crowd[place] & real
+    many = crowd[truth_row] & real
     free = np.repeat(real[:, None, :], len(THRESHOLDS), axis=1)
     least = np.minimum(THRESHOLDS, 1 - 1e-10)[None, :, None]
     bits = (1 << np.arange(len(THRESHOLDS))).astype(np.uint16)
     for step in range(int(sizes.max())):
-        left = int(np.searchsorted(-sizes, -step, side="left"))  # groups with more than `step` detections
-        if left == 0:
+        running = int(np.searchsorted(-sizes, -step, side="left"))  # groups with more than `step` detections
+        if running == 0:
             break
-        share = overlaps(box[first[:left] + step][:, None, :], t_box[place[:left]], many[:left])
-        able = free[:left] & (share[:, None, :] >= least)
-        single = able & ~many[:left, None, :]
+        share = overlaps(box[first[:running] + step][:, None, :], t_box[truth_row[:running]], many[:running])
+        able = free[:running] & (share[:, None, :] >= least)
+        single = able & ~many[:running, None, :]
         chosen = np.where(single.any(axis=2, keepdims=True), single, able)
         value = np.where(chosen, share[:, None, :], -1.0)
         last = widest - 1 - np.argmax(value[:, :, ::-1], axis=2)
-        taken = np.take_along_axis(chosen, last[..., None], axis=2)[..., 0]
-        on_crowd = taken & np.take_along_axis(many[:left], last, axis=1)
-        group, threshold = np.nonzero(taken & ~on_crowd)
+        matched = np.take_along_axis(chosen, last[..., None], axis=2)[..., 0]
+        on_crowd = matched & np.take_along_axis(many[:running], last, axis=1)
+        group, threshold = np.nonzero(matched & ~on_crowd)
         free[group, threshold, last[group, threshold]] = False
-        rows = first[:left] + step
-        hits[rows] = ((taken & ~on_crowd) * bits).sum(axis=1)
+        rows = first[:running] + step
+        hits[rows] = ((matched & ~on_crowd) * bits).sum(axis=1)
         ignored[rows] = (on_crowd * bits).sum(axis=1)

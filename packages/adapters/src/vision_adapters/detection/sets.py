@@ -97,24 +97,24 @@ class SetHead(nn.Module):
             raise ValueError(
                 f"tokens have shape {tuple(tokens.shape)}, expected [n, {h * w}, d] for a grid of {h} x {w}"
             )
-        seen = self.encode(self.enter(tokens) + self.position)
-        asked = self.query.expand(len(tokens), -1, -1)
+        memory = self.encode(self.enter(tokens) + self.position)
+        queries = self.query.expand(len(tokens), -1, -1)
         box = self.anchor.expand(len(tokens), -1, -1)
         outputs = []
         for block in self.blocks:
-            asked = block(asked + self._sampled(seen, box), self.where(box), seen + self.position)
-            box = box + self.correct(asked)
-            outputs.append(torch.cat([self.say(asked), box], dim=-1))
+            queries = block(queries + self._sampled(memory, box), self.where(box), memory + self.position)
+            box = box + self.correct(queries)
+            outputs.append(torch.cat([self.say(queries), box], dim=-1))
             box = box.detach()
         return torch.stack(outputs, dim=1)
 
-    def _sampled(self, seen: Tensor, box: Tensor) -> Tensor:
+    def _sampled(self, memory: Tensor, box: Tensor) -> Tensor:
         """The tokens at the centres of boxes, interpolated bilinearly."""
         rows, columns = self.grid
-        field = seen.transpose(1, 2).reshape(len(seen), -1, rows, columns)
+        field = memory.transpose(1, 2).reshape(len(memory), -1, rows, columns)
         centre = 2 * box[..., :2].sigmoid() - 1
-        found = F.grid_sample(field, centre[:, None], padding_mode="border", align_corners=False)
-        return found[:, :, 0].transpose(1, 2)
+        sampled = F.grid_sample(field, centre[:, None], padding_mode="border", align_corners=False)
+        return sampled[:, :, 0].transpose(1, 2)
 
     def detections(self, outputs: Float[Tensor, "n b q c"], most: int = 100) -> Detections:
         """The best pairs of a query and a class, of the last block; nothing is suppressed."""
@@ -128,10 +128,11 @@ class SetHead(nn.Module):
             outputs: of the head.
             truth: objects of each picture: class index (-1 where there is none), centre, width and height as shares.
         """
-        each = [
-            set_loss(one[..., : self.classes], one[..., self.classes :].sigmoid(), truth) for one in outputs.unbind(1)
+        by_layer = [
+            set_loss(layer[..., : self.classes], layer[..., self.classes :].sigmoid(), truth)
+            for layer in outputs.unbind(1)
         ]
-        return torch.stack(each).mean()
+        return torch.stack(by_layer).mean()
 
 
 class _Asking(nn.Module):
@@ -145,16 +146,16 @@ class _Asking(nn.Module):
         self.norm2 = nn.LayerNorm(width)
         self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
 
-    def forward(self, asked: Tensor, place: Tensor, seen: Tensor) -> Tensor:
+    def forward(self, queries: Tensor, position: Tensor, memory: Tensor) -> Tensor:
         """Queries that know more."""
-        asked = self.among(asked + place)
-        (n, q, w), t = asked.shape, seen.shape[1]
-        query = self.ask(self.norm(asked) + place).view(n, q, self.heads, -1).transpose(1, 2)
-        key, value = self.see(seen).view(n, t, 2, self.heads, w // self.heads).permute(2, 0, 3, 1, 4)
+        queries = self.among(queries + position)
+        (n, q, w), t = queries.shape, memory.shape[1]
+        query = self.ask(self.norm(queries) + position).view(n, q, self.heads, -1).transpose(1, 2)
+        key, value = self.see(memory).view(n, t, 2, self.heads, w // self.heads).permute(2, 0, 3, 1, 4)
         mixed = F.scaled_dot_product_attention(query, key, value)
-        asked = asked + self.out(mixed.transpose(1, 2).reshape(n, q, w))
-        more: Tensor = self.mlp(self.norm2(asked))
-        return asked + more
+        queries = queries + self.out(mixed.transpose(1, 2).reshape(n, q, w))
+        more: Tensor = self.mlp(self.norm2(queries))
+        return queries + more
 
 
 def set_loss(
@@ -180,12 +181,12 @@ def set_loss(
         0.0
     """
     weight = weights or Weights()
-    picture, query, which = match_sets(logits, boxes, truth, weight)
-    wanted = torch.zeros_like(logits)
-    chosen = truth[picture, which]
-    wanted[picture, query, chosen[:, 0].long()] = 1.0
+    picture, query, truth_row = match_sets(logits, boxes, truth, weight)
+    target = torch.zeros_like(logits)
+    chosen = truth[picture, truth_row]
+    target[picture, query, chosen[:, 0].long()] = 1.0
     count = max(1, len(picture))
-    total = weight.classes * focal_loss(logits, wanted).sum() / count
+    total = weight.classes * focal_loss(logits, target).sum() / count
     if len(picture):
         mine = boxes[picture, query]
         distance = (mine - chosen[:, 1:]).abs().sum()
@@ -234,10 +235,10 @@ def match_sets(
     rows = []
     for picture, most in enumerate(counts.tolist()):
         real = (truth[picture, :, 0] >= 0).nonzero()[:, 0].cpu().numpy()
-        query, which = linear_sum_assignment(cost[picture][:, real]) if most else ((), ())
-        rows += [(picture, int(q), int(real[m])) for q, m in zip(query, which, strict=True)]
-    found = torch.tensor(rows, dtype=torch.long, device=logits.device).view(-1, 3)
-    return found[:, 0], found[:, 1], found[:, 2]
+        query, truth_row = linear_sum_assignment(cost[picture][:, real]) if most else ((), ())
+        rows += [(picture, int(q), int(real[m])) for q, m in zip(query, truth_row, strict=True)]
+    matches = torch.tensor(rows, dtype=torch.long, device=logits.device).view(-1, 3)
+    return matches[:, 0], matches[:, 1], matches[:, 2]
 
 
 def _corners(boxes: Tensor) -> Tensor:

@@ -49,9 +49,9 @@ def class_labels(targets: Array, classes: int | None) -> Array:
     labels = targets.astype(np.int64)
     wrong = (labels != targets) | (labels < 0) | (labels >= (np.iinfo(np.int64).max if classes is None else classes))
     if wrong.any():
-        place = int(wrong.argmax())
+        index = int(wrong.argmax())
         span = "0 or more" if classes is None else f"0..{classes - 1}"
-        raise ValueError(f"target {targets[place]} of sample {place} is out of range, expected an integer in {span}")
+        raise ValueError(f"target {targets[index]} of sample {index} is out of range, expected an integer in {span}")
     return labels
 
 

@@ -95,11 +95,11 @@ def by_class(
     """
     table = confusion(predictions, targets, classes)
     count, right = int(table.sum()), np.diag(table)
-    of_it, taken = table.sum(axis=1), table.sum(axis=0)
+    of_it, guessed = table.sum(axis=1), table.sum(axis=0)
     generator = np.random.default_rng(seed)
-    found = []
+    rows = []
     for label in range(classes):
-        hits, support, predicted = int(right[label]), int(of_it[label]), int(taken[label])
+        hits, support, predicted = int(right[label]), int(of_it[label]), int(guessed[label])
         f1 = None
         if support + predicted:
             value = 2 * hits / (support + predicted)
@@ -109,12 +109,12 @@ def by_class(
             values = values[~np.isnan(values)]
             low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2]) if len(values) else (value, value)
             f1 = (value, float(low), float(high))
-        found.append(
+        rows.append(
             ClassScore(
                 label, support, predicted, _share(hits, predicted, level), _share(hits, support, level), f1
             )
         )  # fmt: skip
-    return found
+    return rows
 
 
 def _share(hits: int, trials: int, level: float) -> tuple[float, float, float] | None:

@@ -62,9 +62,9 @@ def weighted_mean(outcomes: Floats, weights: Floats) -> Floats:
 
 def _mean_over(columns: Floats) -> Floats:
     """Mean of each row [r, l] over the columns that are not NaN; NaN where none is."""
-    known = ~np.isnan(columns)
-    total: Floats = np.where(known, columns, 0.0).sum(1)
-    return ratio(total, known.sum(1).astype(np.float64))
+    defined = ~np.isnan(columns)
+    total: Floats = np.where(defined, columns, 0.0).sum(1)
+    return ratio(total, defined.sum(1).astype(np.float64))
 
 
 def _hits(k: int) -> Callable[[Array, Array], Floats]:
@@ -137,8 +137,8 @@ def _macro(rank: Callable[[Floats, Floats, Floats], Floats]) -> Callable[[Floats
 
     def aggregate(outcomes: Floats, weights: Floats) -> Floats:
         truths = outcomes[:, 1]
-        both = [each for each in range(outcomes.shape[2]) if truths[:, each].any() and not truths[:, each].all()]
-        columns = [rank(outcomes[:, 0, each], truths[:, each], weights) for each in both]
+        mixed = [label for label in range(outcomes.shape[2]) if truths[:, label].any() and not truths[:, label].all()]
+        columns = [rank(outcomes[:, 0, label], truths[:, label], weights) for label in mixed]
         return _mean_over(np.stack(columns, axis=1)) if columns else np.full(len(weights), np.nan)
 
     return aggregate
@@ -207,9 +207,9 @@ def _rank_correlation(outcomes: Floats, weights: Floats) -> Floats:
     """Spearman's: Pearson's of mean ranks, a weight being so many equal samples; 0 where all predictions are equal."""
     ranks = [_mean_ranks(outcomes[:, column], weights) for column in (0, 1)]
     total = weights.sum(1)
-    first, second = (one - ratio((weights * one).sum(1), total)[:, None] for one in ranks)
+    first, second = (rank - ratio((weights * rank).sum(1), total)[:, None] for rank in ranks)
     product = (weights * first * second).sum(1)
-    spreads = [(weights * one**2).sum(1) for one in (first, second)]
+    spreads = [(weights * rank**2).sum(1) for rank in (first, second)]
     return np.where((spreads[0] <= 0) & (spreads[1] > 0), 0.0, ratio(product, np.sqrt(spreads[0] * spreads[1])))
 
 
@@ -232,8 +232,8 @@ def _guess_and_truth(predictions: Array, targets: Array) -> Floats:
             raise ValueError("F1 of several labels needs probabilities; apply a sigmoid first")
         return np.stack([(scores > 0.5).astype(np.float64), truths], axis=1)
     guessed = predictions.argmax(1) if predictions.ndim == 2 else class_labels(predictions, None)
-    known = predictions.shape[1] if predictions.ndim == 2 else None
-    return np.stack([guessed, class_labels(targets, known)], axis=1).astype(np.float64)
+    classes = predictions.shape[1] if predictions.ndim == 2 else None
+    return np.stack([guessed, class_labels(targets, classes)], axis=1).astype(np.float64)
 
 
 def _counted(outcomes: Floats, weights: Floats) -> tuple[Floats, Floats, Floats]:
@@ -273,8 +273,8 @@ def _quadratic_kappa(outcomes: Floats, weights: Floats) -> Floats:
     """1 - squared distances between predicted and true ranks over those of independent ones."""
     guessed, true = outcomes[:, 0], outcomes[:, 1]
     total = weights.sum(1)
-    means = [ratio(weights @ one, total) for one in (guessed, true)]
-    squares = [ratio(weights @ np.square(one), total) for one in (guessed, true)]
+    means = [ratio(weights @ labels, total) for labels in (guessed, true)]
+    squares = [ratio(weights @ np.square(labels), total) for labels in (guessed, true)]
     expected = squares[0] + squares[1] - 2 * means[0] * means[1]
     return 1 - ratio(ratio(weights @ np.square(guessed - true), total), expected)
 
@@ -302,11 +302,11 @@ def _mask_counts(predictions: Array, targets: Array) -> Floats:
                 f"{name}: class {values[wrong][0]} is out of range, expected 0..{classes - 1} or {IGNORED}"
             )
     counts = np.zeros((len(targets), 3, max(classes, 1)))
-    for each in range(len(targets)):
-        predicted, true = labels[each][valid[each]].astype(np.int64), targets[each][valid[each]].astype(np.int64)
-        counts[each, 0] = np.bincount(true[predicted == true], minlength=classes)
-        counts[each, 1] = np.bincount(predicted, minlength=classes)
-        counts[each, 2] = np.bincount(true, minlength=classes)
+    for row in range(len(targets)):
+        predicted, true = labels[row][valid[row]].astype(np.int64), targets[row][valid[row]].astype(np.int64)
+        counts[row, 0] = np.bincount(true[predicted == true], minlength=classes)
+        counts[row, 1] = np.bincount(predicted, minlength=classes)
+        counts[row, 2] = np.bincount(true, minlength=classes)
     return counts
 
 
@@ -327,11 +327,11 @@ def _overlap(form: Literal["iou", "dice"]) -> Callable[[Floats, Floats], Floats]
     def aggregate(outcomes: Floats, weights: Floats) -> Floats:
         n, _, classes = outcomes.shape
         sums = (weights @ outcomes.reshape(n, -1)).reshape(len(weights), 3, classes)
-        both, predicted, true = sums[:, 0], sums[:, 1], sums[:, 2]
+        shared, predicted, true = sums[:, 0], sums[:, 1], sums[:, 2]
         if form == "iou":
-            upper, lower = both, predicted + true - both
+            upper, lower = shared, predicted + true - shared
         else:
-            upper, lower = 2 * both[:, 1:], (predicted + true)[:, 1:]
+            upper, lower = 2 * shared[:, 1:], (predicted + true)[:, 1:]
         return _mean_over(ratio(upper, lower))
 
     return aggregate
@@ -343,8 +343,8 @@ def _pixel_accuracy(by_class: bool) -> Callable[[Floats, Floats], Floats]:
     def aggregate(outcomes: Floats, weights: Floats) -> Floats:
         n, _, classes = outcomes.shape
         sums = (weights @ outcomes.reshape(n, -1)).reshape(len(weights), 3, classes)
-        both, true = sums[:, 0], sums[:, 2]
-        return _mean_over(ratio(both, true)) if by_class else ratio(both.sum(1), true.sum(1))
+        shared, true = sums[:, 0], sums[:, 2]
+        return _mean_over(ratio(shared, true)) if by_class else ratio(shared.sum(1), true.sum(1))
 
     return aggregate
 

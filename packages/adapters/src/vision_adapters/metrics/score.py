@@ -213,14 +213,14 @@ class RunningScores:
         """
         if self.samples == 0:
             raise ValueError("there are no samples to score")
-        whole = {outcomes: _joined(parts) for outcomes, parts in self._parts.items()}
-        found = {}
+        outcomes_of = {outcomes: _joined(parts) for outcomes, parts in self._parts.items()}
+        scores = {}
         for metric in self.metrics:
-            outcomes = whole[metric.outcomes]
+            outcomes = outcomes_of[metric.outcomes]
             if metric.check is not None:
                 metric.check(outcomes)
-            found[metric.name] = score_outcomes(metric.name, outcomes, seed=seed, resamples=resamples, level=level)
-        return found
+            scores[metric.name] = score_outcomes(metric.name, outcomes, seed=seed, resamples=resamples, level=level)
+        return scores
 
 
 def _joined(parts: list[Floats]) -> Floats:
@@ -332,8 +332,8 @@ def paired_difference(
         raise ValueError(
             f"the first model has {len(first)} outcomes, the second {len(second)}; expected the same samples"
         )
-    ones = np.ones((1, len(first)))
-    value = float((metric.aggregate(second, ones) - metric.aggregate(first, ones))[0])
+    even = np.ones((1, len(first)))
+    value = float((metric.aggregate(second, even) - metric.aggregate(first, even))[0])
     values = np.concatenate(
         [
             metric.aggregate(second, rows) - metric.aggregate(first, rows)
@@ -357,8 +357,8 @@ def _weights(samples: int, resamples: int, seed: int) -> Iterator[Floats]:
 
 def _interval(values: Floats, level: float, value: float) -> tuple[float, float]:
     """Percentiles of the resampled values; the value itself where there are none."""
-    known = values[~np.isnan(values)]
-    if len(known) == 0:
+    values_there = values[~np.isnan(values)]
+    if len(values_there) == 0:
         return value, value
-    low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(values_there, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)

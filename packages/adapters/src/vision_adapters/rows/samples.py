@@ -158,14 +158,14 @@ class SampleRows:
                     yield batch
             except BrokenProcessPool as error:
                 first = planned[0]
-                said = f"step {first.step}: a worker process died: {_ended(children)}"
+                message = f"step {first.step}: a worker process died: {_ended(children)}"
                 if died == first.step:
                     raise WorkerDiedError(
-                        f"{said}, the second time over samples {first.rows.tolist()[:64]}: one of them may take too "
+                        f"{message}, the second time over samples {first.rows.tolist()[:64]}: one of them may take too "
                         "much memory, or crash what decodes it"
                     ) from error
                 died = first.step
-                _LOG.warning("%s; workers are started anew and go on with the same batch", said)
+                _LOG.warning("%s; workers are started anew and go on with the same batch", message)
             finally:
                 pool.shutdown(wait=False, cancel_futures=True)
 
@@ -202,8 +202,8 @@ def _begin(make: Any) -> None:
 
 
 def _in_worker(keys: list[tuple[int, tuple[int, int] | None]]) -> Any:
-    made = _made(_MAKE[0], keys)
-    return made if isinstance(made, _Broken) else made.numpy()  # arrays travel without shared memory
+    samples = _made(_MAKE[0], keys)
+    return samples if isinstance(samples, _Broken) else samples.numpy()  # arrays travel without shared memory
 
 
 def _keys(draw: Draw) -> list[tuple[int, tuple[int, int] | None]]:
@@ -211,18 +211,18 @@ def _keys(draw: Draw) -> list[tuple[int, tuple[int, int] | None]]:
 
 
 def _made(make: Any, keys: list[tuple[int, tuple[int, int] | None]]) -> Tensor | _Broken:
-    found = []
-    for index, place in keys:
+    samples = []
+    for index, position in keys:
         try:
-            found.append(make(index, None if place is None else sample_generator(*place, index)))
+            samples.append(make(index, None if position is None else sample_generator(*position, index)))
         except MemoryError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a decoder raises is told with the sample's index
             return _Broken(index, next(iter(str(error).splitlines()), "") or type(error).__name__)
-    return torch.stack(found) if found else torch.empty(0)
+    return torch.stack(samples) if samples else torch.empty(0)
 
 
-def _whole(made: Any) -> Tensor:
-    if isinstance(made, _Broken):
-        raise BrokenSampleError(*made)
-    return made if isinstance(made, Tensor) else torch.from_numpy(made)
+def _whole(samples: Any) -> Tensor:
+    if isinstance(samples, _Broken):
+        raise BrokenSampleError(*samples)
+    return samples if isinstance(samples, Tensor) else torch.from_numpy(samples)

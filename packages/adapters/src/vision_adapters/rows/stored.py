@@ -71,9 +71,9 @@ class StoredRows:
     def __getitem__(self, rows: Any, /) -> Tensor:
         """Copies of the rows of a slice or of a vector of row numbers."""
         chosen = rows.cpu().numpy() if isinstance(rows, Tensor) else rows
-        found = torch.from_numpy(np.array(self._array[chosen]))
+        loaded = torch.from_numpy(np.array(self._array[chosen]))
         self._let_go()
-        return found
+        return loaded
 
     def _let_go(self) -> None:
         """Take the pages that were read off this process's memory; the system keeps them cached while it has room."""
@@ -139,10 +139,10 @@ class RowWriter:
         try:
             array = np.load(path, mmap_mode="r", allow_pickle=False)
             dtype = torch.from_numpy(np.empty(0, array.dtype)).dtype
-            said = path.with_name(f"{path.name}.done").read_text(encoding="utf-8")
+            header = path.with_name(f"{path.name}.done").read_text(encoding="utf-8")
         except (OSError, ValueError, TypeError):
             return None
-        if len(array) != count or not said.startswith(_header(mark, count, array.shape[1:], array.dtype) + "\n"):
+        if len(array) != count or not header.startswith(_header(mark, count, array.shape[1:], array.dtype) + "\n"):
             return None
         return cls(path, count, array.shape[1:], dtype, mark)
 
@@ -206,8 +206,8 @@ class RowWriter:
             np.lib.format.write_array_header_1_0(file, header)
             assert file.tell() == self._offset  # NumPy leaves room for the number of rows
             file.truncate(self._offset + self.done * self._row_bytes)
-        said = _header(self.mark, self.count, self.shape, numbers)
-        self._log.write_text("".join([f"{said}\n", *lines]), encoding="utf-8")
+        written = _header(self.mark, self.count, self.shape, numbers)
+        self._log.write_text("".join([f"{written}\n", *lines]), encoding="utf-8")
 
     def _begin(self, header: str, numbers: np.dtype[Any]) -> None:
         self._log.unlink(missing_ok=True)
@@ -243,7 +243,7 @@ class RowWriter:
             return 0
         if first != header + "\n" or array.shape != (self.count, *self.shape):
             return 0
-        done, whole = 0, [first]
+        done, batches = 0, [first]
         for line in lines:
             end, _, checksum = line.rstrip("\n").partition(" ")
             if not (line.endswith("\n") and end.isdecimal() and done < int(end) <= self.count):
@@ -254,9 +254,9 @@ class RowWriter:
             ):
                 break
             done = int(end)
-            whole.append(line)
-        if len(whole) <= len(lines):  # a whole file is left alone: others may read it now
-            self._log.write_text("".join(whole), encoding="utf-8")
+            batches.append(line)
+        if len(batches) <= len(lines):  # a whole file is left alone: others may read it now
+            self._log.write_text("".join(batches), encoding="utf-8")
         return done
 
 

@@ -16,7 +16,7 @@ from vision_adapters.tuning.unit_features import cosines, linear_head
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-SHARES = tuple(10.0 ** (place / 2) for place in range(-8, 5))
+SHARES = tuple(10.0 ** (half_decade / 2) for half_decade in range(-8, 5))
 STRENGTHS = tuple(10.0 ** (power / 2) for power in range(-2, 13))
 
 
@@ -63,7 +63,7 @@ def tune_gda(data: TuningData) -> Tuned:
         {"alpha": alpha, "validation": data.score((zero_shot + alpha * gaussian)[counted], rows[counted])}
         for alpha in (0.0, *SHARES)
     ]
-    best = max(tried, key=lambda each: each["validation"])
+    best = max(tried, key=lambda row: row["validation"])
     head = linear_head(data.logit_scale * texts + best["alpha"] * weight, best["alpha"] * bias)
     return Tuned("gda", {"alpha": best["alpha"]}, best["validation"], head, tuple(tried), data.metric)
 
@@ -150,7 +150,7 @@ def tune_tip(data: TuningData) -> Tuned:
         for alpha in (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0):
             score = data.score((zero_shot + alpha * cache)[counted], rows[counted])
             tried.append({"alpha": alpha, "beta": beta, "validation": score})
-    best = max(tried, key=lambda each: each["validation"])
+    best = max(tried, key=lambda row: row["validation"])
     head = CacheHead(texts, unit, cache_values(data), data.logit_scale, best["alpha"], best["beta"]).eval()
     chosen = {"alpha": best["alpha"], "beta": best["beta"]}
     return Tuned("tip_adapter", chosen, best["validation"], head, tuple(tried), data.metric)
@@ -170,7 +170,7 @@ def tune_logistic(data: TuningData) -> Tuned:
             [unit[fold.validation] @ weight.T + bias for (weight, bias), fold in zip(parts, data.folds, strict=True)]
         )
         tried.append({"C": strength, "validation": data.score(scores[counted], rows[counted])})
-    best = max(tried, key=lambda each: each["validation"]) if tried else {"C": 1.0}
+    best = max(tried, key=lambda row: row["validation"]) if tried else {"C": 1.0}
     head = linear_head(*_fitted(data, unit, torch.arange(len(unit)), best["C"]))
     return Tuned("logistic", {"C": best["C"]}, best.get("validation"), head, tuple(tried), data.metric)
 

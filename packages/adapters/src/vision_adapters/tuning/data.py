@@ -297,8 +297,8 @@ def tuning_data(
         ELEVATER, appendix: 80/20, at least one per class.
     """
     pair = validation if isinstance(validation, tuple) else (None, None)
-    for name, each in (("features", features), ("labels", labels), ("validation", pair[0]), ("validation", pair[1])):
-        if isinstance(each, HeldOut):
+    for name, value in (("features", features), ("labels", labels), ("validation", pair[0]), ("validation", pair[1])):
+        if isinstance(value, HeldOut):
             raise TypeError(f"{name} is held-out test data, which no tuner may see")
     x, y = torch.as_tensor(features).detach(), _integers(labels, "labels")
     if isinstance(validation, str) and validation not in SPLITS:
@@ -306,8 +306,8 @@ def tuning_data(
     check_features(x, "features")
     x = x.to("cpu", torch.float32, copy=True)  # the caller's own may change, or come from inference mode
     texts = None if class_embeddings is None else torch.as_tensor(class_embeddings).detach().to(x, copy=True)
-    known = len(texts) if texts is not None else y.shape[1] if y.ndim == 2 else int(y.max()) + 1 if len(y) else 0
-    k = known if classes is None else classes
+    counted = len(texts) if texts is not None else y.shape[1] if y.ndim == 2 else int(y.max()) + 1 if len(y) else 0
+    k = counted if classes is None else classes
     if texts is not None:
         if texts.shape != (k, x.shape[1]):
             raise ValueError(f"class_embeddings have shape {tuple(texts.shape)}, expected {(k, x.shape[1])}")
@@ -329,16 +329,16 @@ def tuning_data(
     if not isinstance(validation, tuple):
         folds = make_folds(y, validation, seed)
         return TuningData(x, y, k, texts, logit_scale, name, folds, weight)
-    other, theirs = torch.as_tensor(validation[0]), _integers(validation[1], "validation labels")
-    check_features(other, "validation features")
-    if other.shape[1] != x.shape[1]:
-        raise ValueError(f"validation features have {other.shape[1]} columns, features {x.shape[1]}")
-    theirs = _labels(theirs, len(other), k, "validation labels")
+    validation_rows, theirs = torch.as_tensor(validation[0]), _integers(validation[1], "validation labels")
+    check_features(validation_rows, "validation features")
+    if validation_rows.shape[1] != x.shape[1]:
+        raise ValueError(f"validation features have {validation_rows.shape[1]} columns, features {x.shape[1]}")
+    theirs = _labels(theirs, len(validation_rows), k, "validation labels")
     lacking = (torch.bincount(theirs, minlength=k) if theirs.ndim == 1 else theirs.sum(0)) == 0
     if bool(lacking.any()):
         raise ValueError(f"class {int(lacking.nonzero()[0])} has no image in the validation set")
-    fold = Fold(torch.arange(len(x)), torch.arange(len(x), len(x) + len(other)))
-    joined = torch.cat([x, other.detach().to(x)])
+    fold = Fold(torch.arange(len(x)), torch.arange(len(x), len(x) + len(validation_rows)))
+    joined = torch.cat([x, validation_rows.detach().to(x)])
     return TuningData(joined, torch.cat([y, theirs]), k, texts, logit_scale, name, (fold,), weight)
 
 
@@ -374,7 +374,7 @@ def _integers(labels: Any, name: str) -> Tensor:
     try:
         return torch.as_tensor(labels)
     except (TypeError, ValueError) as error:
-        first = next((each for each in labels if not isinstance(each, int)), labels)
+        first = next((label for label in labels if not isinstance(label, int)), labels)
         raise ValueError(f"{name} must be integers, got {first!r}") from error
 
 
@@ -389,8 +389,8 @@ def _labels(labels: Tensor, rows: int, classes: int, name: str) -> Tensor:
     top = classes - 1 if labels.ndim == 1 else 1
     wrong = (labels != labels.long()) | (labels < 0) | (labels > top)
     if bool(wrong.any()):
-        place = wrong.nonzero()[0].tolist()
-        raise ValueError(f"{name}: {labels[tuple(place)].item()} at {place} is out of range, expected 0..{max(top, 1)}")
+        index = wrong.nonzero()[0].tolist()
+        raise ValueError(f"{name}: {labels[tuple(index)].item()} at {index} is out of range, expected 0..{max(top, 1)}")
     return labels.long().cpu()
 
 

@@ -132,7 +132,7 @@ def tune_lda(data: TuningData) -> Tuned:
         for blend in (BLENDS if data.class_embeddings is not None else (0.0,))
         for temperature in (TEMPERATURES if data.class_embeddings is not None else (1.0,))
     ]
-    best = max(tried, key=lambda each: each["validation"])
+    best = max(tried, key=lambda row: row["validation"])
     head = discriminant_head(data, unit, best["temperature"], best["blend"])
     params = {"temperature": best["temperature"], "blend": best["blend"]}
     return Tuned("lda", params, best["validation"], head, tuple(tried), data.metric)

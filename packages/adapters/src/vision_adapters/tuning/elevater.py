@@ -75,16 +75,16 @@ def tune_elevater(data: TuningData, *, batched: bool = True, as_released: bool =
     def score(runs: list[Run]) -> None:
         scores.update({run: train.failed for run in runs if RATES[run.rate] * DECAYS[run.decay] >= 1})
         new = list(dict.fromkeys(run for run in runs if run not in scores))
-        found = train.batched(new) if batched else [train.single(run) for run in new]
-        scores.update(zip(new, found, strict=True))
+        metrics = train.batched(new) if batched else [train.single(run) for run in new]
+        scores.update(zip(new, metrics, strict=True))
 
     everything = range(len(RATES))
     score([Run(rate, decay) for rate in everything for decay in COARSE])
     peak, top = [-1] * len(RATES), [-math.inf] * len(RATES)
 
-    def climb(rate: int, place: int, trained: int) -> None:
+    def climb(rate: int, decay: int, trained: int) -> None:
         if peak[rate] < 0 or scores[Run(rate, trained)] > top[rate]:
-            peak[rate], top[rate] = place, scores[Run(rate, trained)]
+            peak[rate], top[rate] = decay, scores[Run(rate, trained)]
 
     for rate in everything:
         for decay in COARSE:
@@ -92,19 +92,19 @@ def tune_elevater(data: TuningData, *, batched: bool = True, as_released: bool =
     for span in SPANS:
         stage: list[tuple[int, int, int]] = []
         for rate in everything:
-            left, right = max(peak[rate] - span, 0), min(peak[rate] + span, len(DECAYS) - 1)
-            stage += [(rate, place, left if as_released else place) for place in (left, right) if place != peak[rate]]
+            lower, upper = max(peak[rate] - span, 0), min(peak[rate] + span, len(DECAYS) - 1)
+            stage += [(rate, end, lower if as_released else end) for end in (lower, upper) if end != peak[rate]]
         score([Run(rate, trained) for rate, _, trained in stage])
-        for rate, place, trained in stage:
-            climb(rate, place, trained)
+        for rate, decay, trained in stage:
+            climb(rate, decay, trained)
     chosen = max(everything, key=lambda rate: (top[rate], -rate))
     run = Run(chosen, peak[chosen])
     rows = torch.arange(len(data.labels))
     everything_seen = _Problem(data, rows, None)
     head = everything_seen.final_batched(run) if batched else everything_seen.final(run)
     tried = tuple(
-        {"lr": RATES[each.rate], "weight_decay": DECAYS[each.decay], "validation": found}
-        for each, found in scores.items()
+        {"lr": RATES[run.rate], "weight_decay": DECAYS[run.decay], "validation": metric}
+        for run, metric in scores.items()
     )
     picked = {"lr": RATES[run.rate], "weight_decay": DECAYS[run.decay]}
     return Tuned("elevater", picked, top[chosen], head, tried, data.metric)
@@ -117,7 +117,7 @@ class _Problem:
         self.data, self.held = data, held
         self.x, self.y = data.features[train], data.labels[train]
         self.targets = data.targets(train)
-        self.seen = None if held is None else data.features[held]
+        self.held_features = None if held is None else data.features[held]
         self.failed = 0.0 if metric_named(data.metric).direction == "higher" else -math.inf
 
     def batches(self, epoch: int) -> list[Tensor]:
@@ -146,8 +146,8 @@ class _Problem:
         for epoch in range(EPOCHS):
             self.train_epoch(head, optimiser, epoch)
             with torch.no_grad():
-                assert self.seen is not None
-                best = max(best, self.validated(head.eval()(self.seen)))
+                assert self.held_features is not None
+                best = max(best, self.validated(head.eval()(self.held_features)))
         return best
 
     def train_epoch(self, head: LinearHead, optimiser: torch.optim.Optimizer, epoch: int) -> None:
@@ -180,13 +180,13 @@ class _Problem:
         best = dict.fromkeys(runs, self.failed)
         for epoch in range(EPOCHS):
             parts = self.normalised(norm, epoch)
-            assert self.seen is not None
-            seen = F.pad(norm.eval()(self.seen), (0, 1), value=1.0)
+            assert self.held_features is not None
+            held = F.pad(norm.eval()(self.held_features), (0, 1), value=1.0)
             for group in groups:
                 group.train_epoch(parts, several=self.data.several)
-                scores = (seen @ group.weights).view(len(seen), len(group.runs), -1)
-                for place, run in enumerate(group.runs):
-                    best[run] = max(best[run], self.validated(scores[:, place]))
+                scores = (held @ group.weights).view(len(held), len(group.runs), -1)
+                for index, run in enumerate(group.runs):
+                    best[run] = max(best[run], self.validated(scores[:, index]))
         return [best[run] for run in runs]
 
     def final_batched(self, run: Run) -> LinearHead:
@@ -206,16 +206,16 @@ class _Problem:
         # the bias is a row of its own below the weights: one product makes the scores, one the gradients
         start = torch.cat([head.weight.detach().T, head.bias.detach()[None]])
         size = max(1, CACHE // (2 * start.numel() * start.element_size()))
-        return [_Group(runs[place : place + size], start) for place in range(0, len(runs), size)]
+        return [_Group(runs[first : first + size], start) for first in range(0, len(runs), size)]
 
     def normalised(self, norm: torch.nn.BatchNorm1d, epoch: int) -> list[_Batch]:
         """The epoch's batches after batch normalisation, which every run shares, with a column of ones."""
         norm.train()
-        found = []
+        batches = []
         for part in self.batches(epoch):
             x = F.pad(norm(self.x[part]), (0, 1), value=1.0)
-            found.append(_Batch(x, self.targets[part] if self.data.several else self.y[part]))
-        return found
+            batches.append(_Batch(x, self.targets[part] if self.data.several else self.y[part]))
+        return batches
 
     def validated(self, scores: Tensor) -> float:
         """The metric, the worst value for scores that are not finite."""
@@ -251,12 +251,12 @@ class _Group:
         count, k = len(self.runs), self.classes
         for x, y in parts:
             scores = torch.mm(x, self.weights)
-            each = scores.view(len(x), count, k)
+            by_run = scores.view(len(x), count, k)
             if several:
-                each.sigmoid_().sub_(y[:, None]).div_(k)
+                by_run.sigmoid_().sub_(y[:, None]).div_(k)
             else:
-                each = torch.softmax(each, 2)
-                each[torch.arange(len(x)), :, y] -= 1
-            residual = each.view(len(x), count * k).mul_(self.rate)
+                by_run = torch.softmax(by_run, 2)
+                by_run[torch.arange(len(x)), :, y] -= 1
+            residual = by_run.view(len(x), count * k).mul_(self.rate)
             self.moves.addmm_(x.T, residual, beta=MOMENTUM, alpha=1 / len(x)).addcmul_(self.weights, self.decay)
             self.weights.sub_(self.moves)

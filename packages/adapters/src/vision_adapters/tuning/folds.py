@@ -97,15 +97,15 @@ def _ranks(kinds: Any, seed: int | None) -> Any:
 
 def _toolkit_several(labels: Tensor) -> Fold:
     """The toolkit's greedy split of samples with several labels: the first sample of each label still lacking some."""
-    left = labels.clone()
-    wanted = torch.ceil(labels.sum(0).double() * SHARE)
+    unheld = labels.clone()
+    missing = torch.ceil(labels.sum(0).double() * SHARE)
     held: list[int] = []
-    while bool((wanted > 0).any()):
-        label = int((wanted > 0).nonzero()[0])
-        index = int((left[:, label] > 0).nonzero()[0])
+    while bool((missing > 0).any()):
+        label = int((missing > 0).nonzero()[0])
+        index = int((unheld[:, label] > 0).nonzero()[0])
         held.append(index)
-        wanted -= left[index]
-        left[index] = 0
+        missing -= unheld[index]
+        unheld[index] = 0
     chosen = torch.zeros(len(labels), dtype=torch.bool)
     chosen[held] = True
     return Fold((~chosen).nonzero().flatten(), torch.tensor(held))

@@ -123,20 +123,20 @@ def select_knowledge(data: TuningData, candidates: Mapping[str, Any], method: st
 
     if not candidates:
         raise ValueError("there are no candidates to choose from")
-    found: dict[str, Tuned] = {}
+    tuned_by_name: dict[str, Tuned] = {}
     for name, embeddings in candidates.items():
         texts = torch.as_tensor(embeddings).to(data.features)
         if texts.shape != (data.classes, data.features.shape[1]):
             expected = (data.classes, data.features.shape[1])
             raise ValueError(f"candidate {name!r} has shape {tuple(texts.shape)}, expected {expected}")
-        found[name] = tune(dataclasses.replace(data, class_embeddings=texts), method)
+        tuned_by_name[name] = tune(dataclasses.replace(data, class_embeddings=texts), method)
     scores: dict[str, float] = {}
-    for name, tuned in found.items():
+    for name, tuned in tuned_by_name.items():
         if tuned.validation is None:
             raise ValueError(f"{method} has no validation to choose by on these data; method='zero_shot' has")
         scores[name] = tuned.validation
     best = max(scores, key=lambda name: scores[name])
-    return Knowledge(best, found[best], scores)
+    return Knowledge(best, tuned_by_name[best], scores)
 
 
 class LinearProbe(NamedTuple):

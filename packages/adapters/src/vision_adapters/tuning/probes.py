@@ -84,12 +84,12 @@ def tune_lpp(data: TuningData) -> Tuned:
     tried = []
     if data.has_validation:
         paths = [lpp_states(unit[fold.train], data.targets(fold.train), texts) for fold in data.folds]
-        for place in range(STEPS // EVERY + 1):
+        for index in range(STEPS // EVERY + 1):
             scores = torch.cat(
-                [unit[fold.validation] @ path[place].T for fold, path in zip(data.folds, paths, strict=True)]
+                [unit[fold.validation] @ path[index].T for fold, path in zip(data.folds, paths, strict=True)]
             )
-            tried.append({"steps": float(EVERY * place), "validation": data.score(scores[counted], rows[counted])})
-    best = max(tried, key=lambda each: (each["validation"], each["steps"])) if tried else {"steps": float(STEPS)}
+            tried.append({"steps": float(EVERY * index), "validation": data.score(scores[counted], rows[counted])})
+    best = max(tried, key=lambda row: (row["validation"], row["steps"])) if tried else {"steps": float(STEPS)}
     weight = lpp_states(unit, data.targets(), texts)[int(best["steps"]) // EVERY]
     head = linear_head(weight, weight.new_zeros(data.classes))
     return Tuned("lp++", {"steps": best["steps"]}, best.get("validation"), head, tuple(tried), data.metric)
@@ -100,18 +100,18 @@ def lpp_states(
 ) -> list[Float[Tensor, "k d"]]:
     r"""LP++'s combined weights at the start and after every tenth step."""
     n, counts = len(x), member.sum(0)
-    seen = x @ texts.T
-    own = (seen * member).sum(0)[counts > 0] / counts[counts > 0]
+    similarity = x @ texts.T
+    own = (similarity * member).sum(0)[counts > 0] / counts[counts > 0]
     w = member.T @ x
     alpha = x.new_full((len(texts),), TEXT_SHARE * float(own.mean()))
     rate_w = 4 * n / float(torch.linalg.matrix_norm(x, 2)) ** 2
-    rate_alpha = n / (4 * float(seen.square().sum(0).max()))
+    rate_alpha = n / (4 * float(similarity.square().sum(0).max()))
     moved, states = torch.zeros_like(w), [w + alpha[:, None] * texts]
     for step in range(1, STEPS + 1):
-        residual = ((x @ w.T + alpha * seen).softmax(1) - member) / n
+        residual = ((x @ w.T + alpha * similarity).softmax(1) - member) / n
         moved = MOMENTUM * moved + residual.T @ x
         w = w - rate_w * moved
         if step % EVERY == 0:
-            alpha = alpha - rate_alpha * (residual * seen).sum(0)
+            alpha = alpha - rate_alpha * (residual * similarity).sum(0)
             states.append(w + alpha[:, None] * texts)
     return states

@@ -74,7 +74,7 @@ def power_of(
         2140
     """
     try:
-        samples_needed(1.0, difference, alpha=alpha, wanted=wanted)
+        samples_needed(1.0, difference, alpha=alpha, power=wanted)
     except ValueError as error:
         raise UsageError(str(error)) from error
     rows, left_out = [], []
@@ -93,7 +93,7 @@ def power_of(
     needed = None
     if second is not None and len(rows) >= 3:
         spread = float(np.std([np.mean(row.by_seed) for row in rows], ddof=1))
-        needed = max(2, samples_needed(spread, difference, alpha=alpha, wanted=wanted))
+        needed = max(2, samples_needed(spread, difference, alpha=alpha, power=wanted))
     return PowerReport(difference, alpha, wanted, tuple(rows), needed, tuple(left_out))
 
 

@@ -73,9 +73,9 @@ def embed(
     cache = FeatureCache.of(loaded, loaded.fingerprint())
     rows = encode_pictures(cache, loaded, pictures, "pooled", "images", batch_size, progress)[:]
     columns = {"files": [described(file) for file in files], "splits": splits, "labels": labels}
-    known = {name: values for name, values in columns.items() if any(value != "" for value in values)}
+    filled = {name: values for name, values in columns.items() if any(value != "" for value in values)}
     try:
-        _write(path, np.asarray(rows.float()), known)
+        _write(path, np.asarray(rows.float()), filled)
     except OSError as error:
         raise StorageError.about(path, error) from error
     return len(files)
@@ -85,8 +85,8 @@ def _listed(source: Path) -> tuple[list[Any], list[str], list[Any]]:
     """Pictures, their splits and their labels; empty words for what they have none of."""
     own_file = source if source.suffix == ".toml" else source / "benchmark.toml"
     if source.is_dir() and not own_file.is_file():
-        alone = sorted(str(one) for one in source.iterdir() if one.suffix.lower() in PICTURES)
-        if alone and not any(one.is_dir() for one in source.iterdir()):
+        alone = sorted(str(entry) for entry in source.iterdir() if entry.suffix.lower() in PICTURES)
+        if alone and not any(entry.is_dir() for entry in source.iterdir()):
             return alone, [""] * len(alone), [""] * len(alone)
     if own_file.is_file():
         own, folder = read_benchmark(own_file), own_file.parent

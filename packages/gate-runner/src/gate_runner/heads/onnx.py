@@ -53,7 +53,7 @@ def export_onnx(head: Head, path: Path) -> float:
     except ImportError as error:
         raise MissingCapabilityError(f"{error.name} is missing: pip install 'gate-runner[onnx]'") from error
     side = head.encoder.image_size
-    whole = _Whole(head).eval().cpu()
+    together = _Whole(head).eval().cpu()
     pixels = torch.rand(3, 3, side, side, generator=torch.Generator().manual_seed(0))
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     beside = path.with_name(f".{path.name}.{os.getpid()}")
@@ -61,9 +61,9 @@ def export_onnx(head: Head, path: Path) -> float:
         try:
             with torch.no_grad(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the exporter's, about its own future
-                expected = whole(pixels)
+                expected = together(pixels)
                 torch.onnx.export(
-                    whole,
+                    together,
                     (pixels,),
                     str(beside),
                     input_names=["pixels"],
@@ -82,8 +82,8 @@ def export_onnx(head: Head, path: Path) -> float:
         session = onnxruntime.InferenceSession(str(beside), providers=["CPUExecutionProvider"])
         worst = 0.0
         for count in (3, 1):
-            (found,) = session.run(None, {"pixels": pixels[:count].numpy()})
-            worst = max(worst, float((torch.from_numpy(found) - expected[:count]).abs().max()))
+            (outputs,) = session.run(None, {"pixels": pixels[:count].numpy()})
+            worst = max(worst, float((torch.from_numpy(outputs) - expected[:count]).abs().max()))
         if not worst < _AGREES:
             raise EncoderError(
                 f"{path} would give probabilities that differ by {worst:.2g} from torch's; it is not written"

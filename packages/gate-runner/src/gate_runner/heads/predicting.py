@@ -66,30 +66,30 @@ def predictions(
     with ThreadPoolExecutor(1) as reader:
         batches = [files[start : start + batch_size] for start in starts]
         waiting = reader.submit(read, batches[0]) if batches else None
-        for place, batch in enumerate(batches):
+        for number, batch in enumerate(batches):
             assert waiting is not None
             images, errors = waiting.result()
-            if place + 1 < len(batches):
-                waiting = reader.submit(read, batches[place + 1])
+            if number + 1 < len(batches):
+                waiting = reader.submit(read, batches[number + 1])
             yield from _of_batch(score, classes, batch, images, errors, top)
             if progress is not None:
-                progress("predict", min((place + 1) * batch_size, len(files)), len(files))
+                progress("predict", min((number + 1) * batch_size, len(files)), len(files))
 
 
-def image_files(given: Iterable[Path]) -> list[str]:
+def image_files(paths: Iterable[Path]) -> list[str]:
     """Files as they are, and all images below folders, in sorted order."""
-    found: list[str] = []
-    for path in given:
+    files: list[str] = []
+    for path in paths:
         if path.is_dir():
             inside = sorted(str(file) for file in path.rglob("*") if file.suffix.lower() in PICTURES)
             if not inside:
                 raise DataError(f"{path} holds no {' '.join(PICTURES)} file")
-            found += inside
+            files += inside
         elif path.is_file():
-            found.append(str(path))
+            files.append(str(path))
         else:
             raise DataError(f"{path} is not there")
-    return found
+    return files
 
 
 def true_labels(path: Path) -> dict[str, str]:
@@ -104,11 +104,11 @@ def true_labels(path: Path) -> dict[str, str]:
     return {str(root / row.text(own.image)): row.text(own.target) for row in table(path, [own.image, own.target])}
 
 
-def noted(predicted: Iterable[Prediction], kept: list[Prediction]) -> Iterator[Prediction]:
+def noted(predicted: Iterable[Prediction], predictions_made: list[Prediction]) -> Iterator[Prediction]:
     """The same one after another, each added to a list as it comes."""
-    for one in predicted:
-        kept.append(one)
-        yield one
+    for prediction in predicted:
+        predictions_made.append(prediction)
+        yield prediction
 
 
 def scored(predicted: Sequence[Prediction], labels: Mapping[str, str], classes: Sequence[str]) -> str:
@@ -125,8 +125,12 @@ def scored(predicted: Sequence[Prediction], labels: Mapping[str, str], classes: 
     """
     from vision_adapters.metrics import evaluate
 
-    number = {name: place for place, name in enumerate(classes)}
-    rows = [(one.classes[0], labels[one.file]) for one in predicted if not one.error and one.file in labels]
+    number = {name: index for index, name in enumerate(classes)}
+    rows = [
+        (prediction.classes[0], labels[prediction.file])
+        for prediction in predicted
+        if not prediction.error and prediction.file in labels
+    ]
     if not rows:
         raise DataError("none of the images that were read has a label")
     strange = sorted({label for _, label in rows} - number.keys())
@@ -135,10 +139,10 @@ def scored(predicted: Sequence[Prediction], labels: Mapping[str, str], classes: 
             f"labels that the head does not know: {', '.join(strange[:5])}; it knows {', '.join(classes[:8])}"
         )
     guessed, true = ([number[name] for name in names] for names in zip(*rows, strict=True))
-    found = [evaluate(name, guessed, true) for name in ("accuracy", "macro_f1")]
-    said = [f"{name} {one.value:.4f} [{one.low:.4f}, {one.high:.4f}]"
-            for name, one in zip(("accuracy", "macro F1"), found, strict=True)]  # fmt: skip
-    return f"{', '.join(said)} on {len(rows):,} images"
+    scores = [evaluate(name, guessed, true) for name in ("accuracy", "macro_f1")]
+    lines = [f"{name} {prediction.value:.4f} [{prediction.low:.4f}, {prediction.high:.4f}]"
+            for name, prediction in zip(("accuracy", "macro F1"), scores, strict=True)]  # fmt: skip
+    return f"{', '.join(lines)} on {len(rows):,} images"
 
 
 def write_csv(predicted: Iterable[Prediction], top: int, file: TextIO) -> int:
@@ -152,11 +156,11 @@ def write_csv(predicted: Iterable[Prediction], top: int, file: TextIO) -> int:
     numbers = range(1, top + 1)
     writer.writerow(["file", *(name for n in numbers for name in (f"class{n}", f"probability{n}")), "error"])
     failed = 0
-    for one in predicted:
-        pairs = [value for pair in zip(one.classes, one.probabilities, strict=True) for value in pair]
+    for prediction in predicted:
+        pairs = [value for pair in zip(prediction.classes, prediction.probabilities, strict=True) for value in pair]
         shown = [safe(value) if isinstance(value, str) else f"{value:.6f}" for value in pairs]
-        writer.writerow([safe(one.file), *shown, *([""] * (2 * top - len(shown))), safe(one.error)])
-        failed += bool(one.error)
+        writer.writerow([safe(prediction.file), *shown, *([""] * (2 * top - len(shown))), safe(prediction.error)])
+        failed += bool(prediction.error)
     return failed
 
 
@@ -165,14 +169,14 @@ def write_json_lines(predicted: Iterable[Prediction], file: TextIO) -> int:
     import json
 
     failed = 0
-    for one in predicted:
-        said = {"file": one.file, "error": one.error} if one.error else {
-            "file": one.file,
-            "classes": list(one.classes),
-            "probabilities": [round(value, 6) for value in one.probabilities],
+    for prediction in predicted:
+        record = {"file": prediction.file, "error": prediction.error} if prediction.error else {
+            "file": prediction.file,
+            "classes": list(prediction.classes),
+            "probabilities": [round(value, 6) for value in prediction.probabilities],
         }  # fmt: skip
-        file.write(json.dumps(said, ensure_ascii=False) + "\n")
-        failed += bool(one.error)
+        file.write(json.dumps(record, ensure_ascii=False) + "\n")
+        failed += bool(prediction.error)
     return failed
 
 
@@ -181,9 +185,9 @@ def read_pictures(
 ) -> tuple[dict[int, Tensor], dict[int, str]]:
     """Pixels by place, and why the others have none."""
 
-    def pixels(some: Sequence[str]) -> list[Tensor]:
-        looked = Pictures.of(list(some), side).stream(range(len(some)), transform=transform)
-        return [torch.from_numpy(each.pixels) for each in looked]
+    def pixels(names: Sequence[str]) -> list[Tensor]:
+        looked = Pictures.of(list(names), side).stream(range(len(names)), transform=transform)
+        return [torch.from_numpy(picture.pixels) for picture in looked]
 
     try:
         return dict(enumerate(pixels(files))), {}
@@ -191,11 +195,11 @@ def read_pictures(
         pass
     images: dict[int, Tensor] = {}
     errors: dict[int, str] = {}
-    for place, file in enumerate(files):
+    for position, file in enumerate(files):
         try:
-            (images[place],) = pixels([file])
+            (images[position],) = pixels([file])
         except DataError as error:
-            errors[place] = str(error)
+            errors[position] = str(error)
     return images, errors
 
 
@@ -210,10 +214,10 @@ def _of_batch(
     best = None
     if images:
         best = score(torch.stack(list(images.values()))).softmax(dim=1).cpu().topk(top)
-    row = {place: number for number, place in enumerate(images)}
-    for place, file in enumerate(files):
-        if place in errors or best is None:
-            yield Prediction(file, error=errors[place])
+    row = {position: number for number, position in enumerate(images)}
+    for position, file in enumerate(files):
+        if position in errors or best is None:
+            yield Prediction(file, error=errors[position])
             continue
-        named = tuple(classes[index] for index in best.indices[row[place]].tolist())
-        yield Prediction(file, named, tuple(best.values[row[place]].tolist()))
+        named = tuple(classes[index] for index in best.indices[row[position]].tolist())
+        yield Prediction(file, named, tuple(best.values[row[position]].tolist()))

@@ -59,8 +59,8 @@ class Head:
         import torch
 
         with torch.inference_mode():
-            found: Tensor = self.module(encode(images))
-        return found
+            scores: Tensor = self.module(encode(images))
+        return scores
 
     def predict(
         self, files: Iterable[str | Path], *, top: int = 1, batch_size: int = 64, progress: Progress | None = None
@@ -172,27 +172,27 @@ def load_head(folder: Path | str, *, encoder: Encoder | nn.Module | str | None =
     card = _read_card(path)
     if encoder is None or isinstance(encoder, str):
         named = card["encoder"]["spec"]
-        made = load_named_encoder(named, path / "card.json", chosen=encoder, device=device_for(device))
+        loaded = load_named_encoder(named, path / "card.json", chosen=encoder, device=device_for(device))
     else:
-        made = adopt(encoder, type(encoder).__name__)
-    expected, here = card["encoder"]["fingerprint"], made.fingerprint()
-    if expected != here:
+        loaded = adopt(encoder, type(encoder).__name__)
+    expected, fingerprint = card["encoder"]["fingerprint"], loaded.fingerprint()
+    if expected != fingerprint:
         raise EncoderError(
             f"{path} was adapted on {card['encoder']['spec']} with weights {str(expected)[:16]}…, not on "
-            f"{made.spec} with weights {str(here)[:16]}…"
+            f"{loaded.spec} with weights {str(fingerprint)[:16]}…"
         )
     differing = [
         f"{name} {card['encoder'][name]}, not {now}"
-        for name, now in (("image_size", made.image_size), ("mean", list(made.mean)), ("std", list(made.std)))
+        for name, now in (("image_size", loaded.image_size), ("mean", list(loaded.mean)), ("std", list(loaded.std)))
         if card["encoder"].get(name, now) != now
     ]
-    now = "" if made.transform is None else made.transform.said
+    now = "" if loaded.transform is None else loaded.transform.said
     if card.get("transform") and card["transform"] != now:
         differing.append(f"the transform {card['transform']}, not {now or 'squares'}")
     if differing:
         raise EncoderError(f"{path} was adapted on pictures with {'; '.join(differing)}: probabilities would differ")
     if card["part"]:
-        _take_weights(made, card["part"], _tensors(path / "encoder.safetensors", card), path)
+        _take_weights(loaded, card["part"], _tensors(path / "encoder.safetensors", card), path)
     try:
         head = head_from(card["head"], _tensors(path / "head.safetensors", card))
     except ValueError as error:
@@ -200,7 +200,7 @@ def load_head(folder: Path | str, *, encoder: Encoder | nn.Module | str | None =
     values = getattr(head, "values", None)  # of a cache, whose card does not say its outputs
     if values is not None and values.shape[1] != len(card["classes"]):
         raise DataError(f"{path}: {len(card['classes'])} classes for a head of {values.shape[1]} outputs")
-    return Head(made, head.to(made.device), card)
+    return Head(loaded, head.to(loaded.device), card)
 
 
 def _read_card(folder: Path) -> dict[str, Any]:
