@@ -19,10 +19,10 @@ from gate_runner.encoders.named import spec_of_file
 from gate_runner.encoders.tuned import save_tuned
 from gate_runner.errors import EncoderError
 from gate_runner.heads import load_head
+from vision_adapters.saved import card_digest
 
 EVIL = """
 from pathlib import Path
-from vision_adapters.saved import card_digest
 
 def make():
     Path("PWNED").touch()
