@@ -8,14 +8,15 @@ from gate_runner.__about__ import __version__
 from gate_runner.moved import install
 
 if TYPE_CHECKING:
-    from gate_runner.api import Run, adapt, compare, forecast, plan, report, run
+    from gate_runner.api import Run, adapt, compare, export, forecast, plan, power, report, run
     from gate_runner.benchmarks import BENCHMARKS, PACKS, Benchmark
+    from gate_runner.choosing import choose
     from gate_runner.comparison import Comparison, Contrast
     from gate_runner.encoders import load_encoder
     from gate_runner.encoders.encoder import Encoder
     from gate_runner.encoders.tuned import load_tuned
     from gate_runner.forecasting import Forecast
-    from gate_runner.heads import Head, load_head
+    from gate_runner.heads import Head, embed, load_head
     from gate_runner.monitoring import Monitor
     from gate_runner.planning import Plan
     from gate_runner.runs import Result
@@ -37,11 +38,15 @@ _HOMES = {
     "Run": "gate_runner.api",
     "Settings": "gate_runner.settings",
     "adapt": "gate_runner.api",
+    "choose": "gate_runner.choosing",
     "compare": "gate_runner.api",
+    "embed": "gate_runner.heads",
+    "export": "gate_runner.api",
     "load_encoder": "gate_runner.encoders",
     "load_head": "gate_runner.heads",
     "load_tuned": "gate_runner.encoders.tuned",
     "plan": "gate_runner.api",
+    "power": "gate_runner.api",
     "forecast": "gate_runner.api",
     "report": "gate_runner.api",
     "run": "gate_runner.api",
@@ -63,12 +68,16 @@ __all__ = [
     "Settings",
     "__version__",
     "adapt",
+    "choose",
     "compare",
+    "embed",
+    "export",
     "forecast",
     "load_encoder",
     "load_head",
     "load_tuned",
     "plan",
+    "power",
     "report",
     "run",
 ]

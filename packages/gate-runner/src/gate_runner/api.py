@@ -25,8 +25,9 @@ from gate_runner.signatures import spelled_out
 if TYPE_CHECKING:
     from torch import nn
 
-    from gate_runner.comparison import Comparison
+    from gate_runner.comparison import Comparison, PowerReport
     from gate_runner.encoders.encoder import Encoder
+    from gate_runner.exporting import Exported
     from gate_runner.forecasting import Forecast
     from gate_runner.planning import Plan
 
@@ -367,6 +368,73 @@ def report(
     if output is not None:
         write(Path(output), text.encode())
     return text
+
+
+def power(
+    first: Stored, second: Stored | None = None, *, difference: float = 0.01, alpha: float = 0.05, wanted: float = 0.8
+) -> PowerReport:
+    """How large a difference a run's benchmarks show, and how many samples, seeds or benchmarks a smaller one takes.
+
+    Args:
+        first: a run.
+        second: another on the same samples; without it, an unrelated model that varies as much is taken.
+        difference: to be seen, in the metrics' unit (0.01 is one point of accuracy).
+        alpha: level of the two-sided paired test.
+        wanted: probability to see it.
+
+    Returns:
+        A row per benchmark, see `gate_runner.comparison.PowerReport`.
+
+    Raises:
+        UsageError: a number out of its range, or no outcomes to compute from; the message shows which.
+
+    Example:
+        >>> import tempfile
+        >>> done = run("digits", encoder="micro-clip/random", output=tempfile.mkdtemp(), limit=40, show=False)
+        >>> power(done, difference=0.05).benchmarks[0].samples_needed > 40
+        True
+    """
+    from gate_runner.comparison import power_of
+
+    runs = _stored([first] if second is None else [first, second])
+    return power_of(*runs, difference=difference, alpha=alpha, wanted=wanted)
+
+
+def export(
+    source: Stored,
+    form: str,
+    output: str | PathLike[str] | None = None,
+    *,
+    model: str | None = None,
+    organization: str = "independent",
+) -> Exported:
+    """Write a run's results in a form that other tools read.
+
+    Args:
+        source: a run.
+        form: one of `gate_runner.exporting.FORMS`: every-eval-ever, model-card, mteb or csv.
+        output: a folder; ``export/FORM`` in the run folder by default.
+        model: ``DEVELOPER/NAME``; from the encoder's spec by default.
+        organization: who ran the evaluation.
+
+    Returns:
+        The files, and what the form has no room for.
+
+    Raises:
+        UsageError: an unknown form, no finished result, or a model id that is not one.
+        StorageError: the folder cannot be written.
+
+    Example:
+        >>> import tempfile
+        >>> done = run("digits", encoder="micro-clip/random", output=tempfile.mkdtemp(), limit=40, show=False)
+        >>> [path.suffix for path in export(done, "csv").files]
+        ['.csv']
+    """
+    from gate_runner.exporting import export as write_form
+
+    (stored,) = _stored([source])
+    folder = stored.path / "export" / form if output is None else Path(output)
+    return write_form(stored, form, folder, model=model, organization=organization)
 
 
 def forecast(

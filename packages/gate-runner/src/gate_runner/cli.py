@@ -19,7 +19,7 @@ from gate_runner.commands.env import env
 from gate_runner.commands.export import export
 from gate_runner.commands.finetune import finetune
 from gate_runner.commands.forecast import forecast
-from gate_runner.commands.lazy import lazy
+from gate_runner.commands.lazy import Panels, lazy
 from gate_runner.commands.new import new
 from gate_runner.commands.plan import plan
 from gate_runner.commands.power import power
@@ -36,7 +36,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("new")(new)
-app.command("run")(run)
+app.command("run", cls=Panels)(run)
 app.command("plan")(plan)
 app.command("check-data")(check_data)
 app.command("choose")(choose)

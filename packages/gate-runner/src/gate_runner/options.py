@@ -25,6 +25,14 @@ COMMON = frozenset({
 """Settings that `run` and `plan` have options for; the others are said by ``--setting``, or in a file."""
 
 
+PANELS: Mapping[str, str] = {
+    **dict.fromkeys(("source", "data_root", "items", "readout"), "Data and read-outs"),
+    **dict.fromkeys(("recipe", "recipe_fields", "shots", "init", "knowledge"), "Training and sweeps"),
+    **dict.fromkeys(("batch_size", "device", "isolate", "workers", "recompute", "executor"), "The machine"),
+}
+"""Under what ``run --help`` shows the settings that not everybody needs."""
+
+
 class Options(TypedDict, total=False):
     """Keywords by the names of `Settings`' fields, where their meaning is described.
 

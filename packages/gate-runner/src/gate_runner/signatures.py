@@ -10,7 +10,7 @@ from copy import copy
 from dataclasses import fields
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
-from gate_runner.options import COMMON, Options
+from gate_runner.options import COMMON, PANELS, Options
 from gate_runner.settings import Settings
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -55,8 +55,8 @@ def _signed(
             inspect.Parameter.KEYWORD_ONLY,
             default=None if (value := getattr(defaults, one.name)) == {} else value,
             annotation=annotate(hints[one.name])
-            if shown is None or one.name in shown
-            else _hidden(annotate(hints[one.name])),
+            if shown is None
+            else _changed(annotate(hints[one.name]), one.name not in shown, PANELS.get(one.name)),
         )
         for one in fields(Settings)
         if not names or one.name in names
@@ -73,12 +73,12 @@ def _said(hint: Any) -> Any:
     return Annotated[here[0] if here else there, option]
 
 
-def _hidden(hint: Any) -> Any:
-    """A hint whose option ``--help`` does not show: of the last release, until 0.4."""
-    there, option = get_args(hint)
-    silent = copy(option)
-    silent.hidden = True
-    return Annotated[there, silent]
+def _changed(hint: Any, hidden: bool, panel: str | None) -> Any:
+    """A hint whose option ``--help`` shows under a heading, or not at all: one of the last release, until 0.4."""
+    kind, option = get_args(hint)
+    changed = copy(option)
+    changed.hidden, changed.rich_help_panel = hidden, panel
+    return Annotated[kind, changed]
 
 
 def flag_of(name: str) -> str:

@@ -9,6 +9,7 @@ import re
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,8 +39,8 @@ _CODED = re.compile(r"/(float16|int8|binary|dims\d+|pca\d+)$")
 def choose(
     benchmark: str | Benchmark,
     encoders: Sequence[str],
-    output: Path,
-    settings: Settings,
+    output: str | PathLike[str],
+    settings: Settings | None = None,
     *,
     first: int = 300,
     alpha: float = 0.05,
@@ -52,13 +53,30 @@ def choose(
         benchmark: a benchmark, or a name of one.
         encoders: specs, at least two; one that fails is said, and the others go on.
         output: folder of all runs; the same call again continues.
-        settings: of the runs; its ``readout`` is where each encoder is read, such as ``("auto",)``.
+        settings: of the runs; its ``readout`` is where each encoder is read, by default ``("auto",)``.
         first: samples of each split in the first round, where there are many encoders; each next one has three times
             as many, until the pictures are all there.
         alpha: family-wise error over all rounds.
         price: dollars for an hour of this machine.
         observer: told of every run.
+
+    Returns:
+        See `Choice`; its sentences say which encoder to take and how sure that is.
+
+    Raises:
+        UsageError: no encoder could be scored, or more than one read-out.
+
+    Example:
+        >>> import tempfile
+        >>> from gate_runner.settings import Settings
+        >>> how = Settings(limit=40, readout=("last",))
+        >>> choice = choose("digits@knn", ("micro-clip", "micro-clip/random"), tempfile.mkdtemp(), how)
+        >>> sorted(candidate.encoder for candidate in choice.candidates)
+        ['micro-clip', 'micro-clip/random']
     """
+    from gate_runner.settings import Settings
+
+    settings, output = settings or Settings().changed(readout="auto"), Path(output)
     if len(settings.readout) > 1 or "all" in settings.readout:
         raise UsageError(f"--readout {','.join(settings.readout)}: a choice reads each encoder at one, such as auto")
     reasons: dict[str, str] = {}

@@ -1,12 +1,22 @@
-"""Groups of commands that are made when one of them is asked for: ``gate-runner --help`` only names them."""
+"""Kinds of commands: groups that are made when one of theirs is asked for, and one whose options stand in panels."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from gate_data.imports import named
+
+
+class Panels(TyperCommand):
+    """A command whose ``--help`` shows its options in panels, what everybody needs first; errors stay one line."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print it."""
+        from typer.rich_utils import rich_format_help
+
+        rich_format_help(obj=self, ctx=ctx, markup_mode="rich")
 
 
 def lazy(where: str) -> type[TyperGroup]:

@@ -11,6 +11,8 @@ import typer
 if TYPE_CHECKING:
     from gate_runner.runs.request import RunRequest
 
+_FILES = "Settings, output"
+
 Names = Annotated[
     list[str], typer.Argument(metavar="PACK|BENCHMARK...", help="What to run; see 'gate-runner ls packs'.")
 ]
@@ -25,16 +27,21 @@ Runs = Annotated[
 Config = Annotated[
     Path | None,
     typer.Option(
-        "--config", help="A TOML file of all of this, or a run folder to do again; options said here go before it."
+        "--config",
+        help="A TOML file of all of this, or a run folder to do again; options said here go before it.",
+        rich_help_panel=_FILES,
     ),
 ]
 Setting = Annotated[
     list[str] | None,
     typer.Option(
-        "--setting", metavar="NAME=VALUE", help="Any other setting, e.g. wise_ft=0.5; gate-runner ls settings has them."
+        "--setting",
+        metavar="NAME=VALUE",
+        help="Any other setting, e.g. wise_ft=0.5; gate-runner ls settings has them.",
+        rich_help_panel=_FILES,
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=_FILES)]
 
 
 def requested(

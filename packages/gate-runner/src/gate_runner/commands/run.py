@@ -34,7 +34,10 @@ def run(
     output: RunFolder = None,
     ray_address: Annotated[str | None, typer.Option(hidden=True, help="executor_options' address, until 0.4.")] = None,
     tracker: Annotated[
-        list[str] | None, typer.Option(help="tensorboard or wandb (extras); may be given several times.")
+        list[str] | None,
+        typer.Option(
+            help="tensorboard or wandb (extras); may be given several times.", rich_help_panel="Settings, output"
+        ),
     ] = None,
     setting: Setting = None,
     json: AsJson = False,
